@@ -1,0 +1,22 @@
+"""Hands `import nemo_gym` over to the installed package.
+
+This folder has its name. Where the folder above comes first on sys.path, as in
+`python -m pytest` from there, Python would take this folder for the package.
+"""
+
+import sys
+from importlib.machinery import PathFinder
+from pathlib import Path
+
+_above = Path(__file__).resolve().parents[1]
+_spec = PathFinder.find_spec(
+    __name__, [entry for entry in sys.path if Path(entry or ".").resolve() != _above]
+)
+if _spec is None or _spec.loader is None:
+    raise ModuleNotFoundError(
+        "No package nemo_gym is installed. Run `uv sync` in the folder "
+        f"{Path(__file__).parent}, and Python through `uv run`.",
+        name=__name__,
+    )
+__spec__, __file__, __path__ = _spec, _spec.origin, _spec.submodule_search_locations
+_spec.loader.exec_module(sys.modules[__name__])
