@@ -1,0 +1,263 @@
+"""The workspace of one episode: a machine of its own in the E2B cloud, offline.
+
+Needs the package e2b-code-interpreter and a key in E2B_API_KEY. The key stays in this
+process; nothing of this process's environment reaches the machine.
+
+Environment variables, read when a workspace is made:
+
+SANDBOX_SECONDS           30     wall time of one call, in seconds
+SANDBOX_FILE_MB           64     size of a file, in MiB; a command's output is one
+SANDBOX_OUTPUT_BYTES      20000  text of one call, in bytes; the middle is left out
+SANDBOX_LIFETIME_SECONDS  3600   after which E2B ends the machine, whatever runs on it
+SANDBOX_TEMPLATE                 the E2B template; default: e2b-code-interpreter's
+
+Memory, CPU, processes and disk are those of the template.
+
+Weaker than it may look:
+
+* A policy has sudo in its machine and can end it. That cannot be told from an outage:
+  the episode counts as an infrastructure failure.
+* A daemon in a session of its own lives on until the machine is gone. It can reach
+  nothing but that machine.
+* A server killed by SIGKILL leaves the machine to its lifetime.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+_MIB = 1024 * 1024
+
+_HOME = "/home/user/workspace"
+_SCRIPTS = "/tmp"
+
+# Time for E2B to answer, on top of the time the command has, in seconds.
+_GRACE = 15
+
+# Runs a script in a session of its own, ends that session, and prints "STATUS SIZE" and
+# then the output, its middle left out: only that much crosses the network. ulimit
+# counts KiB.
+_RUNNER = """\
+cd {home} || exit 1
+ulimit -f {file_kib}
+setsid timeout -s KILL {seconds} {command} < /dev/null > {output} 2>&1 &
+wait $!
+status=$?
+pkill -KILL -s $!
+size=$(stat -c %s {output})
+echo $status $size
+if [ $size -le {limit} ]; then
+  cat {output}
+else
+  head -c {half} {output}
+  printf '\\n[truncated: %d of %d bytes left out]\\n' $((size - 2 * {half})) $size
+  tail -c {half} {output}
+fi
+exit 0
+"""
+
+
+class WorkspaceError(RuntimeError):
+    """The workspace could not be made or has failed, for no fault of the policy."""
+
+
+class Workspace:
+    """A virtual machine and a folder in it.
+
+    Paths are relative to the folder. Text is UTF-8; other bytes read as U+FFFD. The
+    methods raise ValueError for what a caller can put right, WorkspaceError for a
+    failure of the workspace, and RuntimeError once it is closed. One call at a time;
+    only `close` may come from another thread.
+    """
+
+    def __init__(self) -> None:
+        self._seconds = _number("SANDBOX_SECONDS", 30)
+        self._file_bytes = int(_number("SANDBOX_FILE_MB", 64) * _MIB)
+        self._output_bytes = int(_number("SANDBOX_OUTPUT_BYTES", 20_000))
+        lifetime = int(_number("SANDBOX_LIFETIME_SECONDS", 3600))
+        if problem := missing():
+            raise WorkspaceError(problem)
+        try:
+            import e2b_code_interpreter as sdk
+        except ImportError as error:
+            raise WorkspaceError("e2b-code-interpreter is not installed") from error
+        self._sdk = sdk
+        self._closed = False
+        with self._remote("make a machine"):
+            self._sandbox = sdk.Sandbox.create(
+                template=os.environ.get("SANDBOX_TEMPLATE") or None,
+                timeout=lifetime,
+                allow_internet_access=False,
+            )
+        try:
+            with self._remote("make the workspace folder"):
+                self._sandbox.files.make_dir(_HOME)
+        except BaseException:
+            self.close()
+            raise
+
+    def run_command(self, command: str) -> str:
+        """Run a bash script in the folder.
+
+        Returns stdout and stderr, followed by a line with the exit status unless that
+        is 0; at the time limit ``error: ...`` and the output so far.
+        """
+        return self._run("bash", "command.sh", command)
+
+    def run_python(self, code: str) -> str:
+        """Run a Python program in the folder with the machine's python3, isolated (-I).
+
+        Returns what `run_command` returns.
+        """
+        return self._run("python3 -I -u", "program.py", code)
+
+    def write(self, path: str, content: str) -> None:
+        """Create or replace a text file, with its parent folders."""
+        place = _place(path)
+        data = content.encode()
+        if len(data) > self._file_bytes:
+            raise ValueError(
+                f"content for {path!r} has {len(data)} bytes, the limit is {self._file_bytes}; "
+                "write less, or in several files"
+            )
+        with self._remote(f"write {path!r}"):
+            self._sandbox.files.write(place, data)
+
+    def read(self, path: str) -> str:
+        """The text of a file; the middle of a long one is replaced by a note."""
+        data = self._read(path, self._file_bytes)
+        if len(data) <= self._output_bytes:
+            return data.decode(errors="replace")
+        half = self._output_bytes // 2
+        note = f"\n[truncated: {len(data) - 2 * half} of {len(data)} bytes left out]\n".encode()
+        return (data[:half] + note + data[-half:]).decode(errors="replace")
+
+    def read_whole(self, path: str, limit: int) -> str:
+        """The whole text of a file; ValueError for one of more than `limit` bytes."""
+        return self._read(path, limit).decode(errors="replace")
+
+    def close(self) -> None:
+        """End the machine. May be called again."""
+        if self._closed:
+            return
+        self._closed = True
+        with suppress(Exception):  # whatever fails here, E2B ends it at its lifetime
+            self._sandbox.kill()
+
+    def _run(self, interpreter: str, name: str, script: str) -> str:
+        path = f"{_SCRIPTS}/{name}"
+        runner = _RUNNER.format(
+            home=_HOME,
+            file_kib=self._file_bytes // 1024,
+            seconds=self._seconds,
+            command=f"{interpreter} {shlex.quote(path)}",
+            output=f"{_SCRIPTS}/output",
+            limit=self._output_bytes,
+            half=self._output_bytes // 2,
+        )
+        data = script.encode()
+        with self._remote("send a script"):
+            self._sandbox.files.write(path, data)
+        began = time.monotonic()
+        try:
+            with self._remote("run a command"):
+                answer = self._sandbox.commands.run(
+                    runner,
+                    envs={"PYTHONUNBUFFERED": "1", "PYTHONDONTWRITEBYTECODE": "1"},
+                    timeout=self._seconds + _GRACE,
+                )
+        except self._sdk.CommandExitException as error:
+            # The runner itself always exits with 0.
+            return f"error: the command ended the shell that ran it (status {error.exit_code})"
+        header, _, text = answer.stdout.partition("\n")
+        status = int(header.split()[0])
+        if status == 128 + signal.SIGKILL and time.monotonic() - began >= self._seconds:
+            return f"error: killed after {self._seconds:g} seconds\n{text}".rstrip("\n")
+        return _report(text, status)
+
+    def _read(self, path: str, limit: int) -> bytes:
+        place = _place(path)
+        with self._remote(f"read {path!r}"):
+            info = self._sandbox.files.get_info(place)
+        if info.type is not self._sdk.FileType.FILE:
+            raise ValueError(
+                f"{path!r} is not a regular file; look at it with run_command"
+            )
+        if info.size > limit:
+            raise ValueError(
+                f"{path!r} has {info.size} bytes, at most {limit} can be read; "
+                "look at parts of it with run_command"
+            )
+        with self._remote(f"read {path!r}"):
+            return bytes(self._sandbox.files.read(place, format="bytes"))
+
+    @contextmanager
+    def _remote(self, action: str) -> Iterator[None]:
+        """Sort the errors of the SDK into those of a request and those of the machine."""
+        if self._closed:
+            raise RuntimeError("the workspace is closed")
+        sdk = self._sdk
+        try:
+            yield
+        except sdk.CommandExitException:
+            raise
+        except (
+            sdk.FileNotFoundException,
+            sdk.InvalidArgumentException,
+            sdk.NotEnoughSpaceException,
+        ) as error:
+            raise ValueError(f"cannot {action}: {error}") from error
+        except Exception as error:
+            if self._closed:
+                raise RuntimeError("the workspace is closed") from error
+            raise WorkspaceError(f"E2B could not {action}: {error}") from error
+
+
+def missing() -> str | None:
+    """What this machine lacks to run an episode."""
+    if os.environ.get("E2B_API_KEY"):
+        return None
+    return "E2B_API_KEY is not set; export a key from https://e2b.dev"
+
+
+def isolation() -> str:
+    """What keeps commands from this machine."""
+    return "e2b: one cloud virtual machine per episode"
+
+
+def _number(name: str, default: float) -> float:
+    text = os.environ.get(name, str(default))
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < float("inf"):
+        raise WorkspaceError(f"{name} must be a positive number, got {text!r}")
+    return value
+
+
+def _place(path: str) -> str:
+    """Where a relative path that stays below the folder is in the machine."""
+    path.encode()  # ValueError for what has no UTF-8 form
+    parts = [part for part in path.split("/") if part not in ("", ".")]
+    if path.startswith("/") or ".." in parts or "\0" in path or not parts:
+        raise ValueError(
+            f"path {path!r} must name a file relative to the working directory, without '..'"
+        )
+    return "/".join([_HOME, *parts])
+
+
+def _report(text: str, status: int) -> str:
+    """The output of a command that has ended, as the policy reads it."""
+    text = text.rstrip("\n")
+    if status == 0:
+        return text or "(no output)"
+    note = f"[exit status {status}]"
+    with suppress(ValueError):
+        note = f"[exit status {status}, {signal.Signals(status - 128).name}]"
+    return f"{text}\n{note}".lstrip("\n")
