@@ -1,0 +1,90 @@
+"""NeMo Gym's simple_agent, with tool answers whose picture the model really sees.
+
+simple_agent hands a tool's whole answer to the model as text. Here the `image` in it
+becomes an `input_image` part of a user message right behind the tool outputs.
+"""
+
+import json
+from typing import Any
+
+from fastapi import Request, Response
+from nemo_gym.base_responses_api_agent import Body
+from nemo_gym.openai_utils import (
+    NeMoGymEasyInputMessage,
+    NeMoGymFunctionCallOutput,
+    NeMoGymResponse,
+    NeMoGymResponseCreateParamsNonStreaming,
+)
+from nemo_gym.server_utils import ServerClient
+from responses_api_agents.simple_agent.app import SimpleAgent
+
+
+def with_pictures(items: list[Any]) -> list[Any]:
+    """`items` with the pictures of tool outputs in user messages of their own.
+
+    The outputs of one turn stay together, as APIs want them: its pictures follow the
+    last one. Items that went through here once come out as they are.
+    """
+    shown: list[Any] = []
+    pictures: list[dict[str, Any]] = []
+
+    def show() -> None:
+        if pictures:
+            message = NeMoGymEasyInputMessage(role="user", content=list(pictures))
+            shown.append(message)
+            pictures.clear()
+
+    for item in items:
+        if not isinstance(item, NeMoGymFunctionCallOutput):
+            show()
+        elif picture := _picture(item.output):
+            rest, url = picture
+            item = item.model_copy(update={"output": json.dumps(rest)})
+            pictures.append({"type": "input_image", "image_url": url, "detail": "auto"})
+        shown.append(item)
+    show()
+    return shown
+
+
+def _picture(output: Any) -> tuple[dict[str, Any], str] | None:
+    """A tool's answer without its picture, and the picture; None where it has none."""
+    try:
+        answer = json.loads(output)
+        url = answer.pop("image")
+    except (TypeError, ValueError, AttributeError, KeyError):
+        return None
+    return (answer, url) if isinstance(url, str) else None
+
+
+class PictureClient(ServerClient):
+    """Posts to the model what it is to see."""
+
+    async def post(self, server_name: str, url_path: str, **options: Any) -> Any:
+        body = options.get("json")
+        if isinstance(body, NeMoGymResponseCreateParamsNonStreaming) and isinstance(
+            body.input, list
+        ):
+            shown = with_pictures(body.input)
+            options["json"] = body.model_copy(update={"input": shown})
+        return await super().post(server_name, url_path, **options)
+
+
+class PictureAgent(SimpleAgent):
+    def model_post_init(self, context: Any) -> None:
+        super().model_post_init(context)
+        self.server_client = PictureClient(**dict(self.server_client))
+
+    async def responses(
+        self,
+        request: Request,
+        response: Response,
+        body: NeMoGymResponseCreateParamsNonStreaming = Body(),  # noqa: B008
+    ) -> NeMoGymResponse:
+        result = await super().responses(request, response, body)
+        # The trajectory that is graded and trained on is the one that the model saw.
+        result.output = with_pictures(result.output)
+        return result
+
+
+if __name__ == "__main__":
+    PictureAgent.run_webserver()
