@@ -1,0 +1,239 @@
+"""What a Hugging Face Space gets."""
+
+import inspect
+import re
+import shutil
+
+import pytest
+from huggingface_hub import HfApi
+
+import deploy
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    """A copy of what this project deploys, with a lock file of its own."""
+    root = tmp_path / "project"
+    for path in [*deploy.collect(), "nemo_gym/Dockerfile"]:
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(deploy.ROOT / path, root / path)
+    monkeypatch.setattr(deploy, "ROOT", root)
+    monkeypatch.setattr(deploy, "PROJECT", root / "nemo_gym")
+    write(root / "nemo_gym" / "uv.lock", "version = 1\n")
+    return root
+
+
+@pytest.fixture
+def dry_run(project, tmp_path):
+    """Runs deploy.py. Returns the folder that it wrote, and the files in there."""
+    folder = tmp_path / "space"
+
+    def run():
+        deploy.main(["--dry-run", str(folder)])
+        files = (path for path in folder.rglob("*") if path.is_file())
+        return folder, {path.relative_to(folder).as_posix() for path in files}
+
+    return run
+
+
+def write(path, text):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+
+
+def test_a_space_has_what_the_image_is_built_from(dry_run):
+    _, files = dry_run()
+    assert {
+        "Dockerfile",
+        "README.md",
+        ".dockerignore",
+        "nemo_gym/pyproject.toml",
+        "nemo_gym/uv.lock",
+        "nemo_gym/README.md",
+        "nemo_gym/server.py",
+        "nemo_gym/session_server.py",
+    } <= files
+    domain = deploy._pyproject()["tool"]["environment"]["domain"].partition(":")[0]
+    assert f"{domain}.py" in files
+
+
+def test_front_matter_image_and_server_agree_on_the_port(dry_run, serve, monkeypatch):
+    folder, _ = dry_run()
+    readme = (folder / "README.md").read_text(encoding="utf-8")
+    matter = readme.split("---\n")[1]
+    assert "\nsdk: docker\n" in matter
+    port = int(re.search(r"^app_port: (\d+)$", matter, re.MULTILINE)[1])
+    dockerfile = (folder / "Dockerfile").read_text(encoding="utf-8")
+    assert re.findall(r"^EXPOSE (.*)$", dockerfile, re.MULTILINE) == [str(port)]
+    monkeypatch.setenv("SPACE_ID", "ada/game")
+    monkeypatch.delenv("PORT", raising=False)
+    assert serve().config.port == port
+    monkeypatch.delenv("SPACE_ID")
+    monkeypatch.setenv(
+        "PORT", re.search(r"^ENV PORT=(\d+)$", dockerfile, re.MULTILINE)[1]
+    )
+    assert serve().config.port == port
+
+
+def test_the_image_and_the_server_agree_on_the_port_elsewhere(serve, monkeypatch):
+    monkeypatch.delenv("SPACE_ID", raising=False)
+    monkeypatch.delenv("PORT", raising=False)
+    dockerfile = (deploy.PROJECT / "Dockerfile").read_text(encoding="utf-8")
+    exposed = re.findall(r"^EXPOSE (.*)$", dockerfile, re.MULTILINE)
+    assert exposed == [str(serve().config.port)]
+
+
+@pytest.mark.parametrize(
+    "private",
+    [
+        ".env",
+        ".env.local",
+        ".git/config",
+        "nemo_gym/.env",
+        "nemo_gym/env.yaml",
+        "nemo_gym/.venv/pyvenv.cfg",
+        "nemo_gym/.venvs/resources_servers/game/.venv/pyvenv.cfg",
+        "nemo_gym/__pycache__/server.cpython-313.pyc",
+        "nemo_gym/.pytest_cache/README.md",
+        "nemo_gym/data/example.jsonl",
+        "nemo_gym/resources_servers/game/verifier_cases.jsonl",
+        "nemo_gym/results/r.jsonl",
+        "nemo_gym/tests/test_mine.py",
+        "certificates/server.pem",
+    ],
+)
+def test_what_is_private_stays(project, dry_run, private):
+    write(project / private, "private")
+    _, files = dry_run()
+    assert private not in files
+
+
+def test_a_link_stays(project, dry_run, tmp_path):
+    write(tmp_path / "elsewhere", "private")
+    (project / "link.txt").symlink_to(tmp_path / "elsewhere")
+    _, files = dry_run()
+    assert "link.txt" not in files
+
+
+def test_secrets_stay_whatever_the_dockerignore_says(project, dry_run):
+    write(project / ".dockerignore", "!**\n")
+    write(project / ".env", "private")
+    write(project / "nemo_gym" / "env.yaml", "private")
+    _, files = dry_run()
+    assert not files & {".env", "nemo_gym/env.yaml"}
+
+
+def test_a_key_in_a_file_is_refused(project, dry_run):
+    write(project / "notes.py", "import os\nTOKEN = 'hf_" + 34 * "x" + "'\n")
+    with pytest.raises(deploy.DeployError, match=r"notes\.py, line 2, .* \(hf_xxxxx\."):
+        dry_run()
+
+
+def test_tasks_that_go_are_named(project, dry_run, capsys):
+    write(project / ".dockerignore", "")
+    write(project / "nemo_gym" / "data" / "example.jsonl", "{}\n")
+    _, files = dry_run()
+    assert "nemo_gym/data/example.jsonl" in files
+    printed = capsys.readouterr()
+    assert "nemo_gym/data/example.jsonl" in printed.out
+    assert "nemo_gym/data/example.jsonl may hold tasks" in printed.err
+
+
+def test_a_dry_run_inside_the_project_is_not_deployed(project, dry_run):
+    deploy.main(["--dry-run", str(project / "space")])
+    assert (project / "space" / "nemo_gym" / "server.py").is_file()
+    assert not (project / "space" / "space").exists()
+    _, files = dry_run()
+    assert not [path for path in files if path.startswith("space/")]
+
+
+def test_a_dry_run_wants_a_new_folder(project):
+    with pytest.raises(deploy.DeployError, match="is there already"):
+        deploy.main(["--dry-run", str(project)])
+
+
+def test_without_a_lock_file(project, dry_run):
+    (project / "nemo_gym" / "uv.lock").unlink()
+    with pytest.raises(deploy.DeployError, match="run `uv lock`"):
+        dry_run()
+
+
+class Hub:
+    """Stands in for huggingface_hub.HfApi. It writes down what is called."""
+
+    def __init__(self, calls, error=None):
+        self.calls = calls
+        self.error = error
+
+    def __getattr__(self, method):
+        def call(**arguments):
+            # Fails where the real method has no such parameter.
+            inspect.signature(getattr(HfApi, method)).bind(self, **arguments)
+            if "folder_path" in arguments:
+                names = {path.name for path in arguments["folder_path"].iterdir()}
+                assert {"Dockerfile", "README.md", "nemo_gym"} <= names
+            self.calls.append((method, arguments["repo_id"]))
+            if self.error:
+                raise self.error
+
+        return call
+
+
+@pytest.mark.parametrize("private", [False, True])
+def test_push(project, monkeypatch, private, capsys):
+    calls = []
+    monkeypatch.setattr("huggingface_hub.get_token", lambda: "token")
+    monkeypatch.setattr("huggingface_hub.HfApi", lambda token: Hub(calls))
+    deploy.main(["--space", "ada/my_game", *(["--private"] if private else [])])
+    hide = ["update_repo_settings"] if private else []
+    methods = ["create_repo", *hide, "upload_folder"]
+    assert calls == [(method, "ada/my_game") for method in methods]
+    assert "gates.py --url https://ada-my-game.hf.space" in capsys.readouterr().out
+
+
+def test_a_push_that_fails(project, monkeypatch):
+    monkeypatch.setattr("huggingface_hub.get_token", lambda: "token")
+    error = OSError("403\n\nForbidden")
+    monkeypatch.setattr("huggingface_hub.HfApi", lambda token: Hub([], error))
+    with pytest.raises(deploy.DeployError, match=r"'ada/game' .* \(403 Forbidden\)"):
+        deploy.main(["--space", "ada/game"])
+
+
+def test_a_push_without_a_token(project, monkeypatch):
+    monkeypatch.setattr("huggingface_hub.get_token", lambda: None)
+    with pytest.raises(deploy.DeployError, match="set HF_TOKEN"):
+        deploy.main(["--space", "ada/game"])
+
+
+def test_without_a_space(project):
+    with pytest.raises(deploy.DeployError, match=r"owner/name, got 'no space'"):
+        deploy.main(["--space", "no space"])
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path", "matches"),
+    [
+        ("**/.git*", ".gitignore", True),
+        ("**/.git*", "a/b/.git/config", True),
+        ("**/.git*", "a/x.git", False),
+        ("nemo_gym/cache", "nemo_gym/cache/a/b", True),
+        ("nemo_gym/cache", "nemo_gym/cache2", False),
+        ("nemo_gym/cache", "a/nemo_gym/cache", False),
+        ("/*.md", "README.md", True),
+        ("*.md", "nemo_gym/README.md", False),
+        ("a/**", "a/b/c", True),
+        ("a/**/*.b", "a/x.b", True),
+        ("a/**/*.b", "a/c/d/x.b", True),
+        ("a?c.[pt]y", "abc.ty", True),
+        ("a.c", "abc", False),
+    ],
+)
+def test_patterns_mean_what_they_mean_to_docker(pattern, path, matches):
+    assert deploy.ignored(path, [pattern]) == matches
+
+
+def test_the_last_pattern_decides():
+    patterns = ["*.txt", "!a.txt"]
+    assert deploy.ignored("b.txt", patterns)
+    assert not deploy.ignored("a.txt", patterns)
+    assert deploy.ignored("a.txt", [*patterns, "a*"])

@@ -1,0 +1,117 @@
+"""What NeMo Gym's own checks ask of the server, in process; see under_gym.py too."""
+
+import asyncio
+import importlib.util
+import json
+import time
+from pathlib import Path
+
+import httpx
+import pytest
+
+from gates import find_server, sample_arguments
+from rollout import environment_class
+from under_gym import scripted_model
+
+HERE = Path(__file__).resolve().parents[1]
+NEWER = importlib.util.find_spec("nemo_gym.verifier_fixture") is not None
+newer_only = pytest.mark.skipif(not NEWER, reason="NeMo Gym 0.7 has it")
+
+EMPTY = {
+    "id": "resp_1",
+    "created_at": 0,
+    "model": "test",
+    "object": "response",
+    "output": [],
+    "parallel_tool_calls": False,
+    "tool_choice": "auto",
+    "tools": [],
+}
+
+
+@newer_only
+def test_sessions_keep_nemo_gyms_contract(server, rows):
+    from nemo_gym.base_resources_server import ResourcesSeedSessionRequest
+    from nemo_gym.testing.session_conformance import check_resources_session_contract
+
+    seed = ResourcesSeedSessionRequest.model_validate(
+        {
+            "resources_session_id": "session-1",
+            "episode_id": {"rollout_id": "0-0"},
+            "task_id": {"taskset": "example", "task_id": "0"},
+            "task_data": {"ground_truth": rows[0]["ground_truth"]},
+        }
+    )
+    check_resources_session_contract(server.setup_webserver(), seed, keeps_state=True)
+
+
+@newer_only
+@pytest.mark.skipif(not hasattr(environment_class(), "oracle"), reason="no oracle")
+def test_the_verifier_fixture_passes():
+    from nemo_gym.verifier_fixture import exercise_verifier_fixture
+
+    [path] = HERE.glob("resources_servers/*/verifier.py")
+    spec = importlib.util.spec_from_file_location("verifier", path)
+    verifier = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(verifier)
+    checks = exercise_verifier_fixture(
+        verifier.fixture(find_server()), reward_range=(0, 1), determinism="unknown"
+    )
+    assert len(asyncio.run(checks)) >= 3
+
+
+@newer_only
+def test_mcp_serves_the_same_tools_in_the_same_session(serve, rows, tools):
+    """With `expose_tools_over_mcp: true` in configs/."""
+    from mcp import ClientSession
+    from mcp.client.streamable_http import streamable_http_client
+    from nemo_gym.mcp_auto_exposure import maybe_auto_expose
+
+    server = serve(tool_seconds=5)
+    server.config.expose_tools_over_mcp = True
+    app = server.setup_webserver()
+    maybe_auto_expose(server, app)
+    tool, arguments = tools[0]["name"], sample_arguments(tools[0])
+
+    def client(**options):
+        transport = httpx.ASGITransport(app)
+        return httpx.AsyncClient(transport=transport, base_url="http://gym", **options)
+
+    async def play():
+        async with app.router.lifespan_context(app), client() as http:
+            seeded = (await http.post("/seed_session", json=rows[0])).json()["mcp"]
+            async with (
+                client(headers=seeded["headers"]) as tokened,
+                streamable_http_client(
+                    f"http://gym{seeded['url_path']}", http_client=tokened
+                ) as (read, write, _),
+                ClientSession(read, write) as mcp,
+            ):
+                await mcp.initialize()
+                listed = (await mcp.list_tools()).tools
+                answer = await mcp.call_tool(tool, arguments)
+            await http.post(f"/{tool}", json=arguments)
+            [session] = server.sessions.values()
+            started = time.monotonic()
+            verified = await http.post("/verify", json={**rows[0], "response": EMPTY})
+            assert verified.status_code == 200
+            assert time.monotonic() - started < 5, "/verify waited for a lock"
+            return listed, answer, session
+
+    listed, answer, session = asyncio.run(play())
+    assert {one.name: " ".join(one.description.split()) for one in listed} == {
+        one["name"]: one["description"] for one in tools
+    }
+    assert isinstance(json.loads(answer.content[0].text)["output"], str)
+    assert [call.tool for call in session.calls] == [tool, tool]
+
+
+def test_the_scripted_model_follows_its_plan():
+    with scripted_model([[("guess", {"word": "crane"})]]) as model:
+        request = {"metadata": {"row": "0"}, "input": []}
+        made = []
+        for _ in range(2):
+            answer = httpx.post(f"{model.url}/responses", json=request).json()
+            made += answer["output"]
+            request["input"] = made
+    assert [item["type"] for item in made] == ["function_call", "message"]

@@ -1,0 +1,73 @@
+"""What holds on a public address: the API token, signed cookies, and no answers told."""
+
+import pytest
+from fastapi.testclient import TestClient
+
+from gates import sample_arguments
+
+
+@pytest.fixture
+def guarded(monkeypatch, serve):
+    monkeypatch.setenv("API_TOKEN", "s3cret")
+    return TestClient(serve().setup_webserver())
+
+
+@pytest.mark.parametrize("header", [None, "Bearer wrong", "s3cret", "Bearer s3cret "])
+def test_without_the_token_every_route_but_health_is_closed(guarded, tools, header):
+    headers = {"Authorization": header} if header else {}
+    assert guarded.get("/health", headers=headers).status_code == 200
+    for path in ("/openapi.json", "/docs", "/no_such_page"):
+        assert guarded.get(path, headers=headers).status_code == 401
+    for path in ("/seed_session", "/close_session", "/verify", f"/{tools[0]['name']}"):
+        assert guarded.post(path, json={}, headers=headers).status_code == 401
+
+
+def test_with_the_token_everything_works(guarded, rows):
+    guarded.headers["Authorization"] = "Bearer s3cret"
+    assert guarded.get("/openapi.json").status_code == 200
+    assert guarded.post("/seed_session", json=rows[0]).status_code == 200
+
+
+def seeded_cookies(client, row):
+    client.post("/seed_session", json=row)
+    return dict(client.cookies)
+
+
+def test_cookies_are_good_where_the_secret_is_the_same(monkeypatch, serve, rows):
+    monkeypatch.setenv("SESSION_SECRET", "one")
+    first, second = serve(), serve()
+    cookies = seeded_cookies(TestClient(first.setup_webserver()), rows[0])
+    [name] = first.sessions
+    client = TestClient(second.setup_webserver(), cookies=cookies)
+    client.post("/close_session", json={})
+    assert not second.sessions
+    monkeypatch.setenv("SESSION_SECRET", "two")
+    third = serve()
+    third.sessions[name] = first.sessions[name]
+    client = TestClient(third.setup_webserver(), cookies=cookies)
+    client.post("/close_session", json={})
+    assert name in third.sessions
+
+
+def test_the_secret_is_random_where_none_is_set(monkeypatch, serve, rows):
+    monkeypatch.delenv("SESSION_SECRET", raising=False)
+    first, second = serve(), serve()
+    cookies = seeded_cookies(TestClient(first.setup_webserver()), rows[0])
+    [name] = first.sessions
+    second.sessions[name] = first.sessions[name]
+    client = TestClient(second.setup_webserver(), cookies=cookies)
+    client.post("/close_session", json={})
+    assert name in second.sessions
+
+
+def test_no_answer_is_told_before_verify(client, rows, tools, caplog, capfd):
+    """Neither in the logs, nor by a route that is no tool."""
+    caplog.set_level("DEBUG")
+    for row in rows[:3]:
+        expected = row["ground_truth"][0]["expected_output"]
+        told = client.post("/seed_session", json=row).text
+        for tool in tools:
+            client.post(f"/{tool['name']}", json=sample_arguments(tool))
+        told += client.post("/close_session", json={}).text
+        told += client.get("/openapi.json").text
+        assert expected not in told + caplog.text + "".join(capfd.readouterr())
