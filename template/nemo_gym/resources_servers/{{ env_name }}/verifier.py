@@ -1,0 +1,63 @@
+"""What `gym env test` of NeMo Gym 0.7 exercises: verifier_cases.jsonl, a case a line.
+
+A case replays tool calls on a fresh session of a row of data/example.jsonl, and expects
+a reward of /verify, or an error. "calls" is a list of [tool, arguments], or "oracle"
+for what the domain's oracle(task) says; other keys of the request replace the row's.
+"""
+
+import json
+from pathlib import Path
+from typing import Any, Literal
+
+from fastapi.testclient import TestClient
+from nemo_gym.verifier_fixture import VerifierFixture
+from pydantic import BaseModel, ConfigDict
+
+HERE = Path(__file__).resolve().parent
+ROWS = HERE.parents[1] / "data" / "example.jsonl"
+
+
+class Case(BaseModel):
+    model_config = ConfigDict(extra="allow")
+
+    row: int  # from 0
+    calls: list[tuple[str, dict[str, Any]]] | Literal["oracle"]
+
+
+def replay(server: Any, case: Case) -> dict[str, Any]:
+    """The answer of /verify. Raises ValueError where it refuses the request."""
+    client = TestClient(server.setup_webserver())
+    row = json.loads(ROWS.read_text("utf-8").splitlines()[case.row])
+    calls = case.calls
+    if calls == "oracle":
+        calls = server.domain_class.oracle(row["ground_truth"][0])
+    _post(client, "/seed_session", row)
+    for tool, arguments in calls:
+        _post(client, f"/{tool}", arguments)
+    response = {
+        "id": "resp_1",
+        "created_at": 0,
+        "model": "fixture",
+        "object": "response",
+        "output": [],
+        "parallel_tool_calls": False,
+        "tool_choice": "auto",
+        "tools": [],
+    }
+    return _post(client, "/verify", {**row, **case.model_extra, "response": response})
+
+
+def _post(client: TestClient, path: str, body: dict[str, Any]) -> dict[str, Any]:
+    response = client.post(path, json=body)
+    if response.status_code != 200:
+        raise ValueError(f"POST {path}: {response.status_code} {response.text}")
+    return response.json()
+
+
+def fixture(server_class: type) -> VerifierFixture:
+    return VerifierFixture(
+        server_factory=server_class.build,
+        request_model=Case,
+        cases_path=HERE / "verifier_cases.jsonl",
+        invoke=replay,
+    )

@@ -1,0 +1,399 @@
+"""Roll out data/example.jsonl under NeMo Gym itself: its servers, agent and collector.
+
+uv run python under_gym.py --model M --model-url http://localhost:8000/v1
+
+Starts NeMo Gym's servers out of this environment's own .venv, which takes half a
+minute, collects one rollout per row, prints the rewards, and ends every process that it
+started. NeMo Gym's own words are in results/under_gym.log.
+"""
+
+import argparse
+import contextlib
+import importlib.util
+import json
+import os
+import random
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import psutil
+import requests
+from omegaconf import DictConfig, OmegaConf
+from tqdm import tqdm
+
+from rollout import ROWS, RolloutError, environment_class, load_rows, positive
+
+HERE = Path(__file__).resolve().parent
+RESULTS = HERE / "results"
+LOG = RESULTS / "under_gym.log"
+START_SECONDS = 300
+
+# Not for NeMo Gym's processes. The first four would send uv, Python or Ray elsewhere;
+# API_TOKEN would have the server want a token that NeMo Gym's agents do not send.
+DROPPED = ["UV_PYTHON", "VIRTUAL_ENV", "PYTHONPATH", "RAY_ADDRESS", "API_TOKEN"]
+SET = {
+    # Else Ray finds the `uv run` above it, uploads this folder and works in the copy.
+    "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",
+    # Ray on 127.0.0.1: it may not bind the other addresses of a shared machine.
+    "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
+}
+
+ENDINGS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
+
+
+@contextlib.contextmanager
+def _handling(numbers: list[signal.Signals], handler: Any) -> Iterator[None]:
+    """Has `handler` take signals in the with block, or in the decorated function."""
+    before = {number: signal.signal(number, handler) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, former in before.items():
+            signal.signal(number, former)
+
+
+def _leave(number: int, frame: Any) -> None:
+    sys.exit(128 + number)
+
+
+@_handling(ENDINGS, _leave)
+def collect(
+    model: str,
+    url: str,
+    key: str = "none",
+    *,
+    rows: Path = ROWS,
+    limit: int | None = None,
+    output: Path = RESULTS / "rollouts.jsonl",
+    model_type: str = "openai_model",
+) -> list[dict[str, Any]]:
+    """NeMo Gym's rollouts, in the order of `rows`; the file `output` has them too.
+
+    `model_type` is the NeMo Gym server that talks to the model: openai_model to one
+    with a Responses API, vllm_model to one with Chat Completions.
+    Raises RolloutError, one line for the user, and SystemExit where a signal ends it.
+    Call it from the main thread.
+    """
+    _check_answers(url)
+    total = len(load_rows(rows)[:limit])
+    output = output.resolve()
+    for path in (LOG, output):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"")
+    config = _config()
+    agent = _link_venvs(config, model_type)
+    # NeMo Gym's default is 11000, where server.py is served.
+    head = ["++head_server.host=127.0.0.1", f"++head_server.port={_free_port()}"]
+    start = ["env", "start", "--config", config, "--model-type", model_type]
+    start += ["--model", model, "--model-url", url]
+    # Not --model-api-key: everybody on this machine can read command lines.
+    start += ["+policy_api_key=${oc.env:POLICY_API_KEY}", *head]
+    start += ["++uv_venv_dir=.venvs", "++skip_venv_if_present=true"]
+    gather = ["eval", "run", "--no-serve", "--agent", agent, "--input", str(rows)]
+    gather += ["--output", str(output), "--limit", str(total), *head]
+    with _gym(start, POLICY_API_KEY=key) as servers:
+        print("starting NeMo Gym's servers ...", file=sys.stderr)
+        deadline = time.monotonic() + START_SECONDS
+        while b"servers ready!" not in LOG.read_bytes():
+            if servers.poll() is not None or time.monotonic() > deadline:
+                raise RolloutError(f"NeMo Gym's servers do not start: {_last_words()}")
+            time.sleep(0.5)
+        with (
+            _gym(gather, POLICY_API_KEY=key) as collector,
+            tqdm(total=total, disable=None) as progress,
+        ):
+            while collector.poll() is None:
+                if servers.poll() is not None:
+                    raise RolloutError(f"NeMo Gym's servers ended: {_last_words()}")
+                progress.update(output.read_bytes().count(b"\n") - progress.n)
+                time.sleep(0.5)
+            if collector.returncode:
+                raise RolloutError(f"NeMo Gym collects nothing: {_last_words()}")
+    rollouts = sorted(load_rows(output), key=lambda rollout: rollout["_ng_task_index"])
+    if len(rollouts) < total:
+        raise RolloutError(f"{total - len(rollouts)} of {total} rows failed, see {LOG}")
+    return rollouts
+
+
+def check(limit: int | None = None) -> str:
+    """Whether NeMo Gym pays 1.0 for the oracle and 0.0 for doing nothing.
+
+    Plays the oracle in every other row. Returns one line for the user, and raises
+    RolloutError where a reward is another.
+    """
+    rows = load_rows()[:limit]
+    solve = getattr(environment_class(), "oracle", None)
+    plans = [
+        list(solve(row["ground_truth"][0])) if solve and number % 2 == 0 else []
+        for number, row in enumerate(rows)
+    ]
+    for number, row in enumerate(rows):
+        row["responses_create_params"]["metadata"] = {"row": str(number)}
+    with tempfile.TemporaryDirectory() as folder, scripted_model(plans) as model:
+        numbered = Path(folder, "rows.jsonl")
+        numbered.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+        output = Path(folder, "rollouts.jsonl")
+        rollouts = collect("scripted", model.url, rows=numbered, output=output)
+    for number, (plan, rollout) in enumerate(zip(plans, rollouts, strict=True)):
+        expected = 1.0 if plan else 0.0
+        if rollout["reward"] != expected:
+            raise RolloutError(
+                f"row {number + 1} earns {rollout['reward']} under NeMo Gym, where it "
+                f"deserves {expected}; see {LOG}"
+            )
+    earned = "the oracle earns 1.0, noop 0.0" if solve else "noop earns 0.0"
+    seen = f"; the model saw {model.pictures} pictures" if model.pictures else ""
+    return f"{len(rows)} rows under NeMo Gym: {earned}{seen}"
+
+
+# ---------------------------------------------------------------------- processes
+
+
+@contextlib.contextmanager
+def _gym(arguments: list[str], **variables: str) -> Iterator[subprocess.Popen]:
+    """Runs `gym <arguments>` in the with block. Ends it, and all that it started."""
+    kept = {name: text for name, text in os.environ.items() if name not in DROPPED}
+    own_hosts = ",".join(
+        filter(None, [kept.get("NO_PROXY") or kept.get("no_proxy"), "127.0.0.1"])
+    )
+    variables |= {"NO_PROXY": own_hosts, "no_proxy": own_hosts, **SET}
+    with LOG.open("ab") as log:
+        process = subprocess.Popen(
+            [Path(sys.executable).with_name("gym"), *arguments],
+            cwd=HERE,
+            env={**kept, **variables},
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            # In a session of its own, by which all its descendants are found again.
+            start_new_session=True,
+        )
+    try:
+        yield process
+    finally:
+        with _handling(ENDINGS, signal.SIG_IGN):
+            process.send_signal(signal.SIGINT)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(20)
+            while left := _session(process.pid):
+                for one in left:
+                    with contextlib.suppress(psutil.NoSuchProcess):
+                        one.kill()
+                process.poll()
+                time.sleep(0.1)
+
+
+def _session(leader: int) -> list[psutil.Process]:
+    """The running processes of the session that the process `leader` began."""
+    found = []
+    for process in psutil.process_iter(["status"]):
+        with contextlib.suppress(OSError):
+            zombie = process.info["status"] == psutil.STATUS_ZOMBIE
+            if os.getsid(process.pid) == leader and not zombie:
+                found.append(process)
+    return found
+
+
+def _last_words() -> str:
+    """The last error that NeMo Gym printed, on one line."""
+    lines = LOG.read_text("utf-8", "replace").split("\n")
+    errors = [line for line in lines if re.search(r"\w(Error|Exception)\b", line)]
+    words = (errors or [line for line in lines if line.strip()] or ["silence"])[-1]
+    return f"{words.strip()[:300]} (all of it is in {LOG})"
+
+
+def _check_answers(url: str) -> None:
+    """Raises RolloutError where nothing answers: NeMo Gym would wait ten minutes."""
+    try:
+        requests.get(f"{url.rstrip('/')}/models", timeout=10)
+    except requests.RequestException as error:
+        kind = type(error).__name__
+        raise RolloutError(f"no model answers at {url} ({kind})") from None
+
+
+def _free_port() -> int:
+    """A free port that neither NeMo Gym (10001 to 20000) nor Ray (those, and what the
+    system hands out, from 32768 on) takes before NeMo Gym's head server does."""
+    for port in random.sample(range(21000, 32000), 100):
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
+    raise RolloutError("no port from 21000 to 31999 is free")
+
+
+# ---------------------------------------------------------------------- configuration
+
+
+def _config() -> str:
+    """The file that configures the loop; the newer NeMo Gym has environment servers."""
+    found = list(HERE.glob("environments/*/config.yaml"))
+    if len(found) != 1:
+        raise RolloutError("environments/ must hold one folder with a config.yaml")
+    [whole] = found
+    if importlib.util.find_spec("nemo_gym.base_environment_server"):
+        return str(whole.relative_to(HERE))
+    return f"configs/{whole.parent.name}_agent.yaml"
+
+
+def _link_venvs(config: str, model_type: str) -> str:
+    """Have every server use this interpreter's venv. Returns the agent's name."""
+    agent = None
+    servers = [*_servers(HERE / config), ("", "responses_api_models", model_type)]
+    for name, kind, implementation in servers:
+        link = HERE / ".venvs" / kind / implementation / ".venv"
+        link.parent.mkdir(parents=True, exist_ok=True)
+        if link.is_symlink():
+            link.unlink()
+        link.symlink_to(sys.prefix)
+        if kind == "responses_api_agents" and agent is None:
+            agent = name
+    if agent is None:
+        raise RolloutError(f"{config} configures no agent")
+    return agent
+
+
+def _servers(path: Path) -> Iterator[tuple[str, str, str]]:
+    """Name, type and implementation of each server that a file configures."""
+    settings = OmegaConf.load(path)
+    for included in settings.get("config_paths", []):
+        if (HERE / included).is_file():
+            yield from _servers(HERE / included)
+    for name, types in settings.items():
+        if isinstance(types, DictConfig):
+            for kind, implementations in types.items():
+                yield name, kind, next(iter(implementations))
+
+
+# ---------------------------------------------------------------------- a model
+
+
+class ScriptedModel(ThreadingHTTPServer):
+    """An OpenAI-compatible Responses API that follows plans.
+
+    A plan is the list of tool calls for the row that a request's metadata names: one
+    call per answer, then a message.
+    """
+
+    daemon_threads = True
+    request_queue_size = 128
+
+    def __init__(self, plans: list[list[tuple[str, dict[str, Any]]]]) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.plans = plans
+        self.url = f"http://127.0.0.1:{self.server_port}/v1"
+        self.pictures = 0  # the most that one request showed
+
+    def answer(self, request: dict[str, Any]) -> dict[str, Any]:
+        plan = self.plans[int(request["metadata"]["row"])]
+        made = pictures = 0
+        for item in request["input"]:
+            made += item.get("type") == "function_call"
+            if isinstance(item.get("content"), list):
+                pictures += sum(x["type"] == "input_image" for x in item["content"])
+        self.pictures = max(self.pictures, pictures)
+        identifier = uuid.uuid4().hex
+        if made < len(plan):
+            tool, arguments = plan[made]
+            item = {
+                "type": "function_call",
+                "call_id": f"call_{identifier}",
+                "name": tool,
+                "arguments": json.dumps(arguments),
+            }
+        else:
+            text = {"type": "output_text", "text": "I am done.", "annotations": []}
+            item = {"type": "message", "role": "assistant", "content": [text]}
+        return {
+            "id": f"resp_{identifier}",
+            "object": "response",
+            "created_at": int(time.time()),
+            "model": "scripted",
+            "status": "completed",
+            "output": [{"id": f"item_{identifier}", "status": "completed", **item}],
+            "parallel_tool_calls": False,
+            "tool_choice": "auto",
+            "tools": request.get("tools", []),
+        }
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        self._send(self.server.answer(body))
+
+    def do_GET(self) -> None:
+        self._send({"object": "list", "data": []})
+
+    def _send(self, answer: dict[str, Any]) -> None:
+        content = json.dumps(answer).encode()
+        self.send_response(200)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *arguments: Any) -> None:
+        """Nothing is said about requests."""
+
+
+@contextlib.contextmanager
+def scripted_model(
+    plans: list[list[tuple[str, dict[str, Any]]]],
+) -> Iterator[ScriptedModel]:
+    """A running ScriptedModel, on a free port of this machine."""
+    with ScriptedModel(plans) as model:
+        threading.Thread(target=model.serve_forever, daemon=True).start()
+        try:
+            yield model
+        finally:
+            model.shutdown()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    variable = os.environ.get
+    add("--model", default=variable("MODEL"), help="its name (MODEL)")
+    add("--model-url", default=variable("OPENAI_BASE_URL"), help="(OPENAI_BASE_URL)")
+    add("--model-api-key", default=variable("OPENAI_API_KEY"), help="(OPENAI_API_KEY)")
+    add("--model-type", default="openai_model", help="vllm_model: no Responses API")
+    add("--limit", type=positive, metavar="N", help="roll out the first N rows only")
+    add("--output", type=Path, default=RESULTS / "rollouts.jsonl", metavar="FILE")
+    options = parser.parse_args()
+    if not options.model or not options.model_url:
+        parser.error("name the model with --model and --model-url")
+    try:
+        rollouts = collect(
+            options.model,
+            options.model_url,
+            options.model_api_key or "none",
+            limit=options.limit,
+            output=options.output,
+            model_type=options.model_type,
+        )
+    except (RolloutError, OSError) as error:
+        print(f"under_gym.py: {error}", file=sys.stderr)
+        return 1
+    for rollout in rollouts:
+        print(f"row {rollout['_ng_task_index'] + 1}: reward {rollout['reward']}")
+    total = [rollout["reward"] for rollout in rollouts]
+    print(f"mean reward: {sum(total) / len(total) if total else 0.0}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
