@@ -1,0 +1,204 @@
+"""After Copier wrote an environment: install it, and prove that it imports.
+
+    python post_generate.py copy|update
+
+Copier runs this in the destination, with its own interpreter: standard library only.
+Exit status 1, and a last line that says what to do, where something failed.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+# From here on there is the newest NeMo Gym; an older interpreter gets 0.4.
+NEWEST_LINE = (3, 13, 14)
+
+PROJECT = Path("nemo_gym")
+
+
+class Problem(Exception):
+    """What failed and what to do, in one line."""
+
+
+def find_uv() -> str:
+    """The path of uv itself, not of a shim of pyenv's, which some folders disable."""
+    uv = os.environ.get("UV") or shutil.which("uv")  # uvx sets UV for its children
+    if uv is None:
+        raise Problem(
+            "uv is not installed: `pip install uv`, then copy again, or add "
+            "--skip-tasks to get the files only"
+        )
+    if Path(uv).parent == pyenv_root() / "shims":
+        found = subprocess.run(
+            ["pyenv", "which", "uv"], check=False, capture_output=True, text=True
+        )
+        if found.returncode != 0:
+            raise Problem(f"{uv} does not work: {found.stderr.splitlines()[0]}")
+        uv = found.stdout.strip()
+    return uv
+
+
+def check_merged() -> None:
+    """Raises Problem where an update left conflicts: they would only confuse uv."""
+    listed = subprocess.run(
+        ["git", "ls-files", "--unmerged", "--full-name"],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    unmerged = {line.partition("\t")[2] for line in listed.stdout.splitlines()}
+    rejected = {
+        str(path) for path in Path().glob("**/*.rej") if ".venv" not in path.parts
+    }
+    if files := sorted(unmerged | rejected):
+        raise Problem(
+            f"the update left conflicts in {', '.join(files)}: resolve them, then "
+            f"`uv run python gates.py` in {PROJECT.resolve()}"
+        )
+
+
+def check_venv() -> None:
+    venv = PROJECT / ".venv"
+    if venv.exists() and not (venv / "pyvenv.cfg").is_file():
+        raise Problem(
+            f"{venv.absolute()} has no pyvenv.cfg, so uv might empty the interpreter "
+            f"behind it: remove that folder, then `uv sync` in {PROJECT.resolve()}"
+        )
+
+
+def required_python() -> str:
+    """The requires-python of the environment, such as `>=3.12,<3.15`."""
+    text = (PROJECT / "pyproject.toml").read_text(encoding="utf-8")
+    found = re.search(r'^requires-python = "([^"]+)"', text, re.MULTILINE)
+    if not found:
+        raise Problem(f"{PROJECT}/pyproject.toml has no requires-python")
+    return found[1]
+
+
+def numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split("."))
+
+
+def satisfies(version: tuple[int, ...], required: str) -> bool:
+    """Whether a version fits `>=` and `<` clauses."""
+    for clause in required.split(","):
+        operator, bound = re.fullmatch(r"\s*(>=|<)\s*([\d.]+)\s*", clause).groups()
+        if (version >= numbers(bound)) != (operator == ">="):
+            return False
+    return True
+
+
+def pyenv_root() -> Path:
+    return Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
+
+
+def pyenv_pythons() -> dict[tuple[int, ...], str]:
+    """pyenv's interpreters by version. uv sees only those that a shim selects."""
+    return {
+        numbers(path.parents[1].name): str(path)
+        for path in pyenv_root().glob("versions/*/bin/python")
+        if re.fullmatch(r"\d+\.\d+\.\d+", path.parents[1].name)
+    }
+
+
+def find_python(uv: str, required: str) -> str | None:
+    """An interpreter that is there already, rather one for the newest NeMo Gym.
+
+    None where there is none, so that uv downloads one.
+    """
+    if os.environ.get("UV_PYTHON"):
+        return os.environ["UV_PYTHON"]
+    newest = f">={'.'.join(map(str, NEWEST_LINE))},{required}"
+    for wanted in (newest, required):
+        found = subprocess.run(
+            [uv, "python", "find", "--no-project", "--no-python-downloads", wanted],
+            check=False,
+            capture_output=True,
+            text=True,
+        )
+        if found.returncode == 0:
+            return found.stdout.strip()
+        fitting = [
+            (version, path)
+            for version, path in pyenv_pythons().items()
+            if satisfies(version, wanted)
+        ]
+        if fitting:
+            return max(fitting)[1]
+    return None
+
+
+def run(command: list[str], failure: str) -> None:
+    # What belongs to Copier's own interpreter, or to this one run, must not steer uv.
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("VIRTUAL_ENV", "UV_PYTHON")
+    }
+    if subprocess.run(command, check=False, env=kept).returncode != 0:
+        raise Problem(failure)
+
+
+def installed() -> tuple[str, str]:
+    """The versions of Python and of nemo-gym in the environment's .venv."""
+    folder = "Scripts" if os.name == "nt" else "bin"
+    code = "import platform, importlib.metadata as m; print(platform.python_version(), m.version('nemo-gym'))"
+    printed = subprocess.run(
+        [PROJECT / ".venv" / folder / "python", "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    python, nemo_gym = printed.stdout.split()
+    return python, nemo_gym
+
+
+def pin_python(python: str, uv: str) -> None:
+    """Write .python-version: plain `uv run` then keeps the interpreter of .venv.
+
+    pyenv reads that file too. Where uv itself is a command of one of pyenv's versions,
+    pyenv would hide it in that folder: a second line names that version. uv reads only
+    the first.
+    """
+    lines = [".".join(python.split(".")[:2])]
+    home = Path(uv).resolve().parents[1]
+    if home.parent == pyenv_root().resolve() / "versions":
+        lines.append(home.name)
+    text = "".join(f"{line}\n" for line in lines)
+    pin = PROJECT / ".python-version"
+    if pin.read_text(encoding="utf-8") != text:
+        pin.write_text(text, encoding="utf-8")
+
+
+def main(operation: str) -> None:
+    if operation == "update":
+        check_merged()
+    check_venv()
+    uv = find_uv()
+    here = ["--directory", str(PROJECT)]
+    python = find_python(uv, required_python())
+    print("Installing with uv, about 1 GB the first time ...", flush=True)
+    chosen = ["--python", python] if python else []
+    run(
+        [uv, "sync", "--quiet", *here, *chosen],
+        f"`uv sync` failed, see above; mend that and run it again in {PROJECT.resolve()}",
+    )
+    python, nemo_gym = installed()
+    pin_python(python, uv)
+    run(
+        [uv, "run", *here, "python", "gates.py", "import"],
+        f"the import gate failed, see above; mend that and run `uv run python gates.py` in {PROJECT.resolve()}",
+    )
+    print(
+        f"\nReady: Python {python}, nemo-gym {nemo_gym}. Next:\n\n  cd {PROJECT.resolve()}\n  uv run python gates.py\n  uv run python server.py"
+    )
+
+
+if __name__ == "__main__":
+    try:
+        main(sys.argv[1])
+    except Problem as problem:
+        sys.exit(f"nemo-gym-template: {problem}")
