@@ -1,0 +1,245 @@
+"""A template repository as users have it, and environments generated from it."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from copier import run_copy
+
+ROOT = Path(__file__).resolve().parents[1]
+ARCHETYPES = ["game", "sandbox", "vision"]
+
+# Copier's own command, as users have it: no checkout on sys.path.
+COPIER = str(Path(sys.executable).with_name("copier"))
+UV = os.environ.get("UV") or shutil.which("uv")  # `uv run` sets UV
+UVX = [UV, "tool", "run"]
+
+GIT = {
+    "GIT_AUTHOR_NAME": "Test",
+    "GIT_AUTHOR_EMAIL": "test@example.com",
+    "GIT_COMMITTER_NAME": "Test",
+    "GIT_COMMITTER_EMAIL": "test@example.com",
+}
+
+
+def git(folder: Path, *arguments: str) -> str:
+    done = subprocess.run(
+        ["git", *arguments],
+        cwd=folder,
+        env={**os.environ, **GIT},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    return done.stdout
+
+
+def clean_environment(**variables: str) -> dict[str, str]:
+    """The environment of a user's shell: without what pytest's own venv put there."""
+    hidden = ("VIRTUAL_ENV", "PYTHONPATH", "UV_PYTHON", "UV_RUN_RECURSION_DEPTH")
+    kept = {key: value for key, value in os.environ.items() if key not in hidden}
+    return {**kept, **variables}
+
+
+def run(
+    command: list[Any], folder: Path, *, check: bool = True, **variables: str
+) -> subprocess.CompletedProcess[str]:
+    """Runs a command with its output in `stdout`, errors included."""
+    done = subprocess.run(
+        [str(part) for part in command],
+        cwd=folder,
+        env=clean_environment(**variables),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    if check:
+        assert done.returncode == 0, f"{command} in {folder}:\n{done.stdout}"
+    return done
+
+
+@pytest.fixture(scope="session")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A git repository of the working tree, tagged v0.1.0."""
+    folder = tmp_path_factory.mktemp("template") / "nemo-gym-template"
+    listed = git(ROOT, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+    for name in filter(None, listed.split("\0")):
+        if (ROOT / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, folder / name)
+    git(folder, "init", "--quiet", "--initial-branch", "main")
+    git(folder, "add", "--all")
+    git(folder, "commit", "--quiet", "--message", "The template")
+    git(folder, "tag", "v0.1.0")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def render(
+    template: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[..., Path]:
+    """Renders a project without running tasks; equal answers give the same project."""
+    projects: dict[str, Path] = {}
+
+    def render_project(**answers: Any) -> Path:
+        answers = {"env_name": "my_env", **answers}
+        key = json.dumps(answers, sort_keys=True)
+        if key not in projects:
+            projects[key] = tmp_path_factory.mktemp("rendered") / answers["env_name"]
+            run_copy(
+                str(template),
+                projects[key],
+                data=answers,
+                defaults=True,
+                skip_tasks=True,
+                unsafe=True,
+                quiet=True,
+            )
+        return projects[key]
+
+    return render_project
+
+
+@pytest.fixture(scope="session")
+def copy(template: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Runs `copier copy` with -d answers, from the folder above the destination."""
+
+    def copy_to(
+        destination: Path, *options: str, trust: bool = False, **answers: Any
+    ) -> subprocess.CompletedProcess[str]:
+        data = [f"--data={name}={value}" for name, value in answers.items()]
+        how = "--trust" if trust else "--skip-tasks"
+        return run(
+            [COPIER, "copy", how, "--defaults", *options, *data, template, destination],
+            destination.parent,
+            check=False,
+        )
+
+    return copy_to
+
+
+def find_python(wanted: str) -> str | None:
+    """An interpreter on this machine, also where pyenv's shims hide it from uv."""
+    sys.path.insert(0, str(ROOT / "extensions"))
+    import post_generate
+
+    for version, path in sorted(post_generate.pyenv_pythons().items(), reverse=True):
+        if post_generate.satisfies(version, wanted):
+            return path
+    found = run(
+        [UV, "python", "find", "--no-project", "--no-python-downloads", wanted],
+        Path("/"),
+        check=False,
+    )
+    return found.stdout.strip() if found.returncode == 0 else None
+
+
+@dataclass
+class Environment:
+    """A generated and installed project."""
+
+    project: Path
+    python: Path
+
+    @property
+    def folder(self) -> Path:
+        return self.project / "nemo_gym"
+
+    def run(self, *command: str, check: bool = True, **variables: str) -> str:
+        """The output of `python COMMAND` in the project's nemo_gym folder."""
+        # Ahead of the venv's own project, so that projects can share one venv.
+        path = os.pathsep.join([str(self.folder), str(self.project)])
+        return run(
+            [self.python, *command],
+            self.folder,
+            check=check,
+            PYTHONPATH=path,
+            **variables,
+        ).stdout
+
+    def gates(self, *options: str, check: bool = True) -> list[dict[str, Any]]:
+        return json.loads(self.run("gates.py", "--json", *options, check=check))
+
+    @contextmanager
+    def serving(self) -> Iterator[str]:
+        """The URL of `python server.py` on a free port."""
+        process = subprocess.Popen(
+            [self.python, "server.py"],
+            cwd=self.folder,
+            env=clean_environment(
+                HOST="127.0.0.1",
+                PORT="0",
+                PYTHONPATH=os.pathsep.join([str(self.folder), str(self.project)]),
+            ),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            for line in process.stderr:
+                if found := re.search(r"running on (http://\S+)", line):
+                    yield found[1]
+                    return
+            pytest.fail("server.py ended without serving")
+        finally:
+            process.terminate()
+            process.wait(10)
+            process.stderr.close()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """One process per line of NeMo Gym, and per file: they share what is generated."""
+    for item in items:
+        parameters = item.callspec.params if hasattr(item, "callspec") else {}
+        group = parameters.get("line", item.path.name)
+        item.add_marker(pytest.mark.xdist_group(group))
+
+
+PYTHONS = {"0.4": ">=3.12,<3.13", "0.7": ">=3.13.14,<3.15"}
+
+
+@pytest.fixture(scope="session", params=PYTHONS, ids="nemo-gym-{}".format)
+def line(request: pytest.FixtureRequest) -> str:
+    """A supported line of NeMo Gym; each has a Python of its own."""
+    return request.param
+
+
+@pytest.fixture(scope="session")
+def interpreter(line: str) -> str:
+    named = os.environ.get("NEWER_PYTHON") if line == "0.7" else None
+    python = named or find_python(PYTHONS[line])
+    if python is None:
+        pytest.skip(f"no Python {PYTHONS[line]} on this machine")
+    return python
+
+
+@pytest.fixture(scope="session")
+def generate(
+    template: Path, interpreter: str, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[..., Environment]:
+    """Generates and installs with `uvx copier`, from a folder that is not the template."""
+    made: dict[str, Environment] = {}
+
+    def generate_environment(**answers: str) -> Environment:
+        key = json.dumps(answers, sort_keys=True)
+        if key not in made:
+            elsewhere = tmp_path_factory.mktemp("elsewhere")
+            data = [f"--data={name}={value}" for name, value in answers.items()]
+            command = [*UVX, "copier", "copy", "--trust", "--defaults", *data]
+            run([*command, template, "my_env"], elsewhere, UV_PYTHON=interpreter)
+            project = elsewhere / "my_env"
+            python = project / "nemo_gym/.venv/bin/python"
+            made[key] = Environment(project, python)
+        return made[key]
+
+    return generate_environment

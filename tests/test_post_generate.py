@@ -1,0 +1,132 @@
+"""The step after generation: what it finds, leaves and reports."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from conftest import ROOT, UV, git, run
+
+SCRIPT = ROOT / "extensions/post_generate.py"
+
+
+@pytest.fixture
+def project(copy, tmp_path):
+    """A project without its tasks run."""
+    done = copy(tmp_path / "my_env")
+    assert done.returncode == 0, done.stdout
+    return tmp_path / "my_env"
+
+
+def post_generate(project, operation="copy", **variables):
+    done = run([sys.executable, SCRIPT, operation], project, check=False, **variables)
+    assert done.returncode == 1
+    return done.stdout.strip().splitlines()
+
+
+def test_copie_generates_a_green_environment(template, request, tmp_path):
+    """Through Copier's own API with trust, as pytest-copie does it."""
+    request.config.option.template = str(template)
+    copie = request.getfixturevalue("copie")
+    result = copie.copy(extra_answers={"env_name": "my_env", "space": "me/my-env"})
+    assert result.exit_code == 0, result.exception
+    assert result.answers["space"] == "me/my-env"
+    assert (result.project_dir / "nemo_gym/uv.lock").is_file()
+    again = run(
+        [UV, "run", "python", "gates.py", "import"], result.project_dir / "nemo_gym"
+    )
+    assert "PASS import" in again.stdout
+
+
+def test_a_missing_uv_is_one_line(project):
+    bare = str(Path(sys.executable).parent)
+    hidden = {key: "" for key in ("UV",)}
+    lines = post_generate(project, PATH=os.pathsep.join([bare, "/nowhere"]), **hidden)
+    if (Path(bare) / "uv").exists():
+        pytest.skip("uv is in the same folder as this Python")
+    assert len(lines) == 1
+    assert lines[0].startswith(
+        "nemo-gym-template: uv is not installed: `pip install uv`"
+    )
+
+
+def test_a_venv_without_pyvenv_cfg_is_not_touched(project):
+    venv = project / "nemo_gym/.venv"
+    venv.mkdir()
+    (venv / "precious").write_text("mine")
+    lines = post_generate(project)
+    assert len(lines) == 1
+    assert "has no pyvenv.cfg" in lines[0]
+    assert (venv / "precious").read_text() == "mine"
+
+
+def test_a_failing_sync_says_what_to_do(project):
+    text = project / "nemo_gym/pyproject.toml"
+    text.write_text(text.read_text().replace('"nemo-gym>=0.4"', '"nemo-gym>=9999"'))
+    lines = post_generate(project)
+    assert "`uv sync` failed" in lines[-1]
+    assert str(project / "nemo_gym") in lines[-1]
+
+
+def test_conflicts_are_named_before_anything_is_run(project):
+    git(project, "init", "--quiet", "--initial-branch", "main")
+    server = project / "nemo_gym/server.py"
+    for branch, text in (("main", "1"), ("one", "2"), ("main", "3")):
+        if branch != "main":
+            git(project, "checkout", "--quiet", "-b", branch)
+        elif text == "3":
+            git(project, "checkout", "--quiet", "main")
+        server.write_text(text)
+        git(project, "add", "--all")
+        git(project, "commit", "--quiet", "--message", text)
+    with pytest.raises(Exception, match="returned non-zero"):
+        git(project, "merge", "one")
+    lines = post_generate(project, "update")
+    assert len(lines) == 1
+    assert "conflicts in nemo_gym/server.py" in lines[0]
+    assert not (project / "nemo_gym/.venv").exists()
+
+
+def test_an_interpreter_behind_pyenvs_shims_is_found(tmp_path, monkeypatch):
+    """uv knows none of these; pyenv's versions folder holds them."""
+    sys.path.insert(0, str(ROOT / "extensions"))
+    import post_generate as step
+
+    for version in ("3.11.9", "3.12.1", "3.12.10", "3.15.0", "miniforge3"):
+        python = tmp_path / "versions" / version / "bin/python"
+        python.parent.mkdir(parents=True)
+        python.touch()
+    uv = tmp_path / "uv"
+    uv.write_text("#!/bin/sh\nexit 1\n")
+    uv.chmod(0o755)
+    monkeypatch.setenv("PYENV_ROOT", str(tmp_path))
+    monkeypatch.delenv("UV_PYTHON", raising=False)
+    found = step.find_python(str(uv), ">=3.12,<3.15")
+    assert found == str(tmp_path / "versions/3.12.10/bin/python")
+    newer = tmp_path / "versions/3.13.14/bin/python"
+    newer.parent.mkdir(parents=True)
+    newer.touch()
+    assert step.find_python(str(uv), ">=3.12,<3.15") == str(newer)
+    assert step.find_python(str(uv), ">=3.15.1,<3.16") is None
+    assert step.find_python(str(uv), ">=3.11,<3.12").endswith("3.11.9/bin/python")
+
+
+def test_the_pin_names_the_interpreter_and_pyenvs_uv(tmp_path, monkeypatch):
+    sys.path.insert(0, str(ROOT / "extensions"))
+    import post_generate as step
+
+    (tmp_path / "nemo_gym").mkdir()
+    pin = tmp_path / "nemo_gym/.python-version"
+    pin.write_text("3.13\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYENV_ROOT", str(tmp_path / "pyenv"))
+    step.pin_python("3.12.1", "/usr/local/bin/uv")
+    assert pin.read_text() == "3.12\n"
+    step.pin_python("3.13.15", str(tmp_path / "pyenv/versions/3.11.7/bin/uv"))
+    assert pin.read_text() == "3.13\n3.11.7\n"
+
+
+def test_the_script_needs_nothing_but_python():
+    code = f"import sys; sys.argv = ['x']; exec(compile(open({str(SCRIPT)!r}).read(), 'x', 'exec'), {{'__name__': 'x'}})"
+    run([sys.executable, "-I", "-S", "-c", code], Path("/"))

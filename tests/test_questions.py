@@ -1,0 +1,123 @@
+"""What the questions refuse, and what they make of their defaults."""
+
+import pytest
+import yaml
+
+KEYWORD_ONLY = "while"
+
+
+def answers(project):
+    recorded = yaml.safe_load((project / ".copier-answers.yml").read_text())
+    return {key: value for key, value in recorded.items() if key[0] != "_"}
+
+
+@pytest.mark.parametrize(
+    ("question", "value", "message"),
+    [
+        ("env_name", "My Env", r'env_name must match ^[a-z][a-z0-9_]{0,39}$, got "My Env"'),
+        ("env_name", "2048", 'env_name must match ^[a-z][a-z0-9_]{0,39}$, got "2048"'),
+        ("env_name", "a" * 41, f'env_name must match ^[a-z][a-z0-9_]{{0,39}}$, got "{"a" * 41}"'),
+        ("env_name", "", 'env_name must match ^[a-z][a-z0-9_]{0,39}$, got ""'),
+        ("env_name", "while", 'env_name must not be a Python keyword, got "while"'),
+        ("env_name", "nemo_gym", 'env_name must not be "nemo_gym"'),
+        ("domain_module", "a-b", 'domain_module must be a Python module name in lower case, got "a-b"'),
+        ("domain_module", "json", 'of Python\'s standard library, got "json"'),
+        ("domain_module", "server", 'that the environment uses itself, got "server"'),
+        ("domain_class", "wordle", 'domain_class must be a Python class name in PascalCase, got "wordle"'),
+        ("domain_class", "None", 'domain_class must be a Python class name in PascalCase, got "None"'),
+        ("domain_class", "BaseModel", 'that Python or server.py uses itself, got "BaseModel"'),
+        ("description", "", 'description must not be empty, got ""'),
+        ("description", "two\nlines", "description must be one line without control characters"),
+        ("space", "no-owner", 'space must be a Hugging Face Space as owner/name, or empty, got "no-owner"'),
+        ("tools", "", "tools: no tool is named"),
+        ("tools", "# only a comment", "tools: no tool is named"),
+        ("tools", "a b()", "tools: 'a b()' is not a tool signature"),
+        ("tools", "f(x: str", "tools: 'f(x: str' is not a tool signature"),
+        ("tools", "while()", "the tool name 'while' is a Python keyword"),
+        ("tools", "verify(x: int)", "the tool name 'verify' is a route of the server's own"),
+        ("tools", "health", "the tool name 'health' is a route of the server's own"),
+        ("tools", "close()", "the tool name 'close' belongs to the domain's protocol"),
+        ("tools", "_hidden()", "the tool name '_hidden' must be an ASCII identifier"),
+        ("tools", "f(); f()", "the tool 'f' is there twice"),
+        ("tools", "get_x(); getX()", "would share the request model GetXRequest"),
+        ("tools", "f(x)", "the parameter 'x' of tool 'f' needs a type"),
+        ("tools", "f(x: dict)", "the parameter 'x: dict' of tool 'f' is not"),
+        ("tools", "f(x: list[dict])", "the parameter 'x: list[dict]' of tool 'f' is not"),
+        ("tools", "f(x: int = 'a')", "the default 'a' of parameter 'x' of tool 'f' is not of the type int"),
+        ("tools", "f(x: Literal['a'] = 'b')", "the default 'b' of parameter 'x'"),
+        ("tools", "f(x: int = None)", "the default None of parameter 'x'"),
+        ("tools", "f(x: int, x: int)", "the tool 'f' has a parameter twice"),
+        ("tools", "f(self: int)", "the parameter name 'self' of tool 'f' is a name of Python's"),
+        ("tools", "f(class: int)", "the parameter name 'class' of tool 'f' is a Python keyword"),
+        ("tools", "guess(letter: str)", "'guess' is a tool of the game archetype with the parameters (word: str), not (letter)"),
+        ("tools", "f()\x07", "control characters are not allowed"),
+    ],
+)  # fmt: skip
+def test_a_bad_answer_is_refused(copy, tmp_path, question, value, message):
+    destination = tmp_path / "my_env"
+    done = copy(destination, **{question: value})
+    assert done.returncode == 1, done.stdout
+    last = done.stdout.strip().splitlines()[-1]
+    assert last.startswith(f"ValueError: Validation error for question '{question}'")
+    assert message in last
+    assert not destination.exists()
+
+
+def test_a_choice_that_is_none_is_refused(copy, tmp_path):
+    for question in ("archetype", "nemo_gym_source"):
+        done = copy(tmp_path / "my_env", **{question: "nothing"})
+        assert done.returncode == 1
+        assert question in done.stdout.strip().splitlines()[-1]
+        assert not (tmp_path / "my_env").exists()
+
+
+@pytest.mark.parametrize(
+    ("folder", "env_name", "domain_module", "domain_class"),
+    [
+        ("my_wordle", "my_wordle", "my_wordle", "MyWordle"),
+        ("My Wordle-2", "my_wordle_2", "my_wordle_2", "MyWordle2"),
+        ("2048", "env_2048", "env_2048", "Env2048"),
+        ("while", "while_env", "while_env", "WhileEnv"),
+        ("calendar", "calendar", "calendar_env", "Calendar"),
+        ("exception", "exception", "exception", "ExceptionEnv"),
+        ("日本", "env", "env", "Env"),
+    ],
+)
+def test_names_come_from_the_folder(
+    copy, tmp_path, folder, env_name, domain_module, domain_class
+):
+    done = copy(tmp_path / folder)
+    assert done.returncode == 0, done.stdout
+    recorded = answers(tmp_path / folder)
+    assert recorded["env_name"] == env_name
+    assert recorded["domain_module"] == domain_module
+    assert recorded["domain_class"] == domain_class
+    assert (tmp_path / folder / f"{domain_module}.py").is_file()
+
+
+def test_the_current_folder_gives_the_name_too(template, tmp_path):
+    from conftest import COPIER, run
+
+    here = tmp_path / "chess"
+    here.mkdir()
+    run([COPIER, "copy", "--skip-tasks", "--defaults", template, "."], here)
+    assert answers(here)["env_name"] == "chess"
+
+
+def test_every_answer_is_recorded(render):
+    given = {
+        "env_name": "my_env",
+        "archetype": "sandbox",
+        "description": "A sandbox.",
+        "domain_module": "box",
+        "domain_class": "Box",
+        "tools": "run_command; hint()",
+        "backend": "e2b",
+        "nemo_gym_source": "git",
+        "space": "me/box",
+    }
+    assert answers(render(**given)) == given
+
+
+def test_the_game_has_no_backend(render):
+    assert "backend" not in answers(render())

@@ -1,0 +1,264 @@
+"""The rendered files, for every kind of answer."""
+
+import ast
+import json
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+
+from conftest import ARCHETYPES, ROOT, run
+
+BACKENDS = {"sandbox": ["local", "e2b"], "vision": ["canvas", "browser", "e2b"]}
+TOOLS = {
+    "the archetype's": {},
+    "one": {"tools": "hint()  # Get a hint."},
+    "many": {
+        "tools": "a(); b(x: int = 1)\nc(y: Literal['p', 'q'] | None = None)  # See."
+    },
+    "bare names of the archetype's and one more": {"tools": "hint; {first}"},
+}
+NASTY = """q"uo'te \\ \\n {% raw %} {{ x }} {# c #} $HOME `ls` é 中 : - # | "end\""""
+
+
+def lint(project):
+    run(["ruff", "check", "--no-cache", "."], project)
+    run(["ruff", "format", "--no-cache", "--check", "."], project)
+
+
+def text_files(project):
+    for path in sorted(project.rglob("*")):
+        if path.is_file() and ".venv" not in path.parts and ".git" not in path.parts:
+            yield path, path.read_text(encoding="utf-8")
+
+
+def check(project):
+    """What has to hold for every rendered project."""
+    lint(project)
+    for path, text in text_files(project):
+        where = path.relative_to(project)
+        assert "DomainClass" not in text, where
+        assert not re.search(r"[ \t]+$", text, re.MULTILINE), f"{where}: trailing space"
+        assert text.endswith("\n"), where
+        assert not text.endswith("\n\n"), where
+        match path.suffix:
+            case ".py":
+                ast.parse(text)
+            case ".yaml" | ".yml":
+                yaml.safe_load(text)
+            case ".toml":
+                tomllib.loads(text)
+            case ".jsonl":
+                [json.loads(line) for line in text.splitlines()]
+
+
+@pytest.mark.parametrize("tools", TOOLS)
+@pytest.mark.parametrize("archetype", ARCHETYPES)
+def test_archetypes_and_tool_lists(render, archetype, tools):
+    first = {"game": "guess", "sandbox": "submit", "vision": "terminate"}[archetype]
+    answers = {
+        key: value.replace("{first}", first) for key, value in TOOLS[tools].items()
+    }
+    project = render(archetype=archetype, **answers)
+    check(project)
+    for path, text in text_files(project):
+        if path.suffix not in (".py", ".html"):
+            assert not re.search(r"\{\{|\{%|\{#", text), path
+
+
+@pytest.mark.parametrize(
+    ("archetype", "backend"),
+    [(archetype, backend) for archetype in BACKENDS for backend in BACKENDS[archetype]],
+)
+def test_backends(render, archetype, backend):
+    check(render(archetype=archetype, backend=backend))
+
+
+@pytest.mark.parametrize("archetype", ARCHETYPES)
+def test_long_and_short_names(render, archetype):
+    check(render(archetype=archetype, env_name="e", domain_class="E"))
+    check(
+        render(
+            archetype=archetype,
+            env_name="a" + "_b" * 19,
+            domain_class="D" + "d" * 49,
+            tools=f"f{'_g' * 31}({'p' * 64}: Literal['{'v' * 40}', '{'w' * 40}'] | None)"
+            f"\nlist(xs: list[Literal['{'v' * 40}', 1]] = [1])",
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    "text", [NASTY, "x" * 2000, "word " * 400 + "end", "\\", '"', "'"]
+)
+def test_any_text_comes_out_whole(render, text):
+    text = text.strip()
+    project = render(description=text, tools=f"guess\nhint(x: str)  # {text}")
+    check(project)
+    folder = project / "nemo_gym"
+    assert (
+        tomllib.loads((folder / "pyproject.toml").read_text())["project"]["description"]
+        == text
+    )
+    config = yaml.safe_load((folder / "configs/my_env.yaml").read_text())
+    server = config["my_env_resources_server"]["resources_servers"]["my_env"]
+    assert server == {"entrypoint": "server.py", "domain": "games", "description": text}
+    row = json.loads((folder / "data/example.jsonl").read_text().splitlines()[0])
+    hint = row["responses_create_params"]["tools"][1]
+    assert hint["description"] == " ".join(text.split())
+    [domain] = [
+        node
+        for node in ast.parse((project / "my_env.py").read_text()).body
+        if isinstance(node, ast.ClassDef)
+    ]
+    [method] = [node for node in domain.body if getattr(node, "name", "") == "hint"]
+    assert ast.get_docstring(method).split() == text.split()
+
+
+def test_tools_that_are_called_like_the_servers_own_attributes(render):
+    names = "config; copy; json; dict; sessions; list; str; main; build; model_dump; Request"
+    project = render(tools=names)
+    check(project)
+    server = (project / "nemo_gym/server.py").read_text()
+    assert 'app.post("/config")(self.config_tool)' in server
+    assert "episode.config()" in server
+
+
+def test_the_generated_tree(render):
+    listed = {str(path.relative_to(render())) for path, _ in text_files(render())}
+    assert listed >= {
+        ".copier-answers.yml",
+        ".dockerignore",
+        ".gitignore",
+        "my_env.py",
+        "nemo_gym/.python-version",
+        "nemo_gym/Dockerfile",
+        "nemo_gym/README.md",
+        "nemo_gym/__init__.py",
+        "nemo_gym/configs/my_env.yaml",
+        "nemo_gym/configs/my_env_agent.yaml",
+        "nemo_gym/data/example.jsonl",
+        "nemo_gym/environments/my_env/config.yaml",
+        "nemo_gym/environments/my_env/manifest.yaml",
+        "nemo_gym/gates.py",
+        "nemo_gym/pyproject.toml",
+        "nemo_gym/resources_servers/my_env/pytest.ini",
+        "nemo_gym/resources_servers/my_env/requirements.txt",
+        "nemo_gym/resources_servers/my_env/server.py",
+        "nemo_gym/rollout.py",
+        "nemo_gym/server.py",
+        "nemo_gym/session_server.py",
+    }
+    assert (render() / "nemo_gym/.python-version").read_text() == "3.13\n"
+
+
+@pytest.mark.parametrize("archetype", ARCHETYPES)
+def test_the_domain_module_knows_no_framework(render, archetype):
+    project = render(archetype=archetype)
+    for path in project.glob("*.py"):
+        imported = {
+            name.split(".")[0]
+            for node in ast.walk(ast.parse(path.read_text()))
+            if isinstance(node, ast.Import | ast.ImportFrom)
+            for name in (
+                [alias.name for alias in node.names]
+                if isinstance(node, ast.Import)
+                else [node.module]
+            )
+        }
+        assert not imported & {"nemo_gym", "fastapi", "pydantic", "starlette"}, path
+
+
+@pytest.mark.parametrize("archetype", ARCHETYPES)
+def test_server_py_is_short(render, archetype):
+    lines = (
+        (render(archetype=archetype) / "nemo_gym/server.py").read_text().splitlines()
+    )
+    assert len(lines) <= {"game": 60, "sandbox": 120, "vision": 180}[archetype]
+
+
+@pytest.mark.parametrize("archetype", ARCHETYPES)
+def test_there_are_tasks_enough(render, archetype):
+    rows = (render(archetype=archetype) / "nemo_gym/data/example.jsonl").read_text()
+    assert len(rows.splitlines()) >= {"game": 20}.get(archetype, 15)
+
+
+def test_git_as_the_source_of_nemo_gym(render):
+    text = (render(nemo_gym_source="git") / "nemo_gym/pyproject.toml").read_text()
+    source = tomllib.loads(text)["tool"]["uv"]["sources"]["nemo-gym"]
+    assert source == {"git": "https://github.com/NVIDIA-NeMo/Gym"}
+
+
+def test_an_existing_domain_module_is_left_alone(copy, tmp_path):
+    own = "class MyEnv:\n    pass  # mine\n"
+    (tmp_path / "my_env").mkdir()
+    (tmp_path / "my_env/my_env.py").write_text(own)
+    done = copy(tmp_path / "my_env", tools="guess(letter: str); hint()")
+    assert done.returncode == 0, done.stdout
+    assert (tmp_path / "my_env/my_env.py").read_text() == own
+    tests = {
+        path.name for path in (tmp_path / "my_env/nemo_gym/tests").glob("test_*.py")
+    }
+    assert "test_sessions.py" in tests
+    assert not tests & {"test_domain.py", "test_grader.py", "test_custom_tools.py"}
+
+
+def test_without_trust_all_files_are_there(copy, tmp_path, render):
+    done = copy(tmp_path / "my_env")
+    assert done.returncode == 0, done.stdout
+    assert not (tmp_path / "my_env/nemo_gym/.venv").exists()
+    expected = {str(path.relative_to(render())) for path, _ in text_files(render())}
+    found = {
+        str(path.relative_to(tmp_path / "my_env"))
+        for path, _ in text_files(tmp_path / "my_env")
+    }
+    assert found == expected
+
+
+def test_a_fourth_archetype_is_one_folder_and_one_choice(template, tmp_path):
+    """A made-up archetype renders without a change in any other file."""
+    import shutil
+
+    from conftest import git
+
+    clone = tmp_path / "template"
+    shutil.copytree(template, clone)
+    shutil.copytree(clone / "archetypes/game", clone / "archetypes/quiz")
+    questions = clone / "copier.yml"
+    text = questions.read_text()
+    assert text.count("is graded): vision\n") == 1
+    choice = "is graded): vision\n    quiz: quiz\n"
+    questions.write_text(text.replace("is graded): vision\n", choice))
+    git(clone, "add", "--all")
+    git(clone, "commit", "--quiet", "--message", "A fourth archetype")
+    git(clone, "tag", "v0.2.0")
+    run(
+        [
+            Path(sys.executable).with_name("copier"),
+            *("copy", "--skip-tasks", "--defaults", "-d", "archetype=quiz"),
+            *(clone, tmp_path / "my_quiz"),
+        ],
+        tmp_path,
+    )
+    check(tmp_path / "my_quiz")
+    assert "class MyQuiz" in (tmp_path / "my_quiz/my_quiz.py").read_text()
+
+
+def test_windows_accepts_every_file_name_of_the_repository():
+    listed = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    for name in filter(None, listed.stdout.split("\0")):
+        assert not re.search(r'[<>:"\\|?*]', name), name
+        assert len(name) < 150, name
+
+
+def test_nothing_of_this_machine_is_tracked():
+    listed = subprocess.run(
+        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert "uv.lock" not in {Path(name).name for name in listed.stdout.splitlines()}

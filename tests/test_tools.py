@@ -1,0 +1,86 @@
+"""Tool signatures: what a user may write, and what becomes of it."""
+
+import json
+
+import pytest
+
+
+@pytest.fixture
+def definitions(render):
+    """The tool definitions in the dataset rows of a project with these tools."""
+
+    def of(tools, **answers):
+        rows = (
+            render(tools=tools, **answers) / "nemo_gym/data/example.jsonl"
+        ).read_text()
+        [found] = {
+            json.dumps(json.loads(row)["responses_create_params"]["tools"])
+            for row in rows.splitlines()
+        }
+        return json.loads(found)
+
+    return of
+
+
+def names(tools):
+    return [tool["name"] for tool in tools]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "guess(word: str); hint()",
+        "guess(word: str)\nhint()",
+        "\n  guess ( word :str )\n\n# a comment\n hint( ) ;;",
+        "guess, hint",
+        "guess; hint",
+        "guess(word: str) -> str; hint() -> str",
+    ],
+)
+def test_ways_to_write_two_tools(definitions, text):
+    assert names(definitions(text)) == ["guess", "hint"]
+
+
+def test_a_bare_name_means_the_archetypes_signature(definitions):
+    [guess] = definitions("guess")
+    assert list(guess["parameters"]["properties"]) == ["word"]
+    assert guess["description"] == "Guess the hidden word."
+
+
+def test_a_comment_is_the_description(definitions):
+    [guess] = definitions("guess(word: str)  # Try; a  word: # now.")
+    assert guess["description"] == "Try; a word: # now."
+
+
+@pytest.mark.parametrize(
+    ("parameter", "schema"),
+    [
+        ("x: str", {"type": "string"}),
+        ("x: int", {"type": "integer"}),
+        ("x: float = 1", {"type": "number", "default": 1}),
+        ("x: bool = True", {"type": "boolean", "default": True}),
+        ("x: str = 'a; b # c'", {"type": "string", "default": "a; b # c"}),
+        ("x: list[int]", {"type": "array", "items": {"type": "integer"}}),
+        ("x: list[str] = ['a', 'b']", {"type": "array", "items": {"type": "string"}, "default": ["a", "b"]}),
+        ("x: list[float] = []", {"type": "array", "items": {"type": "number"}, "default": []}),
+        ('x: Literal["a", "b, c]"]', {"enum": ["a", "b, c]"], "type": "string"}),
+        ("x: Literal['only']", {"const": "only", "type": "string"}),
+        ("x: Literal[1, 2, -3] = 2", {"enum": [1, 2, -3], "type": "integer", "default": 2}),
+        ("x: Literal['a', 1]", {"enum": ["a", 1]}),
+        ("x: list[Literal['a', 'b']]", {"type": "array", "items": {"enum": ["a", "b"], "type": "string"}}),
+        ("x: str | None", {"anyOf": [{"type": "string"}, {"type": "null"}]}),
+        ("x: int | None = None", {"anyOf": [{"type": "integer"}, {"type": "null"}]}),
+        ("x: int|None=-7", {"anyOf": [{"type": "integer"}, {"type": "null"}], "default": -7}),
+    ],
+)  # fmt: skip
+def test_parameter_types(definitions, parameter, schema):
+    [tool] = definitions(f"f({parameter})")
+    [(name, found)] = tool["parameters"]["properties"].items()
+    assert name == "x"
+    assert found == {**schema, "description": "The x."}
+    assert tool["parameters"]["required"] == ([] if "=" in parameter else ["x"])
+
+
+def test_many_parameters(definitions):
+    [tool] = definitions('f(a: list[int], b: Literal["x", "y"], c: str = "1, 2")')
+    assert list(tool["parameters"]["properties"]) == ["a", "b", "c"]
