@@ -144,6 +144,18 @@ def find_python(wanted: str) -> str | None:
     return found.stdout.strip() if found.returncode == 0 else None
 
 
+def borrow_venv(project: Path, other: "Environment") -> "Environment":
+    """Gives a project a venv with the packages of another's, but for its own."""
+    venv = project / "nemo_gym/.venv"
+    run([UV, "venv", "--quiet", "--python", other.python, venv], Path("/"))
+    [installed] = other.folder.glob(".venv/lib/python*/site-packages")
+    [own] = venv.glob("lib/python*/site-packages")
+    (own / "borrowed.pth").write_text(
+        f"{installed}\n{project / 'nemo_gym'}\n{project}\n"
+    )
+    return Environment(project, venv / "bin/python")
+
+
 @dataclass
 class Environment:
     """A generated and installed project."""
@@ -157,14 +169,8 @@ class Environment:
 
     def run(self, *command: str, check: bool = True, **variables: str) -> str:
         """The output of `python COMMAND` in the project's nemo_gym folder."""
-        # Ahead of the venv's own project, so that projects can share one venv.
-        path = os.pathsep.join([str(self.folder), str(self.project)])
         return run(
-            [self.python, *command],
-            self.folder,
-            check=check,
-            PYTHONPATH=path,
-            **variables,
+            [self.python, *command], self.folder, check=check, **variables
         ).stdout
 
     def gates(self, *options: str, check: bool = True) -> list[dict[str, Any]]:
@@ -176,11 +182,7 @@ class Environment:
         process = subprocess.Popen(
             [self.python, "server.py"],
             cwd=self.folder,
-            env=clean_environment(
-                HOST="127.0.0.1",
-                PORT="0",
-                PYTHONPATH=os.pathsep.join([str(self.folder), str(self.project)]),
-            ),
+            env=clean_environment(HOST="127.0.0.1", PORT="0"),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,

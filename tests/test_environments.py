@@ -1,6 +1,6 @@
 """Generated environments, installed and run: on both lines of NeMo Gym.
 
-All of a line's environments without tasks share the venv of its first one.
+A line's variants of the game borrow the packages of the one that was installed.
 """
 
 import re
@@ -9,7 +9,7 @@ import urllib.request
 
 import pytest
 
-from conftest import ARCHETYPES, UV, Environment, run
+from conftest import ARCHETYPES, UV, borrow_venv, run
 
 GATES = ["import", "server", "smoke", "rollout"]
 
@@ -44,7 +44,7 @@ def variant(render, generate, line, tmp_path_factory):
         shutil.copytree(render(**answers), folder)
         for name, text in (files or {}).items():
             (folder / name).write_text(text)
-        return Environment(folder, generate(archetype="game").python)
+        return borrow_venv(folder, generate(archetype="game"))
 
     return of
 
@@ -151,16 +151,15 @@ def test_a_domain_module_of_ones_own(copy, generate, tmp_path):
     project = tmp_path / "calculator_env"
     project.mkdir()
     (project / "calculator.py").write_text(CALCULATOR)
-    python = generate(archetype="game").python
     done = copy(
         project,
         domain_module="calculator",
         domain_class="Calculator",
-        tools="add(number: int)  # Add to the total.; echo(text: str)\necho(text: str)",
+        tools="add(number: int)  # Add to the total.\necho(text: str)",
     )
     assert done.returncode == 0, done.stdout
     assert (project / "calculator.py").read_text() == CALCULATOR
-    environment = Environment(project, python)
+    environment = borrow_venv(project, generate(archetype="game"))
     results = passed(environment.gates())
     assert "Calculator has no oracle(task)" in results[-1]["detail"]
     assert "passed" in environment.run("-m", "pytest", "-q", "--no-header")
@@ -198,7 +197,6 @@ def test_gates_fail_with_exit_status_1(variant):
         [environment.python, "gates.py", "rollout"],
         environment.folder,
         check=False,
-        PYTHONPATH=f"{environment.folder}:{environment.project}",
     )
     assert done.returncode == 1
     assert "FAIL rollout" in done.stdout
