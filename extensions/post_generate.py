@@ -144,10 +144,12 @@ def run(command: list[str], failure: str) -> None:
 
 def installed() -> tuple[str, str]:
     """The versions of Python and of nemo-gym in the environment's .venv."""
-    folder = "Scripts" if os.name == "nt" else "bin"
-    code = "import platform, importlib.metadata as m; print(platform.python_version(), m.version('nemo-gym'))"
+    code = (
+        "import importlib.metadata as packages, platform; "
+        "print(platform.python_version(), packages.version('nemo-gym'))"
+    )
     printed = subprocess.run(
-        [PROJECT / ".venv" / folder / "python", "-c", code],
+        [PROJECT / ".venv/bin/python", "-c", code],
         capture_output=True,
         text=True,
         check=True,
@@ -174,26 +176,30 @@ def pin_python(python: str, uv: str) -> None:
 
 
 def main(operation: str) -> None:
+    here = PROJECT.resolve()
     if operation == "update":
         check_merged()
     check_venv()
     uv = find_uv()
-    here = ["--directory", str(PROJECT)]
-    python = find_python(uv, required_python())
+    found = find_python(uv, required_python())
     print("Installing with uv, about 1 GB the first time ...", flush=True)
-    chosen = ["--python", python] if python else []
+    sync = [uv, "sync", "--quiet", "--directory", str(PROJECT)]
     run(
-        [uv, "sync", "--quiet", *here, *chosen],
-        f"`uv sync` failed, see above; mend that and run it again in {PROJECT.resolve()}",
+        [*sync, "--python", found] if found else sync,
+        f"`uv sync` failed, see above; mend that and run it again in {here}",
     )
     python, nemo_gym = installed()
     pin_python(python, uv)
     run(
-        [uv, "run", *here, "python", "gates.py", "import"],
-        f"the import gate failed, see above; mend that and run `uv run python gates.py` in {PROJECT.resolve()}",
+        [uv, "run", "--directory", str(PROJECT), "python", "gates.py", "import"],
+        "the import gate failed, see above; mend that and run "
+        f"`uv run python gates.py` in {here}",
     )
     print(
-        f"\nReady: Python {python}, nemo-gym {nemo_gym}. Next:\n\n  cd {PROJECT.resolve()}\n  uv run python gates.py\n  uv run python server.py"
+        f"\nReady: Python {python}, nemo-gym {nemo_gym}. Next:\n\n"
+        f"  cd {here}\n"
+        "  uv run python gates.py\n"
+        "  uv run python server.py"
     )
 
 
