@@ -172,7 +172,10 @@ def smoke_gate(environment: Environment) -> str:
     row = load_rows()[0]
     for tool in tools:
         session = environment.session()
-        session.post("/seed_session", row)
+        try:
+            session.post("/seed_session", row)
+        except RolloutError as error:
+            raise GateError(f"row 1 of data/example.jsonl: {error}") from error
         path = f"/{tool['name']}"
         answer = session.post(path, sample_arguments(tool))
         if not isinstance(answer.get("output"), str):
@@ -223,8 +226,12 @@ def _expect(environment: Environment, policy: str, expected: float) -> None:
         if reward != expected:
             raise GateError(
                 f"row {number} of data/example.jsonl: the policy {policy!r} earns "
-                f"{reward}, not {expected}"
+                f"{reward}, not {expected} (expected_output: {_expected_output(number)})"
             )
+
+
+def _expected_output(number: int) -> str:
+    return repr(load_rows()[number - 1]["ground_truth"][0].get("expected_output"))
 
 
 GATES: dict[str, Callable[[Environment], str]] = {
