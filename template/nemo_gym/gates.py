@@ -32,6 +32,7 @@ from rollout import (
     Environment,
     NoOracle,
     RolloutError,
+    Tools,
     load_rows,
     rewards,
     tool_definitions,
@@ -99,13 +100,18 @@ def find_server() -> Any:
     return found
 
 
+def server_tools() -> Tools:
+    """The tool definitions that server.py's endpoints amount to."""
+    return tool_definitions(find_server().build().setup_webserver().openapi())
+
+
 def import_gate() -> str:
     try:
         server_class = find_server()
     except Exception as error:
         raise GateError(_import_problem(error)) from error
     domain = server_class.domain_class
-    definitions = tool_definitions(server_class.build().setup_webserver().openapi())
+    definitions = server_tools()
     for definition in definitions:
         _check_method(domain, definition)
     names = ", ".join(definition["name"] for definition in definitions)
@@ -147,7 +153,7 @@ def _check_method(domain: type, definition: dict[str, Any]) -> None:
 
 def write_tools() -> str:
     """Give every row of data/example.jsonl the tool definitions of server.py."""
-    definitions = tool_definitions(find_server().build().setup_webserver().openapi())
+    definitions = server_tools()
     rows = load_rows()
     for row in rows:
         row["responses_create_params"]["tools"] = definitions

@@ -4,7 +4,7 @@ uv run python under_gym.py --model M --model-url http://localhost:8000/v1
 
 Starts NeMo Gym's servers out of this environment's own .venv, which takes half a
 minute, collects one rollout per row, prints the rewards, and ends every process that it
-started. NeMo Gym's own words are in results/under_gym.log.
+started. NeMo Gym's own words are in results/gym.log.
 """
 
 import argparse
@@ -36,7 +36,7 @@ from rollout import ROWS, RolloutError, environment_class, load_rows, positive
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results"
-LOG = RESULTS / "under_gym.log"
+LOG = RESULTS / "gym.log"
 START_SECONDS = 300
 
 # Not for NeMo Gym's processes. The first four would send uv, Python or Ray elsewhere;
@@ -92,7 +92,7 @@ def collect(
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"")
     config = _config()
-    agent = _link_venvs(config, model_type)
+    _link_venvs(config, model_type)
     # NeMo Gym's default is 11000, where server.py is served.
     head = ["++head_server.host=127.0.0.1", f"++head_server.port={_free_port()}"]
     start = ["env", "start", "--config", config, "--model-type", model_type]
@@ -100,8 +100,8 @@ def collect(
     # Not --model-api-key: everybody on this machine can read command lines.
     start += ["+policy_api_key=${oc.env:POLICY_API_KEY}", *head]
     start += ["++uv_venv_dir=.venvs", "++skip_venv_if_present=true"]
-    gather = ["eval", "run", "--no-serve", "--agent", agent, "--input", str(rows)]
-    gather += ["--output", str(output), "--limit", str(total), *head]
+    gather = ["eval", "run", "--no-serve", "--agent", agent_name(), *head]
+    gather += ["--input", str(rows), "--output", str(output), "--limit", str(total)]
     with _gym(start, POLICY_API_KEY=key) as servers:
         print("starting NeMo Gym's servers ...", file=sys.stderr)
         deadline = time.monotonic() + START_SECONDS
@@ -160,6 +160,16 @@ def check(limit: int | None = None) -> str:
 # ---------------------------------------------------------------------- processes
 
 
+@_handling(ENDINGS, _leave)
+def run_gym(*arguments: str) -> None:
+    """Runs `gym <arguments>` to its end. Raises RolloutError where it fails."""
+    LOG.unlink(missing_ok=True)
+    with _gym(list(arguments)) as process:
+        if process.wait():
+            what = " ".join(arguments[:2])
+            raise RolloutError(f"gym {what} failed: {_last_words()}")
+
+
 @contextlib.contextmanager
 def _gym(arguments: list[str], **variables: str) -> Iterator[subprocess.Popen]:
     """Runs `gym <arguments>` in the with block. Ends it, and all that it started."""
@@ -168,6 +178,7 @@ def _gym(arguments: list[str], **variables: str) -> Iterator[subprocess.Popen]:
         filter(None, [kept.get("NO_PROXY") or kept.get("no_proxy"), "127.0.0.1"])
     )
     variables |= {"NO_PROXY": own_hosts, "no_proxy": own_hosts, **SET}
+    LOG.parent.mkdir(exist_ok=True)
     with LOG.open("ab") as log:
         process = subprocess.Popen(
             [Path(sys.executable).with_name("gym"), *arguments],
@@ -245,21 +256,24 @@ def _config() -> str:
     return f"configs/{whole.parent.name}_agent.yaml"
 
 
-def _link_venvs(config: str, model_type: str) -> str:
-    """Have every server use this interpreter's venv. Returns the agent's name."""
-    agent = None
+def agent_name() -> str:
+    """The agent that environments/*/config.yaml configures."""
+    config = _config()
+    for name, kind, _ in _servers(HERE / config):
+        if kind == "responses_api_agents":
+            return name
+    raise RolloutError(f"{config} configures no agent")
+
+
+def _link_venvs(config: str, model_type: str) -> None:
+    """Have every server use this interpreter's venv."""
     servers = [*_servers(HERE / config), ("", "responses_api_models", model_type)]
-    for name, kind, implementation in servers:
+    for _, kind, implementation in servers:
         link = HERE / ".venvs" / kind / implementation / ".venv"
         link.parent.mkdir(parents=True, exist_ok=True)
         if link.is_symlink():
             link.unlink()
         link.symlink_to(sys.prefix)
-        if kind == "responses_api_agents" and agent is None:
-            agent = name
-    if agent is None:
-        raise RolloutError(f"{config} configures no agent")
-    return agent
 
 
 def _servers(path: Path) -> Iterator[tuple[str, str, str]]:

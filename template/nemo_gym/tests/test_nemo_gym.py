@@ -14,7 +14,7 @@ from rollout import NoOracle, oracle
 from under_gym import scripted_model
 
 HERE = Path(__file__).resolve().parents[1]
-NEWER = importlib.util.find_spec("nemo_gym.verifier_fixture") is not None
+NEWER = importlib.util.find_spec("nemo_gym.base_environment_server") is not None
 newer_only = pytest.mark.skipif(not NEWER, reason="NeMo Gym 0.7 has it")
 
 EMPTY = {
