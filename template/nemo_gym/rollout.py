@@ -21,7 +21,7 @@ import sys
 import time
 import tomllib
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from multiprocessing.pool import ThreadPool
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -110,9 +110,10 @@ def _plain(schema: Any, openapi: dict[str, Any]) -> Any:
 
 
 class Environment:
-    """A running server, as a client sees it."""
+    """A running server, as a client sees it: at `url`, else ENV_URL, else on 11000."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str | None = None) -> None:
+        url = url or os.environ.get("ENV_URL") or "http://127.0.0.1:11000"
         self.url = url.rstrip("/")
 
     def session(self) -> "EnvironmentSession":
@@ -222,32 +223,33 @@ def play(
         with contextlib.suppress(RolloutError):
             session.post("/close_session", {})
         raise
-    response = _response(policy, tools, output, turns)
+    response = as_response(policy.name, tools, output, turns)
     answer = session.post("/verify", {**row, "response": response})
     if answer.get("mask_sample"):
         raise RolloutError(f"the environment failed: {answer.get('failure_reason')}")
     return {"response": response, **answer}
 
 
-def _response(
-    policy: Policy, tools: Tools, output: list[Item], turns: list[Turn]
+def as_response(
+    model: str, tools: Tools, output: list[Item], turns: Sequence[Turn] = ()
 ) -> dict[str, Any]:
     """An episode as one response of the Responses API, which is what /verify takes."""
     images = [item for item in output if item.get("role") == "user"]
     if len(json.dumps(images)) > IMAGE_BYTES:
         output = [item for item in output if item.get("role") != "user"]
+    cut = turns[-1].cut if turns else None
     read = sum(turn.read for turn in turns)
     written = sum(turn.written for turn in turns)
     return {
         "id": f"resp_{uuid.uuid4().hex}",
         "created_at": time.time(),
-        "model": policy.name,
+        "model": model,
         "object": "response",
         "output": output,
         "parallel_tool_calls": True,
         "tool_choice": "auto",
         "tools": tools,
-        "incomplete_details": {"reason": turns[-1].cut} if turns[-1].cut else None,
+        "incomplete_details": {"reason": cut} if cut else None,
         "usage": {
             "input_tokens": read,
             "input_tokens_details": {"cached_tokens": 0},
@@ -359,10 +361,10 @@ class Fixed:
         if self.name == "oracle":
             chosen = oracle({tool["name"] for tool in tools})
         calls = chosen(row)
-        return Turn([_function_call(name, json.dumps(given)) for name, given in calls])
+        return Turn([function_call(name, json.dumps(given)) for name, given in calls])
 
 
-def _function_call(name: str, arguments: str, call_id: str | None = None) -> Item:
+def function_call(name: str, arguments: str, call_id: str | None = None) -> Item:
     return {
         "type": "function_call",
         "call_id": call_id or f"call_{uuid.uuid4().hex}",
@@ -428,7 +430,7 @@ class Model:
         for item in plain["output"]:
             if item["type"] == "function_call":
                 item.update(
-                    _function_call(
+                    function_call(
                         item["name"], item.get("arguments", ""), item.get("call_id")
                     )
                 )
@@ -534,7 +536,7 @@ def _chat_items(message: dict[str, Any]) -> list[Item]:
     for call in message.get("tool_calls", []):
         function = call["function"]
         arguments = function.get("arguments", "")
-        items.append(_function_call(function["name"], arguments, call.get("id")))
+        items.append(function_call(function["name"], arguments, call.get("id")))
     return items
 
 
@@ -627,7 +629,7 @@ def run(options: argparse.Namespace) -> int:
         max_turns = positive(os.environ.get("MAX_TURNS") or "6")
     except argparse.ArgumentTypeError as error:
         raise RolloutError(f"MAX_TURNS: {error}") from None
-    environment = Environment(os.environ.get("ENV_URL") or "http://127.0.0.1:11000")
+    environment = Environment()
     rows, path = dict(enumerate(load_rows())), options.output
     known = played_before(path, rows, policy.name) if path else {}
     wanted = list(rows)[: options.limit]

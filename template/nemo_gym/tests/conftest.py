@@ -1,9 +1,12 @@
 """The server in process, and clients of it."""
 
+import socket
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+import uvicorn
 from fastapi.testclient import TestClient
 
 from gates import find_server
@@ -44,6 +47,24 @@ def rows() -> list[dict[str, Any]]:
 def tools() -> list[dict[str, Any]]:
     """The tool definitions that the server derives from its endpoints."""
     return tool_definitions(find_server().build().setup_webserver().openapi())
+
+
+@pytest.fixture(scope="module")
+def served() -> SessionServer:
+    """The server at `url`."""
+    return find_server().build()
+
+
+@pytest.fixture(scope="module")
+def url(served: SessionServer) -> Iterator[str]:
+    """The environment's server over HTTP, in a thread."""
+    server = uvicorn.Server(uvicorn.Config(served.setup_webserver(), log_config=None))
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=server.run, args=[[listening]])
+        thread.start()
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+        server.should_exit = True
+        thread.join()
 
 
 def verify_body(row: dict[str, Any], output: Any = ()) -> dict[str, Any]:

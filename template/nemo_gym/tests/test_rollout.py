@@ -2,7 +2,6 @@
 
 import json
 import os
-import socket
 import subprocess
 import sys
 import threading
@@ -12,11 +11,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
-import uvicorn
 from nemo_gym.openai_utils import NeMoGymResponse
 
 import rollout
-from gates import find_server, sample_arguments
+from gates import sample_arguments
 
 Call = tuple[str, str]  # a tool and its arguments, which need not be JSON
 Answer = list[Call] | str | int | dict[str, Any]
@@ -161,19 +159,6 @@ def results(request: dict[str, Any]) -> list[str]:
         for item in request.get("input") or request["messages"]
         if item.get("type") == "function_call_output" or item.get("role") == "tool"
     ]
-
-
-@pytest.fixture(scope="module")
-def url() -> Iterator[str]:
-    """The environment's server, in a thread."""
-    app = find_server().build().setup_webserver()
-    server = uvicorn.Server(uvicorn.Config(app, log_config=None))
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        thread = threading.Thread(target=server.run, args=[[listening]])
-        thread.start()
-        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
-        server.should_exit = True
-        thread.join()
 
 
 @pytest.fixture

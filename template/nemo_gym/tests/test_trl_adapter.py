@@ -1,0 +1,356 @@
+"""trl_adapter.py against the real server, called as TRL's GRPOTrainer calls it."""
+
+import inspect
+import io
+import json
+import socket
+import subprocess
+import sys
+from typing import Any, get_args
+
+import pytest
+import requests
+
+import rollout
+import trl_adapter
+from gates import sample_arguments
+
+
+@pytest.fixture(scope="module")
+def made(url, tools) -> type:
+    for tool in tools:
+        if tool["name"] in ("reset", "get_reward"):
+            pytest.skip(f"TRL shows no model a tool named {tool['name']!r}")
+    return trl_adapter.environment(url)
+
+
+@pytest.fixture(scope="module")
+def texts() -> list[str]:
+    """The column `row` of the dataset."""
+    return [row["row"] for row in trl_adapter.dataset_rows()]
+
+
+@pytest.fixture
+def tool(tools) -> dict[str, Any]:
+    return tools[0]
+
+
+def call(environment: Any, name: str, arguments: dict[str, Any]) -> Any:
+    """A tool call as TRL makes it, out of what it lists on the class."""
+    listed = dict(inspect.getmembers(type(environment), inspect.isfunction))
+    assert name in listed
+    return getattr(environment, name)(**arguments)
+
+
+def text(result: Any) -> str:
+    """The `output` that the model reads in a tool's result."""
+    if isinstance(result, list):
+        *_, block = result
+        assert block["type"] == "text"
+        result = block["text"]
+    return json.loads(result)["output"]
+
+
+def test_trl_finds_the_tools_and_nothing_else(made, tools):
+    public = {
+        name
+        for name, _ in inspect.getmembers(made, inspect.isfunction)
+        if not name.startswith("_")
+    }
+    assert public == {"reset", "get_reward", *(tool["name"] for tool in tools)}
+
+
+def test_the_oracle_earns_all_and_nobody_else(made, texts, rows, tools):
+    try:
+        solve = rollout.oracle({tool["name"] for tool in tools})
+        solved = solve(rows[0])
+    except rollout.NoOracle as why:
+        pytest.skip(str(why))
+    winner, loser = made(), made()
+    assert winner.reset(prompt=[], row=texts[0]) is None
+    loser.reset(row=texts[0])  # a session of its own: the winner's calls are not its
+    for name, arguments in solved:
+        call(winner, name, arguments)
+    assert (winner.get_reward(), loser.get_reward()) == (1.0, 0.0)
+    winner.reset(row=texts[-1])  # TRL uses its environments again
+    assert winner.get_reward() == 0.0
+
+
+def test_no_call_earns_nothing(made, texts, served):
+    environment = made()
+    for row in texts[:3]:
+        environment.reset(row=row)
+        assert environment.get_reward() == 0.0
+    assert not served.sessions
+
+
+def test_each_environment_has_one_session(made, texts, served):
+    environments = [made(), made()]
+    for row in (texts[0], texts[-1]):  # what was not graded is closed
+        for environment in environments:
+            environment.reset(row=row)
+        assert len(served.sessions) == 2
+    for environment in environments:
+        environment.get_reward()
+    assert not served.sessions
+
+
+def test_what_is_graded(made, texts, tool, rows, monkeypatch):
+    posted = {}
+    post = rollout.EnvironmentSession.post
+
+    def recorded(self, path, body):
+        posted[path] = body
+        return post(self, path, body)
+
+    monkeypatch.setattr(rollout.EnvironmentSession, "post", recorded)
+    environment = made()
+    environment.reset(row=texts[0])
+    told = text(call(environment, tool["name"], sample_arguments(tool)))
+    environment.get_reward()
+    assert posted["/seed_session"] == rows[0]
+    assert rows[0].items() <= posted["/verify"].items()
+    called, result, *_ = posted["/verify"]["response"]["output"]
+    assert called["name"] == tool["name"]
+    assert json.loads(called["arguments"]) == sample_arguments(tool)
+    assert called["call_id"] == result["call_id"]
+    assert json.loads(result["output"])["output"] == told
+
+
+def test_mistakes_are_told_to_the_model(made, texts, tools):
+    environment = made()
+    environment.reset(row=texts[0])
+    for tool in tools:
+        for name in tool["parameters"]["properties"]:  # none takes an object
+            mistake = {**sample_arguments(tool), name: {}}
+            told = text(call(environment, tool["name"], mistake))
+            assert told.startswith("error: ")
+            assert name in told
+        for name in tool["parameters"]["required"]:
+            mistake = sample_arguments(tool)
+            del mistake[name]
+            told = text(call(environment, tool["name"], mistake))
+            assert told == f"error: 422: {name}: Field required"
+    assert environment.get_reward() == 0.0
+
+
+@pytest.fixture
+def broken(monkeypatch) -> set[str]:
+    """The paths that the server does not answer any more."""
+    paths: set[str] = set()
+    request = requests.Session.request
+
+    def unreliable(self, method, url, **options):
+        if any(url.endswith(path) for path in paths):
+            raise requests.ConnectionError
+        return request(self, method, url, **options)
+
+    monkeypatch.setattr(requests.Session, "request", unreliable)
+    return paths
+
+
+def test_a_tool_that_the_server_fails_leaves_the_sample_out(
+    made, texts, tool, broken, caplog
+):
+    environment = made()
+    environment.reset(row=texts[0])
+    broken.add(f"/{tool['name']}")
+    with pytest.raises(rollout.RolloutError, match="no server answers at"):
+        call(environment, tool["name"], sample_arguments(tool))
+    broken.clear()
+    call(environment, tool["name"], sample_arguments(tool))
+    assert environment.get_reward() is None
+    assert f"has no reward: {tool['name']}: no server answers at" in caplog.text
+    environment.reset(row=texts[0])
+    assert environment.get_reward() == 0.0
+
+
+@pytest.mark.parametrize("path", ["/seed_session", "/verify"])
+def test_a_server_that_is_gone_ends_the_training(made, texts, broken, path):
+    environment = made()
+    broken.add(path)
+    with pytest.raises(rollout.RolloutError, match="no server answers at"):
+        environment.reset(row=texts[0])
+        environment.get_reward()
+    broken.clear()
+    with pytest.raises(rollout.RolloutError, match="nothing to grade"):
+        environment.get_reward()
+    environment.reset(row=texts[0])
+    assert environment.get_reward() == 0.0
+
+
+def test_a_failed_environment_leaves_the_sample_out(made, texts, monkeypatch, caplog):
+    fetch = rollout.EnvironmentSession.fetch
+
+    def masked(self, method, path, body=None):
+        answer = fetch(self, method, path, body)
+        return {**answer, "mask_sample": True, "failure_reason": "the disk is full"}
+
+    environment = made()
+    environment.reset(row=texts[0])
+    monkeypatch.setattr(rollout.EnvironmentSession, "fetch", masked)
+    assert environment.get_reward() is None
+    assert "a rollout has no reward: the disk is full" in caplog.text
+
+
+def test_a_call_without_a_session_is_refused(made, tool, served):
+    with pytest.raises(rollout.RolloutError, match=r"call reset\(row\) first"):
+        call(made(), tool["name"], sample_arguments(tool))
+    assert not served.sessions
+
+
+def test_images_reach_a_vision_model(made, texts, tools):
+    image = pytest.importorskip("PIL.Image")
+    environment = made()
+    environment.reset(row=texts[0])
+    results = [
+        call(environment, tool["name"], sample_arguments(tool)) for tool in tools
+    ]
+    environment.get_reward()
+    seen = [result for result in results if isinstance(result, list)]
+    if not seen:
+        pytest.skip("no tool answers with an image")
+    for shown, said in seen:
+        assert (shown["type"], said["type"]) == ("image", "text")
+        assert isinstance(shown["image"], image.Image)
+        assert "image" not in json.loads(said["text"])
+
+
+def test_an_image_that_cannot_be_read(monkeypatch, made, texts, tool):
+    def request(self, method, path, json=None):
+        response = requests.Response()
+        response.status_code = 200
+        response.raw = io.BytesIO(b'{"output": "Look.", "image": "data:image/png,AA"}')
+        return response
+
+    environment = made()
+    environment.reset(row=texts[0])
+    with monkeypatch.context() as patched:
+        patched.setattr(rollout.EnvironmentSession, "request", request)
+        with pytest.raises(rollout.RolloutError, match="image cannot be read"):
+            call(environment, tool["name"], sample_arguments(tool))
+    assert environment.get_reward() is None
+
+
+def test_signatures_are_the_servers(made, tools):
+    for tool in tools:
+        method = getattr(made(), tool["name"])
+        schema = tool["parameters"]
+        parameters = inspect.signature(method).parameters
+        assert method.__name__ == tool["name"]
+        assert list(parameters) == list(schema["properties"])
+        assert schema["required"] == [
+            name for name, each in parameters.items() if each.default is each.empty
+        ]
+        description, *arguments = inspect.getdoc(method).splitlines()
+        assert description == (trl_adapter._prose(tool["description"]) or tool["name"])
+        assert [line.partition(":")[0].strip() for line in arguments if line] == (
+            ["Args", *parameters] if parameters else []
+        )
+
+
+@pytest.mark.parametrize(
+    ("schema", "annotation"),
+    [
+        ({"type": "string"}, str),
+        ({"type": "integer", "minimum": 0}, int),
+        ({"type": "number"}, float),
+        ({"type": "boolean"}, bool),
+        ({"type": "object"}, dict),
+        ({}, Any),
+        ({"type": "array", "items": {"type": "integer"}}, list[int]),
+        ({"type": "array", "items": {}}, list[Any]),
+        ({"anyOf": [{"type": "string"}, {"type": "null"}]}, str | None),
+        ({"anyOf": [{"type": "null"}, {"type": "string"}]}, str | None),
+    ],
+)
+def test_types(schema, annotation):
+    assert trl_adapter._type(schema) == annotation
+
+
+def test_choices():
+    assert get_args(trl_adapter._type({"enum": ["a", 1, True]})) == ("a", 1, True)
+    assert get_args(trl_adapter._type({"const": "a", "type": "string"})) == ("a",)
+
+
+@pytest.mark.parametrize("name", ["reset", "get_reward", "_hidden"])
+def test_a_tool_that_trl_would_hide_is_refused(monkeypatch, tool, name):
+    monkeypatch.setattr(
+        rollout.Environment, "tools", lambda self: [{**tool, "name": name}]
+    )
+    with pytest.raises(rollout.RolloutError, match=name):
+        trl_adapter.environment()
+
+
+def test_dataset_rows(rows):
+    made = trl_adapter.dataset_rows()
+    assert [json.loads(row.pop("row")) for row in made] == rows
+    assert {key for row in made for key in row} == {"prompt"}
+
+
+@pytest.mark.parametrize(
+    ("params", "prompt"),
+    [
+        ({"input": "Go."}, [("user", "Go.")]),
+        (
+            {"input": "Go.", "instructions": "Be brief."},
+            [("system", "Be brief."), ("user", "Go.")],
+        ),
+        (
+            {
+                "input": [
+                    {
+                        "type": "message",
+                        "role": "user",
+                        "content": [{"type": "input_text", "text": "Go."}],
+                    },
+                    {"role": "assistant", "content": "Where?"},
+                ]
+            },
+            [("user", "Go."), ("assistant", "Where?")],
+        ),
+    ],
+)
+def test_prompts(tmp_path, params, prompt):
+    path = tmp_path / "rows.jsonl"
+    path.write_text(json.dumps({"responses_create_params": params}) + "\n")
+    [row] = trl_adapter.dataset_rows(path)
+    assert [(said["role"], said["content"]) for said in row["prompt"]] == prompt
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        {"role": "user", "content": [{"type": "input_image", "image_url": "data:x"}]},
+        {"type": "function_call", "call_id": "1", "name": "x", "arguments": "{}"},
+    ],
+)
+def test_a_prompt_that_is_no_text_is_refused(tmp_path, item):
+    path = tmp_path / "rows.jsonl"
+    path.write_text(json.dumps({"responses_create_params": {"input": [item]}}) + "\n")
+    with pytest.raises(rollout.RolloutError, match=r"rows\.jsonl, row 1: .* text only"):
+        trl_adapter.dataset_rows(path)
+
+
+def test_no_server(monkeypatch):
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        closed = f"http://127.0.0.1:{listening.getsockname()[1]}"
+    monkeypatch.setenv("ENV_URL", closed)
+    with pytest.raises(rollout.RolloutError, match=f"no server answers at {closed}"):
+        trl_adapter.environment()
+
+
+def test_nemo_gym_is_not_needed():
+    """TRL's venv has neither it nor its packages."""
+    script = (
+        "import sys; sys.path.insert(0, sys.argv[1]); import trl_adapter; "
+        "print({name.partition('.')[0] for name in sys.modules} "
+        "& {'nemo_gym', 'fastapi', 'pydantic', 'openai', 'datasets', 'PIL'})"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(rollout.HERE)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "set()\n"

@@ -1,0 +1,236 @@
+"""Train on this environment with the GRPOTrainer of TRL (1.16 or later).
+
+In a venv with `trl` and `requests`, which need not have NeMo Gym, and with a server
+running: `PYTHONPATH=my_env/nemo_gym python train.py`, where train.py is
+
+    from trl import GRPOConfig, GRPOTrainer
+    from trl_adapter import dataset, environment
+
+    trainer = GRPOTrainer(
+        model="Qwen/Qwen3-4B",
+        train_dataset=dataset(),
+        environment_factory=environment("http://127.0.0.1:11000"),
+        args=GRPOConfig(max_completion_length=4096, max_tool_calling_iterations=6),
+    )
+    trainer.train()
+
+Each rollout is a session of its own, and /verify gives its reward. What it grades holds
+the tool calls and their results: TRL shows an environment no other text of the model's.
+"""
+
+import base64
+import functools
+import inspect
+import io
+import json
+import logging
+import operator
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+from rollout import (
+    ROWS,
+    Environment,
+    Item,
+    RolloutError,
+    Row,
+    Tools,
+    as_response,
+    call_tools,
+    chat_messages,
+    function_call,
+    load_rows,
+)
+
+log = logging.getLogger(__name__)
+
+
+def dataset(path: Path | str = ROWS) -> Any:
+    """The rows of a .jsonl file as a datasets.Dataset, for `train_dataset`."""
+    from datasets import Dataset  # TRL's, not this environment's
+
+    return Dataset.from_list(dataset_rows(path))
+
+
+def dataset_rows(path: Path | str = ROWS) -> list[dict[str, Any]]:
+    """Each row as {"prompt": messages of text, "row": itself as JSON text}.
+
+    As text because a column of Arrow has one shape, and rows differ. Raises
+    RolloutError where a prompt is more than text.
+    """
+    return [
+        {"prompt": _prompt(row, f"{path}, row {number}"), "row": json.dumps(row)}
+        for number, row in enumerate(load_rows(Path(path)), start=1)
+    ]
+
+
+def _prompt(row: Row, where: str) -> list[dict[str, str]]:
+    params = row["responses_create_params"]
+    start = params["input"]
+    if isinstance(start, str):
+        start = [{"role": "user", "content": start}]
+    messages = chat_messages(start)
+    if instructions := params.get("instructions"):
+        messages.insert(0, {"role": "system", "content": instructions})
+    for message in messages:
+        if len(message) > 2 or not isinstance(message["content"], str):
+            raise RolloutError(
+                f"{where}: responses_create_params.input may hold messages of text "
+                f"only, got {json.dumps(message)[:200]}"
+            )
+    return messages
+
+
+def environment(url: str | None = None) -> type:
+    """A class for `environment_factory`: the tools of the server at `url` are methods.
+
+    Without `url` the server is at ENV_URL, else at http://127.0.0.1:11000; an API_TOKEN
+    is taken from the environment too. Transformers' get_json_schema makes the server's
+    tool definitions out of the methods again, but for defaults, limits such as
+    `maximum`, and what is in an object.
+
+    Raises RolloutError where no server answers, or where TRL would hide a tool.
+    """
+    server = Environment(url)
+    tools = server.tools()
+    for name in (tool["name"] for tool in tools):
+        if name in ("reset", "get_reward") or name.startswith("_"):
+            raise RolloutError(f"TRL shows no model a tool named {name!r}: rename it")
+    methods = {tool["name"]: _method(tool) for tool in tools}
+    members = {"_server": server, "_tools": tools, **methods}
+    return type("NeMoGymEnvironment", (_Rollouts,), members)
+
+
+class _Rollouts:
+    """One rollout after the other, each in a session of its own.
+
+    TRL tells the model what a tool raises, and goes on: a server that fails there would
+    be trained on. So the sample then has no reward. What `reset` and `get_reward` raise
+    ends the training.
+    """
+
+    _server: ClassVar[Environment]
+    _tools: ClassVar[Tools]
+
+    def __init__(self) -> None:
+        self._session = self._server.session()
+        self._row: Row | None = None  # None while there is nothing to play or to grade
+        self._output: list[Item] = []
+        self._failure: str | None = None
+
+    def reset(self, row: str, **rest: Any) -> None:
+        """Start an episode of `row`, the dataset's JSON text.
+
+        Raises RolloutError where the server refuses it, or does not answer.
+        """
+        self._row, self._output, self._failure = None, [], None
+        seed = json.loads(row)
+        # With the last session's cookie: the server closes that one, if it is open.
+        self._session.post("/seed_session", seed)
+        self._row = seed
+
+    def get_reward(self) -> float | None:
+        """Grade the rollout and end its session: from 0 to 1.
+
+        None, with which TRL leaves the sample out, where the environment failed rather
+        than the model. Raises RolloutError where the server cannot grade.
+        """
+        row, self._row = self._row, None
+        if row is None:
+            raise RolloutError(
+                "nothing to grade: call reset(row) first, then this once"
+            )
+        if not self._failure:
+            response = as_response("trl", self._tools, self._output)
+            answer = self._session.post("/verify", {**row, "response": response})
+            if not answer.get("mask_sample"):
+                return float(answer["reward"])
+            self._failure = str(answer.get("failure_reason"))
+        log.warning("a rollout has no reward: %s", self._failure)
+        return None
+
+    def _call(self, name: str, arguments: dict[str, Any]) -> str | list[dict[str, Any]]:
+        """What the model sees of a call: the text that NeMo Gym's agents show too.
+
+        Beside an image it is a block: a vision model sees both where its chat template
+        shows images in tool messages, as Qwen3-VL's does.
+        """
+        if self._row is None:
+            raise RolloutError(f"{name} has no session: call reset(row) first")
+        call = function_call(name, json.dumps(arguments))
+        try:
+            result, *images = call_tools(self._session, self._tools, [call])
+            self._output += [call, result, *images]
+            if not images:
+                return result["output"]
+            image = _image(images[0]["content"][-1]["image_url"])
+        except RolloutError as error:
+            self._failure = f"{name}: {error}"
+            raise
+        text = {"type": "text", "text": result["output"]}
+        return [{"type": "image", "image": image}, text]
+
+
+def _image(url: str) -> Any:
+    """A data: URL as the PIL image that TRL wants. Raises RolloutError."""
+    try:
+        from PIL import Image  # a vision model's processor needs it too
+
+        data = io.BytesIO(base64.b64decode(url.partition(",")[2]))
+        return Image.open(data).convert("RGB")
+    except (ImportError, OSError, ValueError) as error:
+        raise RolloutError(f"its image cannot be read: {error}") from error
+
+
+def _method(tool: dict[str, Any]) -> Callable[..., Any]:
+    """A method with the signature and the docstring of a tool definition."""
+    name, required = tool["name"], tool["parameters"]["required"]
+
+    # Takes anything: what is wrong with the arguments the server says, and its answer
+    # is part of the trajectory.
+    def method(self: _Rollouts, /, **arguments: Any) -> str | list[dict[str, Any]]:
+        return self._call(name, arguments)
+
+    parameters = [inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)]
+    lines = []
+    for parameter, schema in tool["parameters"]["properties"].items():
+        default = None if parameter not in required else inspect.Parameter.empty
+        parameters.append(
+            inspect.Parameter(
+                parameter,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=schema.get("default", default),
+                annotation=_type(schema),
+            )
+        )
+        description = _prose(schema.get("description", "")) or parameter
+        lines.append(f"    {parameter}: {description}")
+    method.__name__ = name
+    method.__qualname__ = f"NeMoGymEnvironment.{name}"
+    method.__signature__ = inspect.Signature(parameters)
+    method.__annotations__ = {each.name: each.annotation for each in parameters[1:]}
+    arguments = ["", "Args:", *lines] if lines else []
+    method.__doc__ = "\n".join([_prose(tool["description"]) or name, *arguments])
+    return method
+
+
+def _prose(text: str) -> str:
+    """`text` in one line, without what get_json_schema takes for a section."""
+    line = " ".join(text.split())
+    return re.sub(r"\b(args|returns|raises|choices):", r"\1", line, flags=re.IGNORECASE)
+
+
+def _type(schema: dict[str, Any]) -> Any:
+    """The annotation for a parameter's JSON Schema."""
+    if choices := schema.get("enum"):
+        return Literal[tuple(choices)]
+    if "const" in schema:
+        return Literal[schema["const"]]
+    if kinds := schema.get("anyOf") or schema.get("oneOf"):
+        return functools.reduce(operator.or_, map(_type, kinds))
+    if schema.get("type") == "array":
+        return list[_type(schema.get("items", {}))]
+    plain = {"string": str, "integer": int, "number": float, "boolean": bool}
+    return {**plain, "object": dict, "null": None}.get(schema.get("type"), Any)

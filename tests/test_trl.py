@@ -1,0 +1,137 @@
+"""What TRL makes of trl_adapter.py: transformers reads the tools' schemas off it."""
+
+import json
+import sys
+
+import pytest
+
+from conftest import UV, run
+
+SCHEMAS = {
+    "x: str": {"type": "string"},
+    "x: int": {"type": "integer"},
+    "x: float = 0.5": {"type": "number"},
+    "x: bool = False": {"type": "boolean"},
+    "x: list[str]": {"type": "array", "items": {"type": "string"}},
+    "x: list[int] = []": {"type": "array", "items": {"type": "integer"}},
+    'x: Literal["a", "b"]': {"type": "string", "enum": ["a", "b"]},
+    'x: Literal["a"]': {"type": "string", "enum": ["a"]},
+    "x: Literal[1, 2] = 2": {"type": "integer", "enum": [1, 2]},
+    "x: int | None = None": {"type": "integer", "nullable": True},
+    "x: str | None": {"type": "string", "nullable": True},
+    "x: list[float] | None = None": {
+        "type": "array",
+        "items": {"type": "number"},
+        "nullable": True,
+    },
+    'x: Literal["a", "b"] | None = "a"': {
+        "type": "string",
+        "enum": ["a", "b"],
+        "nullable": True,
+    },
+}
+
+# What a server.py of the user's may say, beyond what the template writes.
+DESCRIPTIONS = [
+    "",
+    "Look:\n  twice.",
+    "Args: a, b. Returns: c. Raises: d.",
+    "One of these (choices: a, b)",
+    'He said "x: y" and """z""" \\ %s {0}',
+    "ünï — 猫",
+]
+
+SCRIPT = """
+import inspect, json, pathlib, sys
+from transformers.utils import get_json_schema
+import rollout, trl_adapter
+
+tools = json.loads(pathlib.Path(sys.argv[1]).read_text())
+rollout.Environment.tools = lambda self: tools
+instance = trl_adapter.environment()()
+schemas = [
+    get_json_schema(getattr(instance, name))["function"]
+    for name, _ in inspect.getmembers(type(instance), predicate=inspect.isfunction)
+    if not name.startswith("_") and name not in ("reset", "get_reward")
+]
+pathlib.Path(sys.argv[2]).write_text(json.dumps(schemas))
+"""
+
+
+@pytest.fixture
+def schemas(render, tmp_path):
+    """Makes transformers' schemas of tool definitions, by name."""
+
+    def of(definitions):
+        given, made = tmp_path / "tools.json", tmp_path / "schemas.json"
+        given.write_text(json.dumps(definitions))
+        packages = ["--with=transformers", "--with=requests", "--with=tqdm"]
+        command = [UV, "run", "--no-project", "--python", sys.executable, *packages]
+        run(
+            [*command, "python", "-c", SCRIPT, given, made],
+            tmp_path,
+            PYTHONPATH=str(render() / "nemo_gym"),
+        )
+        return {schema["name"]: schema for schema in json.loads(made.read_text())}
+
+    return of
+
+
+def rendered_tools(render, parameters):
+    tools = "\n".join(f"tool{i}({text})" for i, text in enumerate(parameters))
+    rows = (render(tools=tools) / "nemo_gym/data/example.jsonl").read_text()
+    return json.loads(rows.splitlines()[0])["responses_create_params"]["tools"]
+
+
+def test_models_see_the_servers_definitions(render, schemas):
+    definitions = rendered_tools(render, SCHEMAS)
+    described = [
+        {
+            "name": f"described{i}",
+            "description": text,
+            "parameters": {
+                "properties": {
+                    "one": {"type": "string", "description": text},
+                    "two": {"type": "object", "additionalProperties": {}},
+                    "three": {"anyOf": [{"type": "string"}, {"type": "integer"}]},
+                    "four": {},
+                },
+                "required": ["two"],
+            },
+        }
+        for i, text in enumerate(DESCRIPTIONS)
+    ]
+    bare = {
+        "name": "bare",
+        "description": "No argument.",
+        "parameters": {"properties": {}, "required": []},
+    }
+    seen = schemas([*definitions, *described, bare])
+
+    for definition, schema in zip(definitions, SCHEMAS.values(), strict=True):
+        function = seen.pop(definition["name"])
+        assert function["description"] == definition["description"]
+        parameters = definition["parameters"]
+        said = parameters["properties"]["x"]["description"]
+        assert function["parameters"]["properties"] == {
+            "x": {**schema, "description": said}
+        }
+        assert function["parameters"].get("required", []) == parameters["required"]
+
+    assert seen.pop("bare") == {
+        "name": "bare",
+        "description": "No argument.",
+        "parameters": {"type": "object", "properties": {}},
+    }
+    for i, text in enumerate(DESCRIPTIONS):
+        function = seen.pop(f"described{i}")
+        one, two, three, four = function["parameters"]["properties"].values()
+        for said, name in ((function, f"described{i}"), (one, "one")):
+            kept = said["description"].replace(":", "")
+            assert kept == (" ".join(text.split()).replace(":", "") or name)
+        assert one["type"] == "string"
+        assert two == {"type": "object", "description": "two"}
+        assert three == {"type": ["integer", "string"], "description": "three"}
+        assert four == {"description": "four"}
+        assert function["parameters"]["required"] == ["two"]
+    assert not seen
