@@ -1,0 +1,100 @@
+"""The game under Prime Intellect's verifiers, as its eval.toml configures it."""
+
+import json
+import re
+import shutil
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from conftest import UVX, run
+
+KEY = "a-key"
+ROWS = 4
+
+# The calls that solve each row.
+ORACLE = """
+import json
+from rollout import environment_class, load_rows
+solve = environment_class().oracle
+print(json.dumps([list(solve(row["ground_truth"][0])) for row in load_rows()]))
+"""
+
+
+class ScriptedModel(BaseHTTPRequestHandler):
+    """Chat Completions, streamed: plays the server's plan for the row that a prompt
+    names, one call per answer, and then claims to have solved it."""
+
+    def do_POST(self):
+        assert self.headers["authorization"] == f"Bearer {KEY}"
+        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        prompt, *messages = body["messages"]
+        calls, claim = self.server.plans[int(re.search(r"row (\d+)", str(prompt))[1])]
+        made = sum(message["role"] == "assistant" for message in messages)
+        delta = {"role": "assistant"}
+        if made < len(calls):
+            tool, arguments = calls[made]
+            function = {"name": tool, "arguments": json.dumps(arguments)}
+            call = {"index": 0, "id": f"call_{made}", "type": "function"}
+            delta["tool_calls"] = [{**call, "function": function}]
+        else:
+            delta["content"] = claim
+        reason = "tool_calls" if "tool_calls" in delta else "stop"
+        chunk = {
+            "id": "chatcmpl",
+            "object": "chat.completion.chunk",
+            "created": 0,
+            "model": body["model"],
+            "choices": [{"index": 0, "delta": delta, "finish_reason": reason}],
+        }
+        self.send_response(200)
+        self.send_header("content-type", "text/event-stream")
+        self.end_headers()
+        self.wfile.write(f"data: {json.dumps(chunk)}\n\ndata: [DONE]\n\n".encode())
+
+    def log_message(self, *arguments):
+        """Nothing is said about requests."""
+
+
+@pytest.fixture
+def scripted_model():
+    with ThreadingHTTPServer(("127.0.0.1", 0), ScriptedModel) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server
+        server.shutdown()
+
+
+@pytest.mark.slow
+def test_verifiers_pays_what_each_row_deserves(generate, scripted_model, tmp_path):
+    """In a folder with the same eval.toml, and rows that the model can tell apart."""
+    environment = generate(archetype="game")
+    oracle = json.loads(environment.run("-c", ORACLE))
+    text = (environment.folder / "data/example.jsonl").read_text()
+    rows = [json.loads(line) for line in text.splitlines()[:ROWS]]
+    scripted_model.plans = []
+    for number, row in enumerate(rows):
+        row["responses_create_params"]["input"][-1]["content"] += (
+            f" This is row {number}."
+        )
+        calls = oracle[number] if number % 2 == 0 else []
+        scripted_model.plans.append((calls, row["ground_truth"][0]["expected_output"]))
+    (tmp_path / "data").mkdir()
+    numbered = "".join(json.dumps(row) + "\n" for row in rows)
+    (tmp_path / "data/example.jsonl").write_text(numbered)
+    shutil.copy(environment.folder / "eval.toml", tmp_path)
+
+    command = [*UVX, "--from", "verifiers==0.4.0", "vf-eval", "@", "eval.toml"]
+    model_url = f"http://127.0.0.1:{scripted_model.server_port}/v1"
+    with environment.serving() as url:
+        urls = ["--client.base-url", model_url, "--env.taskset.task.resources-url", url]
+        printed = run([*command, *urls], tmp_path, OPENAI_API_KEY=KEY).stdout
+
+    [traces] = tmp_path.glob("results/verifiers/*/traces.jsonl")
+    rewards = {}
+    for line in traces.read_text().splitlines():
+        episode = json.loads(line)
+        [trace] = episode["traces"]
+        assert not trace["errors"], printed
+        rewards[episode["task"]["data"]["idx"]] = trace["rewards"]["nemo_gym"]["score"]
+    assert rewards == {0: 1.0, 1: 0.0, 2: 1.0, 3: 0.0}
