@@ -106,12 +106,16 @@ def collect(dry_run: Path | None = None) -> Iterator[str]:
         ) from None
     patterns = [line.strip() for line in lines]
     patterns = [line for line in patterns if line and not line.startswith("#")]
+    # A whole folder can be left out where no later pattern brings back what is in it.
+    never = (
+        NEVER if any(line.startswith("!") for line in patterns) else NEVER + patterns
+    )
     for folder, folders, files in os.walk(ROOT):
         here = Path(folder)
         folders[:] = sorted(
             name
             for name in folders
-            if not ignored(_relative(here / name), NEVER)
+            if not ignored(_relative(here / name), never)
             and not _is_dry_run(here / name, dry_run)
         )
         for name in sorted(files):
