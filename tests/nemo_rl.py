@@ -1,0 +1,95 @@
+"""What NeMo RL does with prepared rows: the calls of its Ray actor for NeMo Gym.
+
+    python nemo_rl.py NEMO_GYM_FOLDER AGENT
+
+After nemo_rl/environments/nemo_gym.py of NeMo RL, August 2026, but for a scripted model
+in the place of vLLM and servers that share one venv. Prints {"rewards": [...]}; the
+model plays the oracle in every other row.
+"""
+
+import asyncio
+import json
+import sys
+import tempfile
+from pathlib import Path
+
+FOLDER, AGENT = Path(sys.argv[1]), sys.argv[2]
+sys.path += [str(FOLDER), str(FOLDER.parent)]
+
+import ray
+from nemo_gym.cli import GlobalConfigDictParserConfig, RunHelper
+from nemo_gym.rollout_collection import RolloutCollectionHelper
+from nemo_gym.server_utils import HEAD_SERVER_KEY_NAME, BaseServerConfig
+from omegaconf import DictConfig
+
+from rollout import environment_class, load_rows
+from under_gym import _free_port, scripted_model
+
+ROWS = 4
+
+
+def share_venv(folder: Path) -> None:
+    [own] = FOLDER.glob("resources_servers/*/server.py")
+    for server in (
+        f"resources_servers/{own.parent.name}",
+        f"responses_api_agents/{AGENT}",
+        "responses_api_models/openai_model",
+        "environment_servers/legacy_agent",  # NeMo Gym 0.7 puts one before an agent
+    ):
+        (folder / server).mkdir(parents=True)
+        (folder / server / ".venv").symlink_to(sys.prefix)
+
+
+async def rollouts(rows: list[dict], head: BaseServerConfig) -> list[float]:
+    rewards = {}
+    for task in RolloutCollectionHelper().run_examples(rows, head_server_config=head):
+        row, result = await task
+        assert row["agent_ref"]["name"].endswith(AGENT)
+        rewards[row["_rowidx"]] = result["reward"]
+    return [rewards[number] for number in range(len(rows))]
+
+
+def main() -> None:
+    rows = load_rows(FOLDER / "prepared" / "train.jsonl")[:ROWS]
+    solve = environment_class().oracle
+    plans = []
+    for number, row in enumerate(rows):
+        plan = solve(row["ground_truth"][0]) if number % 2 == 0 else []
+        plans.append(list(plan))
+        row["responses_create_params"]["metadata"] = {"row": str(number)}
+        row["_rowidx"] = number
+    [config] = FOLDER.glob("configs/*_agent.yaml")
+    ray.init(include_dashboard=False, log_to_driver=False)
+    port = _free_port()
+    helper = RunHelper()
+    with tempfile.TemporaryDirectory() as venvs, scripted_model(plans) as model:
+        share_venv(Path(venvs))
+        settings = {
+            "config_paths": [
+                "responses_api_models/openai_model/configs/openai_model.yaml",
+                f"configs/{config.name}",
+            ],
+            "policy_model_name": "scripted",
+            "policy_api_key": "dummy_key",
+            "policy_base_url": model.url,
+            "default_host": "127.0.0.1",
+            "ray_head_node_address": ray.get_runtime_context().gcs_address,
+            HEAD_SERVER_KEY_NAME: {"host": "127.0.0.1", "port": port},
+            "uv_venv_dir": venvs,
+            "skip_venv_if_present": True,
+        }
+        helper.start(
+            global_config_dict_parser_config=GlobalConfigDictParserConfig(
+                dotenv_path=Path("nemo_gym_env.yaml").resolve(),
+                initial_global_config_dict=DictConfig(settings),
+                skip_load_from_cli=True,
+            )
+        )
+        head = BaseServerConfig(host="127.0.0.1", port=port)
+        rewards = asyncio.run(rollouts(rows, head))
+        helper.shutdown()
+    print(json.dumps({"rewards": rewards}))
+
+
+if __name__ == "__main__":
+    main()

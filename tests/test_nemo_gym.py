@@ -1,0 +1,184 @@
+"""NeMo Gym's own commands, as they are, on generated environments."""
+
+import contextlib
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+
+import pytest
+import requests
+
+from conftest import ARCHETYPES, ROOT, UV, clean_environment, run
+
+pytestmark = pytest.mark.slow
+
+BIG = 600 << 20  # bytes: more than Ray uploads of a working folder
+
+
+def command(environment, name, *arguments, **variables):
+    """The output of a command of NeMo Gym, with the interpreter's folder on PATH."""
+    return run(
+        [environment.python.with_name(name), *arguments],
+        environment.folder,
+        **with_interpreter(environment),
+        **variables,
+    ).stdout
+
+
+def with_interpreter(environment):
+    """For NeMo Gym's own venvs: uv looks for the very version of .venv there."""
+    folder = environment.python.resolve().parent
+    return {"PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"}
+
+
+def as_text(row):
+    return json.dumps(row, sort_keys=True)
+
+
+def processes_of(environment):
+    """The command lines that name the project."""
+    listed = subprocess.run(
+        ["ps", "-eo", "args"], capture_output=True, text=True, check=True
+    )
+    lines = listed.stdout.splitlines()
+    return [line for line in lines if str(environment.project) in line]
+
+
+@pytest.mark.parametrize("archetype", ARCHETYPES)
+def test_the_whole_loop_where_much_could_go_wrong(generate, interpreter, archetype):
+    """Servers, agent, collector: under `uv run`, whose hook Ray follows, beside a large
+    file, with port 11000 taken, and with variables that lead NeMo Gym astray."""
+    environment = generate(archetype=archetype)
+    large = environment.folder / "large.bin"
+    with contextlib.ExitStack() as stack:
+        stack.callback(large.unlink)
+        with large.open("wb") as file:
+            file.truncate(BIG)
+        with contextlib.suppress(OSError):  # where somebody has it, it is taken too
+            stack.enter_context(socket.create_server(("127.0.0.1", 11000)))
+        printed = run(
+            [UV, "run", "python", "gates.py", "rollout", "--under-gym", "--json"],
+            environment.folder,
+            UV_PYTHON=interpreter,
+            API_TOKEN="not-for-nemo-gym",
+        ).stdout
+    [result] = json.loads(printed[printed.index("[") :])
+    print(result["detail"])
+    assert "under NeMo Gym: the oracle earns 1.0, noop 0.0" in result["detail"]
+    assert ("pictures" in result["detail"]) == (archetype == "vision")
+    assert not processes_of(environment)
+
+
+def test_ng_run_serves_the_environment(generate):
+    environment = generate(archetype="game")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    process = subprocess.Popen(
+        [
+            environment.python.with_name("ng_run"),
+            "+config_paths=[configs/my_env.yaml]",
+            "++head_server.host=127.0.0.1",
+            f"++head_server.port={port}",  # 11000 may be taken
+        ],
+        cwd=environment.folder,
+        env=clean_environment(**with_interpreter(environment), PYTHONUNBUFFERED="1"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    printed = []
+    try:
+        for line in process.stdout:
+            printed.append(line)
+            if found := re.search(r"'url': '(http://\S+)'", line):
+                break
+        else:
+            pytest.fail("".join(printed))
+        row = json.loads(
+            (environment.folder / "data/example.jsonl").read_text().splitlines()[0]
+        )
+        with requests.Session() as session:
+            session.post(f"{found[1]}/seed_session", json=row).raise_for_status()
+            word = row["ground_truth"][0]["target"]
+            answer = session.post(f"{found[1]}/guess", json={"word": word})
+        assert row["ground_truth"][0]["expected_output"] in answer.json()["output"]
+    finally:
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal's Ctrl-C does
+        process.communicate(timeout=60)
+    assert not processes_of(environment)
+
+
+@pytest.mark.parametrize("archetype", ARCHETYPES)
+def test_nemo_gym_finds_nothing_to_complain_of(generate, line, archetype):
+    environment = generate(archetype=archetype)
+    if line == "0.4":
+        config = "+config_paths=[configs/my_env.yaml]"
+        assert "Config is valid" in command(environment, "ng_validate", config)
+        return
+    if archetype == "game":
+        assert "24 rows" in command(environment, "gym", "env", "validate", "my_env")
+        assert "3 cases passed" in command(environment, "gym", "env", "test", "my_env")
+    # Publishing does both of these before anything else.
+    manifest = environment.folder / "environments/my_env/manifest.yaml"
+    text = manifest.read_text()
+    try:
+        filled = text.replace("licensing: unknown", "licensing: apache-2.0")
+        manifest.write_text(filled.replace("authors: [unknown]", "authors: [Me]"))
+        printed = command(environment, "gym", "env", "publish", "my_env")
+    finally:
+        manifest.write_text(text)
+    assert "Publication checks passed for environment my_env" in printed
+    assert "3 verifier cases" in printed
+
+
+def test_nemo_gym_runs_the_environments_tests(generate, line):
+    environment = generate(archetype="game")
+    if line == "0.4":
+        printed = command(
+            environment, "ng_test", "+entrypoint=resources_servers/my_env"
+        )
+    else:
+        printed = command(
+            environment, "gym", "env", "test", "--resources-server", "my_env"
+        )
+    assert re.search(r"\d{3} passed", printed)
+
+
+def test_nemo_rl_reads_what_is_prepared(generate, line, tmp_path):
+    """From a folder of its own, as NeMo RL has it; NeMo Gym 0.4 looks only in that."""
+    archetype, agent = {
+        "0.4": ("game", "simple_agent"),
+        "0.7": ("vision", "my_env_agent"),
+    }[line]
+    environment = generate(archetype=archetype)
+    printed = environment.run("prepare.py")
+    rows = {
+        name: [
+            json.loads(text)
+            for text in (environment.folder / f"prepared/{name}.jsonl").open()
+        ]
+        for name in ("train", "validation")
+    }
+    for name, split in rows.items():
+        assert f"prepared/{name}.jsonl: {len(split)} rows" in printed
+    example = (environment.folder / "data/example.jsonl").read_text().splitlines()
+    prepared = [
+        {key: row[key] for key in ("responses_create_params", "ground_truth")}
+        for row in rows["train"] + rows["validation"]
+    ]
+    assert sorted(map(as_text, prepared)) == sorted(
+        as_text(json.loads(text)) for text in example
+    )
+    script = ROOT / "tests/nemo_rl.py"
+    printed = run(
+        [environment.python, script, environment.folder, agent],
+        environment.folder if line == "0.4" else tmp_path,
+        NEMO_GYM_EXTRA_ROOTS=str(environment.folder),
+        RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER="0",
+    ).stdout
+    assert '{"rewards": [1.0, 0.0, 1.0, 0.0]}' in printed
+    assert not processes_of(environment)
