@@ -9,7 +9,7 @@ import urllib.request
 
 import pytest
 
-from conftest import ARCHETYPES, UV, borrow_venv, run
+from conftest import ARCHETYPES, UV, borrow_venv, git, run
 
 GATES = ["import", "server", "smoke", "rollout"]
 
@@ -234,3 +234,33 @@ def test_a_bad_setting_is_named(variant):
     environment = variant()
     printed = environment.run("server.py", check=False, MAX_SESSIONS="many")
     assert "MAX_SESSIONS must be a positive int, got 'many'" in printed
+
+
+MAIN_BRANCH = """
+[project]
+name = "nemo-gym"
+version = "99.0.0"
+requires-python = ">=3.13.14"
+"""
+
+
+@pytest.mark.parametrize("line", ["0.7"], indirect=True)
+def test_the_main_branch_of_nemo_gym_can_be_installed(render, interpreter, tmp_path):
+    """It is locked out of a repository that asks for the Python that the real one does."""
+    repository, project = tmp_path / "Gym", tmp_path / "my_env"
+    repository.mkdir()
+    (repository / "pyproject.toml").write_text(MAIN_BRANCH)
+    git(repository, "init", "--quiet")
+    git(repository, "add", "--all")
+    git(repository, "commit", "--quiet", "--message", "The main branch")
+    shutil.copytree(render(nemo_gym_source="git"), project)
+    run(
+        [UV, "lock", "--directory", project / "nemo_gym"],
+        tmp_path,
+        UV_PYTHON=interpreter,
+        GIT_CONFIG_COUNT="1",
+        GIT_CONFIG_KEY_0=f"url.{repository}.insteadOf",
+        GIT_CONFIG_VALUE_0="https://github.com/NVIDIA-NeMo/Gym",
+    )
+    lock = (project / "nemo_gym/uv.lock").read_text()
+    assert 'name = "nemo-gym"\nversion = "99.0.0"' in lock

@@ -141,10 +141,13 @@ def test_the_generated_tree(render):
         "nemo_gym/__init__.py",
         "nemo_gym/configs/my_env.yaml",
         "nemo_gym/configs/my_env_agent.yaml",
+        "nemo_gym/configs/my_env_train.yaml",
         "nemo_gym/data/example.jsonl",
         "nemo_gym/environments/my_env/config.yaml",
         "nemo_gym/environments/my_env/manifest.yaml",
+        "nemo_gym/eval.toml",
         "nemo_gym/gates.py",
+        "nemo_gym/prepare.py",
         "nemo_gym/pyproject.toml",
         "nemo_gym/resources_servers/my_env/pytest.ini",
         "nemo_gym/resources_servers/my_env/requirements.txt",
@@ -152,6 +155,8 @@ def test_the_generated_tree(render):
         "nemo_gym/rollout.py",
         "nemo_gym/server.py",
         "nemo_gym/session_server.py",
+        "nemo_gym/trl_adapter.py",
+        "nemo_gym/under_gym.py",
     }
     assert (render() / "nemo_gym/.python-version").read_text() == "3.13\n"
 
