@@ -7,6 +7,7 @@ import re
 import signal
 import socket
 import subprocess
+import threading
 
 import pytest
 import requests
@@ -72,17 +73,12 @@ def test_the_whole_loop_where_much_could_go_wrong(generate, interpreter, archety
     assert not processes_of(environment)
 
 
-def test_ng_run_serves_the_environment(generate):
-    environment = generate(archetype="game")
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+@contextlib.contextmanager
+def servers(environment, *arguments, until):
+    """The first match of `until` in what a command prints; ends it with Ctrl-C."""
+    name, *arguments = arguments
     process = subprocess.Popen(
-        [
-            environment.python.with_name("ng_run"),
-            "+config_paths=[configs/my_env.yaml]",
-            "++head_server.host=127.0.0.1",
-            f"++head_server.port={port}",  # 11000 may be taken
-        ],
+        [environment.python.with_name(name), *arguments],
         cwd=environment.folder,
         env=clean_environment(**with_interpreter(environment), PYTHONUNBUFFERED="1"),
         stdout=subprocess.PIPE,
@@ -90,26 +86,114 @@ def test_ng_run_serves_the_environment(generate):
         text=True,
         start_new_session=True,
     )
-    printed = []
     try:
+        printed = []
         for line in process.stdout:
             printed.append(line)
-            if found := re.search(r"'url': '(http://\S+)'", line):
+            if found := re.search(until, line):
                 break
         else:
             pytest.fail("".join(printed))
-        row = json.loads(
-            (environment.folder / "data/example.jsonl").read_text().splitlines()[0]
-        )
-        with requests.Session() as session:
-            session.post(f"{found[1]}/seed_session", json=row).raise_for_status()
-            word = row["ground_truth"][0]["target"]
-            answer = session.post(f"{found[1]}/guess", json={"word": word})
-        assert row["ground_truth"][0]["expected_output"] in answer.json()["output"]
+        # Read on, so that the servers never wait for a full pipe.
+        threading.Thread(target=process.stdout.read, daemon=True).start()
+        yield found
     finally:
-        os.killpg(process.pid, signal.SIGINT)  # as a terminal's Ctrl-C does
-        process.communicate(timeout=60)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGINT)
+        process.wait(60)
+
+
+def head_server():
+    """Overrides for the port of the head server, for 11000 may be taken."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    return ["++head_server.host=127.0.0.1", f"++head_server.port={port}"]
+
+
+def test_ng_run_serves_the_environment(generate):
+    environment = generate(archetype="game")
+    start = ["ng_run", "+config_paths=[configs/my_env.yaml]", *head_server()]
+    with servers(environment, *start, until=r"'url': '(http://\S+)'") as found:
+        url = found[1]
+        text = (environment.folder / "data/example.jsonl").read_text()
+        row = json.loads(text.splitlines()[0])
+        with requests.Session() as session:
+            session.post(f"{url}/seed_session", json=row).raise_for_status()
+            word = row["ground_truth"][0]["target"]
+            answer = session.post(f"{url}/guess", json={"word": word})
+        assert row["ground_truth"][0]["expected_output"] in answer.json()["output"]
     assert not processes_of(environment)
+
+
+# A model that solves every other row, until its standard input ends.
+MODEL = """
+import json, sys
+from rollout import environment_class, load_rows
+from under_gym import scripted_model
+rows, plans = load_rows(), []
+for number, row in enumerate(rows):
+    solved = environment_class().oracle(row["ground_truth"][0]) if number % 2 == 0 else []
+    plans.append(list(solved))
+    row["responses_create_params"]["metadata"] = {"row": str(number)}
+with open(sys.argv[1], "w") as file:
+    file.writelines(json.dumps(row) + "\\n" for row in rows)
+with scripted_model(plans) as model:
+    print(model.url, flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def model(tmp_path):
+    """Starts the model of an environment. Gives its URL, and the rows that it knows."""
+    with contextlib.ExitStack() as stack:
+
+        def start(environment):
+            rows = tmp_path / "rows.jsonl"
+            process = stack.enter_context(
+                subprocess.Popen(
+                    [environment.python, "-c", MODEL, rows],
+                    cwd=environment.folder,
+                    env=clean_environment(),
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    text=True,
+                )
+            )
+            return process.stdout.readline().strip(), rows
+
+        yield start
+
+
+def test_the_commands_of_the_line_by_hand(generate, line, model, tmp_path):
+    """What under_gym.py does, in the words of NeMo Gym's own documentation."""
+    environment = generate(archetype="game")
+    environment.run(
+        "-c", "import under_gym as u; u._link_venvs(u._config(), 'openai_model')"
+    )
+    url, rows = model(environment)
+    output, head = tmp_path / "rollouts.jsonl", head_server()
+    share = ["++uv_venv_dir=.venvs", "++skip_venv_if_present=true"]
+    if line == "0.4":
+        configs = "configs/my_env_agent.yaml,responses_api_models/openai_model/configs/openai_model.yaml"
+        start = ["ng_run", f"+config_paths=[{configs}]", f"+policy_base_url={url}"]
+        start += ["+policy_api_key=none", "+policy_model_name=scripted"]
+        collect = ["ng_collect_rollouts", "+agent_name=my_env_simple_agent"]
+        collect += [f"+input_jsonl_fpath={rows}", f"+output_jsonl_fpath={output}"]
+        collect += ["+limit=null"]
+    else:
+        start = ["gym", "env", "start", "--environment", "my_env"]
+        start += ["--model-type", "openai_model", "--model", "scripted"]
+        start += ["--model-url", url, "--model-api-key", "none"]
+        collect = ["gym", "eval", "run", "--no-serve", "--agent", "my_env_simple_agent"]
+        collect += ["--input", str(rows), "--output", str(output)]
+    with servers(environment, *start, *head, *share, until="servers ready!"):
+        command(environment, *collect, *head)
+    rollouts = [json.loads(text) for text in output.read_text().splitlines()]
+    assert len(rollouts) == 24
+    for rollout in rollouts:
+        solved = rollout["_ng_task_index"] % 2 == 0
+        assert rollout["reward"] == (1.0 if solved else 0.0)
 
 
 @pytest.mark.parametrize("archetype", ARCHETYPES)
