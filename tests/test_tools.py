@@ -53,7 +53,9 @@ def test_a_comment_is_the_description(definitions):
 
 
 def test_a_comment_ends_where_the_next_signature_begins(definitions):
-    guess, hint = definitions("guess  # Try; or not.; hint(n: int = 1)  # Get (a) hint.")
+    guess, hint = definitions(
+        "guess  # Try; or not.; hint(n: int = 1)  # Get (a) hint."
+    )
     assert guess["description"] == "Try; or not."
     assert hint["description"] == "Get (a) hint."
     assert list(hint["parameters"]["properties"]) == ["n"]

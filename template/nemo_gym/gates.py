@@ -1,12 +1,15 @@
 """The validation gates: is this environment fit for use?
 
     uv run python gates.py [import|server|smoke|rollout ...] [--url URL] [--json]
-                           [--under-gym]
+                           [--rows FILE] [--under-gym]
 
 import   server.py imports, and the domain class has every tool with its parameters
 server   the server starts and answers /health
-smoke    every endpoint answers a call, and refuses a malformed one
-rollout  over all rows of data/example.jsonl: the oracle earns 1.0, doing nothing 0.0
+smoke    every endpoint answers a call and refuses a malformed one; all rows have the
+         server's tools
+rollout  over all rows: the oracle earns 1.0, doing nothing 0.0
+
+The rows are those of data/example.jsonl, or of FILE.
 
 The last three run against a server of their own on a free port, or against the one at
 --url. Exit status: 1 if a gate fails.
@@ -25,14 +28,18 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
+
+from pydantic import ValidationError
 
 from rollout import (
     ROWS,
     Environment,
     NoOracle,
     RolloutError,
+    Row,
     Tools,
+    as_response,
     load_rows,
     rewards,
     tool_definitions,
@@ -151,18 +158,41 @@ def _check_method(domain: type, definition: dict[str, Any]) -> None:
             )
 
 
-def write_tools() -> str:
-    """Give every row of data/example.jsonl the tool definitions of server.py."""
+def write_tools(path: Path = ROWS) -> str:
+    """Give every row of a .jsonl file the tool definitions of server.py."""
     definitions = server_tools()
-    rows = load_rows()
+    rows = load_rows(path)
     for row in rows:
         row["responses_create_params"]["tools"] = definitions
     lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-    ROWS.write_text("".join(lines), encoding="utf-8")
-    return f"{len(rows)} rows of {ROWS} have {len(definitions)} tools"
+    path.write_text("".join(lines), encoding="utf-8")
+    return f"{len(rows)} rows of {path} have {len(definitions)} tools"
 
 
-def server_gate(environment: Environment) -> str:
+def read_rows(path: Path = ROWS) -> list[Row]:
+    """The rows of a .jsonl file. Raises RolloutError at one that /verify would refuse."""
+    request = get_type_hints(find_server().verify)["body"]
+    response = as_response("none", [], [])
+    rows = load_rows(path)
+    for number, row in enumerate(rows, start=1):
+        try:
+            request.model_validate({**row, "response": response})
+        except ValidationError as error:
+            first = error.errors()[0]
+            field = ".".join(map(str, first["loc"]))
+            problem = f"{field}: {first['msg']}"
+            raise RolloutError(f"{_row(path, number)}: {problem}") from None
+    if not rows:
+        raise RolloutError(f"{path} has no rows")
+    return rows
+
+
+def _row(path: Path, number: int) -> str:
+    shown = path.relative_to(HERE) if path.is_relative_to(HERE) else path
+    return f"row {number} of {shown}"
+
+
+def server_gate(environment: Environment, path: Path) -> str:
     response = environment.session().request("GET", "/health")
     if response.status_code != 200:
         raise GateError(
@@ -171,22 +201,28 @@ def server_gate(environment: Environment) -> str:
     return f"{environment.url}/health answers"
 
 
-def smoke_gate(environment: Environment) -> str:
+def smoke_gate(environment: Environment, path: Path) -> str:
     tools = environment.tools()
     if not tools:
         raise GateError("the server exposes no tool: add an endpoint in server.py")
-    row = load_rows()[0]
+    rows = read_rows(path)
+    for number, row in enumerate(rows, start=1):
+        if row["responses_create_params"].get("tools") != tools:
+            raise GateError(
+                f"{_row(path, number)} has not the tools of the server: write them "
+                "into the rows with `uv run python gates.py --write-tools`"
+            )
     for tool in tools:
         session = environment.session()
         try:
-            session.post("/seed_session", row)
+            session.post("/seed_session", rows[0])
         except RolloutError as error:
-            raise GateError(f"row 1 of data/example.jsonl: {error}") from error
-        path = f"/{tool['name']}"
-        answer = session.post(path, sample_arguments(tool))
+            raise GateError(f"{_row(path, 1)}: {error}") from error
+        route = f"/{tool['name']}"
+        answer = session.post(route, sample_arguments(tool))
         if not isinstance(answer.get("output"), str):
-            raise GateError(f"POST {path} answered without a text `output`: {answer}")
-        for name, wrong in ((path, []), ("/verify", {})):
+            raise GateError(f"POST {route} answered without a text `output`: {answer}")
+        for name, wrong in ((route, []), ("/verify", {})):
             status = session.request("POST", name, wrong).status_code
             if status != 422:
                 raise GateError(f"POST {name} with {wrong} answered {status}, not 422")
@@ -217,30 +253,28 @@ def _sample(schema: dict[str, Any]) -> Any:
     return samples.get(schema.get("type"))
 
 
-def rollout_gate(environment: Environment) -> str:
-    _expect(environment, "noop", 0.0)
-    rows = len(load_rows())
+def rollout_gate(environment: Environment, path: Path) -> str:
+    _expect(environment, path, "noop", 0.0)
+    rows = len(load_rows(path))
     try:
-        _expect(environment, "oracle", 1.0)
+        _expect(environment, path, "oracle", 1.0)
     except NoOracle as why:
         return f"{rows} rows: noop earns 0.0 ({why})"
     return f"{rows} rows: the oracle earns 1.0, noop 0.0"
 
 
-def _expect(environment: Environment, policy: str, expected: float) -> None:
-    for number, reward in enumerate(rewards(environment, policy), start=1):
+def _expect(environment: Environment, path: Path, policy: str, expected: float) -> None:
+    rows = load_rows(path)
+    for number, reward in enumerate(rewards(environment, policy, rows), start=1):
         if reward != expected:
+            wanted = rows[number - 1]["ground_truth"][0].get("expected_output")
             raise GateError(
-                f"row {number} of data/example.jsonl: the policy {policy!r} earns "
-                f"{reward}, not {expected} (expected_output: {_expected_output(number)})"
+                f"{_row(path, number)}: the policy {policy!r} earns {reward}, not "
+                f"{expected} (expected_output: {wanted!r})"
             )
 
 
-def _expected_output(number: int) -> str:
-    return repr(load_rows()[number - 1]["ground_truth"][0].get("expected_output"))
-
-
-GATES: dict[str, Callable[[Environment], str]] = {
+GATES: dict[str, Callable[[Environment, Path], str]] = {
     "server": server_gate,
     "smoke": smoke_gate,
     "rollout": rollout_gate,
@@ -248,7 +282,11 @@ GATES: dict[str, Callable[[Environment], str]] = {
 
 
 def run(
-    gates: list[str], url: str | None = None, *, under_gym: bool = False
+    gates: list[str],
+    url: str | None = None,
+    *,
+    rows: Path = ROWS,
+    under_gym: bool = False,
 ) -> Iterator[dict[str, Any]]:
     """Run gates in order, up to the first that fails.
 
@@ -265,11 +303,11 @@ def run(
                 elif gate == "rollout" and under_gym:
                     from under_gym import check
 
-                    detail = check()
+                    detail = check(rows)
                 else:
                     if environment is None:
                         environment = Environment(stack.enter_context(running_server()))
-                    detail = GATES[gate](environment)
+                    detail = GATES[gate](environment, rows)
                 passed = True
             except (GateError, RolloutError) as error:
                 passed, detail = False, str(error)
@@ -286,6 +324,7 @@ def main() -> int:
     )
     parser.add_argument("gates", nargs="*", metavar="gate", help=", ".join(names))
     parser.add_argument("--url", help="check the server that runs there")
+    parser.add_argument("--rows", type=Path, default=ROWS, metavar="FILE")
     parser.add_argument(
         "--under-gym",
         action="store_true",
@@ -295,17 +334,24 @@ def main() -> int:
     parser.add_argument(
         "--write-tools",
         action="store_true",
-        help="run no gate: write the server's tool definitions into data/example.jsonl",
+        help="run no gate: write the server's tool definitions into the rows",
     )
     options = parser.parse_args()
     if options.write_tools:
-        print(write_tools())
+        try:
+            print(write_tools(options.rows))
+        except (GateError, RolloutError) as error:
+            print(f"gates.py: {error}", file=sys.stderr)
+            return 1
         return 0
     if unknown := set(options.gates) - set(names):
         parser.error(f"no gate {min(unknown)!r}; there are {', '.join(names)}")
     chosen = [name for name in names if name in options.gates or not options.gates]
     results = []
-    for result in run(chosen, options.url, under_gym=options.under_gym):
+    checks = run(
+        chosen, options.url, rows=options.rows.resolve(), under_gym=options.under_gym
+    )
+    for result in checks:
         results.append(result)
         if not options.json:
             verdict = "PASS" if result["passed"] else "FAIL"

@@ -14,43 +14,18 @@ import random
 import shutil
 import sys
 from pathlib import Path
-from typing import Any
 
-from nemo_gym.openai_utils import NeMoGymResponseCreateParamsNonStreaming
-from pydantic import BaseModel, Field, ValidationError
+from nemo_gym.config_types import DatasetConfig
+from omegaconf import OmegaConf
+from pydantic import ValidationError
 
-from gates import server_tools
+from gates import read_rows, server_tools
 from rollout import ROWS, RolloutError, Row, Tools, load_rows
 from under_gym import HERE, agent_name, run_gym
 
 PREPARED = HERE / "prepared"
 SPLITS = PREPARED / "splits"
 SPLIT_NAMES = ["train", "validation"]
-
-
-class Task(BaseModel):
-    """What NeMo Gym and this environment's /verify need of a row."""
-
-    responses_create_params: NeMoGymResponseCreateParamsNonStreaming
-    ground_truth: list[dict[str, Any]] = Field(min_length=1)
-
-
-def read_rows(path: Path) -> list[Row]:
-    """The rows of a .jsonl file. Raises RolloutError at one that is no task."""
-    rows = []
-    with path.open(encoding="utf-8") as lines:
-        for number, line in enumerate(lines, start=1):
-            if not line.strip():
-                continue
-            try:
-                Task.model_validate_json(line)
-            except ValidationError as error:
-                first = error.errors()[0]
-                where = ".".join(map(str, first["loc"])) or "the row"
-                problem = f"{where}: {first['msg']}"
-                raise RolloutError(f"{path}, line {number}: {problem}") from None
-            rows.append(json.loads(line))
-    return rows
 
 
 def hold_out(rows: list[Row], share: float) -> tuple[list[Row], list[Row]]:
@@ -66,12 +41,13 @@ def hold_out(rows: list[Row], share: float) -> tuple[list[Row], list[Row]]:
 
 def prepare(train: list[Row], validation: list[Row]) -> None:
     """Writes prepared/, anew. Raises RolloutError where NeMo Gym refuses the rows."""
+    [config] = HERE.glob("configs/*_train.yaml")
+    _check_datasets(config)
     tools = server_tools()
     shutil.rmtree(PREPARED, ignore_errors=True)
     SPLITS.mkdir(parents=True)
     for name, rows in zip(SPLIT_NAMES, (train, validation), strict=True):
         _write(SPLITS / f"{name}.jsonl", [_with_tools(row, tools) for row in rows])
-    [config] = HERE.glob("configs/*_train.yaml")
     [agent_config] = HERE.glob("configs/*_agent.yaml")
     # In this order: of two files that set the same key, the later one wins.
     configs = ["--config", str(agent_config), "--config", str(config)]
@@ -82,6 +58,20 @@ def prepare(train: list[Row], validation: list[Row]) -> None:
     for name in SPLIT_NAMES:
         path = PREPARED / f"{name}.jsonl"
         _write(path, [{**row, "agent_ref": agent} for row in load_rows(path)])
+
+
+def _check_datasets(config: Path) -> None:
+    """Raises RolloutError where NeMo Gym would say "almost a server", and no more."""
+    [server] = OmegaConf.to_container(OmegaConf.load(config)).values()
+    [implementations] = server.values()
+    [settings] = implementations.values()
+    for dataset in settings["datasets"]:
+        try:
+            DatasetConfig.model_validate(dataset)
+        except ValidationError as error:
+            said = "; ".join(f"{one['loc'][0]}: {one['msg']}" for one in error.errors())
+            where = f"{config.relative_to(HERE)}, dataset {dataset.get('name')}"
+            raise RolloutError(f"{where}: {said}") from None
 
 
 def _with_tools(row: Row, tools: Tools) -> Row:
@@ -109,6 +99,7 @@ def main(arguments: list[str] | None = None) -> int:
     )
     add = parser.add_argument
     add("rows", type=Path, nargs="?", default=ROWS, metavar="ROWS", help="to train on")
+    add = parser.add_mutually_exclusive_group().add_argument
     add("--validation", type=Path, metavar="ROWS", help="to validate on")
     add("--hold-out", type=share, default=0.1, metavar="SHARE", help="else (0.1)")
     options = parser.parse_args(arguments)
@@ -118,8 +109,8 @@ def main(arguments: list[str] | None = None) -> int:
             validation = read_rows(options.validation)
         else:
             train, validation = hold_out(train, options.hold_out)
-        if not train or not validation:
-            raise RolloutError(f"{options.rows}: too few rows to make two splits of")
+        if not train:
+            raise RolloutError(f"{options.rows} has one row, too few for two splits")
         prepare(train, validation)
     except (RolloutError, OSError) as error:
         print(f"prepare.py: {error}", file=sys.stderr)

@@ -1,6 +1,6 @@
-"""Play data/example.jsonl against a running server: seed, tool calls, verify.
+"""Play task rows against a running server: seed, tool calls, verify.
 
-    uv run python rollout.py [--policy llm|oracle|noop] [--output FILE]
+    uv run python rollout.py [--policy llm|oracle|noop] [--rows FILE] [--output FILE]
 
 llm     the model MODEL of OpenAI, or of the compatible endpoint OPENAI_BASE_URL, with
         OPENAI_API_KEY; an episode ends after MAX_TURNS (6) of its answers
@@ -58,9 +58,29 @@ def environment_class() -> type:
 
 
 def load_rows(path: Path = ROWS) -> list[Row]:
-    """The dataset rows: each has responses_create_params and ground_truth."""
-    with path.open(encoding="utf-8") as lines:
-        return [json.loads(line) for line in lines if line.strip()]
+    """The dataset rows: each has responses_create_params and ground_truth.
+
+    Raises RolloutError where a line is no JSON object.
+    """
+    rows = []
+    try:
+        with path.open(encoding="utf-8") as lines:
+            for number, line in enumerate(lines, start=1):
+                if line.strip():
+                    rows.append(_row(line, f"{path}, line {number}"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise RolloutError(f"{path}: {error}") from None
+    return rows
+
+
+def _row(line: str, where: str) -> Row:
+    try:
+        row = json.loads(line)
+    except ValueError as error:
+        raise RolloutError(f"{where}: {error}") from None
+    if not isinstance(row, dict):
+        raise RolloutError(f"{where}: a row is a JSON object, got {_line(line)[:80]}")
+    return row
 
 
 # ---------------------------------------------------------------------- the server
@@ -543,12 +563,10 @@ def _chat_items(message: dict[str, Any]) -> list[Item]:
 # ---------------------------------------------------------------------- many episodes
 
 
-def rewards(
-    environment: Environment, policy: str, limit: int | None = None
-) -> Iterator[float]:
-    """Play rows of data/example.jsonl as "oracle" or "noop", one after the other."""
+def rewards(environment: Environment, policy: str, rows: list[Row]) -> Iterator[float]:
+    """Play rows as "oracle" or "noop", one after the other."""
     tools = environment.tools()
-    for row in load_rows()[:limit]:
+    for row in rows:
         yield play(environment, tools, row, Fixed(policy), max_turns=1)["reward"]
 
 
@@ -572,8 +590,8 @@ def played_before(path: Path, rows: dict[int, Row], policy: str) -> dict[int, fl
             same = False
         if not same:
             raise RolloutError(
-                f"{path}, line {number}, is no rollout of {policy} on data/example."
-                "jsonl as it is now: name another file with --output"
+                f"{path}, line {number}, is no rollout of {policy} on these rows as "
+                "they are now: name another file with --output"
             )
     if last:
         if not last.startswith(START[: len(last)]):
@@ -630,7 +648,7 @@ def run(options: argparse.Namespace) -> int:
     except argparse.ArgumentTypeError as error:
         raise RolloutError(f"MAX_TURNS: {error}") from None
     environment = Environment()
-    rows, path = dict(enumerate(load_rows())), options.output
+    rows, path = dict(enumerate(load_rows(options.rows))), options.output
     known = played_before(path, rows, policy.name) if path else {}
     wanted = list(rows)[: options.limit]
     total = [known[task] for task in wanted if task in known]
@@ -673,6 +691,7 @@ def main(arguments: list[str] | None = None) -> int:
     )
     add = parser.add_argument
     add("--policy", choices=["llm", "oracle", "noop"], default="llm")
+    add("--rows", type=Path, default=ROWS, metavar="FILE", help="data/example.jsonl")
     add("--limit", type=positive, metavar="N", help="play the first N rows only")
     add("--output", type=Path, metavar="FILE", help="add the rollouts to this .jsonl")
     add("--concurrency", type=positive, default=1, metavar="N", help="rows at a time")

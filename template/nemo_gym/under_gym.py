@@ -1,4 +1,4 @@
-"""Roll out data/example.jsonl under NeMo Gym itself: its servers, agent and collector.
+"""Roll out task rows under NeMo Gym itself: its servers, agent and collector.
 
 uv run python under_gym.py --model M --model-url http://localhost:8000/v1
 
@@ -126,13 +126,13 @@ def collect(
     return rollouts
 
 
-def check(limit: int | None = None) -> str:
+def check(path: Path = ROWS) -> str:
     """Whether NeMo Gym pays 1.0 for the oracle and 0.0 for doing nothing.
 
     Plays the oracle in every other row. Returns one line for the user, and raises
     RolloutError where a reward is another.
     """
-    rows = load_rows()[:limit]
+    rows = load_rows(path)
     solve = getattr(environment_class(), "oracle", None)
     plans = [
         list(solve(row["ground_truth"][0])) if solve and number % 2 == 0 else []
@@ -385,6 +385,7 @@ def main() -> int:
     add("--model-url", default=variable("OPENAI_BASE_URL"), help="(OPENAI_BASE_URL)")
     add("--model-api-key", default=variable("OPENAI_API_KEY"), help="(OPENAI_API_KEY)")
     add("--model-type", default="openai_model", help="vllm_model: no Responses API")
+    add("--rows", type=Path, default=ROWS, metavar="FILE", help="data/example.jsonl")
     add("--limit", type=positive, metavar="N", help="roll out the first N rows only")
     add("--output", type=Path, default=RESULTS / "rollouts.jsonl", metavar="FILE")
     options = parser.parse_args()
@@ -395,6 +396,7 @@ def main() -> int:
             options.model,
             options.model_url,
             options.model_api_key or "none",
+            rows=options.rows.resolve(),
             limit=options.limit,
             output=options.output,
             model_type=options.model_type,

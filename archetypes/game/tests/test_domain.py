@@ -1,5 +1,7 @@
 """Wordle itself, without a server."""
 
+import json
+
 import pytest
 
 from rollout import environment_class
@@ -58,3 +60,9 @@ def test_the_oracle_solves_every_row(rows):
         task = row["ground_truth"][0]
         [(tool, arguments)] = Wordle.oracle(task)
         assert task["expected_output"] in getattr(Wordle(task), tool)(**arguments)
+
+
+def test_no_prompt_gives_its_answer_away(rows):
+    for row in rows:
+        shown = json.dumps(row["responses_create_params"]).lower()
+        assert row["ground_truth"][0]["target"] not in shown

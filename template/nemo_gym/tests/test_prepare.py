@@ -27,30 +27,57 @@ def test_at_least_one_row_is_held_out():
     ("change", "complaint"),
     [
         ({"ground_truth": []}, "ground_truth: List should have at least 1 item"),
-        ({"ground_truth": ["Solved."]}, "ground_truth.0: Input should be an object"),
-        (
-            {"responses_create_params": {}},
-            "responses_create_params.input: Field required",
-        ),
-        ({"responses_create_params": {"input": [], "tool": 1}}, "tool"),
+        ({"ground_truth": ["Solved."]}, "ground_truth.0: Input should be"),
+        ({"ground_truth": [{}]}, "ground_truth.0.expected_output: Field required"),
+        ({"responses_create_params": {}}, "responses_create_params.input: Field req"),
+        ({"responses_create_params": {"input": [], "tool": 1}}, "tool: Extra inputs"),
     ],
 )
-def test_a_row_that_is_no_task_is_named(rows, tmp_path, capsys, change, complaint):
+def test_a_row_that_could_not_be_graded_is_named(
+    rows, tmp_path, capsys, change, complaint
+):
     path = tmp_path / "rows.jsonl"
     path.write_text(json.dumps(rows[0]) + "\n\n" + json.dumps({**rows[0], **change}))
     assert prepare.main([str(path)]) == 1
     printed = capsys.readouterr().err
-    assert printed.startswith(f"prepare.py: {path}, line 3: ")
+    assert printed.startswith(f"prepare.py: row 2 of {path}: ")
     assert complaint in printed
     assert len(printed.splitlines()) == 1
 
 
-@pytest.mark.parametrize("line", ["", "{}", "[1]", "{"])
-def test_too_little_is_an_error(tmp_path, capsys, line):
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        (b"", " has no rows"),
+        (b"[1]", ", line 1: a row is a JSON object, got [1]"),
+        (b"{", ", line 1: Expecting property name"),
+        (b"\xff", ": 'utf-8' codec can't decode"),
+    ],
+)
+def test_a_file_of_no_rows(tmp_path, capsys, content, complaint):
     path = tmp_path / "rows.jsonl"
-    path.write_text(line)
+    path.write_bytes(content)
     assert prepare.main([str(path)]) == 1
-    assert str(path) in capsys.readouterr().err
+    assert f"prepare.py: {path}{complaint}" in capsys.readouterr().err
+
+
+def test_one_row_makes_no_two_splits(rows, tmp_path, capsys):
+    path = tmp_path / "rows.jsonl"
+    path.write_text(json.dumps(rows[0]))
+    assert prepare.main([str(path)]) == 1
+    assert f"{path} has one row, too few for two splits" in capsys.readouterr().err
+
+
+def test_a_licence_that_nemo_gym_does_not_know(rows, tmp_path, capsys, monkeypatch):
+    [config] = prepare.HERE.glob("configs/*_train.yaml")
+    (tmp_path / "configs").mkdir()
+    changed = config.read_text().replace("Apache 2.0", "My own")
+    (tmp_path / "configs" / config.name).write_text(changed)
+    monkeypatch.setattr(prepare, "HERE", tmp_path)
+    assert prepare.main([]) == 1
+    printed = capsys.readouterr().err
+    assert f"configs/{config.name}, dataset train: license: " in printed
+    assert "'Apache 2.0'" in printed
 
 
 @pytest.mark.parametrize("share", ["0", "1", "x", "-1"])

@@ -243,7 +243,7 @@ def test_a_model_that_solves_the_rows(play, api, model, rows, tools, solution):
 def test_a_row_may_set_parameters(play, api, model, rows, monkeypatch):
     given = {"input": "Hello.", "instructions": "Be brief.", "max_output_tokens": 99}
     row = {**rows[0], "responses_create_params": {**given, "temperature": 0.5}}
-    monkeypatch.setattr(rollout, "load_rows", lambda: [row])
+    monkeypatch.setattr(rollout, "load_rows", lambda path: [row])
     assert play(*api)[0] == 0
     [asked] = model.asked
     assert (asked["model"], asked["temperature"]) == ("scripted", 0.5)
@@ -474,7 +474,7 @@ def test_output_of_another_run_is_refused(play, rows, tmp_path, monkeypatch):
         assert f"{path}, line 1, is no rollout of " in errors
         assert errors.count("\n") == 1
     changed = [{**rows[0], "ground_truth": rows[1]["ground_truth"]}]
-    monkeypatch.setattr(rollout, "load_rows", lambda: changed)
+    monkeypatch.setattr(rollout, "load_rows", lambda path: changed)
     assert play(*noop)[0] == 1
     assert path.read_bytes() == written
 
