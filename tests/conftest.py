@@ -44,8 +44,9 @@ def git(folder: Path, *arguments: str) -> str:
 
 
 def clean_environment(**variables: str) -> dict[str, str]:
-    """The environment of a user's shell: without what pytest's own venv put there."""
+    """The environment of a user's shell: without what `uv run pytest` put there."""
     hidden = ("VIRTUAL_ENV", "PYTHONPATH", "UV_PYTHON", "UV_RUN_RECURSION_DEPTH")
+    hidden += ("UV_INTERNAL__PARENT_INTERPRETER",)  # by `python3 -m uv`
     kept = {key: value for key, value in os.environ.items() if key not in hidden}
     return {**kept, **variables}
 

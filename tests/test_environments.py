@@ -203,13 +203,34 @@ def test_gates_fail_with_exit_status_1(variant):
     assert "row 1 of data/example.jsonl: the policy 'oracle' earns 0.0" in done.stdout
 
 
+def test_rows_of_another_file_are_gated_and_played(variant):
+    environment = variant()
+    first, second, *_ = (environment.folder / "data/example.jsonl").open()
+    other = environment.folder / "mine.jsonl"
+    other.write_text(first + second.replace('"target": "', '"target": "x'))
+    [result] = environment.gates("rollout", "--rows", "mine.jsonl", check=False)
+    assert "row 2 of mine.jsonl: the policy 'oracle' earns" in result["detail"]
+    other.write_text(first + second)
+    [result] = environment.gates("rollout", "--rows", "mine.jsonl")
+    assert result["detail"] == "2 rows: the oracle earns 1.0, noop 0.0"
+    with environment.serving() as url:
+        arguments = ["--policy", "oracle", "--rows", "mine.jsonl"]
+        printed = environment.run("rollout.py", *arguments, ENV_URL=url)
+    assert printed.splitlines()[-1] == "mean reward: 1.0"
+    assert "row 2: reward 1.0" in printed
+    assert "row 3" not in printed
+
+
 def test_write_tools_brings_the_rows_up_to_date(variant):
     environment = variant()
     server = environment.folder / "server.py"
     server.write_text(server.read_text().replace("Guess the hidden word.", "Guess."))
     drifted = environment.run("-m", "pytest", "-q", "tests/test_data.py", check=False)
     assert "test_rows_offer_the_tools_that_the_server_has" in drifted
+    [result] = environment.gates("smoke", check=False)
+    assert "row 1 of data/example.jsonl has not the tools of the" in result["detail"]
     environment.run("gates.py", "--write-tools")
+    environment.gates("smoke")
     assert "failed" not in environment.run("-m", "pytest", "-q", "tests/test_data.py")
 
 

@@ -24,15 +24,17 @@ def command(environment, name, *arguments, **variables):
     return run(
         [environment.python.with_name(name), *arguments],
         environment.folder,
-        **with_interpreter(environment),
+        **shell(environment),
         **variables,
     ).stdout
 
 
-def with_interpreter(environment):
-    """For NeMo Gym's own venvs: uv looks for the very version of .venv there."""
+def shell(environment):
+    """As the environment's README has it: for NeMo Gym's own venvs, uv looks for the
+    very version of .venv on PATH; and Ray finds the `uv run` above these tests."""
     folder = environment.python.resolve().parent
-    return {"PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"}
+    path = f"{folder}{os.pathsep}{os.environ['PATH']}"
+    return {"PATH": path, "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0"}
 
 
 def as_text(row):
@@ -80,7 +82,7 @@ def servers(environment, *arguments, until):
     process = subprocess.Popen(
         [environment.python.with_name(name), *arguments],
         cwd=environment.folder,
-        env=clean_environment(**with_interpreter(environment), PYTHONUNBUFFERED="1"),
+        env=clean_environment(**shell(environment), PYTHONUNBUFFERED="1"),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -262,6 +264,7 @@ def test_nemo_rl_reads_what_is_prepared(generate, line, tmp_path):
         [environment.python, script, environment.folder, agent],
         environment.folder if line == "0.4" else tmp_path,
         NEMO_GYM_EXTRA_ROOTS=str(environment.folder),
+        RAY_ENABLE_UV_RUN_RUNTIME_ENV="0",
         RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER="0",
     ).stdout
     assert '{"rewards": [1.0, 0.0, 1.0, 0.0]}' in printed
