@@ -200,6 +200,7 @@ class Environment:
             process.stderr.close()
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist looks for the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """One process per line of NeMo Gym, and per file: they share what is generated."""
     for item in items:
