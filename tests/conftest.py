@@ -200,13 +200,13 @@ class Environment:
             process.stderr.close()
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist looks for the groups
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """One process per line of NeMo Gym, and per file: they share what is generated."""
-    for item in items:
-        parameters = item.callspec.params if hasattr(item, "callspec") else {}
-        group = parameters.get("line", item.path.name)
-        item.add_marker(pytest.mark.xdist_group(group))
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """One process per line of NeMo Gym, and per file: they share what is generated.
+
+    (xdist 3.8 does not see the groups under pytest 9.2; then both processes generate.)
+    """
+    parameters = item.callspec.params if hasattr(item, "callspec") else {}
+    item.add_marker(pytest.mark.xdist_group(parameters.get("line", item.path.name)))
 
 
 PYTHONS = {"0.4": ">=3.12,<3.13", "0.7": ">=3.13.14,<3.15"}
