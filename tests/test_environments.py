@@ -207,7 +207,7 @@ def test_rows_of_another_file_are_gated_and_played(variant):
     environment = variant()
     first, second, *_ = (environment.folder / "data/example.jsonl").open()
     other = environment.folder / "mine.jsonl"
-    other.write_text(first + second.replace('"target": "', '"target": "x'))
+    other.write_text(first + re.sub('"target": "[a-z]*"', '"target": "other"', second))
     [result] = environment.gates("rollout", "--rows", "mine.jsonl", check=False)
     assert "row 2 of mine.jsonl: the policy 'oracle' earns" in result["detail"]
     other.write_text(first + second)
