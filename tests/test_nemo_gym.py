@@ -88,6 +88,7 @@ def servers(environment, *arguments, until):
         text=True,
         start_new_session=True,
     )
+    reader = threading.Thread(target=process.stdout.read, daemon=True)
     try:
         printed = []
         for line in process.stdout:
@@ -97,12 +98,14 @@ def servers(environment, *arguments, until):
         else:
             pytest.fail("".join(printed))
         # Read on, so that the servers never wait for a full pipe.
-        threading.Thread(target=process.stdout.read, daemon=True).start()
+        reader.start()
         yield found
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGINT)
         process.wait(60)
+        if reader.is_alive():
+            reader.join(60)  # to the last server's end
 
 
 def head_server():
