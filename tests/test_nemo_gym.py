@@ -78,6 +78,8 @@ def test_the_whole_loop_where_much_could_go_wrong(generate, interpreter, archety
 @contextlib.contextmanager
 def servers(environment, *arguments, until):
     """The first match of `until` in what a command prints; ends it with Ctrl-C."""
+    # Where pytest itself runs in the background, its children would ignore Ctrl-C.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     name, *arguments = arguments
     process = subprocess.Popen(
         [environment.python.with_name(name), *arguments],
