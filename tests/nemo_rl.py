@@ -23,7 +23,7 @@ from nemo_gym.server_utils import HEAD_SERVER_KEY_NAME, BaseServerConfig
 from omegaconf import DictConfig
 
 from rollout import environment_class, load_rows
-from under_gym import _free_port, scripted_model
+from under_gym import free_port, scripted_model
 
 ROWS = 4
 
@@ -60,7 +60,7 @@ def main() -> None:
         row["_rowidx"] = number
     [config] = FOLDER.glob("configs/*_agent.yaml")
     ray.init(include_dashboard=False, log_to_driver=False)
-    port = _free_port()
+    port = free_port()
     helper = RunHelper()
     with tempfile.TemporaryDirectory() as venvs, scripted_model(plans) as model:
         share_venv(Path(venvs))

@@ -175,9 +175,7 @@ def model(tmp_path):
 def test_the_commands_of_the_line_by_hand(generate, line, model, tmp_path):
     """What under_gym.py does, in the words of NeMo Gym's own documentation."""
     environment = generate(archetype="game")
-    environment.run(
-        "-c", "import under_gym as u; u._link_venvs(u._config(), 'openai_model')"
-    )
+    environment.run("-c", "from under_gym import link_venvs; link_venvs()")
     url, rows = model(environment)
     output, head = tmp_path / "rollouts.jsonl", head_server()
     share = ["++uv_venv_dir=.venvs", "++skip_venv_if_present=true"]

@@ -162,11 +162,17 @@ def write_tools(path: Path = ROWS) -> str:
     """Give every row of a .jsonl file the tool definitions of server.py."""
     definitions = server_tools()
     rows = load_rows(path)
-    for row in rows:
-        row["responses_create_params"]["tools"] = definitions
-    lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-    path.write_text("".join(lines), encoding="utf-8")
+    write_rows(path, rows, definitions)
     return f"{len(rows)} rows of {path} have {len(definitions)} tools"
+
+
+def write_rows(path: Path, rows: list[Row], tools: Tools) -> None:
+    """Write rows as a .jsonl file, each with these tools in the place of its own."""
+    with path.open("w", encoding="utf-8") as file:
+        for row in rows:
+            params = {**row["responses_create_params"], "tools": tools}
+            row = {**row, "responses_create_params": params}
+            file.write(json.dumps(row, ensure_ascii=False) + "\n")
 
 
 def read_rows(path: Path = ROWS) -> list[Row]:
@@ -254,24 +260,23 @@ def _sample(schema: dict[str, Any]) -> Any:
 
 
 def rollout_gate(environment: Environment, path: Path) -> str:
-    _expect(environment, path, "noop", 0.0)
-    rows = len(load_rows(path))
-    try:
-        _expect(environment, path, "oracle", 1.0)
-    except NoOracle as why:
-        return f"{rows} rows: noop earns 0.0 ({why})"
-    return f"{rows} rows: the oracle earns 1.0, noop 0.0"
-
-
-def _expect(environment: Environment, path: Path, policy: str, expected: float) -> None:
     rows = load_rows(path)
-    for number, reward in enumerate(rewards(environment, policy, rows), start=1):
-        if reward != expected:
-            wanted = rows[number - 1]["ground_truth"][0].get("expected_output")
-            raise GateError(
-                f"{_row(path, number)}: the policy {policy!r} earns {reward}, not "
-                f"{expected} (expected_output: {wanted!r})"
-            )
+
+    def expect(policy: str, expected: float) -> None:
+        for number, reward in enumerate(rewards(environment, policy, rows), start=1):
+            if reward != expected:
+                wanted = rows[number - 1]["ground_truth"][0].get("expected_output")
+                raise GateError(
+                    f"{_row(path, number)}: the policy {policy!r} earns {reward}, not "
+                    f"{expected} (expected_output: {wanted!r})"
+                )
+
+    expect("noop", 0.0)
+    try:
+        expect("oracle", 1.0)
+    except NoOracle as why:
+        return f"{len(rows)} rows: noop earns 0.0 ({why})"
+    return f"{len(rows)} rows: the oracle earns 1.0, noop 0.0"
 
 
 GATES: dict[str, Callable[[Environment, Path], str]] = {

@@ -19,8 +19,8 @@ from nemo_gym.config_types import DatasetConfig
 from omegaconf import OmegaConf
 from pydantic import ValidationError
 
-from gates import read_rows, server_tools
-from rollout import ROWS, RolloutError, Row, Tools, load_rows
+from gates import read_rows, server_tools, write_rows
+from rollout import ROWS, RolloutError, Row, load_rows
 from under_gym import HERE, agent_name, run_gym
 
 PREPARED = HERE / "prepared"
@@ -47,7 +47,7 @@ def prepare(train: list[Row], validation: list[Row]) -> None:
     shutil.rmtree(PREPARED, ignore_errors=True)
     SPLITS.mkdir(parents=True)
     for name, rows in zip(SPLIT_NAMES, (train, validation), strict=True):
-        _write(SPLITS / f"{name}.jsonl", [_with_tools(row, tools) for row in rows])
+        write_rows(SPLITS / f"{name}.jsonl", rows, tools)
     [agent_config] = HERE.glob("configs/*_agent.yaml")
     # In this order: of two files that set the same key, the later one wins.
     configs = ["--config", str(agent_config), "--config", str(config)]
@@ -57,7 +57,8 @@ def prepare(train: list[Row], validation: list[Row]) -> None:
     agent = {"type": "responses_api_agents", "name": agent_name()}
     for name in SPLIT_NAMES:
         path = PREPARED / f"{name}.jsonl"
-        _write(path, [{**row, "agent_ref": agent} for row in load_rows(path)])
+        rows = [{**row, "agent_ref": agent} for row in load_rows(path)]
+        write_rows(path, rows, tools)
 
 
 def _check_datasets(config: Path) -> None:
@@ -72,16 +73,6 @@ def _check_datasets(config: Path) -> None:
             said = "; ".join(f"{one['loc'][0]}: {one['msg']}" for one in error.errors())
             where = f"{config.relative_to(HERE)}, dataset {dataset.get('name')}"
             raise RolloutError(f"{where}: {said}") from None
-
-
-def _with_tools(row: Row, tools: Tools) -> Row:
-    params = {**row["responses_create_params"], "tools": tools}
-    return {**row, "responses_create_params": params}
-
-
-def _write(path: Path, rows: list[Row]) -> None:
-    lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-    path.write_text("".join(lines), encoding="utf-8")
 
 
 def share(text: str) -> float:

@@ -92,9 +92,9 @@ def collect(
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"")
     config = _config()
-    _link_venvs(config, model_type)
+    link_venvs(model_type)
     # NeMo Gym's default is 11000, where server.py is served.
-    head = ["++head_server.host=127.0.0.1", f"++head_server.port={_free_port()}"]
+    head = ["++head_server.host=127.0.0.1", f"++head_server.port={free_port()}"]
     start = ["env", "start", "--config", config, "--model-type", model_type]
     start += ["--model", model, "--model-url", url]
     # Not --model-api-key: everybody on this machine can read command lines.
@@ -233,7 +233,7 @@ def _check_answers(url: str) -> None:
         raise RolloutError(f"no model answers at {url} ({kind})") from None
 
 
-def _free_port() -> int:
+def free_port() -> int:
     """A free port that neither NeMo Gym (10001 to 20000) nor Ray (those, and what the
     system hands out, from 32768 on) takes before NeMo Gym's head server does."""
     for port in random.sample(range(21000, 32000), 100):
@@ -265,9 +265,9 @@ def agent_name() -> str:
     raise RolloutError(f"{config} configures no agent")
 
 
-def _link_venvs(config: str, model_type: str) -> None:
-    """Have every server use this interpreter's venv."""
-    servers = [*_servers(HERE / config), ("", "responses_api_models", model_type)]
+def link_venvs(model_type: str = "openai_model") -> None:
+    """Link this interpreter's venv into .venvs/, as that of every server."""
+    servers = [*_servers(HERE / _config()), ("", "responses_api_models", model_type)]
     for _, kind, implementation in servers:
         link = HERE / ".venvs" / kind / implementation / ".venv"
         link.parent.mkdir(parents=True, exist_ok=True)
