@@ -1,6 +1,10 @@
 """After Copier wrote an environment: install it, and prove that it imports.
 
-    python post_generate.py copy|update
+    python post_generate.py copy TOOLS
+    python post_generate.py update
+
+TOOLS is the parsed answer to the question `tools`, as JSON: the import gate compares it
+with the class.
 
 Copier runs this in the destination, with its own interpreter: standard library only.
 Exit status 1, and a last line that says what to do, where something failed.
@@ -175,7 +179,7 @@ def pin_python(python: str, uv: str) -> None:
         pin.write_text(text, encoding="utf-8")
 
 
-def main(operation: str) -> None:
+def main(operation: str, tools: str | None = None) -> None:
     here = PROJECT.resolve()
     if operation == "update":
         check_merged()
@@ -190,8 +194,9 @@ def main(operation: str) -> None:
     )
     python, nemo_gym = installed()
     pin_python(python, uv)
+    gate = [uv, "run", "--directory", str(PROJECT), "python", "gates.py", "import"]
     run(
-        [uv, "run", "--directory", str(PROJECT), "python", "gates.py", "import"],
+        [*gate, "--write-tools", "--asked", tools] if tools else gate,
         "the import gate failed, see above; mend that and run "
         f"`uv run python gates.py` in {here}",
     )
@@ -205,6 +210,6 @@ def main(operation: str) -> None:
 
 if __name__ == "__main__":
     try:
-        main(sys.argv[1])
+        main(*sys.argv[1:])
     except Problem as problem:
         sys.exit(f"nemo-gym-template: {problem}")

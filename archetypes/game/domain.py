@@ -10,7 +10,7 @@ MAX_GUESSES = 6
 
 
 def _word(text: str) -> str:
-    """`text` in lower case. Raises ValueError where it is not five letters a to z."""
+    """`text` in lower case. Raises ValueError if it is not five letters a to z."""
     word = text.strip().lower()
     if len(word) != WORD_LENGTH or not (word.isascii() and word.isalpha()):
         raise ValueError(f"{text!r} is not a word of five letters, a to z")
@@ -42,6 +42,8 @@ class DomainClass:
     `task` may hold `target`, the hidden word. Without one the word is "crane".
     """
 
+    blocking = False  # no method waits for anything
+
     def __init__(self, task: dict[str, Any]) -> None:
         self._target = _word(task.get("target", "crane"))
         self._guesses: list[str] = []
@@ -49,10 +51,12 @@ class DomainClass:
     def guess(self, word: str) -> str:
         """Guess the hidden word.
 
-        Any five letters a to z are a guess, in either case. Returns one line of
-        feedback per call, e.g. `Guess 2 of 6: C correct, R absent, A present, N absent,
-        E absent.`, and a second line when the game ends. Raises ValueError where `word`
-        is no guess or the game is over.
+        Args:
+            word: A guess of exactly five letters, a to z.
+
+        Returns one line of feedback, e.g. `Guess 2 of 6: C correct, R absent,
+        A present, N absent, E absent.`, and a second line when the game ends. Raises
+        ValueError if `word` is not a guess, or if the game is over.
         """
         if self._target in self._guesses:
             raise ValueError("the game is over: the word is solved")
@@ -70,6 +74,10 @@ class DomainClass:
         elif len(self._guesses) == MAX_GUESSES:
             output += f"\nLost: it was {self._target.upper()}."
         return output
+
+    def reward(self) -> float:
+        """1.0 if a guess was the hidden word, else 0.0."""
+        return float(self._target in self._guesses)
 
     @staticmethod
     def oracle(task: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:

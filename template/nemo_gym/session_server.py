@@ -1,43 +1,47 @@
 """Sessions, limits and serving under a NeMo Gym resources server.
 
 `SessionServer` is NeMo Gym's `SimpleResourcesServer` with an episode behind every
-session cookie. A server derives from it, names its domain class, and writes plain
-endpoints; each `POST /<tool>` that it adds runs
+session cookie. A server derives from it, names its environment class, and registers one
+endpoint per tool with `self.tool(method)`. An endpoint written by hand works too. Each
+`POST /<tool>`
 
-- on an episode: seeded by `/seed_session`, or made with default task data on the first
-  call;
-- alone in its session, with a time limit, in a thread of its own where the endpoint is
-  a plain `def`;
-- with the domain's exceptions turned into `{"output": "error: ..."}`, which the policy
-  can read.
+- plays the session's episode: the one that `/seed_session` started, or one with default
+  task data if the session was not seeded;
+- runs in the episode's own thread, one call at a time, with a time limit. A class with
+  `async def` methods, or with `blocking = False`, is called on the event loop instead;
+- answers `{"output": "error: ..."}`, which the policy can read, if the class raises.
+
+A policy can post to every route here with its session's cookie. So a cookie is good for
+one seeded episode, and nothing that a policy posts can replace it.
 
 Sessions end at `/verify`, `/close_session`, the idle limit and the server's exit. They
 live in this process, so there is one worker. Settings are environment variables, see
-`Limits`. This file alone knows NeMo Gym's versions: 0.4 and 0.7 differ in the seeding
-contract and in what `run_webserver` sets up.
+`Limits`. Only this file knows NeMo Gym's release series: 0.4 and 0.7 differ in how
+sessions are seeded and in what `run_webserver` sets up.
 """
 
 import asyncio
-import concurrent.futures
 import contextlib
 import functools
 import hmac
 import inspect
+import json
 import logging
 import os
-import re
+import queue
 import secrets
 import threading
 import time
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import uvicorn
 from fastapi import FastAPI, HTTPException, Request
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, Response
 from fastapi.routing import APIRoute
 from nemo_gym.base_resources_server import (
     BaseResourcesServerConfig,
@@ -59,6 +63,8 @@ from pydantic import (
 from starlette.middleware.sessions import SessionMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from plumbing.environment import episodes
+
 try:  # NeMo Gym 0.7, whose environment servers name the sessions that they seed
     from nemo_gym.base_resources_server import (
         ResourcesCloseSessionRequest,
@@ -74,6 +80,9 @@ log = logging.getLogger(__name__)
 # Routes of the server's own; every other POST route is a tool.
 OWN_ROUTES = ["/seed_session", "/close_session", "/verify", "/aggregate_metrics"]
 
+# Tells a gate, and no policy, that the class raised what it did not mean to raise.
+UNEXPECTED = {"X-Tool-Error": "unexpected"}
+
 
 @dataclass(frozen=True)
 class Limits:
@@ -82,6 +91,7 @@ class Limits:
     max_sessions: int = 1000
     idle_seconds: float = 1800
     tool_seconds: float = 60
+    close_seconds: float = 10
     body_bytes: int = 1 << 20
     trajectory_bytes: int = 1 << 25
 
@@ -89,13 +99,14 @@ class Limits:
         "max_sessions": "MAX_SESSIONS",  # one more open session is answered with 503
         "idle_seconds": "SESSION_IDLE_SECONDS",  # a session that waits longer is closed
         "tool_seconds": "TOOL_SECONDS",  # a longer tool call ends with an error output
+        "close_seconds": "CLOSE_SECONDS",  # a longer close() is no longer waited for
         "body_bytes": "MAX_BODY_BYTES",  # a longer request body is answered with 413
-        "trajectory_bytes": "MAX_TRAJECTORY_BYTES",  # the same, where trajectories go
+        "trajectory_bytes": "MAX_TRAJECTORY_BYTES",  # the same for rows and trajectories
     }
 
     @classmethod
     def from_environment(cls) -> Self:
-        """Raises ValueError where a variable holds no positive number."""
+        """Raises ValueError if a variable is not a positive number."""
         values = {}
         for name, variable in cls.VARIABLES.items():
             if text := os.environ.get(variable):
@@ -114,70 +125,143 @@ class Limits:
 # ---------------------------------------------------------------------- sessions
 
 
-@dataclass
-class Call:
-    """One finished tool call, as the server saw it."""
+class EpisodeThread:
+    """A thread that runs the jobs of one episode, one after the other.
 
-    tool: str
-    arguments: dict[str, Any]
-    output: str
+    A daemon thread: a job that hangs must not hold up the server's exit.
+    """
 
-    @property
-    def failed(self) -> bool:
-        return self.output.lower().startswith("error:")
+    def __init__(self) -> None:
+        self._jobs: queue.SimpleQueue[tuple[Future, Callable[[], Any]] | None] = (
+            queue.SimpleQueue()
+        )
+        threading.Thread(target=self._work, name="episode", daemon=True).start()
+
+    def run(self, job: Callable[[], Any]) -> asyncio.Future:
+        """The job's result. Cancelling it before the job starts drops the job."""
+        future: Future = Future()
+        self._jobs.put((future, job))
+        return asyncio.wrap_future(future)
+
+    def stop(self) -> None:
+        """End the thread after the jobs that it has."""
+        self._jobs.put(None)
+
+    def _work(self) -> None:
+        while (item := self._jobs.get()) is not None:
+            future, job = item
+            if future.set_running_or_notify_cancel():
+                try:
+                    future.set_result(job())
+                except BaseException as error:  # noqa: BLE001 - whoever waits has it
+                    future.set_exception(error)
+            del item, future, job  # an idle thread keeps no finished call alive
 
 
 @dataclass
 class Session:
-    """One episode: the domain object, its task (ground_truth[0]), the calls so far."""
+    """One episode: the task it was seeded with (ground_truth[0]), and its object."""
 
     task: dict[str, Any]
+    seeded: bool  # by a harness, with a task
     owner: Any = None  # the episode_id of NeMo Gym 0.7's typed seed
-    episode: Any = None
-    calls: list[Call] = field(default_factory=list)
+    thread: EpisodeThread | None = None  # None: the class is called on the event loop
+    episode: episodes.Episode | None = None  # None while it is made
+    metrics: dict[str, float] = field(default_factory=dict)  # beside the reward
     used: float = field(default_factory=time.monotonic)
+    busy: int = 0  # calls in progress
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    verifying: asyncio.Lock = field(default_factory=asyncio.Lock)
 
-    def printed(self, text: str) -> bool:
-        """Whether the environment itself printed `text` to the policy.
+    @property
+    def environment(self) -> Any:
+        """The object of the environment class that plays the episode."""
+        assert self.episode is not None
+        return self.episode.environment
 
-        Counts whole words and numbers only (`4` is in neither `14 apples` nor `4.5`),
-        in outputs that are no errors, and nothing that the policy wrote first: once an
-        argument held `text`, an output may be its echo.
+    @property
+    def calls(self) -> list[episodes.Call]:
+        """The tool calls so far, as this server saw them."""
+        return self.episode.calls if self.episode else []
+
+    async def perform(
+        self, job: Callable[[], Any], seconds: float, *, on_loop: bool = False
+    ) -> Any:
+        """The result of `job`, a function or a coroutine function, run alone.
+
+        Raises TimeoutError after `seconds`. A job that has not started by then never
+        does. One that runs in the thread goes on, because nothing can stop it, and
+        later jobs wait for its end. `on_loop` keeps a job out of the thread.
         """
-        whole = rf"(?<![\w-])(?<!\d[.,]){re.escape(text)}(?!\w)(?![.,]\d)"
-        pattern = re.compile(whole)
-        for call in self.calls:
-            if any(text in given for given in _strings(call.arguments)):
-                return False
-            if not call.failed and pattern.search(call.output):
-                return True
-        return False
+        self.busy += 1
+        try:
+            async with asyncio.timeout(seconds), self.lock:
+                if self.thread is not None and not on_loop:
+                    return await self.thread.run(lambda: _finish(job()))
+                value = job()
+                return await value if inspect.isawaitable(value) else value
+        finally:
+            self.busy -= 1
+            self.used = time.monotonic()
+
+    async def reward(self, seconds: float = 60) -> float:
+        """The episode's grade, from 0 to 1: the class's own reward(), else whether the
+        environment printed the row's `expected_output`. See Episode.reward.
+        """
+
+        async def grade() -> float:
+            assert self.episode is not None
+            reward = await self.episode.reward()
+            self.metrics = await self.episode.metrics()
+            return reward
+
+        try:
+            return await self.perform(grade, seconds)
+        except TimeoutError:
+            assert self.episode is not None
+            self.episode.failure = f"the grade took more than {seconds:g} s"
+            return 0.0
 
 
-def _strings(value: Any) -> list[str]:
-    """Every string inside a JSON value."""
-    if isinstance(value, dict):
-        return [
-            text for item in value.items() for part in item for text in _strings(part)
-        ]
-    if isinstance(value, list):
-        return [text for item in value for text in _strings(item)]
-    return [value] if isinstance(value, str) else []
+def _finish(value: Any) -> Any:
+    return episodes.run(value) if inspect.iscoroutine(value) else value
+
+
+@dataclass(frozen=True)
+class Ended:
+    """What is remembered of a session that ended."""
+
+    reason: str
+    task: dict[str, Any]
+    verdict: dict[str, Any] | None = (
+        None  # the answer of /verify, without what it graded
+    )
 
 
 class ToolResponse(BaseModel):
-    """What a tool answers: the text that the policy reads."""
+    """What a tool answers: the text that the policy reads, and what goes beside it."""
+
+    model_config = ConfigDict(extra="allow")
 
     output: str
 
 
-class GroundTruth(BaseModel):
-    """The row's ground_truth[0]: what is graded, and the task of the episode."""
+class VerifyRequest(BaseVerifyRequest):
+    """A finished trajectory and the row's ground_truth."""
+
+    ground_truth: list[dict[str, Any]] = Field(min_length=1)
+
+
+class VerifyResponse(BaseVerifyResponse):
+    """The grade, with the class's metrics beside it.
+
+    NeMo Gym 0.7 leaves a sample with `mask_sample` out of its scores.
+    """
 
     model_config = ConfigDict(extra="allow")
 
-    expected_output: str = Field(min_length=1)
+    mask_sample: bool = False
+    failure_reason: str | None = None
 
 
 class SeedSessionRequest(BaseModel):
@@ -273,10 +357,6 @@ class Gate:
 # ---------------------------------------------------------------------- the server
 
 
-class TaskRefused(ValueError):
-    """The domain class could not be made from a task."""
-
-
 class SessionServerConfig(BaseResourcesServerConfig):
     @field_validator("num_workers")
     @classmethod
@@ -302,58 +382,75 @@ class SessionServer(SimpleResourcesServer):
     sessions: dict[str, InstanceOf[Session]] = Field(default_factory=dict)
     limits: Limits = Field(default_factory=Limits.from_environment)
 
-    # Ids that ended, each with the reason, oldest first: a late call must not bring an
-    # episode back.
-    _ended: dict[str, str] = PrivateAttr(default_factory=dict)
-    _running: set[asyncio.Task] = PrivateAttr(default_factory=set)
+    # Ids that ended, oldest first: a late call must not bring an episode back.
+    _ended: dict[str, Ended] = PrivateAttr(default_factory=dict)
+    _closing: set[asyncio.Task] = PrivateAttr(default_factory=set)
     _secret: str = PrivateAttr(
         default_factory=lambda: (
             os.environ.get("SESSION_SECRET") or secrets.token_hex(32)
         )
     )
 
-    # -------------------------------------------------------------- for endpoints
+    # -------------------------------------------------------------- for server.py
 
-    def episode(self, request: Request) -> Any:
-        """The domain object of the request's session. Raises ValueError if it ended."""
+    def tool(self, method: Callable[..., Any]) -> Callable[..., Any]:
+        """The endpoint of a tool: `app.post("/guess")(self.tool(MyEnv.guess))`.
+
+        Its request model comes from the method's signature, its description from the
+        docstring. Raises ToolError if the method cannot be a tool.
+        """
+        tool = episodes.make_tool(method)
+
+        async def endpoint(request: Request, body: tool.arguments) -> ToolResponse:  # type: ignore[name-defined]
+            def call(episode: episodes.Episode) -> Any:
+                return episode.call(tool, tool.keywords(body))
+
+            return _reply(await self._play(request, call))  # type: ignore[return-value]
+
+        endpoint.__name__ = endpoint.__qualname__ = tool.name
+        endpoint.__doc__ = tool.description
+        setattr(endpoint, "tool", tool)  # noqa: B010 - functions take any attribute
+        return endpoint
+
+    def environment(self, request: Request) -> Any:
+        """The object that plays the request's session, for an endpoint of your own.
+
+        Raises ValueError if the session ended.
+        """
         session = self.sessions.get(request.session[SESSION_ID_KEY])
         if session is None:
             raise ValueError("this session has ended; POST /seed_session starts one")
-        return session.episode
+        return session.environment
 
-    def played(self, request: Request, task: BaseModel) -> Session | None:
-        """The request's session, for grading; None where it is gone, or was seeded with
-        another task than `task`.
+    def finished_session(self, request: Request, body: VerifyRequest) -> Session | None:
+        """The request's session, for grading.
 
-        A policy can reach every route of this server, /seed_session too: an episode of
-        a task of its own choice must not count.
+        None if it is gone, or if it was not seeded with the very task of the row: an
+        episode of a task that the policy chose must not count.
         """
         session = self.sessions.get(request.session[SESSION_ID_KEY])
-        if session is None or (
-            session.task and session.task != task.model_dump(exclude_unset=True)
-        ):
+        if session is None or not session.seeded or session.episode is None:
             return None
-        return session
+        return session if session.task == body.ground_truth[0] else None
 
-    def graded(
-        self,
-        request: Request,
-        body: BaseVerifyRequest,
-        reward: float,
-        failure: str | None = None,
-    ) -> BaseVerifyResponse:
+    def verify_response(
+        self, request: Request, body: VerifyRequest, reward: float
+    ) -> VerifyResponse:
         """The answer of /verify. `reward` is from 0 to 1.
 
-        Where the environment failed rather than the policy, `failure` says how; so does
-        a session that this server gave up as idle. NeMo Gym 0.7 then leaves the sample
-        out of its scores; 0.4 takes the reward as it is.
+        If the environment failed rather than the policy, or if the session ended
+        because it was idle, the sample is masked and the reason is in `failure_reason`.
         """
-        ended = self._ended.get(request.session[SESSION_ID_KEY], "")
-        failure = failure or (
-            f"the session was lost: {ended}" if ended.startswith("idle") else None
-        )
-        return BaseVerifyResponse(
-            **body.model_dump(),
+        name = request.session[SESSION_ID_KEY]
+        session, ended = self.sessions.get(name), self._ended.get(name)
+        failure = session.episode.failure if session and session.episode else None
+        if ended is not None and ended.reason.startswith("idle"):
+            failure = f"the session was lost: {ended.reason}"
+        metrics = session.metrics if session else {}
+        return VerifyResponse.model_construct(
+            **metrics,
+            responses_create_params=body.responses_create_params,
+            response=body.response,
             reward=float(reward),
             mask_sample=failure is not None,
             failure_reason=failure,
@@ -362,23 +459,35 @@ class SessionServer(SimpleResourcesServer):
     # -------------------------------------------------------------- session life
 
     async def seed_session(self, request: Request, body: SeedRequest) -> SeedResponse:
-        """Start an episode of the row's task, in a new session."""
-        if isinstance(body, SeedSessionRequest):
-            await self._end(request.session[SESSION_ID_KEY], "a new seed")
+        """Start an episode of the row's task. A cookie is good for one episode."""
+        if not isinstance(body, SeedSessionRequest):
+            return await self._seed_by_name(request, body)
+        name = request.session[SESSION_ID_KEY]
+        session = self.sessions.get(name)
+        if name in self._ended or (session is not None and session.seeded):
+            raise HTTPException(
+                409, "this cookie has had its episode: take a new one for the next"
+            )
+        if session is not None:
+            self._end(name, "a seed")
             name = request.session[SESSION_ID_KEY] = str(uuid.uuid4())
-            await self._seed(name, body.ground_truth)
-            return SessionResponse()
+        await self._seed(name, body)
+        return SessionResponse()
+
+    async def _seed_by_name(self, request: Request, body: Any) -> Any:
         # NeMo Gym 0.7 names the session itself and may repeat a seed.
         name = body.resources_session_id
         known = self.sessions.get(name)
         if name in self._ended or (
             known is not None and known.owner != body.episode_id
         ):
-            why = self._ended.get(name, "another episode's")
+            why = (
+                self._ended[name].reason if name in self._ended else "another episode's"
+            )
             raise HTTPException(409, f"the session {name!r} cannot be seeded: {why}")
         if known is None:
             row = SeedSessionRequest.model_validate(body.task_data)
-            await self._seed(name, row.ground_truth, owner=body.episode_id)
+            await self._seed(name, row, owner=body.episode_id)
         request.session[SESSION_ID_KEY] = name
         return ResourcesSeedSessionResponse(resources_session_id=name)
 
@@ -387,86 +496,143 @@ class SessionServer(SimpleResourcesServer):
     ) -> CloseResponse:
         """End the session; closing one that is not open is no error."""
         if isinstance(body, CloseSessionRequest):
-            await self._end(request.session[SESSION_ID_KEY], "closed")
+            self._end(request.session[SESSION_ID_KEY], "closed")
             return SessionResponse()
-        await self._end(body.resources_session_id, "closed", remember=True)
-        return ResourcesCloseSessionResponse(
-            resources_session_id=body.resources_session_id
-        )
+        name = body.resources_session_id
+        session = self.sessions.get(name)
+        if session is not None and session.owner != body.episode_id:
+            raise HTTPException(409, f"the session {name!r} is another episode's")
+        self._end(name, "closed", remember=True)
+        return ResourcesCloseSessionResponse(resources_session_id=name)
 
     async def _seed(
-        self, name: str, ground_truth: list[dict[str, Any]], owner: Any = None
+        self, name: str, row: SeedSessionRequest, owner: Any = None
     ) -> None:
+        task = row.ground_truth[0] if row.ground_truth else {}
         try:
-            await self._start(name, ground_truth[0] if ground_truth else {}, owner)
-        except TaskRefused as refusal:
-            raise HTTPException(422, str(refusal)) from refusal
+            if task:
+                episodes.check_task(self.domain_class, task)
+            await self._start(name, task, owner)
+        except ValueError as error:
+            raise HTTPException(422, str(error)) from error
 
     async def _start(
         self, name: str, task: dict[str, Any], owner: Any = None
     ) -> Session:
-        await self._end_idle()
-        if len(self.sessions) >= self.limits.max_sessions:
-            raise HTTPException(
-                503,
-                f"all {self.limits.max_sessions} sessions (MAX_SESSIONS) are in use",
-                headers={
-                    "Retry-After": str(int(min(self.limits.idle_seconds, 60)) or 1)
-                },
-            )
-        session = self.sessions[name] = Session(task, owner)
+        """Open a session. Raises ValueError if the class refuses the task."""
+        self._end_idle()
+        self._make_room()
+        thread = None if episodes.runs_on_loop(self.domain_class) else EpisodeThread()
+        session = Session(task, bool(task), owner, thread)
+        self.sessions[name] = session
+
+        def construct() -> None:
+            session.episode = episodes.Episode(self.domain_class, task)
+
         try:
-            async with session.lock:
-                session.episode = await _in_thread(lambda: self.domain_class(task))
-        except Exception as error:
-            _log_unexpected(error, self.domain_class.__name__)
-            raise TaskRefused(
-                f"{self.domain_class.__name__}(task): {_reason(error)}"
-            ) from error
-        finally:
-            if session.episode is None:
-                del self.sessions[name]
+            await session.perform(construct, self.limits.tool_seconds)
+        except (Exception, SystemExit) as error:
+            if self.sessions.pop(name, None) is session:
+                self._close_later(session)
+            raise ValueError(self._refusal(error)) from error
+        if self.sessions.get(name) is not session:  # it ended, and closes, meanwhile
+            raise ValueError("this session ended while it started")
         return session
+
+    def _refusal(self, error: BaseException) -> str:
+        """Why the class could not be made of a task, in one line."""
+        name = f"{self.domain_class.__name__}(task)"
+        if isinstance(error, TimeoutError) and not str(error):
+            return (
+                f"{name} took more than {self.limits.tool_seconds:g} s (TOOL_SECONDS)"
+            )
+        if isinstance(error, ValueError):  # raised for whoever wrote the task
+            return f"{name}: {error}"
+        log.error("%s failed", name, exc_info=error)
+        return f"{name}: {type(error).__name__}"
+
+    def _make_room(self) -> None:
+        """Raises HTTPException if all sessions are in use.
+
+        Sessions that nobody seeded are the first to go.
+        """
+        if len(self.sessions) < self.limits.max_sessions:
+            return
+        for name, session in self.sessions.items():
+            if not session.seeded and not session.busy:
+                self._end(name, "a server with too many sessions")
+                return
+        raise HTTPException(
+            503,
+            f"all {self.limits.max_sessions} sessions (MAX_SESSIONS) are in use",
+            headers={"Retry-After": str(int(min(self.limits.idle_seconds, 60)) or 1)},
+        )
 
     async def _session(self, request: Request) -> Session:
-        """The request's open session; a default episode where the id is new."""
-        name = request.session[SESSION_ID_KEY]
-        if name in self._ended:
-            raise ValueError(
-                f"this session has ended ({self._ended[name]}); "
-                "POST /seed_session starts a new one"
-            )
-        session = self.sessions.get(name) or await self._start(name, {})
-        session.used = time.monotonic()
-        return session
+        """The request's open session; a default episode if the id is new.
 
-    async def _end(self, name: str, reason: str, *, remember: bool = False) -> None:
+        Raises ValueError if the session ended.
+        """
+        name = request.session[SESSION_ID_KEY]
+        if ended := self._ended.get(name):
+            raise ValueError(
+                f"this session has ended ({ended.reason}); "
+                "POST /seed_session with a new cookie starts another"
+            )
+        return self.sessions.get(name) or await self._start(name, {})
+
+    def _end(
+        self,
+        name: str,
+        reason: str,
+        *,
+        remember: bool = False,
+        verdict: dict[str, Any] | None = None,
+    ) -> None:
+        """End a session: at once for clients, its episode is closed behind them."""
         session = self.sessions.pop(name, None)
         if session is not None or remember:
-            self._ended.setdefault(name, reason)
+            task = session.task if session else {}
+            self._ended.setdefault(name, Ended(reason, task, verdict))
             while len(self._ended) > 10 * self.limits.max_sessions:
                 del self._ended[next(iter(self._ended))]
-        close = getattr(session and session.episode, "close", None)
-        if close is not None:
-            try:
-                await _in_thread(close)
-            except Exception:
-                log.exception("%s.close() failed", self.domain_class.__name__)
+        if session is not None:
+            self._close_later(session)
 
-    async def _end_idle(self) -> None:
+    def _close_later(self, session: Session) -> None:
+        task = asyncio.ensure_future(self._close(session))
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
+
+    async def _close(self, session: Session) -> None:
+        async def close() -> None:
+            if session.episode is not None:
+                await session.episode.close()
+
+        try:
+            await session.perform(close, self.limits.close_seconds)
+        except TimeoutError:
+            log.warning(
+                "%s.close() took more than %g s (CLOSE_SECONDS)",
+                self.domain_class.__name__,
+                self.limits.close_seconds,
+            )
+        finally:
+            if session.thread is not None:
+                session.thread.stop()
+
+    def _end_idle(self) -> None:
         oldest = time.monotonic() - self.limits.idle_seconds
         for name, session in list(self.sessions.items()):
-            if session.used < oldest and not session.lock.locked():
-                await self._end(
-                    name, f"idle for more than {self.limits.idle_seconds:g} s"
-                )
+            if session.used < oldest and not session.busy:
+                self._end(name, f"idle for more than {self.limits.idle_seconds:g} s")
 
     @contextlib.asynccontextmanager
     async def _lifespan(self, inner: Any) -> AsyncIterator[Any]:
         async def watch() -> None:
             while True:
                 await asyncio.sleep(min(self.limits.idle_seconds / 2, 30))
-                await self._end_idle()
+                self._end_idle()
 
         watcher = asyncio.create_task(watch())
         try:
@@ -474,9 +640,10 @@ class SessionServer(SimpleResourcesServer):
                 yield state
         finally:
             watcher.cancel()
-            await asyncio.gather(
-                *(self._end(name, "the server's exit") for name in list(self.sessions))
-            )
+            for name in list(self.sessions):
+                self._end(name, "the server's exit")
+            if self._closing:
+                await asyncio.wait(self._closing, timeout=self.limits.close_seconds)
 
     # -------------------------------------------------------------- calls
 
@@ -487,13 +654,43 @@ class SessionServer(SimpleResourcesServer):
             # NeMo Gym's MCP exposure wraps the route's endpoint and routes it anew.
             if not hasattr(endpoint, "ends_session"):
                 endpoint = self._verify_endpoint(endpoint)
-        elif "POST" in methods and path not in OWN_ROUTES:
-            endpoint = self._tool_endpoint(path.lstrip("/"), endpoint)
+        elif (
+            "POST" in methods
+            and path not in OWN_ROUTES
+            and not hasattr(endpoint, "tool")
+        ):
+            endpoint = self._own_endpoint(path.lstrip("/"), endpoint)
         return APIRoute(path, endpoint, **options)
 
-    def _tool_endpoint(self, tool: str, endpoint: Callable) -> Callable:
+    async def _play(
+        self,
+        request: Request,
+        call: Callable[[episodes.Episode], Any],
+        *,
+        on_loop: bool = False,
+    ) -> Any:
+        """What `call` returns for the session's episode; an Answer if it could not."""
+        try:
+            session = await self._session(request)
+
+            def job() -> Any:
+                assert session.episode is not None
+                return call(session.episode)
+
+            return await session.perform(job, self.limits.tool_seconds, on_loop=on_loop)
+        except TimeoutError:
+            text = (
+                f"the call took more than {self.limits.tool_seconds:g} s (TOOL_SECONDS)"
+            )
+            return episodes.Answer(f"error: {text}", error="expected")
+        except ValueError as error:
+            return episodes.Answer(f"error: {error}", error="expected")
+
+    def _own_endpoint(self, tool: str, endpoint: Callable) -> Callable:
+        """The endpoint that a user wrote, on the session's episode."""
+
         @functools.wraps(endpoint)
-        async def call(**arguments: Any) -> Any:
+        async def played(**arguments: Any) -> Any:
             request = _one(arguments, Request)
             if request is None:
                 raise TypeError(
@@ -501,80 +698,61 @@ class SessionServer(SimpleResourcesServer):
                 )
             body = _one(arguments, BaseModel)
             given = {} if body is None else body.model_dump(mode="json")
-            session = None
-            try:
-                session = await self._session(request)
-                response = await self._alone(
-                    session, functools.partial(endpoint, **arguments)
-                )
-                output = str(getattr(response, "output", ""))
-            except HTTPException:
-                raise
-            except Exception as error:  # noqa: BLE001 - the policy reads it
-                _log_unexpected(error, f"the tool {tool!r}")
-                output = f"error: {_reason(error)}"
-                response = JSONResponse({"output": output})
-            if session is not None:
-                session.calls.append(Call(tool, given, output))
-            return response
 
-        return call
+            async def call(episode: episodes.Episode) -> Any:
+                try:
+                    response = endpoint(**arguments)
+                    if inspect.isawaitable(response):
+                        response = await response
+                    answer = episodes.as_answer(str(getattr(response, "output", "")))
+                except HTTPException:
+                    raise
+                except (Exception, SystemExit) as error:  # noqa: BLE001 - told
+                    response = answer = episode.problem(tool, error)
+                episode.keep(tool, given, answer)
+                return response
+
+            on_loop = inspect.iscoroutinefunction(endpoint)
+            response = await self._play(request, call, on_loop=on_loop)
+            return (
+                _reply(response) if isinstance(response, episodes.Answer) else response
+            )
+
+        return played
 
     def _verify_endpoint(self, endpoint: Callable) -> Callable:
         @functools.wraps(endpoint)
         async def verify(**arguments: Any) -> Any:
             request = _one(arguments, Request)
-            session = (
-                self.sessions.get(request.session[SESSION_ID_KEY]) if request else None
-            )
-            async with contextlib.AsyncExitStack() as stack:
-                if session is not None:
-                    # A tool call that hangs must not keep the episode from its reward
-                    # for ever.
-                    with contextlib.suppress(TimeoutError):
-                        await asyncio.wait_for(
-                            session.lock.acquire(), self.limits.tool_seconds
-                        )
-                        stack.callback(session.lock.release)
+            body = _one(arguments, BaseVerifyRequest)
+            name = request.session[SESSION_ID_KEY]
+            session = self.sessions.get(name)
+            lock = session.verifying if session else contextlib.nullcontext()
+            async with lock:
+                # A client that saw no answer asks again.
+                ended = self._ended.get(name)
+                task = body.ground_truth[0]
+                if ended and ended.verdict is not None and ended.task == task:
+                    return VerifyResponse.model_construct(
+                        responses_create_params=body.responses_create_params,
+                        response=body.response,
+                        **ended.verdict,
+                    )
                 response = endpoint(**arguments)
                 if inspect.isawaitable(response):
                     response = await response
-            if request is not None:
-                await self._end(request.session[SESSION_ID_KEY], "verified")
+                if (
+                    isinstance(response, BaseModel)
+                    and session is not None
+                    and session.task == task
+                ):
+                    graded = {"responses_create_params", "response"}
+                    verdict = {k: v for k, v in response if k not in graded}
+                    self._end(name, "verified", verdict=verdict)
             return response
 
-        verify.ends_session = True
+        setattr(verify, "ends_session", True)  # noqa: B010 - functions take any attribute
         return verify
-
-    async def _alone(self, session: Session, call: Callable[[], Any]) -> Any:
-        """Run `call` when no other call of the session runs. Raises TimeoutError after
-        the tool limit.
-
-        A call in a thread cannot be stopped: it then goes on, and keeps its session to
-        itself, until it returns.
-        """
-
-        async def run() -> Any:
-            async with session.lock:
-                if inspect.iscoroutinefunction(getattr(call, "func", call)):
-                    return await call()
-                return await _in_thread(call)
-
-        task = asyncio.ensure_future(run())
-        self._running.add(task)
-        task.add_done_callback(self._finished)
-        done, _ = await asyncio.wait({task}, timeout=self.limits.tool_seconds)
-        if not done:
-            raise TimeoutError(
-                f"the call took more than {self.limits.tool_seconds:g} s (TOOL_SECONDS)"
-            )
-        session.used = time.monotonic()
-        return task.result()
-
-    def _finished(self, task: asyncio.Task) -> None:
-        self._running.discard(task)
-        if not task.cancelled():
-            task.exception()  # taken here: after a time-out nobody else takes it
 
     # -------------------------------------------------------------- serving
 
@@ -586,6 +764,7 @@ class SessionServer(SimpleResourcesServer):
         ):
             app.post("/close_session")(self.close_resources_session)
         app.get("/health")(_health)
+        app.get("/tools")(lambda: {"tools": tool_definitions(app)})
         app.add_exception_handler(Exception, _as_json)
         inner = app.router.lifespan_context
         app.router.lifespan_context = lambda app: self._lifespan(inner(app))
@@ -653,6 +832,34 @@ class SessionServer(SimpleResourcesServer):
         )
 
 
+def tool_definitions(app: FastAPI) -> list[dict[str, Any]]:
+    """An app's tools for the Responses API: its POST routes but for the server's own."""
+    definitions = []
+    for route in app.routes:
+        if not isinstance(route, APIRoute) or "POST" not in route.methods:
+            continue
+        if route.path not in OWN_ROUTES:
+            tool = getattr(route.endpoint, "tool", None)
+            definitions.append(
+                tool.definition() if tool else _own_definition(app, route.path)
+            )
+    return definitions
+
+
+def _own_definition(app: FastAPI, path: str) -> dict[str, Any]:
+    """The definition of a tool whose endpoint is written by hand."""
+    openapi = app.openapi()
+    operation = openapi["paths"][path]["post"]
+    content = operation.get("requestBody", {}).get("content", {})
+    schema = episodes.plain_schema(
+        content.get("application/json", {}).get("schema", {}),
+        openapi.get("components", {}).get("schemas", {}),
+    )
+    return episodes.function_definition(
+        path.removeprefix("/"), operation.get("description", ""), schema
+    )
+
+
 def _configured() -> tuple[str, dict[str, Any]]:
     """The name and the settings of the one resources server in configs/."""
     folder = Path(__file__).parent / "configs"
@@ -665,7 +872,7 @@ def _configured() -> tuple[str, dict[str, Any]]:
 
 
 def _host() -> str:
-    return os.environ.get("HOST") or "0.0.0.0"
+    return os.environ.get("HOST") or "127.0.0.1"
 
 
 def _port() -> int:
@@ -691,37 +898,8 @@ def _one(arguments: dict[str, Any], kind: type) -> Any:
     )
 
 
-# What a domain raises on purpose: its message is for the policy.
-EXPECTED = (ValueError, NotImplementedError, TimeoutError)
-
-
-def _reason(error: Exception) -> str:
-    """An exception as one sentence for the policy."""
-    text = str(error)
-    if text and isinstance(error, EXPECTED):
-        return text
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
-
-
-def _log_unexpected(error: Exception, where: str) -> None:
-    """Log what is a bug; expected errors stay out: they may hold a task's answer."""
-    if not isinstance(error, EXPECTED):
-        log.error("%s failed", where, exc_info=error)
-
-
-def _in_thread(call: Callable[[], Any]) -> Awaitable[Any]:
-    """Run `call` in a thread of its own.
-
-    A daemon thread: one that hangs must not hold up the server's exit.
-    """
-    future: concurrent.futures.Future = concurrent.futures.Future()
-    future.set_running_or_notify_cancel()  # from here on nobody can cancel it
-
-    def work() -> None:
-        try:
-            future.set_result(call())
-        except BaseException as error:  # noqa: BLE001 - a tool may call sys.exit()
-            future.set_exception(error)
-
-    threading.Thread(target=work, daemon=True).start()
-    return asyncio.wrap_future(future)
+def _reply(answer: episodes.Answer) -> Response:
+    """A tool's answer over HTTP: always 200, because the policy is to read it."""
+    body = json.dumps({"output": answer.output, **answer.extra}, ensure_ascii=False)
+    headers = UNEXPECTED if answer.error == "unexpected" else None
+    return Response(body, headers=headers, media_type="application/json")

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import httpx
 import pytest
+from under_gym import scripted_model
 
 from gates import find_server, sample_arguments
 from rollout import NoOracle, oracle
-from under_gym import scripted_model
 
 HERE = Path(__file__).resolve().parents[1]
 NEWER = importlib.util.find_spec("nemo_gym.base_environment_server") is not None

@@ -1,6 +1,6 @@
 """Roll out task rows under NeMo Gym itself: its servers, agent and collector.
 
-uv run python under_gym.py --model M --model-url http://localhost:8000/v1
+uv run python -m plumbing.under_gym --model M --model-url http://localhost:8000/v1
 
 Starts NeMo Gym's servers out of this environment's own .venv, which takes half a
 minute, collects one rollout per row, prints the rewards, and ends every process that it
@@ -10,7 +10,6 @@ started. NeMo Gym's own words are in results/gym.log.
 import argparse
 import contextlib
 import importlib.util
-import json
 import os
 import random
 import re
@@ -19,22 +18,20 @@ import socket
 import subprocess
 import sys
 import tempfile
-import threading
 import time
-import uuid
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import psutil
 import requests
 from omegaconf import DictConfig, OmegaConf
-from tqdm import tqdm
 
-from rollout import ROWS, RolloutError, environment_class, load_rows, positive
+from plumbing.policies import NoOracle, solve
+from plumbing.records import HERE, ROWS, RolloutError, load_rows, write_rows
+from plumbing.scripted_model import scripted_model
+from rollout import positive
 
-HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results"
 LOG = RESULTS / "gym.log"
 START_SECONDS = 300
@@ -82,7 +79,7 @@ def collect(
 
     `model_type` is the NeMo Gym server that talks to the model: openai_model to one
     with a Responses API, vllm_model to one with Chat Completions.
-    Raises RolloutError, one line for the user, and SystemExit where a signal ends it.
+    Raises RolloutError, one line for the user, and SystemExit if a signal ends it.
     Call it from the main thread.
     """
     _check_answers(url)
@@ -107,19 +104,15 @@ def collect(
         deadline = time.monotonic() + START_SECONDS
         while b"servers ready!" not in LOG.read_bytes():
             if servers.poll() is not None or time.monotonic() > deadline:
-                raise RolloutError(f"NeMo Gym's servers do not start: {_last_words()}")
+                raise RolloutError(f"NeMo Gym's servers did not start: {_last_words()}")
             time.sleep(0.5)
-        with (
-            _gym(gather, POLICY_API_KEY=key) as collector,
-            tqdm(total=total, disable=None) as progress,
-        ):
+        with _gym(gather, POLICY_API_KEY=key) as collector:
             while collector.poll() is None:
                 if servers.poll() is not None:
                     raise RolloutError(f"NeMo Gym's servers ended: {_last_words()}")
-                progress.update(output.read_bytes().count(b"\n") - progress.n)
                 time.sleep(0.5)
             if collector.returncode:
-                raise RolloutError(f"NeMo Gym collects nothing: {_last_words()}")
+                raise RolloutError(f"rollout collection failed: {_last_words()}")
     rollouts = sorted(load_rows(output), key=lambda rollout: rollout["_ng_task_index"])
     if len(rollouts) < total:
         raise RolloutError(f"{total - len(rollouts)} of {total} rows failed, see {LOG}")
@@ -127,33 +120,36 @@ def collect(
 
 
 def check(path: Path = ROWS) -> str:
-    """Whether NeMo Gym pays 1.0 for the oracle and 0.0 for doing nothing.
+    """Whether NeMo Gym pays the oracle its reward, and 0.0 for doing nothing.
 
     Plays the oracle in every other row. Returns one line for the user, and raises
-    RolloutError where a reward is another.
+    RolloutError if a reward is another.
     """
-    rows = load_rows(path)
-    solve = getattr(environment_class(), "oracle", None)
-    plans = [
-        list(solve(row["ground_truth"][0])) if solve and number % 2 == 0 else []
-        for number, row in enumerate(rows)
-    ]
+    from plumbing.gates import oracle_reward, server_tools  # they import this module
+
+    rows, tools = load_rows(path), server_tools()
+    plans, why = [], ""
     for number, row in enumerate(rows):
+        try:
+            plans.append(solve(row, tools) if number % 2 == 0 else [])
+        except NoOracle as reason:
+            plans.append([])
+            why = str(reason)
         row["responses_create_params"]["metadata"] = {"row": str(number)}
     with tempfile.TemporaryDirectory() as folder, scripted_model(plans) as model:
         numbered = Path(folder, "rows.jsonl")
-        numbered.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+        write_rows(numbered, rows)
         output = Path(folder, "rollouts.jsonl")
         rollouts = collect("scripted", model.url, rows=numbered, output=output)
     for number, (plan, rollout) in enumerate(zip(plans, rollouts, strict=True)):
-        expected = 1.0 if plan else 0.0
-        if rollout["reward"] != expected:
+        expected = oracle_reward(rows[number]) if plan else 0.0
+        if abs(rollout["reward"] - expected) > 1e-9:
             raise RolloutError(
-                f"row {number + 1} earns {rollout['reward']} under NeMo Gym, where it "
-                f"deserves {expected}; see {LOG}"
+                f"row {number + 1} earns {rollout['reward']} under NeMo Gym, not "
+                f"{expected}; see {LOG}"
             )
-    earned = "the oracle earns 1.0, noop 0.0" if solve else "noop earns 0.0"
-    seen = f"; the model saw {model.pictures} pictures" if model.pictures else ""
+    earned = f"noop earns 0.0 ({why})" if why else "the oracle earns 1.0, noop 0.0"
+    seen = f"; the model saw {model.images} images" if model.images else ""
     return f"{len(rows)} rows under NeMo Gym: {earned}{seen}"
 
 
@@ -162,7 +158,7 @@ def check(path: Path = ROWS) -> str:
 
 @_handling(ENDINGS, _leave)
 def run_gym(*arguments: str) -> None:
-    """Runs `gym <arguments>` to its end. Raises RolloutError where it fails."""
+    """Runs `gym <arguments>` to its end. Raises RolloutError if it fails."""
     LOG.unlink(missing_ok=True)
     with _gym(list(arguments)) as process:
         if process.wait():
@@ -225,7 +221,7 @@ def _last_words() -> str:
 
 
 def _check_answers(url: str) -> None:
-    """Raises RolloutError where nothing answers: NeMo Gym would wait ten minutes."""
+    """Raises RolloutError if nothing answers: NeMo Gym would wait ten minutes."""
     try:
         requests.get(f"{url.rstrip('/')}/models", timeout=10)
     except requests.RequestException as error:
@@ -288,93 +284,6 @@ def _servers(path: Path) -> Iterator[tuple[str, str, str]]:
                 yield name, kind, next(iter(implementations))
 
 
-# ---------------------------------------------------------------------- a model
-
-
-class ScriptedModel(ThreadingHTTPServer):
-    """An OpenAI-compatible Responses API that follows plans.
-
-    A plan is the list of tool calls for the row that a request's metadata names: one
-    call per answer, then a message.
-    """
-
-    daemon_threads = True
-    request_queue_size = 128
-
-    def __init__(self, plans: list[list[tuple[str, dict[str, Any]]]]) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
-        self.plans = plans
-        self.url = f"http://127.0.0.1:{self.server_port}/v1"
-        self.pictures = 0  # the most that one request showed
-
-    def answer(self, request: dict[str, Any]) -> dict[str, Any]:
-        plan = self.plans[int(request["metadata"]["row"])]
-        made = pictures = 0
-        for item in request["input"]:
-            made += item.get("type") == "function_call"
-            if isinstance(item.get("content"), list):
-                pictures += sum(x["type"] == "input_image" for x in item["content"])
-        self.pictures = max(self.pictures, pictures)
-        identifier = uuid.uuid4().hex
-        if made < len(plan):
-            tool, arguments = plan[made]
-            item = {
-                "type": "function_call",
-                "call_id": f"call_{identifier}",
-                "name": tool,
-                "arguments": json.dumps(arguments),
-            }
-        else:
-            text = {"type": "output_text", "text": "I am done.", "annotations": []}
-            item = {"type": "message", "role": "assistant", "content": [text]}
-        return {
-            "id": f"resp_{identifier}",
-            "object": "response",
-            "created_at": int(time.time()),
-            "model": "scripted",
-            "status": "completed",
-            "output": [{"id": f"item_{identifier}", "status": "completed", **item}],
-            "parallel_tool_calls": False,
-            "tool_choice": "auto",
-            "tools": request.get("tools", []),
-        }
-
-
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        self._send(self.server.answer(body))
-
-    def do_GET(self) -> None:
-        self._send({"object": "list", "data": []})
-
-    def _send(self, answer: dict[str, Any]) -> None:
-        content = json.dumps(answer).encode()
-        self.send_response(200)
-        self.send_header("content-type", "application/json")
-        self.send_header("content-length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
-
-    def log_message(self, *arguments: Any) -> None:
-        """Nothing is said about requests."""
-
-
-@contextlib.contextmanager
-def scripted_model(
-    plans: list[list[tuple[str, dict[str, Any]]]],
-) -> Iterator[ScriptedModel]:
-    """A running ScriptedModel, on a free port of this machine."""
-    with ScriptedModel(plans) as model:
-        threading.Thread(target=model.serve_forever, daemon=True).start()
-        try:
-            yield model
-        finally:
-            model.shutdown()
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -402,7 +311,7 @@ def main() -> int:
             model_type=options.model_type,
         )
     except (RolloutError, OSError) as error:
-        print(f"under_gym.py: {error}", file=sys.stderr)
+        print(f"under_gym: {error}", file=sys.stderr)
         return 1
     for rollout in rollouts:
         print(f"row {rollout['_ng_task_index'] + 1}: reward {rollout['reward']}")

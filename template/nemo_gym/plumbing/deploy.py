@@ -1,6 +1,6 @@
 """Deploys the environment to a Hugging Face Space.
 
-    uv run python deploy.py [--space owner/name] [--private] [--dry-run FOLDER]
+    uv run python -m plumbing.deploy [--space owner/name] [--private] [--dry-run FOLDER]
 
 The Space gets what the image gets, that is, what the .dockerignore above this folder
 leaves; at its root the Dockerfile of this folder, and a README of its own. Whatever
@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 PROJECT = ROOT / "nemo_gym"
 
 # The port of a Space, which server.py takes where SPACE_ID is set.

@@ -1,15 +1,14 @@
 """Make training data of task rows: what NeMo RL and other trainers read.
 
-    uv run python prepare.py [ROWS] [--validation ROWS]
+    uv run python -m plumbing.prepare [ROWS] [--validation ROWS]
 
 Takes data/example.jsonl, or the .jsonl files that are named; without --validation it
 holds out some of the rows. Gives each row the tools that server.py has, and has NeMo
 Gym check and collate them with the datasets of configs/*_train.yaml, which also name
-the licence. Writes prepared/train.jsonl and prepared/validation.jsonl.
+the license. Writes prepared/train.jsonl and prepared/validation.jsonl.
 """
 
 import argparse
-import json
 import random
 import shutil
 import sys
@@ -19,9 +18,18 @@ from nemo_gym.config_types import DatasetConfig
 from omegaconf import OmegaConf
 from pydantic import ValidationError
 
-from gates import read_rows, server_tools, write_rows
-from rollout import ROWS, RolloutError, Row, load_rows
-from under_gym import HERE, agent_name, run_gym
+from plumbing.gates import read_rows, server_tools
+from plumbing.inspection import GateError
+from plumbing.records import (
+    HERE,
+    ROWS,
+    RolloutError,
+    Row,
+    load_rows,
+    with_tools,
+    write_rows,
+)
+from plumbing.under_gym import agent_name, run_gym
 
 PREPARED = HERE / "prepared"
 SPLITS = PREPARED / "splits"
@@ -40,14 +48,14 @@ def hold_out(rows: list[Row], share: float) -> tuple[list[Row], list[Row]]:
 
 
 def prepare(train: list[Row], validation: list[Row]) -> None:
-    """Writes prepared/, anew. Raises RolloutError where NeMo Gym refuses the rows."""
+    """Writes prepared/, anew. Raises RolloutError if NeMo Gym refuses the rows."""
     [config] = HERE.glob("configs/*_train.yaml")
     _check_datasets(config)
     tools = server_tools()
     shutil.rmtree(PREPARED, ignore_errors=True)
     SPLITS.mkdir(parents=True)
     for name, rows in zip(SPLIT_NAMES, (train, validation), strict=True):
-        write_rows(SPLITS / f"{name}.jsonl", rows, tools)
+        write_rows(SPLITS / f"{name}.jsonl", [with_tools(row, tools) for row in rows])
     [agent_config] = HERE.glob("configs/*_agent.yaml")
     # In this order: of two files that set the same key, the later one wins.
     configs = ["--config", str(agent_config), "--config", str(config)]
@@ -58,11 +66,11 @@ def prepare(train: list[Row], validation: list[Row]) -> None:
     for name in SPLIT_NAMES:
         path = PREPARED / f"{name}.jsonl"
         rows = [{**row, "agent_ref": agent} for row in load_rows(path)]
-        write_rows(path, rows, tools)
+        write_rows(path, rows)
 
 
 def _check_datasets(config: Path) -> None:
-    """Raises RolloutError where NeMo Gym would say "almost a server", and no more."""
+    """Raises RolloutError if NeMo Gym would only say "almost a server"."""
     [server] = OmegaConf.to_container(OmegaConf.load(config)).values()
     [implementations] = server.values()
     [settings] = implementations.values()
@@ -81,7 +89,7 @@ def share(text: str) -> float:
             return float(text)
     except ValueError:
         pass
-    raise argparse.ArgumentTypeError(f"{text!r} is no number between 0 and 1")
+    raise argparse.ArgumentTypeError(f"must be a number between 0 and 1, got {text!r}")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -103,7 +111,7 @@ def main(arguments: list[str] | None = None) -> int:
         if not train:
             raise RolloutError(f"{options.rows} has one row, too few for two splits")
         prepare(train, validation)
-    except (RolloutError, OSError) as error:
+    except (GateError, RolloutError, OSError) as error:
         print(f"prepare.py: {error}", file=sys.stderr)
         return 1
     print(f"{PREPARED / 'train.jsonl'}: {len(train)} rows")

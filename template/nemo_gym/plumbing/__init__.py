@@ -1,0 +1,1 @@
+"""What the template owns: its parts change with `copier update`."""

@@ -1,0 +1,325 @@
+"""The gates, and what they print."""
+
+import argparse
+import contextlib
+import json
+import os
+import re
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from multiprocessing.pool import ThreadPool
+from pathlib import Path
+from typing import Any
+
+from plumbing.client import Client, ClientSession
+from plumbing.environment import DomainClass, episodes
+from plumbing.inspection import GateError, inspect_class, served_app
+from plumbing.policies import NoOracle, fixed_policy, sample_arguments, solve
+from plumbing.records import (
+    HERE,
+    ROWS,
+    RolloutError,
+    Row,
+    Tools,
+    load_rows,
+    with_tools,
+    write_rows,
+)
+from rollout import play
+
+START_SECONDS = 120
+ROWS_AT_A_TIME = 20
+
+
+@contextlib.contextmanager
+def running_server(**environment: str) -> Iterator[str]:
+    """The URL of a server of this environment, on a port that the system chose.
+
+    Raises GateError if the server ends, or is silent for two minutes.
+    """
+    process = subprocess.Popen(
+        [sys.executable, str(HERE / "server.py")],
+        cwd=HERE,
+        env={**os.environ, "HOST": "127.0.0.1", "PORT": "0", **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert process.stdout is not None
+    watchdog = threading.Timer(START_SECONDS, process.kill)
+    watchdog.start()
+    printed = []
+    url = None
+    for line in process.stdout:
+        printed.append(line)
+        if found := re.search(r"running on (http://\S+)", line):
+            url = found[1]
+            break
+    watchdog.cancel()
+    # Read on, so that the server never waits for a full pipe.
+    threading.Thread(target=process.stdout.read, daemon=True).start()
+    try:
+        if url is None:
+            raise GateError("the server did not start:\n" + "".join(printed[-20:]))
+        yield url
+    finally:
+        process.terminate()
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+# ---------------------------------------------------------------------- rows
+
+
+def server_tools() -> Tools:
+    """The definitions of the tools that server.py serves."""
+    from session_server import tool_definitions
+
+    return tool_definitions(served_app())
+
+
+def write_tools(path: Path = ROWS) -> str:
+    """Give every row of a .jsonl file the server's tool definitions.
+
+    A row of a new project, which has an empty task, also gets a skeleton of one.
+    """
+    tools = server_tools()
+    rows = [with_tools(row, tools) for row in load_rows(path)]
+    for row in rows:
+        if row.get("ground_truth") == [{}]:
+            row["ground_truth"] = [episodes.task_skeleton(DomainClass)]
+    write_rows(path, rows)
+    return f"{len(rows)} rows of {path} have {len(tools)} tools"
+
+
+def read_rows(path: Path = ROWS) -> list[Row]:
+    """The rows of a .jsonl file. Raises RolloutError at one that cannot be graded."""
+    rows = load_rows(path)
+    for number, row in enumerate(rows, start=1):
+        try:
+            episodes.check_row(DomainClass, row)
+        except ValueError as problem:
+            raise RolloutError(f"{_row(path, number)}: {problem}") from None
+    if not rows:
+        raise RolloutError(f"{path} has no rows")
+    return rows
+
+
+def _row(path: Path, number: int) -> str:
+    shown = path.relative_to(HERE) if path.is_relative_to(HERE) else path
+    return f"row {number} of {shown}"
+
+
+# ---------------------------------------------------------------------- gates
+
+
+def server_gate(client: Client, path: Path) -> str:
+    response = client.session().request("GET", "/health")
+    if response.status_code != 200:
+        raise GateError(
+            f"GET /health answered {response.status_code}: {response.text[:300]}"
+        )
+    return f"{client.url}/health answers"
+
+
+def smoke_gate(client: Client, path: Path) -> str:
+    tools = client.tools()
+    rows = read_rows(path)
+    for number, row in enumerate(rows, start=1):
+        if row["responses_create_params"].get("tools") != tools:
+            raise GateError(
+                f"{_row(path, number)} does not have the tools of the server: write "
+                "them into the rows with `uv run python gates.py --write-tools`"
+            )
+    waiting = []
+    with contextlib.suppress(NoOracle):
+        session = _seeded(client, rows[0], path)
+        for name, arguments in solve(rows[0], tools):
+            _call(session, name, arguments)
+        session.post("/close_session", {})
+    for tool in tools:
+        name = tool["name"]
+        session = _seeded(client, rows[0], path)
+        output = _call(session, name, sample_arguments(tool))
+        if "is still to be written" in output:
+            waiting.append(name)
+        for route, wrong in ((f"/{name}", []), ("/verify", {})):
+            status = session.request("POST", route, wrong).status_code
+            if status != 422:
+                raise GateError(f"POST {route} with {wrong} answered {status}, not 422")
+        session.post("/close_session", {})
+    status = client.session().request("POST", "/no_such_tool", {}).status_code
+    if status != 404:
+        raise GateError(f"POST /no_such_tool answered {status}, not 404")
+    note = f", still to be written: {', '.join(waiting)}" if waiting else ""
+    return f"{len(tools)} endpoint{'s' if len(tools) > 1 else ''}{note}"
+
+
+def _seeded(client: Client, row: Row, path: Path) -> ClientSession:
+    session = client.session()
+    try:
+        session.post("/seed_session", row)
+    except RolloutError as error:
+        raise GateError(f"{_row(path, 1)}: {error}") from error
+    return session
+
+
+def _call(session: ClientSession, name: str, arguments: dict[str, Any]) -> str:
+    """A tool's output. Raises GateError if that is not text, or a bug of the class."""
+    response = session.request("POST", f"/{name}", arguments)
+    call = f"POST /{name} with {json.dumps(arguments)[:200]}"
+    try:
+        output = response.json()["output"]
+    except (ValueError, LookupError, TypeError):
+        output = None
+    if response.status_code != 200 or not isinstance(output, str):
+        raise GateError(
+            f"{call} answered without a text `output`: {response.text[:300]}"
+        )
+    if response.headers.get("X-Tool-Error"):
+        kind = output.removeprefix("error: ")
+        raise GateError(
+            f"{call}: {DomainClass.__name__}.{name} raised {kind}; the server's log has "
+            "the traceback. Mend it, or raise ValueError with a message for the policy"
+        )
+    return output
+
+
+def rollout_gate(client: Client, path: Path) -> str:
+    rows = read_rows(path)
+    tools = client.tools()
+
+    def expect(policy: str, expected: Callable[[Row], float]) -> None:
+        def earn(row: Row) -> float | RolloutError:
+            try:
+                return play(client, tools, row, fixed_policy(policy), 2)["reward"]
+            except NoOracle:
+                raise
+            except RolloutError as error:
+                return error
+
+        with ThreadPool(min(ROWS_AT_A_TIME, len(rows))) as pool:
+            # Several at a time, so that trouble with threads shows.
+            for number, reward in enumerate(pool.imap(earn, rows), start=1):
+                row = rows[number - 1]
+                if isinstance(reward, RolloutError):
+                    raise GateError(
+                        f"{_row(path, number)}, policy {policy!r}: {reward}"
+                    )
+                if abs(reward - expected(row)) > 1e-9:
+                    task = json.dumps(row["ground_truth"][0], ensure_ascii=False)
+                    raise GateError(
+                        f"{_row(path, number)}: the policy {policy!r} earns {reward}, "
+                        f"not {expected(row)} (task: {task[:300]})"
+                    )
+
+    expect("noop", lambda row: 0.0)
+    expect("garbage", lambda row: 0.0)
+    try:
+        expect("oracle", oracle_reward)
+    except NoOracle as why:
+        return f"{len(rows)} rows: noop and nonsense earn 0.0 ({why})"
+    earned = "1.0" if all(oracle_reward(row) == 1 for row in rows) else "what rows say"
+    return f"{len(rows)} rows: the oracle earns {earned}, noop and nonsense 0.0"
+
+
+def oracle_reward(row: Row) -> float:
+    """What the oracle must earn on the row: its `oracle_reward`, else 1.0."""
+    return float(row.get("oracle_reward", 1.0))
+
+
+GATES: dict[str, Callable[[Client, Path], str]] = {
+    "server": server_gate,
+    "smoke": smoke_gate,
+    "rollout": rollout_gate,
+}
+
+
+def run(
+    gates: list[str],
+    url: str | None = None,
+    *,
+    rows: Path = ROWS,
+    under_gym: bool = False,
+    asked: list[dict[str, Any]] | None = None,
+) -> Iterator[dict[str, Any]]:
+    """Run gates in order, up to the first that fails.
+
+    With `under_gym` the rollout gate plays under NeMo Gym's own servers and collector.
+    Yields {"gate": name, "passed": bool, "seconds": float, "detail": str}.
+    """
+    with contextlib.ExitStack() as stack:
+        client = Client(url) if url else None
+        for gate in gates:
+            started = time.monotonic()
+            try:
+                if gate == "import":
+                    detail = inspect_class(asked or [])
+                elif gate == "rollout" and under_gym:
+                    from plumbing.under_gym import check
+
+                    detail = check(rows)
+                else:
+                    if client is None:
+                        client = Client(stack.enter_context(running_server()))
+                    detail = GATES[gate](client, rows)
+                passed = True
+            except (GateError, RolloutError) as error:
+                passed, detail = False, str(error)
+            seconds = round(time.monotonic() - started, 2)
+            yield {"gate": gate, "passed": passed, "seconds": seconds, "detail": detail}
+            if not passed:
+                return
+
+
+def main(description: str | None) -> int:
+    names = ["import", *GATES]
+    parser = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add("gates", nargs="*", metavar="gate", help=", ".join(names))
+    add("--url", help="check the server that runs there")
+    add("--rows", type=Path, default=ROWS, metavar="FILE")
+    text = "run the rollout gate under NeMo Gym's own command line, about a minute"
+    add("--under-gym", action="store_true", help=text)
+    add("--json", action="store_true", help="print one JSON document")
+    text = "write the server's tool definitions into the rows, then run the named gates"
+    add("--write-tools", action="store_true", help=text)
+    add("--asked", type=json.loads, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if unknown := set(options.gates) - set(names):
+        parser.error(f"no gate {min(unknown)!r}; there are {', '.join(names)}")
+    chosen = [name for name in names if name in options.gates]
+    if not chosen and not options.write_tools:
+        chosen = names
+    results = []
+    checks = run(
+        chosen,
+        options.url,
+        rows=options.rows.resolve(),
+        under_gym=options.under_gym,
+        asked=options.asked,
+    )
+    for result in checks:
+        results.append(result)
+        if not options.json:
+            verdict = "PASS" if result["passed"] else "FAIL"
+            gate, seconds = f"{result['gate']:8}", f"{result['seconds']:6.2f} s"
+            print(verdict, gate, seconds, "", result["detail"], flush=True)
+    if options.json:
+        print(json.dumps(results, indent=2))
+    passed = all(result["passed"] for result in results)
+    if options.write_tools and passed:
+        try:
+            print(write_tools(options.rows), file=sys.stderr if options.json else None)
+        except (GateError, RolloutError, OSError) as error:
+            print(f"gates.py: {error}", file=sys.stderr)
+            return 1
+    return 0 if passed else 1

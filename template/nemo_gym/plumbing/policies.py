@@ -1,0 +1,153 @@
+"""What plays: the protocol of a policy, and the policies that bound a grader."""
+
+import json
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+from plumbing.records import Item, RolloutError, Row, Tools, function_call
+
+Calls = list[tuple[str, dict[str, Any]]]
+
+
+class Turn(NamedTuple):
+    """What a policy does next: output items, function calls without their results."""
+
+    items: list[Item]
+    incomplete_reason: str | None = None  # "max_output_tokens", or another of the API's
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+    @property
+    def calls(self) -> list[Item]:
+        return [item for item in self.items if item["type"] == "function_call"]
+
+
+class Policy(Protocol):
+    name: str  # the model that the trajectory names
+
+    def turn(self, row: Row, tools: Tools, output: list[Item]) -> Turn:
+        """Go on after `output`, the items of the episode so far."""
+        ...
+
+
+class FixedPolicy:
+    """Makes the calls that `plan` gives for a row in the first turn, then none."""
+
+    def __init__(self, name: str, plan: Callable[[Row, Tools], Calls]) -> None:
+        self.name = name
+        self.plan = plan
+
+    def turn(self, row: Row, tools: Tools, output: list[Item]) -> Turn:
+        if output:
+            return Turn([])
+        calls = self.plan(row, tools)
+        return Turn([function_call(name, json.dumps(given)) for name, given in calls])
+
+
+class NoOracle(RolloutError):
+    """There is no oracle for the tools that the server exposes."""
+
+
+def solve(row: Row, tools: Tools) -> Calls:
+    """The calls that solve the row, by the class's own oracle(task).
+
+    Raises NoOracle if the class has none, if it needs a tool that is not among `tools`,
+    or if this machine lacks what an episode needs.
+    """
+    from plumbing.environment import DomainClass, episodes  # only this policy needs it
+
+    try:
+        calls = episodes.oracle_calls(DomainClass, row)
+    except episodes.NoOracle as why:
+        raise NoOracle(str(why)) from None
+    exposed = {tool["name"] for tool in tools}
+    if missing := sorted({tool for tool, _ in calls} - exposed):
+        raise NoOracle(
+            f"{DomainClass.__name__}.oracle uses {', '.join(missing)}, which the server "
+            "does not expose"
+        )
+    return calls
+
+
+def do_nothing(row: Row, tools: Tools) -> Calls:
+    """No call at all: no grader may pay for it."""
+    return []
+
+
+def call_everything(row: Row, tools: Tools) -> Calls:
+    """Each tool twice, with nonsense that fits: no grader should pay for it."""
+    return [
+        (tool["name"], sample_arguments(tool, high=high))
+        for high in (False, True)
+        for tool in tools
+    ]
+
+
+PLANS = {"oracle": solve, "noop": do_nothing, "garbage": call_everything}
+
+
+def fixed_policy(name: str) -> FixedPolicy:
+    """The policy "oracle", "noop" or "garbage"."""
+    return FixedPolicy(name, PLANS[name])
+
+
+# ---------------------------------------------------------------------- samples
+
+
+def sample_arguments(tool: dict[str, Any], *, high: bool = False) -> dict[str, Any]:
+    """Arguments that fit a tool definition: small ones, or large ones."""
+    return _sample(tool["parameters"], high)
+
+
+def _sample(schema: dict[str, Any], high: bool) -> Any:
+    """A value that fits a JSON Schema, its bounds and lengths included."""
+    if "const" in schema:
+        return schema["const"]
+    if "enum" in schema:
+        return schema["enum"][-1 if high else 0]
+    if "default" in schema and not high:
+        return schema["default"]
+    for choice in ("anyOf", "oneOf", "allOf"):
+        if choice in schema:
+            return _sample(schema[choice][0], high)
+    kind = schema.get("type")
+    if kind in ("integer", "number"):
+        return _number(schema, high)
+    if kind == "string":
+        text = "nonsense" if high else "x"
+        return text.ljust(schema.get("minLength", 0), "x")[: schema.get("maxLength")]
+    if kind == "array":
+        item = schema.get("prefixItems") or [schema.get("items", {})]
+        count = schema.get("minItems", 0) or int(high)
+        return [_sample(item[min(n, len(item) - 1)], high) for n in range(count)]
+    if kind == "object" or "properties" in schema:
+        required = schema.get("required", [])
+        properties = schema.get("properties", {})
+        return {
+            name: _sample(one, high)
+            for name, one in properties.items()
+            if high or name in required
+        }
+    return {"boolean": high, "null": None}.get(kind, "x")
+
+
+def _number(schema: dict[str, Any], high: bool) -> int | float:
+    """A number within the schema's bounds, near the upper or the lower one."""
+    step = schema.get("multipleOf", 1)
+    low, top = schema.get("minimum"), schema.get("maximum")
+    if "exclusiveMinimum" in schema:
+        low = schema["exclusiveMinimum"] + step
+    if "exclusiveMaximum" in schema:
+        top = schema["exclusiveMaximum"] - step
+    if low is not None and top is not None and low > top:  # an open interval below 1
+        return (
+            schema.get("exclusiveMinimum", low) + schema.get("exclusiveMaximum", top)
+        ) / 2
+    value = (top if high else low) if (top if high else low) is not None else None
+    if value is None:
+        usual = 7 if high else 1
+        value = max(usual, low) if low is not None else usual
+        value = min(value, top) if top is not None else value
+    if step != 1:
+        value = value // step * step if high else -(-value // step) * step
+    return int(value) if schema["type"] == "integer" else float(value)

@@ -1,0 +1,1 @@
+"""What trainers need: TRL's adapter, and the settings of verifiers."""
