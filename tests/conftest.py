@@ -1,5 +1,6 @@
 """A template repository as users have it, and environments generated from it."""
 
+import functools
 import json
 import os
 import re
@@ -16,7 +17,11 @@ import pytest
 from copier import run_copy
 
 ROOT = Path(__file__).resolve().parents[1]
+CLASSES = ROOT / "tests/classes"
 ARCHETYPES = ["game", "sandbox", "vision"]
+
+# These run inside generated projects.
+collect_ignore = ["classes", "plumbing"]
 
 # Copier's own command, as users have it: no checkout on sys.path.
 COPIER = str(Path(sys.executable).with_name("copier"))
@@ -71,7 +76,7 @@ def run(
 
 @pytest.fixture(scope="session")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A git repository of the working tree, tagged v0.1.0."""
+    """A git repository of the working tree, tagged v0.3.0."""
     folder = tmp_path_factory.mktemp("template") / "nemo-gym-template"
     listed = git(ROOT, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
     for name in filter(None, listed.split("\0")):
@@ -81,7 +86,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     git(folder, "init", "--quiet", "--initial-branch", "main")
     git(folder, "add", "--all")
     git(folder, "commit", "--quiet", "--message", "The template")
-    git(folder, "tag", "v0.1.0")
+    git(folder, "tag", "v0.3.0")
     return folder
 
 
@@ -129,6 +134,7 @@ def copy(template: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
     return copy_to
 
 
+@functools.cache
 def find_python(wanted: str) -> str | None:
     """An interpreter on this machine, also where pyenv's shims hide it from uv."""
     sys.path.insert(0, str(ROOT / "extensions"))
@@ -200,30 +206,39 @@ class Environment:
             process.stderr.close()
 
 
-def pytest_itemcollected(item: pytest.Item) -> None:
-    """One process per line of NeMo Gym, and per file: they share what is generated.
-
-    (xdist 3.8 does not see the groups under pytest 9.2; then both processes generate.)
-    """
-    parameters = item.callspec.params if hasattr(item, "callspec") else {}
-    item.add_marker(pytest.mark.xdist_group(parameters.get("line", item.path.name)))
+PYTHONS = {"0.7": ">=3.13.14,<3.15", "0.4": ">=3.12,<3.13"}
 
 
-PYTHONS = {"0.4": ">=3.12,<3.13", "0.7": ">=3.13.14,<3.15"}
+def interpreter_for(series: str) -> str | None:
+    """A Python for a release series of NeMo Gym, if this machine has one."""
+    named = os.environ.get("NEWER_PYTHON") if series == "0.7" else None
+    return named or find_python(PYTHONS[series])
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """One release series is enough for the quick tests; the other one's are slow."""
+    quick = next((one for one in PYTHONS if interpreter_for(one)), None)
+    for item in items:
+        parameters = item.callspec.params if hasattr(item, "callspec") else {}
+        if parameters.get("series", quick) != quick:
+            item.add_marker("slow")
 
 
 @pytest.fixture(scope="session", params=PYTHONS, ids="nemo-gym-{}".format)
-def line(request: pytest.FixtureRequest) -> str:
-    """A supported line of NeMo Gym; each has a Python of its own."""
+def series(request: pytest.FixtureRequest) -> str:
+    """A supported release series of NeMo Gym; each has a Python of its own."""
     return request.param
 
 
 @pytest.fixture(scope="session")
-def interpreter(line: str) -> str:
-    named = os.environ.get("NEWER_PYTHON") if line == "0.7" else None
-    python = named or find_python(PYTHONS[line])
+def interpreter(series: str) -> str:
+    python = interpreter_for(series)
     if python is None:
-        pytest.skip(f"no Python {PYTHONS[line]} on this machine")
+        pytest.fail(
+            f"this machine has no Python {PYTHONS[series]}, which NeMo Gym {series} "
+            "needs: `uv python install 3.12 3.13`, or name one in NEWER_PYTHON"
+        )
     return python
 
 
@@ -247,3 +262,23 @@ def generate(
         return made[key]
 
     return generate_environment
+
+
+@pytest.fixture(scope="module")
+def variant(
+    render: Callable[..., Path],
+    generate: Callable[..., Environment],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Callable[..., Environment]:
+    """A project with other answers, on the venv of the series' game."""
+
+    def of(files: dict[str, str] | None = None, **answers: str) -> Environment:
+        folder = tmp_path_factory.mktemp("variant") / "my_env"
+        shutil.copytree(render(**answers), folder)
+        for name, text in (files or {}).items():
+            (folder / name).write_text(text)
+        environment = borrow_venv(folder, generate(archetype="game"))
+        environment.run("gates.py", "--write-tools", check=not files)
+        return environment
+
+    return of

@@ -36,10 +36,10 @@ def answers(project):
         ("tools", "while()", "the tool name 'while' is a Python keyword"),
         ("tools", "verify(x: int)", "the tool name 'verify' is a route of the server's own"),
         ("tools", "health", "the tool name 'health' is a route of the server's own"),
-        ("tools", "close()", "the tool name 'close' belongs to the domain's protocol"),
+        ("tools", "close()", "the tool name 'close' belongs to the class's protocol"),
         ("tools", "_hidden()", "the tool name '_hidden' must be an ASCII identifier"),
         ("tools", "f(); f()", "the tool 'f' is there twice"),
-        ("tools", "get_x(); getX()", "would share the request model GetXRequest"),
+        ("tools", "reward()", "the tool name 'reward' belongs to the class's protocol"),
         ("tools", "f(x)", "the parameter 'x' of tool 'f' needs a type"),
         ("tools", "f(x: dict)", "the parameter 'x: dict' of tool 'f' is not"),
         ("tools", "f(x: list[dict])", "the parameter 'x: list[dict]' of tool 'f' is not"),
@@ -49,6 +49,8 @@ def answers(project):
         ("tools", "f(x: int, x: int)", "the tool 'f' has a parameter twice"),
         ("tools", "f(self: int)", "the parameter name 'self' of tool 'f' is a name of Python's"),
         ("tools", "f(class: int)", "the parameter name 'class' of tool 'f' is a Python keyword"),
+        ("max_turns", "0", "max_turns must be a positive integer, got 0"),
+        ("domain_module", "my_env_episode", 'that the environment uses itself, got "my_env_episode"'),
         ("tools", "guess(letter: str)", "'guess' is a tool of the game archetype with the parameters (word: str), not (letter)"),
         ("tools", "f()\x07", "control characters are not allowed"),
     ],
@@ -114,9 +116,10 @@ def test_every_answer_is_recorded(render):
         "tools": "run_command; hint()",
         "backend": "e2b",
         "nemo_gym_source": "git",
+        "max_turns": 7,
         "space": "me/box",
     }
-    assert answers(render(**given)) == given
+    assert answers(render(**given)) == {**given, "wrapped": False}
 
 
 def test_the_game_has_no_backend(render):

@@ -1,25 +1,35 @@
 """Tool signatures: what a user may write, and what becomes of it."""
 
 import json
+import sys
 
 import pytest
+
+from conftest import run
 
 
 @pytest.fixture
 def definitions(render):
-    """The tool definitions in the dataset rows of a project with these tools."""
+    """The tool definitions that are derived from the class of a rendered project."""
 
     def of(tools, **answers):
-        rows = (
-            render(tools=tools, **answers) / "nemo_gym/data/example.jsonl"
-        ).read_text()
-        [found] = {
-            json.dumps(json.loads(row)["responses_create_params"]["tools"])
-            for row in rows.splitlines()
-        }
-        return json.loads(found)
+        project = render(tools=tools, **answers)
+        printed = run([sys.executable, "-c", DEFINITIONS], project).stdout
+        return json.loads(printed)
 
     return of
+
+
+# The tools that server.py serves, in its order.
+DEFINITIONS = """
+import json, re
+from my_env import MyEnv
+from my_env_episode import tools_of
+tools = tools_of(MyEnv)
+server = open("nemo_gym/server.py").read()
+names = re.findall(r'app\\.post\\("/(\\w+)"\\)\\(\\s*self\\.tool', server)
+print(json.dumps([tools[name].definition() for name in names]))
+"""
 
 
 def names(tools):

@@ -1,0 +1,153 @@
+"""Projects over classes of one's own, unlike the archetypes: tests/classes/."""
+
+import json
+import re
+import shutil
+
+import pytest
+import requests
+
+from conftest import CLASSES, UVX, borrow_venv, run
+
+# module: class, tools
+OWN = {
+    "inventory": ("Inventory", "look_up, receive"),
+    "courier": ("Courier", "drive"),
+    "exam": ("Candidate", "read_question; answer"),
+    "booking": ("Booking", "book"),
+    "lamp": ("Lamp", "look\nturn\ndone"),
+}
+EXAMPLE = re.compile(
+    r"wordle|guess|target|crane|five-letter|bubblewrap|workspace_|desktop_",
+    re.IGNORECASE,
+)
+
+
+@pytest.fixture(scope="module")
+def wrap(copy, generate, tmp_path_factory):
+    """A project over a class of tests/classes, on the venv of the series' game."""
+    made = {}
+
+    def of(name, **answers):
+        if name not in made:
+            project = tmp_path_factory.mktemp("own") / name
+            project.mkdir()
+            shutil.copy(CLASSES / f"{name}.py", project)
+            class_name, tools = OWN[name]
+            done = copy(project, domain_class=class_name, tools=tools, **answers)
+            assert done.returncode == 0, done.stdout
+            made[name] = borrow_venv(project, generate(archetype="game"))
+        return made[name]
+
+    return of
+
+
+def give_rows(environment, name):
+    rows = environment.folder / "data/example.jsonl"
+    shutil.copy(CLASSES / f"{name}.jsonl", rows)
+    environment.run("gates.py", "--write-tools")
+    return [json.loads(line) for line in rows.read_text().splitlines()]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        name if name == "inventory" else pytest.param(name, marks=pytest.mark.slow)
+        for name in OWN
+    ],
+)
+def test_gates_and_tests_are_green(wrap, name):
+    """The generated tests play 20 sessions at once."""
+    environment = wrap(name)
+    source = (CLASSES / f"{name}.py").read_bytes()
+    assert (environment.project / f"{name}.py").read_bytes() == source
+    environment.run("gates.py", "import", "--write-tools")
+    skeleton = json.loads((environment.folder / "data/example.jsonl").read_text())
+    [task] = skeleton["ground_truth"]
+    rows = give_rows(environment, name)
+    assert set(task) == set(rows[0]["ground_truth"][0])
+    results = environment.gates()
+    assert all(result["passed"] for result in results), results
+    assert results[-1]["detail"].startswith(f"{len(rows)} rows: the oracle earns")
+    printed = environment.run("-m", "pytest", "-q", "--no-header")
+    assert re.search(r"\d+ passed", printed)
+    assert not re.search(r"\d+ (failed|error)", printed)
+    for path in (environment.folder / "results").glob("*"):
+        pytest.fail(f"{path} was left behind")
+
+
+@pytest.mark.parametrize("archetype", ["game", "sandbox"])
+def test_nothing_speaks_of_the_archetypes_example(copy, tmp_path, archetype):
+    project = tmp_path / "booking"
+    project.mkdir()
+    shutil.copy(CLASSES / "booking.py", project)
+    done = copy(
+        project, domain_class="Booking", tools="book", archetype=archetype, max_turns=9
+    )
+    assert done.returncode == 0, done.stdout
+    for path in project.rglob("*"):
+        if path.is_file() and path.name != ".copier-answers.yml":
+            found = EXAMPLE.search(path.read_text())
+            assert not found, f"{path.relative_to(project)}: {found}"
+    turns = {
+        "nemo_gym/pyproject.toml": "max_turns = 9",
+        "nemo_gym/trainers/eval.toml": "max_turns = 9",
+        "nemo_gym/configs/booking_agent.yaml": "max_steps: 9",
+        "nemo_gym/README.md": "after 9 answers",
+    }
+    for name, text in turns.items():
+        assert text in (project / name).read_text()
+    tree = {path.name for path in project.iterdir()}
+    assert tree == {
+        *(".copier-answers.yml", ".dockerignore", ".github", ".gitignore"),
+        *("booking.py", "booking_episode.py", "nemo_gym"),
+    }
+
+
+def test_with_the_tasks_on(template, interpreter, tmp_path):
+    """One command, as a user types it: the step after generation fills in the rows."""
+    project = tmp_path / "shop"
+    project.mkdir()
+    shutil.copy(CLASSES / "inventory.py", project)
+    answers = ["domain_module=inventory", "domain_class=Inventory"]
+    answers += ["tools=look_up(item: str); receive(item: str, count: int = 1)"]
+    data = [f"--data={answer}" for answer in answers]
+    command = [*UVX, "copier", "copy", "--trust", "--defaults", *data, template, "shop"]
+    printed = run(command, tmp_path, UV_PYTHON=interpreter).stdout
+    assert "inventory.Inventory has look_up, receive" in printed
+    row = json.loads((project / "nemo_gym/data/example.jsonl").read_text())
+    assert row["ground_truth"] == [{"item": "bolt", "wanted": 5}]
+    tools = row["responses_create_params"]["tools"]
+    assert [tool["description"] for tool in tools] == [
+        "Look up how many of an item are in stock.",
+        "Put items into stock.",
+    ]
+
+    command[command.index(data[2])] = "--data=tools=look_up(item: int)"
+    done = run([*command, "--overwrite"], tmp_path, check=False, UV_PYTHON=interpreter)
+    assert done.returncode != 0
+    assert "Inventory.look_up takes (item: str), but the answer to" in done.stdout
+
+
+def test_an_image_reaches_the_client_as_one(wrap):
+    environment = wrap("lamp")
+    rows = give_rows(environment, "lamp")
+    with environment.serving() as url, requests.Session() as session:
+        session.post(f"{url}/seed_session", json=rows[0]).raise_for_status()
+        answer = session.post(f"{url}/turn", json={}).json()
+        assert answer["image"].startswith("data:image/png;base64,")
+        assert set(session.post(f"{url}/done", json={"color": "red"}).json()) == {
+            "output"
+        }
+
+
+@pytest.mark.slow
+def test_gym_env_schema_shows_the_typed_task(wrap, series):
+    if series == "0.4":
+        return  # it has no such command
+    environment = wrap("exam")
+    code = (
+        "from nemo_gym.task_data import load_task_data_schema as load; from pathlib import Path; "
+        "print(load(Path('resources_servers/exam')).json_schema()['$defs']['Exam']['required'])"
+    )
+    assert environment.run("-c", code).strip() == "['questions']"
