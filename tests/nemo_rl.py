@@ -22,8 +22,10 @@ from nemo_gym.rollout_collection import RolloutCollectionHelper
 from nemo_gym.server_utils import HEAD_SERVER_KEY_NAME, BaseServerConfig
 from omegaconf import DictConfig
 
-from rollout import environment_class, load_rows
-from under_gym import free_port, scripted_model
+from plumbing.policies import solve
+from plumbing.records import load_rows
+from plumbing.scripted_model import scripted_model
+from plumbing.under_gym import free_port
 
 ROWS = 4
 
@@ -51,11 +53,10 @@ async def rollouts(rows: list[dict], head: BaseServerConfig) -> list[float]:
 
 def main() -> None:
     rows = load_rows(FOLDER / "prepared" / "train.jsonl")[:ROWS]
-    solve = environment_class().oracle
     plans = []
     for number, row in enumerate(rows):
-        plan = solve(row["ground_truth"][0]) if number % 2 == 0 else []
-        plans.append(list(plan))
+        tools = row["responses_create_params"]["tools"]
+        plans.append(solve(row, tools) if number % 2 == 0 else [])
         row["responses_create_params"]["metadata"] = {"row": str(number)}
         row["_rowidx"] = number
     [config] = FOLDER.glob("configs/*_agent.yaml")

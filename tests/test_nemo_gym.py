@@ -71,7 +71,7 @@ def test_the_whole_loop_where_much_could_go_wrong(generate, interpreter, archety
     [result] = json.loads(printed[printed.index("[") :])
     print(result["detail"])
     assert "under NeMo Gym: the oracle earns 1.0, noop 0.0" in result["detail"]
-    assert ("pictures" in result["detail"]) == (archetype == "vision")
+    assert ("images" in result["detail"]) == (archetype == "vision")
     assert not processes_of(environment)
 
 
@@ -128,22 +128,23 @@ def test_ng_run_serves_the_environment(generate):
             session.post(f"{url}/seed_session", json=row).raise_for_status()
             word = row["ground_truth"][0]["target"]
             answer = session.post(f"{url}/guess", json={"word": word})
-        assert row["ground_truth"][0]["expected_output"] in answer.json()["output"]
+        assert "Solved" in answer.json()["output"]
     assert not processes_of(environment)
 
 
 # A model that solves every other row, until its standard input ends.
 MODEL = """
-import json, sys
-from rollout import environment_class, load_rows
-from under_gym import scripted_model
+import sys
+from pathlib import Path
+from plumbing.policies import solve
+from plumbing.records import load_rows, write_rows
+from plumbing.scripted_model import scripted_model
 rows, plans = load_rows(), []
 for number, row in enumerate(rows):
-    solved = environment_class().oracle(row["ground_truth"][0]) if number % 2 == 0 else []
-    plans.append(list(solved))
+    tools = row["responses_create_params"]["tools"]
+    plans.append(solve(row, tools) if number % 2 == 0 else [])
     row["responses_create_params"]["metadata"] = {"row": str(number)}
-with open(sys.argv[1], "w") as file:
-    file.writelines(json.dumps(row) + "\\n" for row in rows)
+write_rows(Path(sys.argv[1]), rows)
 with scripted_model(plans) as model:
     print(model.url, flush=True)
     sys.stdin.read()
@@ -172,14 +173,14 @@ def model(tmp_path):
         yield start
 
 
-def test_the_commands_of_the_line_by_hand(generate, line, model, tmp_path):
-    """What under_gym.py does, in the words of NeMo Gym's own documentation."""
+def test_the_commands_of_the_series_by_hand(generate, series, model, tmp_path):
+    """What plumbing.under_gym does, in the words of NeMo Gym's own documentation."""
     environment = generate(archetype="game")
-    environment.run("-c", "from under_gym import link_venvs; link_venvs()")
+    environment.run("-c", "from plumbing.under_gym import link_venvs; link_venvs()")
     url, rows = model(environment)
     output, head = tmp_path / "rollouts.jsonl", head_server()
     share = ["++uv_venv_dir=.venvs", "++skip_venv_if_present=true"]
-    if line == "0.4":
+    if series == "0.4":
         configs = "configs/my_env_agent.yaml,responses_api_models/openai_model/configs/openai_model.yaml"
         start = ["ng_run", f"+config_paths=[{configs}]", f"+policy_base_url={url}"]
         start += ["+policy_api_key=none", "+policy_model_name=scripted"]
@@ -202,9 +203,9 @@ def test_the_commands_of_the_line_by_hand(generate, line, model, tmp_path):
 
 
 @pytest.mark.parametrize("archetype", ARCHETYPES)
-def test_nemo_gym_finds_nothing_to_complain_of(generate, line, archetype):
+def test_nemo_gym_finds_nothing_to_complain_of(generate, series, archetype):
     environment = generate(archetype=archetype)
-    if line == "0.4":
+    if series == "0.4":
         config = "+config_paths=[configs/my_env.yaml]"
         assert "Config is valid" in command(environment, "ng_validate", config)
         return
@@ -224,9 +225,9 @@ def test_nemo_gym_finds_nothing_to_complain_of(generate, line, archetype):
     assert "3 verifier cases" in printed
 
 
-def test_nemo_gym_runs_the_environments_tests(generate, line):
+def test_nemo_gym_runs_the_environments_tests(generate, series):
     environment = generate(archetype="game")
-    if line == "0.4":
+    if series == "0.4":
         printed = command(
             environment, "ng_test", "+entrypoint=resources_servers/my_env"
         )
@@ -234,17 +235,17 @@ def test_nemo_gym_runs_the_environments_tests(generate, line):
         printed = command(
             environment, "gym", "env", "test", "--resources-server", "my_env"
         )
-    assert re.search(r"\d{3} passed", printed)
+    assert re.search(r"\d{2} passed", printed)
 
 
-def test_nemo_rl_reads_what_is_prepared(generate, line, tmp_path):
+def test_nemo_rl_reads_what_is_prepared(generate, series, tmp_path):
     """From a folder of its own, as NeMo RL has it; NeMo Gym 0.4 looks only in that."""
     archetype, agent = {
         "0.4": ("game", "simple_agent"),
         "0.7": ("vision", "my_env_agent"),
-    }[line]
+    }[series]
     environment = generate(archetype=archetype)
-    printed = environment.run("prepare.py")
+    printed = environment.run("-m", "plumbing.prepare")
     rows = {
         name: [
             json.loads(text)
@@ -265,7 +266,7 @@ def test_nemo_rl_reads_what_is_prepared(generate, line, tmp_path):
     script = ROOT / "tests/nemo_rl.py"
     printed = run(
         [environment.python, script, environment.folder, agent],
-        environment.folder if line == "0.4" else tmp_path,
+        environment.folder if series == "0.4" else tmp_path,
         NEMO_GYM_EXTRA_ROOTS=str(environment.folder),
         RAY_ENABLE_UV_RUN_RUNTIME_ENV="0",
         RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER="0",

@@ -44,10 +44,11 @@ DESCRIPTIONS = [
 SCRIPT = """
 import inspect, json, pathlib, sys
 from transformers.utils import get_json_schema
-import rollout, trl_adapter
+from plumbing.client import Client
+from trainers import trl_adapter
 
 tools = json.loads(pathlib.Path(sys.argv[1]).read_text())
-rollout.Environment.tools = lambda self: tools
+Client.tools = lambda self: tools
 instance = trl_adapter.environment()()
 schemas = [
     get_json_schema(getattr(instance, name))["function"]
@@ -65,7 +66,7 @@ def schemas(render, tmp_path):
     def of(definitions):
         given, made = tmp_path / "tools.json", tmp_path / "schemas.json"
         given.write_text(json.dumps(definitions))
-        packages = ["--with=transformers", "--with=requests", "--with=tqdm"]
+        packages = ["--with=transformers", "--with=requests"]
         command = [UV, "run", "--no-project", "--python", sys.executable, *packages]
         run(
             [*command, "python", "-c", SCRIPT, given, made],
@@ -79,8 +80,12 @@ def schemas(render, tmp_path):
 
 def rendered_tools(render, parameters):
     tools = "\n".join(f"tool{i}({text})" for i, text in enumerate(parameters))
-    rows = (render(tools=tools) / "nemo_gym/data/example.jsonl").read_text()
-    return json.loads(rows.splitlines()[0])["responses_create_params"]["tools"]
+    project = render(tools=tools)
+    code = (
+        "import json; from my_env import MyEnv; from my_env_episode import tools_of; "
+        "print(json.dumps([t.definition() for n, t in tools_of(MyEnv).items() if n != 'guess']))"
+    )
+    return json.loads(run([sys.executable, "-c", code], project).stdout)
 
 
 def test_models_see_the_servers_definitions(render, schemas):

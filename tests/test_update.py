@@ -1,12 +1,14 @@
 """`copier update`: the template's fixes arrive, and what the user wrote stays."""
 
 import os
+import re
 import shutil
 from pathlib import Path
 
 import pytest
+from test_classes import OWN
 
-from conftest import COPIER, UV, git, run
+from conftest import CLASSES, COPIER, ROOT, UV, git, run
 
 
 @pytest.fixture
@@ -19,7 +21,7 @@ def releases(template, tmp_path):
 
 @pytest.fixture
 def project(releases, tmp_path):
-    """A committed project of v0.1.0."""
+    """A committed project of v0.3.0."""
     folder = tmp_path / "my_env"
     run([COPIER, "copy", "--skip-tasks", "--defaults", releases, folder], tmp_path)
     git(folder, "init", "--quiet", "--initial-branch", "main")
@@ -76,7 +78,7 @@ def test_fixes_arrive_and_edits_stay(releases, project):
         "        app.title = 'Mine'\n        return app\n",
     )
     commit(project)
-    release(releases, "v0.2.0", FIX)
+    release(releases, "v0.4.0", FIX)
     done = update(project)
     assert done.returncode == 0, done.stdout
     assert (
@@ -91,7 +93,7 @@ def test_fixes_arrive_and_edits_stay(releases, project):
     assert rows.startswith(
         '{"responses_create_params": {"input": [{"role": "user", "content": "Win at'
     )
-    assert "_commit: v0.2.0" in (project / ".copier-answers.yml").read_text()
+    assert "_commit: v0.4.0" in (project / ".copier-answers.yml").read_text()
     assert not list(project.rglob("*.rej"))
 
 
@@ -99,12 +101,13 @@ def test_a_tool_can_be_added_by_an_update(project):
     done = update(project, "--data", "tools=guess; hint()")
     assert done.returncode == 0, done.stdout
     assert (
-        'app.post("/hint")(self.hint)' in (project / "nemo_gym/server.py").read_text()
+        'app.post("/hint")(self.tool(MyEnv.hint))'
+        in (project / "nemo_gym/server.py").read_text()
     )
 
 
 def test_an_update_equals_a_fresh_render(releases, project, tmp_path):
-    release(releases, "v0.2.0", {k: v for k, v in FIX.items() if "template/" in k})
+    release(releases, "v0.4.0", {k: v for k, v in FIX.items() if "template/" in k})
     assert update(project).returncode == 0
     run(
         [COPIER, "copy", "--skip-tasks", "--defaults", releases, "fresh/my_env"],
@@ -118,23 +121,140 @@ def test_an_update_equals_a_fresh_render(releases, project, tmp_path):
     assert different.stdout == ""
 
 
-def test_a_wrapped_module_stays_through_updates(releases, tmp_path):
-    own = "class MyEnv:\n    def guess(self, word):\n        return word\n"
-    project = tmp_path / "my_env"
-    project.mkdir()
-    (project / "my_env.py").write_text(own)
-    run([COPIER, "copy", "--skip-tasks", "--defaults", releases, project], tmp_path)
-    git(project, "init", "--quiet", "--initial-branch", "main")
-    commit(project)
-    release(releases, "v0.2.0", FIX)
+@pytest.fixture
+def wrap(releases, tmp_path):
+    """A committed project over a class of one's own."""
+
+    def of(module, class_name, tools):
+        project = tmp_path / module
+        project.mkdir()
+        shutil.copy(CLASSES / f"{module}.py", project)
+        data = [f"--data=domain_class={class_name}", f"--data=tools={tools}"]
+        command = [COPIER, "copy", "--skip-tasks", "--defaults", *data]
+        run([*command, releases, project], tmp_path)
+        git(project, "init", "--quiet", "--initial-branch", "main")
+        commit(project)
+        return project
+
+    return of
+
+
+@pytest.mark.parametrize("module", OWN)
+def test_a_class_of_ones_own_stays_through_updates(releases, wrap, module):
+    class_name, tools = OWN[module]
+    project = wrap(module, class_name, tools)
+    before = {path: path.read_bytes() for path in project.rglob("*") if path.is_file()}
+    release(releases, "v0.4.0", FIX)
     done = update(project)
     assert done.returncode == 0, done.stdout
-    assert (project / "my_env.py").read_text() == own
-    assert not (project / "nemo_gym/tests/test_domain.py").exists()
-    assert (
-        "max_sessions: int = 2000"
-        in (project / "nemo_gym/session_server.py").read_text()
+    source = (CLASSES / f"{module}.py").read_bytes()
+    assert (project / f"{module}.py").read_bytes() == source
+    changed = {
+        str(path.relative_to(project))
+        for path in before
+        if ".git" not in path.parts and path.read_bytes() != before[path]
+    }
+    assert changed == {".copier-answers.yml", "nemo_gym/session_server.py"}
+    assert "wrapped: true" in (project / ".copier-answers.yml").read_text()
+
+
+def test_a_method_called_like_the_archetypes_tool(releases, tmp_path):
+    """Over a class with guess(code): 0.2 died in such an update."""
+    project = tmp_path / "safe"
+    project.mkdir()
+    (project / "safe.py").write_text(
+        "class Safe:\n    def __init__(self, task: dict): ...\n"
+        "    def guess(self, code: str) -> str:\n        return code\n"
     )
+    data = "--data=tools=guess(code: str)"
+    command = [COPIER, "copy", "--skip-tasks", "--defaults", data]
+    run([*command, releases, project], tmp_path)
+    git(project, "init", "--quiet", "--initial-branch", "main")
+    commit(project)
+    release(releases, "v0.4.0", FIX)
+    done = update(project)
+    assert done.returncode == 0, done.stdout
+    assert "_commit: v0.4.0" in (project / ".copier-answers.yml").read_text()
+
+
+def test_a_refused_answer_leaves_everything_as_it_was(releases, project):
+    release(releases, "v0.4.0", FIX)
+    done = update(project, "--data", "tools=while()")
+    assert done.returncode == 1
+    assert "the tool name 'while' is a Python keyword" in done.stdout.splitlines()[-1]
+    assert git(project, "status", "--porcelain") == ""
+
+
+@pytest.fixture
+def old_release(tmp_path):
+    """The template's repository as it was released as 0.2.0, with this one after it."""
+    [commit_of] = re.findall(
+        r"Tag v0\.2\.0, commit (\w+)", (ROOT / "CHANGELOG.md").read_text()
+    )
+    clone = tmp_path / "history"
+    run(["git", "clone", "--quiet", "--no-tags", ROOT, clone], tmp_path)
+    git(clone, "tag", "v0.2.0", commit_of)
+    git(clone, "checkout", "--quiet", "v0.2.0")
+    return clone
+
+
+def released(clone, template):
+    """Tags the working tree as the next release of the same repository."""
+    git(clone, "rm", "--quiet", "-r", ".")
+    files = shutil.ignore_patterns(".git")
+    shutil.copytree(template, clone, ignore=files, dirs_exist_ok=True)
+    git(clone, "add", "--all")
+    git(clone, "commit", "--quiet", "--message", "The working tree")
+    git(clone, "tag", "v0.3.0")
+
+
+@pytest.mark.parametrize("archetype", ["game", "sandbox", "vision"])
+def test_from_release_0_2(old_release, template, tmp_path, archetype):
+    """What moved is moved, what the user wrote stays."""
+    project = tmp_path / "my_env"
+    command = [COPIER, "copy", "--skip-tasks", "--defaults", "--vcs-ref=v0.2.0"]
+    run([*command, f"--data=archetype={archetype}", old_release, project], tmp_path)
+    git(project, "init", "--quiet", "--initial-branch", "main")
+    module = project / "my_env.py"
+    module.write_text(module.read_text() + "\n# mine\n")
+    mine = module.read_bytes()
+    commit(project)
+    released(old_release, template)
+    done = update(project)
+    assert done.returncode == 0, done.stdout
+    assert module.read_bytes() == mine
+    folder = project / "nemo_gym"
+    assert not git(project, "diff", "--name-only", "--diff-filter=U")
+    for gone in (
+        "prepare.py",
+        "under_gym.py",
+        "trl_adapter.py",
+        "tests/test_sessions.py",
+    ):
+        assert not (folder / gone).exists()
+    server = (folder / "server.py").read_text()
+    assert "self.tool(MyEnv." in server
+    assert "<<<<<<<" not in server
+    assert (project / "my_env_episode.py").is_file()
+
+
+def test_from_release_0_2_over_a_class_of_ones_own(old_release, template, tmp_path):
+    project = tmp_path / "booking"
+    project.mkdir()
+    shutil.copy(CLASSES / "booking.py", project)
+    command = [COPIER, "copy", "--skip-tasks", "--defaults", "--vcs-ref=v0.2.0"]
+    data = ["--data=domain_class=Booking", "--data=tools=book(table: int)"]
+    run([*command, *data, old_release, project], tmp_path)
+    git(project, "init", "--quiet", "--initial-branch", "main")
+    commit(project)
+    released(old_release, template)
+    done = update(project)
+    assert done.returncode == 0, done.stdout
+    source = (CLASSES / "booking.py").read_bytes()
+    assert (project / "booking.py").read_bytes() == source
+    assert "wrapped: true" in (project / ".copier-answers.yml").read_text()
+    readme = (project / "nemo_gym/README.md").read_text()
+    assert "Wordle:" not in readme
 
 
 def test_an_update_installs_once_after_the_merge(releases, tmp_path):
@@ -148,13 +268,13 @@ def test_an_update_installs_once_after_the_merge(releases, tmp_path):
         "    print(sys.argv[1], edited, file=log)\n"
     )
     git(releases, "commit", "--quiet", "--all", "--message", "Log")
-    git(releases, "tag", "v0.1.1")
+    git(releases, "tag", "v0.3.1")
     project = tmp_path / "my_env"
     run([COPIER, "copy", "--trust", "--defaults", releases, project], tmp_path)
     git(project, "init", "--quiet", "--initial-branch", "main")
     edit(project, "my_env.py", "Wordle", "mine: Wordle")
     commit(project)
-    release(releases, "v0.2.0", FIX)
+    release(releases, "v0.4.0", FIX)
     run([COPIER, "update", "--trust", "--defaults"], project)
     assert log.read_text().splitlines() == ["copy False", "update True"]
 

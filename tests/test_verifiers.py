@@ -16,9 +16,10 @@ ROWS = 4
 # The calls that solve each row.
 ORACLE = """
 import json
-from rollout import environment_class, load_rows
-solve = environment_class().oracle
-print(json.dumps([list(solve(row["ground_truth"][0])) for row in load_rows()]))
+from plumbing.policies import solve
+from plumbing.records import load_rows
+rows = load_rows()
+print(json.dumps([solve(row, row["responses_create_params"]["tools"]) for row in rows]))
 """
 
 
@@ -78,11 +79,11 @@ def test_verifiers_pays_what_each_row_deserves(generate, scripted_model, tmp_pat
             f" This is row {number}."
         )
         calls = oracle[number] if number % 2 == 0 else []
-        scripted_model.plans.append((calls, row["ground_truth"][0]["expected_output"]))
+        scripted_model.plans.append((calls, row["ground_truth"][0]["target"]))
     (tmp_path / "data").mkdir()
     numbered = "".join(json.dumps(row) + "\n" for row in rows)
     (tmp_path / "data/example.jsonl").write_text(numbered)
-    shutil.copy(environment.folder / "eval.toml", tmp_path)
+    shutil.copy(environment.folder / "trainers/eval.toml", tmp_path)
 
     command = [*UVX, "--from", "verifiers==0.4.0", "vf-eval", "@", "eval.toml"]
     model_url = f"http://127.0.0.1:{scripted_model.server_port}/v1"

@@ -54,9 +54,12 @@ class DomainClass:
         Args:
             word: A guess of exactly five letters, a to z.
 
-        Returns one line of feedback, e.g. `Guess 2 of 6: C correct, R absent,
-        A present, N absent, E absent.`, and a second line when the game ends. Raises
-        ValueError if `word` is not a guess, or if the game is over.
+        Returns:
+            One line of feedback, such as `Guess 2 of 6: C correct, R absent, A present,
+            N absent, E absent.`, and a second line when the game ends.
+
+        Raises:
+            ValueError: `word` is not a guess, or the game is over.
         """
         if self._target in self._guesses:
             raise ValueError("the game is over: the word is solved")

@@ -1,21 +1,21 @@
-"""A coding task, worked on with a shell, Python and files, answered by a submission.
+"""A coding task in a workspace with a shell, Python and files, with no framework.
 
 A task is a dict (the row's ground_truth[0]), every key optional:
 
 files            {path: content}, put into the workspace before the first tool call
 expected_output  the text to submit; without it no episode of the task can be solved
-expected_files   {path: content} the workspace has to hold as well
+expected_files   {path: content} that the workspace must hold as well
 solution         [[tool, arguments], ...], the calls before the submission, for `oracle`
 
-Only the files ever reach the workspace. Where it runs, and its limits:
+Only the files ever reach the workspace. Where it runs, and its limits, are in
 workspace_backend.py.
 """
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from workspace_backend import Workspace, WorkspaceError, isolation, missing
 
@@ -24,56 +24,132 @@ _PADDING = 4096
 
 
 class DomainClass:
-    """One episode: a lazily made workspace, the tools on it and the last submission.
+    """One episode: a workspace, the tools on it, and the last submission.
 
-    The tools return text for the policy. They raise ValueError for a call that cannot
-    be done as asked, RuntimeError after `close`, and WorkspaceError when the workspace
-    itself has failed. One tool call at a time; `close` may come from another thread
-    meanwhile.
+    The first call that needs the workspace makes it. The tools raise ValueError for a
+    call that cannot be done as asked. They raise WorkspaceError if the workspace itself
+    fails: then the reason is in `infrastructure_failure` too, later calls fail, and the
+    episode does not count.
     """
 
-    def __init__(self, task: dict) -> None:
+    def __init__(self, task: dict[str, Any]) -> None:
         self.submitted: str | None = None
         self.infrastructure_failure: str | None = None
         self._task = task
         self._workspace: Workspace | None = None
         self._closed = False
-        self._lock = threading.Lock()
+
+    def run_command(self, command: str) -> str:
+        """Run a bash script in the working directory.
+
+        Returns stdout and stderr, and the exit status if it is not 0. Files persist
+        between calls; shell variables and background processes do not. No network.
+        Scripts that take too long are killed, and the middle of long output is left out.
+
+        Args:
+            command: Shell commands, one or more lines.
+        """
+        with self._opened() as workspace:
+            return workspace.run_command(command)
+
+    def run_python(self, code: str) -> str:
+        """Run a Python program in the working directory, in a new interpreter.
+
+        Print what you want to see, and save in files what you need later. Only the
+        standard library is certain to be there. To import a module from the working
+        directory, first run sys.path.insert(0, '.').
+
+        Args:
+            code: Source code of the program.
+
+        Returns:
+            What `run_command` returns.
+        """
+        with self._opened() as workspace:
+            return workspace.run_python(code)
+
+    def write_file(self, path: str, content: str) -> str:
+        """Create or replace a text file, together with the folders it needs.
+
+        Args:
+            path: Path relative to the working directory, without '..'.
+            content: The whole new content of the file.
+        """
+        with self._opened() as workspace:
+            workspace.write(path, content)
+            return f"wrote {len(content)} characters to {path}"
+
+    def read_file(self, path: str) -> str:
+        """Return the text of a file.
+
+        The middle of a long file is left out.
+
+        Args:
+            path: Path relative to the working directory, without '..'.
+        """
+        with self._opened() as workspace:
+            return workspace.read(path)
+
+    def submit(self, answer: str) -> str:
+        """Submit the final answer, in exactly the form the task asks for.
+
+        Only the last submission counts. The reply does not tell whether the answer is
+        right.
+
+        Args:
+            answer: The answer and nothing else.
+        """
+        self._refuse_closed()
+        self.submitted = answer
+        return "answer recorded (a later submission replaces it)"
+
+    def reward(self) -> float:
+        """1.0 if the last submission and the expected files are right, else 0.0.
+
+        Whatever a policy left in place of an expected file is not that file. A workspace
+        that is lost while it is looked at sets `infrastructure_failure`.
+        """
+        expected = self._task.get("expected_output")
+        if expected is None or self.submitted is None:
+            return 0.0
+        if self.submitted.strip() != str(expected).strip():
+            return 0.0
+        files = self._task.get("expected_files") or {}
+        return float(all(self._holds(path, text) for path, text in files.items()))
+
+    def close(self) -> None:
+        """Remove the workspace. Calling it again does nothing."""
+        self._closed = True
+        workspace, self._workspace = self._workspace, None
+        if workspace is not None:
+            workspace.close()
 
     @contextmanager
     def _opened(self) -> Iterator[Workspace]:
         """The workspace, made on first use; a failure of it is kept for the grader."""
+        self._refuse_closed()
+        # What was in the workspace is lost: a new one would not be the same episode.
+        if self.infrastructure_failure is not None:
+            raise WorkspaceError(self.infrastructure_failure)
         try:
-            yield self._open()
+            if self._workspace is None:
+                self._workspace = Workspace()
+                self._put_files(self._workspace)
+            yield self._workspace
         except WorkspaceError as error:
             self.infrastructure_failure = str(error)
             raise
 
-    def _open(self) -> Workspace:
-        with self._lock:
-            self._refuse_closed()
-            # The state is lost with the workspace: a fresh one would not be the same
-            # episode.
-            if self.infrastructure_failure is not None:
-                raise WorkspaceError(self.infrastructure_failure)
-            if self._workspace is None:
-                workspace = Workspace()
-                try:
-                    for path, content in (self._task.get("files") or {}).items():
-                        workspace.write(path, content)
-                except BaseException as error:
-                    workspace.close()
-                    if isinstance(error, ValueError):
-                        raise WorkspaceError(
-                            f"the task has an unusable file: {error}"
-                        ) from error
-                    raise
-                self._workspace = workspace
-            return self._workspace
+    def _put_files(self, workspace: Workspace) -> None:
+        try:
+            for path, content in (self._task.get("files") or {}).items():
+                workspace.write(path, content)
+        except ValueError as error:
+            raise WorkspaceError(f"the task has an unusable file: {error}") from error
 
     def _refuse_closed(self) -> None:
         if self._closed:
-            raise RuntimeError("this episode is closed; reset to start a new one")
+            raise RuntimeError("this episode is closed")
 
     def _holds(self, path: str, expected: str) -> bool:
         """Whether the workspace holds this text, apart from white space around it."""
@@ -88,71 +164,9 @@ class DomainClass:
             return False
         return found.strip() == expected.strip()
 
-    def run_command(self, command: str) -> str:
-        """Run shell commands; returns stdout and stderr, and the exit status unless it
-        is 0.
-        """
-        with self._opened() as workspace:
-            return workspace.run_command(command)
-
-    def run_python(self, code: str) -> str:
-        """Run a program in a new Python interpreter; returns what `run_command`
-        returns.
-        """
-        with self._opened() as workspace:
-            return workspace.run_python(code)
-
-    def write_file(self, path: str, content: str) -> str:
-        """Create or replace a text file, with the folders it needs."""
-        with self._opened() as workspace:
-            workspace.write(path, content)
-            return f"wrote {len(content)} characters to {path}"
-
-    def read_file(self, path: str) -> str:
-        """The text of a file; the middle of a long one is left out."""
-        with self._opened() as workspace:
-            return workspace.read(path)
-
-    def submit(self, answer: str) -> str:
-        """Record the answer. The last submission counts; whether it is right is not
-        told.
-        """
-        self._refuse_closed()
-        if not isinstance(answer, str):
-            raise TypeError(
-                f"answer must be a string, got {type(answer).__name__}; quote it"
-            )
-        self.submitted = answer
-        return "answer recorded (a later submission replaces it)"
-
-    def solved(self) -> bool:
-        """Whether the submission and the expected files are right; ask before `close`.
-
-        Never raises: whatever a policy left in place of an expected file is not that
-        file. A workspace lost while it is looked at gives False and sets
-        `infrastructure_failure`.
-        """
-        expected = self._task.get("expected_output")
-        if expected is None or self.submitted is None:
-            return False
-        if self.submitted.strip() != str(expected).strip():
-            return False
-        files = self._task.get("expected_files") or {}
-        return all(self._holds(path, content) for path, content in files.items())
-
-    def close(self) -> None:
-        """Kill what runs and remove the workspace. May be called at any time, and
-        again.
-        """
-        with self._lock:
-            self._closed = True
-            workspace, self._workspace = self._workspace, None
-        if workspace is not None:
-            workspace.close()
-
     @staticmethod
     def missing_requirement() -> str | None:
-        """What this machine lacks to run an episode."""
+        """What this machine lacks to run an episode, if anything."""
         return missing()
 
     @staticmethod
@@ -161,10 +175,8 @@ class DomainClass:
         return f"sandbox isolation: {isolation()}"
 
     @staticmethod
-    def oracle(task: dict) -> list[tuple[str, dict]]:
-        """Tool calls ``(name, arguments)`` that solve the task: its solution, then the
-        answer.
-        """
+    def oracle(task: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+        """The calls that solve `task`: its solution, then the answer."""
         steps = task.get("solution")
         if steps is None:
             files = task.get("expected_files") or {}

@@ -1,26 +1,27 @@
-"""A desktop with one form application: the domain of a computer-use environment.
+"""A desktop with one form application, with no framework around it.
 
-Nothing here knows about the server. The policy sees screenshots and acts with a mouse
-and a keyboard; the task says which record the form must have saved in the end. CONTROLS
-is the application: change it and the layout, the three backends and the oracle follow.
+The policy sees screenshots and acts with a mouse and a keyboard; the task says which
+record the form must have saved in the end. CONTROLS is the application: if you change
+it, the layout, the backends and the oracle follow.
 """
 
 from __future__ import annotations
 
 import base64
 import copy
+import logging
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
 from desktop_backend import Desktop, missing
 
+log = logging.getLogger(__name__)
+
 SCREEN = (1024, 768)  # width, height in pixels; also the size of every screenshot
 MAX_TEXT = 500  # characters in one call of type
 MAX_SCROLL = 5000  # pixels in one call of scroll
 MAX_WAIT = 5.0  # seconds in one call of wait
-SCROLL_STEP = (
-    40  # pixels per notch of a mouse wheel; the oracle scrolls in whole notches
-)
+SCROLL_STEP = 40  # pixels per notch of a mouse wheel; the oracle scrolls whole notches
 
 # A list of options opens over the form and does not scroll: nine options at most.
 CONTROLS: list[dict[str, Any]] = [
@@ -63,7 +64,7 @@ _GAP = 20  # between two controls
 
 
 def lay_out(title: str, controls: list[dict[str, Any]]) -> dict[str, Any]:
-    """Stack the controls in one column and return the form as the backends read it.
+    """The form as the backends read it, with the controls stacked in one column.
 
     A box is [left, top, width, height] in pixels. The boxes of "window" and "view" (the
     part of the window that shows the scrolled content) are on the screen; the "box" of
@@ -119,10 +120,14 @@ _ALIASES = {
 
 
 class Observation(NamedTuple):
-    """What the policy gets back: a line of text and a PNG screenshot as a data: URL."""
+    """What the policy gets back: a line of text and a screenshot."""
 
     output: str
-    image: str
+    image: str  # a PNG as a data: URL
+
+
+class DesktopError(RuntimeError):
+    """The desktop could not be started or has failed, which is not the policy's fault."""
 
 
 def _check_point(x: int, y: int) -> None:
@@ -134,9 +139,7 @@ def _check_point(x: int, y: int) -> None:
 
 
 def _initial_values(start: Any) -> dict[str, Any]:
-    """The value of every field when the form opens: that in start where it fits, else
-    empty.
-    """
+    """The value of every field when the form opens: that in `start` if it fits."""
     start = start if isinstance(start, dict) else {}
     values: dict[str, Any] = {}
     for control in FORM["controls"]:
@@ -151,7 +154,7 @@ def _initial_values(start: Any) -> dict[str, Any]:
 
 
 def _holds(goal: Any, actual: Any) -> bool:
-    """Whether actual equals goal; a dict may hold more keys than its goal names."""
+    """Whether `actual` equals `goal`; a dict may hold more keys than its goal names."""
     if isinstance(goal, dict):
         return isinstance(actual, dict) and all(
             key in actual and _holds(value, actual[key]) for key, value in goal.items()
@@ -160,14 +163,12 @@ def _holds(goal: Any, actual: Any) -> bool:
 
 
 def _scrolled(offset: int, dy: int) -> int:
-    """The scroll offset that the form has after a scroll by dy pixels."""
+    """The scroll offset that the form has after a scroll by `dy` pixels."""
     return max(0, min(offset + dy, FORM["height"] - FORM["view"][3]))
 
 
 def _scroll_to(control: dict[str, Any], offset: int) -> int:
-    """How far to scroll, in whole notches, until all of the control shows; 0 where it
-    does.
-    """
+    """How far to scroll, in whole notches, until all of the control shows."""
     _, top, _, height = control["box"]
     visible = FORM["view"][3]
     if offset <= top - FORM["label"] and top + height <= offset + visible:
@@ -177,9 +178,7 @@ def _scroll_to(control: dict[str, Any], offset: int) -> int:
 
 
 def _point(control: dict[str, Any], offset: int) -> dict[str, int]:
-    """Where on the screen to click the control: near its left edge, which all kinds
-    react to.
-    """
+    """Where to click the control: near its left edge, which all kinds react to."""
     left, top, _, height = control["box"]
     view_left, view_top, _, _ = FORM["view"]
     return {"x": view_left + left + 12, "y": view_top + top - offset + height // 2}
@@ -187,10 +186,8 @@ def _point(control: dict[str, Any], offset: int) -> dict[str, int]:
 
 def _entry(
     control: dict[str, Any], current: Any, wanted: Any
-) -> list[tuple[str, dict]]:
-    """The calls that, after a click on the control, change its value from current to
-    wanted.
-    """
+) -> list[tuple[str, dict[str, Any]]]:
+    """The calls after a click on the control that change its value to `wanted`."""
     if control["kind"] == "check":
         return []  # the click did it
     if control["kind"] == "text":
@@ -198,7 +195,7 @@ def _entry(
             ("type", {"text": wanted}) if wanted else ("key", {"keys": "Backspace"})
         )
         return [("key", {"keys": "ctrl+a"}), replace]
-    # The list opens with the current option highlighted, the first where there is none.
+    # The list opens with the current option highlighted, or with the first.
     options = control["options"]
     steps = options.index(wanted) - (options.index(current) if current else 0)
     arrow = ("key", {"keys": "Down" if steps > 0 else "Up"})
@@ -208,18 +205,19 @@ def _entry(
 class DomainClass:
     """One episode: a desktop, and the record that its form must have saved.
 
-    task holds "goal", a dict that state() must match in the end ({"saved": {...}}), and
-    optionally "start", the values the form opens with. Keys that are missing do no
-    harm; without a goal the task cannot be solved.
+    `task` holds "goal", a dict that state() must match in the end ({"saved": {...}}),
+    and optionally "start", the values that the form opens with. Without a goal the task
+    cannot be solved.
 
-    Each tool returns an Observation with a screenshot taken after the action, and
-    raises ValueError where its arguments make no sense or the episode is over. Tools
-    may be called from any thread, one call at a time. The desktop starts with the first
-    call, which raises RuntimeError where the backend is not available.
+    The desktop starts with the first call. Each tool returns an Observation with a
+    screenshot taken after the action. It raises ValueError if its arguments make no
+    sense or the episode is over, and DesktopError if the desktop fails: then the reason
+    is in `infrastructure_failure` too, later calls fail, and the episode does not count.
     """
 
-    def __init__(self, task: dict) -> None:
-        self.status: str | None = None
+    def __init__(self, task: dict[str, Any]) -> None:
+        self.status: str | None = None  # what the policy called terminate with
+        self.infrastructure_failure: str | None = None
         self._goal = task.get("goal")
         self._start = _initial_values(task.get("start"))
         self._state = {
@@ -233,16 +231,33 @@ class DomainClass:
         self._closed = False
 
     def screenshot(self) -> Observation:
-        """Look at the screen."""
+        """Look at the screen without doing anything.
+
+        Every tool answers with a screenshot of 1024x768 pixels taken after the action.
+        """
         return self._act("Took a screenshot.")
 
     def left_click(self, x: int, y: int) -> Observation:
-        """Click at a point of the screen, in pixels from its top left corner."""
+        """Click the left mouse button at a point.
+
+        Coordinates are screen pixels, origin top left, screen size 1024x768.
+
+        Args:
+            x: Pixels from the left edge, 0 to 1023.
+            y: Pixels from the top edge, 0 to 767.
+        """
         _check_point(x, y)
         return self._act(f"Clicked at ({x}, {y}).", lambda desktop: desktop.click(x, y))
 
     def double_click(self, x: int, y: int) -> Observation:
-        """Click twice at a point of the screen; in a text field that selects a word."""
+        """Double-click the left mouse button at a point; in a text field this selects a word.
+
+        Coordinates are screen pixels, origin top left, screen size 1024x768.
+
+        Args:
+            x: Pixels from the left edge, 0 to 1023.
+            y: Pixels from the top edge, 0 to 767.
+        """
         _check_point(x, y)
         return self._act(
             f"Double-clicked at ({x}, {y}).",
@@ -250,8 +265,15 @@ class DomainClass:
         )
 
     def scroll(self, x: int, y: int, dy: int) -> Observation:
-        """Turn the mouse wheel over a point by dy pixels; positive dy shows what is
-        below.
+        """Turn the mouse wheel while the pointer is at a point.
+
+        Coordinates are screen pixels, origin top left, screen size 1024x768.
+
+        Args:
+            x: Pixels from the left edge, 0 to 1023.
+            y: Pixels from the top edge, 0 to 767.
+            dy: Pixels to scroll, -5000 to 5000: positive shows what is further down,
+                negative what is further up.
         """
         _check_point(x, y)
         if abs(dy) > MAX_SCROLL:
@@ -261,7 +283,17 @@ class DomainClass:
         )
 
     def type(self, text: str) -> Observation:
-        """Type text into the focused text field; elsewhere it has no effect."""
+        """Type text into the focused text field, at the caret or in place of the selected text.
+
+        Click the field first.
+
+        Args:
+            text: The text, at most 500 characters on one line. Use the key tool for
+                Enter and Tab.
+
+        Note:
+            If no text field has the focus, nothing happens.
+        """
         if len(text) > MAX_TEXT:
             raise ValueError(
                 f"text is too long: {len(text)} characters, at most {MAX_TEXT}"
@@ -275,8 +307,11 @@ class DomainClass:
         )
 
     def key(self, keys: str) -> Observation:
-        """Press a key or a combination: one of those that the error for an unknown key
-        lists.
+        """Press one key or key combination.
+
+        Args:
+            keys: One of Tab, shift+Tab, Enter, Escape, space, Backspace, Delete, ctrl+a,
+                Left, Right, Up, Down, Home, End, PageUp, PageDown.
         """
         key = _ALIASES.get(keys.strip().lower())
         if key is None:
@@ -286,8 +321,13 @@ class DomainClass:
         return self._act(f"Pressed {key}.", lambda desktop: desktop.key(key))
 
     def wait(self, seconds: float) -> Observation:
-        """Wait for at most MAX_WAIT seconds; where time is virtual (canvas) nothing
-        sleeps.
+        """Wait, then look at the screen.
+
+        Args:
+            seconds: Seconds to wait, 0 to 5.
+
+        Note:
+            On the canvas, where time is virtual, nothing sleeps.
         """
         if not 0 <= seconds <= MAX_WAIT:
             raise ValueError(
@@ -298,8 +338,12 @@ class DomainClass:
         )
 
     def terminate(self, status: Literal["success", "failure"]) -> Observation:
-        """End the episode and say whether the task is done. The answer does not tell
-        the grade.
+        """End the episode.
+
+        Call it once, when the task is done or cannot be done; no tool works after it.
+
+        Args:
+            status: "success" if the task is done, "failure" if it cannot be done.
         """
         if status not in ("success", "failure"):
             raise ValueError(f'status must be "success" or "failure", not {status!r}')
@@ -308,7 +352,7 @@ class DomainClass:
         return observation
 
     def state(self) -> dict[str, Any]:
-        """The form as the last action left it, JSON-able and the caller's to change.
+        """A copy of the form's state after the last action.
 
         "values" maps the name of each field to a str, a bool (check box) or the chosen
         option; "focus" and "open" name the focused control and the open drop-down, or
@@ -317,20 +361,17 @@ class DomainClass:
         """
         return copy.deepcopy(self._state)
 
-    def solved(self) -> bool:
-        """Whether the episode ended with status success and its goal really holds.
-        Never raises.
-        """
-        return (
+    def reward(self) -> float:
+        """1.0 if the episode ended with status success and its goal holds, else 0.0."""
+        solved = (
             self.status == "success"
             and bool(self._goal)
             and _holds(self._goal, self._state)
         )
+        return float(solved)
 
     def close(self) -> None:
-        """Release the desktop; may be called twice. state() and solved() keep their
-        answers.
-        """
+        """Release the desktop; state() and reward() keep their answers."""
         self._closed = True
         desktop, self._desktop = self._desktop, None
         if desktop is not None:
@@ -345,26 +386,35 @@ class DomainClass:
             )
         if self._closed:
             raise ValueError("the desktop is closed")
-        if self._desktop is None:
-            self._desktop = Desktop(FORM, self._start)
-        action(self._desktop)
-        self._state = self._desktop.state()
-        png = self._desktop.screenshot()
+        if self.infrastructure_failure is not None:
+            raise DesktopError(self.infrastructure_failure)
+        try:
+            if self._desktop is None:
+                self._desktop = Desktop(FORM, self._start)
+            action(self._desktop)
+            self._state = self._desktop.state()
+            png = self._desktop.screenshot()
+        except Exception as error:
+            # The arguments were checked, so this is not the policy's doing.
+            log.exception("the desktop failed")
+            reason = str(error) or type(error).__name__
+            self.infrastructure_failure = f"the desktop failed: {reason}"
+            raise DesktopError(self.infrastructure_failure) from error
         return Observation(
             output, "data:image/png;base64," + base64.b64encode(png).decode()
         )
 
     @staticmethod
     def missing_requirement() -> str | None:
-        """What this machine lacks to run an episode."""
+        """What this machine lacks to run an episode, if anything."""
         return missing()
 
     @staticmethod
-    def oracle(task: dict) -> list[tuple[str, dict]]:
-        """The tool calls, as (name, arguments), that solve the task on a fresh desktop."""
+    def oracle(task: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+        """The tool calls that solve `task` on a fresh desktop: (tool, arguments) pairs."""
         current = _initial_values(task.get("start"))
         wanted = current | task.get("goal", {}).get("saved", {})
-        calls: list[tuple[str, dict]] = []
+        calls: list[tuple[str, dict[str, Any]]] = []
         offset = 0
         for control in FORM["controls"]:
             name = control["name"]

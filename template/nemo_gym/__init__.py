@@ -14,9 +14,10 @@ _spec = PathFinder.find_spec(
 )
 if _spec is None or _spec.loader is None:
     raise ModuleNotFoundError(
-        "No package nemo_gym is installed. Run `uv sync` in the folder "
+        "The package nemo_gym is not installed. Run `uv sync` in the folder "
         f"{Path(__file__).parent}, and Python through `uv run`.",
         name=__name__,
     )
-__spec__, __file__, __path__ = _spec, _spec.origin, _spec.submodule_search_locations
+__spec__, __file__ = _spec, _spec.origin
+__path__ = _spec.submodule_search_locations or []
 _spec.loader.exec_module(sys.modules[__name__])

@@ -33,7 +33,7 @@ import secrets
 import threading
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -222,6 +222,26 @@ class Session:
             self.episode.failure = f"the grade took more than {seconds:g} s"
             return 0.0
 
+    async def close(self, seconds: float) -> None:
+        """Close the episode, after the calls that wait and what hangs in the thread.
+
+        Raises TimeoutError after `seconds`; a thread closes the episode even then, as
+        soon as it can.
+        """
+
+        async def close_episode() -> None:
+            if self.episode is not None:
+                await self.episode.close()
+
+        async with self.lock:
+            if self.thread is None:
+                async with asyncio.timeout(seconds):
+                    await close_episode()
+                return
+            closing = self.thread.run(lambda: _finish(close_episode()))
+            self.thread.stop()
+            await asyncio.wait_for(asyncio.shield(closing), seconds)
+
 
 def _finish(value: Any) -> Any:
     return episodes.run(value) if inspect.iscoroutine(value) else value
@@ -375,10 +395,10 @@ class SessionServer(SimpleResourcesServer):
     `sessions` maps `request.session[SESSION_ID_KEY]` to the open `Session` of that id.
     """
 
-    ray_enabled: ClassVar[bool] = False
+    ray_enabled: ClassVar[bool | None] = False
     domain_class: ClassVar[type]
 
-    config: SessionServerConfig
+    config: SessionServerConfig  # type: ignore
     sessions: dict[str, InstanceOf[Session]] = Field(default_factory=dict)
     limits: Limits = Field(default_factory=Limits.from_environment)
 
@@ -401,12 +421,14 @@ class SessionServer(SimpleResourcesServer):
         """
         tool = episodes.make_tool(method)
 
-        async def endpoint(request: Request, body: tool.arguments) -> ToolResponse:  # type: ignore[name-defined]
+        async def endpoint(request: Request, body: BaseModel) -> Any:
             def call(episode: episodes.Episode) -> Any:
                 return episode.call(tool, tool.keywords(body))
 
-            return _reply(await self._play(request, call))  # type: ignore[return-value]
+            return _reply(await self._play(request, call))
 
+        # FastAPI, and NeMo Gym's MCP exposure, read the request and the answer off these.
+        endpoint.__annotations__ |= {"body": tool.arguments, "return": ToolResponse}
         endpoint.__name__ = endpoint.__qualname__ = tool.name
         endpoint.__doc__ = tool.description
         setattr(endpoint, "tool", tool)  # noqa: B010 - functions take any attribute
@@ -446,9 +468,10 @@ class SessionServer(SimpleResourcesServer):
         failure = session.episode.failure if session and session.episode else None
         if ended is not None and ended.reason.startswith("idle"):
             failure = f"the session was lost: {ended.reason}"
-        metrics = session.metrics if session else {}
+        graded: dict[str, Any] = session.metrics if session else {}
         return VerifyResponse.model_construct(
-            **metrics,
+            None,
+            **graded,
             responses_create_params=body.responses_create_params,
             response=body.response,
             reward=float(reward),
@@ -458,7 +481,13 @@ class SessionServer(SimpleResourcesServer):
 
     # -------------------------------------------------------------- session life
 
-    async def seed_session(self, request: Request, body: SeedRequest) -> SeedResponse:
+    async def verify(self, request: Request, body: Any) -> Any:  # type: ignore
+        """server.py grades."""
+        raise NotImplementedError
+
+    async def seed_session(  # type: ignore
+        self, request: Request, body: SeedRequest
+    ) -> SeedResponse:
         """Start an episode of the row's task. A cookie is good for one episode."""
         if not isinstance(body, SeedSessionRequest):
             return await self._seed_by_name(request, body)
@@ -491,16 +520,17 @@ class SessionServer(SimpleResourcesServer):
         request.session[SESSION_ID_KEY] = name
         return ResourcesSeedSessionResponse(resources_session_id=name)
 
-    async def close_resources_session(
+    async def close_resources_session(  # type: ignore
         self, request: Request, body: CloseRequest
     ) -> CloseResponse:
         """End the session; closing one that is not open is no error."""
         if isinstance(body, CloseSessionRequest):
             self._end(request.session[SESSION_ID_KEY], "closed")
             return SessionResponse()
-        name = body.resources_session_id
+        typed: Any = body
+        name = typed.resources_session_id
         session = self.sessions.get(name)
-        if session is not None and session.owner != body.episode_id:
+        if session is not None and session.owner != typed.episode_id:
             raise HTTPException(409, f"the session {name!r} is another episode's")
         self._end(name, "closed", remember=True)
         return ResourcesCloseSessionResponse(resources_session_id=name)
@@ -605,21 +635,14 @@ class SessionServer(SimpleResourcesServer):
         task.add_done_callback(self._closing.discard)
 
     async def _close(self, session: Session) -> None:
-        async def close() -> None:
-            if session.episode is not None:
-                await session.episode.close()
-
         try:
-            await session.perform(close, self.limits.close_seconds)
+            await session.close(self.limits.close_seconds)
         except TimeoutError:
             log.warning(
                 "%s.close() took more than %g s (CLOSE_SECONDS)",
                 self.domain_class.__name__,
                 self.limits.close_seconds,
             )
-        finally:
-            if session.thread is not None:
-                session.thread.stop()
 
     def _end_idle(self) -> None:
         oldest = time.monotonic() - self.limits.idle_seconds
@@ -628,7 +651,7 @@ class SessionServer(SimpleResourcesServer):
                 self._end(name, f"idle for more than {self.limits.idle_seconds:g} s")
 
     @contextlib.asynccontextmanager
-    async def _lifespan(self, inner: Any) -> AsyncIterator[Any]:
+    async def _lifespan(self, inner: Any) -> AsyncGenerator[Any, None]:
         async def watch() -> None:
             while True:
                 await asyncio.sleep(min(self.limits.idle_seconds / 2, 30))
@@ -734,6 +757,7 @@ class SessionServer(SimpleResourcesServer):
                 task = body.ground_truth[0]
                 if ended and ended.verdict is not None and ended.task == task:
                     return VerifyResponse.model_construct(
+                        None,
                         responses_create_params=body.responses_create_params,
                         response=body.response,
                         **ended.verdict,
@@ -771,7 +795,7 @@ class SessionServer(SimpleResourcesServer):
         return app
 
     def setup_session_middleware(self, app: FastAPI) -> None:
-        app.router.route_class = self._route
+        app.router.route_class = self._route  # type: ignore
         build = app.build_middleware_stack
 
         def stack() -> ASGIApp:
@@ -836,7 +860,7 @@ def tool_definitions(app: FastAPI) -> list[dict[str, Any]]:
     """An app's tools for the Responses API: its POST routes but for the server's own."""
     definitions = []
     for route in app.routes:
-        if not isinstance(route, APIRoute) or "POST" not in route.methods:
+        if not isinstance(route, APIRoute) or "POST" not in (route.methods or ()):
             continue
         if route.path not in OWN_ROUTES:
             tool = getattr(route.endpoint, "tool", None)
@@ -864,7 +888,8 @@ def _configured() -> tuple[str, dict[str, Any]]:
     """The name and the settings of the one resources server in configs/."""
     folder = Path(__file__).parent / "configs"
     for path in sorted(folder.glob("*.yaml")):
-        for name, value in OmegaConf.to_container(OmegaConf.load(path)).items():
+        loaded: Any = OmegaConf.to_container(OmegaConf.load(path))
+        for name, value in loaded.items():
             if isinstance(value, dict) and "resources_servers" in value:
                 [(_, settings)] = value["resources_servers"].items()
                 return name, settings

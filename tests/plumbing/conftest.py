@@ -149,11 +149,7 @@ def server_of() -> Callable[..., SessionServer]:
     return build
 
 
-def row_of(task: dict[str, Any]) -> dict[str, Any]:
-    return {"responses_create_params": {"input": "Go."}, "ground_truth": [task]}
-
-
 @pytest.fixture(scope="session")
-def task() -> dict[str, Any]:
+def row() -> dict[str, Any]:
     """A row for environment classes of the tests' own."""
-    return row_of({"id": 1})
+    return {"responses_create_params": {"input": "Go."}, "ground_truth": [{"id": 1}]}

@@ -1,20 +1,27 @@
 """What a Hugging Face Space gets."""
 
 import inspect
+import os
 import re
 import shutil
+import subprocess
 
 import pytest
 from huggingface_hub import HfApi
 
-import deploy
+from plumbing import deploy
+from plumbing.inspection import find_server
+
+
+def git(folder, *arguments):
+    subprocess.run(["git", *arguments], cwd=folder, check=True)
 
 
 @pytest.fixture
-def project(tmp_path, monkeypatch):
+def folder(tmp_path, monkeypatch):
     """A copy of what this project deploys, with a lock file of its own."""
     root = tmp_path / "project"
-    for path in [*deploy.collect(), "nemo_gym/Dockerfile"]:
+    for path in [*deploy.collect(), "nemo_gym/Dockerfile", ".gitignore"]:
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(deploy.ROOT / path, root / path)
     monkeypatch.setattr(deploy, "ROOT", root)
@@ -23,15 +30,23 @@ def project(tmp_path, monkeypatch):
     return root
 
 
+@pytest.fixture(params=["no git", "git"])
+def project(request, folder):
+    """The same copy, in a git work tree or not."""
+    if request.param == "git":
+        git(folder, "init", "-q")
+    return folder
+
+
 @pytest.fixture
-def dry_run(project, tmp_path):
-    """Runs deploy.py. Returns the folder that it wrote, and the files in there."""
-    folder = tmp_path / "space"
+def dry_run(folder, tmp_path):
+    """Runs deploy.py. Returns the folder that it wrote, and the files in it."""
+    space = tmp_path / "space"
 
     def run():
-        deploy.main(["--dry-run", str(folder)])
-        files = (path for path in folder.rglob("*") if path.is_file())
-        return folder, {path.relative_to(folder).as_posix() for path in files}
+        deploy.main(["--dry-run", str(space)])
+        files = (path for path in space.rglob("*") if path.is_file())
+        return space, {path.relative_to(space).as_posix() for path in files}
 
     return run
 
@@ -41,8 +56,10 @@ def write(path, text):
     path.write_text(text, encoding="utf-8")
 
 
-def test_a_space_has_what_the_image_is_built_from(dry_run):
+def test_a_space_has_what_the_image_is_built_from(project, dry_run):
     _, files = dry_run()
+    module = find_server().domain_class.__module__
+    [episode] = (path.name for path in deploy.ROOT.glob("*_episode.py"))
     assert {
         "Dockerfile",
         "README.md",
@@ -52,9 +69,11 @@ def test_a_space_has_what_the_image_is_built_from(dry_run):
         "nemo_gym/README.md",
         "nemo_gym/server.py",
         "nemo_gym/session_server.py",
+        "nemo_gym/plumbing/environment.py",
+        f"{module}.py",
+        episode,
     } <= files
-    domain = deploy._pyproject()["tool"]["environment"]["domain"].partition(":")[0]
-    assert f"{domain}.py" in files
+    assert "nemo_gym/Dockerfile" not in files
 
 
 def test_front_matter_image_and_server_agree_on_the_port(dry_run, serve, monkeypatch):
@@ -88,7 +107,7 @@ def test_the_image_and_the_server_agree_on_the_port_elsewhere(serve, monkeypatch
     [
         ".env",
         ".env.local",
-        ".git/config",
+        "library/.git/config",
         "nemo_gym/.env",
         "nemo_gym/env.yaml",
         "nemo_gym/.venv/pyvenv.cfg",
@@ -98,7 +117,12 @@ def test_the_image_and_the_server_agree_on_the_port_elsewhere(serve, monkeypatch
         "nemo_gym/data/example.jsonl",
         "nemo_gym/resources_servers/game/verifier_cases.jsonl",
         "nemo_gym/results/r.jsonl",
+        "nemo_gym/results/gym.log",
+        "nemo_gym/prepared/train_metrics.json",
         "nemo_gym/tests/test_mine.py",
+        ".github/workflows/ci.yml",
+        ".gitignore",
+        ".copier-answers.yml",
         "certificates/server.pem",
     ],
 )
@@ -113,6 +137,56 @@ def test_a_link_stays(project, dry_run, tmp_path):
     (project / "link.txt").symlink_to(tmp_path / "elsewhere")
     _, files = dry_run()
     assert "link.txt" not in files
+
+
+def test_only_regular_files_go(project, dry_run):
+    os.mkfifo(project / "pipe")  # to read it would take forever
+    _, files = dry_run()
+    assert "pipe" not in files
+
+
+def test_in_a_git_work_tree_git_ignores_files_too(folder, dry_run):
+    git(folder, "init", "-q")
+    write(folder / ".gitignore", "*.tmp\nkept.log\n")
+    for name in ("a.tmp", "kept.log", "untracked.txt", "gone.txt", "\u00e4 \n.txt"):
+        write(folder / name, "text")
+    git(folder, "add", "-f", "kept.log", "gone.txt")
+    (folder / "gone.txt").unlink()
+    _, files = dry_run()
+    assert {"kept.log", "untracked.txt", "\u00e4 \n.txt"} <= files
+    assert not files & {"a.tmp", "gone.txt"}
+
+
+def test_a_project_inside_a_repository(folder, dry_run, tmp_path, monkeypatch):
+    git(tmp_path, "init", "-q")
+    write(tmp_path / "outside.txt", "text")
+    write(tmp_path / ".gitignore", "*.tmp\n")
+    write(folder / "a.tmp", "text")
+    # As in a hook of another repository.
+    monkeypatch.setenv("GIT_DIR", str(tmp_path / "elsewhere"))
+    _, files = dry_run()
+    assert "nemo_gym/server.py" in files
+    assert not {path for path in files if path.endswith(("outside.txt", ".tmp"))}
+
+
+def test_a_project_that_git_ignores_as_a_whole(folder, dry_run, tmp_path):
+    git(tmp_path, "init", "-q")
+    write(tmp_path / ".gitignore", "project\n")
+    _, files = dry_run()
+    assert "nemo_gym/server.py" in files
+
+
+def test_git_that_fails(folder, dry_run):
+    write(folder / ".git", "not git's")
+    with pytest.raises(deploy.DeployError, match="git must list the files of "):
+        dry_run()
+
+
+def test_a_lock_file_that_git_ignores(folder, dry_run):
+    git(folder, "init", "-q")
+    write(folder / ".gitignore", "uv.lock\n")
+    with pytest.raises(deploy.DeployError, match="run `uv lock`"):
+        dry_run()
 
 
 def test_secrets_stay_whatever_the_dockerignore_says(project, dry_run):
@@ -226,14 +300,34 @@ def test_without_a_space(project):
         ("a/**/*.b", "a/c/d/x.b", True),
         ("a?c.[pt]y", "abc.ty", True),
         ("a.c", "abc", False),
+        ("a", "a/b", True),
+        ("**/*.pem", "a.pem", True),
+        ("nemo_gym/**/*.jsonl", "nemo_gym/data/example.jsonl", True),
+        ("nemo_gym/**/*.jsonl", "nemo_gym/a.jsonl", True),
+        ("nemo_gym/**/*.jsonl", "a.jsonl", False),
+        ("nemo_gym/tests", "nemo_gym/tests/a/b.py", True),
     ],
 )
 def test_patterns_mean_what_they_mean_to_docker(pattern, path, matches):
-    assert deploy.ignored(path, [pattern]) == matches
+    assert deploy.matcher([pattern]).match_file(path) == matches
 
 
-def test_the_last_pattern_decides():
-    patterns = ["*.txt", "!a.txt"]
-    assert deploy.ignored("b.txt", patterns)
-    assert not deploy.ignored("a.txt", patterns)
-    assert deploy.ignored("a.txt", [*patterns, "a*"])
+@pytest.mark.parametrize(
+    ("patterns", "path", "ignored"),
+    [
+        (["*.txt", "!a.txt"], "b.txt", True),
+        (["*.txt", "!a.txt"], "a.txt", False),
+        (["*.txt", "!a.txt", "a*"], "a.txt", True),
+        (["data", "!data/a.txt"], "data/b.txt", True),
+        (["data", "!data/a.txt"], "data/a.txt", False),
+        (["data/**", "!data/kept"], "data/kept/a.txt", False),
+        (["**", "!nemo_gym"], "nemo_gym/plumbing/deploy.py", False),
+        (["**", "!nemo_gym"], "README.md", True),
+        (["  a.txt  ", "# b.txt", ""], "a.txt", True),
+        (["  a.txt  ", "# b.txt", ""], "b.txt", False),
+        (["./a/../b.txt/"], "b.txt", True),
+        (["a.txt", "! a.txt"], "a.txt", False),
+    ],
+)
+def test_the_last_pattern_decides(patterns, path, ignored):
+    assert deploy.matcher(patterns).match_file(path) == ignored

@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+
 from plumbing import inspection
 from plumbing.inspection import GateError, inspect_class
 from session_server import SessionServer
@@ -31,7 +32,7 @@ def inspect(monkeypatch):
                     app.post(f"/{name}")(self.tool(getattr(domain, name)))
                 return app
 
-        monkeypatch.setattr(inspection, "DomainClass", domain)
+        monkeypatch.setattr(inspection, "EnvironmentClass", domain)
         monkeypatch.setattr(inspection, "find_server", lambda: Server)
         return inspect_class(list(asked))
 

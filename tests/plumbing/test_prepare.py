@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-import prepare
+from plumbing import prepare
+from plumbing.records import RolloutError
 
 
 def numbered(count):
@@ -26,9 +27,10 @@ def test_at_least_one_row_is_held_out():
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
-        ({"ground_truth": []}, "ground_truth: List should have at least 1 item"),
-        ({"ground_truth": ["Solved."]}, "ground_truth.0: Input should be"),
-        ({"ground_truth": [{}]}, "ground_truth.0.expected_output: Field required"),
+        ({"ground_truth": []}, "ground_truth must be a list that starts with an obj"),
+        ({"ground_truth": ["Solved."]}, "ground_truth must be a list that starts with"),
+        ({"ground_truth": [{}]}, "ground_truth.0 is empty"),
+        ({"responses_create_params": 1}, "responses_create_params must be an object"),
         ({"responses_create_params": {}}, "responses_create_params.input: Field req"),
         ({"responses_create_params": {"input": [], "tool": 1}}, "tool: Extra inputs"),
     ],
@@ -68,7 +70,7 @@ def test_one_row_makes_no_two_splits(rows, tmp_path, capsys):
     assert f"{path} has one row, too few for two splits" in capsys.readouterr().err
 
 
-def test_a_licence_that_nemo_gym_does_not_know(rows, tmp_path, capsys, monkeypatch):
+def test_a_license_that_nemo_gym_does_not_know(rows, tmp_path, capsys, monkeypatch):
     [config] = prepare.HERE.glob("configs/*_train.yaml")
     (tmp_path / "configs").mkdir()
     changed = config.read_text().replace("Apache 2.0", "My own")
@@ -84,4 +86,52 @@ def test_a_licence_that_nemo_gym_does_not_know(rows, tmp_path, capsys, monkeypat
 def test_a_share_lies_between_0_and_1(capsys, share):
     with pytest.raises(SystemExit):
         prepare.main([f"--hold-out={share}"])
-    assert f"{share!r} is no number between 0 and 1" in capsys.readouterr().err
+    message = f"must be a number between 0 and 1, got {share!r}"
+    assert message in capsys.readouterr().err
+
+
+@pytest.fixture
+def prepared(tmp_path, monkeypatch):
+    """The folder of an earlier run."""
+    folder = tmp_path / "prepared"
+    monkeypatch.setattr(prepare, "PREPARED", folder)
+    monkeypatch.setattr(prepare, "SPLITS", folder / "splits")
+    folder.mkdir()
+    (folder / "train.jsonl").write_text('{"earlier": true}\n')
+    return folder
+
+
+def test_a_run_that_fails_keeps_what_was_prepared(prepared, monkeypatch, capsys):
+    def fail(*arguments):
+        assert (prepared / "splits" / "train.jsonl").is_file()
+        assert not (prepared / "train.jsonl").exists()
+        raise RolloutError("gym dataset collate failed")
+
+    monkeypatch.setattr(prepare, "run_gym", fail)
+    assert prepare.main([]) == 1
+    assert capsys.readouterr().err == "prepare.py: gym dataset collate failed\n"
+    assert [path.name for path in prepared.iterdir()] == ["train.jsonl"]
+    assert (prepared / "train.jsonl").read_text() == '{"earlier": true}\n'
+    assert list(prepared.parent.iterdir()) == [prepared]
+
+
+def test_prepared_rows_name_the_tools_and_the_agent(
+    prepared, monkeypatch, capsys, rows, tools
+):
+    def collate(*arguments):
+        for name in ("train", "validation"):
+            split = prepared / "splits" / f"{name}.jsonl"
+            (prepared / f"{name}.jsonl").write_text(split.read_text())
+
+    monkeypatch.setattr(prepare, "run_gym", collate)
+    assert prepare.main([]) == 0
+    assert f"{prepared / 'train.jsonl'}: " in capsys.readouterr().out
+    found = []
+    for name in ("train", "validation"):
+        for line in (prepared / f"{name}.jsonl").read_text().splitlines():
+            row = json.loads(line)
+            assert row.pop("agent_ref")["type"] == "responses_api_agents"
+            assert row["responses_create_params"]["tools"] == tools
+            found.append(json.dumps(row, sort_keys=True))
+    assert sorted(found) == sorted(json.dumps(row, sort_keys=True) for row in rows)
+    assert list(prepared.parent.iterdir()) == [prepared]

@@ -14,7 +14,9 @@ import pytest
 from nemo_gym.openai_utils import NeMoGymResponse
 
 import rollout
-from gates import sample_arguments
+from plumbing import records
+from plumbing.client import Client, ClientSession
+from plumbing.policies import NoOracle, fixed_policy, sample_arguments, solve
 
 Call = tuple[str, str]  # a tool and its arguments, which need not be JSON
 Answer = list[Call] | str | int | dict[str, Any]
@@ -196,12 +198,12 @@ def api(request) -> list[str]:
 
 @pytest.fixture(scope="module")
 def solution(tools) -> Callable[[dict[str, Any]], list[Call]]:
-    """The calls that solve a row; skips the test where there is no oracle."""
+    """The calls that solve a row; skips the test if there is no oracle."""
 
     def calls(row: dict[str, Any]) -> list[Call]:
         try:
-            solved = rollout.oracle({tool["name"] for tool in tools})(row)
-        except rollout.NoOracle as why:
+            solved = solve(row, tools)
+        except NoOracle as why:
             pytest.skip(str(why))
         return [(tool, json.dumps(arguments)) for tool, arguments in solved]
 
@@ -217,13 +219,13 @@ def a_call(tools) -> Call:
 def paths(monkeypatch) -> list[str]:
     """The paths that are requested of the environment's server."""
     asked = []
-    request = rollout.EnvironmentSession.request
+    request = ClientSession.request
 
     def recorded(self, method, path, json=None):
         asked.append(path)
         return request(self, method, path, json)
 
-    monkeypatch.setattr(rollout.EnvironmentSession, "request", recorded)
+    monkeypatch.setattr(ClientSession, "request", recorded)
     return asked
 
 
@@ -250,7 +252,7 @@ def test_a_row_may_set_parameters(play, api, model, rows, monkeypatch):
     if api[1] == "chat":
         said = [(message["role"], message["content"]) for message in asked["messages"]]
         assert said == [("system", "Be brief."), ("user", "Hello.")]
-        assert asked["max_completion_tokens"] == 99
+        assert asked["max_tokens"] == 99
     else:
         assert asked["input"][0]["content"] == "Hello."
         assert (asked["instructions"], asked["max_output_tokens"]) == ("Be brief.", 99)
@@ -278,7 +280,7 @@ def test_mistakes_are_told_to_the_model(play, api, model, rows, tools, a_call, p
     assert "output" in json.loads(accepted)
     assert paths.count("/seed_session") == paths.count("/verify") == 1
     assert set(paths) <= {
-        *("/openapi.json", "/seed_session", "/verify"),
+        *("/tools", "/seed_session", "/verify"),
         *(f"/{each['name']}" for each in tools),
     }
 
@@ -297,9 +299,27 @@ def test_max_turns(play, api, model, a_call, paths, monkeypatch):
     monkeypatch.setenv("MAX_TURNS", "2")
     model.script = [[a_call]] * 9
     status, printed, _ = play(*api, "--limit", "1")
-    assert (status, printed[0]) == (0, "row 1: reward 0.0")
+    assert (status, printed[0]) == (0, "row 1: reward 0.0 (out of turns: 2)")
     assert len(model.asked) == 2
     assert paths[-2:] == [f"/{a_call[0]}", "/verify"]
+
+
+def test_max_turns_of_the_project(play, model, a_call, monkeypatch):
+    monkeypatch.delenv("MAX_TURNS")
+    turns = records.settings()["max_turns"]
+    model.script = [[a_call]] * (turns + 1)
+    _, printed, _ = play("--limit", "1")
+    assert printed[0].endswith(f" (out of turns: {turns})")
+    assert len(model.asked) == turns
+
+
+@pytest.mark.parametrize(("turns", "out"), [(1, True), (2, False)])
+def test_play_says_whether_the_turns_ran_out(url, rows, tools, turns, out):
+    policy = fixed_policy("garbage")  # all calls in the first turn, none in the next
+    result = rollout.play(Client(url), tools, rows[0], policy, turns)
+    assert (result["reward"], result["out_of_turns"]) == (0.0, out)
+    calls = [item["type"] for item in result["response"]["output"]]
+    assert calls.count("function_call_output") == 2 * len(tools)
 
 
 @pytest.mark.parametrize("text", ["0", "six", "-1"])
@@ -307,7 +327,8 @@ def test_a_bad_max_turns_is_one_line(play, text, monkeypatch):
     monkeypatch.setenv("MAX_TURNS", text)
     status, printed, errors = play()
     assert (status, printed) == (1, [])
-    assert errors == f"rollout.py: MAX_TURNS: {text!r} is no whole number above 0\n"
+    message = f"MAX_TURNS must be a positive integer, got {text!r}"
+    assert errors == f"rollout.py: {message}\n"
 
 
 def test_a_failing_endpoint_fails_its_row(play, api, model, a_call, paths):
@@ -372,7 +393,7 @@ def test_a_missing_setting_is_one_line(missing):
 
 def test_the_model_sees_images(play, api, model, url, tools, tmp_path):
     for tool in tools:
-        session = rollout.Environment(url).session()
+        session = Client(url).session()
         arguments = sample_arguments(tool)
         if image := session.post(f"/{tool['name']}", arguments).get("image"):
             break
@@ -409,7 +430,7 @@ def test_the_model_sees_images(play, api, model, url, tools, tmp_path):
 
 
 def test_too_many_images_are_not_verified(monkeypatch, play, model, a_call, tmp_path):
-    monkeypatch.setattr(rollout, "IMAGE_BYTES", 10)
+    monkeypatch.setattr(records, "IMAGE_BYTES", 10)
     model.script = [[a_call]]
     path = tmp_path / "rollouts.jsonl"
     assert play("--limit", "1", "--output", str(path))[0] == 0
@@ -471,7 +492,7 @@ def test_output_of_another_run_is_refused(play, rows, tmp_path, monkeypatch):
     for arguments in (noop[2:], ["--policy", "oracle", *noop[2:]]):
         status, printed, errors = play(*arguments)
         assert (status, printed) == (1, [])
-        assert f"{path}, line 1, is no rollout of " in errors
+        assert f"{path}, line 1, is not a rollout of " in errors
         assert errors.count("\n") == 1
     changed = [{**rows[0], "ground_truth": rows[1]["ground_truth"]}]
     monkeypatch.setattr(rollout, "load_rows", lambda path: changed)

@@ -1,4 +1,4 @@
-"""trl_adapter.py against the real server, called as TRL's GRPOTrainer calls it."""
+"""trainers/trl_adapter.py against the real server, called as TRL's GRPOTrainer calls it."""
 
 import inspect
 import io
@@ -11,9 +11,10 @@ from typing import Any, get_args
 import pytest
 import requests
 
-import rollout
-import trl_adapter
-from gates import sample_arguments
+from plumbing.client import Client, ClientSession
+from plumbing.policies import NoOracle, sample_arguments, solve
+from plumbing.records import HERE, RolloutError
+from trainers import trl_adapter
 
 
 @pytest.fixture(scope="module")
@@ -62,9 +63,8 @@ def test_trl_finds_the_tools_and_nothing_else(made, tools):
 
 def test_the_oracle_earns_all_and_nobody_else(made, texts, rows, tools):
     try:
-        solve = rollout.oracle({tool["name"] for tool in tools})
-        solved = solve(rows[0])
-    except rollout.NoOracle as why:
+        solved = solve(rows[0], tools)
+    except NoOracle as why:
         pytest.skip(str(why))
     winner, loser = made(), made()
     assert winner.reset(prompt=[], row=texts[0]) is None
@@ -97,13 +97,13 @@ def test_each_environment_has_one_session(made, texts, served):
 
 def test_what_is_graded(made, texts, tool, rows, monkeypatch):
     posted = {}
-    post = rollout.EnvironmentSession.post
+    post = ClientSession.post
 
     def recorded(self, path, body):
         posted[path] = body
         return post(self, path, body)
 
-    monkeypatch.setattr(rollout.EnvironmentSession, "post", recorded)
+    monkeypatch.setattr(ClientSession, "post", recorded)
     environment = made()
     environment.reset(row=texts[0])
     told = text(call(environment, tool["name"], sample_arguments(tool)))
@@ -155,7 +155,7 @@ def test_a_tool_that_the_server_fails_leaves_the_sample_out(
     environment = made()
     environment.reset(row=texts[0])
     broken.add(f"/{tool['name']}")
-    with pytest.raises(rollout.RolloutError, match="no server answers at"):
+    with pytest.raises(RolloutError, match="no server answers at"):
         call(environment, tool["name"], sample_arguments(tool))
     broken.clear()
     call(environment, tool["name"], sample_arguments(tool))
@@ -169,18 +169,18 @@ def test_a_tool_that_the_server_fails_leaves_the_sample_out(
 def test_a_server_that_is_gone_ends_the_training(made, texts, broken, path):
     environment = made()
     broken.add(path)
-    with pytest.raises(rollout.RolloutError, match="no server answers at"):
+    with pytest.raises(RolloutError, match="no server answers at"):
         environment.reset(row=texts[0])
         environment.get_reward()
     broken.clear()
-    with pytest.raises(rollout.RolloutError, match="nothing to grade"):
+    with pytest.raises(RolloutError, match="nothing to grade"):
         environment.get_reward()
     environment.reset(row=texts[0])
     assert environment.get_reward() == 0.0
 
 
 def test_a_failed_environment_leaves_the_sample_out(made, texts, monkeypatch, caplog):
-    fetch = rollout.EnvironmentSession.fetch
+    fetch = ClientSession.fetch
 
     def masked(self, method, path, body=None):
         answer = fetch(self, method, path, body)
@@ -188,13 +188,13 @@ def test_a_failed_environment_leaves_the_sample_out(made, texts, monkeypatch, ca
 
     environment = made()
     environment.reset(row=texts[0])
-    monkeypatch.setattr(rollout.EnvironmentSession, "fetch", masked)
+    monkeypatch.setattr(ClientSession, "fetch", masked)
     assert environment.get_reward() is None
     assert "a rollout has no reward: the disk is full" in caplog.text
 
 
 def test_a_call_without_a_session_is_refused(made, tool, served):
-    with pytest.raises(rollout.RolloutError, match=r"call reset\(row\) first"):
+    with pytest.raises(RolloutError, match=r"call reset\(row\) first"):
         call(made(), tool["name"], sample_arguments(tool))
     assert not served.sessions
 
@@ -226,8 +226,8 @@ def test_an_image_that_cannot_be_read(monkeypatch, made, texts, tool):
     environment = made()
     environment.reset(row=texts[0])
     with monkeypatch.context() as patched:
-        patched.setattr(rollout.EnvironmentSession, "request", request)
-        with pytest.raises(rollout.RolloutError, match="image cannot be read"):
+        patched.setattr(ClientSession, "request", request)
+        with pytest.raises(RolloutError, match="image cannot be read"):
             call(environment, tool["name"], sample_arguments(tool))
     assert environment.get_reward() is None
 
@@ -275,10 +275,8 @@ def test_choices():
 
 @pytest.mark.parametrize("name", ["reset", "get_reward", "_hidden"])
 def test_a_tool_that_trl_would_hide_is_refused(monkeypatch, tool, name):
-    monkeypatch.setattr(
-        rollout.Environment, "tools", lambda self: [{**tool, "name": name}]
-    )
-    with pytest.raises(rollout.RolloutError, match=name):
+    monkeypatch.setattr(Client, "tools", lambda self: [{**tool, "name": name}])
+    with pytest.raises(RolloutError, match=name):
         trl_adapter.environment()
 
 
@@ -322,13 +320,18 @@ def test_prompts(tmp_path, params, prompt):
     "item",
     [
         {"role": "user", "content": [{"type": "input_image", "image_url": "data:x"}]},
+        {
+            "role": "user",
+            "content": [{"type": "input_text", "text": "a"}, {"type": "x"}],
+        },
         {"type": "function_call", "call_id": "1", "name": "x", "arguments": "{}"},
+        {"type": "reasoning", "summary": []},
     ],
 )
-def test_a_prompt_that_is_no_text_is_refused(tmp_path, item):
+def test_a_prompt_that_is_more_than_text_is_refused(tmp_path, item):
     path = tmp_path / "rows.jsonl"
     path.write_text(json.dumps({"responses_create_params": {"input": [item]}}) + "\n")
-    with pytest.raises(rollout.RolloutError, match=r"rows\.jsonl, row 1: .* text only"):
+    with pytest.raises(RolloutError, match=r"rows\.jsonl, row 1: .* text only"):
         trl_adapter.dataset_rows(path)
 
 
@@ -336,21 +339,26 @@ def test_no_server(monkeypatch):
     with socket.create_server(("127.0.0.1", 0)) as listening:
         closed = f"http://127.0.0.1:{listening.getsockname()[1]}"
     monkeypatch.setenv("ENV_URL", closed)
-    with pytest.raises(rollout.RolloutError, match=f"no server answers at {closed}"):
+    with pytest.raises(RolloutError, match=f"no server answers at {closed}"):
         trl_adapter.environment()
 
 
-def test_nemo_gym_is_not_needed():
-    """TRL's venv has neither it nor its packages."""
-    script = (
-        "import sys; sys.path.insert(0, sys.argv[1]); import trl_adapter; "
-        "print({name.partition('.')[0] for name in sys.modules} "
-        "& {'nemo_gym', 'fastapi', 'pydantic', 'openai', 'datasets', 'PIL'})"
-    )
+def test_trl_needs_nothing_but_requests():
+    """Its venv has neither NeMo Gym nor the environment's own module."""
+    script = """
+import sys
+import requests
+before = set(sys.modules)
+sys.path.insert(0, sys.argv[1])
+from trainers.trl_adapter import dataset, environment
+added = {name.partition(".")[0] for name in set(sys.modules) - before}
+print(sorted(added - sys.stdlib_module_names), "plumbing.environment" in sys.modules)
+"""
     done = subprocess.run(
-        [sys.executable, "-c", script, str(rollout.HERE)],
+        [sys.executable, "-c", script, str(HERE)],
         capture_output=True,
         text=True,
         check=True,
+        cwd="/",
     )
-    assert done.stdout == "set()\n"
+    assert done.stdout == "['plumbing', 'trainers'] False\n"

@@ -63,16 +63,15 @@ exit 0
 
 
 class WorkspaceError(RuntimeError):
-    """The workspace could not be made or has failed, for no fault of the policy."""
+    """The workspace could not be made or has failed, which is not the policy's fault."""
 
 
 class Workspace:
     """A virtual machine and a folder in it.
 
     Paths are relative to the folder. Text is UTF-8; other bytes read as U+FFFD. The
-    methods raise ValueError for what a caller can put right, WorkspaceError for a
-    failure of the workspace, and RuntimeError once it is closed. One call at a time;
-    only `close` may come from another thread.
+    methods raise ValueError for what a caller can put right, and WorkspaceError for a
+    failure of the workspace. A workspace is for one thread.
     """
 
     def __init__(self) -> None:
@@ -87,7 +86,6 @@ class Workspace:
         except ImportError as error:
             raise WorkspaceError("e2b-code-interpreter is not installed") from error
         self._sdk = sdk
-        self._closed = False
         with self._remote("make a machine"):
             self._sandbox = sdk.Sandbox.create(
                 template=os.environ.get("SANDBOX_TEMPLATE") or None,
@@ -105,7 +103,7 @@ class Workspace:
         """Run a bash script in the folder.
 
         Returns stdout and stderr, followed by a line with the exit status unless that
-        is 0; at the time limit ``error: ...`` and the output so far.
+        is 0; at the time limit `error: ...` and the output so far.
         """
         return self._run("bash", "command.sh", command)
 
@@ -138,14 +136,11 @@ class Workspace:
         return (data[:half] + note + data[-half:]).decode(errors="replace")
 
     def read_whole(self, path: str, limit: int) -> str:
-        """The whole text of a file; ValueError for one of more than `limit` bytes."""
+        """The whole text of a file. Raises ValueError if it is longer than `limit` bytes."""
         return self._read(path, limit).decode(errors="replace")
 
     def close(self) -> None:
-        """End the machine. May be called again."""
-        if self._closed:
-            return
-        self._closed = True
+        """End the machine. Calling it again does nothing."""
         with suppress(Exception):  # whatever fails here, E2B ends it at its lifetime
             self._sandbox.kill()
 
@@ -199,8 +194,6 @@ class Workspace:
     @contextmanager
     def _remote(self, action: str) -> Iterator[None]:
         """Sort the errors of the SDK into those of a request and those of the machine."""
-        if self._closed:
-            raise RuntimeError("the workspace is closed")
         sdk = self._sdk
         try:
             yield
@@ -213,13 +206,11 @@ class Workspace:
         ) as error:
             raise ValueError(f"cannot {action}: {error}") from error
         except Exception as error:
-            if self._closed:
-                raise RuntimeError("the workspace is closed") from error
             raise WorkspaceError(f"E2B could not {action}: {error}") from error
 
 
 def missing() -> str | None:
-    """What this machine lacks to run an episode."""
+    """What this machine lacks to run an episode, if anything."""
     if os.environ.get("E2B_API_KEY"):
         return None
     return "E2B_API_KEY is not set; export a key from https://e2b.dev"

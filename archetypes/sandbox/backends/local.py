@@ -1,11 +1,11 @@
 """The workspace of one episode: a private folder, and the processes that work in it.
 
-With bubblewrap (``bwrap``, Linux) a command sees the system read-only, no network, no
-process but its own, and can write only its folder and its own /tmp. Where bubblewrap
+With bubblewrap (`bwrap`, Linux) a command sees the system read-only, no network, no
+process but its own, and can write only its folder and its own /tmp. If bubblewrap
 cannot be used, commands run as the user of this process: they start in their folder
 with a clean environment and the limits below, but nothing keeps them from the network
-or from any file this user can read, the expected answers included. That is for trusted
-policies and for development. `isolation` says which it is.
+or from any file that this user can read, the expected answers included. That is for
+trusted policies and for development. `isolation` says which it is.
 
 Environment variables, read when a workspace is made:
 
@@ -18,8 +18,9 @@ SANDBOX_OUTPUT_BYTES  20000  text of one call, in bytes; the middle is left out
 
 Weaker than it may look:
 
-* Memory is bounded per process and disk per file; the number of files is not. Bound
-  their sums with a container or a quota around the server.
+* Memory is bounded per process and disk per file; the number of files is not. A full
+  disk counts as an infrastructure failure, whoever filled it. Bound the sums with a
+  container or a quota around the server.
 * The kernel exempts root from the process limit, and outside a user namespace it counts
   every process of the user, this server and the other episodes too. So it is only set
   with bubblewrap; without it a fork bomb ends at the time limit. Do not run the server
@@ -27,8 +28,9 @@ Weaker than it may look:
 * Without bubblewrap a command can escape its process group. On Linux what stays in its
   session or keeps its environment is found and killed all the same; on macOS the group
   is all there is.
-* A server killed by SIGKILL leaves the folder ($TMPDIR/sandbox-*) behind. Processes then
-  die with it under bubblewrap, and at their CPU limit otherwise.
+* A server that is killed, or that exits while a command runs, leaves the folder
+  ($TMPDIR/sandbox-*) behind. Processes then die with the server under bubblewrap, and
+  at their CPU limit otherwise.
 """
 
 from __future__ import annotations
@@ -44,7 +46,8 @@ import subprocess
 import sys
 import tempfile
 import threading
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -82,54 +85,63 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 # NONBLOCK: opening a fifo must not wait for its other end.
 _FILE = os.O_NOFOLLOW | os.O_NONBLOCK
 
-# Failures of the machine rather than of the path a policy asked for.
-_MACHINE_ERRORS = {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO}
+# Failures of the machine rather than of the path that a policy asked for.
+_MACHINE_ERRORS = {
+    *(errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO),
+    *(errno.ENOSPC, errno.EDQUOT),
+}
 
-# So that several episodes starting at once probe and warn once.
+# So that several episodes that start at once, in a thread each, probe and warn once.
 _once = threading.Lock()
 
 
 class WorkspaceError(RuntimeError):
-    """The workspace could not be made or has failed, for no fault of the policy."""
+    """The workspace could not be made or has failed, which is not the policy's fault."""
+
+
+@contextmanager
+def _machine(action: str) -> Iterator[None]:
+    """Turns an OSError, such as that of a full disk, into a WorkspaceError."""
+    try:
+        yield
+    except OSError as error:
+        raise WorkspaceError(f"cannot {action}: {error}") from error
 
 
 class Workspace:
     """A private folder and what runs in it.
 
     Paths are relative to the folder. Text is UTF-8; other bytes read as U+FFFD. The
-    methods raise ValueError for what a caller can put right, WorkspaceError for a
-    failure of the workspace, and RuntimeError once it is closed. One call at a time;
-    only `close` may come from another thread.
+    methods raise ValueError for what a caller can put right, and WorkspaceError for a
+    failure of the workspace. A workspace is for one thread.
     """
 
     def __init__(self) -> None:
         self._limits = _Limits.from_environment()
         self._isolated = _isolated()
-        self._lock = threading.Lock()
-        self._process: subprocess.Popen | None = None
-        self._closed = False
-        try:
+        with _machine("make a workspace folder"):
             # Resolved, because links are not followed on the way to a file.
             self._root = Path(tempfile.mkdtemp(prefix="sandbox-")).resolve()
-            _make_folders(self._root)
-        except OSError as error:
-            raise WorkspaceError(f"cannot make a workspace folder: {error}") from error
-        self._home = self._root / "home"
+            self._home = self._root / "home"
+            try:
+                _make_folders(self._root)
+            except OSError:
+                self.close()
+                raise
 
     def run_command(self, command: str) -> str:
-        """Run a shell script (bash, or sh where there is no bash) in the folder.
+        """Run a shell script (bash, or sh if there is no bash) in the folder.
 
         Returns stdout and stderr, followed by a line with the exit status unless that
-        is 0; at the time limit ``error: ...`` and the output so far. Nothing it started
-        is left running.
+        is 0; at the time limit `error: ...` and the output so far. Nothing that it
+        started is left running.
         """
         return self._run([_shell()], "command.sh", command)
 
     def run_python(self, code: str) -> str:
-        """Run a Python program in the folder with this server's base interpreter,
-        isolated (-I).
+        """Run a Python program in the folder with this server's base interpreter.
 
-        Returns what `run_command` returns.
+        The interpreter is isolated (-I). Returns what `run_command` returns.
         """
         return self._run([_python(), "-I", "-u"], "program.py", code)
 
@@ -141,32 +153,28 @@ class Workspace:
                 f"content for {path!r} has {len(data)} bytes, the limit is "
                 f"{self._limits.file_bytes}; write less, or in several files"
             )
-        with open(self._open(path, os.O_WRONLY | os.O_CREAT), "wb") as file:
+        descriptor = self._open(path, os.O_WRONLY | os.O_CREAT)
+        with _machine(f"write {path!r}"), open(descriptor, "wb") as file:
             file.truncate()
             file.write(data)
 
     def read(self, path: str) -> str:
         """The text of a file; the middle of a long one is replaced by a note."""
-        with open(self._open(path, os.O_RDONLY), "rb") as file:
+        descriptor = self._open(path, os.O_RDONLY)
+        with _machine(f"read {path!r}"), open(descriptor, "rb") as file:
             return _clipped(file.fileno(), self._limits.output_bytes)
 
     def read_whole(self, path: str, limit: int) -> str:
-        """The whole text of a file; ValueError for one of more than `limit` bytes."""
-        with open(self._open(path, os.O_RDONLY), "rb") as file:
+        """The whole text of a file. Raises ValueError if it is longer than `limit` bytes."""
+        descriptor = self._open(path, os.O_RDONLY)
+        with _machine(f"read {path!r}"), open(descriptor, "rb") as file:
             data = file.read(limit + 1)
         if len(data) > limit:
             raise ValueError(f"{path!r} has more than {limit} bytes")
         return data.decode(errors="replace")
 
     def close(self) -> None:
-        """Kill what runs and remove the folder. May be called again."""
-        with self._lock:
-            if self._closed:
-                return
-            self._closed = True
-            process = self._process
-        if process is not None:
-            self._kill(process)
+        """Remove the folder. Calling it again does nothing."""
         # rm instead of shutil.rmtree, which gives up on very deep trees; the second try
         # is for folders that a command has made unwritable.
         remove = ["rm", "-rf", "--", str(self._root)]
@@ -181,12 +189,9 @@ class Workspace:
         # A script file, because one argument is limited to 128 KiB and has no line
         # numbers.
         data = script.encode()
-        try:
+        with _machine("run a command"):
             (self._root / "scripts" / name).write_bytes(data)
             return self._execute(interpreter, name)
-        except OSError as error:
-            self._refuse_closed()
-            raise WorkspaceError(f"cannot run a command: {error}") from error
 
     def _execute(self, interpreter: list[str], name: str) -> str:
         # The output goes to a file: unlike a pipe it cannot be kept open by a process
@@ -205,27 +210,21 @@ class Workspace:
                     status = None
                 finally:
                     self._kill(process)
-                    self._process = None
                 started = b""
                 os.set_blocking(reading, False)
-                with suppress(
-                    BlockingIOError
-                ):  # bubblewrap may not have let go of its end yet
+                # Bubblewrap may not have let go of its end yet.
+                with suppress(BlockingIOError):
                     started = os.read(reading, 1)
             finally:
                 os.close(reading)
-            self._refuse_closed()
             text = _clipped(output.fileno(), self._limits.output_bytes)
         if not started:
             raise WorkspaceError(
                 f"the sandbox did not start: {text.strip() or 'no message'}"
             )
         if status is None:
-            return (
-                f"error: killed after {self._limits.seconds:g} seconds\n{text}".rstrip(
-                    "\n"
-                )
-            )
+            note = f"error: killed after {self._limits.seconds:g} seconds"
+            return f"{note}\n{text}".rstrip("\n")
         return _report(text, status)
 
     def _start(
@@ -251,19 +250,16 @@ class Workspace:
             "PYTHONUNBUFFERED": "1",
             "PYTHONDONTWRITEBYTECODE": "1",
         }
-        with self._lock:
-            self._refuse_closed()
-            self._process = subprocess.Popen(
-                [*prefix, *launcher, limits, *interpreter, f"{scripts}/{name}"],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                env=environment,
-                cwd="/",
-                start_new_session=True,
-                pass_fds=(writing,),
-            )
-            return self._process
+        return subprocess.Popen(
+            [*prefix, *launcher, limits, *interpreter, f"{scripts}/{name}"],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env=environment,
+            cwd="/",
+            start_new_session=True,
+            pass_fds=(writing,),
+        )
 
     def _kill(self, process: subprocess.Popen) -> None:
         """Kill a command and everything it started, whether it has ended or not."""
@@ -283,7 +279,6 @@ class Workspace:
 
     def _check_home(self) -> None:
         """Undo or refuse what a command can do to the folder itself."""
-        self._refuse_closed()
         try:
             is_folder = stat.S_ISDIR(os.lstat(self._home).st_mode)
         except FileNotFoundError:
@@ -293,10 +288,6 @@ class Workspace:
                 "a command has removed the workspace folder; nothing more can run"
             )
         os.chmod(self._home, 0o700)
-
-    def _refuse_closed(self) -> None:
-        if self._closed:
-            raise RuntimeError("the workspace is closed")
 
     def _open(self, path: str, flags: int) -> int:
         """The descriptor of a regular file in the folder.
@@ -337,15 +328,15 @@ class Workspace:
 
 
 def missing() -> str | None:
-    """What this machine lacks to run an episode: nothing."""
+    """What this machine lacks to run an episode, if anything."""
     return None
 
 
 def isolation() -> str:
     """What keeps commands from this machine: "bubblewrap", or "none: " and the reason.
 
-    The first call tries bubblewrap out, which takes a moment. Raises WorkspaceError for
-    a wrong value of SANDBOX_ISOLATION.
+    The first call tries bubblewrap out, which takes a moment. Raises WorkspaceError if
+    SANDBOX_ISOLATION has a wrong value.
     """
     choice = os.environ.get("SANDBOX_ISOLATION", "auto")
     if choice not in ("auto", "bubblewrap", "none"):
@@ -354,7 +345,7 @@ def isolation() -> str:
         )
     if choice == "none":
         return "none: SANDBOX_ISOLATION=none"
-    with _once:
+    with _once, _machine("try bubblewrap out"):
         problem = _probe()
     return "bubblewrap" if problem is None else f"none: {problem}"
 
@@ -434,7 +425,7 @@ def _bubblewrap(root: Path) -> list[str]:
 
 @functools.cache
 def _python() -> str:
-    """The interpreter this one's virtual environment (if any) was made from."""
+    """The interpreter that this one's virtual environment, if any, was made from."""
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
     base = Path(sys.base_prefix, "bin", version)
     return os.path.realpath(base if base.exists() else sys.executable)
@@ -499,9 +490,7 @@ def _parts(path: str) -> list[str]:
 
 
 def _clipped(file: int, limit: int) -> str:
-    """The text of an open file: the whole, or its two ends if it has more than `limit`
-    bytes.
-    """
+    """The text of an open file: its two ends if it has more than `limit` bytes."""
     size = os.fstat(file).st_size
     if size <= limit:
         return os.pread(file, size, 0).decode(errors="replace")
@@ -525,8 +514,9 @@ def _report(text: str, status: int) -> str:
 
 
 def _stragglers(home: Path, session: int) -> list[int]:
-    """Processes of a command that left its group, by session or by environment (Linux
-    only).
+    """Processes of a command that left its group, which only Linux can tell.
+
+    They are known by their session or their environment.
     """
     mark = f"HOME={home}\0".encode()
     found = []

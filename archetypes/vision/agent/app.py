@@ -1,7 +1,7 @@
-"""NeMo Gym's simple_agent, with tool answers whose picture the model really sees.
+"""NeMo Gym's simple_agent, with tool answers whose image the model really sees.
 
 simple_agent hands a tool's whole answer to the model as text. Here the `image` in it
-becomes an `input_image` part of a user message right behind the tool outputs.
+becomes an `input_image` part of a user message right after the tool outputs.
 """
 
 import json
@@ -19,35 +19,35 @@ from nemo_gym.server_utils import ServerClient
 from responses_api_agents.simple_agent.app import SimpleAgent
 
 
-def with_pictures(items: list[Any]) -> list[Any]:
-    """`items` with the pictures of tool outputs in user messages of their own.
+def with_images(items: list[Any]) -> list[Any]:
+    """`items` with the images of tool outputs in user messages of their own.
 
-    The outputs of one turn stay together, as APIs want them: its pictures follow the
-    last one. Items that went through here once come out as they are.
+    The outputs of one turn stay together, as APIs want them: its images follow the last
+    one. Items that went through here once come out as they are.
     """
     shown: list[Any] = []
-    pictures: list[dict[str, Any]] = []
+    images: list[dict[str, Any]] = []
 
     def show() -> None:
-        if pictures:
-            message = NeMoGymEasyInputMessage(role="user", content=list(pictures))
+        if images:
+            message = NeMoGymEasyInputMessage(role="user", content=list(images))
             shown.append(message)
-            pictures.clear()
+            images.clear()
 
     for item in items:
         if not isinstance(item, NeMoGymFunctionCallOutput):
             show()
-        elif picture := _picture(item.output):
-            rest, url = picture
+        elif found := _image(item.output):
+            rest, url = found
             item = item.model_copy(update={"output": json.dumps(rest)})
-            pictures.append({"type": "input_image", "image_url": url, "detail": "auto"})
+            images.append({"type": "input_image", "image_url": url, "detail": "auto"})
         shown.append(item)
     show()
     return shown
 
 
-def _picture(output: Any) -> tuple[dict[str, Any], str] | None:
-    """A tool's answer without its picture, and the picture; None where it has none."""
+def _image(output: Any) -> tuple[dict[str, Any], str] | None:
+    """A tool's answer without its image, and the image; None if it has no image."""
     try:
         answer = json.loads(output)
         url = answer.pop("image")
@@ -56,7 +56,7 @@ def _picture(output: Any) -> tuple[dict[str, Any], str] | None:
     return (answer, url) if isinstance(url, str) else None
 
 
-class PictureClient(ServerClient):
+class ImageClient(ServerClient):
     """Posts to the model what it is to see."""
 
     async def post(self, server_name: str, url_path: str, **options: Any) -> Any:
@@ -64,15 +64,15 @@ class PictureClient(ServerClient):
         if isinstance(body, NeMoGymResponseCreateParamsNonStreaming) and isinstance(
             body.input, list
         ):
-            shown = with_pictures(body.input)
+            shown = with_images(body.input)
             options["json"] = body.model_copy(update={"input": shown})
         return await super().post(server_name, url_path, **options)
 
 
-class PictureAgent(SimpleAgent):
+class ImageAgent(SimpleAgent):
     def model_post_init(self, context: Any) -> None:
         super().model_post_init(context)
-        self.server_client = PictureClient(**dict(self.server_client))
+        self.server_client = ImageClient(**dict(self.server_client))
 
     async def responses(
         self,
@@ -82,9 +82,9 @@ class PictureAgent(SimpleAgent):
     ) -> NeMoGymResponse:
         result = await super().responses(request, response, body)
         # The trajectory that is graded and trained on is the one that the model saw.
-        result.output = with_pictures(result.output)
+        result.output = with_images(result.output)
         return result
 
 
 if __name__ == "__main__":
-    PictureAgent.run_webserver()
+    ImageAgent.run_webserver()

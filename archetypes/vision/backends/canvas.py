@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import io
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
 from functools import lru_cache
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 from PIL import Image, ImageDraw, ImageFont
@@ -59,9 +61,7 @@ class _Box(NamedTuple):
 
 
 class _Text:
-    """The value of a text field with its caret; the selection runs from anchor to
-    caret.
-    """
+    """The value of a text field; the selection runs from anchor to caret."""
 
     def __init__(self, value: str) -> None:
         self.value = value
@@ -118,9 +118,9 @@ class _Text:
 class Desktop:
     """A desktop with one window that shows the form.
 
-    form is what lay_out() in the domain module returns; values maps the name of each
-    field to the value it opens with. Points are pixels from the top left corner of the
-    screen, and keys are the domain's canonical names: the caller has checked both.
+    `form` is what lay_out() beside the environment class returns; `values` maps the
+    name of each field to the value that it opens with. Points are pixels from the top
+    left corner of the screen. The caller has checked points, keys and text.
     """
 
     def __init__(self, form: Mapping[str, Any], values: Mapping[str, Any]) -> None:
@@ -194,9 +194,7 @@ class Desktop:
     # What is seen and known
 
     def state(self) -> dict[str, Any]:
-        """values, focus, open, scroll and saved, as the domain's state() documents
-        them.
-        """
+        """The form's state, as state() of the environment class describes it."""
         return {
             "values": dict(self._values),
             "focus": self._focus,
@@ -338,9 +336,7 @@ class Desktop:
                 self._highlight = last
 
     def _list_box(self) -> _Box:
-        """The open list on the screen: below its drop-down, or above where it would not
-        fit.
-        """
+        """The open list: below its drop-down, or above it if it does not fit below."""
         field = self._on_screen(self._focus)
         height = len(self._controls[self._focus]["options"]) * self._form["option"]
         fits = field.bottom + height <= self._view.bottom
@@ -354,22 +350,17 @@ class Desktop:
         """How far the text of a field is moved left so that its caret shows."""
         text = self._texts[name]
         room = self._boxes[name].width - 2 * _PADDING - 2
-        return max(0.0, _font().getlength(text.value[: text.caret]) - room)
+        return max(0.0, _edges(text.value)[text.caret] - room)
 
     def _character_at(self, name: str, x: int) -> int:
-        value = self._texts[name].value
+        edges = _edges(self._texts[name].value)
         offset = x - self._on_screen(name).left - _PADDING + self._text_shift(name)
-        return min(
-            range(len(value) + 1),
-            key=lambda end: abs(_font().getlength(value[:end]) - offset),
-        )
+        return min(range(len(edges)), key=lambda end: abs(edges[end] - offset))
 
     # Drawing
 
     def _draw_backdrop(self) -> Image.Image:
-        """All that never changes: the wallpaper, the task bar and the frame of the
-        window.
-        """
+        """All that never changes: the wallpaper, the task bar and the window's frame."""
         width, height = self._form["screen"]
         window = _Box(*self._form["window"])
         title = self._form["title"]
@@ -383,9 +374,9 @@ class Desktop:
         )
         pen.line((bar.left, bar.bottom - 1, bar.right - 1, bar.bottom - 1), fill=_LINE)
         middle = bar.top + bar.height // 2
-        for index, colour in enumerate(("#f26d6d", "#f4bf4f", "#61c554")):
+        for index, color in enumerate(("#f26d6d", "#f4bf4f", "#61c554")):
             dot = _Box(bar.left + 18 + 22 * index, middle - 6, 12, 12)
-            _panel(screen, dot, colour, radius=6)
+            _panel(screen, dot, color, radius=6)
         pen.text(
             (bar.left + bar.width // 2, middle), title, _INK, _font(16), anchor="mm"
         )
@@ -400,19 +391,19 @@ class Desktop:
     def _draw_status(self, screen: Image.Image) -> None:
         window = _Box(*self._form["window"])
         if self._saved is None:
-            text, colour = "Not saved yet", _MUTED
+            text, color = "Not saved yet", _MUTED
         elif self._saved == self._values:
-            text, colour = "Record saved", _GREEN
+            text, color = "Record saved", _GREEN
         else:
-            text, colour = "Changed since the last save", _MUTED
+            text, color = "Changed since the last save", _MUTED
         pen = ImageDraw.Draw(screen)
         pen.line(
             (window.left, self._view.bottom, window.right - 1, self._view.bottom),
             fill=_LINE,
         )
         middle = (self._view.bottom + window.bottom) // 2
-        _panel(screen, _Box(window.left + 20, middle - 4, 8, 8), colour, radius=4)
-        pen.text((window.left + 38, middle), text, colour, _font(), anchor="lm")
+        _panel(screen, _Box(window.left + 20, middle - 4, 8, 8), color, radius=4)
+        pen.text((window.left + 38, middle), text, color, _font(), anchor="lm")
 
     def _draw_view(self) -> Image.Image:
         view = Image.new("RGB", (self._view.width, self._view.height), _WHITE)
@@ -452,16 +443,19 @@ class Desktop:
         # Drawn on a piece of its own, so that long text ends at the edge of the field.
         piece = Image.new("RGB", (inner.width, inner.height), _WHITE)
         pen = ImageDraw.Draw(piece)
+        edges = _edges(text.value)
         origin = 2 - self._text_shift(name)
-        start, end = (
-            origin + _font().getlength(text.value[:at]) for at in text.selection
-        )
+        start, end = (origin + edges[at] for at in text.selection)
         if name == self._focus:
             if start != end:
                 pen.rectangle((start, 3, end, inner.height - 4), fill=_SELECTION)
-            caret = origin + _font().getlength(text.value[: text.caret])
+            caret = origin + edges[text.caret]
             pen.line((caret, 4, caret, inner.height - 5), fill=_INK)
-        pen.text((origin, inner.height // 2), text.value, _INK, _font(), anchor="lm")
+        # Only what shows, with a character more at both ends.
+        first = max(0, bisect_right(edges, -origin) - 2)
+        last = bisect_left(edges, inner.width - origin) + 1
+        at = (origin + edges[first], inner.height // 2)
+        pen.text(at, text.value[first:last], _INK, _font(), anchor="lm")
         view.paste(piece, inner[:2])
 
     def _draw_choice(self, view: Image.Image, name: str, box: _Box) -> None:
@@ -469,8 +463,8 @@ class Desktop:
         value = self._values[name]
         pen = ImageDraw.Draw(view)
         middle = box.top + box.height // 2
-        text, colour = (value, _INK) if value else ("Choose...", _MUTED)
-        pen.text((box.left + _PADDING, middle), text, colour, _font(), anchor="lm")
+        text, color = (value, _INK) if value else ("Choose...", _MUTED)
+        pen.text((box.left + _PADDING, middle), text, color, _font(), anchor="lm")
         _stroke(view, (box.right - 26, middle - 7), ((2, 5), (7, 10), (12, 5)), _MUTED)
 
     def _draw_check(self, view: Image.Image, name: str, box: _Box) -> None:
@@ -498,9 +492,9 @@ class Desktop:
         if name == self._focus:
             _panel(view, box.inset(-3), _SELECTION, radius=9)
         _panel(view, box, _ACCENT)
-        centre = (box.left + box.width // 2, box.top + box.height // 2)
+        center = (box.left + box.width // 2, box.top + box.height // 2)
         label = self._controls[name]["label"]
-        ImageDraw.Draw(view).text(centre, label, _WHITE, _font(16), anchor="mm")
+        ImageDraw.Draw(view).text(center, label, _WHITE, _font(16), anchor="mm")
 
     def _draw_list(self, screen: Image.Image) -> None:
         box = self._list_box()
@@ -510,11 +504,9 @@ class Desktop:
         for index, option in enumerate(self._controls[self._focus]["options"]):
             if index == self._highlight:
                 _panel(screen, row.inset(2), _ACCENT, radius=4)
-            colour = _WHITE if index == self._highlight else _INK
+            color = _WHITE if index == self._highlight else _INK
             middle = row.top + row.height // 2
-            pen.text(
-                (row.left + _PADDING, middle), option, colour, _font(), anchor="lm"
-            )
+            pen.text((row.left + _PADDING, middle), option, color, _font(), anchor="lm")
             row = row.moved(0, row.height)
 
 
@@ -522,6 +514,18 @@ class Desktop:
 def _font(size: int = 15) -> ImageFont.FreeTypeFont:
     """Pillow's own font: the same glyphs on every machine."""
     return ImageFont.load_default(size)
+
+
+@lru_cache(maxsize=64)
+def _edges(text: str) -> list[float]:
+    """Where each character of `text` begins, in pixels, and where the last one ends."""
+    return list(accumulate(map(_step, ["", *text], text), initial=0.0))
+
+
+@lru_cache(maxsize=10_000)
+def _step(before: str, character: str) -> float:
+    """How far `character` moves the pen behind the character `before`."""
+    return _font().getlength(before + character) - _font().getlength(before)
 
 
 @lru_cache(maxsize=64)
@@ -536,9 +540,7 @@ def _rounded(width: int, height: int, radius: int) -> Image.Image:
 def _panel(
     image: Image.Image, box: _Box, fill: str, border: str | None = None, radius: int = 6
 ) -> None:
-    """Fill a rectangle with round corners; with border, leave a line of one pixel
-    around it.
-    """
+    """Fill a rectangle with round corners; `border` is the color of a line around it."""
     image.paste(border or fill, box[:2], _rounded(box.width, box.height, radius))
     if border:
         _panel(image, box.inset(1), fill, radius=radius - 1)
@@ -548,13 +550,13 @@ def _stroke(
     image: Image.Image,
     at: tuple[int, int],
     points: tuple[tuple[int, int], ...],
-    colour: str,
+    color: str,
 ) -> None:
     """Draw a smooth line of two pixels through the points of a square of 14 pixels."""
     mask = Image.new("L", (14 * _SMOOTH, 14 * _SMOOTH))
     path = [(x * _SMOOTH, y * _SMOOTH) for x, y in points]
     ImageDraw.Draw(mask).line(path, fill=255, width=2 * _SMOOTH, joint="curve")
-    image.paste(colour, at, mask.resize((14, 14), Image.Resampling.BOX))
+    image.paste(color, at, mask.resize((14, 14), Image.Resampling.BOX))
 
 
 def missing() -> str | None:

@@ -1,10 +1,11 @@
-"""Deploys the environment to a Hugging Face Space.
+"""Deploy the environment to a Hugging Face Space.
 
     uv run python -m plumbing.deploy [--space owner/name] [--private] [--dry-run FOLDER]
 
-The Space gets what the image gets, that is, what the .dockerignore above this folder
-leaves; at its root the Dockerfile of this folder, and a README of its own. Whatever
-else is in the Space is removed. --dry-run writes all of that into a folder instead.
+The Space gets what the image gets: the project's files but for those that its
+.dockerignore names, and in a git work tree but for those that git ignores. At its root
+are nemo_gym/Dockerfile and a README of the Space's own. Whatever else is in the Space
+is removed. --dry-run writes all of that into a folder instead.
 
 The token is HF_TOKEN, or that of `uv run hf auth login`.
 """
@@ -12,35 +13,27 @@ The token is HF_TOKEN, or that of `uv run hf auth login`.
 import argparse
 import json
 import os
+import posixpath
 import re
+import subprocess
 import sys
 import tempfile
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
+
+from pathspec import PathSpec
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = ROOT / "nemo_gym"
 
-# The port of a Space, which server.py takes where SPACE_ID is set.
-PORT = 7860
+PORT = 7860  # of a Space: server.py takes it if SPACE_ID is set
+MARK = Path("nemo_gym", "plumbing", "deploy.py")  # is in what a dry run wrote
 
 # Never pushed, whatever the .dockerignore says.
-NEVER = [
-    "**/.git",
-    "**/.venv*",
-    "**/.env*",
-    "**/env.yaml",
-    "**/.netrc",
-    "**/.pypirc",
-    "**/.ssh",
-    "**/.aws",
-    "**/id_rsa*",
-    "**/id_ed25519*",
-    "**/*.key",
-    "**/*.pem",
-]
+SECRETS = ".env* env.yaml .netrc .pypirc .ssh .aws id_rsa* id_ed25519* *.key *.pem"
+NEVER = [f"**/{name}" for name in (".git", ".venv*", *SECRETS.split())]
 SECRET = re.compile(
     rb"\bhf_[A-Za-z0-9]{30,}|\bsk-[\w-]{32,}|\bnvapi-[\w-]{40,}|\be2b_[0-9a-f]{32,}"
     rb"|\bgh[pousr]_[A-Za-z0-9]{36,}|-----BEGIN [A-Z ]*PRIVATE KEY"
@@ -72,79 +65,79 @@ class DeployError(Exception):
     """What is wrong, and what to do, in one line."""
 
 
-# ---------------------------------------------------------------------- the files
+def matcher(patterns: Iterable[str]) -> PathSpec:
+    """Docker's patterns as git's. The last one that matches a file decides.
 
-
-def ignored(path: str, patterns: list[str]) -> bool:
-    """Whether .dockerignore patterns leave a file out; the last that matches decides."""
-    out = False
-    for pattern in patterns:
-        keep = pattern.startswith("!")
-        if _matches(path, pattern.lstrip("!").strip("/")):
-            out = not keep
-    return out
-
-
-def _matches(path: str, pattern: str) -> bool:
-    """Whether a pattern names a file, or a folder that it is in."""
-    expression = "".join(
-        {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}.get(part)
-        or (part if part.startswith("[") else re.escape(part))
-        for part in re.findall(r"\*\*/|\*\*|\*|\?|\[[^]]+\]|[^*?[]+|\[", pattern)
-    )
-    return re.fullmatch(f"{expression}(?:/.*)?", path) is not None
+    Docker reads each from the project's root on, git only those with a slash.
+    """
+    rooted = []
+    for line in map(str.strip, patterns):
+        if line and not line.startswith("#"):
+            name = posixpath.normpath(line.removeprefix("!").strip()).strip("/")
+            rooted.append(f"!/{name}" if line.startswith("!") else f"/{name}")
+    return PathSpec.from_lines("gitignore", rooted)
 
 
 def collect(dry_run: Path | None = None) -> Iterator[str]:
     """The files of the project, relative to ROOT, that a Space gets."""
+    lines = _read(ROOT / ".dockerignore").splitlines()
+    ignored, never = matcher(lines), matcher(NEVER)
+    for path in _in_git() or _walk(lines):
+        file = ROOT / path
+        folders = list(file.parents)[: path.count("/")]
+        if not (
+            ignored.match_file(path)
+            or never.match_file(path)
+            or file.is_symlink()  # it may lead to what is not the project's
+            or not file.is_file()
+            or any(one == dry_run or (one / MARK).is_file() for one in folders)
+        ):
+            yield path
+
+
+def _in_git() -> list[str]:
+    """What git tracks of the project, or would track; nothing if git ignores it all."""
+    if not any((folder / ".git").exists() for folder in (ROOT, *ROOT.parents)):
+        return []
+    # Git sets GIT_DIR and the like for its hooks; they may be another repository's.
+    own = {name: text for name, text in os.environ.items() if name[:4] != "GIT_"}
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     try:
-        lines = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
-    except FileNotFoundError:
-        raise DeployError(
-            f"{ROOT} has no .dockerignore, which says what stays private: "
-            "bring it back with `copier update`"
-        ) from None
-    patterns = [line.strip() for line in lines]
-    patterns = [line for line in patterns if line and not line.startswith("#")]
-    # A whole folder can be left out where no later pattern brings back what is in it.
-    never = (
-        NEVER if any(line.startswith("!") for line in patterns) else NEVER + patterns
-    )
-    for folder, folders, files in os.walk(ROOT):
-        here = Path(folder)
-        folders[:] = sorted(
-            name
-            for name in folders
-            if not ignored(_relative(here / name), never)
-            and not _is_dry_run(here / name, dry_run)
+        done = subprocess.run(
+            command, cwd=ROOT, env=own, stdout=subprocess.PIPE, check=True
         )
-        for name in sorted(files):
-            path = _relative(here / name)
-            # A link may lead to what is not the project's.
-            if not (
-                ignored(path, patterns)
-                or ignored(path, NEVER)
-                or (here / name).is_symlink()
-            ):
-                yield path
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise DeployError(f"git must list the files of {ROOT}: {error}") from None
+    return sorted(set(os.fsdecode(done.stdout).split("\0")) - {""})
 
 
-def _relative(path: Path) -> str:
-    return path.relative_to(ROOT).as_posix()
+def _walk(lines: list[str]) -> Iterator[str]:
+    """All files, without the folders that hold none for the Space: .venv, .git."""
+    # A pattern with ! may bring back a file in a folder that another one leaves out.
+    keeps = any(line.strip().startswith("!") for line in lines)
+    pruned = matcher(NEVER if keeps else NEVER + lines)
+    for folder, folders, files in os.walk(ROOT):
+        here = Path(folder).relative_to(ROOT)
+        folders[:] = [x for x in folders if not pruned.match_file(str(here / x))]
+        yield from sorted(str(here / name) for name in files)
 
 
-def _is_dry_run(folder: Path, current: Path | None) -> bool:
-    """Whether a dry run wrote the folder, this one or one before."""
-    return folder == current or (folder / "nemo_gym" / "deploy.py").is_file()
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise DeployError(f"{path} is missing: run `copier update`") from None
 
 
 def assemble(folder: Path) -> list[str]:
     """Write the Space into a folder, which is there and empty. Returns its files."""
-    if not (PROJECT / "uv.lock").is_file():
+    files = list(collect(folder))
+    if "nemo_gym/uv.lock" not in files:
         raise DeployError(
-            f"{PROJECT} has no uv.lock, which the Space installs: run `uv lock` there"
+            f"{PROJECT} has no uv.lock, which the Space installs: run `uv lock` there, "
+            "and see that neither git nor .dockerignore ignores it"
         )
-    for path in collect(folder):
+    for path in files:
         content = (ROOT / path).read_bytes()
         if found := SECRET.search(content):
             line = content.count(b"\n", 0, found.start()) + 1
@@ -158,44 +151,28 @@ def assemble(folder: Path) -> list[str]:
         target.write_bytes(content)
     (folder / "Dockerfile").write_text(_dockerfile(), encoding="utf-8")
     (folder / "README.md").write_text(_readme(), encoding="utf-8")
-    written = (path for path in folder.rglob("*") if path.is_file())
-    return sorted(path.relative_to(folder).as_posix() for path in written)
+    return sorted({*files, "Dockerfile", "README.md"})
 
 
 def _dockerfile() -> str:
     """The Dockerfile, for the port of a Space."""
     path = PROJECT / "Dockerfile"
-    try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise DeployError(
-            f"{path} is missing: bring it back with `copier update`"
-        ) from None
-    text, exposed = re.subn(
-        r"^EXPOSE\b.*$", f"ENV PORT={PORT}\nEXPOSE {PORT}", text, flags=re.MULTILINE
-    )
+    ports = f"ENV PORT={PORT}\nEXPOSE {PORT}"
+    text, exposed = re.subn(r"^EXPOSE\b.*$", ports, _read(path), flags=re.MULTILINE)
     if exposed != 1:
-        raise DeployError(
-            f"{path} has {exposed} lines with EXPOSE, not one: deploy.py puts the "
-            f"Space's port, {PORT}, there"
-        )
+        raise DeployError(f"{path} must have one line with EXPOSE, got {exposed}")
     return text
 
 
 def _readme() -> str:
-    project = _pyproject()["project"]
-    name = project["name"].removesuffix("-environment")
-    return README.format(
-        title=json.dumps(name),  # a JSON string is a YAML string
-        name=name,
-        port=PORT,
-        description=project.get("description", ""),
-    )
+    project = {"description": "", **_pyproject()["project"], "port": PORT}
+    project["name"] = project["name"].removesuffix("-environment")
+    # A JSON string is a YAML string.
+    return README.format(title=json.dumps(project["name"]), **project)
 
 
 def _pyproject() -> dict[str, Any]:
-    with open(PROJECT / "pyproject.toml", "rb") as file:
-        return tomllib.load(file)
+    return tomllib.loads(_read(PROJECT / "pyproject.toml"))
 
 
 def warnings(files: list[str]) -> Iterator[str]:
@@ -203,7 +180,7 @@ def warnings(files: list[str]) -> Iterator[str]:
     for path in files:
         if path.endswith(".jsonl"):
             yield f"{path} may hold tasks with their answers, for all to read"
-    lock = (PROJECT / "uv.lock").read_text(encoding="utf-8")
+    lock = _read(PROJECT / "uv.lock")
     indexes = set(re.findall(r'registry = "(https?://[^"]+)"', lock))
     for index in sorted(indexes - {"https://pypi.org/simple"}):
         yield (
@@ -213,31 +190,21 @@ def warnings(files: list[str]) -> Iterator[str]:
         )
 
 
-# ---------------------------------------------------------------------- the Space
-
-
 def push(folder: Path, space: str, private: bool) -> None:
     """Make the Space what the folder is."""
     import huggingface_hub
 
-    token = huggingface_hub.get_token()
-    if not token:
-        raise DeployError(
-            "no Hugging Face token: set HF_TOKEN, or run `uv run hf auth login`"
-        )
+    if not (token := huggingface_hub.get_token()):
+        raise DeployError("no token: set HF_TOKEN, or run `uv run hf auth login`")
     api = huggingface_hub.HfApi(token=token)
-    where = {"repo_id": space, "repo_type": "space"}
+    repo = {"repo_id": space, "repo_type": "space"}
+    upload = {"folder_path": folder, "delete_patterns": "*", "commit_message": "Deploy"}
     try:
-        api.create_repo(**where, space_sdk="docker", private=private, exist_ok=True)
+        api.create_repo(**repo, space_sdk="docker", private=private, exist_ok=True)
         if private:  # a Space that was there keeps its visibility otherwise
-            api.update_repo_settings(**where, private=True)
-        api.upload_folder(
-            **where,
-            folder_path=folder,
-            delete_patterns="*",
-            commit_message="Deploy",
-        )
-    # Each line of huggingface_hub has the errors of another HTTP library.
+            api.update_repo_settings(**repo, private=True)
+        api.upload_folder(**repo, **upload)
+    # Each release series of huggingface_hub has the errors of another HTTP library.
     except Exception as error:
         reason = " ".join(str(error).split()) or repr(error)
         raise DeployError(
@@ -246,38 +213,24 @@ def push(folder: Path, space: str, private: bool) -> None:
         ) from error
 
 
-def _url(space: str) -> str:
-    return f"https://{re.sub(r'[^a-z0-9]+', '-', space.lower())}.hf.space"
-
-
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    settings = _pyproject().get("tool", {}).get("environment", {})
-    parser.add_argument(
-        "--space",
-        default=settings.get("space", ""),
-        metavar="OWNER/NAME",
-        help="the Space (default: space of [tool.environment] in pyproject.toml)",
-    )
-    parser.add_argument(
-        "--private", action="store_true", help="only you can see the Space"
-    )
-    parser.add_argument(
-        "--dry-run",
-        type=Path,
-        metavar="FOLDER",
-        help="push nothing: write what would be pushed into a new folder",
-    )
+    add = parser.add_argument
+    named = _pyproject().get("tool", {}).get("environment", {}).get("space", "")
+    text = "default: space of [tool.environment] in pyproject.toml"
+    add("--space", default=named, metavar="OWNER/NAME", help=text)
+    add("--private", action="store_true", help="only you can see the Space")
+    text = "push nothing: write what would be pushed into a new folder"
+    add("--dry-run", type=Path, metavar="FOLDER", help=text)
     options = parser.parse_args(arguments)
     if options.dry_run:
         folder = options.dry_run.resolve()
         if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
             raise DeployError(f"{folder} is there already: name a new folder")
         folder.mkdir(parents=True, exist_ok=True)
-        _report(assemble(folder), folder)
-        return
+        return _report(assemble(folder), folder)
     space = options.space
     if not re.fullmatch(r"[\w-][\w.-]*/[\w-][\w.-]*", space):
         raise DeployError(
@@ -285,15 +238,14 @@ def main(arguments: list[str] | None = None) -> None:
             "space of [tool.environment] in pyproject.toml"
         )
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        _report(assemble(folder), folder)
-        push(folder, space, options.private)
-    print(NEXT.format(space=space, url=_url(space)))
+        _report(assemble(Path(name)), Path(name))
+        push(Path(name), space, options.private)
+    host = re.sub(r"[^a-z0-9]+", "-", space.lower())
+    print(NEXT.format(space=space, url=f"https://{host}.hf.space"))
 
 
 def _report(files: list[str], folder: Path) -> None:
-    for path in files:
-        print(path)
+    print("\n".join(files))
     size = sum((folder / path).stat().st_size for path in files)
     print(f"{len(files)} files, {size / 1e6:.1f} MB")
     for warning in warnings(files):

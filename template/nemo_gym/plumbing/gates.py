@@ -9,13 +9,13 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from multiprocessing.pool import ThreadPool
 from pathlib import Path
 from typing import Any
 
 from plumbing.client import Client, ClientSession
-from plumbing.environment import DomainClass, episodes
+from plumbing.environment import EnvironmentClass, episodes
 from plumbing.inspection import GateError, inspect_class, served_app
 from plumbing.policies import NoOracle, fixed_policy, sample_arguments, solve
 from plumbing.records import (
@@ -35,7 +35,7 @@ ROWS_AT_A_TIME = 20
 
 
 @contextlib.contextmanager
-def running_server(**environment: str) -> Iterator[str]:
+def running_server(**environment: str) -> Generator[str, None, None]:
     """The URL of a server of this environment, on a port that the system chose.
 
     Raises GateError if the server ends, or is silent for two minutes.
@@ -93,7 +93,7 @@ def write_tools(path: Path = ROWS) -> str:
     rows = [with_tools(row, tools) for row in load_rows(path)]
     for row in rows:
         if row.get("ground_truth") == [{}]:
-            row["ground_truth"] = [episodes.task_skeleton(DomainClass)]
+            row["ground_truth"] = [episodes.task_skeleton(EnvironmentClass)]
     write_rows(path, rows)
     return f"{len(rows)} rows of {path} have {len(tools)} tools"
 
@@ -103,7 +103,7 @@ def read_rows(path: Path = ROWS) -> list[Row]:
     rows = load_rows(path)
     for number, row in enumerate(rows, start=1):
         try:
-            episodes.check_row(DomainClass, row)
+            episodes.check_row(EnvironmentClass, row)
         except ValueError as problem:
             raise RolloutError(f"{_row(path, number)}: {problem}") from None
     if not rows:
@@ -185,7 +185,7 @@ def _call(session: ClientSession, name: str, arguments: dict[str, Any]) -> str:
     if response.headers.get("X-Tool-Error"):
         kind = output.removeprefix("error: ")
         raise GateError(
-            f"{call}: {DomainClass.__name__}.{name} raised {kind}; the server's log has "
+            f"{call}: {EnvironmentClass.__name__}.{name} raised {kind}; the server's log has "
             "the traceback. Mend it, or raise ValueError with a message for the policy"
         )
     return output

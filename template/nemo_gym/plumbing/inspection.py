@@ -7,7 +7,7 @@ import typing
 from pathlib import Path
 from typing import Any
 
-from plumbing.environment import DomainClass, episodes
+from plumbing.environment import EnvironmentClass, episodes
 
 
 class GateError(Exception):
@@ -51,9 +51,9 @@ def inspect_class(asked: list[dict[str, Any]]) -> str:
     Returns one line for the user. Raises GateError.
     """
     app = served_app()
-    name = f"{DomainClass.__module__}.{DomainClass.__name__}"
+    name = f"{EnvironmentClass.__module__}.{EnvironmentClass.__name__}"
     try:
-        tools = episodes.tools_of(DomainClass)
+        tools = episodes.tools_of(EnvironmentClass)
     except episodes.ToolError as error:
         raise GateError(str(error)) from error
     _check_protocol()
@@ -65,32 +65,32 @@ def inspect_class(asked: list[dict[str, Any]]) -> str:
 
 
 def _place() -> str:
-    _, first = inspect.getsourcelines(DomainClass)
-    file = inspect.getsourcefile(DomainClass) or "?"
-    return f"{Path(file).name}, line {first}: {DomainClass.__name__}"
+    _, first = inspect.getsourcelines(EnvironmentClass)
+    file = inspect.getsourcefile(EnvironmentClass) or "?"
+    return f"{Path(file).name}, line {first}: {EnvironmentClass.__name__}"
 
 
 def _check_protocol() -> None:
     try:
-        inspect.signature(DomainClass).bind({})
+        inspect.signature(EnvironmentClass).bind({})
     except TypeError as error:
         raise GateError(
             f"{_place()} must be made of one argument, the task: {error}. Write "
             "`def __init__(self, task: dict)`, or a subclass that does"
         ) from error
     for hook in ("oracle", "missing_requirement", "notice"):
-        if inspect.iscoroutinefunction(getattr(DomainClass, hook, None)):
+        if inspect.iscoroutinefunction(getattr(EnvironmentClass, hook, None)):
             raise GateError(
                 f"{_place()}.{hook} is never awaited: make it a plain `def`"
             )
-        static = inspect.getattr_static(DomainClass, hook, None)
+        static = inspect.getattr_static(EnvironmentClass, hook, None)
         if inspect.isfunction(static):
             raise GateError(
                 f"{episodes.where(static)}: {static.__qualname__} is called without an "
                 "object: put @staticmethod above it"
             )
     for hook in ("reward", "metrics", "close"):
-        method = inspect.getattr_static(DomainClass, hook, None)
+        method = inspect.getattr_static(EnvironmentClass, hook, None)
         if inspect.isfunction(method):
             try:
                 inspect.signature(method).bind(None)
@@ -99,7 +99,7 @@ def _check_protocol() -> None:
                     f"{episodes.where(method)}: {method.__qualname__} is called without "
                     f"arguments: {error}"
                 ) from error
-    for member in vars(DomainClass).values():
+    for member in vars(EnvironmentClass).values():
         if inspect.isfunction(member) and not member.__name__.startswith("_"):
             returned = typing.get_type_hints(member).get("return")
             origin = typing.get_origin(returned) or returned
@@ -151,7 +151,7 @@ def _check_lines(app: Any, tools: dict[str, Any]) -> None:
 def _advice(tools: dict[str, Any]) -> str:
     first = next(iter(tools.values()))
     lines = "; ".join(
-        f'app.post("/{name}")(self.tool({DomainClass.__name__}.{name}))'
+        f'app.post("/{name}")(self.tool({EnvironmentClass.__name__}.{name}))'
         for name in tools
     )
     return (
@@ -194,7 +194,7 @@ def _construct(tools: dict[str, Any]) -> str:
 
     async def check() -> str:
         try:
-            episode = episodes.Episode(DomainClass)
+            episode = episodes.Episode(EnvironmentClass)
         except Exception as error:  # noqa: BLE001 - any class may want a task
             said = f"{type(error).__name__}: {error}"
             return f" (needs a task: {' '.join(said.split())[:100]})"

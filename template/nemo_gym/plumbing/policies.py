@@ -54,16 +54,17 @@ def solve(row: Row, tools: Tools) -> Calls:
     Raises NoOracle if the class has none, if it needs a tool that is not among `tools`,
     or if this machine lacks what an episode needs.
     """
-    from plumbing.environment import DomainClass, episodes  # only this policy needs it
+    # Only this policy needs the class, which other clients cannot import.
+    from plumbing.environment import EnvironmentClass, episodes
 
     try:
-        calls = episodes.oracle_calls(DomainClass, row)
+        calls = episodes.oracle_calls(EnvironmentClass, row)
     except episodes.NoOracle as why:
         raise NoOracle(str(why)) from None
     exposed = {tool["name"] for tool in tools}
     if missing := sorted({tool for tool, _ in calls} - exposed):
         raise NoOracle(
-            f"{DomainClass.__name__}.oracle uses {', '.join(missing)}, which the server "
+            f"{EnvironmentClass.__name__}.oracle uses {', '.join(missing)}, which the server "
             "does not expose"
         )
     return calls

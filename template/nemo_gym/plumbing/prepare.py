@@ -9,15 +9,20 @@ the license. Writes prepared/train.jsonl and prepared/validation.jsonl.
 """
 
 import argparse
+import contextlib
 import random
 import shutil
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 from nemo_gym.config_types import DatasetConfig
+from nemo_gym.openai_utils import NeMoGymResponseCreateParamsNonStreaming
 from omegaconf import OmegaConf
 from pydantic import ValidationError
 
+from plumbing.environment import episodes
 from plumbing.gates import read_rows, server_tools
 from plumbing.inspection import GateError
 from plumbing.records import (
@@ -48,25 +53,57 @@ def hold_out(rows: list[Row], share: float) -> tuple[list[Row], list[Row]]:
 
 
 def prepare(train: list[Row], validation: list[Row]) -> None:
-    """Writes prepared/, anew. Raises RolloutError if NeMo Gym refuses the rows."""
+    """Write prepared/ anew. Raises RolloutError if NeMo Gym refuses the rows."""
     [config] = HERE.glob("configs/*_train.yaml")
     _check_datasets(config)
     tools = server_tools()
-    shutil.rmtree(PREPARED, ignore_errors=True)
-    SPLITS.mkdir(parents=True)
-    for name, rows in zip(SPLIT_NAMES, (train, validation), strict=True):
-        write_rows(SPLITS / f"{name}.jsonl", [with_tools(row, tools) for row in rows])
     [agent_config] = HERE.glob("configs/*_agent.yaml")
     # In this order: of two files that set the same key, the later one wins.
     configs = ["--config", str(agent_config), "--config", str(config)]
     output = ["--mode", "train_preparation", "--output-dir", str(PREPARED)]
-    run_gym("dataset", "collate", *configs, *output)
     # NeMo Gym 0.7 names the rows' origin instead, and NeMo RL still wants the agent.
     agent = {"type": "responses_api_agents", "name": agent_name()}
-    for name in SPLIT_NAMES:
-        path = PREPARED / f"{name}.jsonl"
-        rows = [{**row, "agent_ref": agent} for row in load_rows(path)]
-        write_rows(path, rows)
+    with _replacing(PREPARED):
+        for name, rows in zip(SPLIT_NAMES, (train, validation), strict=True):
+            split = [with_tools(row, tools) for row in rows]
+            write_rows(SPLITS / f"{name}.jsonl", split)
+        run_gym("dataset", "collate", *configs, *output)
+        for name in SPLIT_NAMES:
+            path = PREPARED / f"{name}.jsonl"
+            write_rows(path, [{**row, "agent_ref": agent} for row in load_rows(path)])
+
+
+@contextlib.contextmanager
+def _replacing(folder: Path) -> Iterator[None]:
+    """Lets the with block write a folder anew. If that fails, it is as before.
+
+    The former folder waits beside it: NeMo Gym reads the splits from where
+    configs/*_train.yaml says.
+    """
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".former-") as name:
+        former = Path(name, folder.name)
+        if folder.exists():
+            folder.rename(former)
+        try:
+            yield
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            if former.exists():
+                former.rename(folder)
+            raise
+
+
+def playable_rows(path: Path) -> list[Row]:
+    """The rows of a file. Raises RolloutError at one that NeMo Gym would refuse."""
+    rows = read_rows(path)
+    for number, row in enumerate(rows, start=1):
+        params = row["responses_create_params"]
+        try:
+            NeMoGymResponseCreateParamsNonStreaming.model_validate(params)
+        except ValidationError as error:
+            said = f"responses_create_params.{episodes.validation_problem(error)}"
+            raise RolloutError(f"row {number} of {path}: {said}") from None
+    return rows
 
 
 def _check_datasets(config: Path) -> None:
@@ -103,9 +140,9 @@ def main(arguments: list[str] | None = None) -> int:
     add("--hold-out", type=share, default=0.1, metavar="SHARE", help="else (0.1)")
     options = parser.parse_args(arguments)
     try:
-        train = read_rows(options.rows)
+        train = playable_rows(options.rows)
         if options.validation:
-            validation = read_rows(options.validation)
+            validation = playable_rows(options.validation)
         else:
             train, validation = hold_out(train, options.hold_out)
         if not train:

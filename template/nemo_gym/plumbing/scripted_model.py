@@ -4,7 +4,7 @@ import contextlib
 import json
 import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Generator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -47,11 +47,11 @@ class ScriptedModel(ThreadingHTTPServer):
 
 
 class _Handler(BaseHTTPRequestHandler):
-    server: ScriptedModel
     protocol_version = "HTTP/1.1"
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        assert isinstance(self.server, ScriptedModel)
         self._send(self.server.answer(body))
 
     def do_GET(self) -> None:
@@ -65,14 +65,14 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(content)
 
-    def log_message(self, *arguments: Any) -> None:
+    def log_message(self, format: str, *args: Any) -> None:
         """Nothing is said about requests."""
 
 
 @contextlib.contextmanager
 def scripted_model(
     plans: list[Calls],
-) -> Iterator[ScriptedModel]:
+) -> Generator[ScriptedModel, None, None]:
     """A running ScriptedModel, on a free port of this machine."""
     with ScriptedModel(plans) as model:
         threading.Thread(target=model.serve_forever, daemon=True).start()

@@ -13,6 +13,7 @@ import importlib.util
 import os
 import random
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -36,10 +37,12 @@ RESULTS = HERE / "results"
 LOG = RESULTS / "gym.log"
 START_SECONDS = 300
 
-# Not for NeMo Gym's processes. The first four would send uv, Python or Ray elsewhere;
+# Not for NeMo Gym's processes. The first three would send uv or Python elsewhere;
 # API_TOKEN would have the server want a token that NeMo Gym's agents do not send.
-DROPPED = ["UV_PYTHON", "VIRTUAL_ENV", "PYTHONPATH", "RAY_ADDRESS", "API_TOKEN"]
+DROPPED = ["UV_PYTHON", "VIRTUAL_ENV", "PYTHONPATH", "API_TOKEN"]
 SET = {
+    # Else Ray joins a cluster that runs on this machine, whoever started it.
+    "RAY_ADDRESS": "local",
     # Else Ray finds the `uv run` above it, uploads this folder and works in the copy.
     "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",
     # Ray on 127.0.0.1: it may not bind the other addresses of a shared machine.
@@ -51,7 +54,7 @@ ENDINGS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
 
 @contextlib.contextmanager
 def _handling(numbers: list[signal.Signals], handler: Any) -> Iterator[None]:
-    """Has `handler` take signals in the with block, or in the decorated function."""
+    """Handles signals with `handler` in the with block, or the decorated function."""
     before = {number: signal.signal(number, handler) for number in numbers}
     try:
         yield
@@ -77,15 +80,22 @@ def collect(
 ) -> list[dict[str, Any]]:
     """NeMo Gym's rollouts, in the order of `rows`; the file `output` has them too.
 
+    `output`, and what NeMo Gym writes beside it, is replaced once all rows are played.
+    What there is of a run that failed is in the folder `<output>.partial`.
     `model_type` is the NeMo Gym server that talks to the model: openai_model to one
     with a Responses API, vllm_model to one with Chat Completions.
     Raises RolloutError, one line for the user, and SystemExit if a signal ends it.
     Call it from the main thread.
     """
-    _check_answers(url)
-    total = len(load_rows(rows)[:limit])
     output = output.resolve()
-    for path in (LOG, output):
+    if output == rows.resolve():
+        raise RolloutError(f"{rows} has the rows: name another file with --output")
+    total = len(load_rows(rows)[:limit])
+    _check_answers(url)
+    new = output.with_name(f"{output.name}.partial") / output.name
+    if new.parent.exists():
+        shutil.rmtree(new.parent)
+    for path in (LOG, new):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"")
     config = _config()
@@ -98,25 +108,30 @@ def collect(
     start += ["+policy_api_key=${oc.env:POLICY_API_KEY}", *head]
     start += ["++uv_venv_dir=.venvs", "++skip_venv_if_present=true"]
     gather = ["eval", "run", "--no-serve", "--agent", agent_name(), *head]
-    gather += ["--input", str(rows), "--output", str(output), "--limit", str(total)]
-    with _gym(start, POLICY_API_KEY=key) as servers:
+    gather += ["--input", str(rows), "--output", str(new), "--limit", str(total)]
+    variables = {"POLICY_API_KEY": key}
+    with _ray_folder() as variables["RAY_TMPDIR"], _gym(start, **variables) as servers:
         print("starting NeMo Gym's servers ...", file=sys.stderr)
         deadline = time.monotonic() + START_SECONDS
         while b"servers ready!" not in LOG.read_bytes():
             if servers.poll() is not None or time.monotonic() > deadline:
                 raise RolloutError(f"NeMo Gym's servers did not start: {_last_words()}")
             time.sleep(0.5)
-        with _gym(gather, POLICY_API_KEY=key) as collector:
+        with _gym(gather, **variables) as collector:
             while collector.poll() is None:
                 if servers.poll() is not None:
                     raise RolloutError(f"NeMo Gym's servers ended: {_last_words()}")
                 time.sleep(0.5)
             if collector.returncode:
                 raise RolloutError(f"rollout collection failed: {_last_words()}")
-    rollouts = sorted(load_rows(output), key=lambda rollout: rollout["_ng_task_index"])
+    rollouts = load_rows(new)
     if len(rollouts) < total:
-        raise RolloutError(f"{total - len(rollouts)} of {total} rows failed, see {LOG}")
-    return rollouts
+        failed = f"{total - len(rollouts)} of {total} rows failed, see {LOG}"
+        raise RolloutError(f"{failed}; the others are in {new}")
+    for path in new.parent.iterdir():
+        os.replace(path, output.with_name(path.name))
+    new.parent.rmdir()
+    return sorted(rollouts, key=lambda rollout: rollout["_ng_task_index"])
 
 
 def check(path: Path = ROWS) -> str:
@@ -160,10 +175,18 @@ def check(path: Path = ROWS) -> str:
 def run_gym(*arguments: str) -> None:
     """Runs `gym <arguments>` to its end. Raises RolloutError if it fails."""
     LOG.unlink(missing_ok=True)
-    with _gym(list(arguments)) as process:
+    with _ray_folder() as ray, _gym(list(arguments), RAY_TMPDIR=ray) as process:
         if process.wait():
             what = " ".join(arguments[:2])
             raise RolloutError(f"gym {what} failed: {_last_words()}")
+
+
+def _ray_folder() -> Any:
+    """A folder for Ray's files, away from those of other clusters on this machine.
+
+    Not in TMPDIR: Ray puts sockets there, whose paths may have 107 bytes, on macOS 103.
+    """
+    return tempfile.TemporaryDirectory("", "ray-", "/tmp", ignore_cleanup_errors=True)
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""What NeMo Gym's own checks ask of the server, in process; see under_gym.py too."""
+"""What NeMo Gym's own checks ask of the server, in process."""
 
 import asyncio
 import importlib.util
@@ -8,25 +8,15 @@ from pathlib import Path
 
 import httpx
 import pytest
-from under_gym import scripted_model
 
-from gates import find_server, sample_arguments
-from rollout import NoOracle, oracle
+from conftest import verify_body
+from plumbing.gates import oracle_reward
+from plumbing.inspection import find_server
+from plumbing.policies import NoOracle, sample_arguments, solve
 
 HERE = Path(__file__).resolve().parents[1]
 NEWER = importlib.util.find_spec("nemo_gym.base_environment_server") is not None
 newer_only = pytest.mark.skipif(not NEWER, reason="NeMo Gym 0.7 has it")
-
-EMPTY = {
-    "id": "resp_1",
-    "created_at": 0,
-    "model": "test",
-    "object": "response",
-    "output": [],
-    "parallel_tool_calls": False,
-    "tool_choice": "auto",
-    "tools": [],
-}
 
 
 @newer_only
@@ -48,13 +38,14 @@ def test_sessions_keep_nemo_gyms_contract(server, rows):
 @newer_only
 def test_the_verifier_fixture_passes(rows, tools):
     try:
-        oracle({tool["name"] for tool in tools})(rows[0])
+        solve(rows[0], tools)
     except NoOracle as why:
         pytest.skip(str(why))
     from nemo_gym.verifier_fixture import exercise_verifier_fixture
 
     [path] = HERE.glob("resources_servers/*/verifier.py")
     spec = importlib.util.spec_from_file_location("verifier", path)
+    assert spec and spec.loader
     verifier = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(verifier)
     checks = exercise_verifier_fixture(
@@ -64,13 +55,13 @@ def test_the_verifier_fixture_passes(rows, tools):
 
 
 @newer_only
-def test_mcp_serves_the_same_tools_in_the_same_session(serve, rows, tools):
+def test_mcp_serves_the_same_tools_in_the_same_session(rows, tools):
     """With `expose_tools_over_mcp: true` in configs/."""
     from mcp import ClientSession
     from mcp.client.streamable_http import streamable_http_client
     from nemo_gym.mcp_auto_exposure import maybe_auto_expose
 
-    server = serve(tool_seconds=5)
+    server = find_server().build(tool_seconds=5)
     server.config.expose_tools_over_mcp = True
     app = server.setup_webserver()
     maybe_auto_expose(server, app)
@@ -96,7 +87,7 @@ def test_mcp_serves_the_same_tools_in_the_same_session(serve, rows, tools):
             await http.post(f"/{tool}", json=arguments)
             [session] = server.sessions.values()
             started = time.monotonic()
-            verified = await http.post("/verify", json={**rows[0], "response": EMPTY})
+            verified = await http.post("/verify", json=verify_body(rows[0]))
             assert verified.status_code == 200
             assert time.monotonic() - started < 5, "/verify waited for a lock"
             return listed, answer, session
@@ -109,12 +100,26 @@ def test_mcp_serves_the_same_tools_in_the_same_session(serve, rows, tools):
     assert [call.tool for call in session.calls] == [tool, tool]
 
 
-def test_the_scripted_model_follows_its_plan():
-    with scripted_model([[("guess", {"word": "crane"})]]) as model:
-        request = {"metadata": {"row": "0"}, "input": []}
-        made = []
-        for _ in range(2):
-            answer = httpx.post(f"{model.url}/responses", json=request).json()
-            made += answer["output"]
-            request["input"] = made
-    assert [item["type"] for item in made] == ["function_call", "message"]
+def test_20_concurrent_episodes(server, rows, tools):
+    async def play(transport, row):
+        async with httpx.AsyncClient(
+            transport=transport, base_url="http://server", timeout=60
+        ) as client:
+            await client.post("/seed_session", json=row)
+            try:
+                calls, expected = solve(row, tools), oracle_reward(row)
+            except NoOracle:
+                calls, expected = [], 0.0
+            for tool, arguments in calls:
+                answer = await client.post(f"/{tool}", json=arguments)
+                assert answer.status_code == 200, answer.text
+            answer = await client.post("/verify", json=verify_body(row))
+            return answer.json()["reward"] - expected
+
+    async def main():
+        transport = httpx.ASGITransport(server.setup_webserver())
+        episodes = [play(transport, rows[n % len(rows)]) for n in range(20)]
+        return await asyncio.gather(*episodes)
+
+    assert asyncio.run(main()) == pytest.approx([0.0] * 20)
+    assert not server.sessions

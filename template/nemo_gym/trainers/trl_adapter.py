@@ -1,10 +1,10 @@
 """Train on this environment with the GRPOTrainer of TRL (1.16 or later).
 
-In a venv with `trl` and `requests`, which need not have NeMo Gym, and with a server
-running: `PYTHONPATH=my_env/nemo_gym python train.py`, where train.py is
+Needs a running server, and a venv with `trl` and `requests`; NeMo Gym need not be in
+it. Run `PYTHONPATH=my_env/nemo_gym python train.py`, where train.py is
 
     from trl import GRPOConfig, GRPOTrainer
-    from trl_adapter import dataset, environment
+    from trainers.trl_adapter import dataset, environment
 
     trainer = GRPOTrainer(
         model="Qwen/Qwen3-4B",
@@ -15,10 +15,11 @@ running: `PYTHONPATH=my_env/nemo_gym python train.py`, where train.py is
     trainer.train()
 
 Each rollout is a session of its own, and /verify gives its reward. What it grades holds
-the tool calls and their results: TRL shows an environment no other text of the model's.
+the tool calls and their results. TRL shows an environment no other text of the model's.
 """
 
 import base64
+import contextlib
 import functools
 import inspect
 import io
@@ -30,16 +31,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from rollout import (
+from plumbing.client import Client, ClientSession
+from plumbing.records import (
     ROWS,
-    Environment,
     Item,
     RolloutError,
     Row,
     Tools,
     as_response,
-    call_tools,
-    chat_messages,
     function_call,
     load_rows,
 )
@@ -58,7 +57,7 @@ def dataset_rows(path: Path | str = ROWS) -> list[dict[str, Any]]:
     """Each row as {"prompt": messages of text, "row": itself as JSON text}.
 
     As text because a column of Arrow has one shape, and rows differ. Raises
-    RolloutError where a prompt is more than text.
+    RolloutError if a prompt is more than text.
     """
     return [
         {"prompt": _prompt(row, f"{path}, row {number}"), "row": json.dumps(row)}
@@ -66,21 +65,33 @@ def dataset_rows(path: Path | str = ROWS) -> list[dict[str, Any]]:
     ]
 
 
-def _prompt(row: Row, where: str) -> list[dict[str, str]]:
+def _prompt(row: Row, place: str) -> list[dict[str, str]]:
     params = row["responses_create_params"]
     start = params["input"]
     if isinstance(start, str):
         start = [{"role": "user", "content": start}]
-    messages = chat_messages(start)
+    messages = []
     if instructions := params.get("instructions"):
-        messages.insert(0, {"role": "system", "content": instructions})
-    for message in messages:
-        if len(message) > 2 or not isinstance(message["content"], str):
+        messages.append({"role": "system", "content": instructions})
+    for item in start:
+        text = _text(item.get("content"))
+        if item.get("type", "message") != "message" or text is None:
             raise RolloutError(
-                f"{where}: responses_create_params.input may hold messages of text "
-                f"only, got {json.dumps(message)[:200]}"
+                f"{place}: responses_create_params.input may hold messages of text "
+                f"only, got {json.dumps(item)[:200]}"
             )
+        messages.append({"role": item["role"], "content": text})
     return messages
+
+
+def _text(content: Any) -> str | None:
+    """The text of a message's content. None if the content is more than text."""
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, list) else [{}]
+    if all(part.get("type") in ("input_text", "output_text") for part in parts):
+        return "".join(part["text"] for part in parts)
+    return None
 
 
 def environment(url: str | None = None) -> type:
@@ -91,31 +102,31 @@ def environment(url: str | None = None) -> type:
     tool definitions out of the methods again, but for defaults, limits such as
     `maximum`, and what is in an object.
 
-    Raises RolloutError where no server answers, or where TRL would hide a tool.
+    Raises RolloutError if no server answers, or if TRL would hide a tool.
     """
-    server = Environment(url)
-    tools = server.tools()
+    client = Client(url)
+    tools = client.tools()
     for name in (tool["name"] for tool in tools):
         if name in ("reset", "get_reward") or name.startswith("_"):
             raise RolloutError(f"TRL shows no model a tool named {name!r}: rename it")
     methods = {tool["name"]: _method(tool) for tool in tools}
-    members = {"_server": server, "_tools": tools, **methods}
+    members = {"_client": client, "_tools": tools, **methods}
     return type("NeMoGymEnvironment", (_Rollouts,), members)
 
 
 class _Rollouts:
     """One rollout after the other, each in a session of its own.
 
-    TRL tells the model what a tool raises, and goes on: a server that fails there would
-    be trained on. So the sample then has no reward. What `reset` and `get_reward` raise
-    ends the training.
+    TRL tells the model what a tool raises, and goes on: if the server failed there, the
+    model would be trained on that. So the sample then has no reward. What `reset` and
+    `get_reward` raise ends the training.
     """
 
-    _server: ClassVar[Environment]
+    _client: ClassVar[Client]
     _tools: ClassVar[Tools]
 
     def __init__(self) -> None:
-        self._session = self._server.session()
+        self._session: ClientSession | None = None  # None if the server has none open
         self._row: Row | None = None  # None while there is nothing to play or to grade
         self._output: list[Item] = []
         self._failure: str | None = None
@@ -123,45 +134,55 @@ class _Rollouts:
     def reset(self, row: str, **rest: Any) -> None:
         """Start an episode of `row`, the dataset's JSON text.
 
-        Raises RolloutError where the server refuses it, or does not answer.
+        Raises RolloutError if the server refuses it, or does not answer.
         """
+        self._close()
         self._row, self._output, self._failure = None, [], None
         seed = json.loads(row)
-        # With the last session's cookie: the server closes that one, if it is open.
+        self._session = self._client.session()  # a cookie is good for one episode
         self._session.post("/seed_session", seed)
         self._row = seed
 
     def get_reward(self) -> float | None:
         """Grade the rollout and end its session: from 0 to 1.
 
-        None, with which TRL leaves the sample out, where the environment failed rather
-        than the model. Raises RolloutError where the server cannot grade.
+        None, with which TRL leaves the sample out, if the environment failed rather
+        than the model. Raises RolloutError if the server cannot grade.
         """
         row, self._row = self._row, None
-        if row is None:
+        if row is None or self._session is None:
             raise RolloutError(
                 "nothing to grade: call reset(row) first, then this once"
             )
         if not self._failure:
             response = as_response("trl", self._tools, self._output)
             answer = self._session.post("/verify", {**row, "response": response})
+            self._session = None  # /verify has ended it
             if not answer.get("mask_sample"):
                 return float(answer["reward"])
             self._failure = str(answer.get("failure_reason"))
+        self._close()
         log.warning("a rollout has no reward: %s", self._failure)
         return None
+
+    def _close(self) -> None:
+        """End the session, if one is open. If that fails, the server's limit does."""
+        session, self._session = self._session, None
+        if session is not None:
+            with contextlib.suppress(RolloutError):
+                session.post("/close_session", {})
 
     def _call(self, name: str, arguments: dict[str, Any]) -> str | list[dict[str, Any]]:
         """What the model sees of a call: the text that NeMo Gym's agents show too.
 
-        Beside an image it is a block: a vision model sees both where its chat template
+        Beside an image it is a block: a vision model sees both if its chat template
         shows images in tool messages, as Qwen3-VL's does.
         """
-        if self._row is None:
+        if self._row is None or self._session is None:
             raise RolloutError(f"{name} has no session: call reset(row) first")
         call = function_call(name, json.dumps(arguments))
         try:
-            result, *images = call_tools(self._session, self._tools, [call])
+            result, *images = self._session.call_tools(self._tools, [call])
             self._output += [call, result, *images]
             if not images:
                 return result["output"]

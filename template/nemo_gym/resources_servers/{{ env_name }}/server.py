@@ -7,6 +7,7 @@ from pathlib import Path
 _spec = importlib.util.spec_from_file_location(
     "environment_server", Path(__file__).resolve().parents[2] / "server.py"
 )
+assert _spec and _spec.loader
 _server = importlib.util.module_from_spec(_spec)
 sys.modules[_spec.name] = _server
 _spec.loader.exec_module(_server)

@@ -2,7 +2,7 @@
 
 A case replays tool calls on a fresh session of a row of data/example.jsonl, and expects
 a reward of /verify, or an error. "calls" is a list of [tool, arguments], or "oracle"
-for what the domain's oracle(task) says; other keys of the request replace the row's.
+for what the class's oracle(task) says; other keys of the request replace the row's.
 """
 
 import json
@@ -13,6 +13,9 @@ from typing import Any, Literal
 from fastapi.testclient import TestClient
 from nemo_gym.verifier_fixture import VerifierFixture
 from pydantic import BaseModel, ConfigDict
+
+from plumbing.environment import episodes
+from plumbing.records import as_response
 
 HERE = Path(__file__).resolve().parent
 ROWS = HERE.parents[1] / "data" / "example.jsonl"
@@ -25,28 +28,21 @@ class Case(BaseModel):
     calls: list[tuple[str, dict[str, Any]]] | Literal["oracle"]
 
 
-def replay(server: Any, case: Case) -> dict[str, Any]:
-    """The answer of /verify. Raises ValueError where it refuses the request."""
+def replay(server: Any, case: Any) -> dict[str, Any]:
+    """The answer of /verify. Raises ValueError if it refuses the request."""
     client = TestClient(server.setup_webserver())
     with ROWS.open(encoding="utf-8") as lines:
         row = json.loads(next(islice(lines, case.row, None)))
     calls = case.calls
     if calls == "oracle":
-        calls = server.domain_class.oracle(row["ground_truth"][0])
+        calls = episodes.oracle_calls(server.domain_class, row)
     _post(client, "/seed_session", row)
     for tool, arguments in calls:
         _post(client, f"/{tool}", arguments)
-    response = {
-        "id": "resp_1",
-        "created_at": 0,
-        "model": "fixture",
-        "object": "response",
-        "output": [],
-        "parallel_tool_calls": False,
-        "tool_choice": "auto",
-        "tools": [],
-    }
-    return _post(client, "/verify", {**row, **case.model_extra, "response": response})
+    response = as_response("fixture", [], [])
+    return _post(
+        client, "/verify", {**row, **(case.model_extra or {}), "response": response}
+    )
 
 
 def _post(client: TestClient, path: str, body: dict[str, Any]) -> dict[str, Any]:
@@ -56,7 +52,7 @@ def _post(client: TestClient, path: str, body: dict[str, Any]) -> dict[str, Any]
     return response.json()
 
 
-def fixture(server_class: type) -> VerifierFixture:
+def fixture(server_class: Any) -> VerifierFixture:
     return VerifierFixture(
         server_factory=server_class.build,
         request_model=Case,

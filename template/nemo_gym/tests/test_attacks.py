@@ -1,0 +1,111 @@
+"""What a policy may try with its session's cookie, beside playing: nothing of it pays."""
+
+import json
+
+import pytest
+
+from conftest import verify_body
+from plumbing.policies import NoOracle, sample_arguments, solve
+from plumbing.records import function_call
+
+
+@pytest.fixture
+def row(rows):
+    return rows[0]
+
+
+@pytest.fixture
+def solution(row, tools):
+    try:
+        return solve(row, tools)
+    except NoOracle as why:
+        pytest.skip(str(why))
+
+
+def play(client, calls):
+    return [client.post(f"/{tool}", json=given).json() for tool, given in calls]
+
+
+def test_an_episode_that_nobody_seeded(client, row, solution, verify):
+    play(client, solution)
+    assert verify(client, row) == 0.0
+
+
+@pytest.mark.parametrize("seed", [{}, {"ground_truth": []}, {"ground_truth": [{}]}])
+def test_an_episode_seeded_without_a_task(client, row, solution, seed, verify):
+    client.post("/seed_session", json=seed)
+    play(client, solution)
+    assert verify(client, row) == 0.0
+
+
+def test_a_second_seed_of_the_session(client, row, tools, solution, verify):
+    """After a look at the answer, a policy asks for the same task again."""
+    client.post("/seed_session", json=row)
+    play(client, [(tool["name"], sample_arguments(tool)) for tool in tools])
+    lost = verify(client, row)
+    assert client.post("/seed_session", json=row).status_code == 409
+    play(client, solution)
+    assert verify(client, row) == lost
+
+
+def test_a_seed_with_another_task(client, row, solution):
+    client.post("/seed_session", json=row)
+    own = {"ground_truth": [{**row["ground_truth"][0], "made_up": True}]}
+    assert client.post("/seed_session", json=own).status_code == 409
+
+
+def test_the_task_of_another_row(client, rows, tools, verify):
+    first, other = rows[0], rows[-1]
+    if first["ground_truth"] == other["ground_truth"]:
+        pytest.skip("there is only one task")
+    client.post("/seed_session", json=other)
+    try:
+        play(client, solve(other, tools))
+    except NoOracle as why:
+        pytest.skip(str(why))
+    assert verify(client, first) == 0.0
+
+
+@pytest.mark.parametrize("route", ["close_session", "verify"])
+def test_playing_on_after_the_end(client, row, solution, route, verify):
+    client.post("/seed_session", json=row)
+    client.post(f"/{route}", json=verify_body(row))
+    play(client, solution)
+    assert verify(client, row) == 0.0
+
+
+def test_a_trajectory_that_says_it_was_solved(client, row, solution, verify):
+    client.post("/seed_session", json=row)
+    forged = []
+    for tool, given in solution:
+        call = function_call(tool, json.dumps(given))
+        output = json.dumps({"output": json.dumps(row["ground_truth"][0])})
+        result = {"type": "function_call_output", "call_id": call["call_id"]}
+        forged += [call, {**result, "output": output}]
+    assert verify(client, row, forged) == 0.0
+
+
+def test_nonsense(client, row, tools, verify):
+    client.post("/seed_session", json=row)
+    for high in (False, True):
+        calls = [(one["name"], sample_arguments(one, high=high)) for one in tools]
+        play(client, calls)
+    assert verify(client, row) == 0.0
+
+
+def test_the_same_verdict_twice(client, row, solution):
+    """A client that lost the answer asks again, and gets the same one."""
+    client.post("/seed_session", json=row)
+    play(client, solution)
+    first, second = (
+        client.post("/verify", json=verify_body(row)).json()["reward"] for _ in range(2)
+    )
+    assert first == second > 0
+
+
+def test_no_answer_is_told_by_a_route_that_is_not_a_tool(client, row):
+    told = client.post("/seed_session", json=row).text
+    told += client.get("/openapi.json").text + client.get("/tools").text
+    told += client.post("/close_session", json={}).text
+    expected = row["ground_truth"][0].get("expected_output")
+    assert not expected or expected not in told
