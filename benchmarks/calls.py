@@ -25,31 +25,29 @@ class EchoRequest(BaseModel):
     text: str
 
 
-class Domain:
+class Blocking:
     def __init__(self, task):
         pass
 
-    def echo(self, text):
+    def echo(self, text: str) -> str:
         return text
 
 
+class NonBlocking(Blocking):
+    blocking = False
+
+
 class Ours(SessionServer):
-    domain_class = Domain
+    domain_class = Blocking
 
     def setup_webserver(self):
         app = super().setup_webserver()
-        app.post("/echo")(self.echo)
-        app.post("/echo_async")(self.echo_async)
+        app.post("/echo")(self.tool(Blocking.echo))
         return app
 
-    def echo(self, request: Request, body: EchoRequest) -> ToolResponse:
-        return ToolResponse(output=self.episode(request).echo(body.text))
 
-    async def echo_async(self, request: Request, body: EchoRequest) -> ToolResponse:
-        return ToolResponse(output=self.episode(request).echo(body.text))
-
-    async def verify(self, request: Request, body: EchoRequest) -> ToolResponse:
-        return ToolResponse(output="")
+class OursOnLoop(Ours):
+    domain_class = NonBlocking
 
 
 class Theirs(SimpleResourcesServer):
@@ -122,14 +120,16 @@ async def measure(app, path: str) -> float:
 
 
 async def main() -> None:
-    ours = Ours.build().setup_webserver()
     settings = Ours.build()
     theirs = Theirs(config=settings.config, server_client=settings.server_client)
     cases = {
         "plain FastAPI": (plain(), "/echo"),
         "NeMo Gym's layers (async def)": (theirs.setup_webserver(), "/echo"),
-        "SessionServer (async def)": (ours, "/echo_async"),
-        "SessionServer (def, in a thread)": (ours, "/echo"),
+        "SessionServer, blocking = False": (
+            OursOnLoop.build().setup_webserver(),
+            "/echo",
+        ),
+        "SessionServer, in a thread": (Ours.build().setup_webserver(), "/echo"),
     }
     rounds: dict[str, list[float]] = {name: [] for name in cases}
     for _ in range(ROUNDS):

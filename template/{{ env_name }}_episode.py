@@ -312,7 +312,7 @@ def task_skeleton(domain_class: type) -> Task:
     """A first task, to be filled in: every key that the class is seen to read.
 
     Those of the task's model; of a plain dict, those that the constructor's source
-    names, as in `task["target"]` and `task.get("start", 0)`.
+    names, as in `task["size"]` and `task.get("start", 0)`.
     """
     model = task_type(domain_class)
     task: Task = {}

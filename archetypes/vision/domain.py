@@ -397,7 +397,7 @@ class DomainClass:
         except Exception as error:
             # The arguments were checked, so this is not the policy's doing.
             log.exception("the desktop failed")
-            reason = str(error) or type(error).__name__
+            reason = str(error).partition("\n")[0] or type(error).__name__
             self.infrastructure_failure = f"the desktop failed: {reason}"
             raise DesktopError(self.infrastructure_failure) from error
         return Observation(

@@ -110,14 +110,15 @@ class Limits:
         values = {}
         for name, variable in cls.VARIABLES.items():
             if text := os.environ.get(variable):
-                kind = type(getattr(cls, name))
+                whole = not name.endswith("_seconds")
                 try:
-                    values[name] = kind(text)
+                    values[name] = int(text) if whole else float(text)
                 except ValueError:
                     values[name] = 0
                 if not values[name] > 0:
+                    kind = "integer" if whole else "number"
                     raise ValueError(
-                        f"{variable} must be a positive {kind.__name__}, got {text!r}"
+                        f"{variable} must be a positive {kind}, got {text!r}"
                     )
         return cls(**values)
 
