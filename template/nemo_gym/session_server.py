@@ -41,6 +41,7 @@ from typing import Any, ClassVar, Self
 
 import uvicorn
 from fastapi import FastAPI, HTTPException, Request
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from fastapi.routing import APIRoute
 from nemo_gym.base_resources_server import (
@@ -49,7 +50,7 @@ from nemo_gym.base_resources_server import (
     BaseVerifyResponse,
     SimpleResourcesServer,
 )
-from nemo_gym.config_types import BaseServerConfig
+from nemo_gym.config_types import AggregateMetricsRequest, BaseServerConfig
 from nemo_gym.server_utils import SESSION_ID_KEY, ServerClient
 from omegaconf import OmegaConf
 from pydantic import (
@@ -107,7 +108,7 @@ class Limits:
     @classmethod
     def from_environment(cls) -> Self:
         """Raises ValueError if a variable is not a positive number."""
-        values = {}
+        values: dict[str, Any] = {}
         for name, variable in cls.VARIABLES.items():
             if text := os.environ.get(variable):
                 whole = not name.endswith("_seconds")
@@ -356,8 +357,8 @@ class Gate:
                 )
                 await refusal(scope, receive, send)
                 return
-        trajectory = path.endswith(("/verify", "/aggregate_metrics"))
-        limit = self.limits.trajectory_bytes if trajectory else self.limits.body_bytes
+        large = path.endswith(("/seed_session", "/verify", "/aggregate_metrics"))
+        limit = self.limits.trajectory_bytes if large else self.limits.body_bytes
         message = f"the request body is over {limit} bytes"
         if int(headers.get(b"content-length", b"0")) > limit:
             await JSONResponse({"detail": message}, 413)(scope, receive, send)
@@ -479,6 +480,11 @@ class SessionServer(SimpleResourcesServer):
             mask_sample=failure is not None,
             failure_reason=failure,
         )
+
+    async def aggregate_metrics(self, body: AggregateMetricsRequest) -> Any:
+        """NeMo Gym's own, off the event loop: thousands of rows take minutes."""
+        compute = super().aggregate_metrics
+        return await asyncio.to_thread(lambda: asyncio.run(compute(body)))
 
     # -------------------------------------------------------------- session life
 
@@ -791,6 +797,7 @@ class SessionServer(SimpleResourcesServer):
         app.get("/health")(_health)
         app.get("/tools")(lambda: {"tools": tool_definitions(app)})
         app.add_exception_handler(Exception, _as_json)
+        app.add_exception_handler(RequestValidationError, _refused)
         inner = app.router.lifespan_context
         app.router.lifespan_context = lambda app: self._lifespan(inner(app))
         return app
@@ -914,6 +921,15 @@ async def _health() -> dict[str, str]:
     return {"status": "ok"}
 
 
+async def _refused(request: Request, error: Exception) -> JSONResponse:
+    """A malformed body, without its values: not all of them can be sent as JSON."""
+    assert isinstance(error, RequestValidationError)
+    problems = [
+        {key: one[key] for key in ("type", "loc", "msg")} for one in error.errors()
+    ]
+    return JSONResponse({"detail": problems}, status_code=422)
+
+
 async def _as_json(request: Request, error: Exception) -> JSONResponse:
     return JSONResponse({"detail": repr(error)}, status_code=500)
 
@@ -926,6 +942,7 @@ def _one(arguments: dict[str, Any], kind: type) -> Any:
 
 def _reply(answer: episodes.Answer) -> Response:
     """A tool's answer over HTTP: always 200, because the policy is to read it."""
-    body = json.dumps({"output": answer.output, **answer.extra}, ensure_ascii=False)
+    text = json.dumps({"output": answer.output, **answer.extra}, ensure_ascii=False)
+    body = text.encode("utf-8", "replace")  # lone surrogates
     headers = UNEXPECTED if answer.error == "unexpected" else None
     return Response(body, headers=headers, media_type="application/json")

@@ -241,7 +241,7 @@ class Hub:
 
     def __getattr__(self, method):
         def call(**arguments):
-            # Fails where the real method has no such parameter.
+            # Fails if the real method has no such parameter.
             inspect.signature(getattr(HfApi, method)).bind(self, **arguments)
             if "folder_path" in arguments:
                 names = {path.name for path in arguments["folder_path"].iterdir()}

@@ -9,7 +9,7 @@ trusted policies and for development. `isolation` says which it is.
 
 Environment variables, read when a workspace is made:
 
-SANDBOX_ISOLATION     auto   auto (bubblewrap where it works), bubblewrap, none
+SANDBOX_ISOLATION     auto   auto (bubblewrap if it works), bubblewrap, none
 SANDBOX_SECONDS       30     wall time of one call, in seconds
 SANDBOX_MEMORY_MB     1024   address space of a process, in MiB (not on macOS)
 SANDBOX_FILE_MB       64     size of a file, in MiB; a command's output counts as one

@@ -197,13 +197,13 @@ def push(folder: Path, space: str, private: bool) -> None:
     if not (token := huggingface_hub.get_token()):
         raise DeployError("no token: set HF_TOKEN, or run `uv run hf auth login`")
     api = huggingface_hub.HfApi(token=token)
-    repo = {"repo_id": space, "repo_type": "space"}
-    upload = {"folder_path": folder, "delete_patterns": "*", "commit_message": "Deploy"}
+    repo: Any = {"repo_id": space, "repo_type": "space"}
+    upload: Any = {"delete_patterns": "*", "commit_message": "Deploy"}
     try:
         api.create_repo(**repo, space_sdk="docker", private=private, exist_ok=True)
         if private:  # a Space that was there keeps its visibility otherwise
             api.update_repo_settings(**repo, private=True)
-        api.upload_folder(**repo, **upload)
+        api.upload_folder(**repo, **upload, folder_path=folder)
     # Each release series of huggingface_hub has the errors of another HTTP library.
     except Exception as error:
         reason = " ".join(str(error).split()) or repr(error)

@@ -220,6 +220,8 @@ def rollout_gate(client: Client, path: Path) -> str:
                     )
 
     expect("noop", lambda row: 0.0)
+    if lacking := getattr(EnvironmentClass, "missing_requirement", lambda: None)():
+        return f"{len(rows)} rows: noop earns 0.0 ({lacking})"
     expect("garbage", lambda row: 0.0)
     try:
         expect("oracle", oracle_reward)

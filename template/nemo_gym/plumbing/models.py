@@ -82,6 +82,8 @@ class LLMPolicy:
         )
         from nemo_gym.responses_converter import ResponsesConverter
 
+        if instructions := params.pop("instructions", None):  # NeMo Gym 0.4 drops them
+            items = [{"role": "system", "content": instructions}, *items]
         converter = ResponsesConverter(return_token_id_information=False)
         request = converter.responses_to_chat_completion_create_params(
             NeMoGymResponseCreateParamsNonStreaming(input=items, tools=tools, **params)

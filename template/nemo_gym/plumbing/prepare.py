@@ -14,8 +14,9 @@ import random
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
+from typing import Any
 
 from nemo_gym.config_types import DatasetConfig
 from nemo_gym.openai_utils import NeMoGymResponseCreateParamsNonStreaming
@@ -74,7 +75,7 @@ def prepare(train: list[Row], validation: list[Row]) -> None:
 
 
 @contextlib.contextmanager
-def _replacing(folder: Path) -> Iterator[None]:
+def _replacing(folder: Path) -> Generator[None]:
     """Lets the with block write a folder anew. If that fails, it is as before.
 
     The former folder waits beside it: NeMo Gym reads the splits from where
@@ -108,7 +109,8 @@ def playable_rows(path: Path) -> list[Row]:
 
 def _check_datasets(config: Path) -> None:
     """Raises RolloutError if NeMo Gym would only say "almost a server"."""
-    [server] = OmegaConf.to_container(OmegaConf.load(config)).values()
+    whole: Any = OmegaConf.to_container(OmegaConf.load(config))
+    [server] = whole.values()
     [implementations] = server.values()
     [settings] = implementations.values()
     for dataset in settings["datasets"]:
@@ -116,8 +118,8 @@ def _check_datasets(config: Path) -> None:
             DatasetConfig.model_validate(dataset)
         except ValidationError as error:
             said = "; ".join(f"{one['loc'][0]}: {one['msg']}" for one in error.errors())
-            where = f"{config.relative_to(HERE)}, dataset {dataset.get('name')}"
-            raise RolloutError(f"{where}: {said}") from None
+            place = f"{config.relative_to(HERE)}, dataset {dataset.get('name')}"
+            raise RolloutError(f"{place}: {said}") from None
 
 
 def share(text: str) -> float:

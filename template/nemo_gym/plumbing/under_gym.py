@@ -20,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +53,7 @@ ENDINGS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
 
 
 @contextlib.contextmanager
-def _handling(numbers: list[signal.Signals], handler: Any) -> Iterator[None]:
+def _handling(numbers: list[signal.Signals], handler: Any) -> Generator[None]:
     """Handles signals with `handler` in the with block, or the decorated function."""
     before = {number: signal.signal(number, handler) for number in numbers}
     try:
@@ -190,7 +190,7 @@ def _ray_folder() -> Any:
 
 
 @contextlib.contextmanager
-def _gym(arguments: list[str], **variables: str) -> Iterator[subprocess.Popen]:
+def _gym(arguments: list[str], **variables: str) -> Generator[subprocess.Popen]:
     """Runs `gym <arguments>` in the with block. Ends it, and all that it started."""
     kept = {name: text for name, text in os.environ.items() if name not in DROPPED}
     own_hosts = ",".join(
@@ -297,7 +297,7 @@ def link_venvs(model_type: str = "openai_model") -> None:
 
 def _servers(path: Path) -> Iterator[tuple[str, str, str]]:
     """Name, type and implementation of each server that a file configures."""
-    settings = OmegaConf.load(path)
+    settings: Any = OmegaConf.load(path)
     for included in settings.get("config_paths", []):
         if (HERE / included).is_file():
             yield from _servers(HERE / included)

@@ -230,7 +230,7 @@ def _method(tool: dict[str, Any]) -> Callable[..., Any]:
         lines.append(f"    {parameter}: {description}")
     method.__name__ = name
     method.__qualname__ = f"NeMoGymEnvironment.{name}"
-    method.__signature__ = inspect.Signature(parameters)
+    setattr(method, "__signature__", inspect.Signature(parameters))  # noqa: B010
     method.__annotations__ = {each.name: each.annotation for each in parameters[1:]}
     arguments = ["", "Args:", *lines] if lines else []
     method.__doc__ = "\n".join([_prose(tool["description"]) or name, *arguments])
@@ -245,13 +245,16 @@ def _prose(text: str) -> str:
 
 def _type(schema: dict[str, Any]) -> Any:
     """The annotation for a parameter's JSON Schema."""
+    # Any: these are made at run time, which type checkers do not follow.
+    literal: Any = Literal
+    array: Any = list
     if choices := schema.get("enum"):
-        return Literal[tuple(choices)]
+        return literal[tuple(choices)]
     if "const" in schema:
-        return Literal[schema["const"]]
+        return literal[schema["const"]]
     if kinds := schema.get("anyOf") or schema.get("oneOf"):
         return functools.reduce(operator.or_, map(_type, kinds))
     if schema.get("type") == "array":
-        return list[_type(schema.get("items", {}))]
+        return array[_type(schema.get("items", {}))]
     plain = {"string": str, "integer": int, "number": float, "boolean": bool}
     return {**plain, "object": dict, "null": None}.get(schema.get("type"), Any)

@@ -1,0 +1,137 @@
+"""under_gym.py without NeMo Gym: what happens to files, and to variables."""
+
+import contextlib
+import json
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from plumbing import under_gym
+from plumbing.records import RolloutError, load_rows, write_rows
+
+
+@pytest.fixture
+def paths(tmp_path, rows, monkeypatch):
+    """A file of two rows, and an output file of an earlier run."""
+    monkeypatch.setattr(under_gym, "LOG", tmp_path / "gym.log")
+    monkeypatch.setattr(under_gym, "link_venvs", lambda model_type: None)
+    monkeypatch.setattr(under_gym, "_check_answers", lambda url: None)
+    write_rows(tmp_path / "rows.jsonl", rows[:2])
+    (tmp_path / "results").mkdir()
+    output = tmp_path / "results" / "rollouts.jsonl"
+    output.write_text('{"earlier": true}\n')
+    return tmp_path / "rows.jsonl", output
+
+
+def gym(monkeypatch, rollouts, status=0):
+    """Stands in for NeMo Gym's two commands, of which one writes these rollouts."""
+
+    class Process:
+        returncode = status
+
+        def poll(self):
+            return status
+
+    class Servers:
+        def poll(self):
+            return None
+
+    @contextlib.contextmanager
+    def run(arguments, **variables):
+        assert Path(variables["RAY_TMPDIR"]).is_dir()
+        if arguments[:2] == ["env", "start"]:
+            under_gym.LOG.write_text("3 servers ready!\n")
+            yield Servers()
+            return
+        new = Path(arguments[arguments.index("--output") + 1])
+        write_rows(new, rollouts)
+        write_rows(new.with_name("rollouts_failures.jsonl"), [])
+        yield Process()
+
+    monkeypatch.setattr(under_gym, "_gym", run)
+
+
+def collect(paths):
+    rows, output = paths
+    return under_gym.collect("m", "http://127.0.0.1:1/v1", rows=rows, output=output)
+
+
+ROLLOUTS = [{"_ng_task_index": index, "reward": 0.5} for index in (1, 0)]
+
+
+def test_new_rollouts_replace_the_earlier_ones(paths, monkeypatch):
+    gym(monkeypatch, ROLLOUTS)
+    assert [rollout["_ng_task_index"] for rollout in collect(paths)] == [0, 1]
+    _, output = paths
+    assert load_rows(output) == ROLLOUTS
+    names = {path.name for path in output.parent.iterdir()}
+    assert names == {"rollouts.jsonl", "rollouts_failures.jsonl"}
+
+
+@pytest.mark.parametrize(("rollouts", "status"), [(ROLLOUTS[:1], 0), (ROLLOUTS, 1)])
+def test_a_run_that_fails_keeps_both(paths, monkeypatch, rollouts, status):
+    gym(monkeypatch, rollouts, status)
+    _, output = paths
+    with pytest.raises(RolloutError):
+        collect(paths)
+    assert output.read_text() == '{"earlier": true}\n'
+    kept = output.with_name("rollouts.jsonl.partial") / "rollouts.jsonl"
+    assert load_rows(kept) == rollouts
+    gym(monkeypatch, ROLLOUTS)
+    collect(paths)
+    assert load_rows(output) == ROLLOUTS
+    assert not kept.parent.exists()
+
+
+def test_no_model_changes_nothing(paths, monkeypatch):
+    def silence(url):
+        raise RolloutError(f"no model answers at {url}")
+
+    monkeypatch.setattr(under_gym, "_check_answers", silence)
+    with pytest.raises(RolloutError, match="no model answers"):
+        collect(paths)
+    _, output = paths
+    assert [path.name for path in output.parent.iterdir()] == ["rollouts.jsonl"]
+    assert output.read_text() == '{"earlier": true}\n'
+
+
+@pytest.mark.parametrize("link", [False, True])
+def test_the_rows_are_not_written_over(paths, link, monkeypatch, capsys):
+    rows, _ = paths
+    written = rows.read_bytes()
+    output = rows
+    if link:
+        output = rows.with_name("link.jsonl")
+        output.symlink_to(rows)
+    arguments = ["--model", "m", "--model-url", "http://127.0.0.1:1/v1"]
+    arguments += ["--rows", str(rows), "--output", str(output)]
+    monkeypatch.setattr(sys, "argv", ["under_gym.py", *arguments])
+    assert under_gym.main() == 1
+    assert f"{rows} has the rows: name another file" in capsys.readouterr().err
+    assert rows.read_bytes() == written
+
+
+def test_what_nemo_gyms_processes_know(tmp_path, monkeypatch):
+    fake = tmp_path / "bin" / "gym"
+    fake.parent.mkdir()
+    script = "import json, os; print(json.dumps([dict(os.environ), os.getcwd()]))"
+    fake.write_text(f"#!{sys.executable}\n{script}\n")
+    fake.chmod(0o755)
+    monkeypatch.setattr(under_gym, "LOG", tmp_path / "gym.log")
+    monkeypatch.setattr(sys, "executable", str(fake.with_name("python")))
+    for name in ("UV_PYTHON", "VIRTUAL_ENV", "API_TOKEN", "KEPT"):
+        monkeypatch.setenv(name, "x")
+    monkeypatch.setenv("RAY_ADDRESS", "192.0.2.1:6379")
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    under_gym.run_gym("version")
+    variables, folder = json.loads((tmp_path / "gym.log").read_text())
+    assert not {"UV_PYTHON", "VIRTUAL_ENV", "PYTHONPATH", "API_TOKEN"} & set(variables)
+    assert (variables["KEPT"], variables["RAY_ADDRESS"]) == ("x", "local")
+    assert variables["NO_PROXY"].endswith("127.0.0.1")
+    assert len(variables["RAY_TMPDIR"]) < 20
+    assert not os.path.exists(variables["RAY_TMPDIR"])
+    assert folder == str(under_gym.HERE)
