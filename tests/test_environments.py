@@ -211,7 +211,7 @@ def test_ports(variant):
 def test_a_bad_setting_is_named(variant):
     environment = variant()
     printed = environment.run("server.py", check=False, MAX_SESSIONS="many")
-    assert "MAX_SESSIONS must be a positive int, got 'many'" in printed
+    assert "MAX_SESSIONS must be a positive integer, got 'many'" in printed
 
 
 MAIN_BRANCH = """

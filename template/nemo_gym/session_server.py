@@ -81,6 +81,10 @@ log = logging.getLogger(__name__)
 # Routes of the server's own; every other POST route is a tool.
 OWN_ROUTES = ["/seed_session", "/close_session", "/verify", "/aggregate_metrics"]
 
+# In the signed cookie of a session that was seeded, beside its id. It outlives what the
+# server remembers: such a session is never seeded again, and if it is unknown, it is lost.
+SEEDED = "seeded"
+
 # Tells a gate, and no policy, that the class raised what it did not mean to raise.
 UNEXPECTED = {"X-Tool-Error": "unexpected"}
 
@@ -470,6 +474,8 @@ class SessionServer(SimpleResourcesServer):
         failure = session.episode.failure if session and session.episode else None
         if ended is not None and ended.reason.startswith("idle"):
             failure = f"the session was lost: {ended.reason}"
+        elif ended is None and session is None and request.session.get(SEEDED):
+            failure = "the session was lost: this server does not know it"
         graded: dict[str, Any] = session.metrics if session else {}
         return VerifyResponse.model_construct(
             None,
@@ -500,14 +506,15 @@ class SessionServer(SimpleResourcesServer):
             return await self._seed_by_name(request, body)
         name = request.session[SESSION_ID_KEY]
         session = self.sessions.get(name)
-        if name in self._ended or (session is not None and session.seeded):
+        if request.session.get(SEEDED) or (session is not None and session.seeded):
             raise HTTPException(
                 409, "this cookie has had its episode: take a new one for the next"
             )
-        if session is not None:
+        if session is not None or name in self._ended:
             self._end(name, "a seed")
             name = request.session[SESSION_ID_KEY] = str(uuid.uuid4())
         await self._seed(name, body)
+        request.session[SEEDED] = True
         return SessionResponse()
 
     async def _seed_by_name(self, request: Request, body: Any) -> Any:
@@ -525,6 +532,7 @@ class SessionServer(SimpleResourcesServer):
             row = SeedSessionRequest.model_validate(body.task_data)
             await self._seed(name, row, owner=body.episode_id)
         request.session[SESSION_ID_KEY] = name
+        request.session[SEEDED] = True
         return ResourcesSeedSessionResponse(resources_session_id=name)
 
     async def close_resources_session(  # type: ignore
@@ -616,7 +624,11 @@ class SessionServer(SimpleResourcesServer):
                 f"this session has ended ({ended.reason}); "
                 "POST /seed_session with a new cookie starts another"
             )
-        return self.sessions.get(name) or await self._start(name, {})
+        if (session := self.sessions.get(name)) is not None:
+            return session
+        if request.session.get(SEEDED):
+            raise ValueError("this episode was lost: the server does not know it")
+        return await self._start(name, {})
 
     def _end(
         self,

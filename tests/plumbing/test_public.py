@@ -89,3 +89,29 @@ def test_no_answer_is_told_before_verify(client, rows, tools, caplog, capfd):
         for answer in answers:
             assert answer not in told
             assert json.dumps(answer)[1:-1] not in told
+
+
+def test_a_session_of_an_earlier_server_is_known_to_be_lost(
+    monkeypatch, serve, rows, tools, verify_body
+):
+    """With the same SESSION_SECRET its cookie is good, but nobody has its episode."""
+    monkeypatch.setenv("SESSION_SECRET", "one")
+    row, tool = rows[0], tools[0]
+    cookies = seeded_cookies(TestClient(serve().setup_webserver()), row)
+    client = TestClient(serve().setup_webserver(), cookies=cookies)
+    answer = client.post(f"/{tool['name']}", json=sample_arguments(tool)).json()
+    assert "this episode was lost" in answer["output"]
+    verdict = client.post("/verify", json=verify_body(row)).json()
+    assert (verdict["reward"], verdict["mask_sample"]) == (0.0, True)
+    assert client.post("/seed_session", json=row).status_code == 409
+
+
+def test_an_ended_session_is_not_seeded_again_once_it_is_forgotten(
+    serve, rows, verify_body
+):
+    server = serve()
+    client = TestClient(server.setup_webserver())
+    client.post("/seed_session", json=rows[0])
+    client.post("/verify", json=verify_body(rows[0]))
+    server._ended.clear()
+    assert client.post("/seed_session", json=rows[0]).status_code == 409

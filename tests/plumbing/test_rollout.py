@@ -252,7 +252,7 @@ def test_a_row_may_set_parameters(play, api, model, rows, monkeypatch):
     if api[1] == "chat":
         said = [(message["role"], message["content"]) for message in asked["messages"]]
         assert said == [("system", "Be brief."), ("user", "Hello.")]
-        assert asked["max_tokens"] == 99
+        assert asked["max_completion_tokens"] == 99
     else:
         assert asked["input"][0]["content"] == "Hello."
         assert (asked["instructions"], asked["max_output_tokens"]) == ("Be brief.", 99)

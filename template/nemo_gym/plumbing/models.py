@@ -89,6 +89,8 @@ class LLMPolicy:
             NeMoGymResponseCreateParamsNonStreaming(input=items, tools=tools, **params)
         ).model_dump(exclude_none=True, exclude_unset=True)
         request.pop("model", None)
+        if limit := request.pop("max_tokens", None):  # which newer models refuse
+            request["max_completion_tokens"] = limit
         create: Any = self._client.chat.completions.create
         answer = create(
             model=self.name,
