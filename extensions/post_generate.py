@@ -64,6 +64,15 @@ def check_merged() -> None:
         )
 
 
+def unchanged() -> bool:
+    """Whether an update brought nothing that wants an installation or a check."""
+    changes = subprocess.run(
+        ["git", "status", "--porcelain"], check=False, capture_output=True, text=True
+    )
+    done = changes.returncode == 0 and not changes.stdout.strip()
+    return done and (PROJECT / ".venv").exists()
+
+
 def check_venv() -> None:
     venv = PROJECT / ".venv"
     if venv.exists() and not (venv / "pyvenv.cfg").is_file():
@@ -183,6 +192,8 @@ def main(operation: str, tools: str | None = None) -> None:
     here = PROJECT.resolve()
     if operation == "update":
         check_merged()
+        if unchanged():
+            return
     check_venv()
     uv = find_uv()
     found = find_python(uv, required_python())

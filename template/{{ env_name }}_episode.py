@@ -15,6 +15,7 @@ import logging
 import re
 import sys
 import textwrap
+import traceback
 import typing
 import unicodedata
 from collections.abc import Callable, Coroutine, Iterator
@@ -47,6 +48,10 @@ Calls = list[tuple[str, dict[str, Any]]]  # (tool, arguments)
 
 class ToolError(TypeError):
     """A method cannot be a tool: where it is, what is wrong, and what to do."""
+
+
+class NotText(TypeError):
+    """What a tool returned cannot be an answer."""
 
 
 class NoOracle(Exception):
@@ -183,9 +188,12 @@ def make_tool(function: Callable[..., Any]) -> Tool:
                 "tools are called with keyword arguments: remove the `/`"
             )
         if parameter.name not in hints:
+            default = parameter.default
+            usual = default is parameter.empty or default is None
+            kind = "str" if usual else type(default).__name__
             raise ToolError(
                 f"{here}: the parameter {parameter.name!r} has no type: write "
-                f"`{parameter.name}: str`, or whatever it takes"
+                f"`{parameter.name}: {kind}`, or whatever it takes"
             )
         # A field may not be called like an attribute of pydantic's models.
         fields[f"field{number}"] = _field(
@@ -418,6 +426,7 @@ class Answer:
     # Further fields of the method's NamedTuple: an image.
     extra: dict[str, Any] = field(default_factory=dict)
     error: Literal["", "expected", "unexpected"] = ""
+    fault: str = ""  # what a gate says of an unexpected error, and no policy reads
 
 
 @dataclass
@@ -508,7 +517,12 @@ class Episode:
             text = str(error) or type(error).__name__
             return Answer(_sendable(f"error: {text}"), error="expected")
         log.error("the tool %r failed", name, exc_info=error)
-        return Answer(f"error: {type(error).__name__}", error="unexpected")
+        kind = type(error).__name__
+        fault = str(error) if isinstance(error, NotText) else f"raised {kind}"
+        last = traceback.extract_tb(error.__traceback__)[-1:]
+        if last and not isinstance(error, NotText):
+            fault += f" ({Path(last[0].filename).name}, line {last[0].lineno})"
+        return Answer(f"error: {kind}", error="unexpected", fault=fault)
 
     def is_expected(self, error: BaseException) -> bool:
         """Whether the class raised this on purpose, so that the policy may read it."""
@@ -597,7 +611,7 @@ def as_answer(value: Any) -> Answer:
     """What a tool returned, as an answer.
 
     Text stays as it is. Of a NamedTuple with `output`, that is the text, and its other
-    fields go beside it. Numbers, lists and dicts become JSON text. Raises TypeError for
+    fields go beside it. Numbers, lists and dicts become JSON text. Raises NotText for
     anything else, None included.
     """
     if isinstance(value, str):
@@ -615,8 +629,9 @@ def as_answer(value: Any) -> Answer:
     hint = ""
     if inspect.iscoroutine(value):
         value.close()
-        hint = ": make the tool `async def`, or await the coroutine"
-    raise TypeError(f"a tool must return text, got {type(value).__name__}{hint}")
+        hint = ": make it `async def`, or await the coroutine"
+    kind = "None" if value is None else type(value).__name__
+    raise NotText(f"returned {kind}, but a tool must return text{hint}")
 
 
 def _sendable(text: str) -> str:

@@ -85,8 +85,8 @@ OWN_ROUTES = ["/seed_session", "/close_session", "/verify", "/aggregate_metrics"
 # server remembers: such a session is never seeded again, and if it is unknown, it is lost.
 SEEDED = "seeded"
 
-# Tells a gate, and no policy, that the class raised what it did not mean to raise.
-UNEXPECTED = {"X-Tool-Error": "unexpected"}
+# Tells a gate, and no policy, what went wrong in a tool without the class meaning it.
+FAULT = "X-Tool-Error"
 
 
 @dataclass(frozen=True)
@@ -383,6 +383,10 @@ class Gate:
 # ---------------------------------------------------------------------- the server
 
 
+class TaskRefused(ValueError):
+    """The class could not be made of a task. Whoever wrote the task is to read why."""
+
+
 class SessionServerConfig(BaseResourcesServerConfig):
     @field_validator("num_workers")
     @classmethod
@@ -579,7 +583,7 @@ class SessionServer(SimpleResourcesServer):
         except (Exception, SystemExit) as error:
             if self.sessions.pop(name, None) is session:
                 self._close_later(session)
-            raise ValueError(self._refusal(error)) from error
+            raise TaskRefused(self._refusal(error)) from error
         if self.sessions.get(name) is not session:  # it ended, and closes, meanwhile
             raise ValueError("this session ended while it started")
         return session
@@ -591,10 +595,10 @@ class SessionServer(SimpleResourcesServer):
             return (
                 f"{name} took more than {self.limits.tool_seconds:g} s (TOOL_SECONDS)"
             )
-        if isinstance(error, ValueError):  # raised for whoever wrote the task
+        if isinstance(error, ValueError):
             return f"{name}: {error}"
         log.error("%s failed", name, exc_info=error)
-        return f"{name}: {type(error).__name__}"
+        return f"{name}: {type(error).__name__}: {error}"
 
     def _make_room(self) -> None:
         """Raises HTTPException if all sessions are in use.
@@ -723,6 +727,11 @@ class SessionServer(SimpleResourcesServer):
         except TimeoutError:
             text = (
                 f"the call took more than {self.limits.tool_seconds:g} s (TOOL_SECONDS)"
+            )
+            return episodes.Answer(f"error: {text}", error="expected")
+        except TaskRefused:
+            text = (
+                "this session was not seeded, and no episode can start without a task"
             )
             return episodes.Answer(f"error: {text}", error="expected")
         except ValueError as error:
@@ -956,5 +965,5 @@ def _reply(answer: episodes.Answer) -> Response:
     """A tool's answer over HTTP: always 200, because the policy is to read it."""
     text = json.dumps({"output": answer.output, **answer.extra}, ensure_ascii=False)
     body = text.encode("utf-8", "replace")  # lone surrogates
-    headers = UNEXPECTED if answer.error == "unexpected" else None
+    headers = {FAULT: answer.fault} if answer.error == "unexpected" else None
     return Response(body, headers=headers, media_type="application/json")

@@ -5,7 +5,8 @@ import asyncio
 import pytest
 
 from plumbing import inspection
-from plumbing.inspection import GateError, inspect_class
+from plumbing.inspection import inspect_class
+from plumbing.records import GateError
 from session_server import SessionServer
 
 
@@ -48,7 +49,7 @@ def test_a_class_that_needs_a_task(inspect):
         def __init__(self, task: dict):
             self.size = task["size"]
 
-    assert "has look (needs a task: KeyError: 'size')" in inspect(Needy)
+    assert inspect(Needy).startswith("test_inspection.Needy has look (needs a task")
 
 
 def complaint(inspect, *arguments, **options):
@@ -77,12 +78,29 @@ def test_a_tool_that_an_attribute_hides(inspect):
 
 
 def test_a_tool_without_a_line(inspect):
-    class Wrong(Base):
+    class More(Base):
         def wave(self) -> str:
             return "hello"
 
-    text = complaint(inspect, Wrong)
-    assert 'app.post("/wave")(self.tool(Wrong.wave))' in text
+    assert inspect(More) == (
+        "test_inspection.More has look; not served: wave "
+        '(to serve it, add app.post("/wave")(self.tool(More.wave)))'
+    )
+    with pytest.raises(GateError, match="serves no tool.*self.tool.More.look"):
+        inspect(More, "")
+
+
+def test_a_docstring_of_another_parameter(inspect):
+    class Wrong(Base):
+        def look(self, at: str = "x") -> str:
+            """Look.
+
+            Args:
+                where: Renamed.
+            """
+            return at
+
+    assert "the docstring of look describes 'where', which it" in inspect(Wrong)
 
 
 def test_a_line_without_an_annotation(inspect):

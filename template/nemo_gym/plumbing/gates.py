@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import importlib
 import json
 import os
 import re
@@ -9,18 +10,18 @@ import subprocess
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable, Generator, Iterator
 from multiprocessing.pool import ThreadPool
 from pathlib import Path
 from typing import Any
 
-from plumbing.client import Client, ClientSession
-from plumbing.environment import EnvironmentClass, episodes
-from plumbing.inspection import GateError, inspect_class, served_app
+from plumbing.client import Client, ClientSession, problem
 from plumbing.policies import NoOracle, fixed_policy, sample_arguments, solve
 from plumbing.records import (
     HERE,
     ROWS,
+    GateError,
     RolloutError,
     Row,
     Tools,
@@ -74,11 +75,38 @@ def running_server(**environment: str) -> Generator[str, None, None]:
             process.wait()
 
 
+# ---------------------------------------------------------------------- the class
+
+
+def environment() -> Any:
+    """The module plumbing.environment. Raises GateError if the class cannot be had."""
+    try:
+        return importlib.import_module("plumbing.environment")
+    except Exception as error:
+        raise GateError(_import_problem(error)) from error
+
+
+def _import_problem(error: Exception) -> str:
+    """Why the class's module cannot be imported, and what to do."""
+    if isinstance(error, SyntaxError):
+        place = f"{Path(error.filename or '?').name}, line {error.lineno}"
+        return f"{place}: {type(error).__name__}: {error.msg}"
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    text = f"{Path(frame.filename).name}, line {frame.lineno}: {error}"
+    if isinstance(error, ModuleNotFoundError):
+        text += f". If that is a package, `uv add {error.name}`"
+    elif isinstance(error, ImportError) and "site-packages" in (error.path or ""):
+        text += f". The package {error.name} hides your module: rename the module"
+    return f"{type(error).__name__} in {text}"
+
+
 # ---------------------------------------------------------------------- rows
 
 
 def server_tools() -> Tools:
     """The definitions of the tools that server.py serves."""
+    environment()
+    from plumbing.inspection import served_app
     from session_server import tool_definitions
 
     return tool_definitions(served_app())
@@ -93,17 +121,23 @@ def write_tools(path: Path = ROWS) -> str:
     rows = [with_tools(row, tools) for row in load_rows(path)]
     for row in rows:
         if row.get("ground_truth") == [{}]:
-            row["ground_truth"] = [episodes.task_skeleton(EnvironmentClass)]
+            known = environment()
+            skeleton = known.episodes.task_skeleton(known.EnvironmentClass)
+            row["ground_truth"] = [skeleton]
     write_rows(path, rows)
-    return f"{len(rows)} rows of {path} have {len(tools)} tools"
+    return f"{_count(len(rows), 'row')} of {path} with {_count(len(tools), 'tool')}"
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}{'' if number == 1 else 's'}"
 
 
 def read_rows(path: Path = ROWS) -> list[Row]:
     """The rows of a .jsonl file. Raises RolloutError at one that cannot be graded."""
-    rows = load_rows(path)
+    rows, known = load_rows(path), environment()
     for number, row in enumerate(rows, start=1):
         try:
-            episodes.check_row(EnvironmentClass, row)
+            known.episodes.check_row(known.EnvironmentClass, row)
         except ValueError as problem:
             raise RolloutError(f"{_row(path, number)}: {problem}") from None
     if not rows:
@@ -137,18 +171,18 @@ def smoke_gate(client: Client, path: Path) -> str:
                 f"{_row(path, number)} does not have the tools of the server: write "
                 "them into the rows with `uv run python gates.py --write-tools`"
             )
-    waiting = []
+    outputs: dict[str, list[str]] = {tool["name"]: [] for tool in tools}
     with contextlib.suppress(NoOracle):
         session = _seeded(client, rows[0], path)
         for name, arguments in solve(rows[0], tools):
-            _call(session, name, arguments)
+            outputs[name].append(
+                _call(session, name, arguments, " (the oracle's call)")
+            )
         session.post("/close_session", {})
     for tool in tools:
         name = tool["name"]
         session = _seeded(client, rows[0], path)
-        output = _call(session, name, sample_arguments(tool))
-        if "is still to be written" in output:
-            waiting.append(name)
+        outputs[name].append(_call(session, name, sample_arguments(tool)))
         for route, wrong in ((f"/{name}", []), ("/verify", {})):
             status = session.request("POST", route, wrong).status_code
             if status != 422:
@@ -157,8 +191,20 @@ def smoke_gate(client: Client, path: Path) -> str:
     status = client.session().request("POST", "/no_such_tool", {}).status_code
     if status != 404:
         raise GateError(f"POST /no_such_tool answered {status}, not 404")
-    note = f", still to be written: {', '.join(waiting)}" if waiting else ""
-    return f"{len(tools)} endpoint{'s' if len(tools) > 1 else ''}{note}"
+    detail = _count(len(tools), "endpoint")
+    for note, sign in (
+        ("still to be written", "error: this tool is still to be written"),
+        ("answered only with an error", "error:"),
+    ):
+        names = [
+            name
+            for name, said in outputs.items()
+            if said and all(output.startswith(sign) for output in said)
+        ]
+        for name in names:
+            outputs.pop(name)
+        detail += f"; {note}: {', '.join(names)}" if names else ""
+    return detail
 
 
 def _seeded(client: Client, row: Row, path: Path) -> ClientSession:
@@ -170,24 +216,25 @@ def _seeded(client: Client, row: Row, path: Path) -> ClientSession:
     return session
 
 
-def _call(session: ClientSession, name: str, arguments: dict[str, Any]) -> str:
+def _call(
+    session: ClientSession, name: str, arguments: dict[str, Any], who: str = ""
+) -> str:
     """A tool's output. Raises GateError if that is not text, or a bug of the class."""
     response = session.request("POST", f"/{name}", arguments)
-    call = f"POST /{name} with {json.dumps(arguments)[:200]}"
+    call = f"POST /{name} with {json.dumps(arguments)[:200]}{who}"
+    if response.status_code != 200:
+        raise GateError(f"{call} answered {problem(response)}")
+    if fault := response.headers.get("X-Tool-Error"):
+        raise GateError(
+            f"{call}: the tool {fault}. Mend it, or raise ValueError with a message for "
+            "the policy"
+        )
     try:
         output = response.json()["output"]
     except (ValueError, LookupError, TypeError):
         output = None
-    if response.status_code != 200 or not isinstance(output, str):
-        raise GateError(
-            f"{call} answered without a text `output`: {response.text[:300]}"
-        )
-    if response.headers.get("X-Tool-Error"):
-        kind = output.removeprefix("error: ")
-        raise GateError(
-            f"{call}: {EnvironmentClass.__name__}.{name} raised {kind}; the server's log has "
-            "the traceback. Mend it, or raise ValueError with a message for the policy"
-        )
+    if not isinstance(output, str):
+        raise GateError(f"{call} has no text `output`: {response.text[:300]}")
     return output
 
 
@@ -220,14 +267,18 @@ def rollout_gate(client: Client, path: Path) -> str:
                     )
 
     expect("noop", lambda row: 0.0)
-    if lacking := getattr(EnvironmentClass, "missing_requirement", lambda: None)():
+    if lacking := getattr(
+        environment().EnvironmentClass, "missing_requirement", lambda: None
+    )():
         return f"{len(rows)} rows: noop earns 0.0 ({lacking})"
     expect("garbage", lambda row: 0.0)
     try:
         expect("oracle", oracle_reward)
     except NoOracle as why:
         return f"{len(rows)} rows: noop and nonsense earn 0.0 ({why})"
-    earned = "1.0" if all(oracle_reward(row) == 1 for row in rows) else "what rows say"
+    earned = (
+        "1.0" if all(oracle_reward(row) == 1 for row in rows) else "what each row says"
+    )
     return f"{len(rows)} rows: the oracle earns {earned}, noop and nonsense 0.0"
 
 
@@ -262,12 +313,16 @@ def run(
             started = time.monotonic()
             try:
                 if gate == "import":
+                    environment()
+                    from plumbing.inspection import inspect_class
+
                     detail = inspect_class(asked or [])
                 elif gate == "rollout" and under_gym:
                     from plumbing.under_gym import check
 
                     detail = check(rows)
                 else:
+                    environment()
                     if client is None:
                         client = Client(stack.enter_context(running_server()))
                     detail = GATES[gate](client, rows)

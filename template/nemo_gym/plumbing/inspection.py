@@ -4,14 +4,12 @@ import asyncio
 import inspect
 import traceback
 import typing
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from plumbing.environment import EnvironmentClass, episodes
-
-
-class GateError(Exception):
-    """What is wrong, and what to do, in one line."""
+from plumbing.records import GateError
 
 
 def find_server() -> Any:
@@ -57,11 +55,12 @@ def inspect_class(asked: list[dict[str, Any]]) -> str:
     except episodes.ToolError as error:
         raise GateError(str(error)) from error
     _check_protocol()
-    _check_lines(app, tools)
+    served = _check_lines(app, tools)
     for one in asked:
         _check_asked(tools, one)
     needs = _construct(tools)
-    return f"{name} has {', '.join(tools)}{needs}"
+    notes = [*_unserved(tools, served), *_misdescribed(tools)]
+    return "; ".join([f"{name} has {', '.join(served)}{needs}", *notes])
 
 
 def _place() -> str:
@@ -111,8 +110,11 @@ def _check_protocol() -> None:
                 )
 
 
-def _check_lines(app: Any, tools: dict[str, Any]) -> None:
-    """Raises GateError if server.py's lines are not the class's tools."""
+def _check_lines(app: Any, tools: dict[str, Any]) -> list[str]:
+    """The names of the tools that server.py serves.
+
+    Raises GateError if it serves none, or what the class does not have as a tool.
+    """
     from session_server import OWN_ROUTES
 
     lines, by_hand = {}, set()
@@ -123,7 +125,7 @@ def _check_lines(app: Any, tools: dict[str, Any]) -> None:
             lines |= {route.path: tool} if tool else {}
     if not lines and not by_hand:
         raise GateError(
-            f"server.py serves no tool. {_advice(tools)}"
+            f"server.py serves no tool: add to setup_webserver() {_lines(tools)}"
             if tools
             else f"{_place()} has no tool: a tool is a public method that is annotated "
             "to return text, `-> str`"
@@ -139,27 +141,35 @@ def _check_lines(app: Any, tools: dict[str, Any]) -> None:
                 f"{place} is a tool in server.py, but it is not annotated to return "
                 "text: write `-> str`, or remove its line from server.py"
             )
-    hidden = {
-        name: tool
-        for name, tool in tools.items()
-        if f"/{name}" not in lines and f"/{name}" not in by_hand
-    }
-    if hidden:
-        raise GateError(_advice(hidden))
+    return [path.removeprefix("/") for path in [*lines, *by_hand]]
 
 
-def _advice(tools: dict[str, Any]) -> str:
-    first = next(iter(tools.values()))
-    lines = "; ".join(
-        f'app.post("/{name}")(self.tool({EnvironmentClass.__name__}.{name}))'
-        for name in tools
-    )
-    return (
-        f"{episodes.where(first.method)}: {', '.join(tools)} returns text, so it is a "
-        f"tool, but server.py does not serve it. Add to setup_webserver(): {lines}. If "
-        "the policy is not to call it, let its name begin with _; if the class must "
-        "stay as it is, derive from it with `{} = None`".format(first.name)
-    )
+def _lines(names: Iterable[str]) -> str:
+    name = EnvironmentClass.__name__
+    return "; ".join(f'app.post("/{one}")(self.tool({name}.{one}))' for one in names)
+
+
+def _unserved(tools: dict[str, Any], served: list[str]) -> list[str]:
+    """What to do about tools of the class that server.py has no line for."""
+    names = [name for name in tools if name not in served]
+    if not names:
+        return []
+    return [f"not served: {', '.join(names)} (to serve it, add {_lines(names)})"]
+
+
+def _misdescribed(tools: dict[str, Any]) -> list[str]:
+    """Parameters that a docstring describes, and the method does not have."""
+    notes = []
+    for name, tool in tools.items():
+        _, described = episodes.read_docstring(inspect.getdoc(tool.method) or "")
+        taken = inspect.signature(tool.method).parameters
+        notes += [
+            f"{episodes.where(tool.method)}: the docstring of {name} describes "
+            f"{one!r}, which it does not take"
+            for one in described
+            if one not in taken
+        ]
+    return notes
 
 
 def _check_asked(tools: dict[str, Any], asked: dict[str, Any]) -> None:
@@ -196,8 +206,8 @@ def _construct(tools: dict[str, Any]) -> str:
         try:
             episode = episodes.Episode(EnvironmentClass)
         except Exception as error:  # noqa: BLE001 - any class may want a task
-            said = f"{type(error).__name__}: {error}"
-            return f" (needs a task: {' '.join(said.split())[:100]})"
+            said = " ".join(f"{type(error).__name__}: {error}".split())[:100]
+            return f" (needs a task: an empty one raises {said})"
         try:
             for name, tool in tools.items():
                 if name in getattr(episode.environment, "__dict__", {}):

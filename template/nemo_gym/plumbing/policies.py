@@ -62,6 +62,12 @@ def solve(row: Row, tools: Tools) -> Calls:
     except episodes.NoOracle as why:
         raise NoOracle(str(why)) from None
     exposed = {tool["name"] for tool in tools}
+    known = exposed | set(episodes.tools_of(EnvironmentClass))
+    if unknown := sorted({tool for tool, _ in calls} - known):
+        raise RolloutError(
+            f"{EnvironmentClass.__name__}.oracle calls {', '.join(unknown)}, which is "
+            f"not a tool; there are {', '.join(sorted(known))}"
+        )
     if missing := sorted({tool for tool, _ in calls} - exposed):
         raise NoOracle(
             f"{EnvironmentClass.__name__}.oracle uses {', '.join(missing)}, which the server "

@@ -25,10 +25,10 @@ from pydantic import ValidationError
 
 from plumbing.environment import episodes
 from plumbing.gates import read_rows, server_tools
-from plumbing.inspection import GateError
 from plumbing.records import (
     HERE,
     ROWS,
+    GateError,
     RolloutError,
     Row,
     load_rows,

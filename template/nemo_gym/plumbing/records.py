@@ -22,6 +22,10 @@ Item = dict[str, Any]  # of the Responses API: a message, function_call, ...
 Tools = list[dict[str, Any]]  # definitions for the Responses API
 
 
+class GateError(Exception):
+    """What is wrong, and what to do, in one line."""
+
+
 class RolloutError(Exception):
     """What went wrong, as one line for the user."""
 
@@ -58,8 +62,9 @@ def load_rows(path: Path = ROWS) -> list[Row]:
 def _row(line: str, where: str) -> Row:
     try:
         row = json.loads(line)
-    except ValueError as error:
-        raise RolloutError(f"{where}: {error}") from None
+    except json.JSONDecodeError as error:
+        place = f"{where}, column {error.colno}"
+        raise RolloutError(f"{place}: {error.msg}") from None
     if not isinstance(row, dict):
         raise RolloutError(
             f"{where}: a row is a JSON object, got {one_line(line)[:80]}"
