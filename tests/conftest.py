@@ -19,6 +19,11 @@ from copier import run_copy
 ROOT = Path(__file__).resolve().parents[1]
 CLASSES = ROOT / "tests/classes"
 ARCHETYPES = ["game", "sandbox", "vision"]
+# The game proves the main job; the others are installed and run by the slow tests.
+GAME_FIRST = [
+    "game",
+    *(pytest.param(one, marks=pytest.mark.slow) for one in ARCHETYPES[1:]),
+]
 
 # These run inside generated projects.
 collect_ignore = ["classes", "plumbing"]

@@ -18,7 +18,7 @@ OWN = {
     "lamp": ("Lamp", "look\nturn\ndone"),
 }
 EXAMPLE = re.compile(
-    r"wordle|guess|target|crane|five-letter|bubblewrap|workspace_|desktop_",
+    r"wordle|guess|crane|five-letter|bubblewrap|workspace_|desktop_",
     re.IGNORECASE,
 )
 
@@ -104,6 +104,7 @@ def test_nothing_speaks_of_the_archetypes_example(copy, tmp_path, archetype):
     }
 
 
+@pytest.mark.slow
 def test_with_the_tasks_on(template, interpreter, tmp_path):
     """One command, as a user types it: the step after generation fills in the rows."""
     project = tmp_path / "shop"
@@ -129,6 +130,7 @@ def test_with_the_tasks_on(template, interpreter, tmp_path):
     assert "Inventory.look_up takes (item: str), but the answer to" in done.stdout
 
 
+@pytest.mark.slow
 def test_an_image_reaches_the_client_as_one(wrap):
     environment = wrap("lamp")
     rows = give_rows(environment, "lamp")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import ARCHETYPES, ROOT, UV, git, run
+from conftest import GAME_FIRST, ROOT, UV, git, run
 
 GATES = ["import", "server", "smoke", "rollout"]
 
@@ -21,7 +21,7 @@ def passed(results):
     return results
 
 
-@pytest.mark.parametrize("archetype", ARCHETYPES)
+@pytest.mark.parametrize("archetype", GAME_FIRST)
 def test_gates_and_tests_are_green(generate, archetype):
     environment = generate(archetype=archetype)
     rollout = passed(environment.gates())[-1]
@@ -31,13 +31,13 @@ def test_gates_and_tests_are_green(generate, archetype):
     assert not re.search(r"\d+ (failed|error|xfailed)", printed)
 
 
-@pytest.mark.parametrize("archetype", ARCHETYPES)
+@pytest.mark.parametrize("archetype", GAME_FIRST)
 def test_the_newest_nemo_gym_of_the_series_is_there(generate, series, archetype):
     code = "import importlib.metadata as m; print(m.version('nemo-gym'))"
     assert generate(archetype=archetype).run("-c", code).startswith(series)
 
 
-@pytest.mark.parametrize("archetype", ARCHETYPES)
+@pytest.mark.parametrize("archetype", GAME_FIRST)
 def test_rollouts(generate, archetype):
     environment = generate(archetype=archetype)
     rows = (environment.folder / "data/example.jsonl").read_text().splitlines()
@@ -51,6 +51,7 @@ def test_rollouts(generate, archetype):
         assert printed.count("PASS") == 2
 
 
+@pytest.mark.slow
 def test_the_template_s_own_parts(generate, tmp_path):
     """tests/plumbing, in the generated game: client, policies, gates, deploy, sessions."""
     environment = generate(archetype="game")
@@ -64,6 +65,7 @@ def test_the_template_s_own_parts(generate, tmp_path):
     print(done.stdout.splitlines()[-1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("archetype", ["sandbox", "vision"])
 def test_the_backends(generate, archetype):
     environment = generate(archetype=archetype)
@@ -75,7 +77,7 @@ def test_the_backends(generate, archetype):
         test.unlink()
 
 
-@pytest.mark.parametrize("archetype", ARCHETYPES)
+@pytest.mark.parametrize("archetype", GAME_FIRST)
 def test_types(generate, archetype):
     environment = generate(archetype=archetype)
     ty = [Path(sys.executable).with_name("ty"), "check", "--python", environment.python]
@@ -91,6 +93,7 @@ def test_plain_uv_run_keeps_the_interpreter(generate):
     assert (environment.folder / ".venv/pyvenv.cfg").read_text() == before
 
 
+@pytest.mark.slow
 def test_the_folder_does_not_hide_the_package(generate):
     environment = generate(archetype="game")
     code = "import nemo_gym, nemo_gym.server_utils; print(nemo_gym.__file__)"
@@ -111,7 +114,7 @@ def test_the_folder_does_not_hide_the_package(generate):
 def test_a_custom_tool_waits_to_be_written(variant):
     environment = variant(tools="guess(word: str); hint()")
     smoke = passed(environment.gates())[2]
-    assert smoke["detail"] == "2 endpoints, still to be written: hint"
+    assert smoke["detail"] == "2 endpoints; still to be written: hint"
     environment.run("-m", "pytest", "-q", "--no-header")
     domain = environment.project / "my_env.py"
     text = domain.read_text()
@@ -120,19 +123,20 @@ def test_a_custom_tool_waits_to_be_written(variant):
     assert environment.gates("smoke")[0]["detail"] == "2 endpoints"
 
 
+@pytest.mark.slow
 def test_tools_of_ones_own_only(variant):
     environment = variant(
         tools='hint(); look(at: Literal["a", "b"] = "a", n: int | None = 1)'
     )
-    domain = environment.project / "my_env.py"
-    domain.write_text(domain.read_text().replace("def guess(", "def _guess("))
     results = passed(environment.gates())
+    assert "not served: guess (to serve it, add app.post" in results[0]["detail"]
     assert (
         "oracle uses guess, which the server does not expose" in results[-1]["detail"]
     )
     environment.run("-m", "pytest", "-q", "-k", "not test_environment")
 
 
+@pytest.mark.slow
 def test_many_kinds_of_tools_fit_the_rows(variant):
     """What the server serves over /tools is what is in the rows."""
     environment = variant(
@@ -145,6 +149,7 @@ def test_many_kinds_of_tools_fit_the_rows(variant):
     passed(environment.gates())
 
 
+@pytest.mark.slow
 def test_gates_fail_with_exit_status_1(variant):
     environment = variant()
     domain = environment.project / "my_env.py"
@@ -160,6 +165,7 @@ def test_gates_fail_with_exit_status_1(variant):
     assert "row 1 of data/example.jsonl: the policy 'oracle' earns 0.0" in done.stdout
 
 
+@pytest.mark.slow
 def test_rows_of_another_file_are_gated_and_played(variant):
     environment = variant()
     first, second, *_ = (environment.folder / "data/example.jsonl").open()
@@ -178,6 +184,7 @@ def test_rows_of_another_file_are_gated_and_played(variant):
     assert "row 3" not in printed
 
 
+@pytest.mark.slow
 def test_write_tools_brings_the_rows_up_to_date(variant):
     environment = variant()
     domain = environment.project / "my_env.py"
@@ -200,6 +207,7 @@ def test_no_server_is_one_clear_line(variant):
     assert len(printed.strip().splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_ports(variant):
     code = "from plumbing.inspection import find_server; import sys; print(find_server().build().config.port)"
     environment = variant()
@@ -208,6 +216,7 @@ def test_ports(variant):
     assert environment.run("-c", code, SPACE_ID="me/space", PORT="81").strip() == "81"
 
 
+@pytest.mark.slow
 def test_a_bad_setting_is_named(variant):
     environment = variant()
     printed = environment.run("server.py", check=False, MAX_SESSIONS="many")
@@ -222,6 +231,7 @@ requires-python = ">=3.13.14"
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("series", ["0.7"], indirect=True)
 def test_the_main_branch_of_nemo_gym_can_be_installed(render, interpreter, tmp_path):
     """It is locked out of a repository that asks for the Python that the real one does."""
@@ -242,3 +252,59 @@ def test_the_main_branch_of_nemo_gym_can_be_installed(render, interpreter, tmp_p
     )
     lock = (project / "nemo_gym/uv.lock").read_text()
     assert 'name = "nemo-gym"\nversion = "99.0.0"' in lock
+
+
+BROKEN = {
+    "": "ImportError in environment.py, line 4: cannot import name 'MyEnv'",
+    "class MyEnv:\n    def guess(self word)": "my_env.py, line 2: SyntaxError",
+    "import nowhere": "my_env.py, line 1: No module named 'nowhere'. If that is a package",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("source", BROKEN)
+def test_a_class_that_cannot_be_imported(variant, source):
+    environment = variant(files={"my_env.py": source})
+    [result] = environment.gates("import", check=False)
+    assert not result["passed"]
+    assert BROKEN[source] in result["detail"]
+
+
+RAISES = """
+class MyEnv:
+    blocking = False
+
+    def __init__(self, task):
+        pass
+
+    def guess(self, word: str) -> str:
+        {body}
+"""
+FAULTS = {
+    "return {}[word]": "the tool raised KeyError (my_env.py, line 9)",
+    "pass": "the tool returned None, but a tool must return text",
+    "import pydantic; return pydantic.TypeAdapter(int).validate_python('x')": "the tool raised ValidationError",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("body", FAULTS)
+def test_the_smoke_gate_sees_a_bug_behind_a_tool(variant, body):
+    source = RAISES.format(body=body)
+    environment = variant(files={"my_env.py": source})
+    rows = environment.folder / "data/example.jsonl"
+    text = rows.read_text().replace('"target"', '"expected_output": "x", "target"')
+    rows.write_text(text)
+    environment.run("gates.py", "--write-tools")
+    [result] = environment.gates("smoke", check=False)
+    assert not result["passed"]
+    assert FAULTS[body] in result["detail"]
+
+
+@pytest.mark.slow
+def test_an_oracle_that_calls_no_tool_fails_the_rollout(variant):
+    environment = variant()
+    domain = environment.project / "my_env.py"
+    domain.write_text(domain.read_text().replace('[("guess", {', '[("gues", {'))
+    [result] = environment.gates("rollout", check=False)
+    assert "MyEnv.oracle calls gues, which is not a tool" in result["detail"]

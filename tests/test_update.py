@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from test_classes import OWN
 
-from conftest import CLASSES, COPIER, ROOT, UV, git, run
+from conftest import CLASSES, COPIER, GAME_FIRST, ROOT, UV, git, run
 
 
 @pytest.fixture
@@ -139,7 +139,13 @@ def wrap(releases, tmp_path):
     return of
 
 
-@pytest.mark.parametrize("module", OWN)
+@pytest.mark.parametrize(
+    "module",
+    [
+        one if one == "exam" else pytest.param(one, marks=pytest.mark.slow)
+        for one in OWN
+    ],
+)
 def test_a_class_of_ones_own_stays_through_updates(releases, wrap, module):
     class_name, tools = OWN[module]
     project = wrap(module, class_name, tools)
@@ -208,7 +214,7 @@ def released(clone, template):
     git(clone, "tag", "v0.3.0")
 
 
-@pytest.mark.parametrize("archetype", ["game", "sandbox", "vision"])
+@pytest.mark.parametrize("archetype", GAME_FIRST)
 def test_from_release_0_2(old_release, template, tmp_path, archetype):
     """What moved is moved, what the user wrote stays."""
     project = tmp_path / "my_env"

@@ -424,7 +424,7 @@ class SessionServer(SimpleResourcesServer):
     # -------------------------------------------------------------- for server.py
 
     def tool(self, method: Callable[..., Any]) -> Callable[..., Any]:
-        """The endpoint of a tool: `app.post("/guess")(self.tool(MyEnv.guess))`.
+        """The endpoint of a tool: `app.post("/look")(self.tool(MyEnv.look))`.
 
         Its request model comes from the method's signature, its description from the
         docstring. Raises ToolError if the method cannot be a tool.

@@ -55,7 +55,7 @@ class ClientSession:
             raise RolloutError(
                 f"{method} {self.url}{path}: {one_line(error)}"
             ) from None
-        answer.encoding = "utf-8"  # JSON's, where requests would guess
+        answer.encoding = "utf-8"  # JSON's, which requests would not assume
         return answer
 
     def fetch(self, method: str, path: str, body: Any = None) -> dict[str, Any]:
