@@ -12,6 +12,7 @@ import functools
 import inspect
 import json
 import logging
+import math
 import re
 import sys
 import textwrap
@@ -575,7 +576,8 @@ class Episode:
             values = getattr(self.environment, "metrics", dict)()
             if inspect.isawaitable(values):
                 values = await values
-            return {str(name): float(value) for name, value in values.items()}
+            numbers = {str(name): float(value) for name, value in values.items()}
+            return {name: one for name, one in numbers.items() if math.isfinite(one)}
         except (Exception, SystemExit):
             log.exception("%s.metrics() failed", self.domain_class.__name__)
             return {}

@@ -183,6 +183,31 @@ def test_the_domain_module_knows_no_framework(render, archetype):
 
 
 @pytest.mark.parametrize("archetype", ARCHETYPES)
+def test_the_tools_are_the_methods_that_return_text(render, archetype):
+    project = render(archetype=archetype)
+    listed = yaml.safe_load(
+        (ROOT / f"archetypes/{archetype}/archetype.yml").read_text()
+    )
+    code = "from my_env import MyEnv; from my_env_episode import tools_of; print(*tools_of(MyEnv))"
+    if archetype == "vision":
+        code = (
+            f"import sys, types; sys.modules['PIL'] = types.ModuleType('PIL'); {code}"
+        )
+        names = ["Image", "ImageDraw", "ImageFont"]
+        code = code.replace(
+            "; from my_env import",
+            "".join(
+                f"; sys.modules['PIL'].{n} = sys.modules['PIL.{n}'] = types.ModuleType('{n}')"
+                for n in names
+            )
+            + "; from my_env import",
+        )
+    printed = run([sys.executable, "-c", code], project).stdout
+    names = [re.match(r"\w+", signature)[0] for signature in listed["tools"]]
+    assert printed.split() == names
+
+
+@pytest.mark.parametrize("archetype", ARCHETYPES)
 def test_server_py_is_short(render, archetype):
     lines = (
         (render(archetype=archetype) / "nemo_gym/server.py").read_text().splitlines()

@@ -84,6 +84,8 @@ OWN_ROUTES = ["/seed_session", "/close_session", "/verify", "/aggregate_metrics"
 # In the signed cookie of a session that was seeded, beside its id. It outlives what the
 # server remembers: such a session is never seeded again, and if it is unknown, it is lost.
 SEEDED = "seeded"
+USED_COOKIE = "this cookie has had its episode: take a new one for the next"
+MAX_ID_CHARACTERS = 200
 
 # Tells a gate, and no policy, what went wrong in a tool without the class meaning it.
 FAULT = "X-Tool-Error"
@@ -259,9 +261,8 @@ class Ended:
 
     reason: str
     task: dict[str, Any]
-    verdict: dict[str, Any] | None = (
-        None  # the answer of /verify, without what it graded
-    )
+    # The answer of /verify, without the trajectory that it repeats.
+    verdict: dict[str, Any] | None = None
 
 
 class ToolResponse(BaseModel):
@@ -480,7 +481,9 @@ class SessionServer(SimpleResourcesServer):
             failure = f"the session was lost: {ended.reason}"
         elif ended is None and session is None and request.session.get(SEEDED):
             failure = "the session was lost: this server does not know it"
-        graded: dict[str, Any] = session.metrics if session else {}
+        known = VerifyResponse.model_fields
+        metrics = session.metrics if session else {}
+        graded: dict[str, Any] = {k: v for k, v in metrics.items() if k not in known}
         return VerifyResponse.model_construct(
             None,
             **graded,
@@ -511,9 +514,7 @@ class SessionServer(SimpleResourcesServer):
         name = request.session[SESSION_ID_KEY]
         session = self.sessions.get(name)
         if request.session.get(SEEDED) or (session is not None and session.seeded):
-            raise HTTPException(
-                409, "this cookie has had its episode: take a new one for the next"
-            )
+            raise HTTPException(409, USED_COOKIE)
         if session is not None or name in self._ended:
             self._end(name, "a seed")
             name = request.session[SESSION_ID_KEY] = str(uuid.uuid4())
@@ -523,14 +524,13 @@ class SessionServer(SimpleResourcesServer):
 
     async def _seed_by_name(self, request: Request, body: Any) -> Any:
         # NeMo Gym 0.7 names the session itself and may repeat a seed.
-        name = body.resources_session_id
-        known = self.sessions.get(name)
-        if name in self._ended or (
-            known is not None and known.owner != body.episode_id
-        ):
-            why = (
-                self._ended[name].reason if name in self._ended else "another episode's"
-            )
+        name = _checked(body.resources_session_id)
+        cookie = request.session
+        if cookie.get(SEEDED) and cookie[SESSION_ID_KEY] != name:
+            raise HTTPException(409, USED_COOKIE)
+        known, ended = self.sessions.get(name), self._ended.get(name)
+        if ended or (known is not None and known.owner != body.episode_id):
+            why = ended.reason if ended else "another episode's"
             raise HTTPException(409, f"the session {name!r} cannot be seeded: {why}")
         if known is None:
             row = SeedSessionRequest.model_validate(body.task_data)
@@ -547,7 +547,7 @@ class SessionServer(SimpleResourcesServer):
             self._end(request.session[SESSION_ID_KEY], "closed")
             return SessionResponse()
         typed: Any = body
-        name = typed.resources_session_id
+        name = _checked(typed.resources_session_id)
         session = self.sessions.get(name)
         if session is not None and session.owner != typed.episode_id:
             raise HTTPException(409, f"the session {name!r} is another episode's")
@@ -911,6 +911,15 @@ def _own_definition(app: FastAPI, path: str) -> dict[str, Any]:
     return episodes.function_definition(
         path.removeprefix("/"), operation.get("description", ""), schema
     )
+
+
+def _checked(name: str) -> str:
+    """The id that a harness gave a session. Raises HTTPException if it is too long."""
+    if len(name) > MAX_ID_CHARACTERS:
+        raise HTTPException(
+            422, f"a session's id has {MAX_ID_CHARACTERS} characters at most"
+        )
+    return name
 
 
 def _configured() -> tuple[str, dict[str, Any]]:

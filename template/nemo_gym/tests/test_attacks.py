@@ -66,6 +66,22 @@ def test_the_task_of_another_row(client, rows, tools, verify):
     assert verify(client, first) == 0.0
 
 
+@pytest.mark.parametrize("name", ["mine", "m" * 1000])
+def test_a_seed_that_names_a_session_of_its_own(client, row, solution, name, verify):
+    """As NeMo Gym 0.7's environment servers seed; 0.4 takes it for a second seed."""
+    client.post("/seed_session", json=row)
+    lost = verify(client, row)
+    typed = {
+        "resources_session_id": name,
+        "episode_id": {"rollout_id": "0-0"},
+        "task_id": {"taskset": "example", "task_id": "0"},
+        "task_data": {"ground_truth": row["ground_truth"]},
+    }
+    assert client.post("/seed_session", json=typed).status_code in (409, 422)
+    play(client, solution)
+    assert verify(client, row) == lost
+
+
 @pytest.mark.parametrize("route", ["close_session", "verify"])
 def test_playing_on_after_the_end(client, row, solution, route, verify):
     client.post("/seed_session", json=row)
