@@ -7,7 +7,7 @@ TOOLS is the parsed answer to the question `tools`, as JSON: the import gate com
 with the class.
 
 Copier runs this in the destination, with its own interpreter: standard library only.
-Exit status 1, and a last line that says what to do, where something failed.
+Exit status 1, and a last line that says what to do, if something failed.
 """
 
 import os
@@ -46,7 +46,7 @@ def find_uv() -> str:
 
 
 def check_merged() -> None:
-    """Raises Problem where an update left conflicts: they would only confuse uv."""
+    """Raises Problem if an update left conflicts: they would only confuse uv."""
     listed = subprocess.run(
         ["git", "ls-files", "--unmerged", "--full-name"],
         check=False,
@@ -120,7 +120,7 @@ def pyenv_pythons() -> dict[tuple[int, ...], str]:
 def find_python(uv: str, required: str) -> str | None:
     """An interpreter that is there already, rather one for the newest NeMo Gym.
 
-    None where there is none, so that uv downloads one.
+    None if there is none, so that uv downloads one.
     """
     if os.environ.get("UV_PYTHON"):
         return os.environ["UV_PYTHON"]

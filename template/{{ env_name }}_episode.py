@@ -268,7 +268,8 @@ def _indent(line: str) -> int:
 def plain_schema(schema: Any, definitions: dict[str, Any] | None = None) -> Any:
     """A JSON Schema with references put in place.
 
-    Titles go, and so do defaults of null, which FastAPI leaves out too. A type that contains itself stays open ({}) where it does.
+    Titles go, and so do defaults of null, which FastAPI leaves out too. A type that
+    contains itself is open ({}) from there on.
     """
     if isinstance(schema, list):
         return [plain_schema(item, definitions) for item in schema]

@@ -332,7 +332,7 @@ class SessionIds:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            # Assigned even where it is there already: that makes every answer carry the
+            # Assigned even if it is there already: that makes every answer carry the
             # cookie, which agents that keep only the last answer's cookies rely on.
             session = scope["session"]
             session[SESSION_ID_KEY] = session.get(SESSION_ID_KEY) or str(uuid.uuid4())
@@ -542,7 +542,7 @@ class SessionServer(SimpleResourcesServer):
     async def close_resources_session(  # type: ignore
         self, request: Request, body: CloseRequest
     ) -> CloseResponse:
-        """End the session; closing one that is not open is no error."""
+        """End the session; closing one that is not open is not an error."""
         if isinstance(body, CloseSessionRequest):
             self._end(request.session[SESSION_ID_KEY], "closed")
             return SessionResponse()
