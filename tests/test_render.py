@@ -188,16 +188,25 @@ def test_the_tools_are_the_methods_that_return_text(render, archetype):
     listed = yaml.safe_load(
         (ROOT / f"archetypes/{archetype}/archetype.yml").read_text()
     )
-    code = "from my_env import MyEnv; from my_env_episode import tools_of; print(*tools_of(MyEnv))"
+    code = (
+        "import json; from my_env import MyEnv; from my_env_episode import tools_of; "
+        "print(json.dumps([tool.definition() for tool in tools_of(MyEnv).values()]))"
+    )
     if archetype == "vision":  # without Pillow
         code = (
             "import sys, types; backend = types.ModuleType('desktop_backend'); "
             "backend.Desktop = backend.missing = None; "
             f"sys.modules['desktop_backend'] = backend; {code}"
         )
-    printed = run([sys.executable, "-c", code], project).stdout
+    tools = json.loads(run([sys.executable, "-c", code], project).stdout)
     names = [re.match(r"\w+", signature)[0] for signature in listed["tools"]]
-    assert printed.split() == names
+    assert [tool["name"] for tool in tools] == names
+    # What the rows of a project have whose tools are the archetype's.
+    kept = ROOT / f"archetypes/{archetype}/tools.json"
+    assert json.loads(kept.read_text()) == tools
+    rows = (project / "nemo_gym/data/example.jsonl").read_text().splitlines()
+    for row in rows:
+        assert json.loads(row)["responses_create_params"]["tools"] == tools
 
 
 @pytest.mark.parametrize("archetype", ARCHETYPES)
