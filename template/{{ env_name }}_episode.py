@@ -528,7 +528,8 @@ class Episode:
 
     def is_expected(self, error: BaseException) -> bool:
         """Whether the class raised this on purpose, so that the policy may read it."""
-        if isinstance(error, ValidationError):  # a ValueError by inheritance only
+        # The one is a ValueError by inheritance only, the other stands beside the class.
+        if isinstance(error, (ValidationError, NotText)):
             return False
         return isinstance(error, EXPECTED) or _folder(type(error)) in {
             _folder(one) for one in _own_classes(self.domain_class)
