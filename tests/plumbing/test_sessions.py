@@ -369,18 +369,18 @@ class Mistake(Exception):
 
 @pytest.mark.parametrize("on_loop", [False, True])
 @pytest.mark.parametrize(
-    ("raised", "told", "header"),
+    ("raised", "told", "fault"),
     [
         (ValueError("You cannot."), "error: You cannot.", None),
         (Mistake("You cannot."), "error: You cannot.", None),
         (TimeoutError("Too slow."), "error: Too slow.", None),
-        (KeyError("secret"), "error: KeyError", "unexpected"),
-        (RuntimeError("secret"), "error: RuntimeError", "unexpected"),
-        (SystemExit("secret"), "error: SystemExit", "unexpected"),
-        (SystemExit(0), "error: SystemExit", "unexpected"),
+        (KeyError("secret"), "error: KeyError", "raised KeyError"),
+        (RuntimeError("secret"), "error: RuntimeError", "raised RuntimeError"),
+        (SystemExit("secret"), "error: SystemExit", "raised SystemExit"),
+        (SystemExit(0), "error: SystemExit", "raised SystemExit"),
     ],
 )
-def test_what_a_tool_raises(server_of, run, row, raised, told, header, on_loop):
+def test_what_a_tool_raises(server_of, run, row, raised, told, fault, on_loop):
     class Failing:
         blocking = not on_loop
 
@@ -403,7 +403,10 @@ def test_what_a_tool_raises(server_of, run, row, raised, told, header, on_loop):
     client.post("/seed_session", json=row)
     answer = client.post("/move", json={})
     assert (answer.status_code, answer.json()) == (200, {"output": told})
-    assert answer.headers.get("X-Tool-Error") == header
+    header = answer.headers.get("X-Tool-Error", "")
+    assert header.startswith(f"{fault} (test_sessions.py, line " if fault else "")
+    assert bool(header) == bool(fault)
+    assert "secret" not in header
     after = client.post("/ask", json={})
     assert after.json() == {"output": "answered"}
     assert "X-Tool-Error" not in after.headers
@@ -415,8 +418,8 @@ def test_what_a_tool_raises(server_of, run, row, raised, told, header, on_loop):
     ("raised", "detail"),
     [
         (ValueError("task needs `x`"), "Refusing(task): task needs `x`"),
-        (KeyError("secret"), "Refusing(task): KeyError"),
-        (SystemExit("secret"), "Refusing(task): SystemExit"),
+        (KeyError("x"), "Refusing(task): KeyError: 'x'"),
+        (SystemExit("over"), "Refusing(task): SystemExit: over"),
     ],
 )
 def test_what_a_constructor_raises(server_of, run, row, raised, detail, on_loop):
@@ -437,7 +440,8 @@ def test_what_a_constructor_raises(server_of, run, row, raised, detail, on_loop)
     client = run(server)()
     answer = client.post("/seed_session", json=row)
     assert (answer.status_code, answer.json()) == (422, {"detail": detail})
-    assert client.post("/move", json={}).json() == {"output": f"error: {detail}"}
+    told = client.post("/move", json={}).json()["output"]
+    assert told.startswith("error: this session was not seeded")
     assert not server.sessions
 
 
