@@ -270,16 +270,18 @@ def rollout_gate(client: Client, path: Path) -> str:
     if lacking := getattr(
         environment().EnvironmentClass, "missing_requirement", lambda: None
     )():
-        return f"{len(rows)} rows: noop earns 0.0 ({lacking})"
+        return f"{_count(len(rows), 'row')}: noop earns 0.0 ({lacking})"
     expect("garbage", lambda row: 0.0)
     try:
         expect("oracle", oracle_reward)
     except NoOracle as why:
-        return f"{len(rows)} rows: noop and nonsense earn 0.0 ({why})"
+        return f"{_count(len(rows), 'row')}: noop and nonsense earn 0.0 ({why})"
     earned = (
         "1.0" if all(oracle_reward(row) == 1 for row in rows) else "what each row says"
     )
-    return f"{len(rows)} rows: the oracle earns {earned}, noop and nonsense 0.0"
+    return (
+        f"{_count(len(rows), 'row')}: the oracle earns {earned}, noop and nonsense 0.0"
+    )
 
 
 def oracle_reward(row: Row) -> float:
