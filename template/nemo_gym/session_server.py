@@ -61,6 +61,7 @@ from pydantic import (
     PrivateAttr,
     field_validator,
 )
+from pydantic_core import PydanticSerializationError, to_jsonable_python
 from starlette.middleware.sessions import SessionMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -415,6 +416,9 @@ class SessionServer(SimpleResourcesServer):
 
     # Ids that ended, oldest first: a late call must not bring an episode back.
     _ended: dict[str, Ended] = PrivateAttr(default_factory=dict)
+    # Ids that a harness closed before it seeded them. Kept apart: anybody can close
+    # ids that nobody has, and must not drive out the memory of sessions that were.
+    _unseeded: dict[str, None] = PrivateAttr(default_factory=dict)
     _closing: set[asyncio.Task] = PrivateAttr(default_factory=set)
     _secret: str = PrivateAttr(
         default_factory=lambda: (
@@ -497,7 +501,12 @@ class SessionServer(SimpleResourcesServer):
     async def aggregate_metrics(self, body: AggregateMetricsRequest) -> Any:
         """NeMo Gym's own, off the event loop: thousands of rows take minutes."""
         compute = super().aggregate_metrics
-        return await asyncio.to_thread(lambda: asyncio.run(compute(body)))
+        try:
+            return await asyncio.to_thread(lambda: asyncio.run(compute(body)))
+        except Exception as error:
+            log.exception("/aggregate_metrics failed")
+            reason = f"these responses cannot be aggregated: {type(error).__name__}"
+            raise HTTPException(422, reason) from error
 
     # -------------------------------------------------------------- session life
 
@@ -525,13 +534,13 @@ class SessionServer(SimpleResourcesServer):
     async def _seed_by_name(self, request: Request, body: Any) -> Any:
         # NeMo Gym 0.7 names the session itself and may repeat a seed.
         name = _checked(body.resources_session_id)
-        cookie = request.session
-        if cookie.get(SEEDED) and cookie[SESSION_ID_KEY] != name:
+        cookie, known = request.session, self.sessions.get(name)
+        if cookie.get(SEEDED) and (known is None or cookie[SESSION_ID_KEY] != name):
             raise HTTPException(409, USED_COOKIE)
-        known, ended = self.sessions.get(name), self._ended.get(name)
-        if ended or (known is not None and known.owner != body.episode_id):
-            why = ended.reason if ended else "another episode's"
-            raise HTTPException(409, f"the session {name!r} cannot be seeded: {why}")
+        if name in self._ended or name in self._unseeded:
+            raise HTTPException(409, f"the session {name!r} has ended")
+        if known is not None and known.owner != body.episode_id:
+            raise HTTPException(409, f"the session {name!r} is another episode's")
         if known is None:
             row = SeedSessionRequest.model_validate(body.task_data)
             await self._seed(name, row, owner=body.episode_id)
@@ -551,7 +560,9 @@ class SessionServer(SimpleResourcesServer):
         session = self.sessions.get(name)
         if session is not None and session.owner != typed.episode_id:
             raise HTTPException(409, f"the session {name!r} is another episode's")
-        self._end(name, "closed", remember=True)
+        if session is None and name not in self._ended:
+            _remember(self._unseeded, name, None, 10 * self.limits.max_sessions)
+        self._end(name, "closed")
         return ResourcesCloseSessionResponse(resources_session_id=name)
 
     async def _seed(
@@ -638,18 +649,13 @@ class SessionServer(SimpleResourcesServer):
         self,
         name: str,
         reason: str,
-        *,
-        remember: bool = False,
         verdict: dict[str, Any] | None = None,
     ) -> None:
         """End a session: at once for clients, its episode is closed behind them."""
         session = self.sessions.pop(name, None)
-        if session is not None or remember:
-            task = session.task if session else {}
-            self._ended.setdefault(name, Ended(reason, task, verdict))
-            while len(self._ended) > 10 * self.limits.max_sessions:
-                del self._ended[next(iter(self._ended))]
         if session is not None:
+            ended = Ended(reason, session.task, verdict)
+            _remember(self._ended, name, ended, 10 * self.limits.max_sessions)
             self._close_later(session)
 
     def _close_later(self, session: Session) -> None:
@@ -784,12 +790,13 @@ class SessionServer(SimpleResourcesServer):
                 ended = self._ended.get(name)
                 task = body.ground_truth[0]
                 if ended and ended.verdict is not None and ended.task == task:
-                    return VerifyResponse.model_construct(
+                    response = VerifyResponse.model_construct(
                         None,
                         responses_create_params=body.responses_create_params,
                         response=body.response,
                         **ended.verdict,
                     )
+                    return _verdict(response)
                 response = endpoint(**arguments)
                 if inspect.isawaitable(response):
                     response = await response
@@ -800,8 +807,8 @@ class SessionServer(SimpleResourcesServer):
                 ):
                     graded = {"responses_create_params", "response"}
                     verdict = {k: v for k, v in response if k not in graded}
-                    self._end(name, "verified", verdict=verdict)
-            return response
+                    self._end(name, "verified", verdict)
+            return _verdict(response)
 
         setattr(verify, "ends_session", True)  # noqa: B010 - functions take any attribute
         return verify
@@ -911,6 +918,30 @@ def _own_definition(app: FastAPI, path: str) -> dict[str, Any]:
     return episodes.function_definition(
         path.removeprefix("/"), operation.get("description", ""), schema
     )
+
+
+def _remember(memory: dict[str, Any], name: str, value: Any, most: int) -> None:
+    """Keep `value` under `name`, in a memory that forgets the oldest of too many."""
+    memory.setdefault(name, value)
+    while len(memory) > most:
+        del memory[next(iter(memory))]
+
+
+def _verdict(response: Any) -> Any:
+    """The answer of /verify as JSON, which repeats the request.
+
+    What a policy wrote may not be JSON: lone surrogates, or very deep nesting. The grade
+    is then answered without it.
+    """
+    if not isinstance(response, BaseModel):
+        return response
+    try:
+        text = response.model_dump_json(by_alias=True, warnings=False)
+    except (PydanticSerializationError, UnicodeError, RecursionError):
+        repeated = {"responses_create_params", "response"}
+        graded = {name: value for name, value in response if name not in repeated}
+        text = json.dumps(to_jsonable_python(graded))
+    return Response(text, media_type="application/json")
 
 
 def _checked(name: str) -> str:

@@ -115,3 +115,43 @@ def test_an_ended_session_is_not_seeded_again_once_it_is_forgotten(
     client.post("/verify", json=verify_body(rows[0]))
     server._ended.clear()
     assert client.post("/seed_session", json=rows[0]).status_code == 409
+
+
+def test_a_flood_of_closes_brings_no_episode_back(serve, rows, verify_body):
+    """NeMo Gym 0.7's typed close takes any id, and is remembered for it."""
+    server = serve(max_sessions=3)
+    client = TestClient(server.setup_webserver())
+    episode = {"rollout_id": "0-0"}
+    client.post("/seed_session", json=rows[0])
+    [name] = server.sessions
+    client.post("/verify", json=verify_body(rows[0]))
+    for number in range(100):
+        closed = {"resources_session_id": f"x{number}", "episode_id": episode}
+        client.post("/close_session", json=closed)
+    typed = {
+        "resources_session_id": name,
+        "episode_id": episode,
+        "task_id": {"taskset": "example", "task_id": "0"},
+        "task_data": {"ground_truth": rows[0]["ground_truth"]},
+    }
+    assert client.post("/seed_session", json=typed).status_code == 409
+    verdict = client.post("/verify", json=verify_body(rows[0])).json()
+    assert (verdict["reward"], verdict["mask_sample"]) == (0.0, False)
+
+
+@pytest.mark.parametrize("text", ["\ud800", "[" * 300 + "]" * 300])
+def test_a_trajectory_that_is_not_json_is_graded(serve, rows, verify_body, text):
+    client = TestClient(serve().setup_webserver(), raise_server_exceptions=False)
+    client.post("/seed_session", json=rows[0])
+    body = verify_body(rows[0])
+    body["response"]["odd"] = text if text[0] != "[" else json.loads(text)
+    answer = client.post("/verify", content=json.dumps(body))
+    assert answer.status_code in (200, 422)
+    if answer.status_code == 200:
+        assert answer.json()["reward"] == 0.0
+
+
+def test_metrics_that_cannot_be_aggregated_are_refused(serve):
+    client = TestClient(serve().setup_webserver(), raise_server_exceptions=False)
+    answer = client.post("/aggregate_metrics", json={"verify_responses": [{}]})
+    assert answer.status_code in (200, 422)
