@@ -1,0 +1,83 @@
+"""An endpoint that a user wrote by hand, beside the lines of setup_webserver()."""
+
+import threading
+
+import pytest
+from fastapi import Request
+from pydantic import BaseModel
+
+from session_server import ToolResponse, tool_definitions
+
+
+class Diary:
+    def __init__(self, task: dict):
+        self.entries = []
+
+    def read(self) -> str:
+        """Read everything."""
+        return ", ".join(self.entries)
+
+    def reward(self) -> float:
+        return float(len(self.entries) == 1)
+
+
+class Entry(BaseModel):
+    text: str
+
+
+@pytest.fixture
+def server(server_of):
+    server = server_of(Diary)
+
+    class Own(type(server)):
+        def setup_webserver(self):
+            app = super().setup_webserver()
+            app.post("/write")(self.write)
+            app.post("/fail")(self.fail)
+            app.post("/ask")(self.ask)
+            return app
+
+        def write(self, request: Request, body: Entry) -> ToolResponse:
+            """Write an entry."""
+            self.environment(request).entries.append(body.text)
+            return ToolResponse(output=threading.current_thread().name)
+
+        def fail(self, request: Request, body: Entry) -> ToolResponse:
+            raise KeyError(body.text)
+
+        async def ask(self, request: Request, body: Entry) -> ToolResponse:
+            count = len(self.environment(request).entries)
+            return ToolResponse(output=f"{body.text}: {count}")
+
+    return Own.build()
+
+
+def test_it_plays_the_sessions_episode_in_its_thread(run, server, row, verify):
+    client = run(server)()
+    client.post("/seed_session", json=row)
+    assert client.post("/write", json={"text": "a"}).json() == {"output": "episode"}
+    assert client.post("/read", json={}).json() == {"output": "a"}
+    assert client.post("/ask", json={"text": "n"}).json() == {"output": "n: 1"}
+    [session] = server.sessions.values()
+    assert [call.tool for call in session.calls] == ["write", "read", "ask"]
+    assert verify(client, row) == 1.0
+
+
+def test_what_it_raises_is_told_by_its_type(run, server, row):
+    client = run(server)()
+    client.post("/seed_session", json=row)
+    answer = client.post("/fail", json={"text": "secret"})
+    assert (answer.status_code, answer.json()) == (200, {"output": "error: KeyError"})
+    assert answer.headers["X-Tool-Error"].startswith("raised KeyError")
+
+
+def test_its_definition_comes_from_its_model(server):
+    definitions = {
+        tool["name"]: tool for tool in tool_definitions(server.setup_webserver())
+    }
+    assert definitions["write"]["description"] == "Write an entry."
+    assert definitions["write"]["parameters"] == {
+        "type": "object",
+        "properties": {"text": {"type": "string"}},
+        "required": ["text"],
+    }
