@@ -155,3 +155,29 @@ def test_metrics_that_cannot_be_aggregated_are_refused(serve):
     client = TestClient(serve().setup_webserver(), raise_server_exceptions=False)
     answer = client.post("/aggregate_metrics", json={"verify_responses": [{}]})
     assert answer.status_code in (200, 422)
+
+
+@pytest.mark.parametrize(
+    "seed", [None, {}, {"ground_truth": []}, {"ground_truth": [{}]}]
+)
+def test_an_episode_without_a_task_earns_nothing_on_any_row(
+    server_of, run, verify, row, seed
+):
+    """Not even on a row whose task is as empty, with a class that always pays."""
+
+    class Generous:
+        def __init__(self, task):
+            pass
+
+        def look(self) -> str:
+            return "nothing"
+
+        def reward(self) -> float:
+            return 1.0
+
+    client = run(server_of(Generous))()
+    if seed is not None:
+        client.post("/seed_session", json=seed)
+    client.post("/look", json={})
+    for truth in ([{}], row["ground_truth"]):
+        assert verify(client, {**row, "ground_truth": truth}) == 0.0

@@ -197,7 +197,7 @@ def test_a_record_that_is_not_saved_earns_nothing(ready_to_save):
 
 
 def test_a_wrong_value_earns_nothing(ready_to_save):
-    ready_to_save.key("space")  # the box is no longer ticked
+    ready_to_save.key("space")  # the box is no longer checked
     ready_to_save.key("Enter")
     ready_to_save.terminate("success")
     assert ready_to_save.reward() == 0.0
