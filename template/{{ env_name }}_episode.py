@@ -490,6 +490,8 @@ class Episode:
     task: Task = field(default_factory=dict)
     calls: list[Call] = field(default_factory=list)
     failure: str | None = None  # why the grade says nothing about the policy
+    keeps_calls: bool = True  # which only a grade by `expected_output` reads
+    label: str = "an episode"  # names it in the log: its row
 
     def __post_init__(self) -> None:
         self._kept = 0
@@ -499,7 +501,7 @@ class Episode:
         """Call a tool with arguments that its model has validated. Never raises."""
         method = functools.partial(getattr(self.environment, tool.name), **arguments)
         answer = await self.answer(tool.name, method)
-        self.keep(tool.name, to_jsonable_python(arguments, fallback=repr), answer)
+        self.keep(tool.name, arguments, answer)
         return answer
 
     async def answer(self, name: str, method: Callable[[], Any]) -> Answer:
@@ -518,7 +520,7 @@ class Episode:
         if self.is_expected(error):
             text = str(error) or type(error).__name__
             return Answer(_sendable(f"error: {text}"), error="expected")
-        log.error("the tool %r failed", name, exc_info=error)
+        log.error("%s: the tool %r failed", self.label, name, exc_info=error)
         kind = type(error).__name__
         fault = str(error) if isinstance(error, NotText) else f"raised {kind}"
         last = traceback.extract_tb(error.__traceback__)[-1:]
@@ -537,6 +539,9 @@ class Episode:
 
     def keep(self, tool: str, arguments: dict[str, Any], answer: Answer) -> None:
         """Remember a call for the grader, within MAX_CALLS and MAX_CALL_CHARACTERS."""
+        if not self.keeps_calls:
+            return
+        arguments = to_jsonable_python(arguments, fallback=repr)
         self._kept += len(answer.output) + sum(map(len, _texts(arguments)))
         if len(self.calls) < MAX_CALLS and self._kept <= MAX_CALL_CHARACTERS:
             call = Call(tool, arguments, answer.output, answer.error != "")
@@ -563,13 +568,13 @@ class Episode:
             if inspect.isawaitable(value):
                 value = await value
         except (Exception, SystemExit) as error:
-            log.error("%s failed", name, exc_info=error)
+            log.error("%s: %s failed", self.label, name, exc_info=error)
             self.failure = f"{name} raised {type(error).__name__}"
             return 0.0
         if isinstance(value, (bool, int, float)) and 0 <= value <= 1:
             return float(value)
         self.failure = f"{name} must return a number from 0 to 1, got {value!r:.80}"
-        log.error(self.failure)
+        log.error("%s: %s", self.label, self.failure)
         return 0.0
 
     async def metrics(self) -> dict[str, float]:
@@ -581,7 +586,8 @@ class Episode:
             numbers = {str(name): float(value) for name, value in values.items()}
             return {name: one for name, one in numbers.items() if math.isfinite(one)}
         except (Exception, SystemExit):
-            log.exception("%s.metrics() failed", self.domain_class.__name__)
+            name = self.domain_class.__name__
+            log.exception("%s: %s.metrics() failed", self.label, name)
             return {}
 
     def printed(self, text: str) -> bool:
@@ -608,7 +614,8 @@ class Episode:
             if inspect.isawaitable(closed):
                 await closed
         except (Exception, SystemExit):
-            log.exception("%s.close() failed", self.domain_class.__name__)
+            name = self.domain_class.__name__
+            log.exception("%s: %s.close() failed", self.label, name)
 
 
 def as_answer(value: Any) -> Answer:

@@ -27,18 +27,22 @@ import hmac
 import inspect
 import json
 import logging
+import logging.handlers
 import os
-import queue
+import resource
 import secrets
-import threading
+import sys
 import time
+import urllib.parse
 import uuid
+import weakref
 from collections.abc import AsyncGenerator, Callable
-from concurrent.futures import Future
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
+import plumbing.quick_import  # noqa: F401 - before NeMo Gym
+
+# isort: split
 import uvicorn
 from fastapi import FastAPI, HTTPException, Request
 from fastapi.exceptions import RequestValidationError
@@ -60,12 +64,14 @@ from pydantic import (
     InstanceOf,
     PrivateAttr,
     field_validator,
+    model_validator,
 )
 from pydantic_core import PydanticSerializationError, to_jsonable_python
-from starlette.middleware.sessions import SessionMiddleware
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp
 
+from plumbing.asgi import Gate, SessionCookies
 from plumbing.environment import episodes
+from plumbing.sessions import Ended, EpisodeThread, Limits, Session
 
 try:  # NeMo Gym 0.7, whose environment servers name the sessions that they seed
     from nemo_gym.base_resources_server import (
@@ -73,6 +79,7 @@ try:  # NeMo Gym 0.7, whose environment servers name the sessions that they seed
         ResourcesCloseSessionResponse,
         ResourcesSeedSessionRequest,
         ResourcesSeedSessionResponse,
+        ReverifyMode,
     )
 except ImportError:  # NeMo Gym 0.4
     ResourcesSeedSessionRequest = ResourcesCloseSessionRequest = None
@@ -88,182 +95,25 @@ SEEDED = "seeded"
 USED_COOKIE = "this cookie has had its episode: take a new one for the next"
 MAX_ID_CHARACTERS = 200
 
+
+# Of the items in a trajectory, and what they hold: 300,000 malformed ones are checked for
+# half a minute, in which nothing else runs. Tokens are many, and cheap to check.
+MAX_ITEMS = 10_000
+TOKENS = {
+    "prompt_token_ids",
+    "generation_token_ids",
+    "generation_log_probs",
+    "logprobs",
+}
+
+JSON = "application/json"
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
 # Tells a gate, and no policy, what went wrong in a tool without the class meaning it.
 FAULT = "X-Tool-Error"
 
-
-@dataclass(frozen=True)
-class Limits:
-    """What one server allows, each out of an environment variable."""
-
-    max_sessions: int = 1000
-    idle_seconds: float = 1800
-    tool_seconds: float = 60
-    close_seconds: float = 10
-    body_bytes: int = 1 << 20
-    trajectory_bytes: int = 1 << 25
-
-    VARIABLES: ClassVar[dict[str, str]] = {
-        "max_sessions": "MAX_SESSIONS",  # one more open session is answered with 503
-        "idle_seconds": "SESSION_IDLE_SECONDS",  # a session that waits longer is closed
-        "tool_seconds": "TOOL_SECONDS",  # a longer tool call ends with an error output
-        "close_seconds": "CLOSE_SECONDS",  # a longer close() is no longer waited for
-        "body_bytes": "MAX_BODY_BYTES",  # a longer request body is answered with 413
-        "trajectory_bytes": "MAX_TRAJECTORY_BYTES",  # the same for rows and trajectories
-    }
-
-    @classmethod
-    def from_environment(cls) -> Self:
-        """Raises ValueError if a variable is not a positive number."""
-        values: dict[str, Any] = {}
-        for name, variable in cls.VARIABLES.items():
-            if text := os.environ.get(variable):
-                whole = not name.endswith("_seconds")
-                try:
-                    values[name] = int(text) if whole else float(text)
-                except ValueError:
-                    values[name] = 0
-                if not values[name] > 0:
-                    kind = "integer" if whole else "number"
-                    raise ValueError(
-                        f"{variable} must be a positive {kind}, got {text!r}"
-                    )
-        return cls(**values)
-
-
-# ---------------------------------------------------------------------- sessions
-
-
-class EpisodeThread:
-    """A thread that runs the jobs of one episode, one after the other.
-
-    A daemon thread: a job that hangs must not hold up the server's exit.
-    """
-
-    def __init__(self) -> None:
-        self._jobs: queue.SimpleQueue[tuple[Future, Callable[[], Any]] | None] = (
-            queue.SimpleQueue()
-        )
-        threading.Thread(target=self._work, name="episode", daemon=True).start()
-
-    def run(self, job: Callable[[], Any]) -> asyncio.Future:
-        """The job's result. Cancelling it before the job starts drops the job."""
-        future: Future = Future()
-        self._jobs.put((future, job))
-        return asyncio.wrap_future(future)
-
-    def stop(self) -> None:
-        """End the thread after the jobs that it has."""
-        self._jobs.put(None)
-
-    def _work(self) -> None:
-        while (item := self._jobs.get()) is not None:
-            future, job = item
-            if future.set_running_or_notify_cancel():
-                try:
-                    future.set_result(job())
-                except BaseException as error:  # noqa: BLE001 - whoever waits has it
-                    future.set_exception(error)
-            del item, future, job  # an idle thread keeps no finished call alive
-
-
-@dataclass
-class Session:
-    """One episode: the task it was seeded with (ground_truth[0]), and its object."""
-
-    task: dict[str, Any]
-    seeded: bool  # by a harness, with a task
-    owner: Any = None  # the episode_id of NeMo Gym 0.7's typed seed
-    thread: EpisodeThread | None = None  # None: the class is called on the event loop
-    episode: episodes.Episode | None = None  # None while it is made
-    metrics: dict[str, float] = field(default_factory=dict)  # beside the reward
-    used: float = field(default_factory=time.monotonic)
-    busy: int = 0  # calls in progress
-    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    verifying: asyncio.Lock = field(default_factory=asyncio.Lock)
-
-    @property
-    def environment(self) -> Any:
-        """The object of the environment class that plays the episode."""
-        assert self.episode is not None
-        return self.episode.environment
-
-    @property
-    def calls(self) -> list[episodes.Call]:
-        """The tool calls so far, as this server saw them."""
-        return self.episode.calls if self.episode else []
-
-    async def perform(
-        self, job: Callable[[], Any], seconds: float, *, on_loop: bool = False
-    ) -> Any:
-        """The result of `job`, a function or a coroutine function, run alone.
-
-        Raises TimeoutError after `seconds`. A job that has not started by then never
-        does. One that runs in the thread goes on, because nothing can stop it, and
-        later jobs wait for its end. `on_loop` keeps a job out of the thread.
-        """
-        self.busy += 1
-        try:
-            async with asyncio.timeout(seconds), self.lock:
-                if self.thread is not None and not on_loop:
-                    return await self.thread.run(lambda: _finish(job()))
-                value = job()
-                return await value if inspect.isawaitable(value) else value
-        finally:
-            self.busy -= 1
-            self.used = time.monotonic()
-
-    async def reward(self, seconds: float = 60) -> float:
-        """The episode's grade, from 0 to 1: the class's own reward(), else whether the
-        environment printed the row's `expected_output`. See Episode.reward.
-        """
-
-        async def grade() -> float:
-            assert self.episode is not None
-            reward = await self.episode.reward()
-            self.metrics = await self.episode.metrics()
-            return reward
-
-        try:
-            return await self.perform(grade, seconds)
-        except TimeoutError:
-            assert self.episode is not None
-            self.episode.failure = f"the grade took more than {seconds:g} s"
-            return 0.0
-
-    async def close(self, seconds: float) -> None:
-        """Close the episode, after the calls that wait and what hangs in the thread.
-
-        Raises TimeoutError after `seconds`; a thread closes the episode even then, as
-        soon as it can.
-        """
-
-        async def close_episode() -> None:
-            if self.episode is not None:
-                await self.episode.close()
-
-        async with self.lock:
-            if self.thread is None:
-                async with asyncio.timeout(seconds):
-                    await close_episode()
-                return
-            closing = self.thread.run(lambda: _finish(close_episode()))
-            self.thread.stop()
-            await asyncio.wait_for(asyncio.shield(closing), seconds)
-
-
-def _finish(value: Any) -> Any:
-    return episodes.run(value) if inspect.iscoroutine(value) else value
-
-
-@dataclass(frozen=True)
-class Ended:
-    """What is remembered of a session that ended."""
-
-    reason: str
-    task: dict[str, Any]
-    # The answer of /verify, without the trajectory that it repeats.
-    verdict: dict[str, Any] | None = None
+# A row's own name for itself, in the order of preference; the first is NeMo Gym's number.
+ROW_IDS = ("_ng_task_index", "id", "uuid")
 
 
 class ToolResponse(BaseModel):
@@ -278,6 +128,24 @@ class VerifyRequest(BaseVerifyRequest):
     """A finished trajectory and the row's ground_truth."""
 
     ground_truth: list[dict[str, Any]] = Field(min_length=1)
+
+    @model_validator(mode="before")
+    @classmethod
+    def bounded(cls, body: Any) -> Any:
+        """Raises ValueError for more than MAX_ITEMS items in all lists together."""
+        items, rest = 0, []
+        if isinstance(body, dict):
+            rest = [body.get("response"), body.get("responses_create_params")]
+        while rest and items <= MAX_ITEMS:
+            value = rest.pop()
+            if isinstance(value, dict):
+                rest += [one for key, one in value.items() if key not in TOKENS]
+            elif isinstance(value, list):
+                items += len(value)
+                rest += value[:MAX_ITEMS]
+        if items > MAX_ITEMS:
+            raise ValueError(f"the trajectory has more than {MAX_ITEMS} items")
+        return body
 
 
 class VerifyResponse(BaseVerifyResponse):
@@ -319,69 +187,6 @@ if ResourcesSeedSessionRequest is not None:
     CloseResponse = ResourcesCloseSessionResponse | SessionResponse
 
 
-# ---------------------------------------------------------------------- ASGI layers
-
-# Plain ASGI: NeMo Gym's own layers are Starlette's BaseHTTPMiddleware, which costs more
-# than all the rest of a call.
-
-
-class SessionIds:
-    """Gives every request a session id in `request.session[SESSION_ID_KEY]`."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self.app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
-            # Assigned even if it is there already: that makes every answer carry the
-            # cookie, which agents that keep only the last answer's cookies rely on.
-            session = scope["session"]
-            session[SESSION_ID_KEY] = session.get(SESSION_ID_KEY) or str(uuid.uuid4())
-        await self.app(scope, receive, send)
-
-
-class Gate:
-    """Refuses requests without the API token, if one is set, and over-long bodies."""
-
-    def __init__(self, app: ASGIApp, limits: Limits, token: str | None) -> None:
-        self.app = app
-        self.limits = limits
-        self.authorization = f"Bearer {token}".encode() if token else None
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
-        headers = dict(scope["headers"])
-        path = scope["path"]
-        if self.authorization and path != "/health":
-            given = headers.get(b"authorization", b"")
-            if not hmac.compare_digest(given, self.authorization):
-                refusal = JSONResponse(
-                    {"detail": "this server wants Authorization: Bearer <API_TOKEN>"},
-                    401,
-                )
-                await refusal(scope, receive, send)
-                return
-        large = path.endswith(("/seed_session", "/verify", "/aggregate_metrics"))
-        limit = self.limits.trajectory_bytes if large else self.limits.body_bytes
-        message = f"the request body is over {limit} bytes"
-        if int(headers.get(b"content-length", b"0")) > limit:
-            await JSONResponse({"detail": message}, 413)(scope, receive, send)
-            return
-        received = 0
-
-        async def counted() -> Message:
-            nonlocal received
-            part = await receive()
-            received += len(part.get("body", b""))
-            if received > limit:
-                raise HTTPException(413, message)
-            return part
-
-        await self.app(scope, counted, send)
-
-
 # ---------------------------------------------------------------------- the server
 
 
@@ -409,6 +214,9 @@ class SessionServer(SimpleResourcesServer):
 
     ray_enabled: ClassVar[bool | None] = False
     domain_class: ClassVar[type]
+    # Whether `session.calls` holds the tool calls. None: if the class has no reward(), or
+    # if verify() is seen to read them.
+    keeps_calls: ClassVar[bool | None] = None
 
     config: SessionServerConfig  # type: ignore
     sessions: dict[str, InstanceOf[Session]] = Field(default_factory=dict)
@@ -420,6 +228,9 @@ class SessionServer(SimpleResourcesServer):
     # ids that nobody has, and must not drive out the memory of sessions that were.
     _unseeded: dict[str, None] = PrivateAttr(default_factory=dict)
     _closing: set[asyncio.Task] = PrivateAttr(default_factory=set)
+    # Of open sessions, and of ended ones that a call still keeps.
+    _threads: weakref.WeakSet = PrivateAttr(default_factory=weakref.WeakSet)
+    _app: FastAPI | None = PrivateAttr(default=None)
     _secret: str = PrivateAttr(
         default_factory=lambda: (
             os.environ.get("SESSION_SECRET") or secrets.token_hex(32)
@@ -569,37 +380,52 @@ class SessionServer(SimpleResourcesServer):
         self, name: str, row: SeedSessionRequest, owner: Any = None
     ) -> None:
         task = row.ground_truth[0] if row.ground_truth else {}
+        known = row.model_extra or {}
+        ids = [f"{key} {known[key]!r:.80}" for key in ROW_IDS if key in known]
+        label = ids[0] if ids else f"task {json.dumps(task):.80}"
         try:
             if task:
                 episodes.check_task(self.domain_class, task)
-            await self._start(name, task, owner)
+            await self._start(name, task, owner, label)
         except ValueError as error:
             raise HTTPException(422, str(error)) from error
 
     async def _start(
-        self, name: str, task: dict[str, Any], owner: Any = None
+        self,
+        name: str,
+        task: dict[str, Any],
+        owner: Any = None,
+        label: str = "an episode that was not seeded",
     ) -> Session:
         """Open a session. Raises ValueError if the class refuses the task."""
         self._end_idle()
         self._make_room()
         thread = None if episodes.runs_on_loop(self.domain_class) else EpisodeThread()
+        if thread is not None:
+            self._threads.add(thread)
         session = Session(task, bool(task), owner, thread)
         self.sessions[name] = session
+        keeps = self.keeps_calls
+        if keeps is None:
+            read = "calls" in type(self).verify.__code__.co_names
+            keeps = read or episodes.grader(self.domain_class) is None
 
         def construct() -> None:
-            session.episode = episodes.Episode(self.domain_class, task)
+            session.episode = episodes.Episode(
+                self.domain_class, task, keeps_calls=keeps, label=label
+            )
 
         try:
             await session.perform(construct, self.limits.tool_seconds)
         except (Exception, SystemExit) as error:
             if self.sessions.pop(name, None) is session:
                 self._close_later(session)
-            raise TaskRefused(self._refusal(error)) from error
+            raise TaskRefused(self._refusal(error, label)) from error
         if self.sessions.get(name) is not session:  # it ended, and closes, meanwhile
             raise ValueError("this session ended while it started")
         return session
 
-    def _refusal(self, error: BaseException) -> str:
+    def _refusal(self, error: BaseException, label: str) -> str:
         """Why the class could not be made of a task, in one line."""
         name = f"{self.domain_class.__name__}(task)"
         if isinstance(error, TimeoutError) and not str(error):
@@ -608,25 +434,35 @@ class SessionServer(SimpleResourcesServer):
             )
         if isinstance(error, ValueError):
             return f"{name}: {error}"
-        log.error("%s failed", name, exc_info=error)
+        log.error("%s: %s failed", label, name, exc_info=error)
         return f"{name}: {type(error).__name__}: {error}"
 
     def _make_room(self) -> None:
-        """Raises HTTPException if all sessions are in use.
+        """Raises HTTPException if all sessions are in use, or too many calls hang.
 
-        Sessions that nobody seeded are the first to go.
+        A session whose call hangs takes no room, and those that nobody seeded are the
+        first to go.
         """
-        if len(self.sessions) < self.limits.max_sessions:
+        limits = self.limits
+        retry = {"Retry-After": str(int(min(limits.idle_seconds, 60)) or 1)}
+        if self._hung_calls() >= limits.max_hung_calls:
+            reason = f"{limits.max_hung_calls} calls hang (MAX_HUNG_CALLS)"
+            raise HTTPException(503, reason, headers=retry)
+        if len(self.sessions) < limits.max_sessions:
             return
         for name, session in self.sessions.items():
             if not session.seeded and not session.busy:
                 self._end(name, "a server with too many sessions")
                 return
-        raise HTTPException(
-            503,
-            f"all {self.limits.max_sessions} sessions (MAX_SESSIONS) are in use",
-            headers={"Retry-After": str(int(min(self.limits.idle_seconds, 60)) or 1)},
-        )
+        hung = sum(one.hangs(limits.tool_seconds) for one in self.sessions.values())
+        if len(self.sessions) - hung >= limits.max_sessions:
+            reason = f"all {limits.max_sessions} sessions (MAX_SESSIONS) are in use"
+            raise HTTPException(503, reason, headers=retry)
+
+    def _hung_calls(self) -> int:
+        """How many calls run for longer than a call may, in threads of their own."""
+        seconds = self.limits.tool_seconds
+        return sum(thread.hangs(seconds) for thread in list(self._threads))
 
     async def _session(self, request: Request) -> Session:
         """The request's open session; a default episode if the id is new.
@@ -797,6 +633,9 @@ class SessionServer(SimpleResourcesServer):
                         **ended.verdict,
                     )
                     return _verdict(response)
+                unknown = session is None and ended is None
+                if unknown and not request.session.get(SEEDED) and self._replays():
+                    return await self._replay(request)
                 response = endpoint(**arguments)
                 if inspect.isawaitable(response):
                     response = await response
@@ -813,16 +652,57 @@ class SessionServer(SimpleResourcesServer):
         setattr(verify, "ends_session", True)  # noqa: B010 - functions take any attribute
         return verify
 
+    def _replays(self) -> bool:
+        """Whether /verify grades an episode that is over by playing it once more."""
+        deterministic = getattr(self.domain_class, "deterministic", True)
+        return deterministic and os.environ.get("REVERIFY") == "1"
+
+    async def _replay(self, request: Request) -> Response:
+        """The verdict on a fresh episode, after the calls that the trajectory names.
+
+        What they answered at the time is not read: a policy may have written it.
+        """
+        import httpx  # only here: it takes a moment
+
+        assert self._app is not None
+        body = await request.json()
+        token = request.headers.get("authorization")
+        async with httpx.AsyncClient(
+            transport=httpx.ASGITransport(self._app),
+            base_url="http://replay",
+            headers={"authorization": token} if token else {},
+            timeout=None,
+        ) as client:
+            answer = await client.post("/seed_session", json=body)
+            for item in body["response"]["output"]:
+                if answer.is_success and item.get("type") == "function_call":
+                    path = f"/{urllib.parse.quote(item['name'], safe='')}"
+                    given = item["arguments"].encode("utf-8", "replace")
+                    headers = {"content-type": "application/json"}
+                    await client.post(path, content=given, headers=headers)
+            if answer.is_success:
+                answer = await client.post("/verify", json=body)
+        return Response(answer.content, answer.status_code, media_type=JSON)
+
+    async def get_reverify_mode(self) -> Any:
+        """What NeMo Gym 0.7 asks before `gym eval reverify`."""
+        return ReverifyMode.STATELESS if self._replays() else ReverifyMode.UNSUPPORTED
+
     # -------------------------------------------------------------- serving
+
+    async def health(self) -> dict[str, Any]:
+        """That the server answers, its open sessions, and the calls that hang."""
+        hung = self._hung_calls()
+        return {"status": "ok", "sessions": len(self.sessions), "hung_calls": hung}
 
     def setup_webserver(self) -> FastAPI:
         """The app with NeMo Gym's routes and /health; a subclass adds its tools."""
-        app = super().setup_webserver()
+        app = self._app = super().setup_webserver()
         if not any(
             getattr(route, "path", "") == "/close_session" for route in app.routes
         ):
             app.post("/close_session")(self.close_resources_session)
-        app.get("/health")(_health)
+        app.get("/health")(self.health)
         app.get("/tools")(lambda: {"tools": tool_definitions(app)})
         app.add_exception_handler(Exception, _as_json)
         app.add_exception_handler(RequestValidationError, _refused)
@@ -837,11 +717,7 @@ class SessionServer(SimpleResourcesServer):
         def stack() -> ASGIApp:
             # Around the app's own stack rather than in it: NeMo Gym's MCP exposure
             # refuses foreign middleware.
-            sessions = SessionMiddleware(
-                SessionIds(build()),
-                secret_key=self._secret,
-                session_cookie=type(self).__name__,
-            )
+            sessions = SessionCookies(build(), self._secret, type(self).__name__)
             return Gate(sessions, self.limits, os.environ.get("API_TOKEN"))
 
         app.build_middleware_stack = stack
@@ -868,7 +744,12 @@ class SessionServer(SimpleResourcesServer):
 
     @classmethod
     def main(cls) -> None:
-        """Serve on HOST and PORT, or as the NeMo Gym command line wants it."""
+        """Serve on HOST and PORT, or as the NeMo Gym command line wants it.
+
+        Raises SystemExit with the reason if policies that are not trusted could do harm.
+        """
+        cls._refuse_to_serve()
+        _log_to_file()
         if os.environ.get("NEMO_GYM_CONFIG_PATH"):
             cls.run_webserver()
             return
@@ -880,6 +761,8 @@ class SessionServer(SimpleResourcesServer):
 
             maybe_auto_expose(server, app)
         server.setup_liveness(app)
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        server.set_ulimit(65535 if most == resource.RLIM_INFINITY else min(most, 65535))
         for hook in ("notice", "missing_requirement"):
             if text := getattr(cls.domain_class, hook, lambda: None)():
                 log.warning(text)
@@ -889,7 +772,24 @@ class SessionServer(SimpleResourcesServer):
             port=server.config.port,
             access_log=False,
             timeout_graceful_shutdown=1,
+            # As NeMo Gym's own: longer than its client keeps a connection.
+            timeout_keep_alive=30,
         )
+
+    @classmethod
+    def _refuse_to_serve(cls) -> None:
+        if os.environ.get("TRUSTED_POLICY") == "1":
+            return
+        refuse = getattr(cls.domain_class, "refuse_to_serve", lambda: None)
+        if reason := refuse():
+            sys.exit(f"server.py: {reason}")
+        runs_commands = getattr(cls.domain_class, "runs_commands", False)
+        guarded = os.environ.get("API_TOKEN") or _host() in LOOPBACK
+        if runs_commands and not guarded and os.environ.get("ALLOW_ANYBODY") != "1":
+            sys.exit(
+                f"server.py: on HOST={_host()} anybody who reaches this port could run "
+                "commands: set API_TOKEN, which clients then send, or ALLOW_ANYBODY=1"
+            )
 
 
 def tool_definitions(app: FastAPI) -> list[dict[str, Any]]:
@@ -941,7 +841,7 @@ def _verdict(response: Any) -> Any:
         repeated = {"responses_create_params", "response"}
         graded = {name: value for name, value in response if name not in repeated}
         text = json.dumps(to_jsonable_python(graded))
-    return Response(text, media_type="application/json")
+    return Response(text, media_type=JSON)
 
 
 def _checked(name: str) -> str:
@@ -965,6 +865,22 @@ def _configured() -> tuple[str, dict[str, Any]]:
     raise ValueError(f"no file in {folder} configures a resources server")
 
 
+def _log_to_file() -> None:
+    """Keep tracebacks in session.log too, beside this file or at SESSION_LOG."""
+    path = Path(
+        os.environ.get("SESSION_LOG") or Path(__file__).with_name("session.log")
+    )
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        return  # a read-only container, whose standard error is its log
+    file = logging.handlers.RotatingFileHandler(
+        path, maxBytes=1 << 20, backupCount=1, encoding="utf-8", delay=True
+    )
+    file.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    for logger in (log, episodes.log):
+        logger.addHandler(file)
+        logger.addHandler(logging.StreamHandler())
+
+
 def _host() -> str:
     return os.environ.get("HOST") or "127.0.0.1"
 
@@ -975,11 +891,6 @@ def _port() -> int:
     if not text.isdecimal() or int(text) > 65535:
         raise ValueError(f"PORT must be a number from 0 to 65535, got {text!r}")
     return int(text)
-
-
-async def _health() -> dict[str, str]:
-    """Whether the server answers."""
-    return {"status": "ok"}
 
 
 async def _refused(request: Request, error: Exception) -> JSONResponse:
@@ -1006,4 +917,4 @@ def _reply(answer: episodes.Answer) -> Response:
     text = json.dumps({"output": answer.output, **answer.extra}, ensure_ascii=False)
     body = text.encode("utf-8", "replace")  # lone surrogates
     headers = {FAULT: answer.fault} if answer.error == "unexpected" else None
-    return Response(body, headers=headers, media_type="application/json")
+    return Response(body, headers=headers, media_type=JSON)

@@ -5,6 +5,7 @@ In the project's nemo_gym folder, with T being the folder of this file:
     .venv/bin/python -m pytest -c T/pytest.ini --rootdir T --confcutdir T T
 """
 
+import contextlib
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -31,7 +32,10 @@ def serve() -> Callable[..., SessionServer]:
 
 
 @pytest.fixture
-def server(serve: Callable[..., SessionServer]) -> SessionServer:
+def server(
+    serve: Callable[..., SessionServer], monkeypatch: pytest.MonkeyPatch
+) -> SessionServer:
+    monkeypatch.setattr(find_server(), "keeps_calls", True)
     return serve()
 
 
@@ -101,6 +105,24 @@ def url(served: SessionServer) -> Iterator[str]:
         thread.join()
 
 
+@pytest.fixture
+def server_thread() -> Iterator[Callable[[SessionServer], int]]:
+    """Serves over HTTP, in a thread. Returns the port."""
+    with contextlib.ExitStack() as stack:
+
+        def serve_it(served: SessionServer) -> int:
+            app = served.setup_webserver()
+            server = uvicorn.Server(uvicorn.Config(app, log_config=None))
+            listening = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+            thread = threading.Thread(target=server.run, args=[[listening]])
+            thread.start()
+            stack.callback(thread.join)
+            stack.callback(setattr, server, "should_exit", True)
+            return listening.getsockname()[1]
+
+        yield serve_it
+
+
 @pytest.fixture(scope="session")
 def verify_body() -> Callable[..., dict[str, Any]]:
     """What a trainer posts to /verify; `output` is the trajectory."""
@@ -130,6 +152,7 @@ def server_of() -> Callable[..., SessionServer]:
     def build(of: type, **limits: Any) -> SessionServer:
         class Server(SessionServer):
             domain_class = of
+            keeps_calls = True
 
             def setup_webserver(self) -> FastAPI:
                 app = super().setup_webserver()

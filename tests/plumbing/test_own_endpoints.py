@@ -30,6 +30,8 @@ def server(server_of):
     server = server_of(Diary)
 
     class Own(type(server)):
+        keeps_calls = True
+
         def setup_webserver(self):
             app = super().setup_webserver()
             app.post("/write")(self.write)

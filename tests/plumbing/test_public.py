@@ -1,10 +1,16 @@
 """What holds on a public address: the API token, signed cookies, and no answers told."""
 
 import json
+import os
+import socket
+import subprocess
+import sys
 
 import pytest
+import uvicorn
 from fastapi.testclient import TestClient
 
+import session_server
 from plumbing.policies import sample_arguments
 
 
@@ -181,3 +187,119 @@ def test_an_episode_without_a_task_earns_nothing_on_any_row(
     client.post("/look", json={})
     for truth in ([{}], row["ground_truth"]):
         assert verify(client, {**row, "ground_truth": truth}) == 0.0
+
+
+def test_a_trajectory_of_too_many_items_is_refused_at_once(serve, rows, verify_body):
+    """To validate 300,000 malformed ones would hold up everybody for half a minute."""
+    client = TestClient(serve().setup_webserver())
+    for output in ([{}] * 300_000, [{"type": "message", "content": [1] * 300_000}]):
+        body = verify_body(rows[0])
+        body["response"]["output"] = output
+        refused = client.post("/verify", json=body)
+        assert refused.status_code == 422
+        [problem] = refused.json()["detail"]
+        assert problem["msg"].endswith("the trajectory has more than 10000 items")
+
+
+def test_tokens_of_a_trainer_are_no_items(serve, rows, verify_body):
+    client = TestClient(serve().setup_webserver())
+    client.post("/seed_session", json=rows[0])
+    message = {
+        "id": "m",
+        "type": "message",
+        "role": "assistant",
+        "status": "completed",
+        "content": [{"type": "output_text", "text": "Hm.", "annotations": []}],
+        "prompt_token_ids": [1] * 100_000,
+        "generation_token_ids": [1],
+        "generation_log_probs": [0.0],
+    }
+    answer = client.post("/verify", json=verify_body(rows[0], [message]))
+    assert answer.status_code == 200, answer.text
+
+
+def test_a_body_that_does_not_come_is_answered_with_408(serve, server_thread):
+    """So that nobody holds connections open with bodies that never end."""
+    port = server_thread(serve(body_seconds=0.2))
+    with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+        head = "POST /seed_session HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n{"
+        connection.sendall(head.encode())
+        assert connection.recv(1000).startswith(b"HTTP/1.1 408 ")
+
+
+NO_WALL = "no isolation: install it"
+
+
+@pytest.mark.parametrize(
+    ("wall", "variables", "said"),
+    [
+        (None, {"HOST": "0.0.0.0"}, "on HOST=0.0.0.0 anybody who reaches this port"),
+        (None, {"HOST": "0.0.0.0", "API_TOKEN": "secret"}, None),
+        (None, {"HOST": "0.0.0.0", "ALLOW_ANYBODY": "1"}, None),
+        (None, {"HOST": "127.0.0.1"}, None),
+        (NO_WALL, {"HOST": "127.0.0.1"}, f"server.py: {NO_WALL}"),
+        (NO_WALL, {"TRUSTED_POLICY": "1"}, None),
+    ],
+)
+def test_who_may_run_commands_is_said_first(
+    monkeypatch, server_of, tmp_path, wall, variables, said
+):
+    class Shell:
+        runs_commands = True
+
+        def __init__(self, task):
+            pass
+
+        @staticmethod
+        def refuse_to_serve():
+            return wall
+
+    served = []
+    monkeypatch.setattr(uvicorn, "run", lambda *app, **named: served.append(named))
+    monkeypatch.setattr(session_server, "_log_to_file", lambda: None)
+    for name, text in variables.items():
+        monkeypatch.setenv(name, text)
+    serve = type(server_of(Shell)).main
+    if said:
+        with pytest.raises(SystemExit) as refused:
+            serve()
+        assert said in str(refused.value)
+    else:
+        serve()
+    assert bool(served) == (said is None)
+
+
+def test_session_log_has_the_traceback_and_the_row(tmp_path, serve, rows, tools):
+    script = """
+import sys, json
+import session_server
+from fastapi.testclient import TestClient
+from plumbing.inspection import find_server
+from plumbing.environment import EnvironmentClass, episodes
+from plumbing.policies import sample_arguments
+
+tool = json.loads(sys.argv[2])
+def fail(self, **given): raise KeyError("a secret")
+session_server.uvicorn.run = lambda app, **named: client(app)
+def client(app):
+    setattr(EnvironmentClass, tool["name"], fail)
+    with TestClient(app) as client:
+        client.post("/seed_session", json=json.loads(sys.argv[1]))
+        given = sample_arguments(tool)
+        print(client.post("/" + tool["name"], json=given).text)
+find_server().main()
+"""
+    row = json.dumps({**rows[0], "_ng_task_index": 7})
+    log = tmp_path / "session.log"
+    done = subprocess.run(
+        [sys.executable, "-c", script, row, json.dumps(tools[0])],
+        env={**os.environ, "SESSION_LOG": str(log), "TRUSTED_POLICY": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == '{"output": "error: KeyError"}'
+    written = log.read_text()
+    assert "_ng_task_index 7: the tool " in written
+    assert "KeyError: 'a secret'" in written
+    assert "KeyError: 'a secret'" in done.stderr

@@ -14,9 +14,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
+from fastapi import Request
 from fastapi.testclient import TestClient
 
 from plumbing.policies import NoOracle, sample_arguments, solve
+from session_server import VerifyRequest
 
 
 @pytest.fixture
@@ -160,8 +162,10 @@ def test_an_exception_is_answered_as_json(server, rows, monkeypatch, verify_body
     assert answer.json() == {"detail": "RuntimeError('boom')"}
 
 
-def test_health(client):
-    assert client.get("/health").json() == {"status": "ok"}
+def test_health(client, rows):
+    client.post("/seed_session", json=rows[0])
+    open_now = {"status": "ok", "sessions": 1, "hung_calls": 0}
+    assert client.get("/health").json() == open_now
 
 
 def at_once(server, plays):
@@ -656,6 +660,57 @@ def test_what_hangs_longer_than_close_may_take_is_closed_in_the_end(
     until(lambda: calls == ["made", "moved True", "closed"])
 
 
+def test_a_call_that_hangs_gives_its_session_s_place_back(
+    server_of, run, row, barrier, verify
+):
+    domain_class, _ = slow(barrier)
+    server = server_of(domain_class, tool_seconds=0.1, max_sessions=1)
+    connect = run(server)
+    first, second = connect(), connect()
+    first.post("/seed_session", json=row)
+    assert second.post("/seed_session", json=row).status_code == 503
+    first.post("/move", json={"wait": True})
+    assert second.post("/seed_session", json=row).status_code == 200
+    health = {"status": "ok", "sessions": 2, "hung_calls": 1}
+    assert first.get("/health").json() == health
+
+
+def test_calls_that_hang_are_bounded(server_of, run, row, barrier):
+    domain_class, _ = slow(barrier)
+    server = server_of(domain_class, tool_seconds=0.1, max_hung_calls=2)
+    connect = run(server)
+    for _ in range(2):
+        client = connect()
+        client.post("/seed_session", json=row)
+        client.post("/move", json={"wait": True})
+        client.post("/close_session", json={})
+    refused = connect().post("/seed_session", json=row)
+    assert refused.status_code == 503
+    assert refused.json()["detail"] == "2 calls hang (MAX_HUNG_CALLS)"
+    barrier.opened.set()
+    until(lambda: connect().get("/health").json()["hung_calls"] == 0)
+    assert connect().post("/seed_session", json=row).status_code == 200
+
+
+def test_a_policy_whose_call_hangs_is_graded_all_the_same(
+    server_of, run, row, barrier, verify_body
+):
+    """Masked, it would have a way out of every episode that it is about to lose."""
+    domain_class, _ = slow(barrier)
+    server = server_of(domain_class, tool_seconds=0.1)
+
+    async def verify(self, request: Request, body: VerifyRequest):
+        session = self.finished_session(request, body)
+        return self.verify_response(request, body, await session.reward(0.1))
+
+    type(server).verify = verify
+    client = run(server)()
+    client.post("/seed_session", json=row)
+    client.post("/move", json={"wait": True})
+    verdict = client.post("/verify", json=verify_body(row)).json()
+    assert (verdict["reward"], verdict["mask_sample"]) == (0.0, False)
+
+
 @pytest.mark.parametrize("how", ["its time is over", "somebody ends it"])
 def test_a_session_that_ends_while_it_is_made_is_closed(
     server_of, run, row, barrier, how
@@ -722,6 +777,29 @@ def test_seconds_may_be_fractions(serve, monkeypatch):
     monkeypatch.setenv("MAX_SESSIONS", "5")
     limits = serve().limits
     assert (limits.tool_seconds, limits.max_sessions) == (0.5, 5)
+
+
+@pytest.mark.parametrize("reads", [False, True])
+def test_calls_are_kept_if_the_grader_reads_them(server_of, run, row, reads):
+    server = server_of(Riddle)
+    kind = type(server)
+    kind.keeps_calls = None
+
+    async def verify(self, request: Request, body: VerifyRequest):
+        session = self.finished_session(request, body)
+        return self.verify_response(request, body, float(bool(session.calls)))
+
+    if reads:
+        kind.verify = verify
+    client = run(server)()
+    client.post("/seed_session", json=row)
+    client.post("/guess", json={"word": "x"})
+    [session] = server.sessions.values()
+    if reads:
+        assert [call.tool for call in session.calls] == ["guess"]
+    else:
+        with pytest.raises(RuntimeError, match="keeps_calls = True"):
+            _ = session.calls
 
 
 # ---------------------------------------------------------------------- attacks

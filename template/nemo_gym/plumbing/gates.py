@@ -34,6 +34,9 @@ from rollout import play
 START_SECONDS = 120
 ROWS_AT_A_TIME = 20
 
+# The gates play code of the user's own, so the server need not refuse to.
+TRUSTED = {"TRUSTED_POLICY": "1"}
+
 
 @contextlib.contextmanager
 def running_server(**environment: str) -> Generator[str, None, None]:
@@ -44,7 +47,7 @@ def running_server(**environment: str) -> Generator[str, None, None]:
     process = subprocess.Popen(
         [sys.executable, str(HERE / "server.py")],
         cwd=HERE,
-        env={**os.environ, "HOST": "127.0.0.1", "PORT": "0", **environment},
+        env={**os.environ, **TRUSTED, "HOST": "127.0.0.1", "PORT": "0", **environment},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -159,7 +162,11 @@ def server_gate(client: Client, path: Path) -> str:
         raise GateError(
             f"GET /health answered {response.status_code}: {response.text[:300]}"
         )
-    return f"{client.url}/health answers"
+    refuse = getattr(environment().EnvironmentClass, "refuse_to_serve", lambda: None)
+    reason = refuse()
+    return f"{client.url}/health answers" + (
+        f"; for gates only: {reason}" if reason else ""
+    )
 
 
 def smoke_gate(client: Client, path: Path) -> str:
@@ -227,7 +234,7 @@ def _call(
     if fault := response.headers.get("X-Tool-Error"):
         raise GateError(
             f"{call}: the tool {fault}. Mend it, or raise ValueError with a message for "
-            "the policy"
+            "the policy (session.log has the traceback)"
         )
     try:
         output = response.json()["output"]

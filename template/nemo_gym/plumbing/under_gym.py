@@ -28,6 +28,7 @@ import psutil
 import requests
 from omegaconf import DictConfig, OmegaConf
 
+from plumbing.gates import TRUSTED, oracle_reward, server_tools
 from plumbing.policies import NoOracle, solve
 from plumbing.records import HERE, ROWS, RolloutError, load_rows, write_rows
 from plumbing.scripted_model import scripted_model
@@ -77,13 +78,15 @@ def collect(
     limit: int | None = None,
     output: Path = RESULTS / "rollouts.jsonl",
     model_type: str = "openai_model",
+    trusted: bool = False,
 ) -> list[dict[str, Any]]:
     """NeMo Gym's rollouts, in the order of `rows`; the file `output` has them too.
 
     `output`, and what NeMo Gym writes beside it, is replaced once all rows are played.
     What there is of a run that failed is in the folder `<output>.partial`.
     `model_type` is the NeMo Gym server that talks to the model: openai_model to one
-    with a Responses API, vllm_model to one with Chat Completions.
+    with a Responses API, vllm_model to one with Chat Completions. A `trusted` policy
+    may play where the server would refuse to serve any other.
     Raises RolloutError, one line for the user, and SystemExit if a signal ends it.
     Call it from the main thread.
     """
@@ -109,7 +112,7 @@ def collect(
     start += ["++uv_venv_dir=.venvs", "++skip_venv_if_present=true"]
     gather = ["eval", "run", "--no-serve", "--agent", agent_name(), *head]
     gather += ["--input", str(rows), "--output", str(new), "--limit", str(total)]
-    variables = {"POLICY_API_KEY": key}
+    variables = {"POLICY_API_KEY": key} | (TRUSTED if trusted else {})
     with _ray_folder() as variables["RAY_TMPDIR"], _gym(start, **variables) as servers:
         print("starting NeMo Gym's servers ...", file=sys.stderr)
         deadline = time.monotonic() + START_SECONDS
@@ -140,8 +143,6 @@ def check(path: Path = ROWS) -> str:
     Plays the oracle in every other row. Returns one line for the user, and raises
     RolloutError if a reward is another.
     """
-    from plumbing.gates import oracle_reward, server_tools  # they import this module
-
     rows, tools = load_rows(path), server_tools()
     plans, why = [], ""
     for number, row in enumerate(rows):
@@ -155,7 +156,9 @@ def check(path: Path = ROWS) -> str:
         numbered = Path(folder, "rows.jsonl")
         write_rows(numbered, rows)
         output = Path(folder, "rollouts.jsonl")
-        rollouts = collect("scripted", model.url, rows=numbered, output=output)
+        rollouts = collect(
+            "scripted", model.url, rows=numbered, output=output, trusted=True
+        )
     for number, (plan, rollout) in enumerate(zip(plans, rollouts, strict=True)):
         expected = oracle_reward(rows[number]) if plan else 0.0
         if abs(rollout["reward"] - expected) > 1e-9:

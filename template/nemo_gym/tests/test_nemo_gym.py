@@ -61,7 +61,10 @@ def test_mcp_serves_the_same_tools_in_the_same_session(rows, tools):
     from mcp.client.streamable_http import streamable_http_client
     from nemo_gym.mcp_auto_exposure import maybe_auto_expose
 
-    server = find_server().build(tool_seconds=5)
+    class Recording(find_server()):
+        keeps_calls = True
+
+    server = Recording.build(tool_seconds=5)
     server.config.expose_tools_over_mcp = True
     app = server.setup_webserver()
     maybe_auto_expose(server, app)

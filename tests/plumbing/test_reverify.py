@@ -1,0 +1,155 @@
+"""/verify without a session: the trajectory's calls, made again."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from plumbing.policies import NoOracle, solve
+from plumbing.records import function_call
+
+
+class Safe:
+    """Opens with the right number, once."""
+
+    def __init__(self, task):
+        self.code, self.tries, self.opened = task["code"], 0, False
+
+    def turn(self, number: int) -> str:
+        """Turn the dial."""
+        self.tries += 1
+        if self.tries == 1:
+            self.opened = number == self.code
+        return "open" if self.opened else f"closed, it was {self.code}"
+
+    def reward(self):
+        return float(self.opened)
+
+
+@pytest.fixture
+def safe_row(row):
+    return {**row, "ground_truth": [{"code": 4}]}
+
+
+@pytest.fixture
+def client(server_of, run, monkeypatch):
+    monkeypatch.setenv("REVERIFY", "1")
+    return run(server_of(Safe))()
+
+
+def trajectory(*calls):
+    output = []
+    for name, arguments in calls:
+        call = function_call(name, arguments)
+        told = {"output": json.dumps({"output": "open"})}
+        result = {"type": "function_call_output", "call_id": call["call_id"]}
+        output += [call, {**result, **told}]
+    return output
+
+
+@pytest.mark.parametrize(
+    ("calls", "reward"),
+    [
+        ([("turn", '{"number": 4}')], 1.0),
+        ([("turn", '{"number": 3}')], 0.0),
+        # What was turned down at the time is turned down again.
+        ([("turn", "4"), ("turn", "not json"), ("turn", '{"number": 4}')], 1.0),
+        ([("open_it", "{}"), ("../turn", "{}"), ("turn", '{"number": 4}')], 1.0),
+        ([("turn", '{"number": 3}'), ("turn", '{"number": 4}')], 0.0),
+        # A policy that saw the answer asks for a second episode.
+        (
+            [
+                ("turn", '{"number": 3}'),
+                ("seed_session", '{"ground_truth": [{"code": 4}]}'),
+                ("turn", '{"number": 4}'),
+            ],
+            0.0,
+        ),
+        ([("close_session", "{}"), ("turn", '{"number": 4}')], 0.0),
+        ([], 0.0),
+    ],
+)
+def test_the_reward_is_that_of_the_calls(client, safe_row, verify_body, calls, reward):
+    body = verify_body(safe_row, trajectory(*calls))
+    answer = client.post("/verify", json=body)
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["reward"] == reward
+    assert answer.json()["mask_sample"] is False
+
+
+def test_a_live_session_is_graded_as_it_is(client, safe_row, verify):
+    """A forged trajectory counts for nothing while there is an episode."""
+    client.post("/seed_session", json=safe_row)
+    client.post("/turn", json={"number": 3})
+    right = trajectory(("turn", '{"number": 4}'))
+    assert verify(client, safe_row, right) == 0.0
+    assert verify(client, safe_row, right) == 0.0
+
+
+def test_a_row_that_cannot_be_seeded_is_refused(client, safe_row, verify_body):
+    body = verify_body({**safe_row, "ground_truth": [{"no": "code"}]})
+    assert client.post("/verify", json=body).status_code == 422
+
+
+@pytest.mark.parametrize("asked", [False, True])
+@pytest.mark.parametrize("deterministic", [False, True])
+def test_only_a_deterministic_class_is_played_again_if_asked(
+    server_of, run, monkeypatch, safe_row, verify, asked, deterministic
+):
+    if asked:
+        monkeypatch.setenv("REVERIFY", "1")
+    else:
+        monkeypatch.delenv("REVERIFY", raising=False)
+    monkeypatch.setattr(Safe, "deterministic", deterministic, raising=False)
+    client = run(server_of(Safe))()
+    right = trajectory(("turn", '{"number": 4}'))
+    replays = asked and deterministic
+    assert verify(client, safe_row, right) == float(replays)
+    mode = client.get("/reverify_mode")
+    if mode.status_code != 404:  # NeMo Gym 0.4 has no such route
+        assert mode.json() == ("stateless" if replays else "unsupported")
+
+
+def test_the_oracle_s_trajectories_earn_the_same(
+    serve, run, rows, tools, verify, monkeypatch
+):
+    monkeypatch.setenv("REVERIFY", "1")
+    connect = run(serve())
+    for row in rows[:5]:
+        try:
+            calls = [(name, json.dumps(given)) for name, given in solve(row, tools)]
+        except NoOracle as why:
+            pytest.skip(str(why))
+        assert verify(connect(), row, trajectory(*calls)) == row.get(
+            "oracle_reward", 1.0
+        )
+
+
+def test_statistics_are_the_same_with_quick_imports():
+    """plumbing.quick_import puts off pandas, SciPy and wandb until they are used."""
+    script = """
+import asyncio, json, sys
+if sys.argv[1] == "quick":
+    import plumbing.quick_import
+    assert not {"pandas", "scipy"} & set(sys.modules)
+from nemo_gym.config_types import AggregateMetricsRequest
+from nemo_gym.reward_profile import compute_aggregate_metrics
+answers = [
+    {"_ng_task_index": n % 3, "_ng_rollout_index": n // 3, "reward": n % 2, "speed": n / 7,
+     "agent_ref": {"name": "a"}, "response": {"usage": {"input_tokens": n}}}
+    for n in range(12)
+]
+print(compute_aggregate_metrics(answers).model_dump_json())
+"""
+    quick, usual = (
+        subprocess.run(
+            [sys.executable, "-c", script, how],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for how in ("quick", "usual")
+    )
+    assert quick == usual
+    assert json.loads(quick)["agent_metrics"]
