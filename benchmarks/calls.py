@@ -54,7 +54,6 @@ class Theirs(SimpleResourcesServer):
     def setup_webserver(self):
         app = super().setup_webserver()
         app.post("/echo")(self.echo)
-        self.setup_exception_middleware(app)
         return app
 
     async def echo(self, request: Request, body: EchoRequest) -> ToolResponse:
@@ -124,7 +123,7 @@ async def main() -> None:
     theirs = Theirs(config=settings.config, server_client=settings.server_client)
     cases = {
         "plain FastAPI": (plain(), "/echo"),
-        "NeMo Gym's layers (async def)": (theirs.setup_webserver(), "/echo"),
+        "NeMo Gym's setup_webserver()": (theirs.setup_webserver(), "/echo"),
         "SessionServer, blocking = False": (
             OursOnLoop.build().setup_webserver(),
             "/echo",
@@ -141,4 +140,5 @@ async def main() -> None:
         print(f"{name:34} {median:7.0f} us  {median / base:5.2f}")
 
 
-asyncio.run(main())
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -201,6 +201,14 @@ def test_a_trajectory_of_too_many_items_is_refused_at_once(serve, rows, verify_b
         assert problem["msg"].endswith("the trajectory has more than 10000 items")
 
 
+def test_an_item_that_nemo_gym_cannot_read_is_refused(serve, rows, verify_body):
+    client = TestClient(serve().setup_webserver(), raise_server_exceptions=False)
+    body = verify_body(rows[0])
+    message = {"type": "message", "id": "", "content": [], "status": "completed"}
+    body["response"]["output"] = [{**message, "role": {}, "prompt_token_ids": [1]}]
+    assert client.post("/verify", json=body).status_code == 422
+
+
 def test_tokens_of_a_trainer_are_no_items(serve, rows, verify_body):
     client = TestClient(serve().setup_webserver())
     client.post("/seed_session", json=rows[0])

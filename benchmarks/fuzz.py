@@ -1,0 +1,38 @@
+"""Requests that nobody would write, made up from the server's OpenAPI: none may be a 5xx.
+
+    cd my_wordle/nemo_gym
+    uv run --with schemathesis python TEMPLATE/benchmarks/fuzz.py [EXAMPLES]
+
+schemathesis makes some 20,000 requests of the schemas' edges (its coverage phase), and
+EXAMPLES (100) random ones for each route. Exit status: 1 if one was answered with 5xx.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+sys.path.insert(0, os.getcwd())
+
+from plumbing.gates import running_server
+
+
+def main() -> int:
+    examples = sys.argv[1] if len(sys.argv) > 1 else "100"
+    phases = os.environ.get("FUZZ_PHASES", "coverage,fuzzing")
+    # Sessions that the requests seed are no reason for a 503.
+    limits = {"MAX_SESSIONS": "1000000", "TOOL_SECONDS": "5"}
+    with tempfile.TemporaryDirectory() as folder:
+        log = str(Path(folder, "session.log"))
+        with running_server(SESSION_LOG=log, **limits) as url:
+            command = ["schemathesis", "run", f"{url}/openapi.json"]
+            command += ["--checks", "not_a_server_error", "--continue-on-failure"]
+            command += ["--phases", phases, "--max-examples", examples]
+            command += ["--suppress-health-check", "all"]
+            command += ["--generation-database", "none"]
+            return subprocess.run(command, cwd=folder, check=False).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())
