@@ -159,6 +159,7 @@ def test_the_generated_tree(render):
     }
     beside = {path.name for path in (render() / "nemo_gym").glob("*.py")}
     own = {"__init__.py", "gates.py", "rollout.py", "server.py", "session_server.py"}
+    own |= {"view.py"}
     assert beside == own
     assert (render() / "nemo_gym/.python-version").read_text() == "3.13\n"
 

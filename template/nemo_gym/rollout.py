@@ -1,27 +1,32 @@
 """Play task rows against a running server: seed, ask the policy, call tools, verify.
 
-    uv run python rollout.py [--policy llm|oracle|noop] [--rows FILE] [--output FILE]
+    uv run python rollout.py [--policy llm|oracle|noop] [--rows FILE] [--repeats K]
+                             [--output FILE]
 
 llm     the model MODEL of OpenAI, or of the compatible endpoint OPENAI_BASE_URL, with
         OPENAI_API_KEY; an episode ends after MAX_TURNS of its answers
 oracle  the environment's own solution of each row
 noop    no tool call at all
 
-Prints the reward of each row, from 0 to 1, and their mean. Environment variables of
-the server: ENV_URL (http://127.0.0.1:11000), and API_TOKEN if it wants one. Exit
-status: 1 if a row could not be played.
+Prints the reward of each episode, from 0 to 1, then what they come to: means over the
+episodes, the mean reward with its standard error and, if rows are repeated, pass@k.
+view.py shows the episodes of an --output file. Environment variables of the server:
+ENV_URL (http://127.0.0.1:11000), and API_TOKEN if it wants one. Exit status: 1 if an
+episode could not be played.
 """
 
 import argparse
 import contextlib
-import os
+import json
 import sys
+from itertools import product
 from multiprocessing.pool import ThreadPool
 from pathlib import Path
 from typing import Any
 
 from plumbing.client import Client
-from plumbing.models import LLMPolicy
+from plumbing.figures import figures, mean_reward, measure, table
+from plumbing.models import LLMPolicy, sampled
 from plumbing.policies import NoOracle, Policy, fixed_policy
 from plumbing.records import (
     ROWS,
@@ -30,10 +35,11 @@ from plumbing.records import (
     Row,
     Tools,
     as_response,
+    as_rollout,
     load_rows,
-    record,
+    number_of_turns,
+    positive,
     rollouts_in,
-    settings,
 )
 
 
@@ -83,62 +89,55 @@ def run(options: argparse.Namespace) -> int:
     policy = LLMPolicy(options.api) if llm else fixed_policy(options.policy)
     # A fixed policy makes all its calls in one turn, and ends in the next.
     max_turns = number_of_turns() if llm else 2
-    client, rows, path = (
-        Client(),
-        dict(enumerate(load_rows(options.rows))),
-        options.output,
-    )
-    known = rollouts_in(path, rows, policy.name) if path else {}
-    wanted = list(rows)[: options.limit]
-    rewards = [known[task] for task in wanted if task in known]
-    todo = [task for task in wanted if task not in known]
-    if rewards:
-        print(f"{len(rewards)} of {len(wanted)} rows are in {path}", file=sys.stderr)
+    client, path = Client(), options.output
+    rows = dict(enumerate(load_rows(options.rows)))
+    row_of = sampled(rows, options.temperature, options.seed)
+    known = rollouts_in(path, row_of, policy.name) if path else {}
+    wanted = list(product(list(rows)[: options.limit], range(options.repeats)))
+    episodes = [known[one] for one in wanted if one in known]
+    todo = [one for one in wanted if one not in known]
+    things = "rows" if options.repeats == 1 else "episodes"
+    if episodes:
+        done = f"{len(episodes)} of {len(wanted)} {things}"
+        print(f"{done} are in {path}", file=sys.stderr)
     tools = client.tools()
     failed = 0
 
-    def episode(task: int) -> tuple[int, dict[str, Any] | RolloutError]:
+    def episode(which: tuple[int, int]) -> tuple[str, dict[str, Any] | RolloutError]:
+        task, repeat = which
+        name = f"row {task + 1}"
+        if options.repeats > 1:
+            name += f", repeat {repeat + 1}"
         try:
-            return task, play(client, tools, rows[task], policy, max_turns)
+            row = row_of(task, repeat)
+            result = play(client, tools, row, policy, max_turns)
+            return name, as_rollout(task, repeat, row, result)
         except NoOracle:  # no other row would have one
             raise
         except RolloutError as error:
-            return task, error
+            return name, error
 
     # Daemon threads: Ctrl-C does not wait for them.
     with ThreadPool(min(options.concurrency, len(todo) or 1)) as pool:
-        for task, result in pool.imap_unordered(episode, todo):
-            if isinstance(result, RolloutError):
+        for name, rollout in pool.imap_unordered(episode, todo):
+            if isinstance(rollout, RolloutError):
                 failed += 1
-                print(f"row {task + 1}: failed: {result}", file=sys.stderr)
+                print(f"{name}: failed: {rollout}", file=sys.stderr)
                 continue
-            rewards.append(result["reward"])
-            note = f" (out of turns: {max_turns})" if result["out_of_turns"] else ""
-            print(f"row {task + 1}: reward {result['reward']}{note}", flush=True)
+            episodes.append(measure(rollout))
+            note = f" (out of turns: {max_turns})" if rollout["out_of_turns"] else ""
+            print(f"{name}: reward {rollout['reward']}{note}", flush=True)
             if path:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 with path.open("a", encoding="utf-8") as file:
-                    file.write(record(task, rows[task], result))
-    if rewards or not failed:
-        print(f"mean reward: {sum(rewards) / len(rewards) if rewards else 0.0}")
+                    file.write(json.dumps(rollout) + "\n")
+    if episodes:
+        print(table(figures(episodes)))
+    if episodes or not failed:
+        print(f"mean reward: {mean_reward(episodes)[0] if episodes else 0.0}")
     if failed:
-        print(f"rollout.py: {failed} of {len(todo)} rows failed", file=sys.stderr)
+        print(f"rollout.py: {failed} of {len(todo)} {things} failed", file=sys.stderr)
     return 1 if failed else 0
-
-
-def number_of_turns() -> int:
-    """MAX_TURNS, else max_turns of pyproject.toml. Raises RolloutError."""
-    text = os.environ.get("MAX_TURNS") or str(settings()["max_turns"])
-    try:
-        return positive(text)
-    except argparse.ArgumentTypeError as error:
-        raise RolloutError(f"MAX_TURNS {error}") from None
-
-
-def positive(text: str) -> int:
-    if not text.isdecimal() or not int(text):
-        raise argparse.ArgumentTypeError(f"must be a positive integer, got {text!r}")
-    return int(text)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -150,9 +149,20 @@ def main(arguments: list[str] | None = None) -> int:
     add("--rows", type=Path, default=ROWS, metavar="FILE", help="data/example.jsonl")
     add("--limit", type=positive, metavar="N", help="play only the first N rows")
     add("--output", type=Path, metavar="FILE", help="add the rollouts to this .jsonl")
-    add("--concurrency", type=positive, default=1, metavar="N", help="rows at a time")
+    add("--repeats", type=positive, default=1, metavar="K", help="episodes of each row")
+    text = "episodes at a time"
+    add("--concurrency", type=positive, default=1, metavar="N", help=text)
     add("--api", choices=["responses", "chat"], default="responses", help="of the llm")
+    text = "of the llm, in place of the row's own"
+    add("--temperature", type=float, metavar="T", help=text)
+    text = "of the llm with --api chat, plus the repeat from 0; Responses has no seed"
+    add("--seed", type=int, metavar="N", help=text)
     options = parser.parse_args(arguments)
+    samples = options.temperature is not None or options.seed is not None
+    if samples and options.policy != "llm":
+        parser.error("--temperature and --seed are for --policy llm: no other samples")
+    if options.seed is not None and options.api != "chat":
+        parser.error("--seed needs --api chat: the Responses API has no seed")
     try:
         return run(options)
     except (RolloutError, OSError) as error:

@@ -175,7 +175,10 @@ def model() -> Iterator[ScriptedModel]:
 
 @pytest.fixture
 def play(url, model, monkeypatch, capsys) -> Callable[..., tuple[int, list[str], str]]:
-    """Runs rollout.py's command. Returns its exit status, output lines and errors."""
+    """Runs rollout.py's command. Returns its exit status, output lines and errors.
+
+    Without the indented lines, which are the table.
+    """
     monkeypatch.setenv("ENV_URL", url)
     monkeypatch.setenv("MODEL", "scripted")
     monkeypatch.setenv("OPENAI_BASE_URL", model.url)
@@ -185,7 +188,9 @@ def play(url, model, monkeypatch, capsys) -> Callable[..., tuple[int, list[str],
     def run(*arguments: str) -> tuple[int, list[str], str]:
         status = rollout.main(list(arguments))
         printed = capsys.readouterr()
-        return status, printed.out.splitlines(), printed.err
+        lines = printed.out.splitlines()
+        run.table = [line.split(maxsplit=1) for line in lines if line[:2] == "  "]
+        return status, [line for line in lines if line[:2] != "  "], printed.err
 
     return run
 
@@ -482,6 +487,144 @@ def test_output_is_resumed(play, model, rows, tmp_path):
     model.asked.clear()
     assert play("--limit", "2", *arguments)[:2] == (0, ["mean reward: 0.25"])
     assert model.asked == []
+
+
+def test_the_table_before_the_mean(play, model, tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("MAX_TURNS", "2")
+    mistake = ("no_such_tool", "{}")
+    model.script = [[mistake, mistake], [mistake], "I give up."]
+    path = tmp_path / "rollouts.jsonl"
+    assert rollout.main(["--limit", "2", "--output", str(path)]) == 0
+    first = capsys.readouterr().out
+    assert first.splitlines()[:10] == [
+        "row 1: reward 0.0 (out of turns: 2)",
+        "row 2: reward 0.0",
+        "  episodes       2",
+        "  reward         0.000 ± 0.000",
+        "  turns          1.50",
+        "  tool calls     1.50",
+        "  tool errors    1.50",
+        "  out of turns   1 (50%)",
+        "  input tokens   15",
+        "  output tokens  2",
+    ]
+    assert first.splitlines()[-1] == "mean reward: 0.0"
+    written = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [one["out_of_turns"] for one in written] == [True, False]
+    # The same figures when nothing is left to play.
+    assert rollout.main(["--limit", "2", "--output", str(path)]) == 0
+    assert capsys.readouterr().out == "".join(first.splitlines(True)[2:])
+
+
+def test_repeats_are_resumed(play, model, tmp_path):
+    path = tmp_path / "rollouts.jsonl"
+    arguments = ["--limit", "2", "--output", str(path)]
+    assert play(*arguments)[0] == 0
+    model.asked.clear()
+    status, printed, errors = play(*arguments, "--repeats", "3")
+    assert (status, errors) == (0, f"2 of 6 episodes are in {path}\n")
+    assert printed == [
+        *(f"row {row}, repeat {one}: reward 0.0" for row in (1, 2) for one in (2, 3)),
+        "mean reward: 0.0",
+    ]
+    assert len(model.asked) == 4
+    found = [json.loads(line) for line in path.read_text().splitlines()]
+    ids = [(one["_ng_task_index"], one["_ng_rollout_index"]) for one in found]
+    assert ids == [(0, 0), (1, 0), (0, 1), (0, 2), (1, 1), (1, 2)]
+    table = dict(play.table)
+    assert (table["episodes"], table["rows"]) == ("6", "2")
+    assert (table["pass@1"], table["pass@2"], table["pass@3"]) == ("0.000",) * 3
+    # Fewer repeats than the file has.
+    assert play(*arguments)[1:] == (
+        ["mean reward: 0.0"],
+        f"2 of 2 rows are in {path}\n",
+    )
+
+
+def test_repeats_of_a_row_fail_one_by_one(play, model):
+    model.script = [400]
+    status, printed, errors = play("--limit", "1", "--repeats", "2")
+    assert (status, printed[0]) == (1, "row 1, repeat 2: reward 0.0")
+    assert errors.startswith("row 1, repeat 1: failed: ")
+    assert errors.endswith("rollout.py: 1 of 2 episodes failed\n")
+
+
+def test_repeats_of_a_fixed_policy(play):
+    status, printed, _ = play("--policy", "noop", "--limit", "1", "--repeats", "2")
+    assert (status, len(printed)) == (0, 3)
+
+
+def test_the_temperature_is_the_users(play, api, model, tmp_path):
+    path = tmp_path / "rollouts.jsonl"
+    arguments = [*api, "--limit", "1", "--output", str(path)]
+    assert play(*arguments, "--temperature", "0.25")[0] == 0
+    assert model.asked[0]["temperature"] == 0.25
+    [line] = path.read_text().splitlines()
+    assert json.loads(line)["responses_create_params"]["temperature"] == 0.25
+    status, printed, errors = play(*arguments, "--temperature", "1")
+    assert (status, printed) == (1, [])
+    assert "on these rows, temperature and seed as they are now" in errors
+    assert play(*arguments, "--temperature", "0.25")[1] == ["mean reward: 0.0"]
+
+
+def test_each_repeat_has_a_seed(play, model, rows, tmp_path, monkeypatch):
+    given = {
+        **rows[0]["responses_create_params"],
+        "metadata": {"extra_body": '{"a": 1}'},
+    }
+    row = {**rows[0], "responses_create_params": given}
+    monkeypatch.setattr(rollout, "load_rows", lambda path: [row])
+    path = tmp_path / "rollouts.jsonl"
+    arguments = ["--api", "chat", "--repeats", "2", "--output", str(path)]
+    assert play(*arguments, "--seed", "7")[0] == 0
+    assert [(asked["seed"], asked["a"]) for asked in model.asked] == [(7, 1), (8, 1)]
+    assert not any("metadata" in asked for asked in model.asked)
+    recorded = [
+        json.loads(
+            json.loads(line)["responses_create_params"]["metadata"]["extra_body"]
+        )
+        for line in path.read_text().splitlines()
+    ]
+    assert recorded == [{"a": 1, "seed": 7}, {"a": 1, "seed": 8}]
+    assert "temperature and seed as they are now" in play(*arguments, "--seed", "8")[2]
+
+
+def test_a_row_without_a_place_for_a_seed(play, rows, monkeypatch):
+    given = {**rows[0]["responses_create_params"], "metadata": {"extra_body": "[]"}}
+    row = {**rows[0], "responses_create_params": given}
+    monkeypatch.setattr(rollout, "load_rows", lambda path: [row])
+    status, _, errors = play("--api", "chat", "--seed", "7")
+    assert status == 1
+    assert "row 1: metadata.extra_body must be a JSON object for --seed, got" in errors
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--seed", "7"], "--seed needs --api chat: the Responses API has no seed"),
+        (["--policy", "noop", "--seed", "7"], "are for --policy llm"),
+        (["--policy", "oracle", "--temperature", "1"], "are for --policy llm"),
+        (["--repeats", "0"], "must be a positive integer, got '0'"),
+    ],
+)
+def test_what_cannot_be_asked(play, capsys, arguments, message):
+    with pytest.raises(SystemExit) as ended:
+        play(*arguments)
+    assert ended.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+def test_metrics_are_averaged(play, monkeypatch):
+    """What /verify answers for a class with metrics()."""
+    steps, play_one = iter([1.0, 2.0]), rollout.play
+
+    def measured(*arguments) -> dict[str, Any]:
+        return {**play_one(*arguments), "steps": next(steps), "count": 3}
+
+    monkeypatch.setattr(rollout, "play", measured)
+    assert play("--policy", "noop", "--limit", "2")[0] == 0
+    assert dict(play.table)["steps"] == "1.500"
+    assert "count" not in dict(play.table)  # no float: it is the row's
 
 
 def test_output_of_another_run_is_refused(play, rows, tmp_path, monkeypatch):

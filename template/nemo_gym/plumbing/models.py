@@ -1,6 +1,8 @@
 """A model as a policy: any endpoint that speaks an API of OpenAI's."""
 
+import json
 import os
+from collections.abc import Callable
 from typing import Any
 
 from plumbing.policies import Turn
@@ -12,6 +14,39 @@ from plumbing.records import (
     function_call,
     one_line,
 )
+
+
+def sampled(
+    rows: dict[int, Row], temperature: float | None, seed: int | None
+) -> Callable[[int, int], Row]:
+    """Gives the row that is played, by its number and that of its repeat, from 0.
+
+    It has the temperature, if there is one, and the seed plus the repeat's number where
+    NeMo Gym puts seeds: the Responses API has no field for them. Raises LookupError if
+    there is no such row, and RolloutError if there is no place for a seed in it.
+    """
+
+    def row_of(task: int, repeat: int) -> Row:
+        row = rows[task]
+        if temperature is None and seed is None:
+            return row
+        params = dict(row.get("responses_create_params") or {})
+        if temperature is not None:
+            params["temperature"] = temperature
+        if seed is not None:
+            metadata = params.get("metadata") or {}
+            try:
+                extra = json.loads(metadata.get("extra_body") or "{}")
+                extra["seed"] = seed + repeat
+            except (ValueError, TypeError, AttributeError):
+                raise RolloutError(
+                    f"row {task + 1}: metadata.extra_body must be a JSON object for "
+                    f"--seed, got {one_line(metadata)}"
+                ) from None
+            params["metadata"] = {**metadata, "extra_body": json.dumps(extra)}
+        return {**row, "responses_create_params": params}
+
+    return row_of
 
 
 class LLMPolicy:
@@ -84,6 +119,10 @@ class LLMPolicy:
 
         if instructions := params.pop("instructions", None):  # NeMo Gym 0.4 drops them
             items = [{"role": "system", "content": instructions}, *items]
+        metadata = dict(params.pop("metadata", {}))  # as NeMo Gym's own models have it
+        extra = json.loads(metadata.pop("extra_body", "{}"))
+        if metadata:
+            params["metadata"] = metadata
         converter = ResponsesConverter(return_token_id_information=False)
         request = converter.responses_to_chat_completion_create_params(
             NeMoGymResponseCreateParamsNonStreaming(input=items, tools=tools, **params)
@@ -96,7 +135,7 @@ class LLMPolicy:
             model=self.name,
             messages=request.pop("messages"),
             tools=request.pop("tools"),
-            extra_body=request,
+            extra_body=request | extra,
         )
         plain = _plain_answer(answer, "choices")
         choice = NeMoGymChatCompletion.model_validate(plain).choices[0]

@@ -1,20 +1,23 @@
 """Rows of the dataset and rollouts of them, as .jsonl files."""
 
+import argparse
 import contextlib
+import io
 import json
 import os
 import tempfile
 import time
 import tomllib
 import uuid
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
+
+from plumbing.figures import REPEAT, TASK, Episode, measure
 
 HERE = Path(__file__).resolve().parents[1]
 ROWS = HERE / "data" / "example.jsonl"
 IMAGE_BYTES = 24 << 20  # of images in one trajectory; /verify takes 32 MiB
-TASK = "_ng_task_index"  # NeMo Gym's key in a rollout: the row's number, from 0
 START = f'{{"{TASK}": '.encode()  # of each line of an output file
 
 Row = dict[str, Any]  # of the dataset: responses_create_params, ground_truth
@@ -34,6 +37,21 @@ def settings() -> dict[str, Any]:
     """[tool.environment] of pyproject.toml: max_turns, and the Space if there is one."""
     text = (HERE / "pyproject.toml").read_text(encoding="utf-8")
     return tomllib.loads(text)["tool"]["environment"]
+
+
+def number_of_turns() -> int:
+    """MAX_TURNS, else max_turns of pyproject.toml. Raises RolloutError."""
+    text = os.environ.get("MAX_TURNS") or str(settings()["max_turns"])
+    try:
+        return positive(text)
+    except argparse.ArgumentTypeError as error:
+        raise RolloutError(f"MAX_TURNS {error}") from None
+
+
+def positive(text: str) -> int:
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"must be a positive integer, got {text!r}")
+    return int(text)
 
 
 def one_line(text: Any) -> str:
@@ -149,40 +167,50 @@ def function_call(name: str, arguments: str, call_id: str | None = None) -> Item
 # ---------------------------------------------------------------------- rollouts
 
 
-def rollouts_in(path: Path, rows: dict[int, Row], policy: str) -> dict[int, float]:
-    """The rewards in an output file by task index; cuts off a half-written last line.
+def rollouts_in(
+    path: Path, row_of: Callable[[int, int], Row], policy: str
+) -> dict[tuple[int, int], Episode]:
+    """The episodes in an output file by task and repeat; cuts off a half-written line.
 
-    Raises RolloutError if the file holds anything but rollouts of these rows by this
-    policy: their rewards would count as its own.
+    `row_of` gives the row that the policy plays, and raises LookupError if there is
+    none. Raises RolloutError if the file holds anything but rollouts of these rows by
+    this policy: their rewards would count as its own.
     """
-    data = path.read_bytes() if path.is_file() else b""
-    *lines, last = data.split(b"\n")
-    found = {}
-    for number, line in enumerate(lines, start=1):
-        try:
-            rollout = json.loads(line)
-            task = rollout[TASK]
-            same = rollout["response"]["model"] == policy
-            same &= rows[task].items() <= rollout.items()
-            found[task] = rollout["reward"]
-        except (ValueError, LookupError, TypeError):
-            same = False
-        if not same:
-            raise RolloutError(
-                f"{path}, line {number}, is not a rollout of {policy} on these rows as "
-                "they are now: name another file with --output"
-            )
+    found: dict[tuple[int, int], Episode] = {}
+    size, last = 0, b""
+    with path.open("rb") if path.is_file() else io.BytesIO() as lines:
+        for number, line in enumerate(lines, start=1):
+            if not line.endswith(b"\n"):
+                last = line
+                break
+            size += len(line)
+            try:
+                rollout = json.loads(line)
+                key = rollout[TASK], rollout[REPEAT]
+                same = rollout["response"]["model"] == policy
+                same &= row_of(*key).items() <= rollout.items()
+                found[key] = measure(rollout)
+                same &= found[key].reward is not None
+            except (ValueError, LookupError, TypeError):
+                same = False
+            if not same:
+                raise RolloutError(
+                    f"{path}, line {number}, is not a rollout of {policy} on these "
+                    "rows, temperature and seed as they are now: name another file "
+                    "with --output"
+                )
     if last:
         if not last.startswith(START[: len(last)]):
             raise RolloutError(f"{path} holds no rollouts: name another with --output")
-        os.truncate(path, len(data) - len(last))
+        os.truncate(path, size)
     return found
 
 
-def record(task: int, row: Row, result: dict[str, Any]) -> str:
-    """An episode as a line of NeMo Gym's rollout files, with the dataset's row in it."""
-    ids = {TASK: task, "_ng_rollout_index": 0}
+def as_rollout(
+    task: int, repeat: int, row: Row, result: dict[str, Any]
+) -> dict[str, Any]:
+    """An episode as NeMo Gym's rollout files have it, with the dataset's row in it."""
+    ids = {TASK: task, REPEAT: repeat}
     graded = {key: result[key] for key in ("response", "reward")}
     agent = {"name": "rollout.py"}
-    whole = {**ids, "agent_ref": agent, **result, **row, **ids, **graded}
-    return json.dumps(whole) + "\n"
+    return {**ids, "agent_ref": agent, **result, **row, **ids, **graded}

@@ -1,0 +1,323 @@
+"""view.py: the page of rollouts, as a file. tests/test_view.py opens one in Chromium."""
+
+import base64
+import hashlib
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+
+from plumbing import page
+from plumbing.records import HERE
+
+PNG = "data:image/png;base64,iVBORw0KGgo="
+SVG = "data:image/svg+xml;base64,PHN2Zy8+"
+NASTY = "</script><img src=x onerror=alert(1)><!--<script>\u2028\ud800 é"
+
+
+def rollout(*output, reward=1.0, **more):
+    start = {"input": [{"role": "user", "content": "Go."}]}
+    response = {"model": "scripted", "output": list(output)}
+    return {
+        "reward": reward,
+        "responses_create_params": start,
+        "response": response,
+        **more,
+    }
+
+
+def told(output):
+    return {"type": "function_call_output", "call_id": "c1", "output": output}
+
+
+def write(path, *rollouts):
+    lines = [one if isinstance(one, str) else json.dumps(one) for one in rollouts]
+    path.write_text("".join(f"{line}\n" for line in lines))
+    return path
+
+
+def blocks(html):
+    """The page's data, by id."""
+    found = re.findall(
+        r'<script type="application/json" id="(.*?)">(.*?)</script>', html
+    )
+    return {name: json.loads(text) for name, text in found}
+
+
+@pytest.fixture
+def view(tmp_path, capsys):
+    """The data of the page of one file with these rollouts."""
+
+    def build(*rollouts):
+        path = write(tmp_path / "llm.jsonl", *rollouts)
+        assert page.main(None, [str(path)]) == 0
+        assert capsys.readouterr().out == f"{path.with_suffix('.html')}\n"
+        return blocks(path.with_suffix(".html").read_text())
+
+    return build
+
+
+def parts(view, *output):
+    """What is shown of these items, but for their kind."""
+    shown = view(rollout(*output))["episode-0-0"]
+    assert shown[0] == {"who": "user", "parts": ["Go."]}
+    return [entry["parts"] for entry in shown[1:]]
+
+
+def test_the_command(tmp_path):
+    first = write(tmp_path / "first.jsonl", rollout(), rollout(reward=0.0))
+    second = write(tmp_path / "second.jsonl", rollout())
+    output = tmp_path / "new folder" / "page.html"
+    done = subprocess.run(
+        [sys.executable, HERE / "view.py", first, second, "--output", output],
+        capture_output=True,
+        check=False,
+        text=True,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"{output}\n", "")
+    summary = blocks(output.read_text())["summary"]
+    assert [file["name"] for file in summary["files"]] == [str(first), str(second)]
+    assert [len(file["episodes"]) for file in summary["files"]] == [2, 1]
+    figures = [dict(file["figures"]) for file in summary["files"]]
+    assert [one["reward"] for one in figures] == ["0.500 ± 0.500", "1.000"]
+    assert summary["differences"] == [["reward on 1 common row", "+0.000"]]
+    assert sorted(path.name for path in output.parent.iterdir()) == ["page.html"]
+
+
+def test_a_conversation(view):
+    arguments = json.dumps({"word": "crane", "n": 1})
+    data = view(
+        rollout(
+            {"type": "reasoning", "summary": [{"type": "summary_text", "text": "Hm."}]},
+            {"type": "reasoning", "summary": [], "encrypted_content": "x"},
+            {
+                "type": "message",
+                "role": "assistant",
+                "content": [{"type": "output_text", "text": "I try."}],
+            },
+            {
+                "type": "function_call",
+                "name": "guess",
+                "arguments": arguments,
+                "call_id": "c1",
+            },
+            told('{"output": "error: no"}'),
+            ground_truth=[{"target": "crane"}],
+        )
+    )
+    assert data["episode-0-0"] == [
+        {"who": "user", "parts": ["Go."]},
+        {"who": "reasoning", "parts": ["Hm."]},
+        {"who": "assistant", "parts": ["I try."]},
+        {"who": "call", "name": "guess", "parts": ['word="crane", n=1']},
+        {"who": "output", "name": "guess", "parts": ["error: no"], "error": True},
+        {"who": "ground truth", "parts": ['[\n  {\n    "target": "crane"\n  }\n]']},
+    ]
+
+
+def test_images_wherever_they_are(view):
+    shown = view(
+        rollout(
+            told(json.dumps({"output": "A click.", "image": PNG})),
+            told(json.dumps({"output": "x", "image": SVG})),
+            told([{"type": "input_image", "image_url": PNG}]),
+            told(f"See {PNG}, twice {PNG}"),
+            told(json.dumps({"screens": [PNG]})),
+            {
+                "role": "user",
+                "content": [
+                    {"type": "input_image", "image_url": PNG, "detail": "auto"},
+                    {"type": "image_url", "image_url": {"url": PNG}},
+                    {"type": "input_image", "image_url": "https://example.com/x.png"},
+                ],
+            },
+            {"role": "assistant", "content": f"I write {PNG}"},
+        )
+    )
+    _, *entries = shown["episode-0-0"]
+    found = [entry["parts"] for entry in entries]
+    assert found[:4] == [["A click.", 0], ["x", SVG], [0], ["See ", 0, ", twice ", 0]]
+    assert found[4] == ['{"screens": ["', 0, '"]}']
+    assert found[5][:2] == [0, 0]
+    assert "https://example.com/x.png" in found[5][2]
+    assert found[6] == [f"I write {PNG}"]
+    assert [name for name in shown if name.startswith("image-")] == ["image-0"]
+    assert shown["image-0"] == PNG
+
+
+def test_an_image_is_stored_once_for_all_episodes(tmp_path):
+    one = rollout(told(json.dumps({"output": "x", "image": PNG})))
+    path = write(tmp_path / "a.jsonl", *[one] * 50)
+    other = write(tmp_path / "b.jsonl", *[one] * 50)
+    page.write_page([path, other], tmp_path / "page.html")
+    assert (tmp_path / "page.html").read_text().count(PNG) == 1
+
+
+ODD_ITEMS = [
+    None,
+    3,
+    "text",
+    [],
+    {},
+    {"type": None},
+    {"type": "web_search_call", "status": "completed"},
+    {"type": "message", "role": 3, "content": []},
+    {"role": "user", "content": {"a": 1}},
+    {"role": "assistant", "content": [None, {"type": "refusal", "refusal": "No."}]},
+    {"type": "function_call", "name": 3, "arguments": {"a": 1}},
+    {"type": "function_call", "arguments": "{"},
+    {"type": "function_call", "name": "f", "arguments": None},
+    {"type": "function_call_output", "output": {"a": 1}},
+    {"type": "function_call_output", "call_id": [], "output": None},
+    {"type": "function_call_output", "output": '{"output": 3}'},
+    {"type": "function_call_output", "output": "[" * 100_000},
+    {"type": "reasoning", "summary": "plain", "content": {}},
+]
+
+
+@pytest.mark.parametrize("item", ODD_ITEMS)
+def test_odd_items_are_shown(view, item):
+    [shown] = parts(view, item)
+    assert all(isinstance(part, str) for part in shown)
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"response": None},
+        {"response": [1]},
+        {"response": {}},
+        {"response": {"output": "text"}},
+        {"responses_create_params": None},
+        {"responses_create_params": 3},
+        {"responses_create_params": {"input": "Go.", "instructions": ["x"]}},
+        {"reward": "high"},
+        {"reward": None, "failure_reason": "the desktop failed", "mask_sample": True},
+    ],
+)
+def test_odd_rollouts_are_shown(view, odd):
+    data = view({**rollout(), **odd})
+    assert len(data["summary"]["files"][0]["episodes"]) == 1
+
+
+def test_a_rollout_without_a_trajectory_is_shown_whole(view):
+    data = view({"reward": 0.5, "judgment": "Fine.", "response": {"output": []}})
+    [entry] = data["episode-0-0"]
+    assert entry["who"] == "rollout"
+    assert json.loads(entry["parts"][0])["judgment"] == "Fine."
+
+
+def test_deep_nesting_is_shown(view):
+    deep: list = []
+    for _ in range(400):
+        deep = [deep]
+    assert parts(view, {"type": "x", "deep": deep})
+
+
+def test_long_arguments_are_shown_one_a_line(view):
+    arguments = {"path": "a.py", "content": "def f():\n    pass\n"}
+    call = {"type": "function_call", "name": "f", "arguments": json.dumps(arguments)}
+    assert parts(view, call) == [['path="a.py"\ncontent=\ndef f():\n    pass\n']]
+
+
+def test_nothing_of_a_policy_is_markup(tmp_path):
+    one = rollout(
+        {"role": NASTY, "content": NASTY},
+        {"type": "function_call", "name": NASTY, "arguments": NASTY},
+        {"type": "function_call_output", "call_id": NASTY, "output": NASTY},
+        {"type": NASTY, NASTY: NASTY},
+        **{NASTY: 1.0},
+    )
+    one["response"]["model"] = NASTY
+    path = write(tmp_path / "x.jsonl", one)
+    page.write_page([path], tmp_path / "x.html")
+    html = (tmp_path / "x.html").read_text(encoding="ascii", errors="surrogateescape")
+    template = page.TEMPLATE.read_text()
+    assert html.count("</script") == template.count("</script") + 2
+    assert html.count("<!--") == template.count("<!--") - 1
+    assert "<img" not in html
+    said = blocks(html)["episode-0-0"]
+    assert {"who": NASTY, "parts": [NASTY]} in said
+
+
+def test_only_the_pages_own_script_may_run(tmp_path):
+    path = write(tmp_path / "x.jsonl", rollout())
+    page.write_page([path], tmp_path / "x.html")
+    html = (tmp_path / "x.html").read_text()
+    [policy] = re.findall(r'http-equiv="Content-Security-Policy" content="(.*?)"', html)
+    [script] = re.findall(r"<script>(.*?)</script>", html, re.DOTALL)
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert policy.split("; ") == [
+        "default-src 'none'",
+        "img-src data:",
+        "style-src 'unsafe-inline'",
+        f"script-src 'sha256-{digest}'",
+        "base-uri 'none'",
+        "form-action 'none'",
+    ]
+    for sink in ("innerHTML", "outerHTML", "insertAdjacent", "document.write", "eval("):
+        assert sink not in script
+    assert "http" not in html.replace("http-equiv", "")
+
+
+def test_lines_that_are_no_rollouts_are_named(tmp_path, capsys):
+    half = json.dumps(rollout())[:30]
+    lines = ["[1]", '{"a": 1}', "", "NaN", "[" * 100_000, rollout(reward=0.0), half]
+    path = write(tmp_path / "x.jsonl", rollout(), *lines)
+    path.write_bytes(path.read_bytes() + b"\xff\xfe\n")
+    assert page.main(None, [str(path)]) == 0
+    errors = capsys.readouterr().err.splitlines()
+    numbers = [int(re.findall(r"line (\d+)", line)[0]) for line in errors]
+    assert numbers == [2, 3, 5, 6, 8, 9]
+    assert all(line.startswith(f"view.py: {path}, line ") for line in errors)
+    summary = blocks(path.with_suffix(".html").read_text())["summary"]
+    assert summary["notices"] == [line.removeprefix("view.py: ") for line in errors]
+    assert len(summary["files"][0]["episodes"]) == 2
+
+
+@pytest.mark.parametrize("content", [None, "", "\n\n", "notes\n", '{"a": 1}\n'])
+def test_a_file_without_rollouts_is_one_line(tmp_path, capsys, content):
+    good = write(tmp_path / "good.jsonl", rollout())
+    path = tmp_path / "x.jsonl"
+    if content is not None:
+        path.write_text(content)
+    assert page.main(None, [str(good), str(path)]) == 1
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith(f"view.py: {path}")
+    assert printed.err.count("\n") == 1
+    assert not list(tmp_path.glob("*.html")) + list(tmp_path.glob(".*"))
+
+
+def test_a_folder_and_the_input_are_refused(tmp_path, capsys):
+    path = write(tmp_path / "x.jsonl", rollout())
+    before = path.read_bytes()
+    assert page.main(None, [str(tmp_path)]) == 1
+    assert page.main(None, [str(path), "--output", str(path)]) == 1
+    assert f"{path} has the rollouts: name another --output" in capsys.readouterr().err
+    assert path.read_bytes() == before
+
+
+def test_repeats_without_a_number_are_told_apart(view):
+    files = view(
+        *(rollout(_ng_task_index=0, _ng_rollout_index=0) for _ in range(2)),
+        rollout(_ng_task_index=0, _ng_rollout_index=1),
+    )["summary"]["files"]
+    assert [one["repeat"] for one in files[0]["episodes"]] == [0, 1, 2]
+    files = view(rollout(), rollout())["summary"]["files"]
+    assert [one["task"] for one in files[0]["episodes"]] == [0, 1]
+
+
+def test_rollouts_of_other_rows_are_told(tmp_path, capsys):
+    other = rollout()
+    other["responses_create_params"] = {"input": "Something else."}
+    paths = [write(tmp_path / "a.jsonl", rollout()), write(tmp_path / "b.jsonl", other)]
+    assert page.main(None, [str(path) for path in paths]) == 0
+    assert "have different prompts in 1 of 1 common rows" in capsys.readouterr().err
+    # The same prompt, as a text and as a message.
+    other["responses_create_params"] = {"input": "Go."}
+    write(paths[1], other)
+    assert page.main(None, [str(path) for path in paths]) == 0
+    assert capsys.readouterr().err == ""

@@ -1,0 +1,105 @@
+"""view.py's page in real headless Chromium. What is in it: tests/plumbing/test_view.py."""
+
+import base64
+import json
+import os
+import shutil
+import struct
+import sys
+import zlib
+
+import pytest
+
+from conftest import ROOT, UV, run
+
+pytestmark = pytest.mark.slow
+
+NASTY = (
+    'I write <img src=x onerror="document.title=1"> and '
+    "</script><script>document.title=2</script><!--"
+)
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    names = ("chromium", "chromium-browser", "google-chrome")
+    found = os.environ.get("CHROMIUM_PATH") or next(
+        filter(None, map(shutil.which, names)), None
+    )
+    if found is None:
+        pytest.fail(
+            "this machine has no Chromium, in which view.py's page is tested: "
+            "`apt-get install chromium`, or name one in CHROMIUM_PATH"
+        )
+    return found
+
+
+def png():
+    """A PNG of 2 x 2 red pixels, as a data URL."""
+
+    def chunk(kind, data):
+        whole = kind + data
+        return (
+            struct.pack(">I", len(data)) + whole + struct.pack(">I", zlib.crc32(whole))
+        )
+
+    head = struct.pack(">IIBBBBB", 2, 2, 8, 2, 0, 0, 0)
+    rows = zlib.compress((b"\0" + b"\xff\0\0" * 2) * 2)
+    data = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head)
+    data += chunk(b"IDAT", rows) + chunk(b"IEND", b"")
+    return "data:image/png;base64," + base64.b64encode(data).decode()
+
+
+def rollout(task, repeat, reward):
+    """Every fifth calls a tool wrongly, every sixth is cut off."""
+    said = NASTY.removeprefix("I write ").partition(" and ")[2]
+    failed = task % 5 == 2
+    output = [
+        {"type": "reasoning", "summary": [{"type": "summary_text", "text": "Hm."}]},
+        {"role": "assistant", "content": f"{NASTY}. Épisode <{task}>."},
+        {
+            "type": "function_call",
+            "name": "guess",
+            "arguments": json.dumps({"word": "</script>"}),
+            "call_id": "call_1",
+        },
+        {
+            "type": "function_call_output",
+            "call_id": "call_1",
+            "output": json.dumps(
+                {
+                    "output": f"error: {said}" if failed else "Fine.",
+                    "image": png(),
+                    "other": "data:image/svg+xml;base64,PHN2Zy8+",
+                }
+            ),
+        },
+        {"role": "user", "content": [{"type": "input_image", "image_url": png()}]},
+    ]
+    if task % 6:
+        text = {"type": "output_text", "text": "x" * 10_000}
+        output.append({"type": "message", "role": "assistant", "content": [text]})
+    return {
+        "_ng_task_index": task,
+        "_ng_rollout_index": repeat,
+        "responses_create_params": {"input": [{"role": "user", "content": "Play."}]},
+        "response": {"model": "</title>", "output": output},
+        "reward": reward,
+    }
+
+
+def test_the_page_in_chromium(render, chromium, tmp_path):
+    folder = render() / "nemo_gym"
+    before = [rollout(task, 0, float(task % 3 == 0)) for task in range(30)]
+    after = [rollout(task, one, float(one)) for task in range(30) for one in (0, 1)]
+    for name, rollouts in (("before", before), ("after", after)):
+        lines = "".join(json.dumps(one) + "\n" for one in rollouts)
+        (tmp_path / f"{name}.jsonl").write_text(lines)
+    command = [sys.executable, "view.py", tmp_path / "before.jsonl"]
+    single, compared = tmp_path / "before.html", tmp_path / "both.html"
+    assert run(command, folder).stdout == f"{single}\n"
+    run([*command, tmp_path / "after.jsonl", "--output", compared], folder)
+    script = ROOT / "tests/view_in_chromium.py"
+    browse = [UV, "run", "--quiet", "--no-project", "--with", "playwright>=1.50"]
+    done = run([*browse, "python", script, chromium, single, compared], tmp_path)
+    assert done.stdout == "all is well\n"
