@@ -17,6 +17,13 @@ def git(folder, *arguments):
     subprocess.run(["git", *arguments], cwd=folder, check=True)
 
 
+@pytest.fixture(autouse=True)
+def scanner(request, monkeypatch):
+    """detect-secrets takes a second for a project: only its own tests run it."""
+    if "line" not in request.fixturenames:
+        monkeypatch.setattr(deploy.scan, "scan_file", lambda path: [])
+
+
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """A copy of what this project deploys, with a lock file of its own."""
@@ -201,6 +208,42 @@ def test_a_key_in_a_file_is_refused(project, dry_run):
     write(project / "notes.py", "import os\nTOKEN = 'hf_" + 34 * "x" + "'\n")
     with pytest.raises(deploy.DeployError, match=r"notes\.py, line 2, .* \(hf_xxxxx\."):
         dry_run()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "AWS = 'AKIA" + 4 * "QZ7M" + "'",
+        "-----BEGIN RSA " + "PRIVATE KEY-----",
+        "TOKEN = 'ghp_" + 36 * "x" + "'",
+        "TOKEN = 'glpat-" + 20 * "x" + "'",
+    ],
+)
+def test_keys_of_other_services_are_refused(project, dry_run, line):
+    write(project / "notes.py", f"import os\n{line}\n")
+    with pytest.raises(deploy.DeployError, match=r"notes\.py, line 2, looks like"):
+        dry_run()
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("nemo_gym/data/more.csv", "word\n"),
+        ("tasks.txt", '{"ground_truth": [{"word": "crane"}]}\n'),
+        ("nemo_gym/rows.jsonl.gz", "packed"),
+    ],
+)
+def test_what_looks_like_rows_is_not_pushed_unasked(project, monkeypatch, name, text):
+    def push(*given):
+        raise AssertionError("nothing may be pushed")
+
+    write(project / name, text)
+    monkeypatch.setattr(deploy, "push", push)
+    monkeypatch.setattr("sys.stdin.isatty", lambda: False, raising=False)
+    with pytest.raises(deploy.DeployError, match=f"{name} may hold .* --with-data"):
+        deploy.main(["--space", "ada/game"])
+    monkeypatch.setattr(deploy, "push", lambda *given: None)
+    deploy.main(["--space", "ada/game", "--with-data"])
 
 
 def test_tasks_that_go_are_named(project, dry_run, capsys):

@@ -1,11 +1,13 @@
 """Deploy the environment to a Hugging Face Space.
 
-    uv run python -m plumbing.deploy [--space owner/name] [--private] [--dry-run FOLDER]
+    uv run python -m plumbing.deploy [--space owner/name] [--private] [--with-data]
+                                     [--dry-run FOLDER]
 
 The Space gets what the image gets: the project's files but for those that its
 .dockerignore names, and in a git work tree but for those that git ignores. At its root
 are nemo_gym/Dockerfile and a README of the Space's own. Whatever else is in the Space
-is removed. --dry-run writes all of that into a folder instead.
+is removed. --dry-run writes all of that into a folder instead. Files that hold a key are
+refused, and those that look like rows are only pushed if you say so.
 
 The token is HF_TOKEN, or that of `uv run hf auth login`.
 """
@@ -23,6 +25,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from detect_secrets.core import scan
+from detect_secrets.core.plugins.util import get_mapping_from_secret_type_to_class
+from detect_secrets.settings import transient_settings
 from pathspec import PathSpec
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -34,10 +39,17 @@ MARK = Path("nemo_gym", "plumbing", "deploy.py")  # is in what a dry run wrote
 # Never pushed, whatever the .dockerignore says.
 SECRETS = ".env* env.yaml .netrc .pypirc .ssh .aws id_rsa* id_ed25519* *.key *.pem"
 NEVER = [f"**/{name}" for name in (".git", ".venv*", *SECRETS.split())]
-SECRET = re.compile(
-    rb"\bhf_[A-Za-z0-9]{30,}|\bsk-[\w-]{32,}|\bnvapi-[\w-]{40,}|\be2b_[0-9a-f]{32,}"
-    rb"|\bgh[pousr]_[A-Za-z0-9]{36,}|-----BEGIN [A-Z ]*PRIVATE KEY"
+
+# detect-secrets finds the rest; its guesses by entropy would refuse every lock file.
+KEY = re.compile(
+    r"\bhf_[A-Za-z0-9]{30,}|\bsk-[\w-]{32,}|\bnvapi-[\w-]{40,}|\be2b_[0-9a-f]{32,}"
 )
+GUESSES = ["Base64HighEntropyString", "HexHighEntropyString", "KeywordDetector"]
+GUESSES += ["IPPublicDetector"]
+
+# Files that may be rows: by their suffix, or by a key of a row's.
+DATA = (".jsonl", ".csv", ".tsv", ".parquet", ".arrow", ".db", ".sqlite", ".sqlite3")
+ROW_KEY = re.compile(rb'"(?:ground_truth|responses_create_params|expected_output)"\s*:')
 
 README = """\
 ---
@@ -139,12 +151,10 @@ def assemble(folder: Path) -> list[str]:
         )
     for path in files:
         content = (ROOT / path).read_bytes()
-        if found := SECRET.search(content):
-            line = content.count(b"\n", 0, found.start()) + 1
+        for line, kind in _keys(ROOT / path, content):
             raise DeployError(
-                f"{path}, line {line}, looks like it holds a key "
-                f"({found[0][:8].decode()}...): remove it, or name the file in "
-                f"{ROOT / '.dockerignore'}"
+                f"{path}, line {line}, looks like it holds a key ({kind}): remove it, or "
+                f"name the file in {ROOT / '.dockerignore'}"
             )
         target = folder / path
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -152,6 +162,43 @@ def assemble(folder: Path) -> list[str]:
     (folder / "Dockerfile").write_text(_dockerfile(), encoding="utf-8")
     (folder / "README.md").write_text(_readme(), encoding="utf-8")
     return sorted({*files, "Dockerfile", "README.md"})
+
+
+def _keys(path: Path, content: bytes) -> Iterator[tuple[int, str]]:
+    """Line and kind of each key in a file."""
+    text = content.decode("utf-8", "replace")
+    for found in KEY.finditer(text):
+        yield text.count("\n", 0, found.start()) + 1, f"{found[0][:8]}..."
+    known = get_mapping_from_secret_type_to_class().values()
+    names = [{"name": one.__name__} for one in known if one.__name__ not in GUESSES]
+    with transient_settings({"plugins_used": names}):
+        for secret in scan.scan_file(str(path)):
+            yield secret.line_number, secret.type
+
+
+def _rows(folder: Path, files: list[str]) -> list[str]:
+    """The files that may hold tasks with their answers."""
+    found = []
+    for path in files:
+        looks = path.endswith((*DATA, *(f"{one}.gz" for one in DATA)))
+        code = path.endswith((".py", ".md"))  # which name the keys of a row
+        if looks or (not code and ROW_KEY.search((folder / path).read_bytes())):
+            found.append(path)
+    return found
+
+
+def _ask_for_rows(found: list[str]) -> None:
+    """Raises DeployError unless whoever deploys agrees to push these files."""
+    names = ", ".join(found)
+    question = (
+        f"{names} may hold tasks with their answers, for all to read. Push? [y/N] "
+    )
+    if sys.stdin.isatty() and input(question).strip().lower() in ("y", "yes"):
+        return
+    raise DeployError(
+        f"{names} may hold tasks with their answers, for all to read: name them in "
+        f"{ROOT / '.dockerignore'}, or push them with --with-data"
+    )
 
 
 def _dockerfile() -> str:
@@ -177,9 +224,8 @@ def _pyproject() -> dict[str, Any]:
 
 def warnings(files: list[str]) -> Iterator[str]:
     """What whoever deploys should know about the files."""
-    for path in files:
-        if path.endswith(".jsonl"):
-            yield f"{path} may hold tasks with their answers, for all to read"
+    for path in _rows(ROOT, [one for one in files if (ROOT / one).is_file()]):
+        yield f"{path} may hold tasks with their answers, for all to read"
     lock = _read(PROJECT / "uv.lock")
     indexes = set(re.findall(r'registry = "(https?://[^"]+)"', lock))
     for index in sorted(indexes - {"https://pypi.org/simple"}):
@@ -222,6 +268,8 @@ def main(arguments: list[str] | None = None) -> None:
     text = "default: space of [tool.environment] in pyproject.toml"
     add("--space", default=named, metavar="OWNER/NAME", help=text)
     add("--private", action="store_true", help="only you can see the Space")
+    text = "push files that look like rows of a dataset, too"
+    add("--with-data", action="store_true", help=text)
     text = "push nothing: write what would be pushed into a new folder"
     add("--dry-run", type=Path, metavar="FOLDER", help=text)
     options = parser.parse_args(arguments)
@@ -238,7 +286,10 @@ def main(arguments: list[str] | None = None) -> None:
             "space of [tool.environment] in pyproject.toml"
         )
     with tempfile.TemporaryDirectory() as name:
-        _report(assemble(Path(name)), Path(name))
+        files = assemble(Path(name))
+        _report(files, Path(name))
+        if not options.with_data and (found := _rows(Path(name), files)):
+            _ask_for_rows(found)
         push(Path(name), space, options.private)
     host = re.sub(r"[^a-z0-9]+", "-", space.lower())
     print(NEXT.format(space=space, url=f"https://{host}.hf.space"))
