@@ -33,6 +33,7 @@ log = logging.getLogger(__name__)
 # Public methods that are not tools, though some return text.
 PROTOCOL = frozenset(
     ["reward", "solved", "metrics", "close", "oracle", "missing_requirement", "notice"]
+    + ["refuse_to_serve"]
 )
 
 # The calls that an episode keeps for a grader. Later ones are played, but not kept.

@@ -194,7 +194,7 @@ class Environment:
         process = subprocess.Popen(
             [self.python, "server.py"],
             cwd=self.folder,
-            env=clean_environment(HOST="127.0.0.1", PORT="0"),
+            env=clean_environment(HOST="127.0.0.1", PORT="0", TRUSTED_POLICY="1"),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,

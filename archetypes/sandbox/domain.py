@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from workspace_backend import Workspace, WorkspaceError, isolation, missing
+from workspace_backend import Workspace, WorkspaceError, isolation, missing, refusal
 
 # White space that may surround the content of an expected file, in bytes.
 _PADDING = 4096
@@ -31,6 +31,9 @@ class DomainClass:
     fails: then the reason is in `infrastructure_failure` too, later calls fail, and the
     episode does not count.
     """
+
+    # So the server wants an API_TOKEN if others than this machine can reach it.
+    runs_commands = True
 
     def __init__(self, task: dict[str, Any]) -> None:
         self.submitted: str | None = None
@@ -173,6 +176,11 @@ class DomainClass:
     def notice() -> str:
         """What whoever starts the server has to know."""
         return f"sandbox isolation: {isolation()}"
+
+    @staticmethod
+    def refuse_to_serve() -> str | None:
+        """Why not to serve untrusted policies on this machine, or None."""
+        return refusal()
 
     @staticmethod
     def oracle(task: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:

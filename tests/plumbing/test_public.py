@@ -244,6 +244,12 @@ NO_WALL = "no isolation: install it"
         (None, {"HOST": "0.0.0.0"}, "on HOST=0.0.0.0 anybody who reaches this port"),
         (None, {"HOST": "0.0.0.0", "API_TOKEN": "secret"}, None),
         (None, {"HOST": "0.0.0.0", "ALLOW_ANYBODY": "1"}, None),
+        (None, {"HOST": "0.0.0.0", "ALLOW_ANYBODY": "container"}, None),
+        (
+            None,
+            {"HOST": "0.0.0.0", "ALLOW_ANYBODY": "container", "SPACE_ID": "ada/game"},
+            "on HOST=0.0.0.0 anybody",
+        ),
         (None, {"HOST": "127.0.0.1"}, None),
         (NO_WALL, {"HOST": "127.0.0.1"}, f"server.py: {NO_WALL}"),
         (NO_WALL, {"TRUSTED_POLICY": "1"}, None),

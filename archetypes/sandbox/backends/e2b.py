@@ -221,6 +221,11 @@ def isolation() -> str:
     return "e2b: one cloud virtual machine per episode"
 
 
+def refusal() -> str | None:
+    """Why not to serve untrusted policies: there is no reason, the machine is theirs."""
+    return None
+
+
 def _number(name: str, default: float) -> float:
     text = os.environ.get(name, str(default))
     try:

@@ -1,30 +1,35 @@
 """The workspace of one episode: a private folder, and the processes that work in it.
 
 With bubblewrap (`bwrap`, Linux) a command sees the system read-only, no network, no
-process but its own, and can write only its folder and its own /tmp. If bubblewrap
-cannot be used, commands run as the user of this process: they start in their folder
-with a clean environment and the limits below, but nothing keeps them from the network
-or from any file that this user can read, the expected answers included. That is for
-trusted policies and for development. `isolation` says which it is.
+process but its own, and can write only its folder and its own /tmp. It is never root:
+if the server is, commands run as nobody. If bubblewrap cannot be used, commands run as
+the user of this process: they start in their folder with a clean environment and the
+limits below, but nothing keeps them from the network or from any file that this user
+can read, the expected answers included. That is for trusted policies and for
+development. `isolation` says which it is, and `refusal` why not to serve with it.
 
 Environment variables, read when a workspace is made:
 
 SANDBOX_ISOLATION     auto   auto (bubblewrap if it works), bubblewrap, none
 SANDBOX_SECONDS       30     wall time of one call, in seconds
 SANDBOX_MEMORY_MB     1024   address space of a process, in MiB (not on macOS)
+SANDBOX_DISK_MB       512    all files of the workspace together, in MiB
+SANDBOX_FILES         20000  files and folders of the workspace
 SANDBOX_FILE_MB       64     size of a file, in MiB; a command's output counts as one
-SANDBOX_PROCESSES     128    processes of one call, with bubblewrap and not as root
+SANDBOX_PROCESSES     128    processes of one call, with bubblewrap
 SANDBOX_OUTPUT_BYTES  20000  text of one call, in bytes; the middle is left out
 
 Weaker than it may look:
 
-* Memory is bounded per process and disk per file; the number of files is not. A full
-  disk counts as an infrastructure failure, whoever filled it. Bound the sums with a
-  container or a quota around the server.
-* The kernel exempts root from the process limit, and outside a user namespace it counts
-  every process of the user, this server and the other episodes too. So it is only set
-  with bubblewrap; without it a fork bomb ends at the time limit. Do not run the server
-  as root.
+* Memory is bounded per process, not in sum. Bound the sum with a container.
+* The workspace is measured a few times a second, so a fast command gets some way above
+  the quota before it is killed. A file that was deleted while it is open is not counted;
+  it takes space until the call ends.
+* A full disk counts as an infrastructure failure, unless the workspace is above its
+  quota.
+* Without bubblewrap the kernel would count every process of the user, this server and
+  the other episodes too, so their number is not limited. A fork bomb ends at the time
+  limit.
 * Without bubblewrap a command can escape its process group. On Linux what stays in its
   session or keeps its environment is found and killed all the same; on macOS the group
   is all there is.
@@ -39,6 +44,7 @@ import errno
 import functools
 import logging
 import os
+import select
 import shutil
 import signal
 import stat
@@ -46,6 +52,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -81,14 +88,36 @@ os.execv(command[0], command)
 _HOME = "/workspace"
 _SCRIPTS = "/run"
 
+# Tries a sandbox out: whether a command in there can start, and use its folders.
+_TRIAL = f"""
+for folder in ("{_HOME}", "/tmp"):
+    open(folder + "/trial", "w").close()
+"""
+
+# Who runs the commands under bubblewrap if this process is root.
+_NOBODY = 65534
+
+# How often the workspace is measured while a command runs, in seconds.
+_LOOK_SECONDS = 0.25
+# Above so many times the quota nothing runs any more. Up to there a command may still
+# delete files.
+_FAR_ABOVE = 4
+
+# How long `close` waits for the folder to be removed, in seconds.
+_CLOSE_SECONDS = 1
+# rm instead of shutil.rmtree, which gives up on very deep trees; the second try is for
+# folders that a command has made unwritable.
+_REMOVE = 'rm -rf -- "$1" || { chmod -R u+rwx -- "$1"; rm -rf -- "$1"; }'
+
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 # NONBLOCK: opening a fifo must not wait for its other end.
 _FILE = os.O_NOFOLLOW | os.O_NONBLOCK
 
+_FULL_DISK = {errno.ENOSPC, errno.EDQUOT}
 # Failures of the machine rather than of the path that a policy asked for.
 _MACHINE_ERRORS = {
     *(errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO),
-    *(errno.ENOSPC, errno.EDQUOT),
+    *_FULL_DISK,
 }
 
 # So that several episodes that start at once, in a thread each, probe and warn once.
@@ -123,8 +152,10 @@ class Workspace:
             # Resolved, because links are not followed on the way to a file.
             self._root = Path(tempfile.mkdtemp(prefix="sandbox-")).resolve()
             self._home = self._root / "home"
+            # How full the workspace was when it was last measured; 1.0 is the quota.
+            self._fill = 0.0
             try:
-                _make_folders(self._root)
+                _make_folders(self._root, self._isolated)
             except OSError:
                 self.close()
                 raise
@@ -133,8 +164,8 @@ class Workspace:
         """Run a shell script (bash, or sh if there is no bash) in the folder.
 
         Returns stdout and stderr, followed by a line with the exit status unless that
-        is 0; at the time limit `error: ...` and the output so far. Nothing that it
-        started is left running.
+        is 0; at the time limit or above the quota `error: ...` and the output so far.
+        Nothing that it started is left running.
         """
         return self._run([_shell()], "command.sh", command)
 
@@ -152,6 +183,11 @@ class Workspace:
             raise ValueError(
                 f"content for {path!r} has {len(data)} bytes, the limit is "
                 f"{self._limits.file_bytes}; write less, or in several files"
+            )
+        if self._measure(1) + len(data) / self._limits.disk_bytes > 1:
+            raise ValueError(
+                f"cannot write {path!r}: the workspace would have more than "
+                f"{self._limits.quota}; delete some"
             )
         descriptor = self._open(path, os.O_WRONLY | os.O_CREAT)
         with _machine(f"write {path!r}"), open(descriptor, "wb") as file:
@@ -174,30 +210,48 @@ class Workspace:
         return data.decode(errors="replace")
 
     def close(self) -> None:
-        """Remove the folder. Calling it again does nothing."""
-        # rm instead of shutil.rmtree, which gives up on very deep trees; the second try
-        # is for folders that a command has made unwritable.
-        remove = ["rm", "-rf", "--", str(self._root)]
-        subprocess.run(remove, stderr=subprocess.DEVNULL, check=False)
-        if self._root.exists():
-            unlock = ["chmod", "-R", "u+rwx", str(self._root)]
-            subprocess.run(unlock, stderr=subprocess.DEVNULL, check=False)
-            subprocess.run(remove, stderr=subprocess.DEVNULL, check=False)
+        """Remove the folder; a large one in the background. Can be called again."""
+        # In a session of its own, so that it goes on if the server exits meanwhile.
+        removal = subprocess.Popen(
+            ["sh", "-c", _REMOVE, "sh", str(self._root)],
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        try:
+            removal.wait(_CLOSE_SECONDS)
+        except subprocess.TimeoutExpired:
+            threading.Thread(target=removal.wait, daemon=True).start()
 
     def _run(self, interpreter: list[str], name: str, script: str) -> str:
         self._check_home()
+        if self._fill > _FAR_ABOVE:
+            raise ValueError(
+                f"the workspace has more than {_FAR_ABOVE} times {self._limits.quota}; "
+                "nothing more can run"
+            )
         # A script file, because one argument is limited to 128 KiB and has no line
         # numbers.
         data = script.encode()
-        with _machine("run a command"):
-            (self._root / "scripts" / name).write_bytes(data)
-            return self._execute(interpreter, name)
+        file = self._root / "scripts" / name
+        try:
+            with _machine("run a command"):
+                file.write_bytes(data)
+                self._give(file)
+                return self._execute(interpreter, name)
+        except WorkspaceError as error:
+            full = getattr(error.__cause__, "errno", None) in _FULL_DISK
+            if full and self._fill > 1:  # it may be this workspace that fills the disk
+                raise ValueError(
+                    f"{error}; the workspace has more than {self._limits.quota}"
+                ) from error
+            raise
 
     def _execute(self, interpreter: list[str], name: str) -> str:
         # The output goes to a file: unlike a pipe it cannot be kept open by a process
         # that got away, needs no thread to drain it, is bounded by the file size limit,
         # and has an end that can be read without what comes before it.
         with tempfile.TemporaryFile(dir=self._root) as output:
+            self._give(output.fileno())  # for those who open /dev/stdout
             reading, writing = os.pipe()
             try:
                 try:
@@ -205,9 +259,7 @@ class Workspace:
                 finally:
                     os.close(writing)
                 try:
-                    status = process.wait(self._limits.seconds)
-                except subprocess.TimeoutExpired:
-                    status = None
+                    stopped = self._wait(process)
                 finally:
                     self._kill(process)
                 started = b""
@@ -222,10 +274,95 @@ class Workspace:
             raise WorkspaceError(
                 f"the sandbox did not start: {text.strip() or 'no message'}"
             )
-        if status is None:
-            note = f"error: killed after {self._limits.seconds:g} seconds"
-            return f"{note}\n{text}".rstrip("\n")
-        return _report(text, status)
+        self._fill = self._measure(_FAR_ABOVE)
+        if stopped:
+            return f"error: killed{stopped}\n{text}".rstrip("\n")
+        report = _report(text, process.returncode)
+        if self._fill > 1:
+            return (
+                f"error: the workspace has more than {self._limits.quota}; delete "
+                f"some\n{report}"
+            )
+        return report
+
+    def _wait(self, process: subprocess.Popen) -> str | None:
+        """Wait for the end of a command. Returns why it must be killed, if it must."""
+        deadline = time.monotonic() + self._limits.seconds
+        # A full workspace can be cleaned up.
+        allowed = max(1.0, 1.1 * self._fill)
+        pause = _LOOK_SECONDS
+        while True:
+            left = deadline - time.monotonic()
+            if _ended(process, max(0.0, min(pause, left))):
+                return None
+            if left <= pause:
+                return f" after {self._limits.seconds:g} seconds"
+            began = time.monotonic()
+            if self._measure(allowed) > allowed:
+                return (
+                    f": the workspace has more than {self._limits.quota}; delete some"
+                )
+            # Many large workspaces must not keep this process busy.
+            pause = max(_LOOK_SECONDS, 4 * (time.monotonic() - began))
+
+    def _measure(self, enough: float) -> float:
+        """How full the workspace is; 1.0 is the quota. Stops counting above `enough`.
+
+        A folder that is nested too deep to be opened counts as a full workspace.
+        """
+        size = count = 0
+
+        def fill() -> float:
+            return max(size / self._limits.disk_bytes, count / self._limits.files)
+
+        # With their modes, which are not known yet.
+        folders = [(str(self._root / name), 0) for name in ("home", "tmp")]
+        with _machine("measure the workspace"):
+            while folders:
+                folder, mode = folders.pop()
+                try:
+                    descriptor = self._open_folder(folder, mode)
+                except OSError as error:
+                    if error.errno in _MACHINE_ERRORS:
+                        raise
+                    if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
+                        count += self._limits.files
+                    continue
+                try:
+                    for entry in os.scandir(descriptor):
+                        count += 1
+                        with suppress(FileNotFoundError, PermissionError):
+                            found = entry.stat(follow_symlinks=False)
+                            size += max(found.st_size, found.st_blocks * 512)
+                            if stat.S_ISDIR(found.st_mode):
+                                folders.append(
+                                    (f"{folder}/{entry.name}", found.st_mode)
+                                )
+                        if fill() > enough:
+                            return fill()
+                finally:
+                    os.close(descriptor)
+        return fill()
+
+    def _open_folder(self, path: str, mode: int) -> int:
+        """The descriptor of a folder; one that a command locked is unlocked."""
+        if mode & 0o500 != 0o500:
+            if sys.platform == "darwin":
+                os.chmod(path, 0o700, follow_symlinks=False)
+            else:
+                locked = os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW)
+                try:
+                    # A command may have put a link on the way there meanwhile.
+                    link = f"/proc/self/fd/{locked}"
+                    if Path(os.readlink(link)).is_relative_to(self._root):
+                        os.chmod(link, 0o700)
+                finally:
+                    os.close(locked)
+        return os.open(path, _FOLDER)
+
+    def _give(self, file: int | Path) -> None:
+        """Give a file to the user that commands run as."""
+        _give(file, self._isolated)
 
     def _start(
         self, interpreter: list[str], name: str, output: IO[bytes], writing: int
@@ -307,6 +444,8 @@ class Workspace:
                     below = os.open(parent, _FOLDER, dir_fd=folder)
                     os.close(folder)
                     folder = below
+                    if flags & os.O_CREAT:
+                        self._give(folder)
                 file = os.open(name, flags | _FILE, 0o644, dir_fd=folder)
             finally:
                 os.close(folder)
@@ -324,7 +463,25 @@ class Workspace:
             raise ValueError(
                 f"{path!r} is not a regular file; look at it with run_command"
             )
+        if flags & os.O_CREAT:
+            self._give(file)
         return file
+
+
+def _ended(process: subprocess.Popen, seconds: float) -> bool:
+    """Whether a command ends within `seconds`."""
+    if not hasattr(os, "pidfd_open"):  # macOS
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(seconds)
+        return process.returncode is not None
+    # Told at once, while Popen.wait() looks every 50 ms.
+    watched = os.pidfd_open(process.pid)
+    try:
+        poll = select.poll()
+        poll.register(watched, select.POLLIN)
+        return bool(poll.poll(seconds * 1000)) and process.wait() is not None
+    finally:
+        os.close(watched)
 
 
 def missing() -> str | None:
@@ -346,8 +503,27 @@ def isolation() -> str:
     if choice == "none":
         return "none: SANDBOX_ISOLATION=none"
     with _once, _machine("try bubblewrap out"):
-        problem = _probe()
+        problem = _problem()
     return "bubblewrap" if problem is None else f"none: {problem}"
+
+
+def refusal() -> str | None:
+    """Why not to serve untrusted policies on this machine, or None.
+
+    None if bubblewrap works, or if SANDBOX_ISOLATION=none says that it is not needed.
+    """
+    try:
+        found = isolation()
+    except WorkspaceError as error:
+        return str(error)
+    if found == "bubblewrap" or os.environ.get("SANDBOX_ISOLATION") == "none":
+        return None
+    return (
+        f"{found.removeprefix('none: ')}: commands would run as this server's user, with "
+        "all files that it can read and the network. Install bubblewrap (apt-get install "
+        "bubblewrap; Linux only) or serve in a container. Set SANDBOX_ISOLATION=none if "
+        "you trust the policies or a container is the wall"
+    )
 
 
 def _isolated() -> bool:
@@ -373,15 +549,19 @@ def _warn(found: str) -> None:
 
 
 @functools.cache
-def _probe() -> str | None:
+def _problem() -> str | None:
     """Why bubblewrap cannot be used here, or None."""
+    if sys.platform != "linux":
+        return "bubblewrap needs Linux"
     if shutil.which("bwrap") is None:
         return "bwrap is not installed"
+    if os.geteuid() == 0 and shutil.which("setpriv") is None:
+        return "this is root, and setpriv (util-linux) is not installed"
     with tempfile.TemporaryDirectory(prefix="sandbox-") as folder:
         root = Path(folder).resolve()
-        _make_folders(root)
-        command = [*_bubblewrap(root), _python(), "-I", "-S", "-c", ""]
+        _make_folders(root, isolated=True)
         try:
+            command = [*_bubblewrap(root), _python(), "-I", "-S", "-c", _TRIAL]
             subprocess.run(
                 command, capture_output=True, check=True, timeout=20, text=True
             )
@@ -392,35 +572,74 @@ def _probe() -> str | None:
     return None
 
 
-def _make_folders(root: Path) -> None:
+def _make_folders(root: Path, isolated: bool) -> None:
     for name in ("home", "tmp", "scripts"):
         (root / name).mkdir()
+        _give(root / name, isolated)
+
+
+def _give(file: int | Path, isolated: bool) -> None:
+    if isolated and os.geteuid() == 0:
+        os.chown(file, _NOBODY, _NOBODY)
 
 
 def _bubblewrap(root: Path) -> list[str]:
     """The arguments before a command that confine it to the workspace at `root`."""
     program = shutil.which("bwrap") or "bwrap"  # the commands have another PATH
-    arguments = [program, "--unshare-all", "--die-with-parent", "--cap-drop", "ALL"]
-    arguments += ["--proc", "/proc", "--dev", "/dev"]
+    common = ["--die-with-parent", "--cap-drop", "ALL"]
+    # World-writable files in there, and sysctls if a command were root after all.
+    kernel = ["--ro-bind", "/proc/sys", "/proc/sys"]
+    kernel += ["--ro-bind-try", "/proc/pressure", "/proc/pressure"]
+    mounts = [*_mounts(root), "--remount-ro", "/dev", "--remount-ro", "/"]
+    if os.geteuid() != 0:
+        own = ["--unshare-all", *_user_namespace(), *common]
+        return [program, *own, *mounts, *kernel, "--"]
+    # A user namespace made by root maps to root, who owns the sysctls and whose processes
+    # are not counted. So root only mounts, which works for folders that nobody else can
+    # reach; then nobody makes the user namespace, in a second bubblewrap.
+    outer = ["--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts"]
+    outer += ["--unshare-cgroup-try", *common]
+    outer += ["--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
+    drop = ["setpriv", f"--reuid={_NOBODY}", f"--regid={_NOBODY}", "--clear-groups"]
+    inner = ["bwrap", *_user_namespace(), *common, "--dev-bind", "/", "/", *kernel]
+    return [program, *outer, *mounts, "--", *drop, "--", *inner, "--"]
+
+
+@functools.cache
+def _user_namespace() -> tuple[str, ...]:
+    """A user namespace in which, from bubblewrap 0.8 on, no further one can be made."""
+    manual = subprocess.run(
+        ["bwrap", "--help"], capture_output=True, check=False
+    ).stdout
+    own = ("--unshare-user",)
+    return (*own, "--disable-userns") if b"--disable-userns" in manual else own
+
+
+def _mounts(root: Path) -> list[str]:
+    """The arguments for bubblewrap that say what a command sees."""
+    arguments = ["--proc", "/proc", "--dev", "/dev"]
     arguments += ["--bind", f"{root}/tmp", "/tmp", "--bind", f"{root}/tmp", "/dev/shm"]
     for path in ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64"):
         if os.path.islink(path):
             arguments += ["--symlink", os.readlink(path), path]
         elif os.path.isdir(path):
             arguments += ["--ro-bind", path, path]
+    arguments += ["--dir", "/etc"]
     for name in ("alternatives", "group", "ld.so.cache", "localtime", "passwd"):
         arguments += ["--ro-bind-try", f"/etc/{name}", f"/etc/{name}"]
     prefix = os.path.realpath(sys.base_prefix)
     if not Path(prefix).is_relative_to("/usr"):
+        # Bubblewrap would make the folders on the way for their owner only.
+        for folder in [*Path(prefix).parents][-2::-1]:
+            arguments += ["--dir", str(folder)]
         arguments += ["--ro-bind", prefix, prefix]
     # The data of this project holds the answers, and it may well be below /usr
     # (/usr/src/app).
     project = Path(__file__).resolve().parent
     if any(project.is_relative_to(folder) for folder in ("/usr", prefix)):
-        arguments += ["--tmpfs", str(project)]
+        arguments += ["--tmpfs", str(project), "--remount-ro", str(project)]
     arguments += ["--ro-bind", f"{root}/scripts", _SCRIPTS]
-    arguments += ["--bind", f"{root}/home", _HOME]
-    return [*arguments, "--remount-ro", "/dev", "--remount-ro", "/", "--"]
+    return [*arguments, "--bind", f"{root}/home", _HOME]
 
 
 @functools.cache
@@ -440,6 +659,8 @@ def _shell() -> str:
 class _Limits:
     seconds: float
     memory_bytes: int
+    disk_bytes: int
+    files: int
     file_bytes: int
     processes: int
     output_bytes: int
@@ -449,10 +670,16 @@ class _Limits:
         return cls(
             seconds=_number("SANDBOX_SECONDS", 30),
             memory_bytes=int(_number("SANDBOX_MEMORY_MB", 1024) * _MIB),
+            disk_bytes=int(_number("SANDBOX_DISK_MB", 512) * _MIB),
+            files=int(_number("SANDBOX_FILES", 20_000)),
             file_bytes=int(_number("SANDBOX_FILE_MB", 64) * _MIB),
             processes=int(_number("SANDBOX_PROCESSES", 128)),
             output_bytes=int(_number("SANDBOX_OUTPUT_BYTES", 20_000)),
         )
+
+    @property
+    def quota(self) -> str:
+        return f"{self.disk_bytes / _MIB:g} MiB or {self.files} files"
 
     def rlimits(self, *, processes: bool) -> str:
         """The limits of a process, as `_LAUNCHER` reads them."""

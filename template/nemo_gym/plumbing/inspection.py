@@ -77,7 +77,7 @@ def _check_protocol() -> None:
             f"{_place()} must be made of one argument, the task: {error}. Write "
             "`def __init__(self, task: dict)`, or a subclass that does"
         ) from error
-    for hook in ("oracle", "missing_requirement", "notice"):
+    for hook in ("oracle", "missing_requirement", "notice", "refuse_to_serve"):
         if inspect.iscoroutinefunction(getattr(EnvironmentClass, hook, None)):
             raise GateError(
                 f"{_place()}.{hook} is never awaited: make it a plain `def`"

@@ -3,6 +3,8 @@
 import pytest
 from test_environment import FakeSandbox, SandboxException, sandboxes, start
 
+from plumbing.environment import EnvironmentClass
+
 __all__ = ["sandboxes", "start"]
 
 
@@ -29,6 +31,10 @@ def test_limits(start, monkeypatch):
 
 def test_a_background_command_does_not_hold_up_its_call(start):
     assert start().run_command("sleep 60 & echo ok") == "ok"
+
+
+def test_untrusted_policies_are_served():
+    assert EnvironmentClass.refuse_to_serve() is None
 
 
 def test_the_environment_has_no_secrets(start):
