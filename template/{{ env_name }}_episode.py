@@ -594,15 +594,19 @@ class Episode:
     def printed(self, text: str) -> bool:
         """Whether the environment itself printed `text` to the policy, as whole lines.
 
-        Errors do not count, and nothing that the policy wrote first: once an argument
-        held `text`, an output may be its echo.
+        Errors do not count, and nothing that the policy wrote first: once its arguments
+        held `text`, in one piece or in several, an output may be their echo.
         """
         wanted = _normal(text)
         if not wanted:
             return False
+        forward = backward = ""  # what the policy wrote, first to last and the reverse
         for call in self.calls:
-            given = " ".join(_texts(call.arguments))
-            if wanted.casefold() in _normal(given).casefold():
+            given = _texts(list(call.arguments.values()))
+            pieces = [_squeezed(piece) for piece in given]
+            forward += "".join(pieces)
+            backward = "".join(reversed(pieces)) + backward
+            if _squeezed(wanted) in forward or _squeezed(wanted) in backward:
                 return False
             if not call.failed and f"\n{wanted}\n" in f"\n{_normal(call.output)}\n":
                 return True
@@ -669,14 +673,18 @@ def _folder(kind: type) -> Path | None:
 
 
 def _texts(value: Any) -> list[str]:
-    """Every scalar inside a JSON value, as text."""
+    """Every scalar inside a JSON value, as text; a mapping's keys come after its values."""
     if isinstance(value, dict):
-        return [
-            text for item in value.items() for part in item for text in _texts(part)
-        ]
+        parts = [*value.values(), *value]
+        return [text for part in parts for text in _texts(part)]
     if isinstance(value, list):
         return [text for item in value for text in _texts(item)]
     return [] if value is None else [str(value)]
+
+
+def _squeezed(text: str) -> str:
+    """`text` without what a tool may well change: case and white space."""
+    return "".join(_normal(text).casefold().split())
 
 
 def _normal(text: str) -> str:

@@ -3,6 +3,7 @@
 A series' variants of the game borrow the packages of the one that was installed.
 """
 
+import json
 import re
 import shutil
 import sys
@@ -300,6 +301,86 @@ def test_the_smoke_gate_sees_a_bug_behind_a_tool(variant, body):
     [result] = environment.gates("smoke", check=False)
     assert not result["passed"]
     assert FAULTS[body] in result["detail"]
+
+
+NAMES = """
+import json, pathlib, pkgutil, sys
+folders = [pathlib.Path(entry) for entry in sys.path if "site-packages" in entry]
+found = {module.name for module in pkgutil.iter_modules(map(str, folders))}
+found |= {one.name for folder in folders for one in folder.iterdir() if one.is_dir()}
+print(json.dumps(sorted(found)))
+"""
+
+
+@pytest.mark.slow
+def test_no_module_of_ones_own_is_hidden_by_an_installed_one(generate):
+    """The list in extensions/names.jinja has all that NeMo Gym installs."""
+    installed = json.loads(generate(archetype="game").run("-c", NAMES))
+    text = (ROOT / "extensions/names.jinja").read_text()
+    known = set(re.findall(r"\b[a-z][a-z0-9_]*\b", text))
+    possible = {name for name in installed if re.fullmatch(r"[a-z][a-z0-9_]*", name)}
+    assert possible - known == set()
+
+
+DICE = """
+import random
+
+class MyEnv:
+    blocking = False
+{extra}
+    def __init__(self, task):
+        self.right = False
+
+    def guess(self, word: str) -> str:
+        self.right = word == "right"
+        return f"The die says {{random.random()}}."
+
+    def reward(self):
+        return float(self.right)
+
+    @staticmethod
+    def oracle(task):
+        return [("guess", {{"word": "right"}})]
+"""
+
+
+@pytest.mark.slow
+def test_a_class_says_whether_it_is_deterministic(variant):
+    environment = variant(files={"my_env.py": DICE.format(extra="")})
+    environment.run("gates.py", "--write-tools")
+    [result] = environment.gates("rollout", check=False)
+    assert not result["passed"]
+    assert "the same calls of the policy 'oracle' were answered" in result["detail"]
+    source = DICE.format(extra="    deterministic = False")
+    (environment.project / "my_env.py").write_text(source)
+    [result] = environment.gates("rollout", check=False)
+    assert "manifest.yaml does not say that the class is not det" in result["detail"]
+    environment.run("gates.py", "--write-tools")
+    [result] = environment.gates("rollout")
+    assert result["detail"].endswith("noop and nonsense 0.0; not deterministic")
+    [manifest] = environment.folder.glob("environments/*/manifest.yaml")
+    assert "\ndeterminism: stochastic\n" in manifest.read_text()
+
+
+ECHO = """
+class MyEnv:
+    def __init__(self, task):
+        pass
+
+    def guess(self, word: str) -> str:
+        return f"You said {word}."
+"""
+
+
+@pytest.mark.slow
+def test_the_smoke_gate_warns_of_an_echo(variant):
+    environment = variant(files={"my_env.py": ECHO})
+    rows = environment.folder / "data/example.jsonl"
+    text = rows.read_text().replace('"target"', '"expected_output": "x", "target"')
+    rows.write_text(text)
+    environment.run("gates.py", "--write-tools")
+    [result] = environment.gates("smoke")
+    assert "; guess can repeat the row's expected_output" in result["detail"]
 
 
 @pytest.mark.slow

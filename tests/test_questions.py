@@ -50,6 +50,7 @@ def answers(project):
         ("tools", "f(self: int)", "the parameter name 'self' of tool 'f' is a name of Python's"),
         ("tools", "f(class: int)", "the parameter name 'class' of tool 'f' is a Python keyword"),
         ("max_turns", "0", "max_turns must be a positive integer, got 0"),
+        ("domain_module", "click", 'of a package that NeMo Gym installs, got "click"'),
         ("domain_module", "my_env_episode", 'that the environment uses itself, got "my_env_episode"'),
         ("tools", "guess(letter: str)", "'guess' is a tool of the game archetype with the parameters (word: str), not (letter)"),
         ("tools", "f()\x07", "control characters are not allowed"),

@@ -33,6 +33,7 @@ from rollout import play
 
 START_SECONDS = 120
 ROWS_AT_A_TIME = 20
+ROWS_TWICE = 5  # are played once more, to see that the same calls do the same
 
 # The gates play code of the user's own, so the server need not refuse to.
 TRUSTED = {"TRUSTED_POLICY": "1"}
@@ -128,7 +129,24 @@ def write_tools(path: Path = ROWS) -> str:
             skeleton = known.episodes.task_skeleton(known.EnvironmentClass)
             row["ground_truth"] = [skeleton]
     write_rows(path, rows)
+    for manifest, text, wanted in _manifests():
+        if text != wanted:
+            manifest.write_text(wanted, encoding="utf-8")
     return f"{_count(len(rows), 'row')} of {path} with {_count(len(tools), 'tool')}"
+
+
+def _deterministic() -> bool:
+    return getattr(environment().EnvironmentClass, "deterministic", True)
+
+
+def _manifests() -> Iterator[tuple[Path, str, str]]:
+    """Each manifest of NeMo Gym's: its text, and that with the class's determinism."""
+    # "seeded", NeMo Gym's third word, is for servers that a harness can seed anew.
+    known = "unknown" if _deterministic() else "stochastic"
+    for path in HERE.glob("environments/*/manifest.yaml"):
+        text = path.read_text(encoding="utf-8")
+        line = r"(?m)^determinism: (?:unknown|stochastic)$"
+        yield path, text, re.sub(line, f"determinism: {known}", text)
 
 
 def _count(number: int, thing: str) -> str:
@@ -195,6 +213,7 @@ def smoke_gate(client: Client, path: Path) -> str:
             if status != 422:
                 raise GateError(f"POST {route} with {wrong} answered {status}, not 422")
         session.post("/close_session", {})
+    echoes = _echoes(client, tools, rows[0], path)
     status = client.session().request("POST", "/no_such_tool", {}).status_code
     if status != 404:
         raise GateError(f"POST /no_such_tool answered {status}, not 404")
@@ -211,7 +230,34 @@ def smoke_gate(client: Client, path: Path) -> str:
         for name in names:
             outputs.pop(name)
         detail += f"; {note}: {', '.join(names)}" if names else ""
-    return detail
+    return detail + (
+        f"; {', '.join(echoes)} can repeat the row's expected_output, and a policy may find "
+        "a way to be paid for that: give the class a reward()"
+        if echoes
+        else ""
+    )
+
+
+def _echoes(client: Client, tools: Tools, row: Row, path: Path) -> list[str]:
+    """The tools that repeat `expected_output`, of a class that is graded by it."""
+    known = environment()
+    if known.episodes.grader(known.EnvironmentClass) is not None:
+        return []
+    text = row["ground_truth"][0]["expected_output"]
+    found = []
+    for tool in tools:
+        given = sample_arguments(tool)
+        given |= {
+            name: text
+            for name, schema in tool["parameters"]["properties"].items()
+            if schema.get("type") == "string" and "enum" not in schema
+        }
+        session = _seeded(client, row, path)
+        output = _call(session, tool["name"], given)
+        session.post("/close_session", {})
+        if text in output and not output.startswith("error:"):
+            found.append(tool["name"])
+    return found
 
 
 def _seeded(client: Client, row: Row, path: Path) -> ClientSession:
@@ -282,13 +328,56 @@ def rollout_gate(client: Client, path: Path) -> str:
     try:
         expect("oracle", oracle_reward)
     except NoOracle as why:
-        return f"{_count(len(rows), 'row')}: noop and nonsense earn 0.0 ({why})"
+        again = _play_twice(client, tools, rows, path, "garbage")
+        return f"{_count(len(rows), 'row')}: noop and nonsense earn 0.0 ({why}){again}"
+    again = _play_twice(client, tools, rows, path, "oracle")
     earned = (
         "1.0" if all(oracle_reward(row) == 1 for row in rows) else "what each row says"
     )
     return (
         f"{_count(len(rows), 'row')}: the oracle earns {earned}, noop and nonsense 0.0"
+        f"{again}"
     )
+
+
+def _play_twice(
+    client: Client, tools: Tools, rows: list[Row], path: Path, policy: str
+) -> str:
+    """Raises GateError if the same calls on a row answer, or pay, another time.
+
+    A class may say `deterministic = False`. Returns what the gate's line adds then.
+    """
+    for manifest, text, wanted in _manifests():
+        if text != wanted:
+            raise GateError(
+                f"{manifest.relative_to(HERE)} does not say that the class is "
+                f"{'' if _deterministic() else 'not '}deterministic: "
+                "`uv run python gates.py --write-tools` corrects it"
+            )
+    if not _deterministic():
+        return "; not deterministic"
+    for number, row in enumerate(rows[:ROWS_TWICE], start=1):
+        first, second = (
+            play(client, tools, row, fixed_policy(policy), 2) for _ in range(2)
+        )
+        told, then = (
+            [item.get("output") for item in one["response"]["output"]]
+            for one in (first, second)
+        )
+        for before, after in zip(told, then, strict=True):
+            if before != after:
+                raise GateError(
+                    f"{_row(path, number)}: the same calls of the policy {policy!r} were "
+                    f"answered {before!r:.100}, then {after!r:.100}: let the task decide "
+                    "(a seed in it), or write `deterministic = False` into the class"
+                )
+        if first["reward"] != second["reward"]:
+            raise GateError(
+                f"{_row(path, number)}: the same calls of the policy {policy!r} earned "
+                f"{first['reward']}, then {second['reward']}: grade by the state alone, "
+                "or write `deterministic = False` into the class"
+            )
+    return ""
 
 
 def oracle_reward(row: Row) -> float:

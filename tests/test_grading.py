@@ -1,0 +1,64 @@
+"""Classes without reward(), which are graded by the text that they print."""
+
+import json
+import sys
+
+import pytest
+
+from conftest import run
+
+PLAY = """
+import json, sys
+from my_env_episode import Answer, Episode
+text, calls = json.loads(sys.argv[1])
+class Plain:
+    def __init__(self, task): pass
+episode = Episode(Plain, {"expected_output": text})
+for arguments, output in calls:
+    failed = "expected" if output.startswith("error") else ""
+    episode.keep("say", arguments, Answer(output, error=failed))
+print(episode.printed(text))
+"""
+
+WON = "You won!"
+HONEST = {
+    "its line": (WON, [({}, "Turn 3.\nYou won!\nBye.")]),
+    "other line ends and padding": (WON, [({}, "Turn 3.\r\n  You   won!  \r\n")]),
+    "several lines": ("a\nb", [({}, "x\na\nb")]),
+    "after other words of the policy": (WON, [({"text": "I won"}, "Hm."), ({}, WON)]),
+    "a minus sign": ("-4", [({}, "\u22124")]),
+}
+ECHOES = {
+    "text": (WON, [({"text": WON}, WON)]),
+    "text of an earlier call": (WON, [({"text": WON}, "Noted."), ({}, WON)]),
+    "other case": (WON, [({"text": "yOU WON!"}, WON)]),
+    "a number": ("4", [({"count": 4}, "4")]),
+    "a number inside": ("4", [({}, "1/4")]),
+    "a number in a line": ("4", [({}, "Guess 4 of 6")]),
+    "two arguments": (WON, [({"a": "You w", "b": "on!"}, WON)]),
+    "two arguments, last first": (WON, [({"a": "on!", "b": "You w"}, WON)]),
+    "two calls": (WON, [({"a": "You "}, "Noted."), ({"a": "won!"}, WON)]),
+    "two calls, last first": (WON, [({"a": "won!"}, "Noted."), ({"a": "You "}, WON)]),
+    "a list": (WON, [({"parts": ["Yo", "u", " wo", "n!"]}, WON)]),
+    "a key": (WON, [({"mapping": {WON: 1}}, WON)]),
+    "another minus sign": ("-4", [({"a": "\u22124"}, "-4")]),
+    "wide letters": ("4", [({"a": "\uff14"}, "4")]),
+    "an error": (WON, [({}, "error: not\nYou won!")]),
+    "a part of a line": (WON, [({}, "You won! Not.")]),
+    "nothing": ("  ", [({}, "")]),
+}
+
+
+def printed(render, case):
+    done = run([sys.executable, "-c", PLAY, json.dumps(case)], render())
+    return done.stdout.strip() == "True"
+
+
+@pytest.mark.parametrize("name", HONEST)
+def test_what_only_the_environment_wrote_pays(render, name):
+    assert printed(render, HONEST[name])
+
+
+@pytest.mark.parametrize("name", ECHOES)
+def test_what_the_policy_wrote_does_not_pay(render, name):
+    assert not printed(render, ECHOES[name])
