@@ -125,12 +125,12 @@ def run(options: argparse.Namespace) -> int:
                 print(f"{name}: failed: {rollout}", file=sys.stderr)
                 continue
             episodes.append(measure(rollout))
-            note = f" (out of turns: {max_turns})" if rollout["out_of_turns"] else ""
-            print(f"{name}: reward {rollout['reward']}{note}", flush=True)
             if path:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 with path.open("a", encoding="utf-8") as file:
                     file.write(json.dumps(rollout) + "\n")
+            note = f" (out of turns: {max_turns})" if rollout["out_of_turns"] else ""
+            print(f"{name}: reward {rollout['reward']}{note}", flush=True)
     if episodes:
         print(table(figures(episodes)))
     if episodes or not failed:
