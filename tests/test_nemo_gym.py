@@ -200,6 +200,15 @@ def test_the_commands_of_the_series_by_hand(generate, series, model, tmp_path):
     for rollout in rollouts:
         solved = rollout["_ng_task_index"] % 2 == 0
         assert rollout["reward"] == (1.0 if solved else 0.0)
+    again = environment.run(
+        "-m", "plumbing.under_gym", "--reverify", str(output), check=series == "0.7"
+    )
+    if series == "0.7":
+        for number in range(24):
+            solved = number % 2 == 0
+            assert f"row {number + 1}: reward {1.0 if solved else 0.0}\n" in again
+    else:
+        assert "this NeMo Gym cannot reverify rollouts: that needs 0.7" in again
 
 
 @pytest.mark.parametrize("archetype", ARCHETYPES)

@@ -62,7 +62,7 @@ def update(project, *options):
 
 
 FIX = {
-    "template/nemo_gym/session_server.py": ("max_sessions: int = 1000", "max_sessions: int = 2000"),
+    "template/nemo_gym/session_server.py": ("MAX_ITEMS = 10_000", "MAX_ITEMS = 20_000"),
     "archetypes/game/domain.py": ("MAX_GUESSES = 6", "MAX_GUESSES = 7"),
     "archetypes/game/tasks.json": ("Play Wordle", "Play the game"),
 }  # fmt: skip
@@ -81,10 +81,7 @@ def test_fixes_arrive_and_edits_stay(releases, project):
     release(releases, "v0.4.0", FIX)
     done = update(project)
     assert done.returncode == 0, done.stdout
-    assert (
-        "max_sessions: int = 2000"
-        in (project / "nemo_gym/session_server.py").read_text()
-    )
+    assert "MAX_ITEMS = 20_000" in (project / "nemo_gym/session_server.py").read_text()
     assert "app.title = 'Mine'" in (project / "nemo_gym/server.py").read_text()
     domain = (project / "my_env.py").read_text()
     assert "somewhere" in domain

@@ -1,10 +1,14 @@
 """Roll out task rows under NeMo Gym itself: its servers, agent and collector.
 
 uv run python -m plumbing.under_gym --model M --model-url http://localhost:8000/v1
+uv run python -m plumbing.under_gym --reverify results/rollouts.jsonl
 
 Starts NeMo Gym's servers out of this environment's own .venv, which takes half a
 minute, collects one rollout per row, prints the rewards, and ends every process that it
 started. NeMo Gym's own words are in results/gym.log.
+
+--reverify, from NeMo Gym 0.7 on, grades the rollouts of an earlier run again, after a
+change of reward() for instance: the class's episodes are played once more, call by call.
 """
 
 import argparse
@@ -137,6 +141,29 @@ def collect(
     return sorted(rollouts, key=lambda rollout: rollout["_ng_task_index"])
 
 
+def reverify(rollouts: Path) -> list[dict[str, Any]]:
+    """NeMo Gym's rollouts with the rewards that the class pays now, in a new file.
+
+    `rollouts` is a file that `collect` wrote; the file of the rows beside it is needed.
+    Raises RolloutError.
+    """
+    if not importlib.util.find_spec("nemo_gym.rollout_reverification"):
+        raise RolloutError("this NeMo Gym cannot reverify rollouts: that needs 0.7")
+    rows = rollouts.with_name(f"{rollouts.stem}_materialized_inputs.jsonl")
+    for path in (rollouts, rows):
+        if not path.is_file():
+            raise RolloutError(f"{path} is missing: NeMo Gym writes both files of a run")
+    output = rollouts.with_name(f"{rollouts.stem}_reverified.jsonl")
+    link_venvs()
+    arguments = ["eval", "reverify", "--config", f"configs/{_name()}.yaml"]
+    arguments += ["--inputs", str(rows), "--rollouts", str(rollouts)]
+    arguments += ["--output", str(output), "--overwrite"]
+    arguments += ["++head_server.host=127.0.0.1", f"++head_server.port={free_port()}"]
+    arguments += ["++uv_venv_dir=.venvs", "++skip_venv_if_present=true"]
+    run_gym(*arguments, REVERIFY="1", **TRUSTED)
+    return sorted(load_rows(output), key=lambda rollout: rollout["_ng_task_index"])
+
+
 def check(path: Path = ROWS) -> str:
     """Whether NeMo Gym pays the oracle its reward, and 0.0 for doing nothing.
 
@@ -175,10 +202,13 @@ def check(path: Path = ROWS) -> str:
 
 
 @_handling(ENDINGS, _leave)
-def run_gym(*arguments: str) -> None:
+def run_gym(*arguments: str, **variables: str) -> None:
     """Runs `gym <arguments>` to its end. Raises RolloutError if it fails."""
     LOG.unlink(missing_ok=True)
-    with _ray_folder() as ray, _gym(list(arguments), RAY_TMPDIR=ray) as process:
+    with (
+        _ray_folder() as variables["RAY_TMPDIR"],
+        _gym(list(arguments), **variables) as process,
+    ):
         if process.wait():
             what = " ".join(arguments[:2])
             raise RolloutError(f"gym {what} failed: {_last_words()}")
@@ -269,13 +299,17 @@ def free_port() -> int:
 
 def _config() -> str:
     """The file that configures the loop; the newer NeMo Gym has environment servers."""
+    if importlib.util.find_spec("nemo_gym.base_environment_server"):
+        return f"environments/{_name()}/config.yaml"
+    return f"configs/{_name()}_agent.yaml"
+
+
+def _name() -> str:
+    """The environment's name in NeMo Gym's folders."""
     found = list(HERE.glob("environments/*/config.yaml"))
     if len(found) != 1:
         raise RolloutError("environments/ must hold one folder with a config.yaml")
-    [whole] = found
-    if importlib.util.find_spec("nemo_gym.base_environment_server"):
-        return str(whole.relative_to(HERE))
-    return f"configs/{whole.parent.name}_agent.yaml"
+    return found[0].parent.name
 
 
 def agent_name() -> str:
@@ -323,19 +357,24 @@ def main() -> int:
     add("--rows", type=Path, default=ROWS, metavar="FILE", help="data/example.jsonl")
     add("--limit", type=positive, metavar="N", help="roll out the first N rows only")
     add("--output", type=Path, default=RESULTS / "rollouts.jsonl", metavar="FILE")
+    text = "grade an earlier run's rollouts again"
+    add("--reverify", type=Path, metavar="FILE", help=text)
     options = parser.parse_args()
-    if not options.model or not options.model_url:
+    if not options.reverify and not (options.model and options.model_url):
         parser.error("name the model with --model and --model-url")
     try:
-        rollouts = collect(
-            options.model,
-            options.model_url,
-            options.model_api_key or "none",
-            rows=options.rows.resolve(),
-            limit=options.limit,
-            output=options.output,
-            model_type=options.model_type,
-        )
+        if options.reverify:
+            rollouts = reverify(options.reverify.resolve())
+        else:
+            rollouts = collect(
+                options.model,
+                options.model_url,
+                options.model_api_key or "none",
+                rows=options.rows.resolve(),
+                limit=options.limit,
+                output=options.output,
+                model_type=options.model_type,
+            )
     except (RolloutError, OSError) as error:
         print(f"under_gym: {error}", file=sys.stderr)
         return 1
