@@ -2,6 +2,7 @@
 
 import ast
 import json
+import os
 import re
 import subprocess
 import sys
@@ -143,6 +144,7 @@ def test_the_generated_tree(render):
         "nemo_gym/environments/my_env/config.yaml",
         "nemo_gym/environments/my_env/manifest.yaml",
         "nemo_gym/gates.py",
+        "nemo_gym/make_rows.py",
         "nemo_gym/plumbing/client.py",
         "nemo_gym/pyproject.toml",
         "nemo_gym/resources_servers/my_env/pytest.ini",
@@ -159,7 +161,7 @@ def test_the_generated_tree(render):
     }
     beside = {path.name for path in (render() / "nemo_gym").glob("*.py")}
     own = {"__init__.py", "gates.py", "rollout.py", "server.py", "session_server.py"}
-    own |= {"view.py"}
+    own |= {"make_rows.py", "view.py"}
     assert beside == own
     assert (render() / "nemo_gym/.python-version").read_text() == "3.13\n"
 
@@ -208,6 +210,59 @@ def test_the_tools_are_the_methods_that_return_text(render, archetype):
     rows = (project / "nemo_gym/data/example.jsonl").read_text().splitlines()
     for row in rows:
         assert json.loads(row)["responses_create_params"]["tools"] == tools
+
+
+@pytest.mark.parametrize("archetype", ARCHETYPES)
+def test_make_rows_makes_the_rows_of_the_template(render, archetype):
+    """After a change of make_rows.py: REWRITE_TASKS=1 uv run pytest -k make_rows."""
+    code = """if True:
+        import json, make_rows
+        from plumbing.splits import example_rows
+        print(json.dumps(example_rows(make_rows.tasks, make_rows.EXAMPLES)))
+    """
+    folder = render(archetype=archetype) / "nemo_gym"
+    made = run([sys.executable, "-B", "-c", code], folder, PYTHONHASHSEED="1").stdout
+    tasks = [
+        {
+            "prompt": row["responses_create_params"]["input"][0]["content"],
+            "ground_truth": row["ground_truth"][0],
+            "difficulty": row["difficulty"],
+        }
+        for row in json.loads(made)
+    ]
+    kept = ROOT / f"archetypes/{archetype}/tasks.json"
+    if os.environ.get("REWRITE_TASKS"):
+        each = ",\n".join(f"  {json.dumps(task, ensure_ascii=False)}" for task in tasks)
+        kept.write_text(f"[\n{each}\n]\n")
+    assert json.loads(kept.read_text()) == tasks
+    assert {task["difficulty"] for task in tasks} == {"easy", "medium", "hard"}
+
+
+def test_the_generator_in_the_docs_makes_rows(render, tmp_path):
+    text = (ROOT / "docs/tasks-and-data.md").read_text()
+    blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    [block] = [block for block in blocks if "__main__" in block]
+    (tmp_path / "make_rows.py").write_text(block)
+    run(["ruff", "check", "--no-cache", "."], tmp_path)
+    run(["ruff", "format", "--no-cache", "--check", "."], tmp_path)
+    code = """if True:
+        import make_rows
+        from plumbing.splits import cut
+        print([len(rows) for rows in cut(make_rows.tasks, 0, {"a": 5, "b": 9}).values()])
+    """
+    path = f"{tmp_path}:{render() / 'nemo_gym'}"
+    done = run([sys.executable, "-B", "-c", code], tmp_path, PYTHONPATH=path)
+    assert done.stdout == "[5, 9]\n"
+
+
+def test_a_class_of_the_users_own_has_no_make_rows(copy, tmp_path):
+    (tmp_path / "my_env").mkdir()
+    (tmp_path / "my_env/my_env.py").write_text("class MyEnv:\n    pass\n")
+    assert copy(tmp_path / "my_env", tools="look()").returncode == 0
+    folder = tmp_path / "my_env/nemo_gym"
+    assert not list(folder.glob("*make_rows*"))
+    assert "make_rows.py" not in (folder / "README.md").read_text()
+    assert (folder / "plumbing/splits.py").is_file()
 
 
 @pytest.mark.parametrize("archetype", ARCHETYPES)
