@@ -350,7 +350,7 @@ def test_a_class_says_whether_it_is_deterministic(variant):
     environment.run("gates.py", "--write-tools")
     [result] = environment.gates("rollout", check=False)
     assert not result["passed"]
-    assert "the same calls of the policy 'oracle' were answered" in result["detail"]
+    assert "the same calls of the policy 'garbage' were answered" in result["detail"]
     source = DICE.format(extra="    deterministic = False")
     (environment.project / "my_env.py").write_text(source)
     [result] = environment.gates("rollout", check=False)

@@ -295,42 +295,48 @@ def rollout_gate(client: Client, path: Path) -> str:
     rows = read_rows(path)
     tools = client.tools()
 
-    def expect(policy: str, expected: Callable[[Row], float]) -> None:
-        def earn(row: Row) -> float | RolloutError:
+    def once(policy: str, row: Row) -> dict[str, Any]:
+        return play(client, tools, row, fixed_policy(policy), 2)
+
+    def expect(policy: str, expected: Callable[[Row], float]) -> str:
+        """Returns what the gate's line says of a second time."""
+
+        def episode(row: Row) -> dict[str, Any] | RolloutError:
             try:
-                return play(client, tools, row, fixed_policy(policy), 2)["reward"]
+                return once(policy, row)
             except NoOracle:
                 raise
             except RolloutError as error:
                 return error
 
+        again = ""
         with ThreadPool(min(ROWS_AT_A_TIME, len(rows))) as pool:
             # Several at a time, so that trouble with threads shows.
-            for number, reward in enumerate(pool.imap(earn, rows), start=1):
-                row = rows[number - 1]
-                if isinstance(reward, RolloutError):
-                    raise GateError(
-                        f"{_row(path, number)}, policy {policy!r}: {reward}"
-                    )
+            for number, result in enumerate(pool.imap(episode, rows), start=1):
+                row, where = rows[number - 1], _row(path, number)
+                if isinstance(result, RolloutError):
+                    raise GateError(f"{where}, policy {policy!r}: {result}")
+                reward = result["reward"]
                 if abs(reward - expected(row)) > 1e-9:
                     task = json.dumps(row["ground_truth"][0], ensure_ascii=False)
                     raise GateError(
-                        f"{_row(path, number)}: the policy {policy!r} earns {reward}, "
+                        f"{where}: the policy {policy!r} earns {reward}, "
                         f"not {expected(row)} (task: {task[:300]})"
                     )
+                if number <= ROWS_TWICE and not (again := _not_deterministic()):
+                    _compare(where, policy, result, once(policy, row))
+        return again
 
     expect("noop", lambda row: 0.0)
     if lacking := getattr(
         environment().EnvironmentClass, "missing_requirement", lambda: None
     )():
         return f"{_count(len(rows), 'row')}: noop earns 0.0 ({lacking})"
-    expect("garbage", lambda row: 0.0)
+    again = expect("garbage", lambda row: 0.0)
     try:
         expect("oracle", oracle_reward)
     except NoOracle as why:
-        again = _play_twice(client, tools, rows, path, "garbage")
         return f"{_count(len(rows), 'row')}: noop and nonsense earn 0.0 ({why}){again}"
-    again = _play_twice(client, tools, rows, path, "oracle")
     earned = (
         "1.0" if all(oracle_reward(row) == 1 for row in rows) else "what each row says"
     )
@@ -340,44 +346,42 @@ def rollout_gate(client: Client, path: Path) -> str:
     )
 
 
-def _play_twice(
-    client: Client, tools: Tools, rows: list[Row], path: Path, policy: str
-) -> str:
-    """Raises GateError if the same calls on a row answer, or pay, another time.
+def _not_deterministic() -> str:
+    """What the gate's line says of a class that is not deterministic, else nothing.
 
-    A class may say `deterministic = False`. Returns what the gate's line adds then.
+    Raises GateError if the manifest says another thing.
     """
+    known = _deterministic()
     for manifest, text, wanted in _manifests():
         if text != wanted:
             raise GateError(
                 f"{manifest.relative_to(HERE)} does not say that the class is "
-                f"{'' if _deterministic() else 'not '}deterministic: "
+                f"{'' if known else 'not '}deterministic: "
                 "`uv run python gates.py --write-tools` corrects it"
             )
-    if not _deterministic():
-        return "; not deterministic"
-    for number, row in enumerate(rows[:ROWS_TWICE], start=1):
-        first, second = (
-            play(client, tools, row, fixed_policy(policy), 2) for _ in range(2)
-        )
-        told, then = (
-            [item.get("output") for item in one["response"]["output"]]
-            for one in (first, second)
-        )
-        for before, after in zip(told, then, strict=True):
-            if before != after:
-                raise GateError(
-                    f"{_row(path, number)}: the same calls of the policy {policy!r} were "
-                    f"answered {before!r:.100}, then {after!r:.100}: let the task decide "
-                    "(a seed in it), or write `deterministic = False` into the class"
-                )
-        if first["reward"] != second["reward"]:
+    return "" if known else "; not deterministic"
+
+
+def _compare(
+    where: str, policy: str, first: dict[str, Any], second: dict[str, Any]
+) -> None:
+    """Raises GateError if the same calls answer, or pay, another thing another time."""
+    told, then = (
+        [item.get("output") for item in one["response"]["output"]]
+        for one in (first, second)
+    )
+    calls = f"{where}: the same calls of the policy {policy!r}"
+    for before, after in zip(told, then, strict=True):
+        if before != after:
             raise GateError(
-                f"{_row(path, number)}: the same calls of the policy {policy!r} earned "
-                f"{first['reward']}, then {second['reward']}: grade by the state alone, "
-                "or write `deterministic = False` into the class"
+                f"{calls} were answered {before!r:.100}, then {after!r:.100}: let the task "
+                "decide (a seed in it), or write `deterministic = False` into the class"
             )
-    return ""
+    if first["reward"] != second["reward"]:
+        raise GateError(
+            f"{calls} earned {first['reward']}, then {second['reward']}: grade by the "
+            "state alone, or write `deterministic = False` into the class"
+        )
 
 
 def oracle_reward(row: Row) -> float:
