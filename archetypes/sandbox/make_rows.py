@@ -8,9 +8,9 @@ The first writes data/train.jsonl and data/validation.jsonl, the second
 data/example.jsonl anew. A seed always gives the same rows, no task is in two of the
 files, and no file that is there is replaced without --overwrite.
 
-This file is yours. Each function below tasks() makes one kind of tasks: change them, or
-write more and add them to the list. A kind finds the answer in another way than its
-solution, and the tests compare the two.
+This file is yours. Each function that tasks() lists makes one kind of tasks: change
+them, or write more. A kind finds the answer in another way than its solution, and the
+tests compare the two.
 """
 
 import heapq
@@ -34,11 +34,9 @@ def tasks(rng: random.Random) -> Iterator[Example]:
     An easy one takes one step, such as a sum over a file. A medium one takes two or
     three, or a rule to get right. A hard one wants a bug found or an algorithm written.
     """
-    kinds = [
-        *(revenue, hidden_word, trail),
-        *(failing_requests, merged_settings, contacts, slow_program),
-        *(wrong_ledger, cheapest_path, determinant),
-    ]
+    kinds = [revenue, hidden_word, trail]
+    kinds += [failing_requests, merged_settings, contacts, slow_program]
+    kinds += [wrong_ledger, cheapest_path, determinant]
     while True:
         for kind in rng.sample(kinds, len(kinds)):
             yield kind(rng)
@@ -63,13 +61,11 @@ def lines(items: Iterable[Any]) -> str:
     return "".join(f"{item}\n" for item in items)
 
 
-# ---------------------------------------------------------------------- easy
-
-
 def revenue(rng: random.Random) -> Example:
+    regions = ["north", "south", "east", "west"]
+    wanted = rng.choice(regions)
     rows, total = ["region,units,price"], 0
-    wanted = rng.choice(["north", "south", "east", "west"])
-    for region in [wanted, *rng.choices(["north", "south", "east", "west"], k=40)]:
+    for region in [wanted, *rng.choices(regions, k=40)]:
         units, cents = rng.randrange(10, 50), rng.randrange(1000, 10_000)
         rows.append(f"{region},{units},{cents / 100:.2f}")
         if region == wanted:
@@ -85,18 +81,16 @@ def revenue(rng: random.Random) -> Example:
         "solution": python(f"""
             import csv
             from decimal import Decimal
-            total = Decimal(0)
-            for row in csv.DictReader(open("sales.csv")):
-                if row["region"] == "{wanted}":
-                    total += int(row["units"]) * Decimal(row["price"])
-            print(total)
+            rows = csv.DictReader(open("sales.csv"))
+            rows = [row for row in rows if row["region"] == "{wanted}"]
+            print(sum(int(row["units"]) * Decimal(row["price"]) for row in rows))
         """),
     }
     return prompt, task, "easy"
 
 
 def hidden_word(rng: random.Random) -> Example:
-    word = f"{rng.choice(ADJECTIVES)}-{rng.choice(NOUNS)}-{rng.randrange(1000, 10_000)}"
+    word = f"{rng.choice(NOUNS)}-{rng.choice(NOUNS)}-{rng.randrange(1000, 10_000)}"
     message = f"The code word is {word}. Keep it."
     prompt = (
         "message.txt holds a short text that was written backwards and then encoded as "
@@ -115,19 +109,19 @@ def hidden_word(rng: random.Random) -> Example:
 
 
 def trail(rng: random.Random) -> Example:
-    word = (rng.choice(NOUNS) + rng.choice(NOUNS)).upper()
-    names = [f"nodes/{number}.txt" for number in rng.sample(range(100, 1000), len(word))]
+    word = rng.choices("ABCDEFGHIJKLMNOPQRSTUVWXYZ", k=10)
+    names = [f"nodes/{number}.txt" for number in rng.sample(range(100, 1000), 10)]
     nodes = {}
     for name, letter, following in zip(names, word, [*names[1:], "none"], strict=True):
         nodes[name] = f"letter: {letter}\nnext: {following}\n"
     prompt = (
-        "start.txt names a file in nodes/. That file has a letter and the name of the next "
-        "file, and so on until next is none. Collect the letters in that order. Call "
-        "submit with exactly the word they make, in upper case."
+        "start.txt names a file in nodes/. That file has a letter and the name of the "
+        "next file, and so on until next is none. Call submit with exactly the letters "
+        "in that order, without spaces."
     )
     task = {
         "files": {"start.txt": f"{names[0]}\n", **dict(sorted(nodes.items()))},
-        "expected_output": word,
+        "expected_output": "".join(word),
         "solution": command("""
             file=$(cat start.txt)
             while [ "$file" != none ]; do
@@ -138,9 +132,6 @@ def trail(rng: random.Random) -> Example:
         """),
     }
     return prompt, task, "easy"
-
-
-# ---------------------------------------------------------------------- medium
 
 
 def failing_requests(rng: random.Random) -> Example:
@@ -187,9 +178,9 @@ def merged_settings(rng: random.Random) -> Example:
         files[name] = lines(content)
     prompt = (
         "Merge base.ini and override.ini: a key in override.ini replaces the same key of "
-        "the same section. Write the result to merged.json as one JSON object of sections, "
-        "the values as integers, all keys sorted, indented by two spaces. Call submit with "
-        "exactly the sum of all values in merged.json."
+        "the same section. Write the result to merged.json as a JSON object of sections, "
+        "the values as integers, all keys sorted, indented by two spaces. Call submit "
+        "with exactly the sum of all values in merged.json."
     )
     task = {
         "files": files,
@@ -203,8 +194,8 @@ def merged_settings(rng: random.Random) -> Example:
             for name in parser.sections():
                 merged[name] = {key: int(value) for key, value in parser[name].items()}
                 total += sum(merged[name].values())
-            with open("merged.json", "w") as file:
-                json.dump(merged, file, indent=2, sort_keys=True)
+            content = json.dumps(merged, indent=2, sort_keys=True)
+            open("merged.json", "w").write(content)
             print(total)
         """),
     }
@@ -222,10 +213,10 @@ def contacts(rng: random.Random) -> Example:
         kept.setdefault(email, f"+1{area}555{number}")
     result = [f"{email},{phone}" for email, phone in sorted(kept.items())]
     prompt = (
-        "contacts.txt has lines of email; phone. Clean it up into contacts.csv with lines "
-        "email,phone and no header: the email in lower case, the phone as +1 and its ten "
-        "other digits. Of several lines with the same email keep the first, and sort by "
-        "email. Call submit with exactly the last line of contacts.csv."
+        "contacts.txt has lines of email; phone. Clean it up into contacts.csv with "
+        "lines email,phone and no header: the email in lower case, the phone as +1 and "
+        "its ten other digits. Of several lines with the same email keep the first, and "
+        "sort by email. Call submit with exactly the last line of contacts.csv."
     )
     task = {
         "files": {"contacts.txt": lines(given)},
@@ -237,10 +228,9 @@ def contacts(rng: random.Random) -> Example:
             for line in open("contacts.txt"):
                 email, phone = line.lower().split(";")
                 kept.setdefault(email, "+1" + re.sub("[^0-9]", "", phone)[-10:])
-            with open("contacts.csv", "w") as file:
-                for email, phone in sorted(kept.items()):
-                    print(email, phone, sep=",", file=file)
-            print(email, phone, sep=",")
+            result = [f"{email},{phone}" for email, phone in sorted(kept.items())]
+            open("contacts.csv", "w").write("\\n".join(result))
+            print(result[-1])
         """),
     }
     return prompt, task, "medium"
@@ -280,16 +270,10 @@ def slow_program(rng: random.Random) -> Example:
     return prompt, task, "medium"
 
 
-# ---------------------------------------------------------------------- hard
-
-
 def wrong_ledger(rng: random.Random) -> Example:
     balances, rejected, transfers = {"ann": 1000, "bob": 1000, "cleo": 1000}, 0, []
-    for number in range(20):
+    for amount in [1000, *rng.choices(range(100, 1500), k=20)]:  # first a whole balance
         sender, receiver = rng.sample(sorted(balances), 2)
-        amount = rng.randrange(100, 2000)
-        if number % 4 == 0:
-            amount = balances[sender] or amount  # it is used up exactly
         transfers.append(f"{sender},{receiver},{amount}")
         if amount > balances[sender]:
             rejected += 1
@@ -297,44 +281,40 @@ def wrong_ledger(rng: random.Random) -> Example:
             balances[sender] -= amount
             balances[receiver] += amount
     program = '''
-        """Applies transfers.csv, which has lines of sender,receiver,amount.
+        """Applies transfers.csv and prints how many it rejected, then the balances.
 
-        A transfer that the balance of the sender does not cover is rejected and changes
-        nothing; one that uses it up exactly is fine. Prints how many were rejected, then
-        the balances.
+        A transfer of more than the sender has is rejected and changes nothing.
         """
 
-        balances = {"ann": 1000, "bob": 1000, "cleo": 1000}
-        rejected = 0
+        balances, rejected = {"ann": 1000, "bob": 1000, "cleo": 1000}, 0
         for line in open("transfers.csv"):
             sender, receiver, amount = line.strip().split(",")
             balances[sender] -= int(amount)
-            if balances[sender] <= 0:
+            if balances[sender] > 0:
+                balances[receiver] += int(amount)
+            else:
                 rejected += 1
-                continue
-            balances[receiver] += int(amount)
         print(rejected, *balances.values())
     '''
     prompt = (
-        "ledger.py does not do what its docstring says. Repair it and run it. Call submit "
-        "with exactly the line that the repaired program prints."
+        "ledger.py does not do what its docstring says. Repair it and run it. Call "
+        "submit with exactly the line that the repaired program prints."
     )
-    edit = python("""
-        program = open("ledger.py").read()
-        right = "< 0:\\n        balances[sender] += int(amount)"
-        open("ledger.py", "w").write(program.replace("<= 0:", right))
-    """)
     task = {
         "files": {"ledger.py": text(program), "transfers.csv": lines(transfers)},
         "expected_output": " ".join(map(str, [rejected, *balances.values()])),
-        "solution": edit + command("python3 ledger.py"),
+        "solution": command("""
+            sed -i.bak -e 's/> 0:/>= 0:/' \\
+              -e 's/rejected += 1/&; balances[sender] += int(amount)/' ledger.py
+            python3 ledger.py
+        """),
     }
     return prompt, task, "hard"
 
 
 def cheapest_path(rng: random.Random) -> Example:
-    size = rng.randrange(14, 19)
-    costs = [*range(10, 20), *range(80, 90)]  # so that the path winds
+    size = rng.randrange(20, 25)
+    costs = [1, 2, 3, 4, 5, 6, 70, 80, 90, 99]  # so that the path winds
     grid = [[rng.choice(costs) for _ in range(size)] for _ in range(size)]
     queue, done = [(grid[0][0], 0, 0)], set()
     while (size - 1, size - 1) not in done:
@@ -346,21 +326,19 @@ def cheapest_path(rng: random.Random) -> Example:
             if 0 <= x < size and 0 <= y < size:
                 heapq.heappush(queue, (cost + grid[x][y], x, y))
     prompt = (
-        f"grid.txt has {size} rows of {size} costs. A path from the top left to the bottom "
-        "right cell goes up, down, left or right at each step, and costs the sum of all "
-        "its cells, both ends included. Call submit with exactly the cost of the cheapest "
-        "path."
+        f"grid.txt has {size} rows of {size} costs. A path from the top left to the "
+        "bottom right cell goes up, down, left or right, and costs the sum of all its "
+        "cells, both ends included. Call submit with exactly the lowest cost."
     )
     task = {
         "files": {"grid.txt": lines(" ".join(map(str, row)) for row in grid)},
         "expected_output": str(cost),
         "solution": python("""
-            grid = {}
-            for i, line in enumerate(open("grid.txt")):
-                for j, cost in enumerate(line.split()):
-                    grid[i, j] = int(cost)
-            best = {(0, 0): grid[0, 0]}
-            for _ in grid:
+            rows = enumerate(map(str.split, open("grid.txt")))
+            grid = {(i, j): int(cost) for i, row in rows for j, cost in enumerate(row)}
+            best, before = {(0, 0): grid[0, 0]}, {}
+            while best != before:
+                before = dict(best)
                 for (i, j), cost in grid.items():
                     for cell in (i + 1, j), (i - 1, j), (i, j + 1), (i, j - 1):
                         if cell in best:
@@ -373,10 +351,10 @@ def cheapest_path(rng: random.Random) -> Example:
 
 
 def determinant(rng: random.Random) -> Example:
-    size = rng.randrange(7, 10)
+    size = rng.randrange(8, 11)
     diagonal = [rng.choice([-1, 1]) * rng.randrange(150, 250) for _ in range(size)]
     matrix = [[diagonal[i] * (i == j) for j in range(size)] for i in range(size)]
-    for _ in range(40):  # to add one row to another leaves the determinant as it is
+    for _ in range(50):  # to add one row to another leaves the determinant as it is
         i, j = rng.sample(range(size), 2)
         matrix[i] = [a + b for a, b in zip(matrix[i], matrix[j], strict=True)]
     prompt = (
@@ -405,7 +383,6 @@ def determinant(rng: random.Random) -> Example:
     return prompt, task, "hard"
 
 
-ADJECTIVES = ["bright", "calm", "early", "gentle", "hidden", "quiet", "silver", "windy"]
 NOUNS = ["anchor", "canyon", "garden", "harbor", "lantern", "meridian", "orchard"]
 NOUNS += ["river", "summit", "tulip", "valley", "willow"]
 

@@ -152,7 +152,9 @@ def reverify(rollouts: Path) -> list[dict[str, Any]]:
     rows = rollouts.with_name(f"{rollouts.stem}_materialized_inputs.jsonl")
     for path in (rollouts, rows):
         if not path.is_file():
-            raise RolloutError(f"{path} is missing: NeMo Gym writes both files of a run")
+            raise RolloutError(
+                f"{path} is missing: NeMo Gym writes both files of a run"
+            )
     output = rollouts.with_name(f"{rollouts.stem}_reverified.jsonl")
     link_venvs()
     arguments = ["eval", "reverify", "--config", f"configs/{_name()}.yaml"]
