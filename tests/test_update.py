@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from test_classes import OWN
 
-from conftest import CLASSES, COPIER, GAME_FIRST, ROOT, UV, git, run
+from conftest import CLASSES, COPIER, GAME_FIRST, ROOT, UV, UVX, git, run
 
 
 @pytest.fixture
@@ -282,22 +282,73 @@ def test_an_update_installs_once_after_the_merge(releases, tmp_path):
     assert log.read_text().splitlines() == ["copy False", "update True"]
 
 
-def test_use_this_template_renders_in_place(template, tmp_path):
-    """What the workflow of a repository made with GitHub's button does."""
+@pytest.fixture
+def use_template(template, tmp_path):
+    """What the workflow of a repository made with GitHub's button runs."""
     made = tmp_path / "My-Env"
     shutil.copytree(template, made)
-    script = made / "extensions/use_template.sh"
-    bin_folder = Path(UV).parent
-    run(
-        ["bash", script, template, "My-Env"],
-        made,
-        PATH=f"{bin_folder}{os.pathsep}{os.environ['PATH']}",
-    )
+    git(made, "config", "user.name", "bot")
+    git(made, "config", "user.email", "bot@example.com")
+
+    def use(check=True, **answers):
+        return run(
+            ["bash", ".github/use_template.sh", template, "My-Env"],
+            made,
+            check=check,
+            PATH=f"{Path(UV).parent}{os.pathsep}{os.environ['PATH']}",
+            GIT_AUTHOR_EMAIL="bot@example.com",
+            **{f"ANSWER_{name.upper()}": text for name, text in answers.items()},
+        )
+
+    return made, use
+
+
+def test_use_this_template_renders_in_place(template, use_template):
+    made, use = use_template
+    use()
     assert not (made / "copier.yml").exists()
-    assert not (made / ".github/workflows/use-template.yml").exists()
     assert (made / "my_env.py").is_file()
     ours = (template / ".github/workflows/ci.yml").read_bytes()
     assert (made / ".github/workflows/ci.yml").read_bytes() == ours
+    # The token of a workflow may delete workflow files, but not write them.
+    changed = git(made, "diff", "--name-status", "HEAD~1", "HEAD", "--", ".github")
+    assert {line.split()[0] for line in changed.splitlines()} <= {"D"}
+    assert (made / ".github/workflows/use-template.yml").is_file()
+    use()  # every later push runs it, too
+    assert git(made, "rev-list", "--count", "HEAD").strip() == "2"
+
+
+def test_use_this_template_with_answers(use_template, tmp_path):
+    """As text, whatever it holds: none of it may reach a shell or a workflow."""
+    made, use = use_template
+    use()
+    touched = tmp_path / "touched"
+    description = f"A $(touch {touched}) `touch {touched}` \"quoted\"; 'desk'"
+    use(env_name="my_desk", archetype="vision", description=description)
+    answers = (made / ".copier-answers.yml").read_text()
+    assert "archetype: vision" in answers
+    assert (made / "my_desk.py").is_file()
+    assert not (made / "my_env.py").exists()
+    assert description in (made / "nemo_gym/README.md").read_text()
+    assert not touched.exists()
+    assert not (made / ".github/workflows/use-template.yml").exists()
+    assert not git(made, "status", "--porcelain")
+
+
+def test_use_this_template_spares_what_somebody_wrote(use_template):
+    made, use = use_template
+    use()
+    edit(made, "my_env.py", "Wordle", "My Wordle")
     git(made, "add", "--all")
-    changed = git(made, "status", "--porcelain", "--", ".github/workflows").split()
-    assert changed == ["D", ".github/workflows/use-template.yml"]
+    git(made, "-c", "user.email=ada@example.com", "commit", "--quiet", "-m", "Mine")
+    use()
+    refused = use(check=False, archetype="vision")
+    assert refused.returncode == 1
+    assert "This repository has changes of its own" in refused.stdout
+    assert "My Wordle" in (made / "my_env.py").read_text()
+
+
+@pytest.mark.slow
+def test_zizmor_finds_nothing_in_the_workflows():
+    done = run([*UVX, "zizmor", "--offline", ROOT / ".github/workflows"], ROOT)
+    assert "No findings to report" in done.stdout
