@@ -76,6 +76,30 @@ def test_gates_and_tests_are_green(wrap, name):
         pytest.fail(f"{path} was left behind")
 
 
+def test_a_repository_keeps_its_own_files(copy, tmp_path):
+    """What the template would put in their place goes into nemo_gym/."""
+    project = tmp_path / "shop"
+    own = [".gitignore", ".dockerignore", ".github/workflows/ci.yml", "README.md"]
+    own += ["pyproject.toml", "AGENTS.md"]
+    for name in own:
+        (project / name).parent.mkdir(parents=True, exist_ok=True)
+        (project / name).write_text(f"mine: {name}\n")
+    shutil.copy(CLASSES / "inventory.py", project)
+    answers = {"domain_module": "inventory", "domain_class": "Inventory"}
+    done = copy(project, tools="look_up", **answers)
+    assert done.returncode == 0, done.stdout
+    for name in own:
+        assert (project / name).read_text() == f"mine: {name}\n"
+    ignored = (project / "nemo_gym/.gitignore").read_text().splitlines()
+    assert {".venv/", "/results/"} <= set(ignored)
+    image = (project / "nemo_gym/Dockerfile.dockerignore").read_text().splitlines()
+    assert {"**/.env*", "nemo_gym/**/*.jsonl"} <= set(image)
+    again = copy(project, "--overwrite", tools="look_up; receive", **answers)
+    assert again.returncode == 0, again.stdout
+    for name in own:
+        assert (project / name).read_text() == f"mine: {name}\n"
+
+
 @pytest.mark.parametrize("archetype", ["game", "sandbox"])
 def test_nothing_speaks_of_the_archetypes_example(copy, tmp_path, archetype):
     project = tmp_path / "booking"

@@ -120,7 +120,8 @@ def test_every_answer_is_recorded(render):
         "max_turns": 7,
         "space": "me/box",
     }
-    assert answers(render(**given)) == {**given, "wrapped": False}
+    recorded = {"wrapped": False, "own_files": []}
+    assert answers(render(**given)) == given | recorded
 
 
 def test_the_game_has_no_backend(render):

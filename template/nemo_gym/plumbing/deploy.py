@@ -40,12 +40,12 @@ MARK = Path("nemo_gym", "plumbing", "deploy.py")  # is in what a dry run wrote
 SECRETS = ".env* env.yaml .netrc .pypirc .ssh .aws id_rsa* id_ed25519* *.key *.pem"
 NEVER = [f"**/{name}" for name in (".git", ".venv*", *SECRETS.split())]
 
-# detect-secrets finds the rest; its guesses by entropy would refuse every lock file.
+# detect-secrets finds the rest, but not by entropy, which would refuse every lock file.
 KEY = re.compile(
     r"\bhf_[A-Za-z0-9]{30,}|\bsk-[\w-]{32,}|\bnvapi-[\w-]{40,}|\be2b_[0-9a-f]{32,}"
 )
-GUESSES = ["Base64HighEntropyString", "HexHighEntropyString", "KeywordDetector"]
-GUESSES += ["IPPublicDetector"]
+UNSURE = ["Base64HighEntropyString", "HexHighEntropyString", "KeywordDetector"]
+UNSURE += ["IPPublicDetector"]
 
 # Files that may be rows: by their suffix, or by a key of a row's.
 DATA = (".jsonl", ".csv", ".tsv", ".parquet", ".arrow", ".db", ".sqlite", ".sqlite3")
@@ -90,9 +90,15 @@ def matcher(patterns: Iterable[str]) -> PathSpec:
     return PathSpec.from_lines("gitignore", rooted)
 
 
+def ignore_file() -> Path:
+    """What `docker build` reads: beside the Dockerfile, else at the project's root."""
+    beside = PROJECT / "Dockerfile.dockerignore"
+    return beside if beside.is_file() else ROOT / ".dockerignore"
+
+
 def collect(dry_run: Path | None = None) -> Iterator[str]:
     """The files of the project, relative to ROOT, that a Space gets."""
-    lines = _read(ROOT / ".dockerignore").splitlines()
+    lines = _read(ignore_file()).splitlines()
     ignored, never = matcher(lines), matcher(NEVER)
     for path in _in_git() or _walk(lines):
         file = ROOT / path
@@ -154,7 +160,7 @@ def assemble(folder: Path) -> list[str]:
         for line, kind in _keys(ROOT / path, content):
             raise DeployError(
                 f"{path}, line {line}, looks like it holds a key ({kind}): remove it, or "
-                f"name the file in {ROOT / '.dockerignore'}"
+                f"name the file in {ignore_file()}"
             )
         target = folder / path
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -170,7 +176,7 @@ def _keys(path: Path, content: bytes) -> Iterator[tuple[int, str]]:
     for found in KEY.finditer(text):
         yield text.count("\n", 0, found.start()) + 1, f"{found[0][:8]}..."
     known = get_mapping_from_secret_type_to_class().values()
-    names = [{"name": one.__name__} for one in known if one.__name__ not in GUESSES]
+    names = [{"name": one.__name__} for one in known if one.__name__ not in UNSURE]
     with transient_settings({"plugins_used": names}):
         for secret in scan.scan_file(str(path)):
             yield secret.line_number, secret.type
@@ -197,7 +203,7 @@ def _ask_for_rows(found: list[str]) -> None:
         return
     raise DeployError(
         f"{names} may hold tasks with their answers, for all to read: name them in "
-        f"{ROOT / '.dockerignore'}, or push them with --with-data"
+        f"{ignore_file()}, or push them with --with-data"
     )
 
 
