@@ -1,0 +1,405 @@
+"""Every command and class of the documents does what it says.
+
+The blocks marked `sh` are run in order, each as one script that stops at the first
+command that fails:
+
+- A document whose first lines say so is run in `nemo_gym/` of an environment `my_env`
+  that was installed for real, beside its running server and a scripted model.
+- README.md and examples/README.md are run in a clone of the template.
+- The others are run in an empty folder. A class that a `copier copy` wraps is put there
+  first, out of the document's own Python block.
+
+gh:org/nemo-gym-template is a local clone. Copier is that of these tests, and `uv sync`
+in a new environment borrows the packages of the one that was installed.
+"""
+
+import contextlib
+import importlib.util
+import os
+import re
+import shlex
+import subprocess
+import sys
+import types
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from conftest import COPIER, ROOT, UV, clean_environment, git
+
+DOCUMENTS = [
+    "README.md",
+    "examples/README.md",
+    *sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("docs/*.md")),
+    *sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("skills/**/*.md")),
+]
+IN_A_CLONE = ["README.md", "examples/README.md"]
+IN_A_PROJECT = "Commands are run in `nemo_gym/` of an environment"
+# Its blocks have nothing to do with each other, and generate into the same folder.
+UNRELATED_BLOCKS = ["README.md"]
+
+# Commands that are not run, by how they begin.
+NOT_RUN = {
+    "README.md": {
+        "python3 -m pip install uv && python3 -m uv run pytest": "is these tests; .ci/run runs it",
+    },
+    "docs/nemo-gym.md": {
+        "uv run python gates.py rollout --under-gym": "takes a minute; tests/test_nemo_gym.py runs it",
+        ".venv/bin/gym env validate ": "tests/test_nemo_gym.py runs it",
+        ".venv/bin/gym env test my_env": "takes a minute; tests/test_nemo_gym.py runs it",
+        ".venv/bin/ng_run ": "serves until it is stopped; tests/test_nemo_gym.py runs it",
+        ".venv/bin/gym env test --resources-server ": "installs NeMo Gym once more; tests/test_nemo_gym.py runs it",
+        ".venv/bin/gym env publish ": "wants a license; tests/test_nemo_gym.py runs it",
+    },
+    "docs/training.md": {
+        "uv run python -m plumbing.prepare  ": "tests/test_nemo_gym.py runs it",
+        "export NEMO_GYM_EXTRA_ROOTS=": "wants NeMo RL; tests/nemo_rl.py reads what it does",
+        "uv run python examples/nemo_gym/run_grpo_nemo_gym.py ": "wants NeMo RL and GPUs",
+        "export OPENAI_API_KEY=": "is for the next one",
+        "uvx --from verifiers": "installs verifiers; tests/test_verifiers.py runs it",
+    },
+    "docs/deploying.md": {
+        "docker ": "wants Docker",
+        "uv run python -m plumbing.deploy --space ": "wants a token of Hugging Face",
+        "API_TOKEN=... ": "wants a Space",
+    },
+}
+
+# What stands for something else, and what it is here.
+PLACEHOLDERS = {
+    "http://127.0.0.1:11000": "$ENV_URL",
+    "http://localhost:8000/v1": "$OPENAI_BASE_URL",
+    "/tmp/space": '"$TEMPORARY/space"',
+    # These two ask their questions on a terminal.
+    "copier copy --trust gh:": "copier copy --trust --defaults gh:",
+    "copier copy --trust -d tools='guess; hint": "copier copy --trust --defaults -d tools='guess; hint",
+}
+
+# Files that a document takes for granted: the command that wants them, and how to make them.
+BEFORE = {
+    "uv run python -m plumbing.prepare my_rows.jsonl --hold-out": "cp data/example.jsonl my_rows.jsonl",
+    "uv run python -m plumbing.prepare my_rows.jsonl --validation": (
+        "head -n 12 data/example.jsonl > my_rows.jsonl\n"
+        "tail -n 12 data/example.jsonl > my_other_rows.jsonl"
+    ),
+    "uv run python view.py results/before.jsonl": (
+        "cp results/llm.jsonl results/before.jsonl\ncp results/llm.jsonl results/after.jsonl"
+    ),
+}
+
+
+class Block(NamedTuple):
+    language: str
+    text: str
+
+
+def blocks(document: str) -> list[Block]:
+    """The fenced blocks of a document, also those inside of lists."""
+    found = re.findall(
+        r"^( *)```(\w*)\n(.*?)^\1```$",
+        (ROOT / document).read_text(),
+        re.MULTILINE | re.DOTALL,
+    )
+    return [
+        Block(language, re.sub(f"^{indent}", "", text, flags=re.MULTILINE))
+        for indent, language, text in found
+    ]
+
+
+def commands(script: str) -> list[str]:
+    """The commands of a block: a line each, with what it continues on, or reads (<<)."""
+    found: list[str] = []
+    lines = iter(script.splitlines())
+    for line in lines:
+        command = line
+        while command.endswith("\\"):
+            command += "\n" + next(lines)
+        if end := re.search(r"<<'(\w+)'", command):
+            for text in lines:
+                command += "\n" + text
+                if text == end[1]:
+                    break
+        if line.strip() and not line.startswith("#"):
+            found.append(command)
+    return found
+
+
+def begins(command: str, starts: list[str]) -> str:
+    """Which of the starts a command has, if any."""
+    return next((start for start in starts if command.startswith(start)), "")
+
+
+def script_of(document: str, block: Block) -> str:
+    """What is run of a block; empty if nothing is."""
+    script = ""
+    for command in commands(block.text):
+        if not begins(command, list(NOT_RUN.get(document, {}))):
+            if before := BEFORE.get(begins(command, list(BEFORE))):
+                script += before + "\n"
+            for text, here in PLACEHOLDERS.items():
+                command = command.replace(text, here)
+            script += command + "\n"
+    return script
+
+
+# ---------------------------------------------------------------------- the tables
+
+
+SHELL = {
+    document: [block for block in blocks(document) if block.language == "sh"]
+    for document in DOCUMENTS
+}
+SHELL = {document: found for document, found in SHELL.items() if found}
+
+
+def test_the_tables_name_what_is_there():
+    """A command that is gone must not keep its exception."""
+    known = {
+        document: [command for block in found for command in commands(block.text)]
+        for document, found in SHELL.items()
+    }
+    everything = "\n".join(command for found in known.values() for command in found)
+    for document, starts in NOT_RUN.items():
+        for start in starts:
+            assert any(begins(command, [start]) for command in known[document]), start
+    for text in [*PLACEHOLDERS, *BEFORE]:
+        assert text in everything, text
+    for document in IN_A_CLONE + UNRELATED_BLOCKS:
+        assert document in known
+
+
+def test_no_command_hides_in_a_block_of_another_kind():
+    """Blocks without a language are drawings and output."""
+    for document in DOCUMENTS:
+        text = (ROOT / document).read_text()
+        found = blocks(document)
+        assert text.count("```") == 2 * len(found), f"{document}: a fence does not end"
+        for block in found:
+            assert block.language in ("", "sh", "python", "json", "toml"), document
+            if block.language == "":
+                start = r"^ *(uv|uvx|python3?|pip) "
+                assert not re.search(start, block.text, re.MULTILINE), block.text
+
+
+# ---------------------------------------------------------------------- the commands
+
+
+class Shell(NamedTuple):
+    """What runs the blocks of a document."""
+
+    variables: dict[str, str]
+
+    def run(self, script: str, folder: Path) -> str:
+        done = subprocess.run(
+            ["bash", "-eux", "-o", "pipefail", "-c", f"PS4='+ $SECONDS s: '\n{script}"],
+            check=False,
+            cwd=folder,
+            env=self.variables,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=300,
+        )
+        assert done.returncode == 0, f"{script}\n{done.stdout}"
+        return done.stdout
+
+
+STAND_INS = {
+    "uvx": """
+        [ "$1" = copier ] || exec {uv} tool run "$@"
+        shift
+        UV={folder}/uv exec {copier} "$@"
+    """,
+    "uv": """
+        [ "$1" = sync ] || UV_NO_SYNC=1 exec {uv} "$@"
+        {uv} venv --quiet --python {python} nemo_gym/.venv
+        project=$PWD
+        cd nemo_gym/.venv/lib/python*/site-packages
+        printf '%s\\n' {packages} "$project/nemo_gym" "$project" > borrowed.pth
+        cd "$project/nemo_gym/.venv/bin"
+        printf '#!/bin/sh\\nexec "%s" -m pytest "$@"\\n' "$PWD/python" > pytest
+        chmod +x pytest
+    """,
+    # Without uv, as on a new machine.
+    "python3": """
+        [ -d {folder}/venv ] || {python} -m venv {folder}/venv
+        exec {folder}/venv/bin/python "$@"
+    """,
+}
+
+
+@pytest.fixture(scope="module")
+def shell(template, generate, tmp_path_factory):
+    """A user's shell, with stand-ins for what takes long."""
+    environment = generate(description="What the documents speak of.")
+    folder = tmp_path_factory.mktemp("bin")
+    [packages] = environment.folder.glob(".venv/lib/python*/site-packages")
+    values = {
+        "folder": folder,
+        "uv": UV,
+        "copier": COPIER,
+        "python": environment.python.resolve(),
+        "packages": packages,
+    }
+    for name, script in STAND_INS.items():
+        file = folder / name
+        lines = [line.strip() for line in script.format(**values).strip().splitlines()]
+        file.write_text("\n".join(["#!/bin/sh -e", *lines, ""]))
+        file.chmod(0o755)
+    path = [str(folder), str(environment.python.resolve().parent), os.environ["PATH"]]
+    return Shell(
+        clean_environment(
+            PATH=os.pathsep.join(path),
+            UV_PYTHON_DOWNLOADS="never",
+            RAY_ENABLE_UV_RUN_RUNTIME_ENV="0",
+            TEMPORARY=str(tmp_path_factory.mktemp("temporary")),
+            GIT_CONFIG_COUNT="1",
+            GIT_CONFIG_KEY_0=f"url.{template}.insteadOf",
+            GIT_CONFIG_VALUE_0="https://github.com/org/nemo-gym-template.git",
+        )
+    )
+
+
+MODEL = """
+import sys
+from plumbing.scripted_model import ScriptedModel, scripted_model
+answer = ScriptedModel.answer
+ScriptedModel.answer = lambda self, request: answer(self, {**request, "metadata": {"row": "0"}})
+with scripted_model([[]]) as model:
+    print(model.url, flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture(scope="module")
+def project(generate, shell):
+    """`nemo_gym/` of an installed environment, beside its server and a model."""
+    environment = generate(description="What the documents speak of.")
+    with contextlib.ExitStack() as stack:
+        model = stack.enter_context(
+            subprocess.Popen(
+                [environment.python, "-c", MODEL],
+                cwd=environment.folder,
+                env=clean_environment(),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+        )
+        shell.variables.update(
+            ENV_URL=stack.enter_context(environment.serving()),
+            OPENAI_BASE_URL=model.stdout.readline().strip(),
+            OPENAI_API_KEY="none",
+            MODEL="scripted",
+        )
+        yield environment.folder
+
+
+def put_wrapped_classes(document: str, script: str, folder: Path) -> None:
+    """Writes the classes that a script wraps, out of the document's Python blocks."""
+    for command in re.findall(r"^uvx copier copy .*", script, re.MULTILINE):
+        words = shlex.split(command.partition("&&")[0])
+        answers = dict(word.split("=", 1) for word in words if "=" in word)
+        if "domain_class" in answers:
+            start = f"class {answers['domain_class']}"
+            [source, *_] = [
+                block.text
+                for block in blocks(document)
+                if block.language == "python" and start in block.text
+            ]
+            file = folder / words[-1] / f"{answers['domain_module']}.py"
+            file.parent.mkdir(parents=True)
+            file.write_text(source)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("series", ["0.7"], indirect=True)
+@pytest.mark.parametrize("document", SHELL)
+def test_the_commands_run(request, template, shell, tmp_path, document):
+    in_project = IN_A_PROJECT in (ROOT / document).read_text()
+    for number, block in enumerate(SHELL[document]):
+        script = script_of(document, block)
+        if not script:
+            continue
+        if in_project:
+            folder = request.getfixturevalue("project")
+        else:
+            folder = tmp_path / (str(number) if document in UNRELATED_BLOCKS else "one")
+            folder.mkdir(exist_ok=True)
+            put_wrapped_classes(document, script, folder)
+        if document in IN_A_CLONE and "$PWD" in script:
+            folder = folder / "nemo-gym-template"
+            if not folder.exists():
+                git(tmp_path, "clone", "--quiet", str(template), str(folder))
+        print(shell.run(script, folder))
+
+
+# ---------------------------------------------------------------------- the classes
+
+PRELUDE = """
+from typing import *
+from pydantic import BaseModel, Field
+"""
+
+# What a class of a Python block is, with its tools.
+CLASSES = {
+    "README.md": {"Counter": ["add"]},
+    "docs/your-own-class.md": {"Counter": ["add"], "MyMaze": ["step"]},
+    "skills/generate-nemo-gym-env/SKILL.md": {"NumberGame": ["guess"]},
+}
+
+
+class Maze:
+    """What `their_package` has."""
+
+    def __init__(self, size: int, seed: int):
+        self.size = size
+
+    def step(self, direction: str) -> str:
+        return direction
+
+
+@pytest.fixture
+def episodes():
+    path = ROOT / "template/{{ env_name }}_episode.py"
+    spec = importlib.util.spec_from_file_location("documents_episode", path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    yield module
+    del sys.modules[spec.name]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_the_classes_have_tools(episodes, monkeypatch, tmp_path, document):
+    theirs = types.SimpleNamespace(Maze=Maze)
+    monkeypatch.setitem(sys.modules, "their_package", theirs)
+    monkeypatch.syspath_prepend(tmp_path)
+    found: dict[str, list[str]] = {}
+    sources = [block.text for block in blocks(document) if block.language == "python"]
+    for number, source in enumerate(sources):
+        if not re.search(r"^class .*(\n.*)*?\n    def __init__", source, re.MULTILINE):
+            continue
+        name = f"block{number}_of_{re.sub(r'[^a-z]', '_', document.lower())}"
+        (tmp_path / f"{name}.py").write_text(PRELUDE + source)
+        module = importlib.import_module(name)
+        for kind in vars(module).values():
+            if isinstance(kind, type) and kind.__module__ == name:
+                tools = list(episodes.tools_of(kind))
+                if tools or "reward" in vars(kind):
+                    found.setdefault(kind.__name__, tools)
+        del sys.modules[name]
+    assert found == CLASSES.get(document, {})
+
+
+def test_the_skill_says_what_it_is():
+    text = (ROOT / "skills/generate-nemo-gym-env/SKILL.md").read_text()
+    front, _, body = text.removeprefix("---\n").partition("\n---\n")
+    fields = dict(line.split(": ", 1) for line in front.splitlines())
+    assert fields["name"] == "generate-nemo-gym-env"
+    assert 50 < len(fields["description"]) <= 1024
+    assert body.count("\n") < 150
+    for link in re.findall(r"\]\((?!http)([^)#]+)", body):
+        assert (ROOT / "skills/generate-nemo-gym-env" / link).is_file(), link
