@@ -37,7 +37,7 @@ DOCUMENTS = [
 IN_A_CLONE = ["README.md", "examples/README.md"]
 IN_A_PROJECT = "Commands are run in `nemo_gym/` of an environment"
 # Its blocks have nothing to do with each other, and generate into the same folder.
-UNRELATED_BLOCKS = ["README.md"]
+UNRELATED_BLOCKS = ["README.md", "docs/questions.md"]
 
 # Commands that are not run, by how they begin.
 NOT_RUN = {
@@ -46,11 +46,21 @@ NOT_RUN = {
     },
     "docs/nemo-gym.md": {
         "uv run python gates.py rollout --under-gym": "takes a minute; tests/test_nemo_gym.py runs it",
+        "uv run python -m plumbing.under_gym --reverify": "tests/test_nemo_gym.py runs it",
         ".venv/bin/gym env validate ": "tests/test_nemo_gym.py runs it",
         ".venv/bin/gym env test my_env": "takes a minute; tests/test_nemo_gym.py runs it",
         ".venv/bin/ng_run ": "serves until it is stopped; tests/test_nemo_gym.py runs it",
         ".venv/bin/gym env test --resources-server ": "installs NeMo Gym once more; tests/test_nemo_gym.py runs it",
         ".venv/bin/gym env publish ": "wants a license; tests/test_nemo_gym.py runs it",
+    },
+    "docs/grading.md": {
+        "uv run python -m plumbing.under_gym --reverify": "tests/test_nemo_gym.py runs it",
+    },
+    "docs/updating.md": {
+        "uvx copier update ": "wants a project of an earlier release; tests/test_update.py runs it",
+    },
+    "docs/vision.md": {
+        "cd my_dots/nemo_gym && uv add": "installs Pillow, and all else once more",
     },
     "docs/training.md": {
         "uv run python -m plumbing.prepare  ": "tests/test_nemo_gym.py runs it",
@@ -346,6 +356,8 @@ from pydantic import BaseModel, Field
 # What a class of a Python block is, with its tools.
 CLASSES = {
     "README.md": {"Counter": ["add"]},
+    "docs/grading.md": {"Counter": ["add"]},
+    "docs/vision.md": {"Dots": ["look", "answer"]},
     "docs/your-own-class.md": {"Counter": ["add"], "MyMaze": ["step"]},
     "skills/generate-nemo-gym-env/SKILL.md": {"NumberGame": ["guess"]},
 }
