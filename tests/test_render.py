@@ -373,3 +373,31 @@ def test_names_that_server_and_domain_modules_import_are_refused():
         found = re.findall(r"^from .+? import (.+)$", path.read_text(), re.MULTILINE)
         imported |= {name for line in found for name in re.findall(r"\b[A-Z]\w+", line)}
     assert imported <= set(listed), imported - set(listed)
+
+
+def anchors(page):
+    """What a link to a heading of a page may name."""
+    titles = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", one.lower()).replace(" ", "-") for one in titles}
+
+
+@pytest.mark.parametrize("archetype", ARCHETYPES)
+def test_the_readme_is_what_a_person_needs_in_that_folder(render, archetype):
+    text = (render(archetype=archetype) / "nemo_gym/README.md").read_text()
+    assert text.count("\n") < 150
+    assert "\n\n\n" not in text
+    docs = re.findall(r"blob/main/docs/([\w-]+\.md)(?:#([\w-]+))?", text)
+    assert docs
+    for name, anchor in docs:
+        assert not anchor or anchor in anchors(ROOT / "docs" / name), f"{name}#{anchor}"
+
+
+def test_the_links_of_the_documents_lead_somewhere():
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "AGENTS.md"]
+    pages += [*ROOT.glob("docs/*.md"), *ROOT.glob("examples/*.md")]
+    for page in pages:
+        for link in re.findall(r"\]\((?!http)([^)\s]+)\)", page.read_text()):
+            name, _, anchor = link.partition("#")
+            target = (page.parent / name) if name else page
+            assert target.exists(), f"{page.name}: {link}"
+            assert not anchor or anchor in anchors(target), f"{page.name}: {link}"
