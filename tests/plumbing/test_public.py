@@ -79,9 +79,12 @@ def texts(value):
 def test_no_answer_is_told_before_verify(client, rows, tools, caplog, capfd):
     """Neither in the logs, nor by a route that is not a tool."""
     caplog.set_level("DEBUG")
+    pages = ("/openapi.json", "/tools", "/health")
+    # Words of everybody's: `allow` is in the OpenAPI, too.
+    known = "".join(client.get(path).text for path in pages)
     for row in rows[:3]:
-        prompt = json.dumps(row["responses_create_params"], ensure_ascii=False)
-        answers = [text for text in texts(row["ground_truth"]) if text not in prompt]
+        known += json.dumps(row["responses_create_params"], ensure_ascii=False)
+        answers = [text for text in texts(row["ground_truth"]) if text not in known]
         client.cookies.clear()
         seeded = client.post("/seed_session", json=row)
         assert seeded.status_code == 200
@@ -89,7 +92,7 @@ def test_no_answer_is_told_before_verify(client, rows, tools, caplog, capfd):
         for tool in tools:
             client.post(f"/{tool['name']}", json=sample_arguments(tool))
         told += client.post("/close_session", json={}).text
-        for path in ("/openapi.json", "/tools", "/health"):
+        for path in pages:
             told += client.get(path).text
         told += caplog.text + "".join(capfd.readouterr())
         for answer in answers:
