@@ -226,6 +226,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     quick = next((one for one in PYTHONS if interpreter_for(one)), None)
     for item in items:
         parameters = item.callspec.params if hasattr(item, "callspec") else {}
+        if item.get_closest_marker("scale"):
+            continue
         if parameters.get("series", quick) != quick:
             item.add_marker("slow")
 

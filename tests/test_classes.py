@@ -49,12 +49,19 @@ def give_rows(environment, name):
     return [json.loads(line) for line in rows.read_text().splitlines()]
 
 
+# All of them on one series, and those that block and that await on the other.
 @pytest.mark.parametrize(
-    "name",
+    ("series", "name"),
     [
-        name if name == "inventory" else pytest.param(name, marks=pytest.mark.slow)
-        for name in OWN
+        ("0.7", "inventory"),
+        *(
+            pytest.param("0.7", name, marks=pytest.mark.slow)
+            for name in OWN
+            if name != "inventory"
+        ),
+        *(("0.4", name) for name in ("inventory", "courier")),
     ],
+    indirect=["series"],
 )
 def test_gates_and_tests_are_green(wrap, name):
     """The generated tests play 20 sessions at once."""

@@ -59,6 +59,7 @@ def test_the_template_s_own_parts(generate, tmp_path):
     folder = ROOT / "tests/plumbing"
     options = ["-c", folder / "pytest.ini", f"--rootdir={folder}"]
     options += [f"--confcutdir={folder}", f"--basetemp={tmp_path / 'temp'}"]
+    options += ["--ignore", folder / "test_shards.py"]  # tests/test_shards.py runs it
     done = run(
         [environment.python, "-m", "pytest", "-q", "--no-header", *options, folder],
         environment.folder,

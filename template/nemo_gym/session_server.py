@@ -15,13 +15,14 @@ A policy can post to every route here with its session's cookie. So a cookie is 
 one seeded episode, and nothing that a policy posts can replace it.
 
 Sessions end at `/verify`, `/close_session`, the idle limit and the server's exit. They
-live in this process, so there is one worker. Settings are environment variables, see
-`Limits`. Only this file knows NeMo Gym's release series: 0.4 and 0.7 differ in how
-sessions are seeded and in what `run_webserver` sets up.
+live in this process; with `SHARDS=N` in N others, see plumbing/shards.py. Settings are
+environment variables, see `Limits`. Only this file knows NeMo Gym's release series: 0.4
+and 0.7 differ in how sessions are seeded and in what `run_webserver` sets up.
 """
 
 import asyncio
 import contextlib
+import dataclasses
 import functools
 import gc
 import hmac
@@ -32,7 +33,9 @@ import logging.handlers
 import os
 import resource
 import secrets
+import signal
 import sys
+import threading
 import time
 import urllib.parse
 import uuid
@@ -44,6 +47,7 @@ from typing import Any, ClassVar, Self
 import plumbing.quick_import  # noqa: F401 - before NeMo Gym
 
 # isort: split
+import itsdangerous
 import uvicorn
 from fastapi import FastAPI, HTTPException, Request
 from fastapi.exceptions import RequestValidationError
@@ -56,7 +60,12 @@ from nemo_gym.base_resources_server import (
     SimpleResourcesServer,
 )
 from nemo_gym.config_types import AggregateMetricsRequest, BaseServerConfig
-from nemo_gym.server_utils import SESSION_ID_KEY, ServerClient
+from nemo_gym.server_utils import (
+    SESSION_ID_KEY,
+    ServerClient,
+    initialize_ray,
+    is_nemo_gym_fastapi_worker,
+)
 from omegaconf import OmegaConf
 from pydantic import (
     BaseModel,
@@ -64,13 +73,12 @@ from pydantic import (
     Field,
     InstanceOf,
     PrivateAttr,
-    field_validator,
     model_validator,
 )
 from pydantic_core import PydanticSerializationError, to_jsonable_python
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
-from plumbing.asgi import Gate, SessionCookies
+from plumbing.asgi import FULL, SEEDED, Gate, Metrics, SessionCookies
 from plumbing.environment import episodes
 from plumbing.sessions import Ended, EpisodeThread, Limits, Session
 
@@ -90,9 +98,6 @@ log = logging.getLogger(__name__)
 # Routes of the server's own; every other POST route is a tool.
 OWN_ROUTES = ["/seed_session", "/close_session", "/verify", "/aggregate_metrics"]
 
-# In the signed cookie of a session that was seeded, beside its id. It outlives what the
-# server remembers: such a session is never seeded again, and if it is unknown, it is lost.
-SEEDED = "seeded"
 USED_COOKIE = "this cookie has had its episode: take a new one for the next"
 MAX_ID_CHARACTERS = 200
 
@@ -199,15 +204,19 @@ class TaskRefused(ValueError):
 
 
 class SessionServerConfig(BaseResourcesServerConfig):
-    @field_validator("num_workers")
-    @classmethod
-    def one_worker(cls, value: int | None) -> int | None:
-        if value is not None and value > 1:
+    # Processes that hold the sessions, see plumbing/shards.py; None: this one does.
+    shards: int | None = Field(default=None, ge=1)
+
+    @model_validator(mode="after")
+    def one_worker(self) -> Self:
+        workers = self.num_workers or 1
+        if workers > 1 and not (self.shards or os.environ.get("SHARDS")):
             raise ValueError(
-                f"num_workers must be 1, got {value}: an episode lives in the memory "
-                "of one process, hidden from other workers; start more servers instead"
+                f"num_workers must be 1, got {workers}: an episode lives in the memory "
+                "of one process, hidden from other workers; with SHARDS=N, N processes "
+                "hold the episodes, and any number of workers may answer"
             )
-        return value
+        return self
 
 
 class SessionServer(SimpleResourcesServer):
@@ -235,6 +244,13 @@ class SessionServer(SimpleResourcesServer):
     # Of open sessions, and of ended ones that a call still keeps.
     _threads: weakref.WeakSet = PrivateAttr(default_factory=weakref.WeakSet)
     _app: FastAPI | None = PrivateAttr(default=None)
+    # In a front: its shards. Empty: the sessions are in this process.
+    _links: list[Any] = PrivateAttr(default_factory=list)
+    # In a shard: what the ids of its sessions begin with.
+    _prefix: str = PrivateAttr(default="")
+    # The shards of a process that serves, which main() ends.
+    _home: ClassVar[Any] = None
+    _serves: ClassVar[bool] = False
     _secret: str = PrivateAttr(
         default_factory=lambda: (
             os.environ.get("SESSION_SECRET") or secrets.token_hex(32)
@@ -299,7 +315,7 @@ class SessionServer(SimpleResourcesServer):
         if ended is not None and ended.reason.startswith("idle"):
             failure = f"the session was lost: {ended.reason}"
         elif ended is None and session is None and request.session.get(SEEDED):
-            failure = "the session was lost: this server does not know it"
+            failure = f"the session was lost: {_lost(request)}"
         known = VerifyResponse.model_fields
         metrics = session.metrics if session else {}
         graded: dict[str, Any] = {k: v for k, v in metrics.items() if k not in known}
@@ -341,7 +357,7 @@ class SessionServer(SimpleResourcesServer):
             raise HTTPException(409, USED_COOKIE)
         if session is not None or name in self._ended:
             self._end(name, "a seed")
-            name = request.session[SESSION_ID_KEY] = str(uuid.uuid4())
+            name = request.session[SESSION_ID_KEY] = self._new_id()
         await self._seed(name, body)
         request.session[SEEDED] = True
         return SessionResponse()
@@ -449,6 +465,7 @@ class SessionServer(SimpleResourcesServer):
         """
         limits = self.limits
         retry = {"Retry-After": str(int(min(limits.idle_seconds, 60)) or 1)}
+        retry[FULL.decode()] = "1"
         if self._hung_calls() >= limits.max_hung_calls:
             reason = f"{limits.max_hung_calls} calls hang (MAX_HUNG_CALLS)"
             raise HTTPException(503, reason, headers=retry)
@@ -462,6 +479,17 @@ class SessionServer(SimpleResourcesServer):
         if len(self.sessions) - hung >= limits.max_sessions:
             reason = f"all {limits.max_sessions} sessions (MAX_SESSIONS) are in use"
             raise HTTPException(503, reason, headers=retry)
+
+    def _new_id(self) -> str:
+        return (
+            f"{self._prefix}{uuid.uuid4().hex}" if self._prefix else str(uuid.uuid4())
+        )
+
+    def knows(self, name: str) -> bool:
+        """Whether a session of that id is open, or has ended here."""
+        return any(
+            name in known for known in (self.sessions, self._ended, self._unseeded)
+        )
 
     def _hung_calls(self) -> int:
         """How many calls run for longer than a call may, in threads of their own."""
@@ -482,7 +510,7 @@ class SessionServer(SimpleResourcesServer):
         if (session := self.sessions.get(name)) is not None:
             return session
         if request.session.get(SEEDED):
-            raise ValueError("this episode was lost: the server does not know it")
+            raise ValueError(f"this episode was lost: {_lost(request)}")
         return await self._start(name, {})
 
     def _end(
@@ -526,16 +554,26 @@ class SessionServer(SimpleResourcesServer):
                 await asyncio.sleep(min(self.limits.idle_seconds / 2, 30))
                 self._end_idle()
 
-        watcher = asyncio.create_task(watch())
+        tasks = [asyncio.create_task(watch())]
+        tasks += [asyncio.create_task(link.keep()) for link in self._links]
         try:
             async with inner as state:
+                await self._until_connected()
                 yield state
         finally:
-            watcher.cancel()
+            for task in tasks:
+                task.cancel()
             for name in list(self.sessions):
                 self._end(name, "the server's exit")
             if self._closing:
                 await asyncio.wait(self._closing, timeout=self.limits.close_seconds)
+
+    async def _until_connected(self) -> None:
+        """Wait for the shards, but not for one that ended as soon as it had started."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(10):
+                while not all(link.up for link in self._links):
+                    await asyncio.sleep(0.01)
 
     # -------------------------------------------------------------- calls
 
@@ -696,6 +734,10 @@ class SessionServer(SimpleResourcesServer):
 
     async def health(self) -> dict[str, Any]:
         """That the server answers, its open sessions, and the calls that hang."""
+        if self._links:
+            from plumbing import shards
+
+            return await shards.health(self._links)
         hung = self._hung_calls()
         return {"status": "ok", "sessions": len(self.sessions), "hung_calls": hung}
 
@@ -712,6 +754,8 @@ class SessionServer(SimpleResourcesServer):
         app.add_exception_handler(RequestValidationError, _refused)
         inner = app.router.lifespan_context
         app.router.lifespan_context = lambda app: self._lifespan(inner(app))
+        if self._serves and not self._prefix:
+            self._use_shards()
         return app
 
     def setup_session_middleware(self, app: FastAPI) -> None:
@@ -721,8 +765,21 @@ class SessionServer(SimpleResourcesServer):
         def stack() -> ASGIApp:
             # Around the app's own stack rather than in it: NeMo Gym's MCP exposure
             # refuses foreign middleware.
-            sessions = SessionCookies(build(), self._secret, type(self).__name__)
-            return Gate(sessions, self.limits, os.environ.get("API_TOKEN"))
+            inner = build()
+            cookies = SessionCookies(inner, self._secret, type(self).__name__)
+            layers: ASGIApp = self._front(inner, cookies) if self._links else cookies
+            if os.environ.get("METRICS") == "1" and not self._prefix:
+                layers = Metrics(layers, lambda: _post_paths(app), self.health)
+            outer = Gate(layers, self.limits, os.environ.get("API_TOKEN"))
+            if not self._prefix:
+                return outer
+
+            async def in_shard(scope: Scope, receive: Receive, send: Send) -> None:
+                # What a front hands on has passed the front's own layers.
+                layers = inner if "session" in scope else outer
+                await layers(scope, receive, send)
+
+            return in_shard
 
         app.build_middleware_stack = stack
 
@@ -732,6 +789,117 @@ class SessionServer(SimpleResourcesServer):
     def get_session_middleware_key(self) -> str:
         """The key of NeMo Gym 0.7's MCP tokens; its default is anyone's to compute."""
         return hmac.digest(self._secret.encode(), b"mcp", "sha256").hex()
+
+    # -------------------------------------------------------------- shards
+
+    def _front(self, app: ASGIApp, cookies: SessionCookies) -> ASGIApp:
+        from plumbing import shards
+
+        silence = shards.seconds_of_silence()
+        seconds = self.limits.tool_seconds
+        return shards.Front(
+            app, cookies, self._links, seconds, silence, self._mcp_session
+        )
+
+    def _mcp_session(self, scope: Scope) -> str | None:
+        """The session that an MCP request's token names, on NeMo Gym 0.7."""
+        if not getattr(self.config, "expose_tools_over_mcp", False):
+            return None
+        from nemo_gym import mcp_auto_exposure as mcp
+
+        token = dict(scope["headers"]).get(mcp.TOKEN_HEADER.lower().encode(), b"")
+        key = self.get_session_middleware_key()
+        signer = itsdangerous.URLSafeSerializer(key, salt=mcp._MCP_TOKEN_SALT)
+        with contextlib.suppress(itsdangerous.BadSignature, KeyError, TypeError):
+            return str(signer.loads(token.decode("latin-1"))["sid"])
+        return None
+
+    def _use_shards(self) -> None:
+        """Make this server the front of its shards, if it is to have any.
+
+        The first process starts them. Further workers find them by SHARDS_AT. Raises
+        ValueError and RuntimeError, which name what to do.
+        """
+        from plumbing import homes, shards
+
+        count = shards.wanted(self.config.shards)
+        if not count:
+            return
+        kind, shared = shards.kind(), os.environ.get("SHARDS_AT")
+        key, silence = shards.key_of(self._secret), shards.seconds_of_silence()
+        place = json.loads(shared) if shared else {}
+        home: Any
+        if kind == "processes":
+            home = homes.Processes(place.get("folder"))
+        else:
+            under_gym = os.environ.get("NEMO_GYM_CONFIG_PATH")
+            mark = hmac.digest(self._secret.encode(), b"namespace", "sha256").hex()[:12]
+            home = homes.RayActors(
+                place.get("namespace") or f"{self.config.name}-{mark}",
+                initialize_ray if under_gym else None,
+                place.get("address"),
+            )
+        if not shared:
+            type(self)._home = home
+            # uvicorn ends with the signal that it got, and then the shards are to end.
+            if threading.current_thread() is threading.main_thread():
+                signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))
+            home.start([self._order(number, count) for number in range(count)])
+            if (self.config.num_workers or 1) > 1:
+                os.environ["SHARDS_AT"] = json.dumps(home.shared())
+                os.environ["SESSION_SECRET"] = self._secret
+        self._links = [shards.Link(n, key, home, silence) for n in range(count)]
+
+    def _order(self, number: int, count: int) -> dict[str, Any]:
+        """All that another process needs to hold one shard of `count`."""
+        from plumbing import homes, shards
+
+        share = dataclasses.replace(
+            self.limits,
+            max_sessions=-(-self.limits.max_sessions // count),
+            max_hung_calls=-(-self.limits.max_hung_calls // count),
+        )
+        client = self.server_client
+        settings = OmegaConf.to_container(
+            OmegaConf.create(client.global_config_dict), resolve=True
+        )
+        return {
+            "number": number,
+            "secret": self._secret,
+            **shards.class_place(type(self)),
+            "config": self.config.model_dump(mode="json"),
+            "head_server": client.head_server_config.model_dump(mode="json"),
+            "settings": settings,
+            "limits": dataclasses.asdict(share),
+            "variables": homes.passed_on() if shards.kind() == "ray" else {},
+        }
+
+    @classmethod
+    def in_shard(cls, order: dict[str, Any], birth: str) -> Self:
+        """The server of one shard. `birth` tells it from an earlier one's."""
+        _log_to_file(f".shard-{order['number']}")
+        config: Any = cls.model_fields["config"].annotation
+        server = cls(
+            config=config.model_validate(order["config"]),
+            server_client=ServerClient(
+                head_server_config=BaseServerConfig(**order["head_server"]),
+                global_config_dict=OmegaConf.create(order["settings"]),
+            ),
+            limits=Limits(**order["limits"]),
+        )
+        server._secret = order["secret"]
+        server._prefix = f"{order['number']}-{birth}-"
+        return server
+
+    def expose(self, app: FastAPI) -> None:
+        """Serve the tools over MCP too, if the configuration asks for it."""
+        if getattr(self.config, "expose_tools_over_mcp", False):
+            # NeMo Gym 0.7; here, because it costs every start 0.3 s.
+            from nemo_gym.mcp_auto_exposure import maybe_auto_expose
+
+            maybe_auto_expose(self, app)
+
+    # -------------------------------------------------------------- the process
 
     @classmethod
     def build(cls, **limits: Any) -> Self:
@@ -747,10 +915,11 @@ class SessionServer(SimpleResourcesServer):
         )
 
     @classmethod
-    def main(cls) -> None:
+    def main(cls) -> FastAPI | None:
         """Serve on HOST and PORT, or as the NeMo Gym command line wants it.
 
-        Raises SystemExit with the reason if policies that are not trusted could do harm.
+        Returns the app in a worker process of NeMo Gym's, which serves it. Raises
+        SystemExit with the reason if policies that are not trusted could do harm.
         """
         cls._refuse_to_serve()
         _log_to_file()
@@ -758,31 +927,58 @@ class SessionServer(SimpleResourcesServer):
         # 0.1 s each time.
         gc.collect()
         gc.freeze()
-        if os.environ.get("NEMO_GYM_CONFIG_PATH"):
-            cls.run_webserver()
-            return
-        server = cls.build()
-        app = server.setup_webserver()
-        if getattr(server.config, "expose_tools_over_mcp", False):
-            # NeMo Gym 0.7; here, because it costs every start 0.3 s.
-            from nemo_gym.mcp_auto_exposure import maybe_auto_expose
+        cls._serves = True
+        if is_nemo_gym_fastapi_worker():  # one of several, which NeMo Gym serves
+            return cls.run_webserver()
+        try:
+            if os.environ.get("NEMO_GYM_CONFIG_PATH"):
+                cls.run_webserver()
+            else:
+                cls._serve()
+        except (RuntimeError, ValueError) as error:
+            if cls._home is None:
+                raise
+            sys.exit(f"server.py: {error}")
+        finally:
+            if cls._home is not None:
+                cls._home.stop(Limits.from_environment().close_seconds + 5)
+        return None
 
-            maybe_auto_expose(server, app)
-        server.setup_liveness(app)
+    @classmethod
+    def _serve(cls) -> None:
+        """Serve on HOST and PORT, without NeMo Gym's command line."""
+        app = cls.worker()
+        server = app.state.server
         _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
         server.set_ulimit(65535 if most == resource.RLIM_INFINITY else min(most, 65535))
         for hook in ("notice", "missing_requirement"):
             if text := getattr(cls.domain_class, hook, lambda: None)():
                 log.warning(text)
+        workers = server.config.num_workers or 1
         uvicorn.run(
-            app,
+            app if workers == 1 else "session_server:worker",
+            factory=workers > 1,
+            workers=workers,
             host=server.config.host,
             port=server.config.port,
             access_log=False,
-            timeout_graceful_shutdown=1,
+            timeout_graceful_shutdown=int(server.limits.close_seconds) + 1
+            if server._links
+            else 1,
             # As NeMo Gym's own: longer than its client keeps a connection.
             timeout_keep_alive=30,
         )
+
+    @classmethod
+    def worker(cls) -> FastAPI:
+        """The app that a process serves without NeMo Gym's command line."""
+        cls._serves = True
+        server = cls.build()
+        app = server.setup_webserver()
+        server.expose(app)
+        server.setup_liveness(app)
+        app.state.server = server
+        return app
 
     @classmethod
     def _refuse_to_serve(cls) -> None:
@@ -831,6 +1027,26 @@ def _own_definition(app: FastAPI, path: str) -> dict[str, Any]:
     )
 
 
+def _post_paths(app: FastAPI) -> set[str]:
+    return {
+        route.path
+        for route in app.routes
+        if isinstance(route, APIRoute) and "POST" in (route.methods or ())
+    }
+
+
+def _lost(request: Request) -> str:
+    """Why nobody knows the request's session; a front may know more."""
+    return request.scope.get("lost", "this server does not know it")
+
+
+def worker() -> FastAPI:
+    """For uvicorn, in each of several worker processes of `python server.py`."""
+    from plumbing.inspection import find_server
+
+    return find_server().worker()
+
+
 def _remember(memory: dict[str, Any], name: str, value: Any, most: int) -> None:
     """Keep `value` under `name`, in a memory that forgets the oldest of too many."""
     memory.setdefault(name, value)
@@ -876,10 +1092,14 @@ def _configured() -> tuple[str, dict[str, Any]]:
     raise ValueError(f"no file in {folder} configures a resources server")
 
 
-def _log_to_file() -> None:
-    """Keep tracebacks in session.log too, beside this file or at SESSION_LOG."""
+def _log_to_file(suffix: str = "") -> None:
+    """Keep tracebacks in session.log too, beside this file or at SESSION_LOG.
+
+    A shard has a file of its own: two processes cannot rotate one.
+    """
     path = Path(
-        os.environ.get("SESSION_LOG") or Path(__file__).with_name("session.log")
+        (os.environ.get("SESSION_LOG") or str(Path(__file__).with_name("session.log")))
+        + suffix
     )
     if not os.access(path if path.exists() else path.parent, os.W_OK):
         return  # a read-only container, whose standard error is its log

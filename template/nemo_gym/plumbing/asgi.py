@@ -1,4 +1,4 @@
-"""The layers around the server's app: session cookies, the API token, the body's limits.
+"""The layers around the server's app: cookies, the API token, limits of bodies, figures.
 
 Plain ASGI: NeMo Gym's own layers are Starlette's BaseHTTPMiddleware, which costs more
 than all the rest of a call.
@@ -7,16 +7,25 @@ than all the rest of a call.
 import asyncio
 import functools
 import hmac
+import time
 import uuid
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import itsdangerous
 from fastapi import HTTPException
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, Response
 from nemo_gym.server_utils import SESSION_ID_KEY
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from plumbing.sessions import Limits
+
+# In the signed cookie of a session that was seeded, beside its id. It outlives what the
+# server remembers: such a session is never seeded again, and if it is unknown, it is lost.
+SEEDED = "seeded"
+
+# On an answer with 503: no session began, for want of room. Another shard may have some.
+FULL = b"x-no-room"
 
 
 class SessionCookies:
@@ -36,24 +45,36 @@ class SessionCookies:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        cookie = self._cookie(scope)
-        try:
-            given: dict[str, Any] = self._read(cookie) if cookie else {}
-        except itsdangerous.BadSignature:
-            given = {}
+        cookie, given = self.read(scope)
         session = scope["session"] = dict(given)
         session.setdefault(SESSION_ID_KEY, str(uuid.uuid4()))
 
         async def answer(message: Message) -> None:
             if message["type"] == "http.response.start":
-                # Every answer carries the cookie, because there are agents that keep
-                # only those of the last answer.
-                text = cookie if session == given else str(self._signer.dumps(session))
-                header = f"{self.name}={text}; path=/; httponly; samesite=lax"
-                message["headers"].append((b"set-cookie", header.encode()))
+                message["headers"].append(self.header(session, given, cookie))
             await send(message)
 
         await self.app(scope, receive, answer)
+
+    def read(self, scope: Scope) -> tuple[str, dict[str, Any]]:
+        """A request's cookie, and what it holds: nothing if the signature is wrong."""
+        cookie = self._cookie(scope)
+        try:
+            return cookie, self._read(cookie) if cookie else {}
+        except itsdangerous.BadSignature:
+            return cookie, {}
+
+    def header(
+        self, session: dict[str, Any], given: dict[str, Any], cookie: str
+    ) -> tuple[bytes, bytes]:
+        """The header that sets `session`; `cookie` held `given` before.
+
+        Every answer carries it, because there are agents that keep only the cookies of
+        the last answer.
+        """
+        text = cookie if session == given else str(self._signer.dumps(session))
+        line = f"{self.name}={text}; path=/; httponly; samesite=lax"
+        return b"set-cookie", line.encode()
 
     def _cookie(self, scope: Scope) -> str:
         for header, value in scope["headers"]:
@@ -114,3 +135,89 @@ class Gate:
             return part
 
         await self.app(scope, counted, send)
+
+
+class Metrics:
+    """Counts calls, and answers GET /metrics in the text format of Prometheus.
+
+    `paths()` are the POST routes; other paths count as one, so that nobody can make up
+    names. `health()` is what /health answers. Raises RuntimeError without
+    prometheus-client.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        paths: Callable[[], set[str]],
+        health: Callable[[], Awaitable[dict[str, Any]]],
+    ) -> None:
+        try:
+            import prometheus_client as prometheus
+        except ImportError:
+            raise RuntimeError(
+                "METRICS=1 needs prometheus-client: `uv add prometheus-client`"
+            ) from None
+        self.app, self.paths, self.health = app, paths, health
+        self._known: set[str] | None = None
+        self._registry = prometheus.CollectorRegistry()
+        named: dict[str, Any] = {"registry": self._registry}
+        self._write = prometheus.generate_latest
+        self._type = prometheus.CONTENT_TYPE_LATEST
+        self._gauge = functools.partial(prometheus.Gauge, **named)
+        self._gauges: dict[str, Any] = {}
+        self._calls = prometheus.Counter(
+            "env_calls", "Requests, by path and status", ["path", "status"], **named
+        )
+        self._errors = prometheus.Counter(
+            "env_errors", "Answers that told the policy of an error", ["path"], **named
+        )
+        self._seconds = prometheus.Histogram(
+            "env_call_seconds",
+            "Time from request to answer",
+            ["path"],
+            buckets=[0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5]
+            + [1, 2, 5, 10, 20, 60],
+            **named,
+        )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        path: str = scope["path"]
+        if path == "/metrics":
+            await self._answer(scope, receive, send)
+            return
+        if self._known is None:
+            self._known = self.paths()
+        label = path if path in self._known else "other"
+        started, status = time.perf_counter(), 500
+
+        async def counted(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            elif message.get("body", b"").startswith(b'{"output": "error: '):
+                self._errors.labels(label).inc()
+            await send(message)
+
+        try:
+            await self.app(scope, receive, counted)
+        finally:
+            self._calls.labels(label, str(status)).inc()
+            self._seconds.labels(label).observe(time.perf_counter() - started)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            health = await self.health()
+        except HTTPException:  # no shard is up
+            health = {"sessions": 0, "hung_calls": 0, "shards_up": 0}
+        for name, value in health.items():
+            if isinstance(value, int):
+                if name not in self._gauges:
+                    self._gauges[name] = self._gauge(
+                        f"env_{name}", f"{name} of /health"
+                    )
+                self._gauges[name].set(value)
+        text = self._write(self._registry)
+        await Response(text, media_type=self._type)(scope, receive, send)

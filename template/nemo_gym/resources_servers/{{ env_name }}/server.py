@@ -15,11 +15,14 @@ globals().update({k: v for k, v in vars(_server).items() if not k.startswith("_"
 
 
 def __getattr__(name: str) -> object:
-    """What `gym env test` asks for, imported only then: it needs httpx."""
+    """What `gym env test` asks for, imported only then: it needs httpx. And the app, for
+    one of several worker processes."""
     if name == "VERIFIER_FIXTURE":
         from verifier import fixture
 
         return fixture(_server.main.__self__)
+    if name == "app":
+        return _server.main()
     raise AttributeError(name)
 
 

@@ -1,0 +1,262 @@
+"""SHARDS=2: as processes; on Ray: `python server.py`, NeMo Gym's own loop, and a cluster."""
+
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import tempfile
+import threading
+
+import pytest
+import requests
+
+from conftest import ROOT, clean_environment, run
+
+SERIES = pytest.mark.parametrize("series", ["0.7"], indirect=True)
+
+
+@pytest.fixture
+def ray_folder():
+    """Ray's files, away from those of other clusters on this machine."""
+    with tempfile.TemporaryDirectory(
+        "", "ray-", "/tmp", ignore_cleanup_errors=True
+    ) as folder:
+        yield folder
+
+
+def processes_that_name(text):
+    listed = subprocess.run(
+        ["ps", "-eo", "args"], capture_output=True, text=True, check=True
+    )
+    return [line for line in listed.stdout.splitlines() if text in line]
+
+
+@contextlib.contextmanager
+def served(environment, script="server.py", **variables):
+    """The URL of a server on a free port, and its process; ends it with SIGTERM."""
+    process = subprocess.Popen(
+        [environment.python, script],
+        cwd=environment.folder,
+        env=clean_environment(
+            HOST="127.0.0.1", PORT="0", TRUSTED_POLICY="1", SHARDS="2", **variables
+        ),
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    printed = []
+    try:
+        for line in process.stderr:
+            printed.append(line)
+            if found := re.search(r"running on (http://\S+)", line):
+                break
+        else:
+            pytest.fail("".join(printed))
+        threading.Thread(target=process.stderr.read, daemon=True).start()
+        yield found[1], process
+    finally:
+        process.terminate()
+        process.wait(60)
+
+
+@pytest.mark.slow
+@SERIES
+def test_shards_that_are_processes(generate, tmp_path):
+    """tests/plumbing/test_shards.py, but for the single server's suites, which are `scale`."""
+    environment = generate(archetype="game")
+    folder = ROOT / "tests/plumbing"
+    options = ["-c", folder / "pytest.ini", f"--rootdir={folder}", "-k", "not suite"]
+    options += [f"--confcutdir={folder}", f"--basetemp={tmp_path / 'temp'}"]
+    command = [environment.python, "-m", "pytest", "-q", *options]
+    run([*command, folder / "test_shards.py"], environment.folder)
+
+
+@pytest.mark.scale
+@SERIES
+def test_the_suites_of_the_single_server(generate, tmp_path):
+    environment = generate(archetype="game")
+    folder = ROOT / "tests/plumbing"
+    options = ["-c", folder / "pytest.ini", f"--rootdir={folder}", "-k", "suite"]
+    options += [f"--confcutdir={folder}", f"--basetemp={tmp_path / 'temp'}"]
+    command = [environment.python, "-m", "pytest", "-q", *options]
+    run([*command, folder / "test_shards.py"], environment.folder)
+
+
+@pytest.mark.scale
+@SERIES
+def test_server_py_on_ray(generate, ray_folder):
+    environment = generate(archetype="game")
+    with served(environment, RAY_TMPDIR=ray_folder) as (url, _):
+        health = requests.get(f"{url}/health", timeout=60).json()
+        assert (health["shards"], health["shards_up"]) == (2, 2)
+        results = environment.gates("smoke", "rollout", "--url", url)
+    assert [one["passed"] for one in results] == [True, True]
+    assert not processes_that_name(ray_folder)
+    assert not processes_that_name(str(environment.project))
+
+
+@pytest.mark.scale
+@SERIES
+@pytest.mark.parametrize(("kind", "workers"), [("ray", 1), ("processes", 2)])
+def test_nemo_gym_s_own_loop(generate, kind, workers):
+    """With one front process, and with NeMo Gym's num_workers."""
+    environment = generate(archetype="game")
+    config = environment.folder / "configs/my_env.yaml"
+    before = config.read_text()
+    config.write_text(f"{before}      num_workers: {workers}\n      shards: 2\n")
+    try:
+        options = ["rollout", "--under-gym", "--json"]
+        printed = environment.run("gates.py", *options, SHARDS_ON=kind)
+    finally:
+        config.write_text(before)
+    [result] = json.loads(printed[printed.index("[") :])
+    assert "under NeMo Gym: the oracle earns 1.0, noop 0.0" in result["detail"]
+    assert not processes_that_name(str(environment.project))
+
+
+# Prints what became of 60 episodes, of which some were on a node that died.
+CLUSTER = """
+import json, os, re, subprocess, sys, time, threading
+from concurrent.futures import ThreadPoolExecutor
+
+import ray, requests
+from ray.cluster_utils import Cluster
+
+from plumbing.policies import solve
+from plumbing.records import as_response, load_rows
+
+rows = load_rows()
+tools = rows[0]["responses_create_params"]["tools"]
+cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 2})
+# The head is not to die, so it takes no shard.
+nodes = [cluster.add_node(num_cpus=2) for _ in range(2)]
+front = subprocess.Popen(
+    [sys.executable, "server.py"],
+    env={**os.environ, "RAY_ADDRESS": cluster.address, "PORT": "0", "SHARDS": "3",
+         "SHARD_CPUS": "1", "SHARD_SECONDS": "5", "SESSION_SECRET": "one"},
+    stderr=subprocess.PIPE, text=True)
+for line in front.stderr:
+    if found := re.search(r"running on (http://\\S+)", line):
+        url = found[1]
+        break
+threading.Thread(target=front.stderr.read, daemon=True).start()
+ray.init(address=cluster.address)
+from ray.util.state import list_actors
+import base64
+
+def shard_nodes():
+    return {one["name"]: one["node_id"] for one in list_actors() if one["state"] == "ALIVE"}
+
+slowest, killed = 0.0, threading.Event()
+
+def post(client, path, body):
+    global slowest
+    started = time.monotonic()
+    answer = client.post(f"{url}/{path}", json=body, timeout=120)
+    slowest = max(slowest, time.monotonic() - started)
+    return answer
+
+def play(number):
+    row, client = rows[number % len(rows)], requests.Session()
+    post(client, "seed_session", row).raise_for_status()
+    [cookie] = client.cookies.values()
+    shard = int(base64.urlsafe_b64decode(cookie.partition(".")[0] + "==").split(b'"')[3].split(b"-")[0])
+    ready.release()
+    killed.wait(120)
+    outputs = []
+    for tool, given in solve(row, tools):
+        answer = post(client, tool, given)
+        outputs.append((answer.status_code, answer.json().get("output", "")))
+    verdict = post(client, "verify", {**row, "response": as_response("test", [], [])}).json()
+    return shard, outputs, verdict["reward"], verdict["mask_sample"]
+
+ready = threading.Semaphore(0)
+before = shard_nodes()
+by_id = {node.node_id: node for node in nodes}
+victim = next(node for node in nodes if node.node_id in before.values())
+with ThreadPoolExecutor(60) as pool:
+    playing = [pool.submit(play, number) for number in range(60)]
+    for _ in playing:
+        ready.acquire()
+    cluster.remove_node(victim, allow_graceful=False)
+    killed.set()
+    died = time.monotonic()
+    again = requests.Session()
+    status = again.post(f"{url}/seed_session", json=rows[0], timeout=60).status_code
+    played = [one.result() for one in playing]
+while requests.get(f"{url}/health", timeout=60).json()["shards_up"] < 3:
+    assert time.monotonic() < died + 120
+    time.sleep(0.2)
+back = time.monotonic() - died
+
+# The front dies; the next one finds the shards and their sessions again.
+late = requests.Session()
+late.post(f"{url}/seed_session", json=rows[0], timeout=60).raise_for_status()
+front.kill(); front.wait()
+front = subprocess.Popen(
+    [sys.executable, "server.py"],
+    env={**os.environ, "RAY_ADDRESS": cluster.address, "PORT": "0", "SHARDS": "3",
+         "SHARD_CPUS": "1", "SHARD_SECONDS": "5", "SESSION_SECRET": "one"},
+    stderr=subprocess.PIPE, text=True)
+for line in front.stderr:
+    if found := re.search(r"running on (http://\\S+)", line):
+        url = found[1]
+        break
+threading.Thread(target=front.stderr.read, daemon=True).start()
+for tool, given in solve(rows[0], tools):
+    late.post(f"{url}/{tool}", json=given, timeout=60)
+verdict = late.post(f"{url}/verify", json={**rows[0], "response": as_response("t", [], [])}).json()
+front.terminate()
+front.wait(60)
+left = shard_nodes()
+print("RESULT", json.dumps({
+    "played": played, "seed": status, "slowest": slowest, "back": back, "left": left,
+    "gone": [int(n[-1]) for n, node in before.items() if node == victim.node_id],
+    "nodes": len(set(before.values())), "found again": verdict["reward"],
+}), flush=True)
+ray.shutdown()
+cluster.shutdown()
+"""
+
+
+@pytest.mark.scale
+@SERIES
+def test_a_node_of_three_dies(generate, ray_folder, tmp_path):
+    """60 episodes: those of its shards are masked, the others are paid."""
+    environment = generate(archetype="game")
+    process = subprocess.Popen(
+        [environment.python, "-c", CLUSTER],
+        cwd=environment.folder,
+        env=clean_environment(
+            TRUSTED_POLICY="1",
+            RAY_TMPDIR=ray_folder,
+            RAY_ENABLE_UV_RUN_RUNTIME_ENV="0",
+            RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER="1",
+        ),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        printed, _ = process.communicate(timeout=300)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    assert "RESULT" in printed, printed
+    result = json.loads(printed.rpartition("RESULT ")[2].splitlines()[0])
+    print({key: result[key] for key in ("slowest", "back", "gone", "nodes")})
+    assert result["gone"]
+    for shard, outputs, reward, masked in result["played"]:
+        assert [status for status, _ in outputs] == [200] * len(outputs)
+        if shard in result["gone"]:
+            assert all("this episode was lost" in text for _, text in outputs)
+            assert (reward, masked) == (0.0, True)
+        else:
+            assert (reward, masked) == (1.0, False)
+    assert result["seed"] == 200
+    assert result["slowest"] < 30
+    assert result["back"] < 60
+    assert result["found again"] == 1.0
+    assert result["left"] == {}
