@@ -1,15 +1,17 @@
 """After Copier wrote an environment: install it, and prove that it imports.
 
-    python post_generate.py copy TOOLS
-    python post_generate.py update
+    python post_generate.py copy SIBLINGS TOOLS
+    python post_generate.py update SIBLINGS
 
-TOOLS is the parsed answer to the question `tools`, as JSON: the import gate compares it
-with the class.
+SIBLINGS and TOOLS are JSON: the answer to the question `siblings`, whose folders are
+installed and checked like nemo_gym/, and the parsed one to `tools`, which the import
+gate compares with the class.
 
 Copier runs this in the destination, with its own interpreter: standard library only.
 Exit status 1, and a last line that says what to do, if something failed.
 """
 
+import json
 import os
 import re
 import shutil
@@ -21,6 +23,14 @@ from pathlib import Path
 NEWEST_LINE = (3, 13, 14)
 
 PROJECT = Path("nemo_gym")
+
+# The package that a framework's folder is for.
+PACKAGES = {
+    "nemo_gym": "nemo-gym",
+    "verifiers": "verifiers",
+    "openenv": "openenv",
+    "ors": "openreward",
+}
 
 
 class Problem(Exception):
@@ -64,30 +74,30 @@ def check_merged() -> None:
         )
 
 
-def unchanged() -> bool:
+def unchanged(folders: list[Path]) -> bool:
     """Whether an update brought nothing that wants an installation or a check."""
     changes = subprocess.run(
         ["git", "status", "--porcelain"], check=False, capture_output=True, text=True
     )
     done = changes.returncode == 0 and not changes.stdout.strip()
-    return done and (PROJECT / ".venv").exists()
+    return done and all((folder / ".venv").exists() for folder in folders)
 
 
-def check_venv() -> None:
-    venv = PROJECT / ".venv"
+def check_venv(folder: Path) -> None:
+    venv = folder / ".venv"
     if venv.exists() and not (venv / "pyvenv.cfg").is_file():
         raise Problem(
             f"{venv.absolute()} has no pyvenv.cfg, so uv might empty the interpreter "
-            f"behind it: remove that folder, then `uv sync` in {PROJECT.resolve()}"
+            f"behind it: remove that folder, then `uv sync` in {folder.resolve()}"
         )
 
 
-def required_python() -> str:
-    """The requires-python of the environment, such as `>=3.12,<3.15`."""
-    text = (PROJECT / "pyproject.toml").read_text(encoding="utf-8")
+def required_python(folder: Path) -> str:
+    """The requires-python of a framework's folder, such as `>=3.12,<3.15`."""
+    text = (folder / "pyproject.toml").read_text(encoding="utf-8")
     found = re.search(r'^requires-python = "([^"]+)"', text, re.MULTILINE)
     if not found:
-        raise Problem(f"{PROJECT}/pyproject.toml has no requires-python")
+        raise Problem(f"{folder}/pyproject.toml has no requires-python")
     return found[1]
 
 
@@ -155,23 +165,23 @@ def run(command: list[str], failure: str) -> None:
         raise Problem(failure)
 
 
-def installed() -> tuple[str, str]:
-    """The versions of Python and of nemo-gym in the environment's .venv."""
+def installed(folder: Path) -> tuple[str, str]:
+    """The versions of Python and of the framework in the folder's .venv."""
     code = (
         "import importlib.metadata as packages, platform; "
-        "print(platform.python_version(), packages.version('nemo-gym'))"
+        f"print(platform.python_version(), packages.version('{PACKAGES[folder.name]}'))"
     )
     printed = subprocess.run(
-        [PROJECT / ".venv/bin/python", "-c", code],
+        [folder / ".venv/bin/python", "-c", code],
         capture_output=True,
         text=True,
         check=True,
     )
-    python, nemo_gym = printed.stdout.split()
-    return python, nemo_gym
+    python, package = printed.stdout.split()
+    return python, package
 
 
-def pin_python(python: str, uv: str) -> None:
+def pin_python(python: str, uv: str, folder: Path = PROJECT) -> None:
     """Write .python-version: plain `uv run` then keeps the interpreter of .venv.
 
     pyenv reads that file too. Where uv itself is a command of one of pyenv's versions,
@@ -183,37 +193,55 @@ def pin_python(python: str, uv: str) -> None:
     if home.parent == pyenv_root().resolve() / "versions":
         lines.append(home.name)
     text = "".join(f"{line}\n" for line in lines)
-    pin = PROJECT / ".python-version"
+    pin = folder / ".python-version"
     if pin.read_text(encoding="utf-8") != text:
         pin.write_text(text, encoding="utf-8")
 
 
-def main(operation: str, tools: str | None = None) -> None:
-    here = PROJECT.resolve()
-    if operation == "update":
-        check_merged()
-        if unchanged():
-            return
-    check_venv()
-    uv = find_uv()
-    found = find_python(uv, required_python())
-    print("Installing with uv, about 1 GB the first time ...", flush=True)
-    sync = [uv, "sync", "--quiet", "--directory", str(PROJECT)]
+def install(folder: Path, uv: str, options: list[str]) -> str:
+    """Install a framework's folder, run its import gate, and say what is there."""
+    here = folder.resolve()
+    found = find_python(uv, required_python(folder))
+    sync = [uv, "sync", "--quiet", "--directory", str(folder)]
     run(
         [*sync, "--python", found] if found else sync,
         f"`uv sync` failed, see above; mend that and run it again in {here}",
     )
-    python, nemo_gym = installed()
-    pin_python(python, uv)
-    gate = [uv, "run", "--directory", str(PROJECT), "python", "gates.py", "import"]
+    python, package = installed(folder)
+    pin_python(python, uv, folder)
     run(
-        [*gate, "--write-tools", "--asked", tools] if tools else gate,
+        [
+            uv,
+            "run",
+            "--directory",
+            str(folder),
+            "python",
+            "gates.py",
+            "import",
+            *options,
+        ],
         "the import gate failed, see above; mend that and run "
         f"`uv run python gates.py` in {here}",
     )
+    return f"Python {python}, {PACKAGES[folder.name]} {package}"
+
+
+def main(operation: str, siblings: str = "[]", tools: str | None = None) -> None:
+    folders = [PROJECT, *map(Path, json.loads(siblings))]
+    if operation == "update":
+        check_merged()
+        if unchanged(folders):
+            return
+    for folder in folders:
+        check_venv(folder)
+    uv = find_uv()
+    print("Installing with uv, about 1 GB the first time ...", flush=True)
+    options = ["--write-tools", "--asked", tools] if tools else []
+    ready = [install(PROJECT, uv, options)]
+    ready += [install(folder, uv, []) for folder in folders[1:]]
     print(
-        f"\nReady: Python {python}, nemo-gym {nemo_gym}. Next:\n\n"
-        f"  cd {here}\n"
+        f"\nReady: {'; '.join(ready)}. Next:\n\n"
+        f"  cd {PROJECT.resolve()}\n"
         "  uv run python gates.py\n"
         "  uv run python server.py"
     )

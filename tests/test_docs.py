@@ -53,11 +53,20 @@ NOT_RUN = {
         ".venv/bin/gym env test --resources-server ": "installs NeMo Gym once more; tests/test_nemo_gym.py runs it",
         ".venv/bin/gym env publish ": "wants a license; tests/test_nemo_gym.py runs it",
     },
+    "docs/frameworks.md": {
+        "uvx copier copy ": "installs the frameworks; tests/test_siblings.py runs it",
+        "uvx copier update ": "tests/test_siblings.py runs it",
+    },
     "docs/grading.md": {
         "uv run python -m plumbing.under_gym --reverify": "tests/test_nemo_gym.py runs it",
     },
     "docs/updating.md": {
         "uvx copier update ": "wants a project of an earlier release; tests/test_update.py runs it",
+    },
+    "docs/scale.md": {
+        "SHARDS=": "serves until it is stopped; tests/test_shards.py runs it",
+        "SESSION_SECRET=": "is for the next one",
+        "haproxy ": "wants HAProxy",
     },
     "docs/vision.md": {
         "cd my_dots/nemo_gym && uv add": "installs Pillow, and all else once more",

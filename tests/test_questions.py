@@ -119,6 +119,7 @@ def test_every_answer_is_recorded(render):
         "nemo_gym_source": "git",
         "max_turns": 7,
         "space": "me/box",
+        "siblings": ["verifiers", "ors"],
     }
     recorded = {"wrapped": False, "own_files": []}
     assert answers(render(**given)) == given | recorded
