@@ -1,38 +1,28 @@
 """Tools, episodes and grades out of an environment class, for every framework.
 
 The class is the one declaration of the environment. `tools_of` reads the tools off its
-methods, `Episode` plays one episode of it and grades it, `AsyncEpisode` does so on an
-event loop, and the gates are what every framework's server has to pass. Nothing here
-knows a server: the standard library and pydantic are enough.
+methods, `Episode` plays one episode of it and grades it. Nothing here knows a server:
+the standard library and pydantic are enough.
 """
 
 from __future__ import annotations
 
 import ast
-import asyncio
-import contextlib
 import functools
 import inspect
 import json
 import logging
 import math
-import os
-import queue
 import re
-import subprocess
 import sys
 import textwrap
-import threading
-import time
 import traceback
 import typing
 import unicodedata
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator
-from concurrent.futures import Future
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal, Protocol
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, ValidationError, create_model
 from pydantic.fields import FieldInfo
@@ -50,11 +40,6 @@ PROTOCOL = frozenset(
 MAX_CALLS = 1000
 MAX_CALL_CHARACTERS = 1 << 20
 
-# The rows that all frameworks play.
-ROWS = Path(__file__).resolve().parent / "nemo_gym" / "data" / "example.jsonl"
-
-# A tool call or a grade that takes longer is no longer waited for.
-TOOL_SECONDS = float(os.environ.get("TOOL_SECONDS") or 60)
 
 # What a class raises on purpose, beside exceptions of its own.
 EXPECTED = (ValueError, NotImplementedError, TimeoutError)
@@ -413,81 +398,6 @@ def check_task(domain_class: type, task: Task) -> None:
             )
 
 
-def read_rows(domain_class: type, path: Path = ROWS) -> list[Row]:
-    """The rows of a .jsonl file. Raises ValueError at one that cannot be played."""
-    rows = []
-    try:
-        lines = path.read_text(encoding="utf-8").split("\n")
-    except OSError as error:
-        raise ValueError(f"the rows cannot be read: {error}") from None
-    for number, line in enumerate(lines, start=1):
-        if line.strip():
-            try:
-                row = json.loads(line)
-                check_row(domain_class, row)
-            except (ValueError, AttributeError) as problem:
-                where = f"{path.name}, line {number}"
-                raise ValueError(f"{where}: {problem}") from None
-            rows.append(row)
-    if not rows:
-        raise ValueError(f"{path} has no rows")
-    return rows
-
-
-# The file of each split, beside ROWS.
-SPLITS = {
-    "train": "train.jsonl",
-    "validation": "validation.jsonl",
-    "test": "example.jsonl",
-}
-
-
-@functools.cache
-def split_rows(domain_class: type, split: str) -> list[Row]:
-    """The rows of a split: those of `test`, if it has no file of its own.
-
-    Raises ValueError for a split that there is not.
-    """
-    if split not in SPLITS:
-        raise ValueError(f"no split {split!r}; there are {', '.join(SPLITS)}")
-    path = ROWS.with_name(SPLITS[split])
-    return read_rows(domain_class, path if path.is_file() else ROWS)
-
-
-def split_row(domain_class: type, split: str, number: int) -> Row:
-    """One row of a split. Raises ValueError or IndexError if there is none."""
-    rows = split_rows(domain_class, split)
-    if not 0 <= number < len(rows):
-        raise IndexError(f"{split} has the rows 0 to {len(rows) - 1}, got {number}")
-    return rows[number]
-
-
-def public_task(split: str, number: int) -> dict[str, Any]:
-    """A row as clients may see it: where it is, and no answer."""
-    return {"id": f"{split}/{number}", "split": split, "index": number}
-
-
-def prompt_of(row: Row) -> list[dict[str, str]]:
-    """What the policy is told first: messages with `role` and the text of `content`."""
-    params = row["responses_create_params"]
-    given = params.get("input") or []
-    messages = [{"role": "user", "content": given}] if isinstance(given, str) else given
-    if params.get("instructions"):
-        messages = [{"role": "system", "content": params["instructions"]}, *messages]
-    return [{"role": one["role"], "content": _text(one["content"])} for one in messages]
-
-
-def _text(content: Any) -> str:
-    if isinstance(content, str):
-        return content
-    return "\n".join(part["text"] for part in content if "text" in part)
-
-
-def oracle_reward(row: Row) -> float:
-    """What the oracle must earn on the row: its `oracle_reward`, else 1.0."""
-    return float(row.get("oracle_reward", 1.0))
-
-
 def validation_problem(error: ValidationError) -> str:
     """pydantic's first complaint, as `field.0: what is wrong with it`."""
     first = error.errors()[0]
@@ -507,31 +417,6 @@ def oracle_calls(domain_class: type, row: Row) -> Calls:
         raise NoOracle(f"{domain_class.__name__} has no oracle(task)")
     task = read_task(domain_class, row["ground_truth"][0])
     return [(tool, dict(arguments)) for tool, arguments in solve(task)]
-
-
-# ---------------------------------------------------------------------- policies
-
-POLICIES = ("oracle", "noop", "garbage")
-
-
-def policy_calls(domain_class: type, policy: str, row: Row) -> Calls:
-    """The calls of a policy that needs no model, on one row.
-
-    "oracle" is the class's own solution, and raises NoOracle if there is none. "noop"
-    makes no call. "garbage" calls each tool twice, with nonsense that fits.
-    """
-    if policy == "oracle":
-        return oracle_calls(domain_class, row)
-    if policy == "noop":
-        return []
-    if policy == "garbage":
-        definitions = [tool.definition() for tool in tools_of(domain_class).values()]
-        return [
-            (one["name"], sample_arguments(one, high=high))
-            for high in (False, True)
-            for one in definitions
-        ]
-    raise ValueError(f"no policy {policy!r}; there are {', '.join(POLICIES)}")
 
 
 def sample_arguments(tool: dict[str, Any], *, high: bool = False) -> dict[str, Any]:
@@ -695,7 +580,7 @@ class Episode:
         """What the policy reads of an exception. Logs one that is a bug."""
         if self.is_expected(error):
             text = str(error) or type(error).__name__
-            return Answer(_sendable(f"error: {text}"), error="expected")
+            return Answer(sendable(f"error: {text}"), error="expected")
         log.error("%s: the tool %r failed", self.label, name, exc_info=error)
         kind = type(error).__name__
         fault = str(error) if isinstance(error, NotText) else f"raised {kind}"
@@ -798,137 +683,6 @@ class Episode:
             log.exception("%s: %s.close() failed", self.label, name)
 
 
-class AsyncEpisode:
-    """An episode for a server on an event loop. None of its methods blocks the loop.
-
-    Calls run one at a time. The object of a class that may block has a thread of its
-    own, from its constructor to close().
-    """
-
-    def __init__(
-        self, domain_class: type, task: Task, label: str = "an episode"
-    ) -> None:
-        self.tools = tools_of(domain_class)
-        self.over = False  # set it to refuse all further calls
-        self.failure: str | None = None  # why the grade says nothing about the policy
-        self._make = functools.partial(Episode, domain_class, task, label=label)
-        self._episode: Episode | None = None
-        self._reward = 0.0
-        self._lock = asyncio.Lock()
-        self._thread = None if runs_on_loop(domain_class) else _Thread()
-
-    async def start(self) -> None:
-        """Make the object. Raises ValueError for a task that the class refuses."""
-
-        async def make() -> None:
-            self._episode = self._make()
-
-        await self._perform(make)
-
-    async def call(self, name: str, arguments: Any) -> Answer:
-        """Call a tool with arguments out of JSON. Never raises."""
-        if self.over:
-            return _refusal("the episode is over")
-        tool = self.tools.get(name)
-        if tool is None:
-            return _refusal(f"no tool {name!r}; there are {', '.join(self.tools)}")
-        try:
-            given = tool.keywords(tool.arguments.model_validate(arguments))
-        except ValidationError as error:
-            return _refusal(validation_problem(error))
-        try:
-            return await self._perform(lambda: self._open.call(tool, given))
-        except TimeoutError:
-            return _refusal(f"{name} took more than {TOOL_SECONDS:g} seconds")
-
-    async def reward(self) -> float:
-        """The grade so far, from 0 to 1; after close(), the last one.
-
-        An episode whose last call hangs earns 0.0.
-        """
-        started = False
-
-        async def grade() -> float:
-            nonlocal started
-            started = True
-            return await self._open.reward()
-
-        if self._episode is None:
-            return self._reward
-        try:
-            self._reward = await self._perform(grade)
-            self.failure = self._open.failure
-        except TimeoutError:
-            self._reward = 0.0
-            if started:
-                self.failure = f"the grade took more than {TOOL_SECONDS:g} seconds"
-        return self._reward
-
-    async def metrics(self) -> dict[str, float]:
-        """The class's own metrics(); {} if it has none."""
-        return await self._perform(self._open.metrics) if self._episode else {}
-
-    async def close(self) -> None:
-        """Close the object, once.
-
-        Raises TimeoutError if a call hangs; the object is closed after that call.
-        """
-        self.over = True
-        episode, self._episode = self._episode, None
-        thread, self._thread = self._thread, None
-        async with asyncio.timeout(TOOL_SECONDS), self._lock:
-            if thread is None:
-                await (episode.close() if episode else asyncio.sleep(0))
-                return
-            closing = thread.run(lambda: run(episode.close()) if episode else None)
-            thread.stop()
-            await asyncio.shield(asyncio.wrap_future(closing))
-
-    @property
-    def _open(self) -> Episode:
-        if self._episode is None:
-            raise RuntimeError("the episode is not started, or closed")
-        return self._episode
-
-    async def _perform(self, steps: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
-        async with asyncio.timeout(TOOL_SECONDS), self._lock:
-            if self._thread is None:
-                return await steps()
-            return await asyncio.wrap_future(self._thread.run(lambda: run(steps())))
-
-
-class _Thread:
-    """Runs jobs one after the other. A daemon: one that hangs holds up no exit."""
-
-    def __init__(self) -> None:
-        self._jobs: queue.SimpleQueue[tuple[Future, Callable[[], Any]] | None] = (
-            queue.SimpleQueue()
-        )
-        threading.Thread(target=self._work, name="episode", daemon=True).start()
-
-    def run(self, job: Callable[[], Any]) -> Future:
-        future: Future = Future()
-        self._jobs.put((future, job))
-        return future
-
-    def stop(self) -> None:
-        self._jobs.put(None)
-
-    def _work(self) -> None:
-        while (item := self._jobs.get()) is not None:
-            future, job = item
-            if not future.set_running_or_notify_cancel():
-                continue  # nobody waited until its turn came
-            try:
-                future.set_result(job())
-            except BaseException as error:  # noqa: BLE001 - whoever waits has it
-                future.set_exception(error)
-
-
-def _refusal(reason: str) -> Answer:
-    return Answer(_sendable(f"error: {reason}"), error="expected")
-
-
 def as_answer(value: Any) -> Answer:
     """What a tool returned, as an answer.
 
@@ -937,7 +691,7 @@ def as_answer(value: Any) -> Answer:
     anything else, None included.
     """
     if isinstance(value, str):
-        return Answer(_sendable(value))
+        return Answer(sendable(value))
     if isinstance(value, tuple) and "output" in _fields(type(value)):
         rest = {
             name: one
@@ -947,7 +701,7 @@ def as_answer(value: Any) -> Answer:
         output = as_answer(rest.pop("output", None)).output
         return Answer(output, to_jsonable_python(rest))
     if isinstance(value, (bool, int, float, list, dict)):
-        return Answer(_sendable(json.dumps(value, ensure_ascii=False)))
+        return Answer(sendable(json.dumps(value, ensure_ascii=False)))
     hint = ""
     if inspect.iscoroutine(value):
         value.close()
@@ -956,7 +710,7 @@ def as_answer(value: Any) -> Answer:
     raise NotText(f"returned {kind}, but a tool must return text{hint}")
 
 
-def _sendable(text: str) -> str:
+def sendable(text: str) -> str:
     """`text` without lone surrogates, which no JSON answer can carry."""
     return text.encode("utf-8", "replace").decode()
 
@@ -997,375 +751,3 @@ def _normal(text: str) -> str:
     """`text` for comparisons: one form of each character and line end, no padding."""
     lines = unicodedata.normalize("NFKC", text).replace("\u2212", "-").splitlines()
     return "\n".join(" ".join(line.split()) for line in lines).strip()
-
-
-# ---------------------------------------------------------------------- rollouts
-
-
-class Player(Protocol):
-    """An episode as a framework's client plays it."""
-
-    @property
-    def reward(self) -> float:
-        """What the calls so far were paid."""
-        ...
-
-    async def call(self, name: str, arguments: dict[str, Any]) -> Answer: ...
-
-
-# Starts an episode of the row with this number, from 0.
-Start = Callable[[int], AbstractAsyncContextManager[Player]]
-
-
-async def played(start: Start, number: int, calls: Calls) -> float:
-    """What these calls are paid in an episode of their own."""
-    async with start(number) as player:
-        for name, arguments in calls:
-            await player.call(name, arguments)
-    return player.reward
-
-
-async def converse(
-    player: Player, domain_class: type, row: Row, max_turns: int
-) -> None:
-    """Let a model play an episode: MODEL, over Chat Completions at OPENAI_BASE_URL.
-
-    Ends when the model calls no tool, or after `max_turns` of its answers. Images come
-    in a user message after the tools' answers. Raises OSError if the model fails.
-    """
-    definitions = [tool.definition() for tool in tools_of(domain_class).values()]
-    keys = ("name", "description", "parameters")
-    functions = [{key: one[key] for key in keys} for one in definitions]
-    tools = [{"type": "function", "function": one} for one in functions]
-    messages: list[dict[str, Any]] = [*prompt_of(row)]
-    for _ in range(max_turns):
-        message = await asyncio.to_thread(_complete, messages, tools)
-        messages.append(message)
-        images = []
-        for call in message.get("tool_calls") or []:
-            function = call["function"]
-            try:
-                arguments = json.loads(function["arguments"] or "{}")
-            except ValueError as error:
-                answer = _refusal(f"the arguments are not JSON: {error}")
-            else:
-                answer = await player.call(function["name"], arguments)
-            told = {"role": "tool", "tool_call_id": call["id"]}
-            messages.append({**told, "content": answer.output})
-            if image := answer.extra.get("image"):
-                images.append({"type": "image_url", "image_url": {"url": image}})
-        if images:
-            messages.append({"role": "user", "content": images})
-        if not message.get("tool_calls"):
-            return
-
-
-def _complete(messages: list[Any], tools: list[Any]) -> dict[str, Any]:
-    import urllib.request  # which no server needs
-
-    url = os.environ.get("OPENAI_BASE_URL") or "https://api.openai.com/v1"
-    body = {"model": os.environ["MODEL"], "messages": messages, "tools": tools}
-    request = urllib.request.Request(
-        f"{url.rstrip('/')}/chat/completions",
-        json.dumps(body).encode(),
-        {
-            "Authorization": f"Bearer {os.environ['OPENAI_API_KEY']}",
-            "Content-Type": "application/json",
-        },
-    )
-    with urllib.request.urlopen(request, timeout=600) as answer:
-        return json.load(answer)["choices"][0]["message"]
-
-
-def run_rollouts(
-    domain_class: type, connect: Callable[[str], Start], max_turns: int, url: str
-) -> int:
-    """The command of a framework's rollout.py. Returns its exit status.
-
-    `connect` makes episodes on the server at a URL; `url` is where one is by default.
-    """
-    import argparse
-
-    parser = argparse.ArgumentParser(description="Play the rows on a running server.")
-    add = parser.add_argument
-    add("--policy", choices=["llm", *POLICIES], default="llm")
-    add("--limit", type=int, metavar="N", help="play only the first N rows")
-    add("--url", default=os.environ.get("ENV_URL") or url, help=f"{url} by default")
-    options = parser.parse_args()
-    wanted = ("MODEL", "OPENAI_API_KEY") if options.policy == "llm" else ()
-    if missing := [name for name in wanted if not os.environ.get(name)]:
-        parser.error(f"--policy llm needs the environment variable {missing[0]}")
-    turns = int(os.environ.get("MAX_TURNS") or max_turns)
-    rows = read_rows(domain_class)[: options.limit]
-    start = connect(options.url)
-
-    async def play(number: int, row: Row) -> float:
-        if options.policy != "llm":
-            calls = policy_calls(domain_class, options.policy, row)
-            return await played(start, number, calls)
-        async with start(number) as player:
-            await converse(player, domain_class, row, turns)
-        return player.reward
-
-    async def play_all() -> list[float]:
-        rewards = []
-        for number, row in enumerate(rows):
-            try:
-                rewards.append(await play(number, row))
-            except NoOracle:
-                raise
-            except Exception as error:  # noqa: BLE001 - whatever the client raises
-                kind = type(error).__name__
-                print(f"row {number + 1}: failed: {kind}: {error}", file=sys.stderr)
-            else:
-                print(f"row {number + 1}: reward {rewards[-1]}", flush=True)
-        return rewards
-
-    try:
-        rewards = asyncio.run(play_all())
-    except NoOracle as why:
-        parser.error(str(why))
-    print(f"mean reward: {sum(rewards) / len(rewards) if rewards else 0.0}")
-    return 0 if len(rewards) == len(rows) else 1
-
-
-# ---------------------------------------------------------------------- gates
-
-ROWS_AT_A_TIME = 20
-
-
-class GateError(Exception):
-    """What is wrong, and what to do, in one line."""
-
-
-def run_gates(gates: dict[str, Callable[[], str]], description: str | None) -> int:
-    """The command of a framework's gates.py. Returns its exit status.
-
-    Runs the gates that the command line names, all by default, in order up to the first
-    that fails. A gate returns what it saw, and raises GateError.
-    """
-    import argparse
-
-    parser = argparse.ArgumentParser(
-        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("gates", nargs="*", metavar="gate", help=", ".join(gates))
-    parser.add_argument("--json", action="store_true", help="print one JSON document")
-    options = parser.parse_args()
-    if unknown := set(options.gates) - set(gates):
-        parser.error(f"no gate {min(unknown)!r}; there are {', '.join(gates)}")
-    results = []
-    for name in [one for one in gates if one in (options.gates or gates)]:
-        started = time.monotonic()
-        try:
-            passed, detail = True, gates[name]()
-        except (GateError, ToolError, ValueError) as error:
-            passed, detail = False, str(error)
-        seconds = round(time.monotonic() - started, 2)
-        results.append(
-            {"gate": name, "passed": passed, "seconds": seconds, "detail": detail}
-        )
-        if not options.json:
-            verdict = "PASS" if passed else "FAIL"
-            print(f"{verdict} {name:8} {seconds:6.2f} s  {detail}", flush=True)
-        if not passed:
-            break
-    if options.json:
-        print(json.dumps(results, indent=2))
-    return 0 if all(result["passed"] for result in results) else 1
-
-
-def check_class(domain_class: type, rows: Path = ROWS) -> str:
-    """The import gate: the class has tools, and its rows can be played."""
-    tools = tools_of(domain_class)
-    if not tools:
-        name = domain_class.__name__
-        raise GateError(f"{name} has no tool: a public method that returns text")
-    read_rows(domain_class, rows)
-    return f"{domain_class.__module__}.{domain_class.__name__} has {', '.join(tools)}"
-
-
-# Plays a row of the dataset, by its number from 0, and returns what it was paid.
-Play = Callable[[int, Calls], Awaitable[float]]
-
-
-def check_rewards(domain_class: type, play: Play) -> str:
-    """The rollout gate over all rows, with `play` as one framework plays and pays.
-
-    The oracle earns 1.0, or the row's `oracle_reward`; noop and nonsense earn 0.0. What
-    else a policy may try earns the same as without a framework.
-    """
-    rows = read_rows(domain_class)
-
-    async def check(number: int, policy: str, calls: Calls, expected: float) -> None:
-        where = f"row {number + 1} of {ROWS.name}"
-        try:
-            reward = await play(number, calls)
-        except Exception as error:
-            problem = f"{type(error).__name__}: {error}"
-            raise GateError(f"{where}, policy {policy!r}: {problem}") from error
-        if not isinstance(reward, float) or abs(reward - expected) > 1e-9:
-            task = json.dumps(rows[number]["ground_truth"][0], ensure_ascii=False)
-            raise GateError(
-                f"{where}: the policy {policy!r} earns {reward}, not {expected} "
-                f"(task: {task[:300]})"
-            )
-
-    async def check_all(policy: str) -> None:
-        wanted = oracle_reward if policy == "oracle" else lambda row: 0.0
-        plans = [policy_calls(domain_class, policy, row) for row in rows]
-        limit = asyncio.Semaphore(ROWS_AT_A_TIME)
-
-        async def check_one(number: int) -> None:
-            async with limit:
-                await check(number, policy, plans[number], wanted(rows[number]))
-
-        await asyncio.gather(*map(check_one, range(len(rows))))
-
-    async def check_tricks() -> None:
-        for name, calls in tricks(domain_class, rows[0], rows[-1]).items():
-            await check(0, name, calls, await bare_reward(domain_class, rows[0], calls))
-
-    seen = f"{len(rows)} row{'' if len(rows) == 1 else 's'}"
-    asyncio.run(check_all("noop"))
-    if lacking := getattr(domain_class, "missing_requirement", lambda: None)():
-        return f"{seen}: noop earns 0.0 ({lacking})"
-    asyncio.run(check_all("garbage"))
-    try:
-        asyncio.run(check_all("oracle"))
-    except NoOracle as why:
-        return f"{seen}: noop and nonsense earn 0.0 ({why})"
-    if getattr(domain_class, "deterministic", True):
-        asyncio.run(check_tricks())
-    usual = all(oracle_reward(row) == 1 for row in rows)
-    earned = "1.0" if usual else "what each row says"
-    return f"{seen}: the oracle earns {earned}, noop and nonsense 0.0"
-
-
-def tricks(domain_class: type, row: Row, other: Row) -> dict[str, Calls]:
-    """What a policy may try on a row, beside solving it, by name."""
-    solution = policy_calls(domain_class, "oracle", row)
-    nonsense = policy_calls(domain_class, "garbage", row)
-    return {
-        "the solution, then nonsense": solution + nonsense,
-        "nonsense, then the solution": nonsense + solution,
-        "the solution twice": solution + solution,
-        "all but the last call": solution[:-1],
-        "the last call alone": solution[-1:],
-        "the solution of another row": policy_calls(domain_class, "oracle", other),
-        "calls that cannot be made": [
-            ("verify", {"reward": 1.0}),
-            *((name, {"": [given]}) for name, given in solution),
-        ],
-    }
-
-
-async def bare_reward(domain_class: type, row: Row, calls: Calls) -> float:
-    """What these calls earn on a row, with no framework around the class."""
-    episode = AsyncEpisode(domain_class, row["ground_truth"][0])
-    await episode.start()
-    try:
-        for name, arguments in calls:
-            await episode.call(name, arguments)
-        return await episode.reward()
-    finally:
-        await episode.close()
-
-
-def check_episodes(domain_class: type, start: Start) -> str:
-    """The smoke gate: all tools answer, errors are readable, and episodes are apart."""
-    tools = tools_of(domain_class)
-    row = read_rows(domain_class)[0]
-    solution: Calls = []
-    try:
-        solution = policy_calls(domain_class, "oracle", row)
-    except NoOracle:
-        pass
-    nonsense = policy_calls(domain_class, "garbage", row)
-
-    async def tell(player: Player, name: str, arguments: dict[str, Any]) -> str:
-        output = (await player.call(name, arguments)).output
-        if not isinstance(output, str):
-            raise GateError(f"{name} with {arguments} answered {output!r}, not text")
-        return output
-
-    async def check() -> None:
-        async with start(0) as one, start(0) as other:
-            for name, arguments in nonsense:
-                await tell(other, name, arguments)
-            for name, arguments in solution:
-                await tell(one, name, arguments)
-            for name in ("no_such_tool", *tools):
-                wrong = {key: {"wrong": []} for key in _parameters(tools.get(name))}
-                told = await tell(other, name, wrong)
-                if not told.startswith("error:") and (wrong or name not in tools):
-                    raise GateError(f"{name} with {wrong} answered {told!r:.200}")
-        if solution and abs(one.reward - oracle_reward(row)) > 1e-9:
-            raise GateError(f"the oracle earns {one.reward}, not {oracle_reward(row)}")
-        if other.reward != 0:
-            raise GateError(f"nonsense earns {other.reward} beside the oracle")
-
-    if not getattr(domain_class, "missing_requirement", lambda: None)():
-        asyncio.run(check())
-    return f"{len(tools)} tool{'' if len(tools) == 1 else 's'}, two episodes at once"
-
-
-def _parameters(tool: Tool | None) -> list[str]:
-    return list(tool.definition()["parameters"]["properties"]) if tool else []
-
-
-def serving_problem(domain_class: type, host: str) -> str | None:
-    """Why untrusted policies must not play on this machine, or through this host."""
-    if os.environ.get("TRUSTED_POLICY") == "1":
-        return None
-    if reason := getattr(domain_class, "refuse_to_serve", lambda: None)():
-        return reason
-    local = host in ("127.0.0.1", "localhost", "::1")
-    told = ["1"] if os.environ.get("SPACE_ID") else ["1", "container"]
-    allowed = local or os.environ.get("ALLOW_ANYBODY") in told
-    if getattr(domain_class, "runs_commands", False) and not allowed:
-        return (
-            f"on HOST={host} anybody who reaches this port could run commands: "
-            "set ALLOW_ANYBODY=1 if that is meant"
-        )
-    return None
-
-
-@contextlib.contextmanager
-def running_server(command: list[str], folder: Path) -> Generator[str, None, None]:
-    """The URL of a server that prints `running on URL`, on a port of the system's.
-
-    Raises GateError if the server ends, or is silent for two minutes.
-    """
-    process = subprocess.Popen(
-        command,
-        cwd=folder,
-        env={**os.environ, "TRUSTED_POLICY": "1", "HOST": "127.0.0.1", "PORT": "0"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    assert process.stdout is not None
-    watchdog = threading.Timer(120, process.kill)
-    watchdog.start()
-    printed: list[str] = []
-    url = None
-    for line in process.stdout:
-        printed.append(line)
-        if found := re.search(r"running on (http://\S+)", line):
-            url = found[1]
-            break
-    watchdog.cancel()
-    # Read on, so that the server never waits for a full pipe.
-    threading.Thread(target=process.stdout.read, daemon=True).start()
-    try:
-        if url is None:
-            raise GateError("the server did not start:\n" + "".join(printed[-20:]))
-        yield url
-    finally:
-        process.terminate()
-        try:
-            process.wait(10)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()

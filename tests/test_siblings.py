@@ -281,10 +281,10 @@ SCRIPTS = [
 EARNED = """
 import asyncio, json, sys
 from pathlib import Path
-import my_env_episode as episodes
+import my_env_frameworks as frameworks
 from my_env import MyEnv
 
-target = episodes.read_rows(MyEnv)[0]["ground_truth"][0]["target"]
+target = frameworks.read_rows(MyEnv)[0]["ground_truth"][0]["target"]
 scripts = [
     [("guess", {"word": word.replace("WORD", target).replace("word", target.upper())})
      for word in words]
@@ -297,9 +297,9 @@ if Path.cwd().name == "verifiers":
 else:
     from rollout import connect
     module = ["-m", "server.app"] if Path.cwd().name == "openenv" else ["server.py"]
-    with episodes.running_server([sys.executable, *module], Path.cwd()) as url:
+    with frameworks.running_server([sys.executable, *module], Path.cwd()) as url:
         start = connect(url)
-        earned = [asyncio.run(episodes.played(start, 0, calls)) for calls in scripts]
+        earned = [asyncio.run(frameworks.played(start, 0, calls)) for calls in scripts]
     print(json.dumps(earned))
 """
 
