@@ -161,7 +161,8 @@ def test_an_update_adds_one(template, tmp_path):
     check(project)
     changed = git(project, "status", "--porcelain", "--untracked-files=all")
     outside = [line[3:] for line in changed.splitlines() if " ors/" not in line]
-    assert sorted(outside) == [".copier-answers.yml", ".dockerignore"]
+    shared = "my_env_frameworks.py"
+    assert sorted(outside) == [".copier-answers.yml", ".dockerignore", shared]
     answers = yaml.safe_load((project / ".copier-answers.yml").read_text())
     assert answers["siblings"] == ["ors"]
 
