@@ -17,7 +17,6 @@ from conftest import ROOT, borrow_venv
 EXAMPLES = ROOT / "examples"
 NAMES = ["shop", "bugs", "shapes"]
 # One proves that examples generate; the others' classes are attacked all the same.
-SHOP_FIRST = ["shop", *(pytest.param(one, marks=pytest.mark.slow) for one in NAMES[1:])]
 
 
 def rows_of(name):
@@ -43,8 +42,9 @@ def test_an_example_is_answers_a_class_and_rows():
             assert "tools" not in row["responses_create_params"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("series", ["0.7"], indirect=True)
-@pytest.mark.parametrize("name", SHOP_FIRST)
+@pytest.mark.parametrize("name", NAMES)
 def test_gates_and_tests_are_green(copy, generate, tmp_path, name):
     """As examples/README.md has it: the rows are there before the environment is."""
     source, project = EXAMPLES / name, tmp_path / name

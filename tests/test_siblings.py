@@ -14,7 +14,6 @@ import yaml
 from test_render import check
 
 from conftest import (
-    ARCHETYPES,
     CLASSES,
     COPIER,
     ROOT,
@@ -80,7 +79,7 @@ def siblings_of(project):
     return {name for name in FRAMEWORKS if (project / name).exists()}
 
 
-@pytest.mark.parametrize("archetype", ARCHETYPES)
+@pytest.mark.parametrize("archetype", GAME_FIRST)
 def test_rendered_files(render, archetype):
     project = render(archetype=archetype, siblings=FRAMEWORKS)
     check(project)
@@ -96,6 +95,7 @@ def test_rendered_files(render, archetype):
     assert set(FRAMEWORKS) <= set(listed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "names",
     [
@@ -108,6 +108,7 @@ def test_long_and_short_names(render, names):
     check(render(siblings=FRAMEWORKS, **names))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", ["my_env_env", "inventory"])
 def test_a_class_of_ones_own(copy, tmp_path, module):
     """Its module may be called like verifiers' taskset would be."""
@@ -149,6 +150,7 @@ def test_a_module_of_the_frameworks_own_is_refused(copy, tmp_path):
     assert "siblings: ors has a module 'tasks' of its own" in last
 
 
+@pytest.mark.slow
 def test_an_update_adds_one(template, tmp_path):
     project = tmp_path / "my_env"
     run([COPIER, "copy", "--skip-tasks", "--defaults", template, project], tmp_path)
@@ -167,6 +169,7 @@ def test_an_update_adds_one(template, tmp_path):
     assert answers["siblings"] == ["ors"]
 
 
+@pytest.mark.slow
 def test_the_post_generation_step_installs_each_folder(render, tmp_path):
     """With a uv that only notes what it is asked."""
     project = tmp_path / "my_env"
