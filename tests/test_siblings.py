@@ -16,6 +16,7 @@ from test_render import check
 from conftest import (
     CLASSES,
     COPIER,
+    GAME_FIRST,
     ROOT,
     UV,
     UVX,
