@@ -266,7 +266,7 @@ def test_nemo_rl_reads_what_is_prepared(generate, series, tmp_path):
         assert f"prepared/{name}.jsonl: {len(split)} rows" in printed
     example = (environment.folder / "data/example.jsonl").read_text().splitlines()
     prepared = [
-        {key: row[key] for key in ("responses_create_params", "ground_truth")}
+        {key: row[key] for key in json.loads(example[0])}
         for row in rows["train"] + rows["validation"]
     ]
     assert sorted(map(as_text, prepared)) == sorted(
