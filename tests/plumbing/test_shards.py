@@ -1,6 +1,8 @@
 """SHARDS=2: sessions in child processes behind one address, and what breaks there."""
 
+import asyncio
 import contextlib
+import json
 import os
 import re
 import signal
@@ -12,6 +14,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import httpx
 import itsdangerous
 import psutil
 import pytest
@@ -55,6 +58,12 @@ class Count:
 class Server(SessionServer):
     domain_class = Count
     keeps_calls = False
+
+    @classmethod
+    def build(cls, **limits):
+        server = super().build(**limits)
+        server.config.expose_tools_over_mcp = bool(os.environ.get("OVER_MCP"))
+        return server
 
     def setup_webserver(self):
         app = super().setup_webserver()
@@ -587,6 +596,45 @@ def test_a_stranger_at_a_shard_s_door(served):
     assert served.health()["shards_up"] == 2
 
 
+@pytest.mark.skipif(not TYPED, reason="NeMo Gym 0.7 has it")
+def test_tools_over_mcp(start):
+    """A token's calls reach the episode of the cookie that was seeded with it."""
+    from mcp import ClientSession
+    from mcp.client.streamable_http import streamable_http_client
+
+    served = start(OVER_MCP="1")
+    assert served.url, served.printed
+
+    async def add(seeded):
+        async with (
+            httpx.AsyncClient(headers=seeded["headers"]) as http,
+            streamable_http_client(
+                f"{served.url}{seeded['url_path']}", http_client=http
+            ) as (read, write, _),
+            ClientSession(read, write) as mcp,
+        ):
+            await mcp.initialize()
+            assert {one.name for one in (await mcp.list_tools()).tools} >= {"add"}
+            answer = await mcp.call_tool("add", {})
+            return json.loads(answer.content[0].text)["output"]
+
+    async def all_of(tokens):
+        return await asyncio.gather(*map(add, tokens))
+
+    clients = [served.session() for _ in range(8)]
+    tokens = []
+    for number, client in enumerate(clients):
+        client.task = {"id": number}
+        answer = client.call("seed_session", ground_truth=[client.task])
+        tokens.append(answer.json()["mcp"])
+    assert {client.shard for client in clients} == {0, 1}
+    outputs = asyncio.run(all_of(tokens))
+    assert [one.split()[:2] for one in outputs] == [[str(n), "1"] for n in range(8)]
+    for client in clients:
+        plays_on(client, counted=1)
+    assert asyncio.run(add(tokens[0])).startswith("error: this session has ended")
+
+
 # ---------------------------------------------------------------------- the same tests
 
 # Gives every server of a test two shards, in the test's own process: it looks at their
@@ -631,6 +679,7 @@ def with_shards(self):
         server._secret, server._prefix = self._secret, f"{number}-{birth}-"
         server._closing = self._closing
         apps.append(server.setup_webserver())
+        server.expose(apps[-1])
         made.append(Direct(number, shards.Shard(apps[-1], number, b"", birth, server)))
     self._links = made
     self.sessions = collections.ChainMap(*known, *(one.shard.server.sessions for one in made))
@@ -664,21 +713,24 @@ OTHERWISE = {
     "test_the_secret_is_random_if_none_is_set": "the same",
     "test_the_process_ends_though_a_tool_and_close_hang": "starts a process of its own",
     "test_session_log_has_the_traceback_and_the_row": "the same",
-    "test_an_exception_is_answered_as_json": "none",
 }
 
 
-@pytest.mark.parametrize(
-    "name", ["test_sessions", "test_public", "test_reverify", "test_own_endpoints"]
-)
+SUITES = ["test_sessions", "test_public", "test_reverify", "test_own_endpoints"]
+
+
+@pytest.mark.parametrize("name", ["the project's own", *SUITES])
 def test_the_suite_of_the_single_server(tmp_path, name):
+    """The project's own is NeMo Gym's contract, MCP, the attacks and the class's tests."""
     here = Path(__file__).parent
     (tmp_path / "two_shards.py").write_text(PLUGIN)
     not_these = " or ".join(OTHERWISE)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "two_shards"]
-    command += ["-c", here / "pytest.ini", "--rootdir", here, "--confcutdir", here]
+    if name in SUITES:
+        command += ["-c", here / "pytest.ini", "--rootdir", here, "--confcutdir", here]
+    suite = here / f"{name}.py" if name in SUITES else HERE / "tests"
     done = subprocess.run(
-        [*command, "-k", f"not ({not_these})", here / f"{name}.py"],
+        [*command, "-k", f"not ({not_these})", suite],
         cwd=HERE,
         env={**os.environ, "PYTHONPATH": f"{tmp_path}:{HERE}"},
         capture_output=True,
