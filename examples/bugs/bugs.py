@@ -79,7 +79,7 @@ class Bugs:
             module = self._workspace.read_whole(self._module, LONGEST)
             elsewhere.write(self._module, module)
             printed = elsewhere.run_python(CALLS.format(question=question))
-        except ValueError:  # the module is gone, or is no file
+        except ValueError:  # the module was deleted, or is a folder now
             return 0.0
         finally:
             elsewhere.close()

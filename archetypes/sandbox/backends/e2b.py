@@ -222,7 +222,7 @@ def isolation() -> str:
 
 
 def refusal() -> str | None:
-    """Why not to serve untrusted policies: there is no reason, the machine is theirs."""
+    """Why not to serve untrusted policies. None: each has a machine of its own."""
     return None
 
 

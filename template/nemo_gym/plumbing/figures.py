@@ -82,7 +82,7 @@ def measure(rollout: dict[str, Any], task: int = 0) -> Episode:
 
 
 def items(found: Any) -> list[dict[str, Any]]:
-    """The objects in a list of items; [] for anything that is no list."""
+    """The objects in a list of items; [] if it is not a list."""
     listed = found if isinstance(found, list) else []
     return [item for item in listed if isinstance(item, dict)]
 
@@ -165,7 +165,7 @@ def figures(episodes: list[Episode]) -> list[Figure]:
     for name in ("input_tokens", "output_tokens"):
         known = [getattr(one, name) for one in episodes]
         known = [count for count in known if count is not None]
-        # A policy that is no model counts none.
+        # Only a model counts its tokens.
         if any(known):
             found += _mean(name.replace("_", " "), known, ",.0f")
     for name in dict.fromkeys(name for one in episodes for name in one.metrics):
