@@ -7,35 +7,19 @@ SHARDS_ON is `processes` unless it is set. Compare the ratios within one run on 
 machine, not the figures. CPU is that of the front, and of all shards, per call.
 """
 
-import json
 import os
 import re
 import subprocess
 import sys
-import tempfile
 import time
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import psutil
 import requests
 from fastapi import FastAPI
-from throughput import CONNECTIONS
+from load import CONNECTIONS, wrk
 
 from session_server import SessionServer
-
-SCRIPT = """
-local cookies = {%s}
-local next_one = 0
-wrk.method = "POST"
-wrk.body = "{}"
-wrk.headers["Content-Type"] = "application/json"
-function request()
-  next_one = next_one %% #cookies + 1
-  wrk.headers["Cookie"] = cookies[next_one]
-  return wrk.format()
-end
-"""
 
 
 class Image(NamedTuple):
@@ -127,7 +111,7 @@ def measure(shards: int, seconds: int) -> tuple[dict[str, Run], str]:
         runs = {}
         for tool in ("micro", "cpu", "sleep", "image"):
             before = cpu_seconds([front]), cpu_seconds(others)
-            rate, slow = wrk(f"{url}/{tool}", cookies, seconds)
+            rate, slow = wrk(f"{url}/{tool}", cookies, {}, seconds)
             calls = rate * seconds / 1e6
             runs[tool] = Run(
                 rate,
@@ -143,20 +127,6 @@ def measure(shards: int, seconds: int) -> tuple[dict[str, Run], str]:
         process.wait()
         assert process.stderr
         process.stderr.close()
-
-
-def wrk(url: str, cookies: list[str], seconds: int) -> tuple[float, float]:
-    with tempfile.TemporaryDirectory() as folder:
-        script = Path(folder, "post.lua")
-        script.write_text(SCRIPT % ", ".join(map(json.dumps, cookies)))
-        command = ["wrk", "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s", "--latency"]
-        command += ["--timeout", "10s", "-s", str(script), url]
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert "Non-2xx" not in done.stdout, done.stdout
-    rate = re.search(r"Requests/sec:\s+([\d.]+)", done.stdout)
-    slow = re.search(r"99%\s+([\d.]+)(us|ms|s)", done.stdout)
-    assert rate and slow, done.stdout
-    return float(rate[1]), float(slow[1]) * {"us": 0.001, "ms": 1, "s": 1000}[slow[2]]
 
 
 def main() -> None:

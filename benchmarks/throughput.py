@@ -6,33 +6,17 @@ Needs wrk. 32 connections, a session each; one server at a time, three rounds, t
 of each. Compare the ratios within one run on a quiet machine, not the figures.
 """
 
-import json
 import os
 import re
 import subprocess
 import sys
-import tempfile
 import time
-from pathlib import Path
 
 import requests
 import uvicorn
 from calls import Ours, OursOnLoop, Theirs, plain
 from fastapi import FastAPI
-
-CONNECTIONS = 32
-SCRIPT = """
-local cookies = {%s}
-local next_one = 0
-wrk.method = "POST"
-wrk.body = '{"text": "hello"}'
-wrk.headers["Content-Type"] = "application/json"
-function request()
-  next_one = next_one %% #cookies + 1
-  if cookies[next_one] ~= "" then wrk.headers["Cookie"] = cookies[next_one] end
-  return wrk.format()
-end
-"""
+from load import CONNECTIONS, wrk
 
 
 def theirs() -> FastAPI:
@@ -68,17 +52,7 @@ def measure(name: str, seconds: int) -> tuple[float, float]:
         for _ in range(CONNECTIONS):
             answer = requests.post(url, json={"text": "x"}, timeout=60)
             cookies.append(answer.headers.get("set-cookie", "").split(";")[0])
-        with tempfile.TemporaryDirectory() as folder:
-            script = Path(folder, "post.lua")
-            script.write_text(SCRIPT % ", ".join(map(json.dumps, cookies)))
-            wrk = ["wrk", "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s", "--latency"]
-            done = subprocess.run(
-                [*wrk, "-s", script, url], capture_output=True, text=True, check=True
-            )
-        assert "Non-2xx" not in done.stdout, done.stdout
-        rate = float(re.search(r"Requests/sec:\s+([\d.]+)", done.stdout)[1])
-        number, unit = re.search(r"99%\s+([\d.]+)(us|ms|s)", done.stdout).groups()
-        return rate, float(number) * {"us": 0.001, "ms": 1, "s": 1000}[unit]
+        return wrk(url, cookies, {"text": "hello"}, seconds)
     finally:
         process.terminate()
         process.wait()

@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -179,11 +180,22 @@ class Environment:
     def folder(self) -> Path:
         return self.project / "nemo_gym"
 
-    def run(self, *command: str, check: bool = True, **variables: str) -> str:
+    def run(self, *command: str | Path, check: bool = True, **variables: str) -> str:
         """The output of `python COMMAND` in the project's nemo_gym folder."""
         return run(
             [self.python, *command], self.folder, check=check, **variables
         ).stdout
+
+    def test_own_parts(self, *options: str | Path) -> str:
+        """The last line of a run of tests/plumbing, or of what `options` name of it."""
+        folder = ROOT / "tests/plumbing"
+        with tempfile.TemporaryDirectory() as temporary:
+            printed = self.run(
+                *("-m", "pytest", "-q", "--no-header", f"--basetemp={temporary}/temp"),
+                *("-c", folder / "pytest.ini", f"--rootdir={folder}"),
+                *(f"--confcutdir={folder}", *options),
+            )
+        return printed.splitlines()[-1]
 
     def gates(self, *options: str, check: bool = True) -> list[dict[str, Any]]:
         return json.loads(self.run("gates.py", "--json", *options, check=check))

@@ -53,18 +53,12 @@ def test_rollouts(generate, archetype):
 
 
 @pytest.mark.slow
-def test_the_template_s_own_parts(generate, tmp_path):
+def test_the_template_s_own_parts(generate):
     """tests/plumbing, in the generated game: client, policies, gates, deploy, sessions."""
     environment = generate(archetype="game")
     folder = ROOT / "tests/plumbing"
-    options = ["-c", folder / "pytest.ini", f"--rootdir={folder}"]
-    options += [f"--confcutdir={folder}", f"--basetemp={tmp_path / 'temp'}"]
-    options += ["--ignore", folder / "test_shards.py"]  # tests/test_shards.py runs it
-    done = run(
-        [environment.python, "-m", "pytest", "-q", "--no-header", *options, folder],
-        environment.folder,
-    )
-    print(done.stdout.splitlines()[-1])
+    shards = folder / "test_shards.py"  # tests/test_shards.py runs it
+    print(environment.test_own_parts("--ignore", shards, folder))
 
 
 @pytest.mark.slow

@@ -12,9 +12,10 @@ import threading
 import pytest
 import requests
 
-from conftest import ROOT, clean_environment, run
+from conftest import ROOT, clean_environment
 
-SERIES = pytest.mark.parametrize("series", ["0.7"], indirect=True)
+TESTS = ROOT / "tests/plumbing/test_shards.py"
+NEWER = pytest.mark.parametrize("series", ["0.7"], indirect=True)
 
 
 @pytest.fixture
@@ -61,30 +62,20 @@ def served(environment, script="server.py", **variables):
 
 
 @pytest.mark.slow
-@SERIES
-def test_shards_that_are_processes(generate, tmp_path):
+@NEWER
+def test_shards_that_are_processes(generate):
     """tests/plumbing/test_shards.py, but for the single server's suites, which are `scale`."""
     environment = generate(archetype="game")
-    folder = ROOT / "tests/plumbing"
-    options = ["-c", folder / "pytest.ini", f"--rootdir={folder}", "-k", "not suite"]
-    options += [f"--confcutdir={folder}", f"--basetemp={tmp_path / 'temp'}"]
-    command = [environment.python, "-m", "pytest", "-q", *options]
-    run([*command, folder / "test_shards.py"], environment.folder)
+    environment.test_own_parts(TESTS, "-k", "not suite")
 
 
 @pytest.mark.scale
-@SERIES
-def test_the_suites_of_the_single_server(generate, tmp_path):
+def test_the_suites_of_the_single_server(generate):
     environment = generate(archetype="game")
-    folder = ROOT / "tests/plumbing"
-    options = ["-c", folder / "pytest.ini", f"--rootdir={folder}", "-k", "suite"]
-    options += [f"--confcutdir={folder}", f"--basetemp={tmp_path / 'temp'}"]
-    command = [environment.python, "-m", "pytest", "-q", *options]
-    run([*command, folder / "test_shards.py"], environment.folder)
+    environment.test_own_parts(TESTS, "-k", "suite")
 
 
 @pytest.mark.scale
-@SERIES
 def test_server_py_on_ray(generate, ray_folder):
     environment = generate(archetype="game")
     with served(environment, RAY_TMPDIR=ray_folder) as (url, _):
@@ -97,7 +88,6 @@ def test_server_py_on_ray(generate, ray_folder):
 
 
 @pytest.mark.scale
-@SERIES
 @pytest.mark.parametrize(("kind", "workers"), [("ray", 1), ("processes", 2)])
 def test_nemo_gym_s_own_loop(generate, kind, workers):
     """With one front process, and with NeMo Gym's num_workers."""
@@ -221,7 +211,7 @@ cluster.shutdown()
 
 
 @pytest.mark.scale
-@SERIES
+@NEWER
 def test_a_node_of_three_dies(generate, ray_folder, tmp_path):
     """60 episodes: those of its shards are masked, the others are paid."""
     environment = generate(archetype="game")

@@ -74,6 +74,15 @@ def start_client(tmp_path):
     return start, output
 
 
+def start_and_wait(start, url):
+    """A client that has played five episodes of a row."""
+    client = start(url)
+    for line in client.stdout:
+        if "repeat 5" in line:
+            break
+    return client
+
+
 def finish(client):
     """What a client printed, and its exit status."""
     printed = client.stdout.read()
@@ -100,10 +109,7 @@ def resumed(start_client, url, before):
 def test_the_client_is_killed(start_server, start_client):
     _, url = start_server()
     start, output = start_client
-    client = start(url)
-    for line in client.stdout:
-        if "repeat 5" in line:
-            break
+    client = start_and_wait(start, url)
     client.send_signal(signal.SIGKILL)
     _, status = finish(client)
     assert status == -signal.SIGKILL
@@ -115,10 +121,7 @@ def test_the_client_is_killed(start_server, start_client):
 def test_the_server_is_killed(start_server, start_client):
     server, url = start_server()
     start, output = start_client
-    client = start(url)
-    for line in client.stdout:
-        if "repeat 5" in line:
-            break
+    client = start_and_wait(start, url)
     server.send_signal(signal.SIGKILL)
     printed, status = finish(client)
     assert status == 1
