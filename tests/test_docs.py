@@ -67,6 +67,7 @@ NOT_RUN = {
         "SHARDS=": "serves until it is stopped; tests/test_shards.py runs it",
         "SESSION_SECRET=": "is for the next one",
         "haproxy ": "wants HAProxy",
+        "uv run gym eval submit ": "only on NeMo Gym 0.7; tests/test_shards.py runs it",
     },
     "docs/vision.md": {
         "cd my_dots/nemo_gym && uv add": "installs Pillow, and all else once more",

@@ -12,7 +12,7 @@ import threading
 import pytest
 import requests
 
-from conftest import ROOT, clean_environment
+from conftest import ROOT, clean_environment, run
 
 TESTS = ROOT / "tests/plumbing/test_shards.py"
 NEWER = pytest.mark.parametrize("series", ["0.7"], indirect=True)
@@ -67,6 +67,24 @@ def test_shards_that_are_processes(generate):
     """tests/plumbing/test_shards.py, but for the single server's suites, which are `scale`."""
     environment = generate(archetype="game")
     environment.test_own_parts(TESTS, "-k", "not suite")
+
+
+@pytest.mark.slow
+@NEWER
+def test_the_slurm_job_of_the_docs(generate, tmp_path):
+    """Its Ray cluster is the one that the shards are told of."""
+    document = (ROOT / "docs/scale.md").read_text()
+    [config] = re.findall(r"```yaml\n(# submit.yaml\n.*?)```", document, re.DOTALL)
+    (tmp_path / "submit.yaml").write_text(config)
+    environment = generate(archetype="game")
+    gym = environment.python.with_name("gym")
+    options = ["eval", "submit", "--config", tmp_path / "submit.yaml", "--dry-run"]
+    job = run([gym, *options], environment.folder).stdout
+    assert "export GYM_RAY_ADDRESS_SHARDS=" in job
+    assert "SHARDS=64 SHARD_CPUS=1 RAY_ADDRESS=${GYM_RAY_ADDRESS_SHARDS} srun" in job
+    for named in ("environments/my_env/config.yaml", "data/example.jsonl"):
+        assert named in job
+        assert (environment.folder / named).is_file()
 
 
 @pytest.mark.scale
