@@ -100,7 +100,9 @@ def measure(shards: int, seconds: int) -> tuple[dict[str, Run], str]:
         others = [
             one
             for one in front.children(recursive=True)
-            if re.search(r"shard-\d+$|ShardActor", " ".join(one.cmdline()))
+            if re.search(
+                r"^shard-\d+|ShardActor", " ".join([one.name(), *one.cmdline()])
+            )
         ]
         cookies = []
         while len(cookies) < CONNECTIONS:

@@ -128,7 +128,7 @@ CLUSTER = """
 import json, os, re, subprocess, sys, time, threading
 from concurrent.futures import ThreadPoolExecutor
 
-import ray, requests
+import psutil, ray, requests
 from ray.cluster_utils import Cluster
 
 from plumbing.policies import solve
@@ -187,9 +187,14 @@ with ThreadPoolExecutor(60) as pool:
     playing = [pool.submit(play, number) for number in range(60)]
     for _ in playing:
         ready.acquire()
-    cluster.remove_node(victim, allow_graceful=False)
-    killed.set()
+    there = [one["pid"] for one in list_actors() if one["node_id"] == victim.node_id]
+    there = [psutil.Process(pid) for pid in there]
     died = time.monotonic()
+    cluster.remove_node(victim, allow_graceful=False)
+    # A node's processes may outlive it by seconds, and then answer as before.
+    _, alive = psutil.wait_procs(there, 30)
+    assert there and not alive
+    killed.set()
     again = requests.Session()
     status = again.post(f"{url}/seed_session", json=rows[0], timeout=60).status_code
     played = [one.result() for one in playing]

@@ -44,7 +44,7 @@ from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-import plumbing.quick_import  # noqa: F401 - before NeMo Gym
+import plumbing.imports  # noqa: F401 - before NeMo Gym
 
 # isort: split
 import itsdangerous
@@ -967,6 +967,8 @@ class SessionServer(SimpleResourcesServer):
             else 1,
             # As NeMo Gym's own: longer than its client keeps a connection.
             timeout_keep_alive=30,
+            # A worker answers its first ping once it has imported all.
+            timeout_worker_healthcheck=60,
         )
 
     @classmethod

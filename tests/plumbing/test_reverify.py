@@ -127,11 +127,11 @@ def test_the_oracle_s_trajectories_earn_the_same(
 
 
 def test_statistics_are_the_same_with_quick_imports():
-    """plumbing.quick_import puts off pandas, SciPy and wandb until they are used."""
+    """plumbing.imports puts off pandas, SciPy and wandb until they are used."""
     script = """
 import asyncio, json, sys
 if sys.argv[1] == "quick":
-    import plumbing.quick_import
+    import plumbing.imports
     assert not {"pandas", "scipy"} & set(sys.modules)
 from nemo_gym.config_types import AggregateMetricsRequest
 from nemo_gym.reward_profile import compute_aggregate_metrics

@@ -121,9 +121,9 @@ class Served:
     def shards(self):
         """The shards' processes by number."""
         found = {}
-        for child in psutil.Process(self.process.pid).children():
-            with contextlib.suppress(psutil.Error, IndexError):  # it has just ended
-                name = child.cmdline()[-1]
+        for child in psutil.Process(self.process.pid).children(recursive=True):
+            with contextlib.suppress(psutil.Error):  # it has just ended
+                name = child.name()
                 if name.startswith("shard-") and child.status() != "zombie":
                     found[int(name.removeprefix("shard-"))] = child
         return found

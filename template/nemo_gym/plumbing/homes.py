@@ -6,19 +6,21 @@ of a shard, so any number of fronts may share the shards of one owner.
 
 import asyncio
 import contextlib
-import json
 import logging
+import multiprocessing
 import os
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Any
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from plumbing.shards import Address, Order, Wire, positive, run_loop, serve_shard
 
@@ -35,16 +37,24 @@ KEPT_OUT += ("PATH", "HOME", "PWD", "TMPDIR", "HOSTNAME", "SESSION_SECRET", "PYT
 # ---------------------------------------------------------------------- processes
 
 
+class Child(NamedTuple):
+    process: BaseProcess
+    pipe: Connection  # once we close it, however that comes about, the shard ends
+
+
 class Processes:
     """Shards as child processes, on Unix sockets in a folder that only we can enter.
 
-    They end with the process that started them, however that ends: they read its pipe.
+    They are forked off a process that has imported NeMo Gym, and nothing of the user's:
+    so they start at once, share that memory, and no thread of the user's is forked.
     """
 
     def __init__(self, folder: str | None = None) -> None:
         self.folder = folder or tempfile.mkdtemp(prefix="shards-", dir="/tmp")
+        self._forks = multiprocessing.get_context("forkserver")
+        self._forks.set_forkserver_preload(["plumbing.forkable"])
         self._orders: list[Order] = []
-        self._children: list[subprocess.Popen[bytes]] = []
+        self._children: list[Child] = []
         self._stopping = threading.Event()
         self._watcher: threading.Thread | None = None
 
@@ -56,10 +66,11 @@ class Processes:
         while waiting := [
             one for one in orders if not os.path.exists(self.locate(one["number"]))
         ]:
-            ended = [child for child in self._children if child.poll() is not None]
+            statuses = [child.process.exitcode for child in self._children]
+            ended = [status for status in statuses if status is not None]
             if ended or time.monotonic() > deadline:
                 self.stop(0)
-                how = f"ended with status {ended[0].returncode}" if ended else "hangs"
+                how = f"ended with status {ended[0]}" if ended else "hangs"
                 raise RuntimeError(
                     f"shard {waiting[0]['number']} did not start: it {how}; its own "
                     "words are above"
@@ -88,69 +99,60 @@ class Processes:
         if self._watcher is not None:
             self._watcher.join()
         for child in self._children:
-            assert child.stdin
-            child.stdin.close()
+            child.pipe.close()
         deadline = time.monotonic() + seconds
-        for child in self._children:
-            try:
-                child.wait(max(0.0, deadline - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                child.kill()
-                child.wait()
+        for process, _ in self._children:
+            process.join(max(0.0, deadline - time.monotonic()))
+            if process.is_alive():
+                process.kill()
+                process.join()
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def _child(self, order: Order) -> subprocess.Popen[bytes]:
-        code = f"import sys; sys.path[:] = {sys.path!r}; from plumbing import homes; "
-        child = subprocess.Popen(
-            [sys.executable, "-c", f"{code}homes.main()", _name(order["number"])],
-            stdin=subprocess.PIPE,
-            # Ctrl-C in a terminal is for the front, which then ends the shards.
-            process_group=0,
+    def _child(self, order: Order) -> Child:
+        number = order["number"]
+        theirs, ours = self._forks.Pipe(duplex=False)
+        process = self._forks.Process(
+            target=shard_process,
+            args=(order, self.locate(number), theirs),
+            name=_name(number),
         )
-        assert child.stdin
-        line = {**order, "socket": self.locate(order["number"])}
-        with contextlib.suppress(BrokenPipeError):  # poll() tells
-            child.stdin.write(json.dumps(line).encode() + b"\n")
-            child.stdin.flush()
-        return child
+        process.start()
+        theirs.close()
+        return Child(process, ours)
 
     def _watch(self) -> None:
         """Start shards again, each after a pause that grows while it keeps failing."""
         count = len(self._children)
         again, pauses, started = [0.0] * count, [0.5] * count, [0.0] * count
         while not self._stopping.wait(0.1):
-            for number, child in enumerate(self._children):
+            for number, (process, pipe) in enumerate(self._children):
                 now = time.monotonic()
-                if child.poll() is None:
+                if process.is_alive():
                     if now - started[number] > 60:
                         pauses[number] = 0.5
                 elif not again[number]:
-                    status = child.returncode
-                    log.error("shard %d ended with status %d", number, status)
+                    status = process.exitcode
+                    log.error("shard %d ended with status %s", number, status)
                     again[number] = now + pauses[number]
                     pauses[number] = min(2 * pauses[number], 30)
                 elif now > again[number]:
-                    assert child.stdin
-                    child.stdin.close()
+                    pipe.close()
                     again[number], started[number] = 0.0, now
                     self._children[number] = self._child(self._orders[number])
 
 
-def main() -> None:
-    """A shard in a child process. It ends with its parent, whose pipe is its input."""
-    order = json.loads(sys.stdin.buffer.readline())
-    # The tools' own child processes must not read from that pipe.
-    pipe, null = os.dup(0), os.open(os.devnull, os.O_RDONLY)
-    os.dup2(null, 0)
-    os.close(null)
+def shard_process(order: Order, path: str, pipe: Connection) -> None:
+    """A shard in a child process. It ends once nobody holds the other end of `pipe`."""
+    os.setpgrp()  # Ctrl-C in a terminal is for the front, which then ends the shards
+    with contextlib.suppress(OSError):  # what `top` shows
+        Path("/proc/self/comm").write_text(_name(order["number"]))
 
     async def serve() -> None:
         stop, loop = asyncio.Event(), asyncio.get_running_loop()
-        loop.add_reader(pipe, stop.set)
+        loop.add_reader(pipe.fileno(), stop.set)
         loop.add_signal_handler(signal.SIGTERM, stop.set)
 
         async def listen(connection: Callable[[], Wire]) -> Address:
-            path = order["socket"]
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(f"{path}.new")
             await loop.create_unix_server(connection, f"{path}.new")
@@ -163,8 +165,8 @@ def main() -> None:
     with contextlib.suppress(
         OSError
     ):  # of a parent that was killed: the last one tidies
-        os.unlink(order["socket"])
-        os.rmdir(os.path.dirname(order["socket"]))
+        os.unlink(path)
+        os.rmdir(os.path.dirname(path))
 
 
 # ---------------------------------------------------------------------- Ray
@@ -182,13 +184,8 @@ class RayActors:
         join: Callable[[], None] | None = None,
         address: str | None = None,
     ) -> None:
-        # Else Ray finds the `uv run` above it, uploads this folder and works in the copy.
-        os.environ.setdefault("RAY_ENABLE_UV_RUN_RUNTIME_ENV", "0")
         address = address or os.environ.get("RAY_ADDRESS") or "local"
-        if address == "local":
-            # Ray on 127.0.0.1: it may not bind the other addresses of a shared machine.
-            os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
-        import ray
+        import ray  # its settings are in plumbing/imports.py
 
         self.namespace = namespace
         self._ray: Any = ray

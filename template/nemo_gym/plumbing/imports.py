@@ -1,12 +1,14 @@
-"""Imports NeMo Gym without what only its statistics use: pandas, SciPy and wandb.
+"""Imports NeMo Gym as a server wants it: quickly, and with settings for Ray.
 
-They are two thirds of the time that a server takes to start, and a server needs them
-once rollouts are aggregated, if ever. So nemo_gym.reward_profile, which imports them, gets
-stand-ins, each of which imports the real object when it is first used. If that cannot be
-done, as with a later NeMo Gym, everything is imported as usual.
+pandas, SciPy and wandb, which only NeMo Gym's statistics use, are two thirds of the time
+that a server takes to start, and it needs them once rollouts are aggregated, if ever. So
+nemo_gym.reward_profile, which imports them, gets stand-ins, each of which imports the real
+object when it is first used. If that cannot be done, as with a later NeMo Gym, everything
+is imported as usual.
 """
 
 import importlib
+import os
 import sys
 import types
 from typing import Any
@@ -49,6 +51,16 @@ def _later(module: str, name: str) -> Later:
     return Later(module, name)
 
 
+def set_up_ray() -> None:
+    """Settings that Ray reads when it is imported, which NeMo Gym 0.4 does."""
+    # Else Ray finds the `uv run` above it, uploads this folder and works in the copy.
+    os.environ.setdefault("RAY_ENABLE_UV_RUN_RUNTIME_ENV", "0")
+    ours = "NEMO_GYM_CONFIG_PATH" not in os.environ  # else NeMo Gym has started it
+    if ours and os.environ.get("RAY_ADDRESS", "local") == "local":
+        # Ray on 127.0.0.1: it may not bind the other addresses of a shared machine.
+        os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
+
+
 def import_quickly() -> None:
     """Import nemo_gym.reward_profile, with stand-ins for what is not imported yet."""
     importlib.import_module("nemo_gym.server_utils")  # with all that is used at once
@@ -63,4 +75,5 @@ def import_quickly() -> None:
             del sys.modules[name]
 
 
+set_up_ray()
 import_quickly()
