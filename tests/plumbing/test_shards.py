@@ -62,7 +62,8 @@ class Server(SessionServer):
     @classmethod
     def build(cls, **limits):
         server = super().build(**limits)
-        server.config.expose_tools_over_mcp = bool(os.environ.get("OVER_MCP"))
+        if os.environ.get("OVER_MCP"):
+            server.config.expose_tools_over_mcp = True
         return server
 
     def setup_webserver(self):
@@ -511,8 +512,7 @@ def test_settings_that_make_no_sense(monkeypatch, serve, variable, text, said):
 
 def test_a_shard_that_cannot_start_says_so(start, tmp_path):
     script = tmp_path / "broken_server.py"
-    failing = "import os, sys\nif 'SHARD_TEST' in sys.argv[-1]: pass\n"
-    failing += "assert __name__ == '__main__', 'not in a shard'\n"
+    failing = "assert __name__ == '__main__', 'not in a shard'\n"
     script.write_text(failing + SERVER)
     served = start(script)
     assert not served.url
