@@ -10,6 +10,8 @@ from test_classes import OWN
 
 from conftest import CLASSES, COPIER, GAME_FIRST, ROOT, UV, UVX, git, run
 
+RELEASES = ["v0.2.0", pytest.param("v0.1.0", marks=pytest.mark.slow)]
+
 
 @pytest.fixture
 def releases(template, tmp_path):
@@ -189,14 +191,13 @@ def test_a_refused_answer_leaves_everything_as_it_was(releases, project):
 
 
 @pytest.fixture
-def old_release(tmp_path):
-    """The template's repository as it was released as 0.2.0, with this one after it."""
-    [commit_of] = re.findall(
-        r"Tag v0\.2\.0, commit (\w+)", (ROOT / "CHANGELOG.md").read_text()
-    )
+def history(tmp_path):
+    """The template's repository, with the tags of its earlier releases."""
+    changelog = (ROOT / "CHANGELOG.md").read_text()
     clone = tmp_path / "history"
     run(["git", "clone", "--quiet", "--no-tags", ROOT, clone], tmp_path)
-    git(clone, "tag", "v0.2.0", commit_of)
+    for tag, commit_of in re.findall(r"Tag (\S+), commit (\w+)", changelog):
+        git(clone, "tag", tag, commit_of)
     git(clone, "checkout", "--quiet", "v0.2.0")
     return clone
 
@@ -211,18 +212,19 @@ def released(clone, template):
     git(clone, "tag", "v0.3.0")
 
 
+@pytest.mark.parametrize("tag", RELEASES)
 @pytest.mark.parametrize("archetype", GAME_FIRST)
-def test_from_release_0_2(old_release, template, tmp_path, archetype):
+def test_from_an_earlier_release(history, template, tmp_path, archetype, tag):
     """What moved is moved, what the user wrote stays."""
     project = tmp_path / "my_env"
-    command = [COPIER, "copy", "--skip-tasks", "--defaults", "--vcs-ref=v0.2.0"]
-    run([*command, f"--data=archetype={archetype}", old_release, project], tmp_path)
+    command = [COPIER, "copy", "--skip-tasks", "--defaults", f"--vcs-ref={tag}"]
+    run([*command, f"--data=archetype={archetype}", history, project], tmp_path)
     git(project, "init", "--quiet", "--initial-branch", "main")
     module = project / "my_env.py"
     module.write_text(module.read_text() + "\n# mine\n")
     mine = module.read_bytes()
     commit(project)
-    released(old_release, template)
+    released(history, template)
     done = update(project)
     assert done.returncode == 0, done.stdout
     assert module.read_bytes() == mine
@@ -241,16 +243,19 @@ def test_from_release_0_2(old_release, template, tmp_path, archetype):
     assert (project / "my_env_episode.py").is_file()
 
 
-def test_from_release_0_2_over_a_class_of_ones_own(old_release, template, tmp_path):
+@pytest.mark.parametrize("tag", RELEASES)
+def test_from_an_earlier_release_over_a_class_of_ones_own(
+    history, template, tmp_path, tag
+):
     project = tmp_path / "booking"
     project.mkdir()
     shutil.copy(CLASSES / "booking.py", project)
-    command = [COPIER, "copy", "--skip-tasks", "--defaults", "--vcs-ref=v0.2.0"]
+    command = [COPIER, "copy", "--skip-tasks", "--defaults", f"--vcs-ref={tag}"]
     data = ["--data=domain_class=Booking", "--data=tools=book(table: int)"]
-    run([*command, *data, old_release, project], tmp_path)
+    run([*command, *data, history, project], tmp_path)
     git(project, "init", "--quiet", "--initial-branch", "main")
     commit(project)
-    released(old_release, template)
+    released(history, template)
     done = update(project)
     assert done.returncode == 0, done.stdout
     source = (CLASSES / "booking.py").read_bytes()
