@@ -197,8 +197,11 @@ class Environment:
             )
         return printed.splitlines()[-1]
 
-    def gates(self, *options: str, check: bool = True) -> list[dict[str, Any]]:
-        return json.loads(self.run("gates.py", "--json", *options, check=check))
+    def gates(
+        self, *options: str, check: bool = True, **variables: str
+    ) -> list[dict[str, Any]]:
+        command = ["gates.py", "--json", *options]
+        return json.loads(self.run(*command, check=check, **variables))
 
     @contextmanager
     def serving(self) -> Iterator[str]:

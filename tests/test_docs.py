@@ -69,6 +69,12 @@ NOT_RUN = {
         "haproxy ": "wants HAProxy",
         "uv run gym eval submit ": "only on NeMo Gym 0.7; tests/test_shards.py runs it",
     },
+    "docs/sandbox.md": {
+        "docker ": "wants Docker",
+        "SANDBOX_PROVIDER=": "wants its provider; tests/test_environments.py runs `local`",
+        "SANDBOX_CONFIG=": "wants a cluster",
+        "uv add 'nemo-gym[sandbox]'": "wants an account",
+    },
     "docs/vision.md": {
         "cd my_dots/nemo_gym && uv add": "installs Pillow, and all else once more",
     },
@@ -196,7 +202,7 @@ def test_no_command_hides_in_a_block_of_another_kind():
         found = blocks(document)
         assert text.count("```") == 2 * len(found), f"{document}: a fence does not end"
         for block in found:
-            assert block.language in ("", "sh", "python", "json", "toml"), document
+            assert block.language in ("", "sh", "python", "json", "toml", "yaml"), document
             if block.language == "":
                 start = r"^ *(uv|uvx|python3?|pip) "
                 assert not re.search(start, block.text, re.MULTILINE), block.text

@@ -73,6 +73,30 @@ def test_the_backends(generate, archetype):
         test.unlink()
 
 
+@pytest.mark.slow
+def test_sandboxes_of_nemo_gym(variant, series):
+    environment = variant(archetype="sandbox", backend="nemo_gym")
+    data = environment.folder / "data/example.jsonl"
+    one, *_, other = data.read_text().splitlines(keepends=True)[:5]
+    data.write_text(one + other)  # a call is a process of NeMo Gym's: all take long
+    tests = environment.folder / "tests"
+    sandbox = ROOT / "archetypes/sandbox/tests"
+    shutil.copy(sandbox / "backends/nemo_gym/test_backend.py", tests)
+    # The behavior of every backend.
+    shutil.copy(sandbox / "test_environment.py", tests / "test_common.py")
+    printed = environment.run(
+        *("-m", "pytest", "-q", "--no-header", "-rs", "tests/test_environment.py"),
+        *("tests/test_backend.py", "tests/test_common.py"),
+        SANDBOX_PROVIDER="local",
+    )
+    if series == "0.4":
+        [rollout] = environment.gates("rollout", SANDBOX_PROVIDER="local")
+        assert "nemo-gym 0.7 is needed" in rollout["detail"]
+        assert "nemo-gym 0.7 is needed" in printed
+    else:
+        assert "skipped" not in printed
+
+
 @pytest.mark.parametrize("series", ["0.7"], indirect=True)  # 0.4 lacks what 0.7 has
 @pytest.mark.parametrize("archetype", GAME_FIRST)
 def test_types(generate, archetype):

@@ -14,7 +14,10 @@ import yaml
 
 from conftest import ARCHETYPES, ROOT, run
 
-BACKENDS = {"sandbox": ["local", "e2b"], "vision": ["canvas", "browser", "e2b"]}
+BACKENDS = {
+    "sandbox": ["local", "e2b", "nemo_gym"],
+    "vision": ["canvas", "browser", "e2b"],
+}
 TOOLS = {
     "the archetype's": {},
     "one": {"tools": "hint()  # Get a hint."},
