@@ -1,8 +1,11 @@
 """The other frameworks' folders beside nemo_gym/: verifiers, OpenEnv and ORS."""
 
+import base64
+import functools
 import json
 import re
 import shutil
+import struct
 import subprocess
 import sys
 import threading
@@ -10,10 +13,12 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+import sibling_scripts
 import yaml
 from test_render import check
 
 from conftest import (
+    ARCHETYPES,
     CLASSES,
     COPIER,
     GAME_FIRST,
@@ -30,7 +35,7 @@ FILES = {
     "verifiers": {"my_env_env.py"},
     "openenv": {
         *("Dockerfile", "openenv.yaml"),
-        *("server/app.py", "server/my_env_environment.py"),
+        *("server/app.py", "server/my_env_environment.py", "my_env_trl.py"),
     },
     "ors": {"Dockerfile.spaces", "server.py", "tasks.py"},
 }
@@ -144,11 +149,14 @@ def test_a_name_of_the_frameworks_own_is_refused(copy, tmp_path, framework, tool
     assert not (tmp_path / "my_env").exists()
 
 
-def test_a_module_of_the_frameworks_own_is_refused(copy, tmp_path):
-    done = copy(tmp_path / "my_env", siblings="[ors]", domain_module="tasks")
+@pytest.mark.parametrize(
+    ("framework", "module"), [("ors", "tasks"), ("openenv", "my_env_trl")]
+)
+def test_a_module_of_the_frameworks_own_is_refused(copy, tmp_path, framework, module):
+    done = copy(tmp_path / "my_env", siblings=f"[{framework}]", domain_module=module)
     assert done.returncode == 1
     last = done.stdout.strip().splitlines()[-1]
-    assert "siblings: ors has a module 'tasks' of its own" in last
+    assert f"siblings: {framework} has a module '{module}' of its own" in last
 
 
 @pytest.mark.slow
@@ -225,6 +233,27 @@ def bell(template, game, tmp_path_factory):
     row = json.loads((project / "nemo_gym/data/example.jsonl").read_text())
     row["ground_truth"] = [{"log": str(project / "log")}]
     (project / "nemo_gym/data/example.jsonl").write_text(json.dumps(row) + "\n")
+    borrow_venvs(project, game)
+    return project
+
+
+@pytest.fixture(scope="session")
+def archetypes(render, game, tmp_path_factory):
+    """Each archetype with all frameworks, on the venvs of the game."""
+
+    @functools.cache
+    def of(archetype):
+        if archetype == "game":
+            return game
+        project = tmp_path_factory.mktemp(archetype) / "my_env"
+        shutil.copytree(render(archetype=archetype, siblings=FRAMEWORKS), project)
+        borrow_venvs(project, game, *(["pillow"] if archetype == "vision" else []))
+        return project
+
+    return of
+
+
+def borrow_venvs(project, game, *packages):
     for name in FRAMEWORKS:
         venv = project / name / ".venv"
         python = (game / name / ".venv/bin/python").resolve()
@@ -233,7 +262,8 @@ def bell(template, game, tmp_path_factory):
         [own] = venv.glob("lib/python*/site-packages")
         paths = [installed, project / name, project]
         (own / "borrowed.pth").write_text("".join(f"{path}\n" for path in paths))
-    return project
+        if packages:
+            run([UV, "pip", "install", "--quiet", *packages], project, VIRTUAL_ENV=venv)
 
 
 def python(project, name, *arguments, **variables):
@@ -265,56 +295,187 @@ def test_a_class_of_ones_own_plays_and_is_closed(bell, name):
     assert log.read_text().count("closed") > 2
 
 
-# What a policy may try in the game, and what it is worth. WORD is the hidden word.
-SCRIPTS = [
-    ([], 0.0),
-    (["WORD"], 1.0),
-    (["word"], 1.0),  # in upper case
-    (["wrong", "WORD"], 1.0),
-    (["WORD", "wrong"], 1.0),
-    (["WORD", "WORD"], 1.0),
-    (["wrong"] * 6, 0.0),
-    (["wrong"] * 6 + ["WORD"], 0.0),
-    (["wrong"] * 5 + ["WORD"], 1.0),
-    (["no", "WORD"], 1.0),
-    (["Solved: the hidden word is WORD."], 0.0),
-    (["WORD "], 1.0),
-    ([""], 0.0),
-    (["*****"], 0.0),
-]
+# The row that each archetype's scripts are written for.
+ROW = {"game": 0, "sandbox": 4, "vision": 2}
 
-EARNED = """
-import asyncio, json, sys
-from pathlib import Path
+SOLVE = """
+import json, sys
 import my_env_frameworks as frameworks
 from my_env import MyEnv
+row = frameworks.read_rows(MyEnv)[int(sys.argv[1])]
+print(json.dumps([row["ground_truth"][0], frameworks.policy_calls(MyEnv, "oracle", row)]))
+"""
 
-target = frameworks.read_rows(MyEnv)[0]["ground_truth"][0]["target"]
-scripts = [
-    [("guess", {"word": word.replace("WORD", target).replace("word", target.upper())})
-     for word in words]
-    for words in json.loads(sys.argv[1])
-]
-if Path.cwd().name == "verifiers":
-    from my_env_env import create_verifiers_env
-    row = next(iter(create_verifiers_env().taskset))
-    print(json.dumps([asyncio.run(row.earned(calls)) for calls in scripts]))
+# One process for a framework's server and its client: their imports cost most.
+SERVE = """
+import asyncio, json, os, sys, threading, time
+from pathlib import Path
+import uvicorn
+import my_env_frameworks as frameworks
+from my_env import MyEnv
+from rollout import connect
+if Path.cwd().name == "openenv":
+    from server.app import app
 else:
-    from rollout import connect
-    module = ["-m", "server.app"] if Path.cwd().name == "openenv" else ["server.py"]
-    with frameworks.running_server([sys.executable, *module], Path.cwd()) as url:
-        start = connect(url)
-        earned = [asyncio.run(frameworks.played(start, 0, calls)) for calls in scripts]
-    print(json.dumps(earned))
+    from server import make_app
+    app = make_app()
+
+server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error"))
+threading.Thread(target=server.run, daemon=True).start()
+while not server.started:
+    time.sleep(0.05)
+url = "http://127.0.0.1:%s" % server.servers[0].sockets[0].getsockname()[1]
+"""
+
+PLAYS = {
+    "bare": """
+import asyncio, json, sys
+import my_env_frameworks as frameworks
+from my_env import MyEnv
+row = frameworks.read_rows(MyEnv)[int(sys.argv[1])]
+play = lambda calls: frameworks.bare_reward(MyEnv, row, calls)
+""",
+    "verifiers": """
+import asyncio, json, sys
+from my_env_env import create_verifiers_env
+play = list(create_verifiers_env().taskset)[int(sys.argv[1])].earned
+""",
+    "openenv": SERVE
+    + """
+play = lambda calls: frameworks.played(connect(url), int(sys.argv[1]), calls)
+""",
+}
+PLAYS["ors"] = PLAYS["openenv"]
+
+EARN = """
+async def earned():
+    print(json.dumps(await asyncio.gather(*map(play, json.loads(sys.argv[2])))))
+
+asyncio.run(earned())
 """
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", FRAMEWORKS)
-def test_what_a_policy_may_try(game, name):
-    scripts = json.dumps([words for words, _ in SCRIPTS])
-    printed = python(game, name, "-c", EARNED, scripts)
-    assert json.loads(printed.splitlines()[-1]) == [worth for _, worth in SCRIPTS]
+@pytest.mark.parametrize("framework", ["bare", *FRAMEWORKS])
+@pytest.mark.parametrize("archetype", ARCHETYPES)
+def test_what_a_policy_may_try(archetypes, archetype, framework):
+    project = archetypes(archetype)
+    folder, number = "ors" if framework == "bare" else framework, str(ROW[archetype])
+    task, solution = json.loads(python(project, folder, "-c", SOLVE, number))
+    solution = [tuple(call) for call in solution]
+    scripts = getattr(sibling_scripts, archetype)(task, solution)
+    calls = json.dumps([calls for _, calls, _ in scripts])
+    printed = python(project, folder, "-c", PLAYS[framework] + EARN, number, calls)
+    names = [name for name, _, _ in scripts]
+    earned = dict(zip(names, json.loads(printed.splitlines()[-1]), strict=True))
+    assert earned == {name: worth for name, _, worth in scripts}
+
+
+TOKEN = """
+import urllib.error, urllib.request
+
+def status(path, **headers):
+    try:
+        request = urllib.request.Request(url + path, headers=headers)
+        return urllib.request.urlopen(request).status
+    except urllib.error.HTTPError as error:
+        return error.code
+
+seen = [
+    status("/health"),
+    status("/openapi.json"),
+    status("/openapi.json", Authorization="Bearer wrong"),
+    status("/openapi.json", Authorization="Bearer secret"),
+]
+calls = frameworks.policy_calls(MyEnv, "oracle", frameworks.read_rows(MyEnv)[0])
+seen.append(asyncio.run(frameworks.played(connect(url), 0, calls)))
+os.environ["API_TOKEN"] = "wrong"
+try:
+    asyncio.run(frameworks.played(connect(url), 0, calls))
+except Exception as error:
+    seen.append(type(error).__name__)
+print(json.dumps(seen))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "refusal"),
+    [("openenv", "ConnectionError"), ("ors", "AuthenticationError")],
+)
+def test_only_who_sends_the_token_plays(game, name, refusal):
+    printed = python(game, name, "-c", SERVE + TOKEN, API_TOKEN="secret")
+    assert json.loads(printed.splitlines()[-1]) == [200, 401, 401, 200, 1.0, refusal]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["openenv", "ors"])
+def test_the_sandbox_is_served_to_others_with_a_token_only(archetypes, name):
+    sandbox = archetypes("sandbox")
+    code = (
+        "import my_env_frameworks as frameworks; from my_env import MyEnv; "
+        "print(frameworks.serving_problem(MyEnv, '0.0.0.0'))"
+    )
+    problem = python(sandbox, name, "-c", code, SANDBOX_ISOLATION="none")
+    assert "set API_TOKEN, which clients then send" in problem
+    settings = {"SANDBOX_ISOLATION": "none", "API_TOKEN": "secret"}
+    assert python(sandbox, name, "-c", code, **settings) == "None\n"
+
+
+# TRL's environments as its GRPOTrainer uses them, without TRL.
+TRL = {
+    "openenv": """
+import inspect
+from my_env_trl import environment
+sys.path.append(sys.argv[1])  # verifiers' packages have transformers
+from transformers.utils import get_json_schema
+
+made = environment(url)
+members = inspect.getmembers(made, predicate=inspect.isfunction)
+names = [name for name, _ in members if not name.startswith("_")]
+playing = made()
+prompt = playing.reset(prompt=[], split="test", index=0)
+text = [playing.guess(word="wrong"), playing.guess(word="no")]
+[(_, right)] = frameworks.policy_calls(MyEnv, "oracle", frameworks.read_rows(MyEnv)[0])
+rewards = [playing.get_reward(), playing.guess(**right) and playing.get_reward()]
+playing.reset(prompt=[], split="test", index=1)
+rewards.append(playing.get_reward())
+schema = get_json_schema(playing.guess)["function"]
+print(json.dumps([names, schema["parameters"], prompt, text, rewards]))
+""",
+    "ors": """
+import openreward
+
+os.environ["OPENREWARD_SESSION_URL"] = url
+environment = openreward.OpenReward(base_url=url).environments.get("env")
+with environment.session(split="test", index=0) as session:
+    [guess] = session.list_tools()
+    prompt = session.get_prompt()[0].text
+    [(_, right)] = frameworks.policy_calls(MyEnv, "oracle", frameworks.read_rows(MyEnv)[0])
+    words = ["wrong", "no", right["word"]]
+    outputs = [session.call_tool("guess", {"word": word}) for word in words]
+text = [one.blocks[0].text for one in outputs[:2]]
+names = ["get_reward", guess.name, "reset"]
+rewards = [outputs[0].reward, outputs[-1].reward, 0.0]
+print(json.dumps([names, guess.input_schema, prompt, text, rewards]))
+""",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["openenv", "ors"])
+def test_trls_environment(game, name):
+    [packages] = (game / "verifiers").glob(".venv/lib/python*/site-packages")
+    printed = python(game, name, "-c", SERVE + TRL[name], packages)
+    names, schema, prompt, text, rewards = json.loads(printed.splitlines()[-1])
+    assert names == ["get_reward", "guess", "reset"]
+    described = "A guess of exactly five letters, a to z."
+    word = {"type": "string", "description": described}
+    assert (schema["properties"], schema["required"]) == ({"word": word}, ["word"])
+    assert prompt.startswith("Play Wordle")
+    assert text[0].startswith("Guess 1 of 6")
+    assert text[1] == "error: 'no' is not a word of five letters, a to z"
+    assert rewards == [0.0, 1.0, 0.0]
 
 
 @pytest.mark.slow
@@ -355,28 +516,48 @@ def test_names_that_are_refused_are_those_of_the_base_classes(game):
 
 
 class Model(BaseHTTPRequestHandler):
-    """Chat Completions: looks, rings three times, and claims what it did not earn."""
-
-    PLAN = (("look", {}), ("ring", {"times": 3}))
+    """Chat Completions: makes the calls of a plan, then claims what it did not earn."""
 
     def do_POST(self):
         request = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        self.server.seen = request
+        self.server.seen.append(request["messages"])
         made = sum(one["role"] == "assistant" for one in request["messages"])
         message = {"role": "assistant", "content": "Reward: 1.0"}
-        if made < len(self.PLAN):
-            name, given = self.PLAN[made]
+        if made < len(self.server.plan):
+            name, given = self.server.plan[made]
             function = {"name": name, "arguments": json.dumps(given)}
-            calls = [{"id": f"call_{made}", "type": "function", "function": function}]
+            call = {"index": 0, "id": f"call_{made}", "type": "function"}
+            calls = [{**call, "function": function}]
             message = {"role": "assistant", "content": None, "tool_calls": calls}
-        body = json.dumps({"choices": [{"message": message}]}).encode()
+        reason = "tool_calls" if message.get("tool_calls") else "stop"
+        choice = {"index": 0, "finish_reason": reason}
+        about = {"id": "1", "created": 0, "model": "m", "object": "chat.completion"}
+        if request.get("stream"):  # verifiers' harness wants it so
+            about["object"] += ".chunk"
+            text = json.dumps({**about, "choices": [{**choice, "delta": message}]})
+            kind, text = "text/event-stream", f"data: {text}\n\ndata: [DONE]\n\n"
+        else:
+            text = json.dumps({**about, "choices": [{**choice, "message": message}]})
+            kind = "application/json"
         self.send_response(200)
-        self.send_header("content-length", str(len(body)))
+        self.send_header("content-type", kind)
+        self.send_header("content-length", str(len(text)))
         self.end_headers()
-        self.wfile.write(body)
+        self.wfile.write(text.encode())
 
     def log_message(self, *arguments):
         """Nothing is said about requests."""
+
+
+@contextmanager
+def scripted(plan):
+    """A model that follows a plan: `url`, and in `seen` what it was told each time."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), Model) as model:
+        model.plan, model.seen = plan, []
+        model.url = f"http://127.0.0.1:{model.server_port}/v1"
+        threading.Thread(target=model.serve_forever, daemon=True).start()
+        yield model
+        model.shutdown()
 
 
 @contextmanager
@@ -402,32 +583,63 @@ def serving(project, name):
         process.wait(10)
 
 
+def sees_the_screen(messages, times):
+    """Whether a model was told so many screenshots, and not always the same one."""
+    contents = [one["content"] for one in messages if isinstance(one["content"], list)]
+    parts = [part for content in contents for part in content]
+    urls = [part["image_url"]["url"] for part in parts if part["type"] == "image_url"]
+    sizes = set()
+    for url in urls:
+        png = base64.b64decode(url.removeprefix("data:image/png;base64,"))
+        sizes.add(struct.unpack(">II", png[16:24]))
+    return sizes == {(1024, 768)} and len(urls) == times and len(set(urls)) > 3
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["openenv", "ors"])
-def test_a_model_plays_and_sees_the_image(bell, name):
-    with (
-        ThreadingHTTPServer(("127.0.0.1", 0), Model) as model,
-        serving(bell, name) as url,
-    ):
-        threading.Thread(target=model.serve_forever, daemon=True).start()
-        settings = {
-            "MODEL": "scripted",
-            "OPENAI_API_KEY": "a-key",
-            "OPENAI_BASE_URL": f"http://127.0.0.1:{model.server_port}/v1",
-        }
-        printed = python(bell, name, "rollout.py", "--url", url, **settings)
-        noop = python(bell, name, "rollout.py", "--url", url, "--policy", "noop")
-        model.shutdown()
+def test_a_model_plays_and_sees_the_screen(archetypes, name):
+    vision = archetypes("vision")
+    _, plan = json.loads(python(vision, name, "-c", SOLVE, "0"))
+    with scripted(plan) as model, serving(vision, name) as url:
+        settings = {"MODEL": "m", "OPENAI_API_KEY": "k", "OPENAI_BASE_URL": model.url}
+        command = ["rollout.py", "--url", url, "--limit", "1"]
+        printed = python(vision, name, *command, **settings)
+        noop = python(vision, name, *command, "--policy", "noop")
     assert "mean reward: 1.0" in printed
     assert "mean reward: 0.0" in noop
-    told = model.seen["messages"]
+    told = model.seen[-1]
     assert [one["role"] for one in told[1:4]] == ["assistant", "tool", "user"]
-    assert told[3]["content"][0]["image_url"]["url"].startswith("data:image/png")
+    assert sees_the_screen(told, len(plan))
 
 
 @pytest.mark.slow
-def test_a_scripted_model_sees_the_image_in_verifiers(bell):
-    """And close() runs in the tool server's process, which ends by a signal."""
+def test_vf_eval_and_what_its_model_sees(archetypes):
+    """The form that the first row wants, in the second row, too."""
+    folder = archetypes("vision") / "verifiers"
+    _, plan = json.loads(python(folder.parent, "verifiers", "-c", SOLVE, "0"))
+    with scripted(plan) as model:
+        # The venv is the game's, and so are its commands.
+        code = (
+            "import sys; from verifiers.v1.cli.eval.main import main; sys.exit(main())"
+        )
+        command = ["-c", code, "my_env_env", "--model", "m", "--no-push", "--no-rich"]
+        client = ["--client.base-url", model.url, "--client.api-key-var", "KEY"]
+        options = ["-n", "2", *client]
+        python(folder.parent, "verifiers", *command, *options, KEY="k")
+    [file] = folder.glob("outputs/*/traces.jsonl")
+    episodes = [json.loads(line) for line in file.read_text().splitlines()]
+    traces = [trace for episode in episodes for trace in episode["traces"]]
+    assert [trace["errors"] for trace in traces] == [[], []]
+    rewards = [trace["rewards"]["reward"]["score"] for trace in traces]
+    assert sorted(rewards) == [0.0, 1.0]
+    told = [[one for one in seen if one["role"] == "tool"] for seen in model.seen]
+    last = [one for one in told if len(one) == len(plan)]
+    assert [sees_the_screen(one, len(plan)) for one in last] == [True, True]
+
+
+@pytest.mark.slow
+def test_close_runs_in_verifiers_tool_server(bell):
+    """close() runs in the tool server's process, which ends by a signal."""
     log = bell / "log"
     log.unlink(missing_ok=True)
     code = (
