@@ -53,12 +53,15 @@ def test_rollouts(generate, archetype):
 
 
 @pytest.mark.slow
-def test_the_template_s_own_parts(generate):
+def test_the_template_s_own_parts(generate, series):
     """tests/plumbing, in the generated game: client, policies, gates, deploy, sessions."""
     environment = generate(archetype="game")
     folder = ROOT / "tests/plumbing"
-    shards = folder / "test_shards.py"  # tests/test_shards.py runs it
-    print(environment.test_own_parts("--ignore", shards, folder))
+    not_these = ["shards"]  # tests/test_shards.py runs it
+    if series == "0.4":  # what never meets NeMo Gym
+        not_these += ["deploy", "figures", "kill", "make_rows", "rollout", "view"]
+    options = [f"--ignore={folder}/test_{name}.py" for name in not_these]
+    print(environment.test_own_parts(*options, folder))
 
 
 @pytest.mark.slow

@@ -6,9 +6,9 @@ shard is a process with a complete session server, see `Shard`. `SHARDS_ON=ray` 
 default) runs the shards as Ray actors, `SHARDS_ON=processes` as child processes.
 
 The id of a session begins with its shard's number and the shard's birth mark, so a
-front needs no table, and knows that a restarted shard has lost an id. An id that a
-harness named is looked for in all shards; a new one goes to the shard that rendezvous
-hashing puts first.
+front needs no table, and knows that a restarted shard has lost an id. New sessions go to
+the shards in turn. An id that a harness named is looked for in all shards, and begins in
+the one that rendezvous hashing puts first.
 
 A front and a shard talk in frames over one connection: a fixed header, a head in JSON,
 and the body as it is. Both prove first that they know a key made of SESSION_SECRET.
@@ -22,6 +22,7 @@ import contextlib
 import hashlib
 import hmac
 import importlib.util
+import itertools
 import json
 import logging
 import os
@@ -522,6 +523,7 @@ class Front:
         self._seconds = tool_seconds + silence
         self._find_seconds = silence
         self._mcp_session = mcp_session
+        self._turns = itertools.count()
         # Where ids are that a harness named. They are found again without it.
         self._places: collections.OrderedDict[str, tuple[Link, str]] = (
             collections.OrderedDict()
@@ -554,9 +556,9 @@ class Front:
         if named and not homes:
             homes = self._ranked(named)
         new = not name or (seeds and not homes and not given.get(SEEDED))
-        random = uuid.uuid4().hex
+        random = uuid.uuid4().hex if new else ""
         if new:
-            homes = self._ranked(random)
+            homes = self._in_turn()
         seconds = VERIFY_SECONDS if path == "/verify" else self._seconds
         reason, delivered = "its shard has ended", False
         for link in homes:
@@ -618,6 +620,12 @@ class Front:
             await send(message)
 
         await self.app(scope, receive, answer)
+
+    def _in_turn(self) -> list[Link]:
+        """The shards that are up, beginning with each in turn: all get as many sessions."""
+        up = [link for link in self.links if link.up]
+        first = next(self._turns) % (len(up) or 1)
+        return up[first:] + up[:first]
 
     def _ranked(self, name: str) -> list[Link]:
         """The shards that are up, in the order that rendezvous hashing gives `name`."""
