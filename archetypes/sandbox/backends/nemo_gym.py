@@ -2,7 +2,7 @@
 
 NeMo Gym's providers (docker, apptainer, enroot, daytona, e2b, ecs_fargate, opensandbox,
 openshell, local, and those of other packages) start the sandbox, and run commands in it.
-Its image needs python3 and a shell. Where NeMo Gym can, the sandbox is offline.
+Its image needs python3 and a shell. It is offline if the provider can do that.
 
 Environment variables, read when a workspace is made:
 
