@@ -235,15 +235,20 @@ def interpreter_for(series: str) -> str | None:
     return named or find_python(PYTHONS[series])
 
 
+# One release series is enough for the quick tests, and for gates and client, which have
+# nothing of NeMo Gym's.
+QUICK = next((one for one in PYTHONS if interpreter_for(one)), "0.7")
+ONE_SERIES = pytest.mark.parametrize("series", [QUICK], indirect=True)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """One release series is enough for the quick tests; the other one's are slow."""
-    quick = next((one for one in PYTHONS if interpreter_for(one)), None)
+    """The tests on the other release series are slow."""
     for item in items:
         parameters = item.callspec.params if hasattr(item, "callspec") else {}
         if item.get_closest_marker("scale"):
             continue
-        if parameters.get("series", quick) != quick:
+        if parameters.get("series", QUICK) != QUICK:
             item.add_marker("slow")
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import GAME_FIRST, ROOT, UV, git, run
+from conftest import GAME_FIRST, ONE_SERIES, ROOT, UV, git, run
 
 GATES = ["import", "server", "smoke", "rollout"]
 
@@ -135,6 +135,7 @@ def test_the_folder_does_not_hide_the_package(generate):
     )
 
 
+@ONE_SERIES
 def test_a_custom_tool_waits_to_be_written(variant):
     environment = variant(tools="guess(word: str); hint()")
     smoke = passed(environment.gates())[2]
@@ -148,6 +149,7 @@ def test_a_custom_tool_waits_to_be_written(variant):
 
 
 @pytest.mark.slow
+@ONE_SERIES
 def test_tools_of_ones_own_only(variant):
     environment = variant(
         tools='hint(); look(at: Literal["a", "b"] = "a", n: int | None = 1)'
@@ -174,6 +176,7 @@ def test_many_kinds_of_tools_fit_the_rows(variant):
 
 
 @pytest.mark.slow
+@ONE_SERIES
 def test_gates_fail_with_exit_status_1(variant):
     environment = variant()
     domain = environment.project / "my_env.py"
@@ -190,6 +193,7 @@ def test_gates_fail_with_exit_status_1(variant):
 
 
 @pytest.mark.slow
+@ONE_SERIES
 def test_rows_of_another_file_are_gated_and_played(variant):
     environment = variant()
     first, second, *_ = (environment.folder / "data/example.jsonl").open()
@@ -209,6 +213,7 @@ def test_rows_of_another_file_are_gated_and_played(variant):
 
 
 @pytest.mark.slow
+@ONE_SERIES
 def test_write_tools_brings_the_rows_up_to_date(variant):
     environment = variant()
     domain = environment.project / "my_env.py"
@@ -312,6 +317,7 @@ FAULTS = {
 
 
 @pytest.mark.slow
+@ONE_SERIES
 @pytest.mark.parametrize("body", FAULTS)
 def test_the_smoke_gate_sees_a_bug_behind_a_tool(variant, body):
     source = RAISES.format(body=body)
@@ -367,6 +373,7 @@ class MyEnv:
 
 
 @pytest.mark.slow
+@ONE_SERIES
 def test_a_class_says_whether_it_is_deterministic(variant):
     environment = variant(files={"my_env.py": DICE.format(extra="")})
     environment.run("gates.py", "--write-tools")
@@ -395,6 +402,7 @@ class MyEnv:
 
 
 @pytest.mark.slow
+@ONE_SERIES
 def test_the_smoke_gate_warns_of_an_echo(variant):
     environment = variant(files={"my_env.py": ECHO})
     rows = environment.folder / "data/example.jsonl"
@@ -406,6 +414,7 @@ def test_the_smoke_gate_warns_of_an_echo(variant):
 
 
 @pytest.mark.slow
+@ONE_SERIES
 def test_an_oracle_that_calls_no_tool_fails_the_rollout(variant):
     environment = variant()
     domain = environment.project / "my_env.py"

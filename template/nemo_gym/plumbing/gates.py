@@ -40,19 +40,32 @@ TRUSTED = {"TRUSTED_POLICY": "1"}
 
 
 @contextlib.contextmanager
-def running_server(**environment: str) -> Generator[str, None, None]:
-    """The URL of a server of this environment, on a port that the system chose.
-
-    Raises GateError if the server ends, or is silent for two minutes.
-    """
+def starting_server() -> Generator[subprocess.Popen[str], None, None]:
+    """A server of this environment, on a port that the system chooses."""
     process = subprocess.Popen(
         [sys.executable, str(HERE / "server.py")],
         cwd=HERE,
-        env={**os.environ, **TRUSTED, "HOST": "127.0.0.1", "PORT": "0", **environment},
+        env={**os.environ, **TRUSTED, "HOST": "127.0.0.1", "PORT": "0"},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
     )
+    try:
+        yield process
+    finally:
+        process.terminate()
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def url_of(process: subprocess.Popen[str]) -> str:
+    """Where a server answers, as soon as it does.
+
+    Raises GateError if it ends, or is silent for two minutes.
+    """
     assert process.stdout is not None
     watchdog = threading.Timer(START_SECONDS, process.kill)
     watchdog.start()
@@ -66,17 +79,9 @@ def running_server(**environment: str) -> Generator[str, None, None]:
     watchdog.cancel()
     # Read on, so that the server never waits for a full pipe.
     threading.Thread(target=process.stdout.read, daemon=True).start()
-    try:
-        if url is None:
-            raise GateError("the server did not start:\n" + "".join(printed[-20:]))
-        yield url
-    finally:
-        process.terminate()
-        try:
-            process.wait(10)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+    if url is None:
+        raise GateError("the server did not start:\n" + "".join(printed[-20:]))
+    return url
 
 
 # ---------------------------------------------------------------------- the class
@@ -410,7 +415,11 @@ def run(
     Yields {"gate": name, "passed": bool, "seconds": float, "detail": str}.
     """
     with contextlib.ExitStack() as stack:
-        client = Client(url) if url else None
+        client, process = Client(url) if url else None, None
+        served = set(gates) - ({"import", "rollout"} if under_gym else {"import"})
+        if served and not url:
+            # Now, so that it starts while the import gate runs.
+            process = stack.enter_context(starting_server())
         for gate in gates:
             started = time.monotonic()
             try:
@@ -426,7 +435,8 @@ def run(
                 else:
                     environment()
                     if client is None:
-                        client = Client(stack.enter_context(running_server()))
+                        assert process
+                        client = Client(url_of(process))
                     detail = GATES[gate](client, rows)
                 passed = True
             except (GateError, RolloutError) as error:

@@ -68,6 +68,7 @@ class EpisodeThread:
             queue.SimpleQueue()
         )
         self._started: float | None = None  # when the job that runs now started
+        self._given_up: float | None = None  # when the job started that nobody awaits
         threading.Thread(target=self._work, name="episode", daemon=True).start()
 
     def run(self, job: Callable[[], Any]) -> asyncio.Future:
@@ -80,10 +81,16 @@ class EpisodeThread:
         """End the thread after the jobs that it has."""
         self._jobs.put(None)
 
+    def give_up(self) -> None:
+        """The job that runs now took too long, and nobody waits for it any more."""
+        self._given_up = self._started
+
     def hangs(self, seconds: float) -> bool:
-        """Whether a job has run for longer than `seconds`."""
+        """Whether a job has run for longer than `seconds`, or was given up."""
         started = self._started
-        return started is not None and time.monotonic() - started > seconds
+        if started is None:
+            return False
+        return started == self._given_up or time.monotonic() - started > seconds
 
     def _work(self) -> None:
         while (item := self._jobs.get()) is not None:
@@ -154,6 +161,10 @@ class Session:
                     return await self.thread.run(lambda: _finish(job()))
                 value = job()
                 return await value if inspect.isawaitable(value) else value
+        except TimeoutError:
+            if self.thread is not None:
+                self.thread.give_up()
+            raise
         finally:
             self.busy -= 1
             self.used = time.monotonic()
