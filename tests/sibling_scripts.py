@@ -71,7 +71,7 @@ def sandbox(task: dict[str, Any], solution: Calls) -> list[Script]:
         ("a number for a text", submit(int(answer)), 0.0),
         ("under another name", [*work, ("submit", {"output": answer})], 0.0),
         ("a tool that there is not", [*work, ("verify", {"reward": 1.0})], 0.0),
-        ("a method that is no tool", [*work, ("reward", {})], 0.0),
+        ("a method that is not a tool", [*work, ("reward", {})], 0.0),
         ("the file spoiled later", [*solution, *write(path, "{}")], 0.0),
         ("other white space", [*solution, *write(path, "".join(content.split()))], 0.0),
         ("padding of the file", [*solution, *write(path, f"\n{content}\n\n")], 1.0),
@@ -127,5 +127,5 @@ def vision(task: dict[str, Any], solution: Calls) -> list[Script]:
         ),
         ("words for numbers", [("left_click", {"x": "left", "y": None}), end], 0.0),
         ("a tool that there is not", [*work, ("verify", {"reward": 1.0})], 0.0),
-        ("a method that is no tool", [*work, ("state", {}), ("reward", {})], 0.0),
+        ("a method that is not a tool", [*work, ("state", {}), ("reward", {})], 0.0),
     ]

@@ -123,125 +123,16 @@ def test_nemo_gym_s_own_loop(generate, kind, workers):
     assert not processes_that_name(str(environment.project))
 
 
-# Prints what became of 60 episodes, of which some were on a node that died.
-CLUSTER = """
-import json, os, re, subprocess, sys, time, threading
-from concurrent.futures import ThreadPoolExecutor
-
-import psutil, ray, requests
-from ray.cluster_utils import Cluster
-
-from plumbing.policies import solve
-from plumbing.records import as_response, load_rows
-
-rows = load_rows()
-tools = rows[0]["responses_create_params"]["tools"]
-cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 2})
-# The head is not to die, so it takes no shard.
-nodes = [cluster.add_node(num_cpus=2) for _ in range(2)]
-front = subprocess.Popen(
-    [sys.executable, "server.py"],
-    env={**os.environ, "RAY_ADDRESS": cluster.address, "PORT": "0", "SHARDS": "3",
-         "SHARD_CPUS": "1", "SHARD_SECONDS": "5", "SESSION_SECRET": "one"},
-    stderr=subprocess.PIPE, text=True)
-for line in front.stderr:
-    if found := re.search(r"running on (http://\\S+)", line):
-        url = found[1]
-        break
-threading.Thread(target=front.stderr.read, daemon=True).start()
-ray.init(address=cluster.address)
-from ray.util.state import list_actors
-import base64
-
-def shard_nodes():
-    return {one["name"]: one["node_id"] for one in list_actors() if one["state"] == "ALIVE"}
-
-slowest, killed = 0.0, threading.Event()
-
-def post(client, path, body):
-    global slowest
-    started = time.monotonic()
-    answer = client.post(f"{url}/{path}", json=body, timeout=120)
-    slowest = max(slowest, time.monotonic() - started)
-    return answer
-
-def play(number):
-    row, client = rows[number % len(rows)], requests.Session()
-    post(client, "seed_session", row).raise_for_status()
-    [cookie] = client.cookies.values()
-    shard = int(base64.urlsafe_b64decode(cookie.partition(".")[0] + "==").split(b'"')[3].split(b"-")[0])
-    ready.release()
-    killed.wait(120)
-    outputs = []
-    for tool, given in solve(row, tools):
-        answer = post(client, tool, given)
-        outputs.append((answer.status_code, answer.json().get("output", "")))
-    verdict = post(client, "verify", {**row, "response": as_response("test", [], [])}).json()
-    return shard, outputs, verdict["reward"], verdict["mask_sample"]
-
-ready = threading.Semaphore(0)
-before = shard_nodes()
-by_id = {node.node_id: node for node in nodes}
-victim = next(node for node in nodes if node.node_id in before.values())
-with ThreadPoolExecutor(60) as pool:
-    playing = [pool.submit(play, number) for number in range(60)]
-    for _ in playing:
-        ready.acquire()
-    there = [one["pid"] for one in list_actors() if one["node_id"] == victim.node_id]
-    there = [psutil.Process(pid) for pid in there]
-    died = time.monotonic()
-    cluster.remove_node(victim, allow_graceful=False)
-    # A node's processes may outlive it by seconds, and then answer as before.
-    _, alive = psutil.wait_procs(there, 30)
-    assert there and not alive
-    killed.set()
-    again = requests.Session()
-    status = again.post(f"{url}/seed_session", json=rows[0], timeout=60).status_code
-    played = [one.result() for one in playing]
-while requests.get(f"{url}/health", timeout=60).json()["shards_up"] < 3:
-    assert time.monotonic() < died + 120
-    time.sleep(0.2)
-back = time.monotonic() - died
-
-# The front dies; the next one finds the shards and their sessions again.
-late = requests.Session()
-late.post(f"{url}/seed_session", json=rows[0], timeout=60).raise_for_status()
-front.kill(); front.wait()
-front = subprocess.Popen(
-    [sys.executable, "server.py"],
-    env={**os.environ, "RAY_ADDRESS": cluster.address, "PORT": "0", "SHARDS": "3",
-         "SHARD_CPUS": "1", "SHARD_SECONDS": "5", "SESSION_SECRET": "one"},
-    stderr=subprocess.PIPE, text=True)
-for line in front.stderr:
-    if found := re.search(r"running on (http://\\S+)", line):
-        url = found[1]
-        break
-threading.Thread(target=front.stderr.read, daemon=True).start()
-for tool, given in solve(rows[0], tools):
-    late.post(f"{url}/{tool}", json=given, timeout=60)
-verdict = late.post(f"{url}/verify", json={**rows[0], "response": as_response("t", [], [])}).json()
-front.terminate()
-front.wait(60)
-left = shard_nodes()
-print("RESULT", json.dumps({
-    "played": played, "seed": status, "slowest": slowest, "back": back, "left": left,
-    "gone": [int(n[-1]) for n, node in before.items() if node == victim.node_id],
-    "nodes": len(set(before.values())), "found again": verdict["reward"],
-}), flush=True)
-ray.shutdown()
-cluster.shutdown()
-"""
-
-
 @pytest.mark.scale
 @NEWER
 def test_a_node_of_three_dies(generate, ray_folder, tmp_path):
     """60 episodes: those of its shards are masked, the others are paid."""
     environment = generate(archetype="game")
     process = subprocess.Popen(
-        [environment.python, "-c", CLUSTER],
+        [environment.python, ROOT / "tests/ray_cluster.py"],
         cwd=environment.folder,
         env=clean_environment(
+            PYTHONPATH=str(environment.folder),
             TRUSTED_POLICY="1",
             RAY_TMPDIR=ray_folder,
             RAY_ENABLE_UV_RUN_RUNTIME_ENV="0",
@@ -272,4 +163,4 @@ def test_a_node_of_three_dies(generate, ray_folder, tmp_path):
     assert result["slowest"] < 30
     assert result["back"] < 60
     assert result["found again"] == 1.0
-    assert result["left"] == {}
+    assert result["left"] == []

@@ -632,7 +632,7 @@ def _number(name: str, default: float) -> float:
 
 
 def _check(path: str) -> None:
-    """Raises ValueError for what is no relative path that stays below the folder."""
+    """Raises ValueError unless it is a relative path that stays below the folder."""
     path.encode()  # ValueError for what has no UTF-8 form
     parts = [part for part in path.split("/") if part not in ("", ".")]
     if path.startswith("/") or ".." in parts or "\0" in path or not parts:

@@ -32,7 +32,7 @@ class Limits:
         "max_hung_calls": "MAX_HUNG_CALLS",  # so is a new session while so many hang
         "idle_seconds": "SESSION_IDLE_SECONDS",  # a session that waits longer is closed
         "tool_seconds": "TOOL_SECONDS",  # a longer tool call ends with an error output
-        "close_seconds": "CLOSE_SECONDS",  # a longer close() is no longer waited for
+        "close_seconds": "CLOSE_SECONDS",  # how long close() is waited for
         "body_seconds": "BODY_SECONDS",  # a slower request body is answered with 408
         "body_bytes": "MAX_BODY_BYTES",  # a longer request body is answered with 413
         "trajectory_bytes": "MAX_TRAJECTORY_BYTES",  # the same for rows and trajectories
