@@ -65,6 +65,7 @@ def test_the_template_s_own_parts(generate, series):
 
 
 @pytest.mark.slow
+@ONE_SERIES
 @pytest.mark.parametrize("archetype", ["sandbox", "vision"])
 def test_the_backends(generate, archetype):
     environment = generate(archetype=archetype)

@@ -50,7 +50,12 @@ def processes_of(environment):
     return [line for line in lines if str(environment.project) in line]
 
 
-@pytest.mark.parametrize("archetype", ["sandbox", "vision"])  # the game: by hand
+# The game plays on both series, by hand: see below.
+@pytest.mark.parametrize(
+    ("series", "archetype"),
+    [("0.4", "sandbox"), ("0.7", "vision")],
+    indirect=["series"],
+)
 def test_the_whole_loop_where_much_could_go_wrong(generate, interpreter, archetype):
     """Servers, agent, collector: under `uv run`, whose hook Ray follows, beside a large
     file, with port 11000 taken, and with variables that lead NeMo Gym astray."""

@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from conftest import UVX, run
+from conftest import ONE_SERIES, UVX, run
 
 KEY = "a-key"
 ROWS = 4
@@ -67,6 +67,7 @@ def scripted_model():
 
 
 @pytest.mark.slow
+@ONE_SERIES
 def test_verifiers_pays_what_each_row_deserves(generate, scripted_model, tmp_path):
     """In a folder with the same eval.toml, and rows that the model can tell apart."""
     environment = generate(archetype="game")
