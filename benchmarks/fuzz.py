@@ -15,7 +15,7 @@ from pathlib import Path
 
 sys.path.insert(0, os.getcwd())
 
-from plumbing.gates import running_server
+from plumbing.gates import starting_server, url_of
 
 
 def main() -> int:
@@ -24,7 +24,8 @@ def main() -> int:
     limits = {"MAX_SESSIONS": "1000000", "TOOL_SECONDS": "5"}
     with tempfile.TemporaryDirectory() as folder:
         log = str(Path(folder, "session.log"))
-        with running_server(SESSION_LOG=log, **limits) as url:
+        with starting_server(SESSION_LOG=log, **limits) as process:
+            url = url_of(process)
             command = ["schemathesis", "run", f"{url}/openapi.json"]
             command += ["--checks", "not_a_server_error", "--continue-on-failure"]
             command += ["--phases", "coverage,fuzzing", "--max-examples", examples]

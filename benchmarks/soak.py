@@ -21,7 +21,7 @@ import requests
 
 sys.path.insert(0, os.getcwd())
 
-from plumbing.gates import running_server, server_tools
+from plumbing.gates import server_tools, starting_server, url_of
 from plumbing.policies import solve
 from plumbing.records import as_response, load_rows
 
@@ -68,7 +68,8 @@ def main() -> None:
             "SESSION_LOG": str(Path(folder, "log")),
             "SESSION_IDLE_SECONDS": str(IDLE_SECONDS),
         }
-        with running_server(**variables) as url:
+        with starting_server(**variables) as process:
+            url = url_of(process)
             children = psutil.Process().children()
             [server] = [one for one in children if "server.py" in one.cmdline()[-1]]
 

@@ -40,12 +40,12 @@ TRUSTED = {"TRUSTED_POLICY": "1"}
 
 
 @contextlib.contextmanager
-def starting_server() -> Generator[subprocess.Popen[str], None, None]:
+def starting_server(**variables: str) -> Generator[subprocess.Popen[str], None, None]:
     """A server of this environment, on a port that the system chooses."""
     process = subprocess.Popen(
         [sys.executable, str(HERE / "server.py")],
         cwd=HERE,
-        env={**os.environ, **TRUSTED, "HOST": "127.0.0.1", "PORT": "0"},
+        env={**os.environ, **TRUSTED, "HOST": "127.0.0.1", "PORT": "0", **variables},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
