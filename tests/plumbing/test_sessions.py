@@ -18,6 +18,7 @@ from fastapi import Request
 from fastapi.testclient import TestClient
 
 from plumbing.policies import NoOracle, sample_arguments, solve
+from plumbing.sessions import EpisodeThread, Session
 from session_server import VerifyRequest
 
 
@@ -674,6 +675,27 @@ def test_a_call_that_hangs_gives_its_session_s_place_back(
     assert second.post("/seed_session", json=row).status_code == 200
     health = {"status": "ok", "sessions": 2, "hung_calls": 1}
     assert first.get("/health").json() == health
+
+
+def test_a_call_that_waited_in_vain_gives_up_only_itself():
+    started, goes_on = threading.Event(), threading.Event()
+
+    def takes_its_time():
+        started.set()
+        return goes_on.wait(20)
+
+    async def main():
+        session = Session(task={}, seeded=True, thread=EpisodeThread())
+        first = asyncio.create_task(session.perform(takes_its_time, 20))
+        await asyncio.to_thread(started.wait)
+        with pytest.raises(TimeoutError):
+            await session.perform(lambda: None, 0.01)
+        hangs = session.hangs(20)
+        goes_on.set()
+        session.thread.stop()
+        return hangs, await first
+
+    assert asyncio.run(main()) == (False, True)
 
 
 def test_calls_that_hang_are_bounded(server_of, run, row, barrier):

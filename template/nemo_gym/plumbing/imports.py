@@ -56,7 +56,7 @@ def set_up_ray() -> None:
     # Else Ray finds the `uv run` above it, uploads this folder and works in the copy.
     os.environ.setdefault("RAY_ENABLE_UV_RUN_RUNTIME_ENV", "0")
     ours = "NEMO_GYM_CONFIG_PATH" not in os.environ  # else NeMo Gym has started it
-    if ours and os.environ.get("RAY_ADDRESS", "local") == "local":
+    if ours and (os.environ.get("RAY_ADDRESS") or "local") == "local":
         # Ray on 127.0.0.1: it may not bind the other addresses of a shared machine.
         os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
 

@@ -155,14 +155,17 @@ class Session:
         later jobs wait for its end. `on_loop` keeps a job out of the thread.
         """
         self.busy += 1
+        in_turn = False
         try:
             async with asyncio.timeout(seconds), self.lock:
+                in_turn = True
                 if self.thread is not None and not on_loop:
                     return await self.thread.run(lambda: _finish(job()))
                 value = job()
                 return await value if inspect.isawaitable(value) else value
         except TimeoutError:
-            if self.thread is not None:
+            # A call before this one, which it waited for, may have time left.
+            if in_turn and self.thread is not None:
                 self.thread.give_up()
             raise
         finally:
