@@ -9,6 +9,7 @@ import socket
 import subprocess
 import threading
 
+import psutil
 import pytest
 import requests
 
@@ -41,13 +42,17 @@ def as_text(row):
     return json.dumps(row, sort_keys=True)
 
 
-def processes_of(environment):
-    """The command lines that name the project."""
-    listed = subprocess.run(
-        ["ps", "-eo", "args"], capture_output=True, text=True, check=True
-    )
-    lines = listed.stdout.splitlines()
-    return [line for line in lines if str(environment.project) in line]
+def assert_all_ended(environment):
+    """No process that names the project outlives what it served by more than seconds."""
+    project = str(environment.project)
+    left = [
+        process
+        for process in psutil.process_iter(["cmdline"])
+        if project in " ".join(process.info["cmdline"] or [])
+    ]
+    # Ray's agents notice that their node has ended a moment after it.
+    _, alive = psutil.wait_procs(left, 30)
+    assert not [process.info["cmdline"] for process in alive]
 
 
 # The game plays on both series, by hand: see below.
@@ -77,7 +82,7 @@ def test_the_whole_loop_where_much_could_go_wrong(generate, interpreter, archety
     print(result["detail"])
     assert "under NeMo Gym: the oracle earns 1.0, noop 0.0" in result["detail"]
     assert ("images" in result["detail"]) == (archetype == "vision")
-    assert not processes_of(environment)
+    assert_all_ended(environment)
 
 
 @contextlib.contextmanager
@@ -134,7 +139,7 @@ def test_ng_run_serves_the_environment(generate):
             word = row["ground_truth"][0]["target"]
             answer = session.post(f"{url}/guess", json={"word": word})
         assert "Solved" in answer.json()["output"]
-    assert not processes_of(environment)
+    assert_all_ended(environment)
 
 
 # A model that solves every other row, until its standard input ends.
@@ -286,4 +291,4 @@ def test_nemo_rl_reads_what_is_prepared(generate, series, tmp_path):
         RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER="0",
     ).stdout
     assert '{"rewards": [1.0, 0.0, 1.0, 0.0]}' in printed
-    assert not processes_of(environment)
+    assert_all_ended(environment)
