@@ -30,6 +30,18 @@ MUTANTS = {
         "if cookie.get(SEEDED) and (known is None or cookie[SESSION_ID_KEY] != name):",
         "if False:",
     ),
+    "an episode pays that the policy seeded": (
+        "game",
+        SERVER,
+        'if any(_url_of(call.name).path == "/seed_session" for call in calls):',
+        "if False:",
+    ),
+    "a refusal loses the cookie": (
+        "game",
+        "nemo_gym/plumbing/asgi.py",
+        'if given and all(name != b"set-cookie" for name, _ in headers):',
+        "if False:",
+    ),
     "a verdict is forgotten": (
         "game",
         SERVER,

@@ -37,18 +37,18 @@ import signal
 import sys
 import threading
 import time
-import urllib.parse
 import uuid
 import weakref
 from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import plumbing.imports  # noqa: F401 - before NeMo Gym
 
 # isort: split
 import itsdangerous
 import uvicorn
+import yarl
 from fastapi import FastAPI, HTTPException, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
@@ -70,15 +70,28 @@ from omegaconf import OmegaConf
 from pydantic import (
     BaseModel,
     ConfigDict,
+    FailFast,
     Field,
     InstanceOf,
     PrivateAttr,
     model_validator,
 )
-from pydantic_core import PydanticSerializationError, to_jsonable_python
+from pydantic_core import (
+    PydanticCustomError,
+    PydanticSerializationError,
+    to_jsonable_python,
+)
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from plumbing.asgi import FULL, SEEDED, Gate, Metrics, SessionCookies
+from plumbing.asgi import (
+    FULL,
+    MAX_ID_CHARACTERS,
+    SEEDED,
+    Gate,
+    Metrics,
+    SessionCookies,
+    unread,
+)
 from plumbing.environment import episodes
 from plumbing.sessions import Ended, EpisodeThread, Limits, Session
 
@@ -99,18 +112,20 @@ log = logging.getLogger(__name__)
 OWN_ROUTES = ["/seed_session", "/close_session", "/verify", "/aggregate_metrics"]
 
 USED_COOKIE = "this cookie has had its episode: take a new one for the next"
-MAX_ID_CHARACTERS = 200
-
 
 # Of the items in a trajectory, and what they hold: 300,000 malformed ones are checked for
-# half a minute, in which nothing else runs. Tokens are many, and cheap to check.
+# half a minute, in which nothing else runs. Lists of numbers are long, and cheap to check.
 MAX_ITEMS = 10_000
-TOKENS = {
-    "prompt_token_ids",
-    "generation_token_ids",
-    "generation_log_probs",
-    "logprobs",
+MAX_LOGPROBS = 100_000
+NUMBERS: dict[str, set[type]] = {
+    "prompt_token_ids": {int},
+    "generation_token_ids": {int},
+    "generation_log_probs": {int, float},
 }
+TOO_LONG = "trajectory_too_long"
+
+# Names of metrics in all verdicts together: NeMo Gym makes a column of each.
+MAX_METRICS = 500
 
 JSON = "application/json"
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
@@ -130,31 +145,57 @@ class ToolResponse(BaseModel):
     output: str
 
 
-class VerifyRequest(BaseVerifyRequest):
+# A row's tasks, of which the first counts. One that is no object is enough to refuse all.
+GroundTruth = Annotated[list[dict[str, Any]], FailFast()]
+
+
+class VerifyRequest(episodes.Arguments, BaseVerifyRequest):
     """A finished trajectory and the row's ground_truth."""
 
-    ground_truth: list[dict[str, Any]] = Field(min_length=1)
+    ground_truth: GroundTruth = Field(min_length=1)
 
     @model_validator(mode="wrap")
     @classmethod
-    def bounded(cls, body: Any, validate: Any) -> Any:
-        """Raises ValueError for more than MAX_ITEMS items in all lists together."""
-        items, rest = 0, []
+    def readable(cls, body: Any, validate: Any) -> Any:
+        """Raises an error of the type TOO_LONG for a trajectory with too many items."""
         if isinstance(body, dict):
-            rest = [body.get("response"), body.get("responses_create_params")]
-        while rest and items <= MAX_ITEMS:
-            value = rest.pop()
-            if isinstance(value, dict):
-                rest += [one for key, one in value.items() if key not in TOKENS]
-            elif isinstance(value, list):
-                items += len(value)
-                rest += value[:MAX_ITEMS]
-        if items > MAX_ITEMS:
-            raise ValueError(f"the trajectory has more than {MAX_ITEMS} items")
+            _count_items([body.get("response"), body.get("responses_create_params")])
         try:
             return validate(body)
         except TypeError as error:  # of NeMo Gym's own validators: `"role": {}`
             raise ValueError(f"the trajectory cannot be read: {error}") from error
+
+
+def _count_items(rest: list[Any]) -> None:
+    """Raises PydanticCustomError if the lists inside hold too many items together."""
+    items, logprobs = 0, list[Any]()
+    while rest and items <= MAX_ITEMS:
+        value = rest.pop()
+        if isinstance(value, dict):
+            for key, one in value.items():
+                if key == "logprobs":
+                    logprobs.append(one)
+                elif not (
+                    isinstance(one, list)
+                    and NUMBERS.get(key, set()).issuperset(map(type, one))
+                ):
+                    rest.append(one)
+        elif isinstance(value, list):
+            items += len(value)
+            rest += value[:MAX_ITEMS]
+    tokens = 0
+    while logprobs and tokens <= MAX_LOGPROBS:
+        value = logprobs.pop()
+        if isinstance(value, dict):
+            logprobs += value.values()
+        elif isinstance(value, list):
+            tokens += len(value)
+            logprobs += value[:MAX_LOGPROBS]
+    if items > MAX_ITEMS or tokens > MAX_LOGPROBS:
+        most = f"{MAX_ITEMS} items, or {MAX_LOGPROBS} in its logprobs"
+        raise PydanticCustomError(
+            TOO_LONG, "the trajectory has more than {most}", {"most": most}
+        )
 
 
 class VerifyResponse(BaseVerifyResponse):
@@ -174,7 +215,13 @@ class SeedSessionRequest(BaseModel):
 
     model_config = ConfigDict(extra="allow")
 
-    ground_truth: list[dict[str, Any]] = []
+    ground_truth: GroundTruth = []
+
+
+class AggregateRequest(AggregateMetricsRequest):
+    """Verdicts of many episodes."""
+
+    verify_responses: Annotated[list[dict[str, Any]], FailFast()]
 
 
 class CloseSessionRequest(BaseModel):
@@ -294,10 +341,14 @@ class SessionServer(SimpleResourcesServer):
         """The request's session, for grading.
 
         None if it is gone, or if it was not seeded with the very task of the row: an
-        episode of a task that the policy chose must not count.
+        episode of a task that the policy chose must not count. Nor does any if the policy
+        called `seed_session`.
         """
         session = self.sessions.get(request.session[SESSION_ID_KEY])
         if session is None or not session.seeded or session.episode is None:
+            return None
+        calls = [item for item in body.response.output if item.type == "function_call"]
+        if any(_url_of(call.name).path == "/seed_session" for call in calls):
             return None
         return session if session.task == body.ground_truth[0] else None
 
@@ -329,8 +380,15 @@ class SessionServer(SimpleResourcesServer):
             failure_reason=failure,
         )
 
-    async def aggregate_metrics(self, body: AggregateMetricsRequest) -> Any:
+    async def aggregate_metrics(  # type: ignore
+        self, request: Request, body: AggregateRequest
+    ) -> Any:
         """NeMo Gym's own, off the event loop: thousands of rows take minutes."""
+        if request.session.get(SEEDED):
+            raise HTTPException(403, "a session's metrics are not its policy's to ask")
+        names = set[str]().union(*body.verify_responses)
+        if len(names) > MAX_METRICS:
+            raise HTTPException(422, f"there are over {MAX_METRICS} names of metrics")
         compute = super().aggregate_metrics
         try:
             return await asyncio.to_thread(lambda: asyncio.run(compute(body)))
@@ -711,17 +769,18 @@ class SessionServer(SimpleResourcesServer):
         token = request.headers.get("authorization")
         async with httpx.AsyncClient(
             transport=httpx.ASGITransport(self._app),
-            base_url="http://replay",
+            base_url=str(_url_of("")),
+            follow_redirects=True,  # as aiohttp does
             headers={"authorization": token} if token else {},
             timeout=None,
         ) as client:
             answer = await client.post("/seed_session", json=body)
             for item in body["response"]["output"]:
                 if answer.is_success and item.get("type") == "function_call":
-                    path = f"/{urllib.parse.quote(item['name'], safe='')}"
+                    url = str(_url_of(item["name"]))
                     given = item["arguments"].encode("utf-8", "replace")
                     headers = {"content-type": "application/json"}
-                    await client.post(path, content=given, headers=headers)
+                    await client.post(url, content=given, headers=headers)
             if answer.is_success:
                 answer = await client.post("/verify", json=body)
         return Response(answer.content, answer.status_code, media_type=JSON)
@@ -770,7 +829,8 @@ class SessionServer(SimpleResourcesServer):
             layers: ASGIApp = self._front(inner, cookies) if self._links else cookies
             if os.environ.get("METRICS") == "1" and not self._prefix:
                 layers = Metrics(layers, lambda: _post_paths(app), self.health)
-            outer = Gate(layers, self.limits, os.environ.get("API_TOKEN"))
+            token = os.environ.get("API_TOKEN")
+            outer = Gate(layers, self.limits, token, cookies)
             if not self._prefix:
                 return outer
 
@@ -1037,6 +1097,14 @@ def _post_paths(app: FastAPI) -> set[str]:
     }
 
 
+def _url_of(tool: str) -> yarl.URL:
+    """Where an agent posts a call of `tool`: NeMo Gym's put any name into a URL."""
+    try:
+        return yarl.URL(f"http://agent/{tool}")
+    except ValueError:  # nowhere
+        return yarl.URL("http://agent/")
+
+
 def _lost(request: Request) -> str:
     """Why nobody knows the request's session; a front may know more."""
     return request.scope.get("lost", "this server does not know it")
@@ -1132,6 +1200,8 @@ async def _refused(request: Request, error: Exception) -> JSONResponse:
     problems = [
         {key: one[key] for key in ("type", "loc", "msg")} for one in error.errors()
     ]
+    if any(one["type"] == TOO_LONG for one in problems):
+        return unread(problems[0]["msg"])
     return JSONResponse({"detail": problems}, status_code=422)
 
 

@@ -9,6 +9,7 @@ import sys
 import pytest
 import uvicorn
 from fastapi.testclient import TestClient
+from nemo_gym.base_resources_server import BaseVerifyResponse
 
 import session_server
 from plumbing.policies import sample_arguments
@@ -192,16 +193,84 @@ def test_an_episode_without_a_task_earns_nothing_on_any_row(
         assert verify(client, {**row, "ground_truth": truth}) == 0.0
 
 
-def test_a_trajectory_of_too_many_items_is_refused_at_once(serve, rows, verify_body):
-    """To validate 300,000 malformed ones would hold up everybody for half a minute."""
+MESSAGE = {"type": "message", "id": "", "role": "assistant", "status": "completed"}
+TEXT = {"type": "output_text", "text": "", "annotations": []}
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        [{}] * 300_000,
+        [{**MESSAGE, "content": [1] * 300_000}],
+        [{**MESSAGE, "content": [], "prompt_token_ids": [0.5] * 300_000}],
+        [{**MESSAGE, "content": [{**TEXT, "logprobs": [{}] * 300_000}]}],
+    ],
+)
+def test_a_trajectory_of_too_many_items_earns_nothing(serve, rows, verify_body, output):
+    """To validate so many malformed ones would hold up everybody for half a minute. A
+    refusal would leave the episode ungraded, and a policy decides how long it is."""
     client = TestClient(serve().setup_webserver())
-    for output in ([{}] * 300_000, [{"type": "message", "content": [1] * 300_000}]):
-        body = verify_body(rows[0])
-        body["response"]["output"] = output
-        refused = client.post("/verify", json=body)
-        assert refused.status_code == 422
-        [problem] = refused.json()["detail"]
-        assert problem["msg"].endswith("the trajectory has more than 10000 items")
+    client.post("/seed_session", json=rows[0])
+    body = verify_body(rows[0])
+    body["response"]["output"] = output
+    answer = client.post("/verify", json=body)
+    assert answer.status_code == 200
+    verdict = answer.json()
+    assert (verdict["reward"], verdict["mask_sample"]) == (0.0, False)
+    assert "the trajectory has more than 10000 items" in verdict["failure_reason"]
+    BaseVerifyResponse.model_validate(verdict)
+
+
+def test_a_trajectory_of_too_many_bytes_earns_nothing(serve, rows, verify_body):
+    client = TestClient(serve(trajectory_bytes=10_000).setup_webserver())
+    client.post("/seed_session", json=rows[0])
+    body = verify_body(
+        rows[0], [{**MESSAGE, "content": [{**TEXT, "text": "x" * 10_000}]}]
+    )
+    answer = client.post("/verify", json=body)
+    assert answer.status_code == 200
+    assert (answer.json()["reward"], answer.json()["mask_sample"]) == (0.0, False)
+    assert answer.json()["failure_reason"] == "the request body is over 10000 bytes"
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/seed_session", {"ground_truth": [0] * 100_000}),
+        ("/verify", {"ground_truth": [0] * 100_000}),
+        ("/aggregate_metrics", {"verify_responses": [0] * 100_000}),
+        ("/add", {"numbers": ["one"] * 100_000}),
+    ],
+)
+def test_many_problems_are_told_in_few_words(server_of, run, path, body):
+    """One by one they would be megabytes, and take all other clients' time."""
+
+    class Adder:
+        def __init__(self, task):
+            pass
+
+        def add(self, numbers: list[int]) -> str:
+            return str(sum(numbers))
+
+    answer = run(server_of(Adder))().post(path, json=body)
+    assert answer.status_code == 422
+    assert len(answer.content) < 5000
+
+
+def test_metrics_of_many_names_are_refused(serve):
+    """NeMo Gym makes a table with a column of each."""
+    client = TestClient(serve().setup_webserver())
+    verdicts = [{f"metric_{n}_{m}": 1 for m in range(50)} for n in range(50)]
+    answer = client.post("/aggregate_metrics", json={"verify_responses": verdicts})
+    assert answer.status_code == 422
+    assert answer.json()["detail"] == "there are over 500 names of metrics"
+
+
+def test_metrics_are_not_for_policies(serve, rows):
+    client = TestClient(serve().setup_webserver())
+    client.post("/seed_session", json=rows[0])
+    answer = client.post("/aggregate_metrics", json={"verify_responses": []})
+    assert answer.status_code == 403
 
 
 def test_an_item_that_nemo_gym_cannot_read_is_refused(serve, rows, verify_body):

@@ -66,6 +66,11 @@ def trajectory(*calls):
             ],
             0.0,
         ),
+        # NeMo Gym's agents put a name into a URL as it is, and follow redirects.
+        ([("turn?x", '{"number": 3}'), ("turn", '{"number": 4}')], 0.0),
+        ([("turn/", '{"number": 3}'), ("turn", '{"number": 4}')], 0.0),
+        ([("%74urn", '{"number": 3}'), ("turn", '{"number": 4}')], 0.0),
+        ([("turn%3Fx", '{"number": 3}'), ("turn", '{"number": 4}')], 1.0),
         ([("close_session", "{}"), ("turn", '{"number": 4}')], 0.0),
         ([], 0.0),
     ],

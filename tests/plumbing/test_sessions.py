@@ -18,6 +18,7 @@ from fastapi import Request
 from fastapi.testclient import TestClient
 
 from plumbing.policies import NoOracle, sample_arguments, solve
+from plumbing.records import function_call
 from plumbing.sessions import EpisodeThread, Session
 from session_server import VerifyRequest
 
@@ -151,6 +152,66 @@ def test_requests_that_no_endpoint_takes(serve, client, tools):
     assert small.post(path, json={"x": "x" * 200}).status_code == 413
     chunks = (b"x" * 60 for _ in range(5))
     assert small.post(path, content=chunks).status_code == 413
+
+
+@pytest.mark.parametrize("metrics", [None, "1"])
+def test_no_answer_loses_the_cookie(run, serve, row, tools, monkeypatch, metrics):
+    """NeMo Gym's simple_agent keeps only the cookies of the last answer. Without the
+    session's a policy could seed an episode of its own."""
+    if metrics:
+        pytest.importorskip("prometheus_client")
+        monkeypatch.setenv("METRICS", metrics)
+    monkeypatch.setenv("API_TOKEN", "secret")
+    client = run(serve(body_bytes=10_000))()
+    client.headers["Authorization"] = "Bearer secret"
+    client.post("/seed_session", json=row)
+    [cookie] = client.cookies.values()
+    tool = tools[0]["name"]
+    answers = [
+        client.post(f"/{tool}", json={"x": "x" * 10_000}),
+        client.post(f"/{tool}", headers={"Authorization": "Bearer guessed"}, json={}),
+        client.post(f"/{tool}/", json={}, follow_redirects=False),
+        client.get("/metrics"),
+        *(
+            client.post(f"/{path}", json={})
+            for path in ("", "health", "metrics", "tools", "docs", "no_such_tool")
+            + ("verify", "aggregate_metrics", "seed_session", "close_session")
+        ),
+    ]
+    for answer in answers:
+        assert f"={cookie};" in answer.headers["set-cookie"], answer.url
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "seed_session",
+        "./seed_session",
+        "seed_session?x",
+        "%73eed_session",
+        "seed\t_session",
+    ],
+)
+def test_an_episode_that_the_policy_seeded_earns_nothing(
+    server_of, run, row, verify, name
+):
+    """However it lost its cookie. NeMo Gym's agents put a tool's name into a URL."""
+
+    class Generous:
+        def __init__(self, task):
+            pass
+
+        def look(self) -> str:
+            return "nothing"
+
+        def reward(self) -> float:
+            return 1.0
+
+    connect = run(server_of(Generous))
+    for named, reward in ((name, 0.0), ("seed", 1.0)):
+        client = connect()
+        client.post("/seed_session", json=row)
+        assert verify(client, row, [function_call(named, "{}")]) == reward
 
 
 def test_an_exception_is_answered_as_json(server, rows, monkeypatch, verify_body):

@@ -7,6 +7,7 @@ than all the rest of a call.
 import asyncio
 import functools
 import hmac
+import logging
 import time
 import uuid
 from collections.abc import Awaitable, Callable
@@ -18,11 +19,17 @@ from fastapi.responses import JSONResponse, Response
 from nemo_gym.server_utils import SESSION_ID_KEY
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from plumbing.records import as_response
 from plumbing.sessions import Limits
+
+log = logging.getLogger(__name__)
 
 # In the signed cookie of a session that was seeded, beside its id. It outlives what the
 # server remembers: such a session is never seeded again, and if it is unknown, it is lost.
 SEEDED = "seeded"
+
+# Of an id that a harness gives a session.
+MAX_ID_CHARACTERS = 200
 
 # On an answer with 503: no session began, for want of room. Another shard may have some.
 FULL = b"x-no-room"
@@ -67,11 +74,7 @@ class SessionCookies:
     def header(
         self, session: dict[str, Any], given: dict[str, Any], cookie: str
     ) -> tuple[bytes, bytes]:
-        """The header that sets `session`; `cookie` held `given` before.
-
-        Every answer carries it, because there are agents that keep only the cookies of
-        the last answer.
-        """
+        """The header that sets `session`; `cookie` held `given` before."""
         text = cookie if session == given else str(self._signer.dumps(session))
         line = f"{self.name}={text}; path=/; httponly; samesite=lax"
         return b"set-cookie", line.encode()
@@ -87,17 +90,47 @@ class SessionCookies:
 
 
 class Gate:
-    """Refuses requests without the API token, and bodies that are too long or too slow."""
+    """Refuses requests without the API token, and bodies that are too long or too slow.
 
-    def __init__(self, app: ASGIApp, limits: Limits, token: str | None) -> None:
+    Every answer sets the cookie that the request had, if no other layer did: there are
+    agents that keep only the cookies of the last answer. A policy that loses its cookie
+    could seed an episode of its own.
+    """
+
+    def __init__(
+        self, app: ASGIApp, limits: Limits, token: str | None, cookies: SessionCookies
+    ) -> None:
         self.app = app
         self.limits = limits
         self.authorization = f"Bearer {token}".encode() if token else None
+        self.cookies = cookies
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
+        cookie, given = self.cookies.read(scope)
+        started = False
+
+        async def answer(message: Message) -> None:
+            nonlocal started
+            if message["type"] == "http.response.start":
+                started = True
+                headers = list(message.get("headers", []))
+                if given and all(name != b"set-cookie" for name, _ in headers):
+                    headers.append(self.cookies.header(given, given, cookie))
+                message = {**message, "headers": headers}
+            await send(message)
+
+        try:
+            await self._admit(scope, receive, answer)
+        except Exception:
+            if not started:
+                refusal = JSONResponse({"detail": "the server failed"}, 500)
+                await refusal(scope, receive, answer)
+            raise
+
+    async def _admit(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = dict(scope["headers"])
         path = scope["path"]
         if self.authorization and path != "/health":
@@ -113,7 +146,11 @@ class Gate:
         limit = self.limits.trajectory_bytes if large else self.limits.body_bytes
         message = f"the request body is over {limit} bytes"
         if int(headers.get(b"content-length", b"0")) > limit:
-            await JSONResponse({"detail": message}, 413)(scope, receive, send)
+            refusal = JSONResponse({"detail": message}, 413)
+            if path == "/verify":
+                log.warning("/verify: %s; the episode earns 0.0", message)
+                refusal = unread(message)
+            await refusal(scope, receive, send)
             return
         deadline = asyncio.get_running_loop().time() + self.limits.body_seconds
         received, whole = 0, False
@@ -135,6 +172,21 @@ class Gate:
             return part
 
         await self.app(scope, counted, send)
+
+
+def unread(reason: str) -> JSONResponse:
+    """The verdict on a trajectory that is too long to be read: 0.0.
+
+    Refused, it would go ungraded, and a policy has its length in hand.
+    """
+    verdict = {
+        "responses_create_params": {"input": []},
+        "response": as_response("", [], []),
+        "reward": 0.0,
+        "mask_sample": False,
+        "failure_reason": reason,
+    }
+    return JSONResponse(verdict)
 
 
 class Metrics:

@@ -42,7 +42,7 @@ from fastapi.responses import JSONResponse
 from nemo_gym.server_utils import SESSION_ID_KEY
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from plumbing.asgi import FULL, SEEDED, SessionCookies
+from plumbing.asgi import FULL, MAX_ID_CHARACTERS, SEEDED, SessionCookies
 
 log = logging.getLogger(__name__)
 
@@ -718,12 +718,15 @@ def _request(scope: Scope, session: dict[str, Any]) -> bytes:
 
 
 def _named(path: str, body: bytes) -> str | None:
-    """The session that a seed or a close of NeMo Gym 0.7 names in its body."""
+    """The session that a seed or a close of NeMo Gym 0.7 names in its body.
+
+    None also for one that is too long, which its shard refuses.
+    """
     if path not in ("/seed_session", "/close_session"):
         return None
     with contextlib.suppress(ValueError, RecursionError, AttributeError):
         name = json.loads(body).get("resources_session_id")
-        if isinstance(name, str) and name:
+        if isinstance(name, str) and 0 < len(name) <= MAX_ID_CHARACTERS:
             name.encode()  # a lone surrogate cannot be sent on
             return name
     return None

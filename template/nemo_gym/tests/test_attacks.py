@@ -54,6 +54,22 @@ def test_a_seed_with_another_task(client, row, solution):
     assert client.post("/seed_session", json=own).status_code == 409
 
 
+def test_an_episode_that_the_policy_seeded(client, row, solution, verify):
+    """Some agents lose the cookie that the harness got, and let a policy seed anew."""
+    client.post("/seed_session", json=row)
+    play(client, solution)
+    assert verify(client, row, [function_call("seed_session", "{}")]) == 0.0
+
+
+def test_a_refused_call_keeps_the_cookie(client, row, tools):
+    client.post("/seed_session", json=row)
+    answer = client.post(f"/{tools[0]['name']}", content=b" " * (2 << 20))
+    assert answer.status_code == 413
+    assert answer.headers["set-cookie"].startswith(
+        "; ".join(f"{name}={value}" for name, value in client.cookies.items())
+    )
+
+
 def test_the_task_of_another_row(client, rows, tools, verify):
     first, other = rows[0], rows[-1]
     if first["ground_truth"] == other["ground_truth"]:
@@ -107,6 +123,21 @@ def test_nonsense(client, row, tools, verify):
         calls = [(one["name"], sample_arguments(one, high=high)) for one in tools]
         play(client, calls)
     assert verify(client, row) == 0.0
+
+
+def test_numbers_without_bounds(client, row, tools):
+    """A grade that raises masks the sample, and no policy may have that in hand."""
+    client.post("/seed_session", json=row)
+    for tool in tools:
+        numbers = {
+            name: 10**400
+            for name, schema in tool["parameters"]["properties"].items()
+            if schema.get("type") in ("integer", "number")
+        }
+        given = json.dumps({**sample_arguments(tool), **numbers})
+        client.post(f"/{tool['name']}", content=given)
+    verdict = client.post("/verify", json=verify_body(row)).json()
+    assert verdict["mask_sample"] is False, verdict["failure_reason"]
 
 
 def test_the_same_verdict_twice(client, row, solution):
