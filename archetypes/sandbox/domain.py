@@ -22,6 +22,9 @@ from workspace_backend import Workspace, WorkspaceError, isolation, missing, ref
 # White space that may surround the content of an expected file, in bytes.
 _PADDING = 4096
 
+# Of a path to write to. It makes folders, which count only once they are there.
+_MAX_PATH = 1000
+
 
 class DomainClass:
     """One episode: a workspace, the tools on it, and the last submission.
@@ -78,6 +81,8 @@ class DomainClass:
             path: Path relative to the working directory, without '..'.
             content: The whole new content of the file.
         """
+        if len(path) > _MAX_PATH:
+            raise ValueError(f"the path is over {_MAX_PATH} characters; shorten it")
         with self._opened() as workspace:
             workspace.write(path, content)
             return f"wrote {len(content)} characters to {path}"

@@ -81,6 +81,11 @@ def test_paths_stay_below_the_working_directory(start, path):
         episode.write_file(path, "x")
 
 
+def test_a_path_makes_a_bounded_number_of_folders(start):
+    with pytest.raises(ValueError, match="the path is over 1000 characters"):
+        start().write_file("d/" * 1000 + "f", "x")
+
+
 def test_two_episodes_share_nothing(start):
     one, two = start(files={"a": "1"}), start(files={"b": "2"})
     one.run_command("echo one > mine")
