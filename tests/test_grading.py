@@ -26,6 +26,7 @@ HONEST = {
     "other line ends and padding": (WON, [({}, "Turn 3.\r\n  You   won!  \r\n")]),
     "several lines": ("a\nb", [({}, "x\na\nb")]),
     "after other words of the policy": (WON, [({"text": "I won"}, "Hm."), ({}, WON)]),
+    "other numbers": ("12", [({"count": 3, "times": 4}, "12")]),
     "a minus sign": ("-4", [({}, "\u22124")]),
 }
 ECHOES = {
@@ -39,6 +40,15 @@ ECHOES = {
     "two arguments, last first": (WON, [({"a": "on!", "b": "You w"}, WON)]),
     "two calls": (WON, [({"a": "You "}, "Noted."), ({"a": "won!"}, WON)]),
     "two calls, last first": (WON, [({"a": "won!"}, "Noted."), ({"a": "You "}, WON)]),
+    "two calls, others between": (
+        WON,
+        [({"a": "You "}, "Noted."), ({"a": "attic"}, "Hm."), ({"a": "won!"}, WON)],
+    ),
+    "two calls, with a name each": (
+        WON,
+        [({"to": "a", "text": "You "}, "Noted."), ({"to": "a", "text": "won!"}, WON)],
+    ),
+    "what cannot be sent": ("Open? Yes.", [({"a": "Open\ud800 Yes."}, "Open? Yes.")]),
     "a list": (WON, [({"parts": ["Yo", "u", " wo", "n!"]}, WON)]),
     "a key": (WON, [({"mapping": {WON: 1}}, WON)]),
     "another minus sign": ("-4", [({"a": "\u22124"}, "-4")]),
