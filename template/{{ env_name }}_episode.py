@@ -24,9 +24,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field, ValidationError, create_model
+from pydantic import BaseModel, Field, ValidationError, create_model, model_validator
 from pydantic.fields import FieldInfo
-from pydantic_core import PydanticUndefined, to_jsonable_python
+from pydantic_core import PydanticCustomError, PydanticUndefined, to_jsonable_python
 
 log = logging.getLogger(__name__)
 
@@ -40,6 +40,8 @@ PROTOCOL = frozenset(
 MAX_CALLS = 1000
 MAX_CALL_CHARACTERS = 1 << 20
 
+# Of one call's arguments, that are told one by one.
+MAX_PROBLEMS = 100
 
 # What a class raises on purpose, beside exceptions of its own.
 EXPECTED = (ValueError, NotImplementedError, TimeoutError)
@@ -62,6 +64,25 @@ class NoOracle(Exception):
 
 
 # ---------------------------------------------------------------------- tools
+
+
+class Arguments(BaseModel):
+    """What a policy may write: of a great many problems it reads only how many."""
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def bounded(cls, body: Any, validate: Any) -> Any:
+        """Raises one error instead of more than MAX_PROBLEMS: each costs time."""
+        try:
+            return validate(body)
+        except ValidationError as error:
+            if error.error_count() <= MAX_PROBLEMS:
+                raise
+            raise PydanticCustomError(
+                "too_many_problems",
+                "{count} values are not what they should be",
+                {"count": error.error_count()},
+            ) from None
 
 
 @dataclass(frozen=True)
@@ -149,7 +170,14 @@ def _fields(named_tuple: type) -> tuple[str, ...]:
 def where(function: Callable[..., Any]) -> str:
     """The place of a function, as `my_env.py, line 12`."""
     code = inspect.unwrap(function).__code__
-    return f"{Path(code.co_filename).name}, line {code.co_firstlineno}"
+    return f"{_file_name(code.co_filename)}, line {code.co_firstlineno}"
+
+
+def _file_name(path: str) -> str:
+    """`my_env.py`, or `my_env/model.py` if that is in a package."""
+    file = Path(path)
+    in_package = (file.parent / "__init__.py").is_file()
+    return f"{file.parent.name}/{file.name}" if in_package else file.name
 
 
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:
@@ -203,7 +231,7 @@ def make_tool(function: Callable[..., Any]) -> Tool:
             parameter, hints[parameter.name], documented.get(parameter.name)
         )
     try:
-        arguments = create_model(f"{name}_arguments", **fields)
+        arguments = create_model(f"{name}_arguments", __base__=Arguments, **fields)
         arguments.model_json_schema()
     except Exception as error:
         raise ToolError(
@@ -586,7 +614,7 @@ class Episode:
         fault = str(error) if isinstance(error, NotText) else f"raised {kind}"
         last = traceback.extract_tb(error.__traceback__)[-1:]
         if last and not isinstance(error, NotText):
-            fault += f" ({Path(last[0].filename).name}, line {last[0].lineno})"
+            fault += f" ({_file_name(last[0].filename)}, line {last[0].lineno})"
         return Answer(f"error: {kind}", error="unexpected", fault=fault)
 
     def is_expected(self, error: BaseException) -> bool:
@@ -654,22 +682,24 @@ class Episode:
     def printed(self, text: str) -> bool:
         """Whether the environment itself printed `text` to the policy, as whole lines.
 
-        Errors do not count, and nothing that the policy wrote first: once its arguments
-        held `text`, in one piece or in several, an output may be their echo.
+        Errors do not count, and nothing that the policy wrote first: if `text` can be put
+        together from what its arguments held by then, the output may be their echo.
         """
         wanted = _normal(text)
-        if not wanted:
-            return False
-        forward = backward = ""  # what the policy wrote, first to last and the reverse
+        pieces: list[str] = []  # what the policy wrote
+        strings: set[str] = set()
         for call in self.calls:
-            given = _texts(list(call.arguments.values()))
-            pieces = [_squeezed(piece) for piece in given]
-            forward += "".join(pieces)
-            backward = "".join(reversed(pieces)) + backward
-            if _squeezed(wanted) in forward or _squeezed(wanted) in backward:
-                return False
-            if not call.failed and f"\n{wanted}\n" in f"\n{_normal(call.output)}\n":
-                return True
+            given = list(call.arguments.values())
+            pieces += map(_squeezed, _texts(given))
+            strings.update(map(_squeezed, _texts(given, only=str)))
+            printed = f"\n{wanted}\n" in f"\n{_normal(call.output)}\n"
+            if wanted and printed and not call.failed:
+                bare = _squeezed(wanted)
+                return not (
+                    bare in "".join(pieces)
+                    or bare in "".join(reversed(pieces))
+                    or _composed(bare, strings)
+                )
         return False
 
     async def close(self) -> None:
@@ -727,19 +757,32 @@ def _own_classes(domain_class: type) -> list[type]:
 
 @functools.cache
 def _folder(kind: type) -> Path | None:
-    """The folder of the module that defines a class; None for built-in ones."""
-    file = getattr(sys.modules.get(kind.__module__), "__file__", None)
-    return Path(file).resolve().parent if file else None
+    """The folder of the module, or package, that defines a class; None for built-in ones."""
+    for name in (kind.__module__.partition(".")[0], kind.__module__):
+        if file := getattr(sys.modules.get(name), "__file__", None):
+            return Path(file).resolve().parent
+    return None
 
 
-def _texts(value: Any) -> list[str]:
-    """Every scalar inside a JSON value, as text; a mapping's keys come after its values."""
+def _texts(value: Any, only: type = object) -> list[str]:
+    """Every scalar of a type inside a JSON value, as text; keys come after their values."""
     if isinstance(value, dict):
         parts = [*value.values(), *value]
-        return [text for part in parts for text in _texts(part)]
+        return [text for part in parts for text in _texts(part, only)]
     if isinstance(value, list):
-        return [text for item in value for text in _texts(item)]
-    return [] if value is None else [str(value)]
+        return [text for item in value for text in _texts(item, only)]
+    wanted = value is not None and isinstance(value, only)
+    return [sendable(str(value))] if wanted else []
+
+
+def _composed(text: str, pieces: set[str]) -> bool:
+    """Whether `text` is made of some of the pieces, in any order, and as often as needed."""
+    pieces = {piece for piece in pieces if piece and piece in text}
+    reached = {0}
+    for start in range(len(text)):
+        if start in reached:
+            reached |= {start + len(p) for p in pieces if text.startswith(p, start)}
+    return len(text) in reached
 
 
 def _squeezed(text: str) -> str:

@@ -135,6 +135,93 @@ def test_nothing_speaks_of_the_archetypes_example(copy, tmp_path, archetype):
     }
 
 
+PACKAGE = {
+    "domain_module": "warehouse",
+    "domain_class": "Warehouse",
+    "tools": "survey, send",
+}
+
+
+@pytest.fixture(scope="module")
+def packaged(copy, tmp_path_factory):
+    """A project over a class in a package."""
+    project = tmp_path_factory.mktemp("own") / "my_env"
+    shutil.copytree(CLASSES / "warehouse", project / "warehouse")
+    done = copy(project, siblings="[verifiers, openenv, ors]", **PACKAGE)
+    assert done.returncode == 0, done.stdout
+    return project
+
+
+def test_a_class_in_a_package_is_wrapped(packaged):
+    own = [packaged / "warehouse", CLASSES / "warehouse"]
+    assert run(["diff", "--recursive", *own], packaged).stdout == ""
+    assert "wrapped: true" in (packaged / ".copier-answers.yml").read_text()
+    assert not (packaged / "nemo_gym/make_rows.py").exists()
+    readmes = [packaged / "nemo_gym/AGENTS.md", *packaged.glob("*/README.md")]
+    assert len(readmes) == 5
+    assert all("../warehouse/" in path.read_text() for path in readmes)
+    for path in packaged.rglob("*"):
+        assert path.name != "warehouse.py"
+        if path.is_file() and path.name != ".copier-answers.yml":
+            found = re.search(r"warehouse\.py|wordle", path.read_text(), re.IGNORECASE)
+            assert not found, f"{path.relative_to(packaged)}: {found}"
+
+
+def test_a_folder_that_is_no_package_is_not_the_class(copy, tmp_path):
+    project = tmp_path / "my_env"
+    (project / "warehouse").mkdir(parents=True)
+    (project / "warehouse/notes.txt").write_text("mine\n")
+    done = copy(project, domain_module="warehouse", domain_class="Warehouse")
+    assert done.returncode == 0, done.stdout
+    assert "wrapped: false" in (project / ".copier-answers.yml").read_text()
+    assert "class Warehouse" in (project / "warehouse.py").read_text()
+    assert (project / "warehouse/notes.txt").read_text() == "mine\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("series", ["0.7"], indirect=True)
+def test_gates_over_a_class_in_a_package(packaged, generate, tmp_path):
+    """What they say names its files with the package."""
+    project = tmp_path / "my_env"
+    shutil.copytree(packaged, project)
+    environment = borrow_venv(project, generate(archetype="game"))
+    environment.run("gates.py", "--write-tools")
+    results = environment.gates()
+    assert all(result["passed"] for result in results), results
+    assert results[0]["detail"] == "warehouse.env.Warehouse has survey, send"
+    printed = environment.run("-m", "pytest", "-q", "--no-header")
+    assert not re.search(r"\d+ (failed|error)", printed)
+
+    def complaint(gate, name, old, new):
+        path = project / name
+        text = path.read_text()
+        assert old in text
+        path.write_text(text.replace(old, new))
+        [result] = environment.gates(gate, check=False)
+        path.write_text(text)
+        assert not result["passed"]
+        return result["detail"]
+
+    init, env = "warehouse/__init__.py", "warehouse/env.py"
+    text = complaint("import", init, "from .env import Warehouse", "Other = 1")
+    assert "Write the class in warehouse/__init__.py, or import it there" in text
+    text = complaint("import", env, "from .core", "from nowhere")
+    assert "ModuleNotFoundError in warehouse/env.py, line 3: No module" in text
+    text = complaint("import", env, "count: int", "count")
+    assert "warehouse/env.py, line 1" in text
+    text = complaint("smoke", env, 'return "sent"', "return {}[1]")
+    assert "raised KeyError (warehouse/env.py, line 18)" in text
+    text = complaint("import", "nemo_gym/server.py", "Warehouse.send", "Warehouse.sell")
+    assert 'add app.post("/survey")(self.tool(Warehouse.survey)); app.post' in text
+    # What the package raises on purpose, wherever in it that is defined.
+    code = (
+        "from warehouse import Warehouse; import my_env_episode as e; "
+        "tool = e.tools_of(Warehouse)['send']; "
+        "print(e.run(e.Episode(Warehouse).call(tool, {'count': 99})).output)"
+    )
+    assert environment.run("-c", code).strip() == "error: only 10 are left"
+
+
 @pytest.mark.slow
 def test_with_the_tasks_on(template, interpreter, tmp_path):
     """One command, as a user types it: the step after generation fills in the rows."""

@@ -285,7 +285,7 @@ def test_the_main_branch_of_nemo_gym_can_be_installed(render, interpreter, tmp_p
 
 
 BROKEN = {
-    "": "ImportError in environment.py, line 4: cannot import name 'MyEnv'",
+    "": "ImportError in plumbing/environment.py, line 4: cannot import name 'MyEnv'",
     "class MyEnv:\n    def guess(self word)": "my_env.py, line 2: SyntaxError",
     "import nowhere": "my_env.py, line 1: No module named 'nowhere'. If that is a package",
 }

@@ -55,6 +55,10 @@ def commit(project):
     git(project, "commit", "--quiet", "--message", "Mine")
 
 
+def files_of(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
 def update(project, *options):
     return run(
         [COPIER, "update", "--trust", "--skip-tasks", "--defaults", *options],
@@ -148,7 +152,7 @@ def wrap(releases, tmp_path):
 def test_a_class_of_ones_own_stays_through_updates(releases, wrap, module):
     class_name, tools = OWN[module]
     project = wrap(module, class_name, tools)
-    before = {path: path.read_bytes() for path in project.rglob("*") if path.is_file()}
+    before = files_of(project)
     release(releases, "v0.4.0", FIX)
     done = update(project)
     assert done.returncode == 0, done.stdout
@@ -161,6 +165,39 @@ def test_a_class_of_ones_own_stays_through_updates(releases, wrap, module):
     }
     assert changed == {".copier-answers.yml", "nemo_gym/session_server.py"}
     assert "wrapped: true" in (project / ".copier-answers.yml").read_text()
+
+
+@pytest.mark.slow
+def test_a_class_in_a_package_stays_through_updates(releases, tmp_path):
+    project = tmp_path / "my_env"
+    shutil.copytree(CLASSES / "warehouse", project / "warehouse")
+    before = files_of(project / "warehouse")
+    data = ["--data=domain_module=warehouse", "--data=domain_class=Warehouse"]
+    command = [COPIER, "copy", "--skip-tasks", "--defaults", *data]
+    run([*command, "--data=tools=survey, send", releases, project], tmp_path)
+    git(project, "init", "--quiet", "--initial-branch", "main")
+    commit(project)
+    release(releases, "v0.4.0", FIX)
+    done = update(project)
+    assert done.returncode == 0, done.stdout
+    assert files_of(project / "warehouse") == before
+    assert not (project / "warehouse.py").exists()
+    changed = git(project, "status", "--porcelain").split()[1::2]
+    assert changed == [".copier-answers.yml", "nemo_gym/session_server.py"]
+
+
+@pytest.mark.slow
+def test_a_class_can_become_a_package(project):
+    """No file is written beside it, and the READMEs can be told."""
+    (project / "my_env").mkdir()
+    (project / "my_env.py").rename(project / "my_env/__init__.py")
+    commit(project)
+    for options in ([], ["--data=packaged=true"]):
+        done = update(project, "--vcs-ref=:current:", *options)
+        assert done.returncode == 0, done.stdout
+        assert not (project / "my_env.py").exists()
+        readme = (project / "nemo_gym/README.md").read_text()
+        assert ("../my_env/ " in readme) == bool(options)
 
 
 def test_a_method_called_like_the_archetypes_tool(releases, tmp_path):

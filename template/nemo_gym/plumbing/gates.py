@@ -25,6 +25,7 @@ from plumbing.records import (
     RolloutError,
     Row,
     Tools,
+    file_name,
     load_rows,
     with_tools,
     write_rows,
@@ -98,14 +99,17 @@ def environment() -> Any:
 def _import_problem(error: Exception) -> str:
     """Why the class's module cannot be imported, and what to do."""
     if isinstance(error, SyntaxError):
-        place = f"{Path(error.filename or '?').name}, line {error.lineno}"
+        place = f"{file_name(error.filename or '?')}, line {error.lineno}"
         return f"{place}: {type(error).__name__}: {error.msg}"
     frame = traceback.extract_tb(error.__traceback__)[-1]
-    text = f"{Path(frame.filename).name}, line {frame.lineno}: {error}"
+    text = f"{file_name(frame.filename)}, line {frame.lineno}: {error}"
     if isinstance(error, ModuleNotFoundError):
         text += f". If that is a package, `uv add {error.name}`"
     elif isinstance(error, ImportError) and "site-packages" in (error.path or ""):
         text += f". The package {error.name} hides your module: rename the module"
+    elif frame.filename.endswith("plumbing/environment.py"):
+        place = file_name(getattr(error, "path", None) or "?")
+        text += f". Write the class in {place}, or import it there"
     return f"{type(error).__name__} in {text}"
 
 

@@ -5,11 +5,10 @@ import inspect
 import traceback
 import typing
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 from plumbing.environment import EnvironmentClass, episodes
-from plumbing.records import GateError
+from plumbing.records import GateError, file_name
 
 
 def find_server() -> Any:
@@ -31,13 +30,14 @@ def served_app() -> Any:
 
 def _import_problem(error: Exception) -> str:
     frame = traceback.extract_tb(error.__traceback__)[-1]
-    place = f"{Path(frame.filename).name}, line {frame.lineno}"
+    place = f"{file_name(frame.filename)}, line {frame.lineno}"
     text = f"server.py cannot be imported ({place}): {type(error).__name__}: {error}"
     if isinstance(error, AttributeError) and isinstance(error.obj, type):
-        known = ", ".join(episodes.tools_of(error.obj)) or "none"
+        known = episodes.tools_of(error.obj)
         text += (
             f". Tools are public methods that are annotated `-> str`; {error.obj.__name__}"
-            f" has: {known}. Write the method, or remove its line from server.py"
+            f" has: {', '.join(known) or 'none'}. Write the method, or remove its line from"
+            " server.py" + (f" and add {_lines(known)}" if known else "")
         )
     return text
 
@@ -66,7 +66,7 @@ def inspect_class(asked: list[dict[str, Any]]) -> str:
 def _place() -> str:
     _, first = inspect.getsourcelines(EnvironmentClass)
     file = inspect.getsourcefile(EnvironmentClass) or "?"
-    return f"{Path(file).name}, line {first}: {EnvironmentClass.__name__}"
+    return f"{file_name(file)}, line {first}: {EnvironmentClass.__name__}"
 
 
 def _check_protocol() -> None:

@@ -54,6 +54,13 @@ def positive(text: str) -> int:
     return int(text)
 
 
+def file_name(path: str) -> str:
+    """`my_env.py`, or `my_env/model.py` if that is in a package."""
+    file = Path(path)
+    in_package = (file.parent / "__init__.py").is_file()
+    return f"{file.parent.name}/{file.name}" if in_package else file.name
+
+
 def one_line(text: Any) -> str:
     return " ".join(str(text).split())[:500]
 

@@ -1,0 +1,15 @@
+"""What a warehouse holds."""
+
+
+class OutOfStock(Exception):
+    """Meant for the policy."""
+
+
+class Stock:
+    def __init__(self, count: int):
+        self.count = count
+
+    def take(self, count: int) -> None:
+        if not 0 <= count <= self.count:
+            raise OutOfStock(f"only {self.count} are left")
+        self.count -= count
