@@ -34,7 +34,7 @@ PACKAGES = {
 
 
 class Problem(Exception):
-    """What failed and what to do, in one line."""
+    """What failed and what to do; each argument is one line."""
 
 
 def find_uv() -> str:
@@ -200,6 +200,7 @@ def pin_python(python: str, uv: str, folder: Path = PROJECT) -> None:
 
 def install(folder: Path, uv: str, options: list[str]) -> str:
     """Install a framework's folder, run its import gate, and say what is there."""
+    print(f"{folder}/", flush=True)
     here = folder.resolve()
     found = find_python(uv, required_python(folder))
     sync = [uv, "sync", "--quiet", "--directory", str(folder)]
@@ -237,18 +238,21 @@ def main(operation: str, siblings: str = "[]", tools: str | None = None) -> None
     uv = find_uv()
     print("Installing with uv, about 1 GB the first time ...", flush=True)
     options = ["--write-tools", "--asked", tools] if tools else []
-    ready = [install(PROJECT, uv, options)]
-    ready += [install(folder, uv, []) for folder in folders[1:]]
-    print(
-        f"\nReady: {'; '.join(ready)}. Next:\n\n"
-        f"  cd {PROJECT.resolve()}\n"
-        "  uv run python gates.py\n"
-        "  uv run python server.py"
-    )
+    ready, problems = [], []
+    for folder in folders:
+        try:
+            ready.append(install(folder, uv, options if folder == PROJECT else []))
+        except Problem as problem:
+            problems += problem.args
+    if problems:
+        raise Problem(*problems)
+    steps = [f"  cd {folder.resolve()}\n  uv run python gates.py" for folder in folders]
+    steps[0] += "\n  uv run python server.py"
+    print(f"\nReady: {'; '.join(ready)}. Next:", *steps, sep="\n\n")
 
 
 if __name__ == "__main__":
     try:
         main(*sys.argv[1:])
     except Problem as problem:
-        sys.exit(f"nemo-gym-template: {problem}")
+        sys.exit("\n".join(f"nemo-gym-template: {line}" for line in problem.args))

@@ -68,6 +68,10 @@ class Bell:
         self.rung += times
         return "ding"
 
+    def polish(self, tools: dict) -> str:
+        """Polish the bell, which says nothing."""
+        return ""
+
     def reward(self) -> float:
         return 0.5 * (self.rung == 3) + 0.5 * (self.rung == 3 and bool(self.log))
 
@@ -77,7 +81,7 @@ class Bell:
 
     @staticmethod
     def oracle(task):
-        return [("look", {}), ("ring", {"times": 3})]
+        return [("look", {}), ("polish", {"tools": {}}), ("ring", {"times": 3})]
 '''
 
 
@@ -178,29 +182,67 @@ def test_an_update_adds_one(template, tmp_path):
     assert answers["siblings"] == ["ors"]
 
 
-@pytest.mark.slow
-def test_the_post_generation_step_installs_each_folder(render, tmp_path):
-    """With a uv that only notes what it is asked."""
+@pytest.fixture
+def post_generate(render, tmp_path):
+    """Runs the step after generation with a uv that only notes what it is asked."""
     project = tmp_path / "my_env"
     shutil.copytree(render(siblings=FRAMEWORKS), project)
-    log = tmp_path / "log"
     for name in ["nemo_gym", *FRAMEWORKS]:
         python = project / name / ".venv/bin/python"
         python.parent.mkdir(parents=True)
         (python.parents[1] / "pyvenv.cfg").touch()
         python.write_text("#!/bin/sh\necho 3.13.15 0.1\n")
         python.chmod(0o755)
-    uv = tmp_path / "uv"
-    uv.write_text(f'#!/bin/sh\necho "$@" >> {log}\n')
-    uv.chmod(0o755)
-    script = ROOT / "extensions/post_generate.py"
-    command = [sys.executable, script, "copy", json.dumps(FRAMEWORKS), "[]"]
-    done = run(command, project, UV=str(uv), UV_PYTHON="python3")
-    asked = [line for line in log.read_text().splitlines() if "find" not in line]
+
+    def step(status=0):
+        """What it printed, if an import gate beside nemo_gym/ ends with this status."""
+        uv = tmp_path / "uv"
+        uv.write_text(f"""#!/bin/sh
+echo "uv $@"
+case "$@" in "run --directory "[vo]*) exit {status} ;; esac
+""")
+        uv.chmod(0o755)
+        script = ROOT / "extensions/post_generate.py"
+        command = [sys.executable, script, "copy", json.dumps(FRAMEWORKS), "[]"]
+        done = run(command, project, check=False, UV=str(uv), UV_PYTHON="python3")
+        assert done.returncode == status
+        return project, done.stdout.splitlines()
+
+    return step
+
+
+def test_the_post_generation_step_installs_each_folder(post_generate):
+    project, printed = post_generate()
+    asked = [line for line in printed if line.startswith("uv ")]
     folders = [name for name in ["nemo_gym", *FRAMEWORKS] for _ in range(2)]
     assert [re.search(r"--directory (\w+)", line)[1] for line in asked] == folders
     assert asked[3].endswith("verifiers python gates.py import")
-    assert "openreward 0.1" in done.stdout
+    assert printed.index("verifiers/") == printed.index(asked[2]) - 1
+    [ready] = [line for line in printed if line.startswith("Ready: ")]
+    assert "openreward 0.1" in ready
+    for name in ["nemo_gym", *FRAMEWORKS]:
+        assert f"  cd {project / name}" in printed
+
+
+def test_the_post_generation_step_tries_each_folder_before_it_fails(post_generate):
+    project, printed = post_generate(1)
+    assert len([line for line in printed if "gates.py import" in line]) == 4
+    for name, line in zip(FRAMEWORKS, printed[-3:], strict=True):
+        assert line.startswith("nemo-gym-template: the import gate failed")
+        assert line.endswith(f"`uv run python gates.py` in {project / name}")
+
+
+@pytest.mark.parametrize("name", FRAMEWORKS)
+def test_a_missing_package_is_one_line(render, name):
+    """This interpreter has none of the frameworks."""
+    project = render(siblings=FRAMEWORKS)
+    command = [sys.executable, "gates.py", "import"]
+    done = run(command, project / name, check=False, PYTHONPATH=str(project))
+    [line] = done.stdout.splitlines()
+    assert done.returncode == 1
+    told = r"FAIL import .* ModuleNotFoundError in \w+\.py, line \d+: No module .*"
+    advice = rf"If that is a package, `uv add (\w+)` in {name}/"
+    assert re.fullmatch(rf"{told}\. {advice}", line)
 
 
 # ------------------------------------------------------------------- with the frameworks
@@ -225,7 +267,8 @@ def bell(template, game, tmp_path_factory):
     (project / "bell.py").write_text(BELL)
     data = [
         "domain_class=Bell",
-        "tools=look, ring",
+        "tools=look, ring, polish",
+        "max_turns=2",  # fewer than the calls of each scripted policy
         "siblings=[verifiers, openenv, ors]",
     ]
     command = [COPIER, "copy", "--skip-tasks", "--defaults", "--quiet"]
@@ -287,7 +330,7 @@ def test_gates_and_tests_are_green(game, name):
 def test_a_class_of_ones_own_plays_and_is_closed(bell, name):
     log = bell / "log"
     log.unlink(missing_ok=True)
-    # verifiers' smoke gate takes half a minute; a test below plays a whole rollout.
+    # verifiers' smoke gate takes half a minute; a test below runs it.
     gates = ["rollout"] if name == "verifiers" else ["smoke", "rollout"]
     results = json.loads(python(bell, name, "gates.py", *gates, "--json"))
     assert all(one["passed"] for one in results), results
@@ -638,18 +681,10 @@ def test_vf_eval_and_what_its_model_sees(archetypes):
 
 
 @pytest.mark.slow
-def test_close_runs_in_verifiers_tool_server(bell):
+def test_verifiers_smoke_gate_and_close(bell):
     """close() runs in the tool server's process, which ends by a signal."""
     log = bell / "log"
     log.unlink(missing_ok=True)
-    code = (
-        "import asyncio, json, rollout, bell_env; "
-        "rows = list(bell_env.create_verifiers_env().taskset); "
-        "plan = [('look', {}), ('ring', {'times': 3})]; "
-        "traces, [seen] = asyncio.run(rollout.play(rows, [plan])); "
-        "print(json.dumps([traces[0].reward, seen]))"
-    )
-    reward, seen = json.loads(python(bell, "verifiers", "-c", code).splitlines()[-1])
-    assert reward == 1.0
-    assert "image_url" in json.dumps([one for one in seen if one["role"] == "tool"])
-    assert log.read_text() == "closed\n"
+    [result] = json.loads(python(bell, "verifiers", "gates.py", "smoke", "--json"))
+    assert result["detail"] == "3 tools, two rollouts at once"
+    assert log.read_text() == "closed\nclosed\n"
