@@ -210,6 +210,7 @@ def install(folder: Path, uv: str, options: list[str]) -> str:
     )
     python, package = installed(folder)
     pin_python(python, uv, folder)
+    again = "uv run python gates.py" + (" --write-tools" if options else "")
     run(
         [
             uv,
@@ -221,8 +222,7 @@ def install(folder: Path, uv: str, options: list[str]) -> str:
             "import",
             *options,
         ],
-        "the import gate failed, see above; mend that and run "
-        f"`uv run python gates.py` in {here}",
+        f"the import gate failed, see above; mend that and run `{again}` in {here}",
     )
     return f"Python {python}, {PACKAGES[folder.name]} {package}"
 

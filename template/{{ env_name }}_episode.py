@@ -345,7 +345,7 @@ def read_task(domain_class: type, task: Task) -> Any:
     try:
         return model.model_validate(task)
     except ValidationError as error:
-        raise ValueError(validation_problem(error)) from None
+        raise ValueError(f"ground_truth.0.{validation_problem(error)}") from None
 
 
 def task_skeleton(domain_class: type) -> Task:

@@ -16,6 +16,7 @@ import httpx
 import pytest
 from fastapi import Request
 from fastapi.testclient import TestClient
+from pydantic import BaseModel
 
 from plumbing.policies import NoOracle, sample_arguments, solve
 from plumbing.records import function_call
@@ -212,6 +213,26 @@ def test_an_episode_that_the_policy_seeded_earns_nothing(
         client = connect()
         client.post("/seed_session", json=row)
         assert verify(client, row, [function_call(named, "{}")]) == reward
+
+
+class Graph(BaseModel):
+    edges: list[str]
+
+
+def test_a_task_that_its_model_refuses_is_named_as_in_the_row(server_of, run, row):
+    class Walk:
+        def __init__(self, task: Graph):
+            pass
+
+        def step(self) -> str:
+            return "stepped"
+
+        def reward(self) -> float:
+            return 0.0
+
+    answer = run(server_of(Walk))().post("/seed_session", json=row)
+    assert answer.status_code == 422
+    assert answer.json()["detail"].endswith("ground_truth.0.edges: Field required")
 
 
 def test_an_exception_is_answered_as_json(server, rows, monkeypatch, verify_body):
