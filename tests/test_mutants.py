@@ -33,7 +33,7 @@ MUTANTS = {
     "an episode pays that the policy seeded": (
         "game",
         SERVER,
-        'if any(_url_of(call.name).path == "/seed_session" for call in calls):',
+        "if _policy_seeds(body):",
         "if False:",
     ),
     "a refusal loses the cookie": (

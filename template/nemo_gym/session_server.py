@@ -347,8 +347,7 @@ class SessionServer(SimpleResourcesServer):
         session = self.sessions.get(request.session[SESSION_ID_KEY])
         if session is None or not session.seeded or session.episode is None:
             return None
-        calls = [item for item in body.response.output if item.type == "function_call"]
-        if any(_url_of(call.name).path == "/seed_session" for call in calls):
+        if _policy_seeds(body):
             return None
         return session if session.task == body.ground_truth[0] else None
 
@@ -732,6 +731,8 @@ class SessionServer(SimpleResourcesServer):
                         response=body.response,
                         **ended.verdict,
                     )
+                    if _policy_seeds(body):
+                        response.reward = 0.0
                     return _verdict(response)
                 unknown = session is None and ended is None
                 if unknown and not request.session.get(SEEDED) and self._replays():
@@ -1103,6 +1104,12 @@ def _url_of(tool: str) -> yarl.URL:
         return yarl.URL(f"http://agent/{tool}")
     except ValueError:  # nowhere
         return yarl.URL("http://agent/")
+
+
+def _policy_seeds(body: BaseVerifyRequest) -> bool:
+    """Whether the policy of a trajectory posted to /seed_session."""
+    calls = [item for item in body.response.output if item.type == "function_call"]
+    return any(_url_of(call.name).path == "/seed_session" for call in calls)
 
 
 def _lost(request: Request) -> str:

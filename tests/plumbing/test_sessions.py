@@ -213,6 +213,8 @@ def test_an_episode_that_the_policy_seeded_earns_nothing(
         client = connect()
         client.post("/seed_session", json=row)
         assert verify(client, row, [function_call(named, "{}")]) == reward
+        # Nor may it ask for the verdict itself, with a trajectory that it made up.
+        assert verify(client, row, [function_call(name, "{}")]) == 0.0
 
 
 class Graph(BaseModel):
