@@ -136,6 +136,7 @@ def test_the_folder_does_not_hide_the_package(generate):
     )
 
 
+@pytest.mark.slow
 @ONE_SERIES
 def test_a_custom_tool_waits_to_be_written(variant):
     environment = variant(tools="guess(word: str); hint()")

@@ -33,8 +33,8 @@ MUTANTS = {
     "an episode pays that the policy seeded": (
         "game",
         SERVER,
-        "if _policy_seeds(body):",
-        "if False:",
+        'return any(_url_of(call.name).path == "/seed_session" for call in calls)',
+        "return False",
     ),
     "a refusal loses the cookie": (
         "game",
