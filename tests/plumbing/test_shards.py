@@ -684,7 +684,9 @@ def with_shards(self):
         server.expose(apps[-1])
         made.append(Direct(number, shards.Shard(apps[-1], number, b"", birth, server)))
     self._links = made
-    self.sessions = collections.ChainMap(*known, *(one.shard.server.sessions for one in made))
+    # A ChainMap lists its last map first: so the sessions are in the order of their turns.
+    opened = [one.shard.server.sessions for one in reversed(made)]
+    self.sessions = collections.ChainMap(*known, *opened)
     self._ended = collections.ChainMap(*(one.shard.server._ended for one in made))
     app = setup(self)
     lifespan = app.router.lifespan_context
