@@ -145,7 +145,7 @@ class ToolResponse(BaseModel):
     output: str
 
 
-# A row's tasks, of which the first counts. One that is no object is enough to refuse all.
+# A row's tasks, of which the first counts. Validation stops at one that is not an object.
 GroundTruth = Annotated[list[dict[str, Any]], FailFast()]
 
 

@@ -123,6 +123,23 @@ def server_thread() -> Iterator[Callable[[SessionServer], int]]:
         yield serve_it
 
 
+@pytest.fixture
+def generous() -> type:
+    """A class that always pays."""
+
+    class Generous:
+        def __init__(self, task: dict[str, Any]) -> None:
+            pass
+
+        def look(self) -> str:
+            return "nothing"
+
+        def reward(self) -> float:
+            return 1.0
+
+    return Generous
+
+
 @pytest.fixture(scope="session")
 def verify_body() -> Callable[..., dict[str, Any]]:
     """What a trainer posts to /verify; `output` is the trajectory."""

@@ -171,21 +171,11 @@ def test_metrics_that_cannot_be_aggregated_are_refused(serve):
     "seed", [None, {}, {"ground_truth": []}, {"ground_truth": [{}]}]
 )
 def test_an_episode_without_a_task_earns_nothing_on_any_row(
-    server_of, run, verify, row, seed
+    server_of, run, verify, row, generous, seed
 ):
     """Not even on a row whose task is as empty, with a class that always pays."""
 
-    class Generous:
-        def __init__(self, task):
-            pass
-
-        def look(self) -> str:
-            return "nothing"
-
-        def reward(self) -> float:
-            return 1.0
-
-    client = run(server_of(Generous))()
+    client = run(server_of(generous))()
     if seed is not None:
         client.post("/seed_session", json=seed)
     client.post("/look", json={})

@@ -194,21 +194,11 @@ def test_no_answer_loses_the_cookie(run, serve, row, tools, monkeypatch, metrics
     ],
 )
 def test_an_episode_that_the_policy_seeded_earns_nothing(
-    server_of, run, row, verify, name
+    server_of, run, row, verify, generous, name
 ):
     """However it lost its cookie. NeMo Gym's agents put a tool's name into a URL."""
 
-    class Generous:
-        def __init__(self, task):
-            pass
-
-        def look(self) -> str:
-            return "nothing"
-
-        def reward(self) -> float:
-            return 1.0
-
-    connect = run(server_of(Generous))
+    connect = run(server_of(generous))
     for named, reward in ((name, 0.0), ("seed", 1.0)):
         client = connect()
         client.post("/seed_session", json=row)
