@@ -1109,7 +1109,7 @@ def _url_of(tool: str) -> yarl.URL:
 def _policy_seeds(body: BaseVerifyRequest) -> bool:
     """Whether the policy of a trajectory posted to /seed_session."""
     calls = [item for item in body.response.output if item.type == "function_call"]
-    return any(_url_of(call.name).path == "/seed_session" for call in calls)
+    return "seed_session" in [_url_of(call.name).path.strip("/") for call in calls]
 
 
 def _lost(request: Request) -> str:

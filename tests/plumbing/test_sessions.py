@@ -188,6 +188,7 @@ def test_no_answer_loses_the_cookie(run, serve, row, tools, monkeypatch, metrics
     [
         "seed_session",
         "./seed_session",
+        "seed_session/",  # which is redirected, and the agent follows
         "seed_session?x",
         "%73eed_session",
         "seed\t_session",
