@@ -1,0 +1,240 @@
+"""One episode: an object of the environment class, its calls, and its grade."""
+
+import functools
+import inspect
+import json
+import logging
+import math
+import sys
+import traceback
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import ValidationError
+from pydantic_core import to_jsonable_python
+
+from ..errors import NotTextError
+from ..files import source_name
+from .tasks import grader, read_task
+from .text_match import printed, scalars, sendable
+from .tools import Tool, fields_of, own_classes, public_methods
+from .types import Task
+
+log = logging.getLogger(__name__)
+
+# The calls that an episode keeps for a grader. Later calls are played, but not kept.
+MAX_CALLS = 1000
+MAX_CALL_CHARACTERS = 1 << 20
+
+# Exceptions that a class raises on purpose, beside its own.
+EXPECTED = (ValueError, NotImplementedError, TimeoutError)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The answer to a tool call."""
+
+    output: str  # the policy reads it
+    # Further fields of the method's NamedTuple: an image.
+    extra: dict[str, Any] = field(default_factory=dict)
+    error: Literal["", "expected", "unexpected"] = ""
+    fault: str = ""  # describes an unexpected error to a gate, never to a policy
+
+
+@dataclass
+class Call:
+    """One finished tool call."""
+
+    tool: str
+    arguments: dict[str, Any]  # as in JSON
+    output: str
+    failed: bool
+
+
+@dataclass
+class Episode:
+    """One episode: an object of the environment class, and the calls so far.
+
+    Raises ValueError for a task that the class refuses. Call it from one thread, one
+    call at a time. Without async methods in the class, `run_without_loop` runs its
+    coroutines.
+    """
+
+    domain_class: type
+    task: Task = field(default_factory=dict)
+    calls: list[Call] = field(default_factory=list)
+    failure: str | None = None  # why the grade says nothing about the policy
+    keeps_calls: bool = True
+    label: str = "an episode"  # names the row in the log
+
+    def __post_init__(self) -> None:
+        self._kept_characters = 0
+        self.environment = self.domain_class(read_task(self.domain_class, self.task))
+
+    async def call(self, tool: Tool, arguments: dict[str, Any]) -> Answer:
+        """Call a tool with arguments that its model has validated. Never raises."""
+        method = functools.partial(getattr(self.environment, tool.name), **arguments)
+        answer = await self.answer(tool.name, method)
+        self.keep(tool.name, arguments, answer)
+        return answer
+
+    async def answer(self, name: str, method: Callable[[], Any]) -> Answer:
+        """The method's answer. An exception becomes an output that starts `error:`."""
+        try:
+            value = method()
+            if inspect.isawaitable(value):
+                value = await value
+            return as_answer(value)
+        # A tool may call sys.exit(), or a program's main function that does.
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - the policy reads it
+            return self.problem(name, error)
+
+    def problem(self, name: str, error: BaseException) -> Answer:
+        """The answer that reports an exception. Logs the exception if it is a bug."""
+        if self.is_expected(error):
+            text = str(error) or type(error).__name__
+            return Answer(sendable(f"error: {text}"), error="expected")
+        log.error("%s: the tool %r failed", self.label, name, exc_info=error)
+        kind = type(error).__name__
+        if isinstance(error, NotTextError):
+            return Answer(f"error: {kind}", error="unexpected", fault=str(error))
+        fault = f"raised {kind}"
+        if last := traceback.extract_tb(error.__traceback__)[-1:]:
+            fault += f" ({source_name(last[0].filename)}, line {last[0].lineno})"
+        return Answer(f"error: {kind}", error="unexpected", fault=fault)
+
+    def is_expected(self, error: BaseException) -> bool:
+        """Whether the class raised this on purpose, so that the policy may read it."""
+        # ValidationError is a ValueError only by inheritance, and a bug.
+        if isinstance(error, (ValidationError, NotTextError)):
+            return False
+        own_folders = {_folder(base) for base in own_classes(self.domain_class)}
+        return isinstance(error, EXPECTED) or _folder(type(error)) in own_folders
+
+    def keep(self, tool: str, arguments: dict[str, Any], answer: Answer) -> None:
+        """Keep a call for the grader, within MAX_CALLS and MAX_CALL_CHARACTERS."""
+        if not self.keeps_calls:
+            return
+        arguments = to_jsonable_python(arguments, fallback=repr)
+        self._kept_characters += len(answer.output) + sum(map(len, scalars(arguments)))
+        fits = self._kept_characters <= MAX_CALL_CHARACTERS
+        if len(self.calls) < MAX_CALLS and fits:
+            call = Call(tool, arguments, answer.output, answer.error != "")
+            self.calls.append(call)
+
+    async def reward(self) -> float:
+        """The grade, from 0 to 1: the class's own reward(), else by `expected_output`.
+
+        A grader that raises, or returns anything but a number from 0 to 1, leaves 0.0
+        and the reason in `failure`. So does an `infrastructure_failure` of the class.
+        """
+        grade = grader(self.domain_class)
+        if grade is None:
+            return float(self.printed(self.task.get("expected_output") or ""))
+        reward = await self._graded(grade.__name__)
+        failed = getattr(self.environment, "infrastructure_failure", None)
+        self.failure = failed or self.failure
+        return reward
+
+    async def _graded(self, hook: str) -> float:
+        name = f"{self.domain_class.__name__}.{hook}()"
+        try:
+            value = getattr(self.environment, hook)()
+            if inspect.isawaitable(value):
+                value = await value
+        except (Exception, SystemExit) as error:
+            log.error("%s: %s failed", self.label, name, exc_info=error)
+            self.failure = f"{name} raised {type(error).__name__}"
+            return 0.0
+        if isinstance(value, (bool, int, float)) and 0 <= value <= 1:
+            return float(value)
+        self.failure = f"{name} must return a number from 0 to 1, got {value!r:.80}"
+        log.error("%s: %s", self.label, self.failure)
+        return 0.0
+
+    async def metrics(self) -> dict[str, float]:
+        """The class's own metrics(); {} if it has none or if they raise."""
+        try:
+            values = getattr(self.environment, "metrics", dict)()
+            if inspect.isawaitable(values):
+                values = await values
+            numbers = {str(name): float(value) for name, value in values.items()}
+        except (Exception, SystemExit):
+            name = self.domain_class.__name__
+            log.exception("%s: %s.metrics() failed", self.label, name)
+            return {}
+        return {
+            name: number for name, number in numbers.items() if math.isfinite(number)
+        }
+
+    def printed(self, text: str) -> bool:
+        """Whether the environment itself printed `text`; see text_match.printed."""
+        return printed(self.calls, text)
+
+    async def close(self) -> None:
+        """Close the object, if its class has close(). Logs an exception."""
+        try:
+            closed = getattr(self.environment, "close", lambda: None)()
+            if inspect.isawaitable(closed):
+                await closed
+        except (Exception, SystemExit):
+            name = self.domain_class.__name__
+            log.exception("%s: %s.close() failed", self.label, name)
+
+
+def runs_on_loop(domain_class: type) -> bool:
+    """Whether the class is called on the event loop: it is async, or never blocks."""
+    names = [name for name, _ in public_methods(domain_class)]
+    return not getattr(domain_class, "blocking", True) or any(
+        inspect.iscoroutinefunction(getattr(domain_class, name, None))
+        for name in ["reward", "close", "metrics", *names]
+    )
+
+
+def run_without_loop(steps: Coroutine[Any, Any, Any]) -> Any:
+    """The result of an Episode's method over a class that has no async methods.
+
+    Such a coroutine never waits, so it needs no event loop. Raises RuntimeError if it
+    does wait.
+    """
+    try:
+        steps.send(None)
+    except StopIteration as done:
+        return done.value
+    steps.close()
+    raise RuntimeError("an async method needs an event loop: await the call")
+
+
+def as_answer(value: Any) -> Answer:
+    """A tool's return value as an answer.
+
+    Text stays as it is. The field `output` of a NamedTuple is the text, and its other
+    fields are beside it. Numbers, lists and dicts become JSON text. Raises NotTextError
+    for anything else, None included.
+    """
+    if isinstance(value, str):
+        return Answer(sendable(value))
+    if isinstance(value, tuple) and "output" in fields_of(type(value)):
+        fields = dict(zip(fields_of(type(value)), value, strict=True))
+        output = as_answer(fields.pop("output")).output
+        extra = {name: item for name, item in fields.items() if item is not None}
+        return Answer(output, to_jsonable_python(extra))
+    if isinstance(value, (bool, int, float, list, dict)):
+        return Answer(sendable(json.dumps(value, ensure_ascii=False)))
+    hint = ""
+    if inspect.iscoroutine(value):
+        value.close()
+        hint = ": make it `async def`, or await the coroutine"
+    kind = "None" if value is None else type(value).__name__
+    raise NotTextError(f"returned {kind}, but a tool must return text{hint}")
+
+
+@functools.cache
+def _folder(kind: type) -> Path | None:
+    """The folder of the module, or package, of a class; None for built-in classes."""
+    for name in (kind.__module__.partition(".")[0], kind.__module__):
+        if file := getattr(sys.modules.get(name), "__file__", None):
+            return Path(file).resolve().parent
+    return None

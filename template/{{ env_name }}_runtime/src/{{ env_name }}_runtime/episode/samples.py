@@ -1,0 +1,62 @@
+"""Arguments that fit a tool definition: what a policy without a plan would send."""
+
+from typing import Any
+
+
+def sample_arguments(tool: dict[str, Any], *, high: bool = False) -> dict[str, Any]:
+    """Arguments that fit a tool definition: small values, or large ones if `high`."""
+    return _sample(tool["parameters"], high)
+
+
+def _sample(schema: dict[str, Any], high: bool) -> Any:
+    """A value that fits a JSON Schema, its bounds and lengths included."""
+    if "const" in schema:
+        return schema["const"]
+    if "enum" in schema:
+        return schema["enum"][-1 if high else 0]
+    if "default" in schema and not high:
+        return schema["default"]
+    for choice in ("anyOf", "oneOf", "allOf"):
+        if choice in schema:
+            return _sample(schema[choice][0], high)
+    kind = schema.get("type")
+    if kind in ("integer", "number"):
+        return _number(schema, high)
+    if kind == "string":
+        text = "nonsense" if high else "x"
+        return text.ljust(schema.get("minLength", 0), "x")[: schema.get("maxLength")]
+    if kind == "array":
+        item = schema.get("prefixItems") or [schema.get("items", {})]
+        count = schema.get("minItems", 0) or int(high)
+        return [_sample(item[min(n, len(item) - 1)], high) for n in range(count)]
+    if kind == "object" or "properties" in schema:
+        required = schema.get("required", [])
+        properties = schema.get("properties", {})
+        return {
+            name: _sample(item, high)
+            for name, item in properties.items()
+            if high or name in required
+        }
+    return {"boolean": high, "null": None}.get(kind, "x")
+
+
+def _number(schema: dict[str, Any], high: bool) -> int | float:
+    """A number within the schema's bounds, near the upper or the lower one."""
+    step = schema.get("multipleOf", 1)
+    low, top = schema.get("minimum"), schema.get("maximum")
+    if "exclusiveMinimum" in schema:
+        low = schema["exclusiveMinimum"] + step
+    if "exclusiveMaximum" in schema:
+        top = schema["exclusiveMaximum"] - step
+    if low is not None and top is not None and low > top:  # an open interval below 1
+        return (
+            schema.get("exclusiveMinimum", low) + schema.get("exclusiveMaximum", top)
+        ) / 2
+    value = (top if high else low) if (top if high else low) is not None else None
+    if value is None:
+        usual = 7 if high else 1
+        value = max(usual, low) if low is not None else usual
+        value = min(value, top) if top is not None else value
+    if step != 1:
+        value = value // step * step if high else -(-value // step) * step
+    return int(value) if schema["type"] == "integer" else float(value)

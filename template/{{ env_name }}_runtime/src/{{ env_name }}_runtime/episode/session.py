@@ -1,0 +1,142 @@
+"""One session: an episode, in a thread or on the event loop, one call at a time."""
+
+import asyncio
+import inspect
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from .episode import Call, Episode, run_without_loop, runs_on_loop
+from .thread import EpisodeThread
+from .types import Task
+
+
+@dataclass
+class Session:
+    """One episode: the task it was seeded with (ground_truth[0]), and its object."""
+
+    task: Task
+    seeded: bool  # by a harness, with a task
+    owner: Any = None  # the episode_id of NeMo Gym 0.7's typed seed
+    thread: EpisodeThread | None = None  # None: the class is called on the event loop
+    episode: Episode | None = None  # None while the object is made
+    metrics: dict[str, float] = field(default_factory=dict)  # beside the reward
+    used: float = field(default_factory=time.monotonic)
+    busy: int = 0  # calls in progress
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    verifying: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    @classmethod
+    def of(cls, domain_class: type, task: Task, owner: Any = None) -> Self:
+        """A session with a thread if the class may block. `start` makes its object."""
+        thread = None if runs_on_loop(domain_class) else EpisodeThread()
+        return cls(task, bool(task), owner, thread)
+
+    async def start(self, make: Callable[[], Episode], seconds: float) -> None:
+        """Make the object. Raises TimeoutError, or the constructor's exception."""
+
+        def construct() -> None:
+            self.episode = make()
+
+        await self.perform(construct, seconds)
+
+    @property
+    def environment(self) -> Any:
+        """The object of the environment class that plays the episode."""
+        assert self.episode is not None
+        return self.episode.environment
+
+    @property
+    def calls(self) -> list[Call]:
+        """The tool calls so far, as this server saw them.
+
+        Raises RuntimeError if they are not kept, see SessionServer.keeps_calls.
+        """
+        if self.episode is None:
+            return []
+        if not self.episode.keeps_calls:
+            raise RuntimeError(
+                "this server keeps no calls, because the class has a reward(): write "
+                "`keeps_calls = True` below `domain_class` in server.py"
+            )
+        return self.episode.calls
+
+    def hangs(self, seconds: float) -> bool:
+        """Whether a call has been running for longer than `seconds`."""
+        return self.thread is not None and self.thread.hangs(seconds)
+
+    async def perform(
+        self, job: Callable[[], Any], seconds: float, *, on_loop: bool = False
+    ) -> Any:
+        """The result of `job`, a function or a coroutine function, run alone.
+
+        Raises TimeoutError after `seconds`. A job that has not started by then never
+        does. A job in the thread goes on, because nothing can stop it, and later jobs
+        wait for its end. `on_loop` keeps a job out of the thread.
+        """
+        self.busy += 1
+        in_turn = False
+        try:
+            async with asyncio.timeout(seconds), self.lock:
+                in_turn = True
+                if self.thread is not None and not on_loop:
+                    return await self.thread.run(lambda: _finish(job()))
+                value = job()
+                return await value if inspect.isawaitable(value) else value
+        except TimeoutError:
+            # A call before this one, which it waited for, may have time left.
+            if in_turn and self.thread is not None:
+                self.thread.give_up()
+            raise
+        finally:
+            self.busy -= 1
+            self.used = time.monotonic()
+
+    async def reward(self, seconds: float = 60) -> float:
+        """The episode's grade, from 0 to 1: the class's own reward(), else whether the
+        environment printed the row's `expected_output`. See Episode.reward.
+
+        An episode whose last call still hangs earns 0.0: it was the policy's call.
+        """
+        started = False
+
+        async def grade() -> float:
+            nonlocal started
+            started = True
+            assert self.episode is not None
+            reward = await self.episode.reward()
+            self.metrics = await self.episode.metrics()
+            return reward
+
+        try:
+            return await self.perform(grade, seconds)
+        except TimeoutError:
+            assert self.episode is not None
+            if started:
+                self.episode.failure = f"the grade took more than {seconds:g} s"
+            return 0.0
+
+    async def close(self, seconds: float) -> None:
+        """Close the episode, after the calls that wait and a job that hangs.
+
+        Raises TimeoutError after `seconds`. A thread closes the episode even then, as
+        soon as it can.
+        """
+
+        async def close_episode() -> None:
+            if self.episode is not None:
+                await self.episode.close()
+
+        async with self.lock:
+            if self.thread is None:
+                async with asyncio.timeout(seconds):
+                    await close_episode()
+                return
+            closing = self.thread.run(lambda: _finish(close_episode()))
+            self.thread.stop()
+            await asyncio.wait_for(asyncio.shield(closing), seconds)
+
+
+def _finish(value: Any) -> Any:
+    return run_without_loop(value) if inspect.iscoroutine(value) else value

@@ -1,0 +1,212 @@
+"""Tools out of the methods of an environment class."""
+
+import functools
+import inspect
+import sys
+import typing
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, Field, ValidationError, create_model, model_validator
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticCustomError, PydanticUndefined
+
+from ..errors import ToolError
+from ..files import source_name
+from .docstrings import read_docstring
+from .schema import function_definition, plain_schema
+
+# Public methods that are not tools, though some return text.
+PROTOCOL = frozenset(
+    ["reward", "solved", "metrics", "close", "oracle", "missing_requirement", "notice"]
+    + ["refuse_to_serve"]
+)
+
+# Validation errors of one call that are listed. Above this, only their number is given.
+MAX_PROBLEMS = 100
+
+
+class Arguments(BaseModel):
+    """The arguments of a call, as the policy wrote them."""
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def few_problems(cls, body: Any, validate: Any) -> Any:
+        """Raise one error in place of more than MAX_PROBLEMS: each costs time."""
+        try:
+            return validate(body)
+        except ValidationError as error:
+            if error.error_count() <= MAX_PROBLEMS:
+                raise
+            raise PydanticCustomError(
+                "too_many_problems",
+                "{count} values are not what they should be",
+                {"count": error.error_count()},
+            ) from None
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A method of the environment class that a policy may call."""
+
+    name: str
+    description: str  # the docstring up to its first section, on one line
+    arguments: type[BaseModel]  # validates a call
+    method: Callable[..., Any]
+
+    def keywords(self, arguments: BaseModel) -> dict[str, Any]:
+        """The keyword arguments of the method, out of validated `arguments`."""
+        fields = type(arguments).model_fields.items()
+        return {str(field.alias): getattr(arguments, name) for name, field in fields}
+
+    def definition(self) -> dict[str, Any]:
+        """The tool as the Responses API takes it, with a JSON Schema."""
+        schema = plain_schema(self.arguments.model_json_schema())
+        return function_definition(self.name, self.description, schema)
+
+
+def tools_of(domain_class: type) -> dict[str, Tool]:
+    """The tools of an environment class by name, in the order of their definition.
+
+    A tool is a public method that is annotated to return text: `str`, or a NamedTuple
+    with a field `output`. Raises ToolError if such a method cannot be called with
+    arguments from JSON.
+    """
+    return {
+        name: make_tool(function)
+        for name, function in public_methods(domain_class)
+        if returns_text(function)
+    }
+
+
+def public_methods(domain_class: type) -> Iterator[tuple[str, Callable[..., Any]]]:
+    """The names and functions of a class's public methods outside the protocol."""
+    names: dict[str, None] = {}
+    for base in reversed(own_classes(domain_class)):
+        names |= dict.fromkeys(vars(base))
+    for name in names:
+        member = inspect.getattr_static(domain_class, name)
+        public = not name.startswith("_") and name not in PROTOCOL
+        if public and inspect.isfunction(member):
+            yield name, member
+
+
+def own_classes(domain_class: type) -> list[type]:
+    """The class and its bases, except those of Python's library and pydantic."""
+    own = []
+    for base in domain_class.__mro__:
+        library = base.__module__.partition(".")[0]
+        if library not in sys.stdlib_module_names and library != "pydantic":
+            own.append(base)
+    return own
+
+
+def returns_text(function: Callable[..., Any]) -> bool:
+    """Whether a method is annotated to return text, or text with an image."""
+    annotation = hints_of(function).get("return")
+    if typing.get_origin(annotation) is Annotated:
+        annotation = typing.get_args(annotation)[0]
+    if typing.get_origin(annotation) is Literal:
+        return all(isinstance(value, str) for value in typing.get_args(annotation))
+    return isinstance(annotation, type) and (
+        issubclass(annotation, str)
+        or (issubclass(annotation, tuple) and "output" in fields_of(annotation))
+    )
+
+
+def fields_of(named_tuple: type) -> tuple[str, ...]:
+    """The fields of a NamedTuple; () for any other class."""
+    return getattr(named_tuple, "_fields", ())
+
+
+def where(function: Callable[..., Any]) -> str:
+    """The place of a function, as `my_env.py, line 12`."""
+    code = inspect.unwrap(function).__code__
+    return f"{source_name(code.co_filename)}, line {code.co_firstlineno}"
+
+
+def hints_of(function: Callable[..., Any]) -> dict[str, Any]:
+    """The annotations of a function. Raises ToolError if they cannot be read."""
+    try:
+        return typing.get_type_hints(function, include_extras=True)
+    except Exception as error:
+        raise ToolError(
+            f"{where(function)}: an annotation of {function.__qualname__} cannot be "
+            f"read: {error}"
+        ) from error
+
+
+@functools.cache
+def make_tool(function: Callable[..., Any]) -> Tool:
+    """The tool of a method. Raises ToolError if its signature cannot be one.
+
+    Types and defaults come from the signature, descriptions from the docstring (Google
+    style, with `Args:`) or from `Annotated[..., Field(description=...)]`.
+    """
+    name = function.__name__
+    place = f"{where(function)}: {function.__qualname__}"
+    hints = hints_of(function)
+    description, documented = read_docstring(inspect.getdoc(function) or "")
+    parameters = list(inspect.signature(function).parameters.values())
+    if not parameters or (parameters[0].name != "self" and parameters[0].name in hints):
+        raise ToolError(
+            f"{place} has no parameter `self`: write `def {name}(self, ...)`"
+        )
+    fields: dict[str, Any] = {}
+    for number, parameter in enumerate(parameters[1:]):
+        _check_parameter(parameter, place, hints)
+        # A field may not be called like an attribute of pydantic's models.
+        fields[f"field{number}"] = _field(
+            parameter, hints[parameter.name], documented.get(parameter.name)
+        )
+    try:
+        arguments = create_model(f"{name}_arguments", __base__=Arguments, **fields)
+        arguments.model_json_schema()
+    except Exception as error:
+        raise ToolError(
+            f"{place} has a parameter that JSON cannot express: {error}"
+        ) from error
+    return Tool(name, description or name, arguments, function)
+
+
+def _check_parameter(
+    parameter: inspect.Parameter, place: str, hints: dict[str, Any]
+) -> None:
+    """Raise ToolError for a parameter that a policy could not fill in."""
+    if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+        raise ToolError(
+            f"{place} takes `{parameter}`: a policy can only fill in parameters "
+            "that have a name and a type each"
+        )
+    if parameter.kind is parameter.POSITIONAL_ONLY:
+        raise ToolError(
+            f"{place}: the parameter {parameter.name!r} is positional-only, but "
+            "tools are called with keyword arguments: remove the `/`"
+        )
+    if parameter.name not in hints:
+        default = parameter.default
+        usual = default is parameter.empty or default is None
+        kind = "str" if usual else type(default).__name__
+        raise ToolError(
+            f"{place}: the parameter {parameter.name!r} has no type: write "
+            f"`{parameter.name}: {kind}`, or whatever it takes"
+        )
+
+
+def _field(
+    parameter: inspect.Parameter, annotation: Any, documented: str | None
+) -> tuple[Any, Any]:
+    """A parameter as a field of a pydantic model: its annotation and its default."""
+    declared = FieldInfo.from_annotation(annotation)
+    described = declared.description or documented or _humanize(parameter.name)
+    default = (
+        declared.default if parameter.default is parameter.empty else parameter.default
+    )
+    return Annotated[annotation, Field(description=described, alias=parameter.name)], (
+        ... if default is PydanticUndefined else default
+    )
+
+
+def _humanize(name: str) -> str:
+    return f"The {name.replace('_', ' ').strip()}."

@@ -1,0 +1,40 @@
+"""Every error that crosses a module's border. A message says what to do, in one line."""
+
+from typing import Any
+
+
+class ToolError(TypeError):
+    """A method cannot be a tool: where it is, what is wrong, and what to do."""
+
+
+class NotTextError(TypeError):
+    """A tool returned a value that cannot be an answer."""
+
+
+class TaskRefusedError(ValueError):
+    """The class refused a task. The message is for the author of the task."""
+
+
+class SettingError(ValueError):
+    """An environment variable has a value that it may not have."""
+
+
+class GateError(Exception):
+    """A gate failed."""
+
+
+class RolloutError(Exception):
+    """A rollout failed: the server, the model, or a file."""
+
+
+class NoOracleError(RolloutError):
+    """A row's solution is not known, or cannot be played here."""
+
+
+class DeployError(Exception):
+    """The environment cannot be deployed."""
+
+
+def one_line(text: Any) -> str:
+    """At most 500 characters of `text`, on one line."""
+    return " ".join(str(text).split())[:500]

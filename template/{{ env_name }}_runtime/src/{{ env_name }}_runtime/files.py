@@ -1,0 +1,34 @@
+"""Files that are written whole, and how source files are named in messages."""
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+
+@contextlib.contextmanager
+def write_atomically(path: Path) -> Iterator[IO[bytes]]:
+    """Open a file that replaces `path` at the end of the with block.
+
+    If the block raises, `path` stays as it was. Missing folders are made.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            yield file
+        os.chmod(beside, path.stat().st_mode if path.exists() else 0o644)
+        os.replace(beside, path)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(beside)
+        raise
+
+
+def source_name(path: str) -> str:
+    """The name of a source file: `my_env.py`, or `my_env/model.py` in a package."""
+    file = Path(path)
+    in_package = (file.parent / "__init__.py").is_file()
+    return f"{file.parent.name}/{file.name}" if in_package else file.name

@@ -1,0 +1,125 @@
+"""Every environment variable that the runtime reads, with its default and its type.
+
+A field is named like its variable. An empty variable counts as unset. Settings are read
+when they are needed, never at import.
+"""
+
+import typing
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from .errors import SettingError
+
+# A type's description is what a message says that a value must be.
+PositiveInt = Annotated[int, Field(gt=0, description="a positive integer")]
+PositiveFloat = Annotated[
+    float, Field(gt=0, allow_inf_nan=False, description="a positive number")
+]
+Port = Annotated[int, Field(ge=0, le=65535, description="a number from 0 to 65535")]
+ShardsOn = Annotated[Literal["ray", "processes"], Field(description="ray or processes")]
+Switch = str  # "1" is on, any other value is off
+
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
+
+class Settings(BaseSettings):
+    """Settings out of environment variables."""
+
+    model_config = SettingsConfigDict(
+        env_ignore_empty=True, frozen=True, extra="ignore"
+    )
+
+    @classmethod
+    def read(cls) -> Self:
+        """The settings as they are now. Raises SettingError at a value that is wrong."""
+        try:
+            return cls()
+        except ValidationError as error:
+            raise SettingError(cls._problem(error)) from None
+
+    @classmethod
+    def _problem(cls, error: ValidationError) -> str:
+        """The first wrong variable, its value, and what it must be."""
+        first = error.errors()[0]
+        name = str(first["loc"][0])
+        expected = _description(cls.model_fields[name]) or first["msg"]
+        return f"{name.upper()} must be {expected}, got {str(first['input'])!r}"
+
+
+def _description(field: Any) -> str | None:
+    """The description of a field's type, which may be `Type | None`."""
+    described = [field, *getattr(field, "metadata", [])]
+    for part in typing.get_args(getattr(field, "annotation", field)):
+        described += getattr(part, "__metadata__", [])
+    texts = [getattr(one, "description", None) for one in described]
+    return next(filter(None, texts), None)
+
+
+class Limits(Settings):
+    """Limits of one server."""
+
+    max_sessions: PositiveInt = 1000  # one more open session is answered with 503
+    max_hung_calls: PositiveInt = 100  # so is a new session while so many calls hang
+    session_idle_seconds: PositiveFloat = 1800  # an idle session is closed after this
+    tool_seconds: PositiveFloat = 60  # a longer tool call ends with an error output
+    close_seconds: PositiveFloat = 10  # a longer close() is not waited for
+    body_seconds: PositiveFloat = 60  # a slower request body is answered with 408
+    max_body_bytes: PositiveInt = 1 << 20  # a longer request body: 413
+    max_trajectory_bytes: PositiveInt = 1 << 25  # the same for rows and trajectories
+
+
+class ServerSettings(Settings):
+    """How a server is reached, and by whom."""
+
+    host: str = "127.0.0.1"
+    port: Port | None = None
+    space_id: str | None = None  # set on a Hugging Face Space
+    api_token: str | None = None
+    allow_anybody: str = ""  # "1", or "container" in an image
+    trusted_policy: Switch = ""  # "1": serve though commands could do harm
+    session_secret: str | None = None
+    session_log: str | None = None
+    metrics: Switch = ""
+    reverify: Switch = ""
+    nemo_gym_config_path: str | None = None  # set by the NeMo Gym command line
+
+    @property
+    def listening_port(self) -> int:
+        """PORT, else 7860 on a Hugging Face Space, else 11000."""
+        if self.port is not None:
+            return self.port
+        return 7860 if self.space_id else 11000
+
+    @property
+    def anybody_may_play(self) -> bool:
+        """Whether it is known, and wanted, who reaches a class that runs commands.
+
+        An image says ALLOW_ANYBODY=container. On a Space everybody reaches it.
+        """
+        accepted = ["1"] if self.space_id else ["1", "container"]
+        allowed = self.allow_anybody in accepted or self.host in LOOPBACK
+        return allowed or self.api_token is not None
+
+
+class ShardSettings(Settings):
+    """How many processes hold the sessions, and where."""
+
+    shards: PositiveInt | None = None
+    shards_on: ShardsOn = "ray"
+    shards_at: str | None = None  # set for further workers: where the shards are
+    shard_seconds: PositiveFloat = 30  # a shard that is silent for longer is killed
+    shard_cpus: PositiveFloat = 0.01  # that Ray reserves for each
+    ray_address: str | None = None
+
+
+class ClientSettings(Settings):
+    """Which server and which model a rollout uses."""
+
+    env_url: str = "http://127.0.0.1:11000"
+    api_token: str | None = None
+    max_turns: PositiveInt | None = None
+    model: str | None = None
+    openai_api_key: str | None = None
+    openai_base_url: str = "https://api.openai.com/v1"
