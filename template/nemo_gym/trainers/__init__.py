@@ -1,1 +1,0 @@
-"""What trainers need: TRL's adapter, and the settings of verifiers."""
