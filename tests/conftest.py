@@ -80,15 +80,33 @@ def run(
     return done
 
 
-@pytest.fixture(scope="session")
-def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A git repository of the working tree, tagged v0.3.0."""
-    folder = tmp_path_factory.mktemp("template") / "nemo-gym-template"
+def copy_working_tree(folder: Path) -> None:
+    """Copies the files that git knows, or would add, as they are now."""
     listed = git(ROOT, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
     for name in filter(None, listed.split("\0")):
         if (ROOT / name).is_file():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, folder / name)
+
+
+def render_project(template: Path, destination: Path, **answers: Any) -> None:
+    """Renders a project in this process, without running tasks."""
+    run_copy(
+        str(template),
+        destination,
+        data=answers,
+        defaults=True,
+        skip_tasks=True,
+        unsafe=True,
+        quiet=True,
+    )
+
+
+@pytest.fixture(scope="session")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A git repository of the working tree, tagged v0.3.0."""
+    folder = tmp_path_factory.mktemp("template") / "nemo-gym-template"
+    copy_working_tree(folder)
     git(folder, "init", "--quiet", "--initial-branch", "main")
     git(folder, "add", "--all")
     git(folder, "commit", "--quiet", "--message", "The template")
@@ -103,23 +121,15 @@ def render(
     """Renders a project without running tasks; equal answers give the same project."""
     projects: dict[str, Path] = {}
 
-    def render_project(**answers: Any) -> Path:
+    def render_once(**answers: Any) -> Path:
         answers = {"env_name": "my_env", **answers}
         key = json.dumps(answers, sort_keys=True)
         if key not in projects:
             projects[key] = tmp_path_factory.mktemp("rendered") / answers["env_name"]
-            run_copy(
-                str(template),
-                projects[key],
-                data=answers,
-                defaults=True,
-                skip_tasks=True,
-                unsafe=True,
-                quiet=True,
-            )
+            render_project(template, projects[key], **answers)
         return projects[key]
 
-    return render_project
+    return render_once
 
 
 @pytest.fixture(scope="session")

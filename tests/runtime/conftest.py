@@ -1,73 +1,83 @@
-"""Tests of what the template owns, inside a generated project.
+"""The runtime in this process: the server of a rendered game, and clients of it.
 
-In the project's nemo_gym folder, with T being the folder of this file:
-
-    .venv/bin/python -m pytest -c T/pytest.ini --rootdir T --confcutdir T T
+The interpreter decides the release series of NeMo Gym: UV_PYTHON chooses another one.
 """
 
 import contextlib
+import os
 import socket
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from .rendered import PLACES
+
+# isort: split
 import pytest
 import uvicorn
 from fastapi import FastAPI, Request
 from fastapi.testclient import TestClient
+from my_env_runtime.episode.samples import sample_arguments
+from my_env_runtime.episode.tools import tools_of
+from my_env_runtime.project import load_server
+from my_env_runtime.server import SessionServer, VerifyRequest, VerifyResponse
+from my_env_runtime.testing import fixtures
 
-from plumbing.environment import episodes
-from plumbing.gates import server_tools
-from plumbing.inspection import find_server
-from plumbing.records import as_response, load_rows
-from session_server import SessionServer, VerifyRequest, VerifyResponse
+from .support import Barrier
 
 Connect = Callable[[], TestClient]
+
+# The fixtures of every project's own tests
+rows, tools, verify = fixtures.rows, fixtures.tools, fixtures.verify
+
+
+@pytest.fixture(scope="package", autouse=True)
+def processes_import_the_runtime() -> Iterator[None]:
+    """Lets processes that a test starts import the rendered game, too."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", os.pathsep.join(map(str, PLACES)))
+        yield
 
 
 @pytest.fixture
 def serve() -> Callable[..., SessionServer]:
-    """Builds a server with limits of the test's own."""
-    return find_server().build
+    """Builds the game's server, with limits of the test's own."""
+    return load_server().build
 
 
 @pytest.fixture
 def server(
     serve: Callable[..., SessionServer], monkeypatch: pytest.MonkeyPatch
 ) -> SessionServer:
-    monkeypatch.setattr(find_server(), "keeps_calls", True)
+    monkeypatch.setattr(load_server(), "keeps_calls", True)
     return serve()
 
 
 @pytest.fixture
 def run() -> Iterator[Callable[[SessionServer], Connect]]:
-    """Runs a server in process. Returns what makes clients of it.
+    """Runs a server in process. Returns a function that makes clients of it.
 
     Each client has a cookie jar of its own. They share the event loop of the server.
     """
-    running = []
+    with contextlib.ExitStack() as stack:
 
-    def run_one(server: SessionServer) -> Connect:
-        app = server.setup_webserver()
-        first = TestClient(app)
-        first.__enter__()  # runs the app's lifespan
-        running.append(first)
+        def run_server(server: SessionServer) -> Connect:
+            app = server.setup_webserver()
+            first = stack.enter_context(TestClient(app))  # runs the app's lifespan
 
-        def connect() -> TestClient:
-            client = TestClient(app)
-            client.portal = first.portal
-            return client
+            def connect() -> TestClient:
+                client = TestClient(app)
+                client.portal = first.portal
+                return client
 
-        return connect
+            return connect
 
-    yield run_one
-    for one in running:
-        one.__exit__(None, None, None)
+        yield run_server
 
 
 @pytest.fixture
 def connect(run: Callable[[SessionServer], Connect], server: SessionServer) -> Connect:
-    """Makes clients of the project's server."""
+    """Makes clients of the game's server."""
     return run(server)
 
 
@@ -76,104 +86,70 @@ def client(connect: Connect) -> TestClient:
     return connect()
 
 
-@pytest.fixture(scope="session")
-def rows() -> list[dict[str, Any]]:
-    return load_rows()
+@pytest.fixture
+def call(tools: list[dict[str, Any]]) -> Callable[[TestClient], str]:
+    """Calls a client's first tool. Returns its output."""
+
+    def call_tool(client: TestClient) -> str:
+        answer = client.post(f"/{tools[0]['name']}", json=sample_arguments(tools[0]))
+        assert answer.status_code == 200, answer.text
+        return answer.json()["output"]
+
+    return call_tool
 
 
-@pytest.fixture(scope="session")
-def tools() -> list[dict[str, Any]]:
-    """The definitions of the server's tools."""
-    return server_tools()
+@contextlib.contextmanager
+def over_http(server: SessionServer) -> Iterator[int]:
+    """The port of a server that a thread of this process runs."""
+    runner = uvicorn.Server(uvicorn.Config(server.setup_webserver(), log_config=None))
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=runner.run, args=[[listening]])
+        thread.start()
+        try:
+            yield listening.getsockname()[1]
+        finally:
+            runner.should_exit = True
+            thread.join()
 
 
 @pytest.fixture(scope="module")
 def served() -> SessionServer:
     """The server at `url`."""
-    return find_server().build()
+    return load_server().build()
 
 
 @pytest.fixture(scope="module")
 def url(served: SessionServer) -> Iterator[str]:
-    """The environment's server over HTTP, in a thread."""
-    server = uvicorn.Server(uvicorn.Config(served.setup_webserver(), log_config=None))
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        thread = threading.Thread(target=server.run, args=[[listening]])
-        thread.start()
-        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
-        server.should_exit = True
-        thread.join()
+    """The game's server over HTTP, in a thread."""
+    with over_http(served) as port:
+        yield f"http://127.0.0.1:{port}"
 
 
 @pytest.fixture
 def server_thread() -> Iterator[Callable[[SessionServer], int]]:
     """Serves over HTTP, in a thread. Returns the port."""
     with contextlib.ExitStack() as stack:
-
-        def serve_it(served: SessionServer) -> int:
-            app = served.setup_webserver()
-            server = uvicorn.Server(uvicorn.Config(app, log_config=None))
-            listening = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
-            thread = threading.Thread(target=server.run, args=[[listening]])
-            thread.start()
-            stack.callback(thread.join)
-            stack.callback(setattr, server, "should_exit", True)
-            return listening.getsockname()[1]
-
-        yield serve_it
-
-
-@pytest.fixture
-def generous() -> type:
-    """A class that always pays."""
-
-    class Generous:
-        def __init__(self, task: dict[str, Any]) -> None:
-            pass
-
-        def look(self) -> str:
-            return "nothing"
-
-        def reward(self) -> float:
-            return 1.0
-
-    return Generous
+        yield lambda server: stack.enter_context(over_http(server))
 
 
 @pytest.fixture(scope="session")
 def verify_body() -> Callable[..., dict[str, Any]]:
-    """What a trainer posts to /verify; `output` is the trajectory."""
-
-    def body(row: dict[str, Any], output: Any = ()) -> dict[str, Any]:
-        return {**row, "response": as_response("test", [], list(output))}
-
-    return body
-
-
-@pytest.fixture(scope="session")
-def verify(verify_body: Callable[..., dict[str, Any]]) -> Callable[..., float]:
-    """The reward for a client's session."""
-
-    def reward(client: TestClient, row: dict[str, Any], output: Any = ()) -> float:
-        answer = client.post("/verify", json=verify_body(row, output))
-        assert answer.status_code == 200, answer.text
-        return answer.json()["reward"]
-
-    return reward
+    """The body that a trainer posts to /verify; `output` is the trajectory."""
+    return fixtures.verify_body
 
 
 @pytest.fixture
 def server_of() -> Callable[..., SessionServer]:
     """Builds a server of an environment class, with limits, as server.py does."""
 
-    def build(of: type, **limits: Any) -> SessionServer:
+    def build(environment_class: type, **limits: Any) -> SessionServer:
         class Server(SessionServer):
-            domain_class = of
+            domain_class = environment_class
             keeps_calls = True
 
             def setup_webserver(self) -> FastAPI:
                 app = super().setup_webserver()
-                for name, tool in episodes.tools_of(of).items():
+                for name, tool in tools_of(environment_class).items():
                     app.post(f"/{name}")(self.tool(tool.method))
                 return app
 
@@ -193,3 +169,28 @@ def server_of() -> Callable[..., SessionServer]:
 def row() -> dict[str, Any]:
     """A row for environment classes of the tests' own."""
     return {"responses_create_params": {"input": "Go."}, "ground_truth": [{"id": 1}]}
+
+
+@pytest.fixture
+def generous() -> type:
+    """A class that always pays."""
+
+    class Generous:
+        def __init__(self, task: dict[str, Any]) -> None:
+            pass
+
+        def look(self) -> str:
+            return "nothing"
+
+        def reward(self) -> float:
+            return 1.0
+
+    return Generous
+
+
+@pytest.fixture
+def barrier() -> Iterator[Barrier]:
+    """Holds up a method of an environment class, and lets it go at the end."""
+    barrier = Barrier()
+    yield barrier
+    barrier.opened.set()

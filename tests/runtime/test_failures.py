@@ -1,0 +1,200 @@
+"""Exceptions of a class, and requests that no endpoint takes."""
+
+import json
+
+import httpx
+import pytest
+from fastapi.testclient import TestClient
+
+from .support import serving
+
+
+class Mistake(Exception):
+    """An exception that the class raises on purpose."""
+
+
+@pytest.mark.parametrize("on_loop", [False, True])
+@pytest.mark.parametrize(
+    ("raised", "output", "fault"),
+    [
+        (ValueError("You cannot."), "error: You cannot.", None),
+        (Mistake("You cannot."), "error: You cannot.", None),
+        (TimeoutError("Too slow."), "error: Too slow.", None),
+        (KeyError("secret"), "error: KeyError", "raised KeyError"),
+        (RuntimeError("secret"), "error: RuntimeError", "raised RuntimeError"),
+        (SystemExit("secret"), "error: SystemExit", "raised SystemExit"),
+        (SystemExit(0), "error: SystemExit", "raised SystemExit"),
+    ],
+)
+def test_an_exception_in_a_tool(server_of, run, row, raised, output, fault, on_loop):
+    class Failing:
+        blocking = not on_loop
+
+        def __init__(self, task):
+            pass
+
+        def move(self) -> str:
+            """Move."""
+            raise raised
+
+        def ask(self) -> str:
+            """Ask."""
+            return "answered"
+
+        def reward(self):
+            return 0.0
+
+    connect = run(server_of(Failing))
+    client = connect()
+    client.post("/seed_session", json=row)
+    answer = client.post("/move", json={})
+    assert (answer.status_code, answer.json()) == (200, {"output": output})
+    header = answer.headers.get("X-Tool-Error", "")
+    assert header.startswith(f"{fault} (test_failures.py, line " if fault else "")
+    assert bool(header) == bool(fault)
+    assert "secret" not in header
+    after = client.post("/ask", json={})
+    assert after.json() == {"output": "answered"}
+    assert "X-Tool-Error" not in after.headers
+    assert connect().post("/seed_session", json=row).status_code == 200
+
+
+@pytest.mark.parametrize("on_loop", [False, True])
+@pytest.mark.parametrize(
+    ("raised", "detail"),
+    [
+        (ValueError("task needs `x`"), "Refusing(task): task needs `x`"),
+        (KeyError("x"), "Refusing(task): KeyError: 'x'"),
+        (SystemExit("over"), "Refusing(task): SystemExit: over"),
+    ],
+)
+def test_an_exception_in_a_constructor(server_of, run, row, raised, detail, on_loop):
+    class Refusing:
+        blocking = not on_loop
+
+        def __init__(self, task):
+            raise raised
+
+        def move(self) -> str:
+            """Move."""
+            return "moved"
+
+        def reward(self):
+            return 0.0
+
+    server = server_of(Refusing)
+    client = run(server)()
+    answer = client.post("/seed_session", json=row)
+    assert (answer.status_code, answer.json()) == (422, {"detail": detail})
+    output = client.post("/move", json={}).json()["output"]
+    assert output.startswith("error: this session was not seeded")
+    assert not server.sessions
+
+
+def test_an_exception_is_answered_as_json(server, rows, monkeypatch, verify_body):
+    def fail(*_):
+        raise RuntimeError("boom")
+
+    monkeypatch.setattr(type(server), "verify_response", fail)
+    client = TestClient(server.setup_webserver(), raise_server_exceptions=False)
+    answer = client.post("/verify", json=verify_body(rows[0]))
+    assert answer.status_code == 500
+    assert answer.json() == {"detail": "RuntimeError('boom')"}
+
+
+def test_requests_that_no_endpoint_takes(serve, client, tools):
+    path = f"/{tools[0]['name']}"
+    assert client.post("/no_such_tool", json={}).status_code == 404
+    assert client.post(path, json=[]).status_code == 422
+    assert client.post(path, content=b"{").status_code == 422
+    assert client.post("/verify", json={}).status_code == 422
+    small = TestClient(serve(max_body_bytes=100).setup_webserver())
+    assert small.post(path, json={"x": "x" * 200}).status_code == 413
+    chunks = (b"x" * 60 for _ in range(5))
+    assert small.post(path, content=chunks).status_code == 413
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/seed_session", {"ground_truth": [0] * 100_000}),
+        ("/verify", {"ground_truth": [0] * 100_000}),
+        ("/aggregate_metrics", {"verify_responses": [0] * 100_000}),
+        ("/add", {"numbers": ["one"] * 100_000}),
+    ],
+)
+def test_many_problems_have_a_short_answer(server_of, run, path, body):
+    """A list of them would be megabytes, and hold up all other clients."""
+
+    class Adder:
+        def __init__(self, task):
+            pass
+
+        def add(self, numbers: list[int]) -> str:
+            return str(sum(numbers))
+
+    answer = run(server_of(Adder))().post(path, json=body)
+    assert answer.status_code == 422
+    assert len(answer.content) < 5000
+
+
+@pytest.mark.parametrize("text", ["\ud800", "[" * 300 + "]" * 300])
+def test_a_trajectory_that_is_not_json_is_graded(serve, rows, verify_body, text):
+    client = TestClient(serve().setup_webserver(), raise_server_exceptions=False)
+    client.post("/seed_session", json=rows[0])
+    body = verify_body(rows[0])
+    body["response"]["odd"] = text if text[0] != "[" else json.loads(text)
+    answer = client.post("/verify", content=json.dumps(body))
+    assert answer.status_code in (200, 422)
+    if answer.status_code == 200:
+        assert answer.json()["reward"] == 0.0
+
+
+def test_metrics_that_cannot_be_aggregated_are_refused(serve):
+    client = TestClient(serve().setup_webserver(), raise_server_exceptions=False)
+    answer = client.post("/aggregate_metrics", json={"verify_responses": [{}]})
+    assert answer.status_code in (200, 422)
+
+
+def test_an_item_that_nemo_gym_cannot_read_is_refused(serve, rows, verify_body):
+    client = TestClient(serve().setup_webserver(), raise_server_exceptions=False)
+    body = verify_body(rows[0])
+    message = {"type": "message", "id": "", "content": [], "status": "completed"}
+    body["response"]["output"] = [{**message, "role": {}, "prompt_token_ids": [1]}]
+    assert client.post("/verify", json=body).status_code == 422
+
+
+FAILING_SERVER = """
+from fastapi import Request
+from my_env_runtime.server import SessionServer, VerifyRequest
+
+class Failing:
+    def __init__(self, task: dict): pass
+    def move(self) -> str: raise KeyError("a secret")
+    def reward(self) -> float: return 0.0
+
+class Server(SessionServer):
+    domain_class = Failing
+    def setup_webserver(self):
+        app = super().setup_webserver()
+        app.post("/move")(self.tool(Failing.move))
+        return app
+    async def verify(self, request: Request, body: VerifyRequest): ...
+
+Server.main()
+"""
+
+
+def test_session_log_has_the_traceback_and_the_row(tmp_path, row):
+    log = tmp_path / "session.log"
+    with serving("-c", FAILING_SERVER, SESSION_LOG=str(log)) as (process, url):
+        with httpx.Client(base_url=url, trust_env=False) as client:
+            client.post("/seed_session", json={**row, "_ng_task_index": 7})
+            answer = client.post("/move", json={})
+        process.terminate()
+        printed = process.stderr.read()
+    assert answer.json() == {"output": "error: KeyError"}
+    written = log.read_text()
+    assert "_ng_task_index 7: the tool move" in written
+    assert "KeyError: 'a secret'" in written
+    assert "KeyError: 'a secret'" in printed

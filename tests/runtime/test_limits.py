@@ -1,0 +1,133 @@
+"""Limits of a server: sessions, bytes, items, seconds."""
+
+import re
+import socket
+
+import pytest
+from fastapi.testclient import TestClient
+from nemo_gym.base_resources_server import BaseVerifyResponse
+
+from .support import MESSAGE, TEXT, until
+
+
+def test_one_session_too_many_is_refused(serve, rows):
+    server = serve(max_sessions=1)
+    app = server.setup_webserver()
+    with TestClient(app) as ada:
+        bob = TestClient(app)
+        assert ada.post("/seed_session", json=rows[0]).status_code == 200
+        refused = bob.post("/seed_session", json=rows[0])
+        assert refused.status_code == 503
+        assert int(refused.headers["Retry-After"]) > 0
+        ada.post("/close_session", json={})
+        assert bob.post("/seed_session", json=rows[0]).status_code == 200
+
+
+def test_an_idle_session_is_freed(serve, rows):
+    server = serve(session_idle_seconds=0.05)
+    with TestClient(server.setup_webserver()) as client:
+        client.post("/seed_session", json=rows[0])
+        until(lambda: client.get("/health").json()["sessions"] == 0)
+    assert not server.sessions
+
+
+def test_health(client, rows):
+    client.post("/seed_session", json=rows[0])
+    open_now = {"status": "ok", "sessions": 1, "hung_calls": 0}
+    assert client.get("/health").json() == open_now
+
+
+@pytest.mark.parametrize(
+    ("variable", "text", "kind"),
+    [
+        ("MAX_SESSIONS", "0", "integer"),
+        ("MAX_SESSIONS", "1.5", "integer"),
+        ("MAX_BODY_BYTES", "many", "integer"),
+        ("TOOL_SECONDS", "-1", "number"),
+        ("CLOSE_SECONDS", "nan", "number"),
+        ("SESSION_IDLE_SECONDS", "long", "number"),
+    ],
+)
+def test_a_limit_is_a_positive_number(serve, monkeypatch, variable, text, kind):
+    monkeypatch.setenv(variable, text)
+    message = f"{variable} must be a positive {kind}, got {text!r}"
+    with pytest.raises(ValueError, match=re.escape(message)):
+        serve()
+
+
+def test_seconds_may_be_fractions(serve, monkeypatch):
+    monkeypatch.setenv("TOOL_SECONDS", "0.5")
+    monkeypatch.setenv("MAX_SESSIONS", "5")
+    limits = serve().limits
+    assert (limits.tool_seconds, limits.max_sessions) == (0.5, 5)
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        [{}] * 300_000,
+        [{**MESSAGE, "content": [1] * 300_000}],
+        [{**MESSAGE, "content": [], "prompt_token_ids": [0.5] * 300_000}],
+        [{**MESSAGE, "content": [{**TEXT, "logprobs": [{}] * 300_000}]}],
+    ],
+)
+def test_a_trajectory_of_too_many_items_earns_nothing(serve, rows, verify_body, output):
+    """Validating so many malformed items would hold up the server for half a minute. A
+    refusal would leave the episode without a grade, and a policy controls its length."""
+    client = TestClient(serve().setup_webserver())
+    client.post("/seed_session", json=rows[0])
+    body = verify_body(rows[0])
+    body["response"]["output"] = output
+    answer = client.post("/verify", json=body)
+    assert answer.status_code == 200
+    verdict = answer.json()
+    assert (verdict["reward"], verdict["mask_sample"]) == (0.0, False)
+    assert "the trajectory has more than 10000 items" in verdict["failure_reason"]
+    BaseVerifyResponse.model_validate(verdict)
+
+
+def test_a_trajectory_of_too_many_bytes_earns_nothing(serve, rows, verify_body):
+    client = TestClient(serve(max_trajectory_bytes=10_000).setup_webserver())
+    client.post("/seed_session", json=rows[0])
+    body = verify_body(
+        rows[0], [{**MESSAGE, "content": [{**TEXT, "text": "x" * 10_000}]}]
+    )
+    answer = client.post("/verify", json=body)
+    assert answer.status_code == 200
+    assert (answer.json()["reward"], answer.json()["mask_sample"]) == (0.0, False)
+    assert answer.json()["failure_reason"] == "the request body is over 10000 bytes"
+
+
+def test_tokens_of_a_trainer_are_no_items(serve, rows, verify_body):
+    client = TestClient(serve().setup_webserver())
+    client.post("/seed_session", json=rows[0])
+    message = {
+        "id": "m",
+        "type": "message",
+        "role": "assistant",
+        "status": "completed",
+        "content": [{"type": "output_text", "text": "Hm.", "annotations": []}],
+        "prompt_token_ids": [1] * 100_000,
+        "generation_token_ids": [1],
+        "generation_log_probs": [0.0],
+    }
+    answer = client.post("/verify", json=verify_body(rows[0], [message]))
+    assert answer.status_code == 200, answer.text
+
+
+def test_metrics_of_many_names_are_refused(serve):
+    """NeMo Gym makes a table with a column for each name."""
+    client = TestClient(serve().setup_webserver())
+    verdicts = [{f"metric_{n}_{m}": 1 for m in range(50)} for n in range(50)]
+    answer = client.post("/aggregate_metrics", json={"verify_responses": verdicts})
+    assert answer.status_code == 422
+    assert answer.json()["detail"] == "there are over 500 names of metrics"
+
+
+def test_a_body_that_does_not_arrive_is_answered_with_408(serve, server_thread):
+    """Bodies that never end must not hold connections open."""
+    port = server_thread(serve(body_seconds=0.2))
+    with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+        head = "POST /seed_session HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n{"
+        connection.sendall(head.encode())
+        assert connection.recv(1000).startswith(b"HTTP/1.1 408 ")

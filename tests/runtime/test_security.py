@@ -1,0 +1,177 @@
+"""A server on a public address: API token, signed cookies, secret answers."""
+
+import json
+
+import pytest
+import uvicorn
+from fastapi.testclient import TestClient
+from my_env_runtime.episode.samples import sample_arguments
+
+
+@pytest.fixture
+def guarded(monkeypatch, serve):
+    monkeypatch.setenv("API_TOKEN", "s3cret")
+    return TestClient(serve().setup_webserver())
+
+
+@pytest.mark.parametrize("header", [None, "Bearer wrong", "s3cret", "Bearer s3cret "])
+def test_without_the_token_every_route_but_health_is_closed(guarded, tools, header):
+    headers = {"Authorization": header} if header else {}
+    assert guarded.get("/health", headers=headers).status_code == 200
+    for path in ("/openapi.json", "/docs", "/no_such_page"):
+        assert guarded.get(path, headers=headers).status_code == 401
+    for path in ("/seed_session", "/close_session", "/verify", f"/{tools[0]['name']}"):
+        assert guarded.post(path, json={}, headers=headers).status_code == 401
+
+
+def test_with_the_token_everything_works(guarded, rows):
+    guarded.headers["Authorization"] = "Bearer s3cret"
+    assert guarded.get("/openapi.json").status_code == 200
+    assert guarded.post("/seed_session", json=rows[0]).status_code == 200
+
+
+@pytest.mark.parametrize("secret", ["one", "two", None])
+def test_cookies_are_good_while_the_secret_is_the_same(
+    monkeypatch, serve, rows, tools, secret
+):
+    """Without SESSION_SECRET each server has a random one."""
+    monkeypatch.setenv("SESSION_SECRET", "one" if secret else "")
+    first = TestClient(serve().setup_webserver())
+    first.post("/seed_session", json=rows[0])
+    monkeypatch.setenv("SESSION_SECRET", secret or "")
+    second = serve()
+    client = TestClient(second.setup_webserver(), cookies=first.cookies)
+    answer = client.post(f"/{tools[0]['name']}", json=sample_arguments(tools[0]))
+    if secret == "one":
+        assert "this episode was lost" in answer.json()["output"]
+        assert not second.sessions
+    else:  # a cookie that it did not sign is as good as none
+        [session] = second.sessions.values()
+        assert not session.seeded
+
+
+def test_a_forged_cookie_opens_nobody_elses_session(server, connect, rows, call):
+    ada, eve = connect(), connect()
+    ada.post("/seed_session", json=rows[0])
+    [name] = ada.cookies
+    value = ada.cookies[name]
+    eve.cookies.set(name, value[:-4] + ("AAAA" if value[-4:] != "AAAA" else "BBBB"))
+    call(eve)
+    assert len(server.sessions) == 2
+    [adas] = [session for session in server.sessions.values() if session.seeded]
+    assert adas.calls == []
+
+
+@pytest.mark.parametrize("metrics", [None, "1"])
+def test_no_answer_loses_the_cookie(run, serve, rows, tools, monkeypatch, metrics):
+    """NeMo Gym's simple_agent keeps only the cookies of the last answer. Without the
+    session's cookie a policy could seed an episode itself."""
+    if metrics:
+        pytest.importorskip("prometheus_client")
+        monkeypatch.setenv("METRICS", metrics)
+    monkeypatch.setenv("API_TOKEN", "secret")
+    client = run(serve(max_body_bytes=10_000))()
+    client.headers["Authorization"] = "Bearer secret"
+    client.post("/seed_session", json=rows[0])
+    [cookie] = client.cookies.values()
+    tool = tools[0]["name"]
+    answers = [
+        client.post(f"/{tool}", json={"x": "x" * 10_000}),
+        client.post(f"/{tool}", headers={"Authorization": "Bearer guessed"}, json={}),
+        client.post(f"/{tool}/", json={}, follow_redirects=False),
+        client.get("/metrics"),
+        *(
+            client.post(f"/{path}", json={})
+            for path in ("", "health", "metrics", "tools", "docs", "no_such_tool")
+            + ("verify", "aggregate_metrics", "seed_session", "close_session")
+        ),
+    ]
+    for answer in answers:
+        assert f"={cookie};" in answer.headers["set-cookie"], answer.url
+
+
+def texts(value):
+    """Every text inside a JSON value."""
+    if isinstance(value, dict | list):
+        inner = value.values() if isinstance(value, dict) else value
+        return [text for part in inner for text in texts(part)]
+    return [value] if isinstance(value, str) else []
+
+
+def test_no_answer_leaks_before_verify(client, rows, tools, caplog, capfd):
+    """Not in the logs, and not by a route that is no tool."""
+    caplog.set_level("DEBUG")
+    pages = ("/openapi.json", "/tools", "/health")
+    # Words that are public anyway: `allow` is in the OpenAPI document.
+    public = "".join(client.get(path).text for path in pages)
+    for row in rows[:3]:
+        public += json.dumps(row["responses_create_params"], ensure_ascii=False)
+        answers = [text for text in texts(row["ground_truth"]) if text not in public]
+        client.cookies.clear()
+        seeded = client.post("/seed_session", json=row)
+        assert seeded.status_code == 200
+        shown = seeded.text
+        for tool in tools:
+            client.post(f"/{tool['name']}", json=sample_arguments(tool))
+        shown += client.post("/close_session", json={}).text
+        for path in pages:
+            shown += client.get(path).text
+        shown += caplog.text + "".join(capfd.readouterr())
+        for answer in answers:
+            assert answer not in shown
+            assert json.dumps(answer)[1:-1] not in shown
+
+
+def test_metrics_are_not_for_policies(serve, rows):
+    client = TestClient(serve().setup_webserver())
+    client.post("/seed_session", json=rows[0])
+    answer = client.post("/aggregate_metrics", json={"verify_responses": []})
+    assert answer.status_code == 403
+
+
+NO_ISOLATION = "no isolation: install it"
+
+
+@pytest.mark.parametrize(
+    ("refusal", "variables", "message"),
+    [
+        (None, {"HOST": "0.0.0.0"}, "on HOST=0.0.0.0 anybody who reaches this port"),
+        (None, {"HOST": "0.0.0.0", "API_TOKEN": "secret"}, None),
+        (None, {"HOST": "0.0.0.0", "ALLOW_ANYBODY": "1"}, None),
+        (None, {"HOST": "0.0.0.0", "ALLOW_ANYBODY": "container"}, None),
+        (
+            None,
+            {"HOST": "0.0.0.0", "ALLOW_ANYBODY": "container", "SPACE_ID": "ada/game"},
+            "on HOST=0.0.0.0 anybody",
+        ),
+        (None, {"HOST": "127.0.0.1"}, None),
+        (NO_ISOLATION, {"HOST": "127.0.0.1"}, f"server.py: {NO_ISOLATION}"),
+        (NO_ISOLATION, {"TRUSTED_POLICY": "1"}, None),
+    ],
+)
+def test_a_server_that_strangers_could_misuse_does_not_start(
+    monkeypatch, server_of, tmp_path, refusal, variables, message
+):
+    class Shell:
+        runs_commands = True
+
+        def __init__(self, task):
+            pass
+
+        @staticmethod
+        def refuse_to_serve():
+            return refusal
+
+    served = []
+    monkeypatch.setattr(uvicorn, "run", lambda *app, **named: served.append(named))
+    monkeypatch.setenv("SESSION_LOG", str(tmp_path / "no folder" / "session.log"))
+    for name, text in variables.items():
+        monkeypatch.setenv(name, text)
+    serve = type(server_of(Shell)).main
+    if message:
+        with pytest.raises(SystemExit) as ended:
+            serve()
+        assert message in str(ended.value)
+    else:
+        serve()
+    assert bool(served) == (message is None)

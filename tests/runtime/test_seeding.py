@@ -1,0 +1,169 @@
+"""Sessions: one seeded episode for each cookie."""
+
+from fastapi.testclient import TestClient
+from my_env_runtime.episode.samples import sample_arguments
+from pydantic import BaseModel
+import httpx
+from .support import at_once, close_by_name, recording, seed_by_name
+
+
+def test_two_clients_play_two_episodes(server, connect, rows, call):
+    ada, bob = connect(), connect()
+    ada.post("/seed_session", json=rows[0])
+    bob.post("/seed_session", json=rows[1])
+    call(ada)
+    first, second = server.sessions.values()
+    assert first.environment is not second.environment
+    assert (first.task, second.task) == (
+        rows[0]["ground_truth"][0],
+        rows[1]["ground_truth"][0],
+    )
+    assert (len(first.calls), len(second.calls)) == (1, 0)
+
+
+def test_a_session_keeps_its_episode_between_calls(server, client, rows, call):
+    client.post("/seed_session", json=rows[0])
+    call(client)
+    call(client)
+    [session] = server.sessions.values()
+    assert len(session.calls) == 2
+
+
+def test_an_unseeded_call_plays_a_default_episode(server, client, call):
+    call(client)
+    [session] = server.sessions.values()
+    assert session.task == {}
+
+
+def test_a_cookie_is_good_for_one_seeded_episode(server, client, rows, call):
+    assert client.post("/seed_session", json=rows[0]).status_code == 200
+    call(client)
+    for row in rows[:2]:
+        again = client.post("/seed_session", json=row)
+        assert again.status_code == 409
+        assert "this cookie has had its episode" in again.json()["detail"]
+    [session] = server.sessions.values()
+    assert session.task == rows[0]["ground_truth"][0]
+    assert len(session.calls) == 1
+
+
+def test_a_seed_may_follow_calls_without_one(server, client, rows, call):
+    call(client)
+    assert client.post("/seed_session", json=rows[0]).status_code == 200
+    [session] = server.sessions.values()
+    assert session.task == rows[0]["ground_truth"][0]
+    assert session.calls == []
+
+
+def test_a_closed_session_stays_closed(server, client, rows, call):
+    client.post("/seed_session", json=rows[0])
+    assert client.post("/close_session", json={}).status_code == 200
+    assert client.post("/close_session", json={}).status_code == 200
+    assert not server.sessions
+    assert "this session has ended" in call(client)
+    assert client.post("/seed_session", json=rows[0]).status_code == 409
+    assert not server.sessions
+
+
+def test_verify_ends_the_session(server, client, rows, verify, call):
+    client.post("/seed_session", json=rows[0])
+    assert verify(client, rows[0]) == 0.0
+    assert not server.sessions
+    assert "this session has ended" in call(client)
+
+
+def test_an_ended_session_is_not_seeded_again_once_it_is_forgotten(
+    serve, rows, verify_body
+):
+    """A server remembers ten times MAX_SESSIONS; the cookie remembers, too."""
+    app = serve(max_sessions=1).setup_webserver()
+    client = TestClient(app)
+    for player in (client, *(TestClient(app) for _ in range(12))):
+        assert player.post("/seed_session", json=rows[0]).status_code == 200
+        player.post("/verify", json=verify_body(rows[0]))
+    assert client.post("/seed_session", json=rows[0]).status_code == 409
+
+
+def test_a_flood_of_closes_brings_no_episode_back(serve, rows, verify_body):
+    """NeMo Gym 0.7's typed close takes any id, and is remembered for it."""
+    server = serve(max_sessions=3)
+    client = TestClient(server.setup_webserver())
+    client.post("/seed_session", json=rows[0])
+    [name] = server.sessions
+    client.post("/verify", json=verify_body(rows[0]))
+    for number in range(100):
+        client.post("/close_session", json=close_by_name(f"x{number}"))
+    typed = seed_by_name(name, rows[0])
+    assert client.post("/seed_session", json=typed).status_code == 409
+    verdict = client.post("/verify", json=verify_body(rows[0])).json()
+    assert (verdict["reward"], verdict["mask_sample"]) == (0.0, False)
+
+
+def test_a_session_of_an_earlier_server_is_known_to_be_lost(
+    monkeypatch, serve, rows, tools, verify_body
+):
+    """With the same SESSION_SECRET its cookie is good, but nobody has its episode."""
+    monkeypatch.setenv("SESSION_SECRET", "one")
+    row, tool = rows[0], tools[0]
+    earlier = TestClient(serve().setup_webserver())
+    earlier.post("/seed_session", json=row)
+    client = TestClient(serve().setup_webserver(), cookies=earlier.cookies)
+    answer = client.post(f"/{tool['name']}", json=sample_arguments(tool)).json()
+    assert "this episode was lost" in answer["output"]
+    verdict = client.post("/verify", json=verify_body(row)).json()
+    assert (verdict["reward"], verdict["mask_sample"]) == (0.0, True)
+    assert client.post("/seed_session", json=row).status_code == 409
+
+
+class Graph(BaseModel):
+    edges: list[str]
+
+
+def test_a_task_that_its_model_refuses_is_named_by_its_place_in_the_row(server_of, run, row):
+    class Walk:
+        def __init__(self, task: Graph):
+            pass
+
+        def step(self) -> str:
+            return "stepped"
+
+        def reward(self) -> float:
+            return 0.0
+
+    answer = run(server_of(Walk))().post("/seed_session", json=row)
+    assert answer.status_code == 422
+    assert answer.json()["detail"].endswith("ground_truth.0.edges: Field required")
+
+
+def test_calls_without_a_cookie_lock_nobody_out(server_of, row, verify_body):
+    classes, _ = recording()
+    server = server_of(classes["not blocking"], max_sessions=1000)
+
+    async def seed(client):
+        client.cookies.clear()
+        answer = await client.post("/seed_session", json=row)
+        assert answer.status_code == 200, answer.text
+        return dict(client.cookies)
+
+    async def play(client):
+        first = await seed(client)
+        for _ in range(1001):
+            client.cookies.clear()
+            answer = await client.post("/move", json={})
+            assert answer.json() == {"output": "moved"}
+        assert len(server.sessions) == 1000
+        rewards = []
+        for cookies in (await seed(client), first):  # who came before still plays
+            client.cookies = httpx.Cookies(cookies)
+            answer = await client.post("/verify", json=verify_body(row))
+            rewards.append(answer.json()["reward"])
+        return rewards
+
+    assert at_once(server, [play]) == [[1.0, 1.0]]
+
+
+def test_the_server_frees_its_sessions_when_it_stops(server, rows):
+    with TestClient(server.setup_webserver()) as client:
+        client.post("/seed_session", json=rows[0])
+        assert server.sessions
+    assert not server.sessions
