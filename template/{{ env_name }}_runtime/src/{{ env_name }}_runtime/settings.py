@@ -32,10 +32,13 @@ class Settings(BaseSettings):
     )
 
     @classmethod
-    def read(cls) -> Self:
-        """The settings as they are now. Raises SettingError at a value that is wrong."""
+    def read(cls, **values: Any) -> Self:
+        """The settings as they are now, with `values` in place of variables.
+
+        Raises SettingError at a value that is wrong.
+        """
         try:
-            return cls()
+            return cls(**values)
         except ValidationError as error:
             raise SettingError(cls._problem(error)) from None
 

@@ -1,10 +1,9 @@
-"""Imports NeMo Gym as a server wants it: quickly, and with settings for Ray.
+"""Import NeMo Gym quickly, and with settings for Ray. Import this module before it.
 
-pandas, SciPy and wandb, which only NeMo Gym's statistics use, are two thirds of the time
-that a server takes to start, and it needs them once rollouts are aggregated, if ever. So
-nemo_gym.reward_profile, which imports them, gets stand-ins, each of which imports the real
-object when it is first used. If that cannot be done, as with a later NeMo Gym, everything
-is imported as usual.
+pandas, SciPy and wandb take two thirds of a server's start. Only NeMo Gym's statistics
+use them, when rollouts are aggregated. So nemo_gym.reward_profile gets stand-ins, which
+import the real objects when they are first used. If a later NeMo Gym does not allow
+that, everything is imported as usual.
 """
 
 import importlib

@@ -1,0 +1,64 @@
+"""The release series of NeMo Gym, 0.4 and 0.7, and everything in which they differ.
+
+Only this module, and deferred_imports.py below it, know more than one series.
+"""
+
+import contextlib
+import importlib.util
+from typing import Any
+
+from . import deferred_imports  # noqa: F401 - before NeMo Gym
+
+# isort: split
+import itsdangerous
+from fastapi import FastAPI
+from nemo_gym import base_resources_server
+from starlette.types import Scope
+
+
+def _from_0_7(name: str) -> Any:
+    """A name of base_resources_server; None in NeMo Gym 0.4, which lacks it."""
+    return getattr(base_resources_server, name, None)
+
+
+# 0.7's environment servers name the sessions that they seed and close.
+SeedByName: Any = _from_0_7("ResourcesSeedSessionRequest")
+SeededByName: Any = _from_0_7("ResourcesSeedSessionResponse")
+CloseByName: Any = _from_0_7("ResourcesCloseSessionRequest")
+ClosedByName: Any = _from_0_7("ResourcesCloseSessionResponse")
+ReverifyMode: Any = _from_0_7("ReverifyMode")
+
+HAS_ENVIRONMENT_SERVERS = (
+    importlib.util.find_spec("nemo_gym.base_environment_server") is not None
+)
+HAS_REVERIFICATION = (
+    importlib.util.find_spec("nemo_gym.rollout_reverification") is not None
+)
+
+
+def serves_mcp(server: Any) -> bool:
+    """Whether configs/<env>.yaml says `expose_tools_over_mcp: true`. 0.4 ignores it."""
+    return bool(getattr(server.config, "expose_tools_over_mcp", False))
+
+
+def expose_over_mcp(server: Any, app: FastAPI) -> None:
+    """Serve the tools over MCP, too, if the configuration says so."""
+    if serves_mcp(server):
+        # Here, because it costs every start 0.3 s.
+        from nemo_gym.mcp_auto_exposure import maybe_auto_expose
+
+        maybe_auto_expose(server, app)
+
+
+def mcp_session(server: Any, scope: Scope) -> str | None:
+    """The id of the session in an MCP request's token, if there is one."""
+    if not serves_mcp(server):
+        return None
+    from nemo_gym import mcp_auto_exposure as mcp  # as above
+
+    token = dict(scope["headers"]).get(mcp.TOKEN_HEADER.lower().encode(), b"")
+    key = server.get_session_middleware_key()
+    signer = itsdangerous.URLSafeSerializer(key, salt=mcp._MCP_TOKEN_SALT)
+    with contextlib.suppress(itsdangerous.BadSignature, KeyError, TypeError):
+        return str(signer.loads(token.decode("latin-1"))["sid"])
+    return None

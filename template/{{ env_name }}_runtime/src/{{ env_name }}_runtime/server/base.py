@@ -1,0 +1,300 @@
+"""SessionServer: a NeMo Gym resources server with an episode behind every cookie.
+
+A server derives from it, names its environment class, and registers an endpoint per tool
+with `self.tool(method)`. Each `POST /<tool>`
+
+- plays the session's episode: the episode that `/seed_session` started, or one with
+  default task data if the session was not seeded;
+- runs in the episode's own thread, one call at a time, with a time limit. A class with
+  `async def` methods, or with `blocking = False`, is called on the event loop instead;
+- answers `{"output": "error: ..."}`, which the policy can read, if the class raises.
+
+A policy can post to every route here with its session's cookie. So a cookie is good for
+one seeded episode, and nothing that a policy posts can replace it.
+"""
+
+import asyncio
+import contextlib
+import hmac
+import logging
+import secrets
+import uuid
+from collections.abc import AsyncGenerator, Callable
+from typing import Any, ClassVar, Self
+
+from fastapi import FastAPI, HTTPException, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from nemo_gym.base_resources_server import SimpleResourcesServer
+from nemo_gym.config_types import BaseServerConfig
+from nemo_gym.server_utils import SESSION_ID_KEY, ServerClient
+from omegaconf import OmegaConf
+from pydantic import Field, PrivateAttr
+from starlette.types import ASGIApp
+
+from .. import gym_series
+from ..episode.session import Session
+from ..episode.tasks import grader
+from ..episode.tools import make_tool
+from ..settings import Limits, ServerSettings
+from . import serve
+from .cookies import SEEDED, SessionCookies
+from .endpoints import post_routes, tool_definitions, tool_endpoint, written_endpoint
+from .guard import RequestGuard
+from .limits import TOO_LONG
+from .messages import (
+    AggregateRequest,
+    CloseRequest,
+    CloseResponse,
+    SeedRequest,
+    SeedResponse,
+    SessionServerConfig,
+    VerifyRequest,
+    VerifyResponse,
+)
+from .metrics import Metrics
+from .replay import replays
+from .seeding import Seeding
+from .store import SessionStore
+from .verdict import make_final, policy_seeds, verdict, zero_verdict
+
+log = logging.getLogger(__name__)
+
+# Names of metrics in all verdicts together: NeMo Gym makes a column of each.
+MAX_METRICS = 500
+
+
+class SessionServer(SimpleResourcesServer):
+    """A resources server whose sessions are episodes of `domain_class`."""
+
+    ray_enabled: ClassVar[bool | None] = False
+    domain_class: ClassVar[type]
+    # Whether `session.calls` holds the tool calls. None: only if the class has no
+    # reward(), because a grade by `expected_output` reads them.
+    keeps_calls: ClassVar[bool | None] = None
+
+    config: SessionServerConfig  # type: ignore
+    limits: Limits = Field(default_factory=Limits.read)
+
+    _id_prefix: str = PrivateAttr(default="")
+    _secret: str = PrivateAttr(default="")
+    _store: SessionStore = PrivateAttr()
+    _seeding: Seeding = PrivateAttr()
+
+    def model_post_init(self, context: Any) -> None:
+        super().model_post_init(context)
+        self._secret = ServerSettings.read().session_secret or secrets.token_hex(32)
+        keeps = self.keeps_calls
+        if keeps is None:
+            keeps = grader(self.domain_class) is None
+        self._store = SessionStore(self.domain_class, self.limits, keeps)
+        self._seeding = Seeding(self._store, self._new_id)
+
+    @classmethod
+    def build(cls, **limits: Any) -> Self:
+        """A server configured by configs/<env>.yaml, without NeMo Gym's CLI and Ray.
+
+        `limits` are fields of settings.Limits. Raises SettingError.
+        """
+        name, config = serve.configured()
+        settings = ServerSettings.read()
+        return cls(
+            config=SessionServerConfig(
+                **config,
+                name=name,
+                host=settings.host,
+                port=settings.listening_port,
+            ),
+            server_client=ServerClient(
+                head_server_config=BaseServerConfig(host="127.0.0.1", port=11000),
+                global_config_dict=OmegaConf.create({}),
+            ),
+            limits=Limits.read(**limits),
+        )
+
+    # -------------------------------------------------------------- for server.py
+
+    @property
+    def sessions(self) -> dict[str, Session]:
+        """The open sessions by their id, `request.session[SESSION_ID_KEY]`."""
+        return self._store.sessions
+
+    def tool(self, method: Callable[..., Any]) -> Callable[..., Any]:
+        """The endpoint of a tool: `app.post("/look")(self.tool(MyEnv.look))`.
+
+        Its request model comes from the method's signature, its description from the
+        docstring. Raises ToolError if the method cannot be a tool.
+        """
+        return tool_endpoint(self._store, make_tool(method))
+
+    def endpoint(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The endpoint of a tool that you write: `app.post("/peek")(self.endpoint(peek))`.
+
+        `peek(request, body)` returns a ToolResponse, in the session's turn. A plain
+        `def` runs in the episode's thread, an `async def` on the event loop. An
+        exception becomes an output that starts `error:`.
+        """
+        return written_endpoint(self._store, function)
+
+    def environment(self, request: Request) -> Any:
+        """The object that plays the request's session, for an endpoint of your own.
+
+        Raises ValueError if the session ended.
+        """
+        session = self.sessions.get(request.session[SESSION_ID_KEY])
+        if session is None:
+            raise ValueError("this session has ended; POST /seed_session starts one")
+        return session.environment
+
+    def finished_session(self, request: Request, body: VerifyRequest) -> Session | None:
+        """The request's session, for grading.
+
+        None if it is gone, or if it was not seeded with the very task of the row: an
+        episode of a task that the policy chose must not count. None, too, if the policy
+        called `seed_session`.
+        """
+        session = self.sessions.get(request.session[SESSION_ID_KEY])
+        if session is None or not session.seeded or session.episode is None:
+            return None
+        if policy_seeds(body):
+            return None
+        return session if session.task == body.ground_truth[0] else None
+
+    def verify_response(
+        self, request: Request, body: VerifyRequest, reward: float
+    ) -> VerifyResponse:
+        """The answer of /verify. `reward` is from 0 to 1.
+
+        If the environment failed rather than the policy, or if the session was lost,
+        the sample is masked and `failure_reason` says why.
+        """
+        return verdict(self._store, request, body, reward)
+
+    def setup_webserver(self) -> FastAPI:
+        """The app with NeMo Gym's routes and /health. A subclass adds its tools."""
+        app = super().setup_webserver()
+        if all(getattr(route, "path", "") != "/close_session" for route in app.routes):
+            app.post("/close_session")(self.close_resources_session)
+        make_final(self._store, app)
+        app.get("/health")(self.health)
+        app.get("/tools")(lambda: {"tools": tool_definitions(app)})
+        app.add_exception_handler(Exception, _server_error)
+        app.add_exception_handler(RequestValidationError, _invalid_body)
+        inner = app.router.lifespan_context
+        app.router.lifespan_context = lambda app: self._lifespan(inner(app))
+        return app
+
+    # -------------------------------------------------------------- routes
+
+    async def verify(self, request: Request, body: Any) -> Any:  # type: ignore
+        """Grade the episode. server.py defines it."""
+        raise NotImplementedError
+
+    async def seed_session(  # type: ignore
+        self, request: Request, body: SeedRequest
+    ) -> SeedResponse:
+        """Start an episode of the row's task. A cookie is good for one episode."""
+        return await self._seeding.seed(request, body)
+
+    async def close_resources_session(  # type: ignore
+        self, request: Request, body: CloseRequest
+    ) -> CloseResponse:
+        """End the session. Closing a session that is not open is not an error."""
+        return await self._seeding.close(request, body)
+
+    async def aggregate_metrics(  # type: ignore
+        self, request: Request, body: AggregateRequest
+    ) -> Any:
+        """NeMo Gym's own, off the event loop: thousands of rows take minutes."""
+        if request.session.get(SEEDED):
+            raise HTTPException(403, "session cookies may not call /aggregate_metrics")
+        names = set[str]().union(*body.verify_responses)
+        if len(names) > MAX_METRICS:
+            raise HTTPException(422, f"there are over {MAX_METRICS} names of metrics")
+        compute = super().aggregate_metrics
+        try:
+            return await asyncio.to_thread(lambda: asyncio.run(compute(body)))
+        except Exception as error:
+            log.exception("/aggregate_metrics failed")
+            reason = f"these responses cannot be aggregated: {type(error).__name__}"
+            raise HTTPException(422, reason) from error
+
+    async def get_reverify_mode(self) -> Any:
+        """NeMo Gym 0.7 asks for it before `gym eval reverify`."""
+        modes = gym_series.ReverifyMode
+        return modes.STATELESS if replays(self.domain_class) else modes.UNSUPPORTED
+
+    async def health(self) -> dict[str, Any]:
+        """That the server answers, the open sessions, and the calls that hang."""
+        hung = self._store.hung_calls()
+        return {"status": "ok", "sessions": len(self.sessions), "hung_calls": hung}
+
+    def knows(self, name: str) -> bool:
+        """Whether a session of that id is open, or has ended here."""
+        return self._store.knows(name)
+
+    # -------------------------------------------------------------- layers
+
+    def setup_session_middleware(self, app: FastAPI) -> None:
+        """Put the layers around the app's own stack.
+
+        NeMo Gym's MCP exposure refuses foreign middleware in that stack.
+        """
+        build = app.build_middleware_stack
+
+        def stack() -> ASGIApp:
+            inner, settings = build(), ServerSettings.read()
+            name = type(self).__name__
+            cookies = SessionCookies(inner, self._secret, name, self._new_id)
+            layers = self._session_layer(inner, cookies)
+            if settings.metrics == "1":
+                layers = Metrics(layers, lambda: _post_paths(app), self.health)
+            return RequestGuard(layers, self.limits, settings.api_token, cookies)
+
+        app.build_middleware_stack = stack
+
+    def _session_layer(self, app: ASGIApp, cookies: SessionCookies) -> ASGIApp:
+        """The layer that gives each request its session."""
+        return cookies
+
+    def setup_exception_middleware(self, app: FastAPI) -> None:
+        """Nothing: setup_webserver's handler answers exceptions, at no cost."""
+
+    def get_session_middleware_key(self) -> str:
+        """The key of NeMo Gym 0.7's MCP tokens. Anybody can compute its default."""
+        return hmac.digest(self._secret.encode(), b"mcp", "sha256").hex()
+
+    def _new_id(self) -> str:
+        if self._id_prefix:
+            return f"{self._id_prefix}{uuid.uuid4().hex}"
+        return str(uuid.uuid4())
+
+    @contextlib.asynccontextmanager
+    async def _lifespan(self, inner: Any) -> AsyncGenerator[Any, None]:
+        async with inner as state, self._store.serving(), self._while_serving():
+            yield state
+
+    @contextlib.asynccontextmanager
+    async def _while_serving(self) -> AsyncGenerator[None, None]:
+        """Entered while the server serves."""
+        yield
+
+
+def _post_paths(app: FastAPI) -> set[str]:
+    return {route.path for route in post_routes(app)}
+
+
+async def _invalid_body(request: Request, error: Exception) -> JSONResponse:
+    """The answer to a malformed body, without its values: JSON cannot hold them all."""
+    assert isinstance(error, RequestValidationError)
+    problems = [
+        {key: problem[key] for key in ("type", "loc", "msg")}
+        for problem in error.errors()
+    ]
+    if any(problem["type"] == TOO_LONG for problem in problems):
+        return zero_verdict(problems[0]["msg"])
+    return JSONResponse({"detail": problems}, status_code=422)
+
+
+async def _server_error(request: Request, error: Exception) -> JSONResponse:
+    return JSONResponse({"detail": repr(error)}, status_code=500)

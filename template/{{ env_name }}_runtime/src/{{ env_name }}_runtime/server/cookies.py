@@ -1,0 +1,83 @@
+"""Session cookies: signed, and good for one seeded episode."""
+
+import functools
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import itsdangerous
+from nemo_gym.server_utils import SESSION_ID_KEY
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+# In the signed cookie of a session that was seeded, beside its id. It outlives the
+# server's memory: such a session is never seeded again. If it is unknown, it is lost.
+SEEDED = "seeded"
+
+# The longest id that a harness may give a session.
+MAX_ID_CHARACTERS = 200
+
+
+def random_id() -> str:
+    return str(uuid.uuid4())
+
+
+class SessionCookies:
+    """Gives every request its `request.session`, with an id in SESSION_ID_KEY.
+
+    It does the work of Starlette's SessionMiddleware, but not anew for every request:
+    it remembers what a cookie holds, and a session that did not change keeps its cookie.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        secret: str,
+        name: str,
+        new_id: Callable[[], str] = random_id,
+    ) -> None:
+        self.app = app
+        self.name = name
+        self._new_id = new_id
+        self._signer = itsdangerous.URLSafeSerializer(secret, salt=name)
+        self._load = functools.lru_cache(maxsize=10_000)(self._signer.loads)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        cookie, before = self.read(scope)
+        session = scope["session"] = dict(before)
+        if SESSION_ID_KEY not in session:
+            session[SESSION_ID_KEY] = self._new_id()
+
+        async def answer(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"].append(self.header(session, before, cookie))
+            await send(message)
+
+        await self.app(scope, receive, answer)
+
+    def read(self, scope: Scope) -> tuple[str, dict[str, Any]]:
+        """A request's cookie and its content, {} if the signature is wrong."""
+        cookie = self._cookie(scope)
+        try:
+            return cookie, self._load(cookie) if cookie else {}
+        except itsdangerous.BadSignature:
+            return cookie, {}
+
+    def header(
+        self, session: dict[str, Any], before: dict[str, Any], cookie: str
+    ) -> tuple[bytes, bytes]:
+        """The header that sets `session`. `before` is the content of `cookie`."""
+        text = cookie if session == before else str(self._signer.dumps(session))
+        line = f"{self.name}={text}; path=/; httponly; samesite=lax"
+        return b"set-cookie", line.encode()
+
+    def _cookie(self, scope: Scope) -> str:
+        for header, value in scope["headers"]:
+            if header == b"cookie":
+                for pair in value.decode("latin-1").split(";"):
+                    name, _, text = pair.strip().partition("=")
+                    if name == self.name:
+                        return text
+        return ""

@@ -1,0 +1,127 @@
+"""Endpoints of tools, routes that a user writes by hand, and the tools' definitions."""
+
+import functools
+import inspect
+import json
+from collections.abc import Callable
+from typing import Any
+
+from fastapi import FastAPI, HTTPException, Request
+from fastapi.responses import Response
+from fastapi.routing import APIRoute
+from pydantic import BaseModel
+
+from ..episode.episode import Answer, Episode, as_answer
+from ..episode.schema import function_definition, plain_schema
+from ..episode.tools import Tool
+from ..episode.types import Definitions
+from ..errors import ToolError
+from .messages import ToolResponse
+from .store import SessionStore
+
+# Routes of the server's own. Every other POST route is a tool.
+OWN_ROUTES = ["/seed_session", "/close_session", "/verify", "/aggregate_metrics"]
+
+# Tells a gate, and no policy, that a tool failed without meaning to.
+FAULT = "X-Tool-Error"
+
+
+def tool_endpoint(store: SessionStore, tool: Tool) -> Callable[..., Any]:
+    """The endpoint of a tool: it plays the session's episode."""
+
+    async def endpoint(request: Request, body: BaseModel) -> Any:
+        def call(episode: Episode) -> Any:
+            return episode.call(tool, tool.keywords(body))
+
+        return reply(await store.play(request, call))
+
+    # FastAPI, and NeMo Gym's MCP exposure, read the request and the answer off these.
+    endpoint.__annotations__ |= {"body": tool.arguments, "return": ToolResponse}
+    endpoint.__name__ = endpoint.__qualname__ = tool.name
+    endpoint.__doc__ = tool.description
+    setattr(endpoint, "tool", tool)  # noqa: B010 - functions take any attribute
+    return endpoint
+
+
+def written_endpoint(
+    store: SessionStore, function: Callable[..., Any]
+) -> Callable[..., Any]:
+    """The endpoint `function(request, body)` of a user's own, in the session's turn.
+
+    A plain `def` runs in the episode's thread, an `async def` on the event loop. Raises
+    ToolError if it has no parameter `request`.
+    """
+    if "request" not in inspect.signature(function).parameters:
+        raise ToolError(
+            f"the endpoint {function.__qualname__} has no parameter `request: Request`"
+        )
+    name, on_loop = function.__name__, inspect.iscoroutinefunction(function)
+
+    @functools.wraps(function)
+    async def endpoint(**arguments: Any) -> Any:
+        body = arguments.get("body")
+        sent = body.model_dump(mode="json") if isinstance(body, BaseModel) else {}
+
+        async def call(episode: Episode) -> Any:
+            try:
+                response = function(**arguments)
+                if inspect.isawaitable(response):
+                    response = await response
+                answer = as_answer(str(getattr(response, "output", "")))
+            except HTTPException:
+                raise
+            except (Exception, SystemExit) as error:  # noqa: BLE001 - it is reported
+                response = answer = episode.problem(name, error)
+            episode.keep(name, sent, answer)
+            return response
+
+        response = await store.play(arguments["request"], call, on_loop=on_loop)
+        return reply(response) if isinstance(response, Answer) else response
+
+    return endpoint
+
+
+def reply(answer: Answer) -> Response:
+    """A tool's answer over HTTP: always 200, because the policy is to read it."""
+    text = json.dumps({"output": answer.output, **answer.extra}, ensure_ascii=False)
+    body = text.encode("utf-8", "replace")  # lone surrogates
+    headers = {FAULT: answer.fault} if answer.error == "unexpected" else None
+    return Response(body, headers=headers, media_type="application/json")
+
+
+# ---------------------------------------------------------------------- definitions
+
+
+def tool_definitions(app: FastAPI) -> Definitions:
+    """An app's tools for the Responses API: its POST routes but for the server's own."""
+    definitions = []
+    for route in post_routes(app):
+        if route.path not in OWN_ROUTES:
+            tool = getattr(route.endpoint, "tool", None)
+            definitions.append(
+                tool.definition() if tool else _definition_of(app, route.path)
+            )
+    return definitions
+
+
+def post_routes(app: FastAPI) -> list[APIRoute]:
+    """An app's POST routes."""
+    return [
+        route
+        for route in app.routes
+        if isinstance(route, APIRoute) and "POST" in (route.methods or ())
+    ]
+
+
+def _definition_of(app: FastAPI, path: str) -> dict[str, Any]:
+    """The definition of a tool whose endpoint is written by hand."""
+    openapi = app.openapi()
+    operation = openapi["paths"][path]["post"]
+    content = operation.get("requestBody", {}).get("content", {})
+    schema = plain_schema(
+        content.get("application/json", {}).get("schema", {}),
+        openapi.get("components", {}).get("schemas", {}),
+    )
+    return function_definition(
+        path.removeprefix("/"), operation.get("description", ""), schema
+    )

@@ -1,0 +1,114 @@
+"""The outermost layer: the API token, and limits of a request's body.
+
+Plain ASGI: NeMo Gym's own layers are Starlette's BaseHTTPMiddleware, which costs more
+than all the rest of a call.
+"""
+
+import asyncio
+import hmac
+import logging
+
+from fastapi import HTTPException
+from fastapi.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from ..settings import Limits
+from .cookies import SessionCookies
+from .verdict import zero_verdict
+
+log = logging.getLogger(__name__)
+
+# Routes whose bodies hold a row or a trajectory.
+LARGE = ("/seed_session", "/verify", "/aggregate_metrics")
+
+
+class RequestGuard:
+    """Refuses requests without the API token, and bodies that are too long or too slow.
+
+    Every answer sets the cookie that the request had, if no other layer did: some agents
+    keep only the cookies of the last answer. A policy that loses its cookie could seed
+    an episode of its own.
+    """
+
+    def __init__(
+        self, app: ASGIApp, limits: Limits, token: str | None, cookies: SessionCookies
+    ) -> None:
+        self.app = app
+        self.limits = limits
+        self.authorization = f"Bearer {token}".encode() if token else None
+        self.cookies = cookies
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        cookie, session = self.cookies.read(scope)
+        started = False
+
+        async def answer(message: Message) -> None:
+            nonlocal started
+            if message["type"] == "http.response.start":
+                started = True
+                headers = list(message.get("headers", []))
+                if session and all(name != b"set-cookie" for name, _ in headers):
+                    headers.append(self.cookies.header(session, session, cookie))
+                message = {**message, "headers": headers}
+            await send(message)
+
+        try:
+            if refusal := self._refusal(scope):
+                await refusal(scope, receive, answer)
+            else:
+                await self.app(scope, self._bounded(scope, receive), answer)
+        except Exception:
+            if not started:
+                failure = JSONResponse({"detail": "the server failed"}, 500)
+                await failure(scope, receive, answer)
+            raise
+
+    def _refusal(self, scope: Scope) -> JSONResponse | None:
+        """The answer to a request whose headers are enough to refuse it."""
+        headers, path = dict(scope["headers"]), scope["path"]
+        if self.authorization and path != "/health":
+            given = headers.get(b"authorization", b"")
+            if not hmac.compare_digest(given, self.authorization):
+                detail = "this server needs Authorization: Bearer <API_TOKEN>"
+                return JSONResponse({"detail": detail}, 401)
+        if int(headers.get(b"content-length", b"0")) <= self._limit(scope):
+            return None
+        message = self._too_long(scope)
+        if path == "/verify":
+            log.warning("/verify: %s; the episode earns 0.0", message)
+            return zero_verdict(message)
+        return JSONResponse({"detail": message}, 413)
+
+    def _limit(self, scope: Scope) -> int:
+        large = scope["path"].endswith(LARGE)
+        return self.limits.max_trajectory_bytes if large else self.limits.max_body_bytes
+
+    def _too_long(self, scope: Scope) -> str:
+        return f"the request body is over {self._limit(scope)} bytes"
+
+    def _bounded(self, scope: Scope, receive: Receive) -> Receive:
+        """`receive`, which raises HTTPException at a body that is too long or slow."""
+        seconds = self.limits.body_seconds
+        deadline = asyncio.get_running_loop().time() + seconds
+        received, complete = 0, False
+
+        async def counted() -> Message:
+            nonlocal received, complete
+            if complete:  # the next message is the client's disconnect
+                return await receive()
+            try:
+                async with asyncio.timeout_at(deadline):
+                    part = await receive()
+            except TimeoutError:
+                detail = f"the body took over {seconds:g} s (BODY_SECONDS)"
+                raise HTTPException(408, detail) from None
+            received += len(part.get("body", b""))
+            complete = not part.get("more_body")
+            if received > self._limit(scope):
+                raise HTTPException(413, self._too_long(scope))
+            return part
+
+        return counted

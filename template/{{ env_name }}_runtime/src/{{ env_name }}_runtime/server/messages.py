@@ -1,0 +1,107 @@
+"""The bodies of requests and answers."""
+
+from typing import Annotated, Any, Self
+
+from nemo_gym.base_resources_server import (
+    BaseResourcesServerConfig,
+    BaseVerifyRequest,
+    BaseVerifyResponse,
+)
+from nemo_gym.config_types import AggregateMetricsRequest
+from pydantic import BaseModel, ConfigDict, FailFast, Field, model_validator
+
+from .. import gym_series
+from ..episode.tools import Arguments
+from ..settings import ShardSettings
+from .limits import reject_oversized
+
+# A row's tasks, of which the first counts. Validation stops at the first non-object.
+GroundTruth = Annotated[list[dict[str, Any]], FailFast()]
+
+
+class SessionServerConfig(BaseResourcesServerConfig):
+    """The settings of a server in configs/<env>.yaml."""
+
+    # Processes that hold the sessions, see docs/scale.md. None: this process does.
+    shards: int | None = Field(default=None, ge=1)
+
+    @model_validator(mode="after")
+    def one_worker(self) -> Self:
+        workers = self.num_workers or 1
+        if workers > 1 and not (self.shards or ShardSettings.read().shards):
+            raise ValueError(
+                f"num_workers must be 1, got {workers}: an episode lives in the memory "
+                "of one process, hidden from other workers; with SHARDS=N, N processes "
+                "hold the episodes, and any number of workers may answer"
+            )
+        return self
+
+
+class ToolResponse(BaseModel):
+    """A tool's answer: the text that the policy reads, and further fields beside it."""
+
+    model_config = ConfigDict(extra="allow")
+
+    output: str
+
+
+class VerifyRequest(Arguments, BaseVerifyRequest):
+    """A finished trajectory and the row's ground_truth."""
+
+    ground_truth: GroundTruth = Field(min_length=1)
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def of_bounded_length(cls, body: Any, validate: Any) -> Any:
+        """Raise an error of the type TOO_LONG for a trajectory with too many items."""
+        if isinstance(body, dict):
+            reject_oversized(body)
+        try:
+            return validate(body)
+        except TypeError as error:  # by NeMo Gym's own validators: `"role": {}`
+            raise ValueError(f"the trajectory cannot be read: {error}") from error
+
+
+class VerifyResponse(BaseVerifyResponse):
+    """The grade, with the class's metrics beside it.
+
+    NeMo Gym 0.7 leaves a sample with `mask_sample` out of its scores.
+    """
+
+    model_config = ConfigDict(extra="allow")
+
+    mask_sample: bool = False
+    failure_reason: str | None = None
+
+
+class SeedSessionRequest(BaseModel):
+    """A dataset row, as NeMo Gym's agents post it: only its ground_truth counts."""
+
+    model_config = ConfigDict(extra="allow")
+
+    ground_truth: GroundTruth = []
+
+
+class AggregateRequest(AggregateMetricsRequest):
+    """The verdicts of many episodes."""
+
+    verify_responses: Annotated[list[dict[str, Any]], FailFast()]
+
+
+class CloseSessionRequest(BaseModel):
+    """Closes the session of the request's cookie."""
+
+
+class SessionResponse(BaseModel):
+    """The empty answer to seeding and closing: only the cookie counts."""
+
+
+SeedRequest: Any = SeedSessionRequest
+SeedResponse: Any = SessionResponse
+CloseRequest: Any = CloseSessionRequest
+CloseResponse: Any = SessionResponse
+if gym_series.SeedByName is not None:
+    SeedRequest = gym_series.SeedByName | SeedSessionRequest
+    SeedResponse = gym_series.SeededByName | SessionResponse
+    CloseRequest = gym_series.CloseByName | CloseSessionRequest
+    CloseResponse = gym_series.ClosedByName | SessionResponse

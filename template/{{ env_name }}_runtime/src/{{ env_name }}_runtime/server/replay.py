@@ -1,0 +1,55 @@
+"""/verify without a session: the trajectory's calls are played once more.
+
+For `gym eval reverify`, with REVERIFY=1. In training an episode without a session is a
+lost episode, and its trajectory is text that the policy wrote.
+"""
+
+from typing import Any
+
+import yarl
+from fastapi import FastAPI, Request
+from fastapi.responses import Response
+
+from ..settings import ServerSettings
+
+
+def replays(domain_class: type) -> bool:
+    """Whether /verify grades an episode that is over by playing it once more."""
+    deterministic = getattr(domain_class, "deterministic", True)
+    return deterministic and ServerSettings.read().reverify == "1"
+
+
+def url_of(tool: str) -> yarl.URL:
+    """The URL to which an agent posts a call of `tool`: NeMo Gym's takes any name."""
+    try:
+        return yarl.URL(f"http://agent/{tool}")
+    except ValueError:  # not a URL
+        return yarl.URL("http://agent/")
+
+
+async def replay(app: FastAPI, request: Request) -> Response:
+    """The verdict on a fresh episode, after the calls of the request's trajectory.
+
+    The recorded outputs are not read: a policy may have written them.
+    """
+    import httpx  # only here: its import takes a moment
+
+    body: dict[str, Any] = await request.json()
+    token = request.headers.get("authorization")
+    async with httpx.AsyncClient(
+        transport=httpx.ASGITransport(app),
+        base_url=str(url_of("")),
+        follow_redirects=True,  # as aiohttp does
+        headers={"authorization": token} if token else {},
+        timeout=None,
+    ) as client:
+        answer = await client.post("/seed_session", json=body)
+        for item in body["response"]["output"]:
+            if answer.is_success and item.get("type") == "function_call":
+                url = str(url_of(item["name"]))
+                arguments = item["arguments"].encode("utf-8", "replace")
+                headers = {"content-type": "application/json"}
+                await client.post(url, content=arguments, headers=headers)
+        if answer.is_success:
+            answer = await client.post("/verify", json=body)
+    return Response(answer.content, answer.status_code, media_type="application/json")

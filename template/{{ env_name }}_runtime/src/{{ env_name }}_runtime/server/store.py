@@ -1,0 +1,263 @@
+"""Sessions: open ones, what is remembered of ended ones, and the turns of their calls."""
+
+import asyncio
+import contextlib
+import logging
+import time
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from fastapi import HTTPException, Request
+from nemo_gym.server_utils import SESSION_ID_KEY
+
+from ..episode.episode import Answer, Episode
+from ..episode.session import Session
+from ..episode.types import Task
+from ..errors import TaskRefusedError
+from ..settings import Limits
+from .cookies import SEEDED
+
+log = logging.getLogger(__name__)
+
+# On an answer with 503: no session began for want of room. Another shard may have some.
+FULL = "x-no-room"
+
+
+@dataclass(frozen=True)
+class Ended:
+    """What is remembered of a session that ended."""
+
+    reason: str
+    task: Task
+    # The answer of /verify, without the trajectory that it repeats.
+    verdict: dict[str, Any] | None = None
+
+
+class SessionStore:
+    """The sessions of one server by id.
+
+    Sessions end at `/verify`, `/close_session`, the idle limit and the server's exit.
+    """
+
+    def __init__(self, domain_class: type, limits: Limits, keeps_calls: bool) -> None:
+        self.sessions: dict[str, Session] = {}
+        self.domain_class = domain_class
+        self.limits = limits
+        self.keeps_calls = keeps_calls
+        # Ids that ended, oldest first: a late call must not bring an episode back.
+        self.ended: dict[str, Ended] = {}
+        # Ids that a harness closed before it seeded them. Kept apart: anybody can close
+        # ids that nobody has, and must not drive out the memory of sessions that were.
+        self._unseeded: dict[str, None] = {}
+        self._closing: set[asyncio.Task] = set()
+        # Threads of open sessions, and of ended ones that a call still keeps.
+        self._threads: weakref.WeakSet = weakref.WeakSet()
+
+    # -------------------------------------------------------------- begin
+
+    async def open(
+        self,
+        name: str,
+        task: Task,
+        owner: Any = None,
+        label: str = "an episode that was not seeded",
+    ) -> Session:
+        """Start an episode under the id `name`.
+
+        Raises TaskRefusedError if the class refuses the task, ValueError if the session
+        ended meanwhile, and HTTPException (503) if there is no room.
+        """
+        self.end_idle()
+        self._make_room()
+        session = Session.of(self.domain_class, task, owner)
+        if session.thread is not None:
+            self._threads.add(session.thread)
+        self.sessions[name] = session
+
+        def make() -> Episode:
+            return Episode(
+                self.domain_class, task, keeps_calls=self.keeps_calls, label=label
+            )
+
+        try:
+            await session.start(make, self.limits.tool_seconds)
+        except (Exception, SystemExit) as error:
+            if self.sessions.pop(name, None) is session:
+                self._close_later(session)
+            raise TaskRefusedError(self._refusal(error, label)) from error
+        if self.sessions.get(name) is not session:
+            raise ValueError("this session ended while it started")
+        return session
+
+    def _refusal(self, error: BaseException, label: str) -> str:
+        """Why the constructor failed, in one line."""
+        name = f"{self.domain_class.__name__}(task)"
+        if isinstance(error, TimeoutError) and not str(error):
+            return (
+                f"{name} took more than {self.limits.tool_seconds:g} s (TOOL_SECONDS)"
+            )
+        if isinstance(error, ValueError):
+            return f"{name}: {error}"
+        log.error("%s: %s failed", label, name, exc_info=error)
+        return f"{name}: {type(error).__name__}: {error}"
+
+    def _make_room(self) -> None:
+        """Raise HTTPException if all sessions are in use, or too many calls hang.
+
+        A session whose call hangs takes no room. Sessions that nobody seeded are the
+        first to go.
+        """
+        limits = self.limits
+        retry = {"Retry-After": str(int(min(limits.session_idle_seconds, 60)) or 1)}
+        retry[FULL] = "1"
+        if self.hung_calls() >= limits.max_hung_calls:
+            reason = f"{limits.max_hung_calls} calls hang (MAX_HUNG_CALLS)"
+            raise HTTPException(503, reason, headers=retry)
+        if len(self.sessions) < limits.max_sessions:
+            return
+        for name, session in self.sessions.items():
+            if not session.seeded and not session.busy:
+                self.end(name, "a server with too many sessions")
+                return
+        sessions = self.sessions.values()
+        hung = sum(session.hangs(limits.tool_seconds) for session in sessions)
+        if len(sessions) - hung >= limits.max_sessions:
+            reason = f"all {limits.max_sessions} sessions (MAX_SESSIONS) are in use"
+            raise HTTPException(503, reason, headers=retry)
+
+    def hung_calls(self) -> int:
+        """How many calls run for longer than a call may, in threads of their own."""
+        seconds = self.limits.tool_seconds
+        return sum(thread.hangs(seconds) for thread in list(self._threads))
+
+    def knows(self, name: str) -> bool:
+        """Whether a session of that id is open, or has ended here."""
+        return name in self.sessions or name in self.ended or self.closed_unseeded(name)
+
+    # -------------------------------------------------------------- turns
+
+    async def play(
+        self,
+        request: Request,
+        call: Callable[[Episode], Any],
+        *,
+        on_loop: bool = False,
+    ) -> Any:
+        """The result of `call` on the session's episode, in its turn.
+
+        An Answer that reports the reason if the call cannot be made.
+        """
+        try:
+            session = await self._session_of(request)
+
+            def job() -> Any:
+                assert session.episode is not None
+                return call(session.episode)
+
+            return await session.perform(job, self.limits.tool_seconds, on_loop=on_loop)
+        except TimeoutError:
+            seconds = f"{self.limits.tool_seconds:g} s (TOOL_SECONDS)"
+            reason = f"the call took more than {seconds}"
+        except TaskRefusedError:
+            reason = (
+                "this session was not seeded, and no episode can start without a task"
+            )
+        except ValueError as error:
+            reason = str(error)
+        return Answer(f"error: {reason}", error="expected")
+
+    async def _session_of(self, request: Request) -> Session:
+        """The request's open session; a default episode if the id is new.
+
+        Raises ValueError if the session ended.
+        """
+        name = request.session[SESSION_ID_KEY]
+        if ended := self.ended.get(name):
+            raise ValueError(
+                f"this session has ended ({ended.reason}); "
+                "POST /seed_session with a new cookie starts another"
+            )
+        if (session := self.sessions.get(name)) is not None:
+            return session
+        if request.session.get(SEEDED):
+            raise ValueError(f"this episode was lost: {lost_because(request)}")
+        return await self.open(name, {})
+
+    # -------------------------------------------------------------- end
+
+    def end(
+        self, name: str, reason: str, verdict: dict[str, Any] | None = None
+    ) -> None:
+        """Remove the session now. Close its episode in the background."""
+        session = self.sessions.pop(name, None)
+        if session is not None:
+            ended = Ended(reason, session.task, verdict)
+            _remember(self.ended, name, ended, 10 * self.limits.max_sessions)
+            self._close_later(session)
+
+    def close_unseeded(self, name: str) -> None:
+        """Remember that an id was closed, so that a late seed cannot use it."""
+        _remember(self._unseeded, name, None, 10 * self.limits.max_sessions)
+
+    def closed_unseeded(self, name: str) -> bool:
+        return name in self._unseeded
+
+    def end_idle(self) -> None:
+        """End the sessions that nobody used for SESSION_IDLE_SECONDS."""
+        seconds = self.limits.session_idle_seconds
+        oldest = time.monotonic() - seconds
+        for name, session in list(self.sessions.items()):
+            if session.used < oldest and not session.busy:
+                self.end(name, f"idle for more than {seconds:g} s")
+
+    async def watch(self) -> None:
+        """End idle sessions, for as long as nobody cancels it."""
+        while True:
+            await asyncio.sleep(min(self.limits.session_idle_seconds / 2, 30))
+            self.end_idle()
+
+    async def end_all(self) -> None:
+        """End every session, and wait CLOSE_SECONDS for their episodes to close."""
+        for name in list(self.sessions):
+            self.end(name, "the server's exit")
+        if self._closing:
+            await asyncio.wait(self._closing, timeout=self.limits.close_seconds)
+
+    def _close_later(self, session: Session) -> None:
+        task = asyncio.ensure_future(self._close(session))
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
+
+    async def _close(self, session: Session) -> None:
+        try:
+            await session.close(self.limits.close_seconds)
+        except TimeoutError:
+            log.warning(
+                "%s.close() took more than %g s (CLOSE_SECONDS)",
+                self.domain_class.__name__,
+                self.limits.close_seconds,
+            )
+
+    @contextlib.asynccontextmanager
+    async def serving(self) -> Any:
+        """Watch for idle sessions in the with block, and end all of them after it."""
+        watching = asyncio.create_task(self.watch())
+        try:
+            yield
+        finally:
+            watching.cancel()
+            await self.end_all()
+
+
+def lost_because(request: Request) -> str:
+    """Why the request's session is unknown. A front of shards may know more."""
+    return request.scope.get("lost", "this server does not know it")
+
+
+def _remember(memory: dict[str, Any], name: str, value: Any, most: int) -> None:
+    """Keep `value` under `name`. Forget the oldest entries above `most`."""
+    memory.setdefault(name, value)
+    while len(memory) > most:
+        del memory[next(iter(memory))]

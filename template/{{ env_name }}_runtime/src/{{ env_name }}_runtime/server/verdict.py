@@ -1,0 +1,152 @@
+"""/verify: one verdict for each episode, which never changes."""
+
+import contextlib
+import functools
+import inspect
+import json
+import time
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.responses import JSONResponse, Response
+from nemo_gym.base_resources_server import BaseVerifyRequest
+from nemo_gym.server_utils import SESSION_ID_KEY
+from pydantic import BaseModel
+from pydantic_core import PydanticSerializationError, to_jsonable_python
+
+from .cookies import SEEDED
+from .messages import VerifyRequest, VerifyResponse
+from .replay import replay, replays, url_of
+from .store import SessionStore, lost_because
+
+# The parts of the request that the answer repeats.
+REPEATED = {"responses_create_params", "response"}
+
+
+def verdict(
+    store: SessionStore, request: Request, body: VerifyRequest, reward: float
+) -> VerifyResponse:
+    """The answer of /verify, with the session's metrics.
+
+    If the environment failed rather than the policy, or if the session was lost, the
+    sample is masked and `failure_reason` says why.
+    """
+    name = request.session[SESSION_ID_KEY]
+    session, ended = store.sessions.get(name), store.ended.get(name)
+    failure = session.episode.failure if session and session.episode else None
+    if ended is not None and ended.reason.startswith("idle"):
+        failure = f"the session was lost: {ended.reason}"
+    elif ended is None and session is None and request.session.get(SEEDED):
+        failure = f"the session was lost: {lost_because(request)}"
+    fields = VerifyResponse.model_fields
+    metrics = session.metrics if session else {}
+    extra: dict[str, Any] = {k: v for k, v in metrics.items() if k not in fields}
+    return VerifyResponse.model_construct(
+        None,
+        **extra,
+        responses_create_params=body.responses_create_params,
+        response=body.response,
+        reward=float(reward),
+        mask_sample=failure is not None,
+        failure_reason=failure,
+    )
+
+
+def policy_seeds(body: BaseVerifyRequest) -> bool:
+    """Whether the policy of a trajectory posted to /seed_session."""
+    calls = [item for item in body.response.output if item.type == "function_call"]
+    return "seed_session" in [url_of(call.name).path.strip("/") for call in calls]
+
+
+def make_final(store: SessionStore, app: FastAPI) -> None:
+    """Wrap the app's /verify, which calls `verify(request, body)` of server.py.
+
+    A verdict ends the session, and the same request gets the same verdict again.
+    """
+    [route] = [route for route in app.routes if getattr(route, "path", "") == "/verify"]
+    app.routes.remove(route)
+    grade: Callable[..., Any] = route.endpoint  # type: ignore[attr-defined]
+
+    @functools.wraps(grade)
+    async def verify(request: Request, body: VerifyRequest) -> Any:
+        name = request.session[SESSION_ID_KEY]
+        session = store.sessions.get(name)
+        lock = session.verifying if session else contextlib.nullcontext()
+        async with lock:
+            # A client that saw no answer asks again.
+            ended = store.ended.get(name)
+            task = body.ground_truth[0]
+            if ended and ended.verdict is not None and ended.task == task:
+                return _as_json(_repeated(ended.verdict, body))
+            unknown = session is None and ended is None
+            seeded = request.session.get(SEEDED)
+            if unknown and not seeded and replays(store.domain_class):
+                return await replay(app, request)
+            response = grade(request=request, body=body)
+            if inspect.isawaitable(response):
+                response = await response
+            graded = isinstance(response, BaseModel) and session is not None
+            if graded and session.task == task:
+                values = {k: v for k, v in response if k not in REPEATED}
+                store.end(name, "verified", values)
+        return _as_json(response)
+
+    app.post("/verify")(verify)
+
+
+def _repeated(values: dict[str, Any], body: VerifyRequest) -> VerifyResponse:
+    """The verdict that an episode already has. A policy that seeds earns nothing."""
+    response = VerifyResponse.model_construct(
+        None,
+        responses_create_params=body.responses_create_params,
+        response=body.response,
+        **values,
+    )
+    if policy_seeds(body):
+        response.reward = 0.0
+    return response
+
+
+def _as_json(response: Any) -> Any:
+    """The answer of /verify as JSON, which repeats the request.
+
+    A policy may have written text that JSON cannot hold: lone surrogates, or very deep
+    nesting. The verdict then leaves the request out.
+    """
+    if not isinstance(response, BaseModel):
+        return response
+    try:
+        text = response.model_dump_json(by_alias=True, warnings=False)
+    except (PydanticSerializationError, UnicodeError, RecursionError):
+        values = {name: value for name, value in response if name not in REPEATED}
+        text = json.dumps(to_jsonable_python(values))
+    return Response(text, media_type="application/json")
+
+
+def zero_verdict(reason: str) -> JSONResponse:
+    """The verdict on a trajectory that is too long to be read: 0.0.
+
+    Grade 0.0 instead of rejecting: a policy controls the length, and could avoid a
+    grade.
+    """
+    response = {
+        "id": f"resp_{uuid.uuid4().hex}",
+        "created_at": time.time(),
+        "model": "",
+        "object": "response",
+        "output": [],
+        "parallel_tool_calls": True,
+        "tool_choice": "auto",
+        "tools": [],
+    }
+    return JSONResponse(
+        {
+            "responses_create_params": {"input": []},
+            "response": response,
+            "reward": 0.0,
+            "mask_sample": False,
+            "failure_reason": reason,
+        }
+    )
