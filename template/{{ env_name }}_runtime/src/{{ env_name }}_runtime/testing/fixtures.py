@@ -1,4 +1,4 @@
-"""The server in process, and clients of it."""
+"""Fixtures: the server in process, clients of it, and what they post."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -6,15 +6,20 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from plumbing.gates import server_tools
-from plumbing.inspection import find_server
-from plumbing.records import as_response, load_rows
-from session_server import SessionServer
+from ..episode.types import Definitions, Row
+from ..gates.rows import server_tools
+from ..project import load_server
+from ..rollouts.rows import load_rows
+from ..rollouts.trajectory import Item, as_response
+from ..server import SessionServer
+
+__all__ = ["client", "connect", "rows", "server", "tools", "verify", "verify_body"]
 
 
 @pytest.fixture
 def server() -> SessionServer:
-    return find_server().build()
+    """A server of nemo_gym/server.py, with the default limits."""
+    return load_server().build()
 
 
 @pytest.fixture
@@ -23,12 +28,12 @@ def connect(server: SessionServer) -> Iterator[Callable[[], TestClient]]:
     app = server.setup_webserver()
     with TestClient(app) as running:  # runs the app's lifespan
 
-        def connect_one() -> TestClient:
+        def connect_client() -> TestClient:
             client = TestClient(app)
             client.portal = running.portal  # all on the event loop of the lifespan
             return client
 
-        yield connect_one
+        yield connect_client
 
 
 @pytest.fixture
@@ -37,26 +42,27 @@ def client(connect: Callable[[], TestClient]) -> TestClient:
 
 
 @pytest.fixture(scope="session")
-def rows() -> list[dict[str, Any]]:
+def rows() -> list[Row]:
+    """The rows of data/example.jsonl."""
     return load_rows()
 
 
 @pytest.fixture(scope="session")
-def tools() -> list[dict[str, Any]]:
+def tools() -> Definitions:
     """The definitions of the server's tools."""
     return server_tools()
 
 
-def verify_body(row: dict[str, Any], output: Any = ()) -> dict[str, Any]:
-    """What a trainer posts to /verify; `output` is the trajectory."""
+def verify_body(row: Row, output: list[Item] | tuple[Item, ...] = ()) -> dict[str, Any]:
+    """The body of /verify as a trainer posts it; `output` is the trajectory."""
     return {**row, "response": as_response("test", [], list(output))}
 
 
 @pytest.fixture(scope="session")
 def verify() -> Callable[..., float]:
-    """The reward for a client's session."""
+    """Ends a client's session of a row, and returns its reward."""
 
-    def reward(client: TestClient, row: dict[str, Any], output: Any = ()) -> float:
+    def reward(client: TestClient, row: Row, output: Any = ()) -> float:
         answer = client.post("/verify", json=verify_body(row, output))
         assert answer.status_code == 200, answer.text
         return answer.json()["reward"]
