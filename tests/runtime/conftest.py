@@ -4,6 +4,7 @@ The interpreter decides the release series of NeMo Gym: UV_PYTHON chooses anothe
 """
 
 import contextlib
+import json
 import os
 import socket
 import threading
@@ -17,12 +18,18 @@ import pytest
 import uvicorn
 from fastapi import FastAPI, Request
 from fastapi.testclient import TestClient
+
+import rollout
 from my_env_runtime.episode.samples import sample_arguments
 from my_env_runtime.episode.tools import tools_of
 from my_env_runtime.project import load_server
+from my_env_runtime.rollouts import command
+from my_env_runtime.rollouts.client import ClientSession
+from my_env_runtime.rollouts.policies import solve
 from my_env_runtime.server import SessionServer, VerifyRequest, VerifyResponse
 from my_env_runtime.testing import fixtures
 
+from .strict_model import Call, StrictModel
 from .support import Barrier
 
 Connect = Callable[[], TestClient]
@@ -194,3 +201,84 @@ def barrier() -> Iterator[Barrier]:
     barrier = Barrier()
     yield barrier
     barrier.opened.set()
+
+
+# ---------------------------------------------------------------------- rollouts
+
+
+@pytest.fixture
+def model() -> Iterator[StrictModel]:
+    with StrictModel() as server:
+        thread = threading.Thread(target=server.serve_forever, args=[0.01])
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+class Command:
+    """rollout.py's command, with another `play` if a test sets one.
+
+    `table` holds the figures that the last run printed.
+    """
+
+    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
+        self.capsys = capsys
+        self.play = rollout.play
+        self.table: dict[str, str] = {}
+
+    def __call__(self, *arguments: str) -> tuple[int, list[str], str]:
+        """The exit status, the lines of output but for the table, and the errors."""
+        status = command.main(self.play, rollout.__doc__, list(arguments))
+        printed = self.capsys.readouterr()
+        lines = printed.out.splitlines()
+        table = [line.split(maxsplit=1) for line in lines if line[:2] == "  "]
+        self.table = {name: text for name, text in table}
+        return status, [line for line in lines if line[:2] != "  "], printed.err
+
+
+@pytest.fixture
+def play(
+    url: str,
+    model: StrictModel,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> Command:
+    """Runs rollout.py against the server at `url`, with the model."""
+    monkeypatch.setenv("ENV_URL", url)
+    monkeypatch.setenv("MODEL", "scripted")
+    monkeypatch.setenv("OPENAI_BASE_URL", model.url)
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    monkeypatch.setenv("MAX_TURNS", "500")
+    return Command(capsys)
+
+
+@pytest.fixture(params=["responses", "chat"])
+def api(request: pytest.FixtureRequest) -> list[str]:
+    """The arguments that choose an API."""
+    return ["--api", request.param]
+
+
+@pytest.fixture(scope="module")
+def solution(tools: list[dict[str, Any]]) -> Callable[[dict[str, Any]], list[Call]]:
+    """The calls that solve a row."""
+    return lambda row: [(tool, json.dumps(given)) for tool, given in solve(row, tools)]
+
+
+@pytest.fixture(scope="module")
+def a_call(tools: list[dict[str, Any]]) -> Call:
+    return tools[0]["name"], json.dumps(sample_arguments(tools[0]))
+
+
+@pytest.fixture
+def paths(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The paths of requests to the game's server."""
+    requested = []
+    request = ClientSession.request
+
+    def recorded(self: Any, method: str, path: str, json: Any = None) -> Any:
+        requested.append(path)
+        return request(self, method, path, json)
+
+    monkeypatch.setattr(ClientSession, "request", recorded)
+    return requested

@@ -9,11 +9,14 @@ import sys
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
 from fastapi.testclient import TestClient
+
 from my_env_runtime import project
+from my_env_runtime.rollouts.rows import write_rows
 from my_env_runtime.server import SessionServer
 
 # An item of a trajectory, and its content
@@ -40,6 +43,13 @@ def at_once(server: SessionServer, plays: list[Play]) -> list[Any]:
             return await asyncio.gather(*map(run, plays))
 
     return asyncio.run(main())
+
+
+def rows_file(folder: Path, *rows: dict[str, Any]) -> str:
+    """The path of a file in `folder`, with these rows."""
+    path = folder / "rows.jsonl"
+    write_rows(path, rows)
+    return str(path)
 
 
 def until(condition: Callable[[], Any], seconds: float = 10) -> None:

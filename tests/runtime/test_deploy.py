@@ -8,7 +8,6 @@ import subprocess
 
 import pytest
 from huggingface_hub import HfApi
-
 from plumbing import deploy
 from plumbing.inspection import find_server
 

@@ -9,6 +9,7 @@ import httpx
 import pytest
 from fastapi import Request
 from fastapi.testclient import TestClient
+
 from my_env_runtime.episode.session import Session
 from my_env_runtime.server import VerifyRequest
 
@@ -181,7 +182,7 @@ def test_a_call_that_waited_in_vain_gives_up_only_itself():
             pass
 
     async def main():
-        session = Session.open(Blocking, {})
+        session = Session.of(Blocking, {})
         first = asyncio.create_task(session.perform(take_time, 20))
         await asyncio.to_thread(started.wait)
         with pytest.raises(TimeoutError):
@@ -267,7 +268,9 @@ def test_a_session_that_ends_while_it_is_made_is_closed(
             assert client.post("/close_session", json={}).status_code == 200
         assert not server.sessions
         if timeout:
-            until(lambda: "(CLOSE_SECONDS)" in caplog.text)  # the server waits no longer
+            until(
+                lambda: "(CLOSE_SECONDS)" in caplog.text
+            )  # the server waits no longer
         barrier.opened.set()
         assert seeding.result().status_code == 422
     until(lambda: calls == ["made", "closed"])

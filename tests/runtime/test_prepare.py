@@ -3,7 +3,6 @@
 import json
 
 import pytest
-
 from plumbing import prepare
 from plumbing.records import RolloutError
 

@@ -5,6 +5,7 @@ import json
 import pytest
 import uvicorn
 from fastapi.testclient import TestClient
+
 from my_env_runtime.episode.samples import sample_arguments
 
 

@@ -1,9 +1,11 @@
 """Sessions: one seeded episode for each cookie."""
 
-from fastapi.testclient import TestClient
-from my_env_runtime.episode.samples import sample_arguments
-from pydantic import BaseModel
 import httpx
+from fastapi.testclient import TestClient
+from pydantic import BaseModel
+
+from my_env_runtime.episode.samples import sample_arguments
+
 from .support import at_once, close_by_name, recording, seed_by_name
 
 
@@ -119,7 +121,9 @@ class Graph(BaseModel):
     edges: list[str]
 
 
-def test_a_task_that_its_model_refuses_is_named_by_its_place_in_the_row(server_of, run, row):
+def test_a_task_that_its_model_refuses_is_named_by_its_place_in_the_row(
+    server_of, run, row
+):
     class Walk:
         def __init__(self, task: Graph):
             pass

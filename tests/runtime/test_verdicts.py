@@ -5,11 +5,10 @@ import contextlib
 import time
 
 import pytest
-from fastapi import Request
+
 from my_env_runtime.errors import NoOracleError
 from my_env_runtime.rollouts.policies import solve
 from my_env_runtime.rollouts.trajectory import function_call
-from my_env_runtime.server import VerifyRequest
 
 from .support import Riddle, at_once
 
@@ -173,8 +172,9 @@ class Ungraded:
 def test_calls_are_kept_for_a_grader_that_reads_them(
     server_of, run, row, domain_class, keeps, kept
 ):
-    server = server_of(domain_class)
-    type(server).keeps_calls = keeps
+    kind = type(server_of(domain_class))
+    kind.keeps_calls = keeps
+    server = kind.build()
     client = run(server)()
     client.post("/seed_session", json=row)
     client.post("/guess", json={"word": "x"})

@@ -7,8 +7,6 @@ import subprocess
 import sys
 
 import pytest
-from pydantic import BaseModel
-
 from plumbing import splits
 from plumbing.deploy import collect
 from plumbing.environment import EnvironmentClass, episodes
@@ -16,6 +14,7 @@ from plumbing.gates import read_rows
 from plumbing.policies import NoOracle, solve
 from plumbing.prepare import playable_rows
 from plumbing.records import HERE, ROWS, RolloutError, load_rows
+from pydantic import BaseModel
 
 if not (HERE / "make_rows.py").exists():
     pytest.skip("a class of the user's own: no make_rows.py", allow_module_level=True)

@@ -1,4 +1,4 @@
-"""plumbing.figures: what rollouts come to."""
+"""Statistics of rollouts: rewards, turns, errors, pass@k, differences."""
 
 import itertools
 import json
@@ -7,8 +7,8 @@ import statistics
 
 import pytest
 
-from plumbing.figures import (
-    Episode,
+from my_env_runtime.rollouts.stats import (
+    RolloutStats,
     difference,
     figures,
     is_error,
@@ -40,7 +40,7 @@ def message(text, role="assistant"):
 def episode(reward, task=0, repeat=0, **more):
     numbers = {"turns": 1, "calls": 1, "errors": 0, "out_of_turns": False}
     tokens = {"input_tokens": None, "output_tokens": None, "metrics": {}}
-    return Episode(task, repeat, reward, **{**numbers, **tokens, **more})
+    return RolloutStats(task, repeat, reward, **{**numbers, **tokens, **more})
 
 
 def test_a_rollout_in_numbers():
@@ -69,7 +69,9 @@ def test_a_rollout_in_numbers():
         "_ng_latency": 1.5,
         "solved": True,
     }
-    assert measure(rollout) == Episode(3, 2, 0.25, 3, 3, 2, True, 30, 4, {"steps": 3.0})
+    assert measure(rollout) == RolloutStats(
+        3, 2, 0.25, 3, 3, 2, True, 30, 4, {"steps": 3.0}
+    )
     assert measure({**rollout, "mask_sample": True}).reward is None
     assert measure(json.loads(json.dumps(rollout))) == measure(rollout)
 

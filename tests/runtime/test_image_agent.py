@@ -1,4 +1,4 @@
-"""The agent shows the model images as images."""
+"""The agent of the vision archetype shows images to the model as images."""
 
 import importlib.util
 import json
@@ -10,18 +10,17 @@ from nemo_gym.openai_utils import (
     NeMoGymResponseCreateParamsNonStreaming,
 )
 
-from plumbing.records import HERE, as_response
+from conftest import ROOT
+from my_env_runtime.rollouts.trajectory import as_response
 
+AGENT = ROOT / "archetypes/vision/agent/app.py"
 URL = "data:image/png;base64,aGVsbG8="
 
 
 @pytest.fixture(scope="module")
 def agent():
-    found = list(HERE.glob("responses_api_agents/*/app.py"))
-    if not found:
-        pytest.skip("NeMo Gym's simple_agent plays this environment")
-    [path] = found
-    spec = importlib.util.spec_from_file_location("agent_app", path)
+    spec = importlib.util.spec_from_file_location("agent_app", AGENT)
+    assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

@@ -10,7 +10,6 @@ from typing import Any, get_args
 
 import pytest
 import requests
-
 from plumbing.client import Client, ClientSession
 from plumbing.policies import NoOracle, sample_arguments, solve
 from plumbing.records import HERE, RolloutError

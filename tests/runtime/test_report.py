@@ -8,7 +8,6 @@ import subprocess
 import sys
 
 import pytest
-
 from plumbing import page
 from plumbing.records import HERE
 

@@ -3,7 +3,6 @@
 import asyncio
 
 import pytest
-
 from plumbing import inspection
 from plumbing.inspection import inspect_class
 from plumbing.records import GateError

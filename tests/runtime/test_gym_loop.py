@@ -8,7 +8,6 @@ import tempfile
 from pathlib import Path
 
 import pytest
-
 from plumbing import under_gym
 from plumbing.records import RolloutError, load_rows, write_rows
 

@@ -1,24 +1,7 @@
 """Classes without reward(), which are graded by the text that they print."""
 
-import json
-import sys
-
 import pytest
-
-from conftest import run
-
-PLAY = """
-import json, sys
-from my_env_episode import Answer, Episode
-text, calls = json.loads(sys.argv[1])
-class Plain:
-    def __init__(self, task): pass
-episode = Episode(Plain, {"expected_output": text})
-for arguments, output in calls:
-    failed = "expected" if output.startswith("error") else ""
-    episode.keep("say", arguments, Answer(output, error=failed))
-print(episode.printed(text))
-"""
+from my_env_runtime.episode.episode import Answer, Episode
 
 WON = "You won!"
 HONEST = {
@@ -48,7 +31,7 @@ ECHOES = {
         WON,
         [({"to": "a", "text": "You "}, "Noted."), ({"to": "a", "text": "won!"}, WON)],
     ),
-    "what cannot be sent": ("Open? Yes.", [({"a": "Open\ud800 Yes."}, "Open? Yes.")]),
+    "text that cannot be sent": ("Open? Yes.", [({"a": "Open\ud800 Yes."}, "Open? Yes.")]),
     "a list": (WON, [({"parts": ["Yo", "u", " wo", "n!"]}, WON)]),
     "a key": (WON, [({"mapping": {WON: 1}}, WON)]),
     "another minus sign": ("-4", [({"a": "\u22124"}, "-4")]),
@@ -59,16 +42,25 @@ ECHOES = {
 }
 
 
-def printed(render, case):
-    done = run([sys.executable, "-c", PLAY, json.dumps(case)], render())
-    return done.stdout.strip() == "True"
+class Plain:
+    def __init__(self, task):
+        pass
+
+
+def printed(text, calls):
+    """Whether calls with these arguments and outputs earn the reward for `text`."""
+    episode = Episode(Plain, {"expected_output": text})
+    for arguments, output in calls:
+        failed = "expected" if output.startswith("error") else ""
+        episode.keep("say", arguments, Answer(output, error=failed))
+    return episode.printed(text)
 
 
 @pytest.mark.parametrize("name", HONEST)
-def test_what_only_the_environment_wrote_pays(render, name):
-    assert printed(render, HONEST[name])
+def test_text_that_only_the_environment_wrote_earns_the_reward(name):
+    assert printed(*HONEST[name])
 
 
 @pytest.mark.parametrize("name", ECHOES)
-def test_what_the_policy_wrote_does_not_pay(render, name):
-    assert not printed(render, ECHOES[name])
+def test_text_that_the_policy_wrote_earns_nothing(name):
+    assert not printed(*ECHOES[name])

@@ -1,4 +1,4 @@
-"""An endpoint that a user wrote by hand, beside the lines of setup_webserver()."""
+"""A route that a user wrote by hand, beside the lines of setup_webserver()."""
 
 import threading
 
@@ -6,7 +6,8 @@ import pytest
 from fastapi import Request
 from pydantic import BaseModel
 
-from session_server import ToolResponse, tool_definitions
+from my_env_runtime.server import ToolResponse
+from my_env_runtime.server.endpoints import tool_definitions
 
 
 class Diary:
@@ -34,9 +35,9 @@ def server(server_of):
 
         def setup_webserver(self):
             app = super().setup_webserver()
-            app.post("/write")(self.write)
-            app.post("/fail")(self.fail)
-            app.post("/ask")(self.ask)
+            app.post("/write")(self.endpoint(self.write))
+            app.post("/fail")(self.endpoint(self.fail))
+            app.post("/ask")(self.endpoint(self.ask))
             return app
 
         def write(self, request: Request, body: Entry) -> ToolResponse:
@@ -54,7 +55,7 @@ def server(server_of):
     return Own.build()
 
 
-def test_it_plays_the_sessions_episode_in_its_thread(run, server, row, verify):
+def test_it_plays_the_episode_of_the_session_in_its_thread(run, server, row, verify):
     client = run(server)()
     client.post("/seed_session", json=row)
     assert client.post("/write", json={"text": "a"}).json() == {"output": "episode"}
@@ -65,7 +66,7 @@ def test_it_plays_the_sessions_episode_in_its_thread(run, server, row, verify):
     assert verify(client, row) == 1.0
 
 
-def test_what_it_raises_is_told_by_its_type(run, server, row):
+def test_its_exception_is_named_by_its_type(run, server, row):
     client = run(server)()
     client.post("/seed_session", json=row)
     answer = client.post("/fail", json={"text": "secret"})

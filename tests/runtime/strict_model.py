@@ -1,0 +1,152 @@
+"""An OpenAI-compatible endpoint on loopback, as strict as OpenAI's own."""
+
+import json
+import threading
+import uuid
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+Call = tuple[str, str]  # a tool and its arguments, which need not be JSON
+
+
+Answer = list[Call] | str | int | dict[str, Any]
+
+
+class StrictModel(ThreadingHTTPServer):
+    """Answers with `script`, in order, and keeps the bodies of requests in `requests`.
+
+    An answer is a list of calls, a text, the status of an error, or a whole body. After
+    the last one the model says goodbye. A request that breaks the protocol is a 400.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.url = f"http://127.0.0.1:{self.server_port}/v1"
+        self.script: list[Answer] = []
+        self.requests: list[dict[str, Any]] = []
+        self.together: threading.Barrier | None = None
+
+    def next_answer(self, request: dict[str, Any]) -> Answer:
+        self.requests.append(request)
+        if not follows_the_protocol(request):
+            return 400
+        if self.together:
+            try:
+                self.together.wait(10)
+            except threading.BrokenBarrierError:
+                return 400
+        return self.script.pop(0) if self.script else "Goodbye."
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: StrictModel
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        answer = self.server.next_answer(json.loads(body))
+        make = {
+            "/v1/responses": as_response,
+            "/v1/chat/completions": as_completion,
+        }[self.path]
+        if isinstance(answer, dict):
+            status, content = 200, answer
+        elif isinstance(answer, int):
+            status, content = answer, {"error": {"message": "scripted failure"}}
+        else:
+            status, content = 200, make(answer)
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.end_headers()
+        self.wfile.write(json.dumps(content).encode())
+
+    def log_message(self, *args: Any) -> None:
+        """No log."""
+
+
+def follows_the_protocol(request: dict[str, Any]) -> bool:
+    """Whether every call has its result, in a chat directly after it, and no reasoning
+    has a status.
+    """
+    waiting: list[str] = []
+    for item in request.get("input") or request["messages"]:
+        kind = item.get("type") or item["role"]
+        if kind in ("function_call_output", "tool"):
+            waiting.remove(item.get("call_id") or item["tool_call_id"])
+        elif (waiting and "messages" in request) or (
+            kind == "reasoning" and "status" in item
+        ):
+            return False
+        if kind == "function_call":
+            waiting.append(item["call_id"])
+        waiting += [call["id"] for call in item.get("tool_calls", [])]
+    return not waiting
+
+
+def as_response(answer: list[Call] | str) -> dict[str, Any]:
+    output = [{"type": "reasoning", "id": "rs_1", "summary": [], "status": "completed"}]
+    if isinstance(answer, str):
+        text = {"type": "output_text", "text": answer, "annotations": []}
+        message = {"type": "message", "id": "msg_1", "role": "assistant"}
+        output.append({**message, "status": "completed", "content": [text]})
+    else:
+        output += [
+            {
+                "type": "function_call",
+                "id": f"fc_{uuid.uuid4().hex}",
+                "call_id": f"call_{uuid.uuid4().hex}",
+                "name": tool,
+                "arguments": arguments,
+                "status": "completed",
+            }
+            for tool, arguments in answer
+        ]
+    return {
+        "id": "resp_1",
+        "object": "response",
+        "created_at": 1,
+        "model": "scripted",
+        "status": "completed",
+        "output": output,
+        "parallel_tool_calls": True,
+        "tool_choice": "auto",
+        "tools": [],
+        "usage": {
+            "input_tokens": 10,
+            "input_tokens_details": {"cached_tokens": 0},
+            "output_tokens": 1,
+            "output_tokens_details": {"reasoning_tokens": 0},
+            "total_tokens": 11,
+        },
+    }
+
+
+def as_completion(answer: list[Call] | str) -> dict[str, Any]:
+    message: dict[str, Any] = {"role": "assistant", "content": "I will call a tool."}
+    if isinstance(answer, str):
+        message["content"] = answer
+    else:
+        message["tool_calls"] = [
+            {
+                "id": f"call_{uuid.uuid4().hex}",
+                "type": "function",
+                "function": {"name": tool, "arguments": arguments},
+            }
+            for tool, arguments in answer
+        ]
+    return {
+        "id": "chatcmpl_1",
+        "object": "chat.completion",
+        "created": 1,
+        "model": "scripted",
+        "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
+        "usage": {"prompt_tokens": 10, "completion_tokens": 1, "total_tokens": 11},
+    }
+
+
+def results(request: dict[str, Any]) -> list[str]:
+    """The results of tool calls that a request shows to the model."""
+    return [
+        item.get("output") or item["content"]
+        for item in request.get("input") or request["messages"]
+        if item.get("type") == "function_call_output" or item.get("role") == "tool"
+    ]
