@@ -59,7 +59,11 @@ MOVED = {
         "with_tools": "rollouts.trajectory",
     },
     "plumbing.scripted_model": {"*": "testing.scripted_model"},
-    "plumbing.splits": {"*": "rollouts.row_generator"},
+    "plumbing.splits": {
+        "cut": "rollouts.row_generator",
+        "example_rows": "rollouts.row_generator",
+        "*": "make_rows",
+    },
     # Of <env>_episode.py
     "_episode": {
         "Answer": "episode.episode",
