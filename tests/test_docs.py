@@ -421,7 +421,10 @@ def test_the_classes_have_tools(tools_of, monkeypatch, tmp_path, document):
 
 
 # Modules of release 0.3, and the pages about the way from there to here.
-GONE = r"plumbing|session_server|trl_adapter|trainers/|_(episode|frameworks|backend)\b"
+GONE = (
+    r"plumbing|session_server|trl_adapter|trainers/|_(episode|frameworks)\.py"
+    r"|(workspace|desktop)_backend"
+)
 HISTORY = ["docs/decisions.md", "docs/troubleshooting.md", "docs/updating.md"]
 
 
