@@ -188,15 +188,16 @@ def rewrite_imports(path: Path, names: Names) -> Iterator[str]:
         after = lines[last].encode()[node.end_col_offset :].decode()
         old = " ".join(" ".join(lines[first : last + 1]).split())
         new = names.imports(node)
-        comment = after.strip()
-        if new is None or before.strip() or (comment and comment[0] != "#"):
+        comments = re.findall("#.*", "\n".join(lines[first : last + 1]))
+        alone = not before.strip() and re.match(r"\s*(#|$)", after)
+        if new is None or not alone:
             yield f"{path}, line {first + 1}: `{old}` names a module that is gone"
             continue
         lines[first : last + 1] = [
             line for statement in new for line in fitted(before + statement)
         ]
-        if after.rstrip():
-            lines[first] += after.rstrip()
+        if comments:
+            lines[first] += "  " + "  ".join(comments)
         yield f"{path}, line {first + 1}: {'; '.join(new)}"
     changed = "\n".join(lines)
     if changed != text:
