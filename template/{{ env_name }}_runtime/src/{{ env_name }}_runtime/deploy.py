@@ -1,7 +1,7 @@
 """Deploy the environment to a Hugging Face Space.
 
-    uv run python -m {package}.deploy [--space owner/name] [--private] [--with-data]
-                                     [--dry-run FOLDER]
+    uv run python -m {package}.deploy [--space owner/name]
+        [--private] [--with-data] [--dry-run FOLDER]
 
 The Space gets what the image gets: the project's files but for those that its
 .dockerignore names, and in a git work tree but for those that git ignores. At its root
