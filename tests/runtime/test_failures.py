@@ -50,7 +50,9 @@ def test_an_exception_in_a_tool(server_of, run, row, raised, output, fault, on_l
     answer = client.post("/move", json={})
     assert (answer.status_code, answer.json()) == (200, {"output": output})
     header = answer.headers.get("X-Tool-Error", "")
-    assert header.startswith(f"{fault} (test_failures.py, line " if fault else "")
+    assert header.startswith(
+        f"{fault} (runtime/test_failures.py, line " if fault else ""
+    )
     assert bool(header) == bool(fault)
     assert "secret" not in header
     after = client.post("/ask", json={})
