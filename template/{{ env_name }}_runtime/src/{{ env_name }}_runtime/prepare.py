@@ -1,4 +1,4 @@
-"""Make training data of task rows: what NeMo RL and other trainers read.
+"""Make training data of task rows, for NeMo RL and other trainers.
 
     uv run python -m {package}.prepare [ROWS] [--validation ROWS]
 
@@ -140,7 +140,7 @@ def _check_datasets(config: Path) -> None:
             DatasetConfig.model_validate(dataset)
         except ValidationError as error:
             problems = "; ".join(
-                f"{one['loc'][0]}: {one['msg']}" for one in error.errors()
+                f"{each['loc'][0]}: {each['msg']}" for each in error.errors()
             )
             place = f"{config.relative_to(GYM)}, dataset {dataset.get('name')}"
             raise RolloutError(f"{place}: {problems}") from None

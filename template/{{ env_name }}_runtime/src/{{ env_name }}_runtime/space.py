@@ -107,7 +107,7 @@ def collect(dry_run: Path | None = None) -> Iterator[str]:
             or never.match_file(path)
             or file.is_symlink()  # it may lead to a file of another project
             or not file.is_file()
-            or any(one == dry_run or (one / MARK).is_file() for one in folders)
+            or any(each == dry_run or (each / MARK).is_file() for each in folders)
         ):
             yield path
 
@@ -171,8 +171,8 @@ def _keys(path: Path, content: bytes) -> Iterator[tuple[int, str]]:
     for match in KEY.finditer(text):
         yield text.count("\n", 0, match.start()) + 1, f"{match[0][:8]}..."
     plugins = get_mapping_from_secret_type_to_class().values()
-    names = [{"name": one.__name__} for one in plugins if one.__name__ not in UNSURE]
-    with transient_settings({"plugins_used": names}):
+    names = {plugin.__name__ for plugin in plugins} - set(UNSURE)
+    with transient_settings({"plugins_used": [{"name": name} for name in names]}):
         for secret in scan.scan_file(str(path)):
             yield secret.line_number, secret.type
 
@@ -190,7 +190,7 @@ def rows_among(folder: Path, files: list[str]) -> list[str]:
 
 def warnings(files: list[str]) -> Iterator[str]:
     """Warnings about the files, for the person who deploys them."""
-    for path in rows_among(ROOT, [one for one in files if (ROOT / one).is_file()]):
+    for path in rows_among(ROOT, [name for name in files if (ROOT / name).is_file()]):
         yield f"{path} may hold tasks with their answers, for all to read"
     lock = _read(GYM / "uv.lock")
     indexes = set(re.findall(r'registry = "(https?://[^"]+)"', lock))

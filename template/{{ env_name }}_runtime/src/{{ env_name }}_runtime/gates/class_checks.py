@@ -118,8 +118,9 @@ def _check_lines(domain_class: type, app: Any, tools: dict[str, Tool]) -> list[s
                 f"server.py serves {tool.name} as {path}: call the route /{tool.name}"
             )
         if tool.name not in tools:
+            method: Any = tool.method
             raise GateError(
-                f"{where(tool.method)}: {tool.method.__qualname__} is a tool in "
+                f"{where(method)}: {method.__qualname__} is a tool in "
                 "server.py, but it is not annotated to return text: write `-> str`, or "
                 "remove its line from server.py"
             )
@@ -157,7 +158,7 @@ def _check_signature(tools: dict[str, Tool], signature: dict[str, Any]) -> None:
     name = signature["name"]
     if name not in tools or not signature["given"]:
         return
-    method = tools[name].method
+    method: Any = tools[name].method
     code = f"def {name}(self, {', '.join(signature['parameters'])}) -> str: ..."
     scope: dict[str, Any] = {"Literal": typing.Literal}
     exec(code, scope)  # noqa: S102 - the template has checked it, letter by letter

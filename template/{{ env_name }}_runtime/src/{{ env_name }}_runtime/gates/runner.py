@@ -44,19 +44,16 @@ def new_gate_parser(
     names: Iterable[str], description: str | None
 ) -> argparse.ArgumentParser:
     """A parser whose `gates` are some of `names`, and whose `json` is a switch."""
-    known = list(names)
+    names = list(names)
+    all_names = ", ".join(names)
 
     def gate(text: str) -> str:
-        if text not in known:
-            raise argparse.ArgumentTypeError(
-                f"no gate {text!r}; there are {', '.join(known)}"
-            )
+        if text not in names:
+            raise argparse.ArgumentTypeError(f"no gate {text!r}; there are {all_names}")
         return text
 
     parser = new_parser(description)
-    parser.add_argument(
-        "gates", nargs="*", type=gate, metavar="gate", help=", ".join(known)
-    )
+    parser.add_argument("gates", nargs="*", type=gate, metavar="gate", help=all_names)
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     return parser
 

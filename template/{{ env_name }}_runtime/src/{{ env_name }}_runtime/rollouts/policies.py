@@ -63,11 +63,11 @@ def solve(row: Row, definitions: Definitions) -> Calls:
     calls = oracle_calls(domain_class, row)
     called = {tool for tool, _ in calls}
     served = {tool["name"] for tool in definitions}
-    known = served | set(tools_of(domain_class))
-    if unknown := sorted(called - known):
+    tools = served | set(tools_of(domain_class))
+    if unknown := sorted(called - tools):
         raise RolloutError(
             f"{oracle} calls {', '.join(unknown)}, which is not a tool; there are "
-            f"{', '.join(sorted(known))}"
+            f"{', '.join(sorted(tools))}"
         )
     if missing := sorted(called - served):
         raise NoOracleError(

@@ -65,7 +65,7 @@ def as_rollout(
 
 
 def append_rollout(path: Path, rollout: dict[str, Any]) -> None:
-    """Add one line to an output file. Missing folders are made."""
+    """Add a line to an output file. Missing folders are made."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a", encoding="utf-8") as file:
         file.write(json.dumps(rollout) + "\n")

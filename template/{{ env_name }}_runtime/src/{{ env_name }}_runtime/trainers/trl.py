@@ -18,8 +18,9 @@ need not be in it:
     )
     trainer.train()
 
-Each rollout is a session of its own, and /verify gives its reward. What it grades holds
-the tool calls and their results. TRL shows an environment no other text of the model's.
+Each rollout is a session of its own, and /verify gives its reward. The trajectory that
+it grades holds the tool calls and their results: TRL shows an environment no other text
+of the model's.
 """
 
 import base64
@@ -244,7 +245,7 @@ def _prose(text: str) -> str:
 
 def _type(schema: dict[str, Any]) -> Any:
     """The annotation for a parameter's JSON Schema."""
-    # Any: these are made at run time, which type checkers do not follow.
+    # Any: these types exist at run time only, which type checkers do not follow.
     literal: Any = Literal
     array: Any = list
     if choices := schema.get("enum"):
