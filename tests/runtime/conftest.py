@@ -231,8 +231,8 @@ class Command:
         status = command.main(self.play, rollout.__doc__, list(arguments))
         printed = self.capsys.readouterr()
         lines = printed.out.splitlines()
-        table = [line.split(maxsplit=1) for line in lines if line[:2] == "  "]
-        self.table = {name: text for name, text in table}
+        table = [line[2:].split("  ", 1) for line in lines if line[:2] == "  "]
+        self.table = {name: text.strip() for name, text in table}
         return status, [line for line in lines if line[:2] != "  "], printed.err
 
 

@@ -197,6 +197,6 @@ def test_session_log_has_the_traceback_and_the_row(tmp_path, row):
         printed = process.stderr.read()
     assert answer.json() == {"output": "error: KeyError"}
     written = log.read_text()
-    assert "_ng_task_index 7: the tool move" in written
+    assert "_ng_task_index 7: the tool 'move' failed" in written
     assert "KeyError: 'a secret'" in written
     assert "KeyError: 'a secret'" in printed
