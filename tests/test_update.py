@@ -316,7 +316,7 @@ def test_from_an_earlier_release(earlier, archetype, tag):
     server = (folder / "server.py").read_text()
     assert "self.tool(MyEnv." in server
     assert "app.title = 'Mine'" in server
-    assert "from my_env_runtime.server import" in server
+    assert "from my_env_runtime.serving import" in server
     assert "<<<<<<<" not in server
     assert (project / "my_env_runtime/src/my_env_runtime/project.py").is_file()
 
@@ -343,7 +343,7 @@ def test_mine(client):
 """
 MY_MOVED_TESTS = """import sys
 
-from my_env_runtime import server as base
+from my_env_runtime import serving as base
 from my_env_runtime.episode.tools import tools_of
 from my_env import MyEnv as Mine
 from my_env_runtime.errors import NoOracleError as NoOracle  # both
@@ -371,7 +371,7 @@ def test_imports_of_what_moved_are_rewritten(earlier):
     assert done.returncode == 0, done.stdout
     assert mine.read_text() == MY_MOVED_TESTS
     path = "nemo_gym/tests/test_mine.py"
-    assert f"{path}, line 3: from my_env_runtime import server as base" in done.stdout
+    assert f"{path}, line 3: from my_env_runtime import serving as base" in done.stdout
     kept = "`from plumbing.records import ROWS, positive` names a module that is gone"
     assert f"{path}, line 10: {kept}" in done.stdout
     assert not (project / "nemo_gym/plumbing").exists()
