@@ -219,16 +219,11 @@ def test_the_model_plays_until_it_calls_no_tool(monkeypatch):
         call = {"id": "1", "function": {"name": "guess", "arguments": text}}
         return {"role": "assistant", "tool_calls": [call]}
 
-    class Player:
-        """The episode itself in place of a framework's client."""
-
-        def __init__(self, episode):
-            self.call, self.grade = episode.call, episode.reward
-
     async def play():
         episode = frameworks.AsyncEpisode(domain_class, row["ground_truth"][0])
         await episode.start()
-        await frameworks.playing.converse(Player(episode), domain_class, row, 10)
+        # The episode itself in place of a framework's client
+        await frameworks.playing.converse(episode, domain_class, row, 10)
         return await episode.reward()
 
     seen = []
