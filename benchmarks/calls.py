@@ -14,8 +14,10 @@ import time
 from fastapi import FastAPI, Request
 from nemo_gym.base_resources_server import SimpleResourcesServer
 from pydantic import BaseModel
+from runtime import module
 
-from session_server import SessionServer, ToolResponse
+SessionServer = module("serving").SessionServer
+ToolResponse = module("serving").ToolResponse
 
 CALLS = 300
 ROUNDS = 7

@@ -1,4 +1,4 @@
-"""The game under Prime Intellect's verifiers, as its eval.toml configures it."""
+"""The game under Prime Intellect's verifiers, as configs/my_env_eval.toml configures it."""
 
 import json
 import re
@@ -16,8 +16,8 @@ ROWS = 4
 # The calls that solve each row.
 ORACLE = """
 import json
-from plumbing.policies import solve
-from plumbing.records import load_rows
+from my_env_runtime.rollouts.policies import solve
+from my_env_runtime.rollouts.rows import load_rows
 rows = load_rows()
 print(json.dumps([solve(row, row["responses_create_params"]["tools"]) for row in rows]))
 """
@@ -69,7 +69,7 @@ def scripted_model():
 @pytest.mark.slow
 @ONE_SERIES
 def test_verifiers_pays_what_each_row_deserves(generate, scripted_model, tmp_path):
-    """In a folder with the same eval.toml, and rows that the model can tell apart."""
+    """In a folder with the same file, and rows that the model can tell apart."""
     environment = generate(archetype="game")
     oracle = json.loads(environment.run("-c", ORACLE))
     text = (environment.folder / "data/example.jsonl").read_text()
@@ -84,9 +84,9 @@ def test_verifiers_pays_what_each_row_deserves(generate, scripted_model, tmp_pat
     (tmp_path / "data").mkdir()
     numbered = "".join(json.dumps(row) + "\n" for row in rows)
     (tmp_path / "data/example.jsonl").write_text(numbered)
-    shutil.copy(environment.folder / "trainers/eval.toml", tmp_path)
+    shutil.copy(environment.folder / "configs/my_env_eval.toml", tmp_path)
 
-    command = [*UVX, "--from", "verifiers==0.4.0", "vf-eval", "@", "eval.toml"]
+    command = [*UVX, "--from", "verifiers==0.4.0", "vf-eval", "@", "my_env_eval.toml"]
     model_url = f"http://127.0.0.1:{scripted_model.server_port}/v1"
     with environment.serving() as url:
         urls = ["--client.base-url", model_url, "--env.taskset.task.resources-url", url]
