@@ -316,9 +316,11 @@ def project(generate, shell):
                 text=True,
             )
         )
+        url = model.stdout.readline().strip()
+        assert url, "the scripted model did not start"
         shell.variables.update(
             ENV_URL=stack.enter_context(environment.serving()),
-            OPENAI_BASE_URL=model.stdout.readline().strip(),
+            OPENAI_BASE_URL=url,
             OPENAI_API_KEY="none",
             MODEL="scripted",
         )
