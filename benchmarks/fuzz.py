@@ -12,7 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from runtime import module
+from environment import module
 
 starting = module("gates.starting")
 

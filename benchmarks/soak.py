@@ -17,7 +17,7 @@ from pathlib import Path
 
 import psutil
 import requests
-from runtime import module
+from environment import module
 
 starting = module("gates.starting")
 

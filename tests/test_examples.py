@@ -80,6 +80,7 @@ def test_gates_and_tests_are_green(copy, generate, tmp_path, name):
 
 def load(path, name):
     spec = importlib.util.spec_from_file_location(name, path)
+    assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     spec.loader.exec_module(module)

@@ -233,8 +233,8 @@ def test_make_rows_makes_the_rows_of_the_template(render, archetype):
         print(json.dumps(example_rows(make_rows.tasks, make_rows.EXAMPLES)))
     """
     project = render(archetype=archetype)
-    variables = {"PYTHONHASHSEED": "1", "PYTHONPATH": import_path(project)}
-    made = run([sys.executable, "-B", "-c", code], project, **variables).stdout
+    command, path = [sys.executable, "-B", "-c", code], import_path(project)
+    made = run(command, project, PYTHONHASHSEED="1", PYTHONPATH=path).stdout
     tasks = [
         {
             "prompt": row["responses_create_params"]["input"][0]["content"],

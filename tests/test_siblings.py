@@ -571,8 +571,19 @@ def test_names_that_are_refused_are_those_of_the_base_classes(game):
     )
 
 
-class Model(BaseHTTPRequestHandler):
+class Model(ThreadingHTTPServer):
+    """Follows a plan, at `url`; `seen` has the messages of each request."""
+
+    def __init__(self, plan):
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server_port}/v1"
+        self.plan, self.seen = plan, []
+
+
+class Handler(BaseHTTPRequestHandler):
     """Chat Completions: makes the calls of a plan, then claims what it did not earn."""
+
+    server: Model  # type: ignore
 
     def do_POST(self):
         request = json.loads(self.rfile.read(int(self.headers["content-length"])))
@@ -602,16 +613,13 @@ class Model(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(text.encode())
 
-    def log_message(self, *arguments):
+    def log_message(self, format, *args):
         """Nothing is logged."""
 
 
 @contextmanager
 def scripted(plan):
-    """A model that follows a plan, at `url`; `seen` has the messages of each request."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), Model) as model:
-        model.plan, model.seen = plan, []
-        model.url = f"http://127.0.0.1:{model.server_port}/v1"
+    with Model(plan) as model:
         threading.Thread(target=model.serve_forever, daemon=True).start()
         yield model
         model.shutdown()
@@ -734,8 +742,11 @@ def test_a_wheel_for_verifiers_plays_without_the_project(game, tmp_path):
     assert required == ["pydantic", "pydantic-settings", "mcp", "verifiers"]
     interpreter = (game / "verifiers/.venv/bin/python").resolve()
     run([UV, "venv", "--quiet", "--python", interpreter, "venv"], tmp_path)
-    environment = {"VIRTUAL_ENV": str(tmp_path / "venv")}
-    run([UV, "pip", "install", "--quiet", wheel], tmp_path, **environment)
+    run(
+        [UV, "pip", "install", "--quiet", wheel],
+        tmp_path,
+        VIRTUAL_ENV=str(tmp_path / "venv"),
+    )
     printed = run([tmp_path / "venv/bin/python", "-c", WHEEL], tmp_path).stdout
     assert json.loads(printed) == [24, 1.0, 0.0]
 
@@ -774,8 +785,11 @@ def test_environments_of_two_releases_play_in_one_venv(render, tmp_path):
     folders = ["a_env/a_env_runtime", "a_env/verifiers"]
     folders += ["b_env/b_env_runtime", "b_env/verifiers"]
     editable = [part for folder in folders for part in ("--editable", folder)]
-    environment = {"VIRTUAL_ENV": str(tmp_path / "venv")}
-    run([UV, "pip", "install", "--quiet", *editable], tmp_path, **environment)
+    run(
+        [UV, "pip", "install", "--quiet", *editable],
+        tmp_path,
+        VIRTUAL_ENV=str(tmp_path / "venv"),
+    )
     printed = run([tmp_path / "venv/bin/python", "-c", TWO], tmp_path).stdout
     assert json.loads(printed) == [
         ["error: no tool 'dance'; there are guess", 1.0],

@@ -87,8 +87,8 @@ def rendered_tools(render, parameters):
         "from my_env_runtime.episode.tools import tools_of; "
         "print(json.dumps([t.definition() for n, t in tools_of(MyEnv).items() if n != 'guess']))"
     )
-    variables = {"PYTHONPATH": import_path(project)}
-    return json.loads(run([sys.executable, "-c", code], project, **variables).stdout)
+    done = run([sys.executable, "-c", code], project, PYTHONPATH=import_path(project))
+    return json.loads(done.stdout)
 
 
 def test_models_see_the_servers_definitions(render, schemas):

@@ -5,6 +5,7 @@ import re
 import shutil
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 import pytest
 
@@ -23,9 +24,17 @@ print(json.dumps([solve(row, row["responses_create_params"]["tools"]) for row in
 """
 
 
-class ScriptedModel(BaseHTTPRequestHandler):
+class Model(ThreadingHTTPServer):
+    """`plans` has the calls for each row, and the answer that claims success."""
+
+    plans: list[tuple[list, str]]
+
+
+class Handler(BaseHTTPRequestHandler):
     """Chat Completions, streamed: plays the server's plan for the row that a prompt
     names, one call per answer, and then claims to have solved it."""
+
+    server: Model  # type: ignore
 
     def do_POST(self):
         assert self.headers["authorization"] == f"Bearer {KEY}"
@@ -33,7 +42,7 @@ class ScriptedModel(BaseHTTPRequestHandler):
         prompt, *messages = body["messages"]
         calls, claim = self.server.plans[int(re.search(r"row (\d+)", str(prompt))[1])]
         made = sum(message["role"] == "assistant" for message in messages)
-        delta = {"role": "assistant"}
+        delta: dict[str, Any] = {"role": "assistant"}
         if made < len(calls):
             tool, arguments = calls[made]
             function = {"name": tool, "arguments": json.dumps(arguments)}
@@ -54,13 +63,13 @@ class ScriptedModel(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(f"data: {json.dumps(chunk)}\n\ndata: [DONE]\n\n".encode())
 
-    def log_message(self, *arguments):
+    def log_message(self, format, *args):
         """Nothing is said about requests."""
 
 
 @pytest.fixture
 def scripted_model():
-    with ThreadingHTTPServer(("127.0.0.1", 0), ScriptedModel) as server:
+    with Model(("127.0.0.1", 0), Handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield server
         server.shutdown()

@@ -136,7 +136,7 @@ def test_who_may_play_a_class_that_runs_commands(
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     reason = frameworks.serving_problem(generous)
-    assert problem in reason if problem else reason is None
+    assert (reason is None) if problem is None else (problem in reason)  # type: ignore
 
 
 def test_a_class_may_refuse_to_be_served(generous, monkeypatch):
@@ -223,7 +223,7 @@ def test_the_model_plays_until_it_calls_no_tool(monkeypatch):
         episode = frameworks.AsyncEpisode(domain_class, row["ground_truth"][0])
         await episode.start()
         # The episode itself in place of a framework's client
-        await frameworks.playing.converse(episode, domain_class, row, 10)
+        await frameworks.playing.converse(episode, domain_class, row, 10)  # type: ignore
         return await episode.reward()
 
     seen = []
