@@ -1,6 +1,5 @@
-"""The desktop, as a page in real headless Chromium driven by Playwright.
+"""One headless Chromium for all episodes, driven by Playwright.
 
-One browser process serves all episodes; each has a context of its own, offline.
 Playwright runs on one event loop in a thread of its own, because episodes, which have a
 thread each, share the browser.
 """
@@ -9,18 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import os
 import shutil
 import threading
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
-from playwright.async_api import Browser, Error, Page, Playwright, async_playwright
+from playwright.async_api import Browser, Error, Playwright, async_playwright
+
+from ..settings import Settings
 
 _TIMEOUT = 60.0  # seconds for one action, the start of the browser included
 _COMMANDS = ("chromium", "chromium-browser", "google-chrome")
+_CACHES = ("~/.cache/ms-playwright", "~/Library/Caches/ms-playwright")
 _ARGUMENTS = [
     "--disable-background-networking",
     "--disable-component-update",
@@ -29,32 +30,20 @@ _ARGUMENTS = [
     "--disable-sync",
     "--no-first-run",
 ]
-# Playwright's names of keys, if they differ. On macOS it is Meta that selects all.
-_KEYS = {
-    "shift+Tab": "Shift+Tab",
-    "ctrl+a": "ControlOrMeta+a",
-    "space": "Space",
-    "Left": "ArrowLeft",
-    "Right": "ArrowRight",
-    "Up": "ArrowUp",
-    "Down": "ArrowDown",
-}
 
-PAGE = r"""
-{% include "archetypes/vision/backends/page.html" %}
-"""
+
+class ChromiumSettings(Settings):
+    chromium_path: str | None = None
+    playwright_browsers_path: str | None = None  # where Playwright installs it to
 
 
 def missing() -> str | None:
     """What this machine lacks to run an episode, if anything."""
-    folder = os.environ.get("PLAYWRIGHT_BROWSERS_PATH")
-    caches = (
-        [folder]
-        if folder
-        else ["~/.cache/ms-playwright", "~/Library/Caches/ms-playwright"]
-    )
+    settings = ChromiumSettings.read()
+    folder = settings.playwright_browsers_path
+    caches = [folder] if folder else _CACHES
     if (
-        os.environ.get("CHROMIUM_PATH")
+        settings.chromium_path
         or any(map(shutil.which, _COMMANDS))
         or any(list(Path(cache).expanduser().glob("chromium*")) for cache in caches)
     ):
@@ -65,7 +54,7 @@ def missing() -> str | None:
     )
 
 
-class _SharedBrowser:
+class SharedBrowser:
     """The one Chromium of this process, open while an episode uses it."""
 
     def __init__(self) -> None:
@@ -77,6 +66,7 @@ class _SharedBrowser:
 
     def run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
         """The result of the coroutine, which runs on Playwright's loop."""
+        assert self._loop is not None, "run() comes after acquire()"
         future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
         try:
             return future.result(_TIMEOUT)
@@ -115,7 +105,7 @@ class _SharedBrowser:
     async def _launch(self) -> Browser:
         if self._playwright is None:
             self._playwright = await async_playwright().start()
-        path = os.environ.get("CHROMIUM_PATH")
+        path = ChromiumSettings.read().chromium_path
         installed = filter(None, map(shutil.which, _COMMANDS))
         try:
             return await self._playwright.chromium.launch(
@@ -140,80 +130,3 @@ class _SharedBrowser:
                 await browser.close()
         if playwright is not None:
             await playwright.stop()
-
-
-_SHARED = _SharedBrowser()
-
-
-class Desktop:
-    """A desktop with one window that shows the form.
-
-    `form` is what lay_out() beside the environment class returns; `values` maps the
-    name of each field to the value that it opens with. Points are pixels from the top
-    left corner of the screen. The caller has checked points, keys and text.
-    Raises RuntimeError if there is no Chromium, and Playwright's errors.
-    """
-
-    def __init__(self, form: Mapping[str, Any], values: Mapping[str, Any]) -> None:
-        browser = _SHARED.acquire()
-        self._open = True
-        try:
-            self._page: Page = _SHARED.run(_new_page(browser, form, values))
-        except BaseException:
-            self._open = False
-            _SHARED.release()
-            raise
-
-    def click(self, x: int, y: int, count: int = 1) -> None:
-        """Press and release the left button count times at the same point."""
-        _SHARED.run(self._page.mouse.click(x, y, click_count=count))
-
-    def scroll(self, x: int, y: int, dy: int) -> None:
-        """Scroll the form by dy pixels if the point is over it."""
-        _SHARED.run(self._page.mouse.move(x, y))
-        _SHARED.run(self._page.mouse.wheel(0, dy))
-
-    def type(self, text: str) -> None:
-        """Insert text into the focused text field, if one is."""
-        _SHARED.run(self._page.keyboard.insert_text(text))
-
-    def key(self, key: str) -> None:
-        """Press one key; what it does depends on the focused control."""
-        _SHARED.run(self._page.keyboard.press(_KEYS.get(key, key)))
-
-    def wait(self, seconds: float) -> None:
-        """Let time pass in the browser."""
-        _SHARED.run(asyncio.sleep(seconds))
-
-    def state(self) -> dict[str, Any]:
-        """The form's state, as state() of the environment class describes it."""
-        return _SHARED.run(self._page.evaluate("state()"))
-
-    def screenshot(self) -> bytes:
-        """The screen as a PNG file. The caret is left out: it blinks."""
-        return _SHARED.run(self._page.screenshot(animations="disabled", caret="hide"))
-
-    def close(self) -> None:
-        """Close the page, and the browser if no other episode has a page."""
-        if not self._open:
-            return
-        self._open = False
-        try:
-            with contextlib.suppress(Error, TimeoutError):
-                _SHARED.run(self._page.context.close())
-        finally:
-            _SHARED.release()
-
-
-async def _new_page(
-    browser: Browser, form: Mapping[str, Any], values: Mapping[str, Any]
-) -> Page:
-    width, height = form["screen"]
-    context = await browser.new_context(
-        viewport={"width": width, "height": height}, device_scale_factor=1, offline=True
-    )
-    page = await context.new_page()
-    data = json.dumps({"form": form, "values": values, "notch": 0})
-    # An escaped "<" keeps text from ending the script element.
-    await page.set_content(PAGE.replace("__DATA__", data.replace("<", r"\u003c")))
-    return page

@@ -1,21 +1,24 @@
 """The desktop, as a page in Chrome on a virtual desktop of E2B.
 
-Each episode has a sandbox of its own, without internet access. In it a small server on
-the loopback interface hands the page to Chrome, which fills the screen, and writes down
-what the page reports after every change: that file is what state() reads. Mouse,
-keyboard and screenshots are the virtual desktop's own, through the e2b-desktop SDK.
-E2B_API_KEY must be set when the first tool is called.
+Each episode has a sandbox of its own, without internet access. In it page_server.py hands
+the page to Chrome, which fills the screen, and writes down what the page reports after
+every change: that file is what state() reads. Mouse, keyboard and screenshots are the
+virtual desktop's own, through the e2b-desktop SDK. E2B_API_KEY must be set when the first
+tool is called.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Mapping
+from importlib import resources
 from typing import Any
 
 from e2b_desktop import Sandbox
+
+from ..settings import Settings
+from .page import page
 
 _LIFETIME = 3600  # seconds until E2B ends a sandbox that was not closed
 _START = 60.0  # seconds for Chrome to show the form
@@ -32,44 +35,14 @@ _BROWSER = (
 # The SDK's names of keys, if they differ in more than case.
 _KEYS = {"PageUp": "page_up", "PageDown": "page_down"}
 
-_SERVER = r"""
-import http.server
-import os
-import pathlib
-import sys
 
-folder = pathlib.Path(sys.argv[1])
-
-
-class Handler(http.server.BaseHTTPRequestHandler):
-    def do_GET(self):
-        self.answer((folder / "page.html").read_bytes())
-
-    def do_POST(self):
-        body = self.rfile.read(int(self.headers["Content-Length"]))
-        (folder / "state.new").write_bytes(body)
-        os.replace(folder / "state.new", folder / "state.json")
-        self.answer(b"")
-
-    def answer(self, body):
-        self.send_response(200)
-        self.send_header("Content-Type", "text/html; charset=utf-8")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-
-http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[2])), Handler).serve_forever()
-"""
-
-PAGE = r"""
-{% include "archetypes/vision/backends/page.html" %}
-"""
+class AccountSettings(Settings):
+    e2b_api_key: str | None = None
 
 
 def missing() -> str | None:
     """What this machine lacks to run an episode, if anything."""
-    if os.environ.get("E2B_API_KEY"):
+    if AccountSettings.read().e2b_api_key:
         return None
     return "E2B_API_KEY is not set; export a key from https://e2b.dev"
 
@@ -91,7 +64,8 @@ class Desktop:
             control["name"] for control in form["controls"] if control["kind"] == "text"
         }
         width, height = form["screen"]
-        self._sandbox: Sandbox | None = Sandbox.create(
+        self._open = True
+        self._sandbox = Sandbox.create(
             resolution=(width, height), timeout=_LIFETIME, allow_internet_access=False
         )
         try:
@@ -143,17 +117,15 @@ class Desktop:
 
     def close(self) -> None:
         """End the sandbox."""
-        sandbox, self._sandbox = self._sandbox, None
-        if sandbox is not None:
-            sandbox.kill()
+        if self._open:
+            self._open = False
+            self._sandbox.kill()
 
     def _open_form(self, form: Mapping[str, Any], values: Mapping[str, Any]) -> None:
-        data = json.dumps({"form": form, "values": values, "notch": _NOTCH})
-        # An escaped "<" keeps text from ending the script element.
-        page = PAGE.replace("__DATA__", data.replace("<", r"\u003c"))
         files, commands = self._sandbox.files, self._sandbox.commands
-        files.write(f"{_FOLDER}/page.html", page)
-        files.write(f"{_FOLDER}/server.py", _SERVER)
+        program = resources.files(__package__).joinpath("page_server.py")
+        files.write(f"{_FOLDER}/page.html", page(form, values, _NOTCH))
+        files.write(f"{_FOLDER}/server.py", program.read_text("utf-8"))
         server = f"python3 {_FOLDER}/server.py {_FOLDER} {_PORT}"
         commands.run(server, background=True, timeout=0).disconnect()
         width, height = form["screen"]
@@ -161,9 +133,8 @@ class Desktop:
         # Chrome does not try again: the server must be up by then.
         commands.run(f"sleep 1; {browser}", background=True, timeout=0).disconnect()
         deadline = time.monotonic() + _START
-        while not files.exists(
-            f"{_FOLDER}/state.json"
-        ):  # written once the page fills the screen
+        # The state is written once the page fills the screen.
+        while not files.exists(f"{_FOLDER}/state.json"):
             if time.monotonic() > deadline:
                 raise RuntimeError(
                     f"the form did not fill the screen in {_START:g} seconds"

@@ -1,17 +1,8 @@
 """The workspace of one episode: a machine of its own in the E2B cloud, offline.
 
 Needs the package e2b-code-interpreter and a key in E2B_API_KEY. The key stays in this
-process; nothing of this process's environment reaches the machine.
-
-Environment variables, read when a workspace is made:
-
-SANDBOX_SECONDS           30     wall time of one call, in seconds
-SANDBOX_FILE_MB           64     size of a file, in MiB; a command's output is one
-SANDBOX_OUTPUT_BYTES      20000  text of one call, in bytes; the middle is left out
-SANDBOX_LIFETIME_SECONDS  3600   after which E2B ends the machine, whatever runs on it
-SANDBOX_TEMPLATE                 the E2B template; default: e2b-code-interpreter's
-
-Memory, CPU, processes and disk are those of the template.
+process; nothing of this process's environment reaches the machine. Memory, CPU, processes
+and disk are those of the machine's template.
 
 Weaker than it may look:
 
@@ -24,14 +15,18 @@ Weaker than it may look:
 
 from __future__ import annotations
 
-import os
 import shlex
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager, suppress
 
-_MIB = 1024 * 1024
+from ..settings import PositiveFloat
+from .checks import missing
+from .errors import WorkspaceError
+from .folder import steps
+from .report import check_size, failure, report, time_limit
+from .settings import SandboxSettings
 
 _HOME = "/home/user/workspace"
 _SCRIPTS = "/tmp"
@@ -62,8 +57,11 @@ exit 0
 """
 
 
-class WorkspaceError(RuntimeError):
-    """The workspace could not be made or has failed, which is not the policy's fault."""
+class Limits(SandboxSettings):
+    """Limits of one workspace, and its machine."""
+
+    sandbox_lifetime_seconds: PositiveFloat = 3600  # E2B ends the machine after this
+    sandbox_template: str | None = None  # default: that of e2b-code-interpreter
 
 
 class Workspace:
@@ -75,21 +73,18 @@ class Workspace:
     """
 
     def __init__(self) -> None:
-        self._seconds = _number("SANDBOX_SECONDS", 30)
-        self._file_bytes = int(_number("SANDBOX_FILE_MB", 64) * _MIB)
-        self._output_bytes = int(_number("SANDBOX_OUTPUT_BYTES", 20_000))
-        lifetime = int(_number("SANDBOX_LIFETIME_SECONDS", 3600))
+        self._limits = Limits.read()
         if problem := missing():
             raise WorkspaceError(problem)
         try:
-            import e2b_code_interpreter as sdk
+            import e2b_code_interpreter as sdk  # slow to import
         except ImportError as error:
             raise WorkspaceError("e2b-code-interpreter is not installed") from error
         self._sdk = sdk
         with self._remote("make a machine"):
             self._sandbox = sdk.Sandbox.create(
-                template=os.environ.get("SANDBOX_TEMPLATE") or None,
-                timeout=lifetime,
+                template=self._limits.sandbox_template,
+                timeout=int(self._limits.sandbox_lifetime_seconds),
                 allow_internet_access=False,
             )
         try:
@@ -118,22 +113,18 @@ class Workspace:
         """Create or replace a text file, with its parent folders."""
         place = _place(path)
         data = content.encode()
-        if len(data) > self._file_bytes:
-            raise ValueError(
-                f"content for {path!r} has {len(data)} bytes, the limit is {self._file_bytes}; "
-                "write less, or in several files"
-            )
+        check_size(path, data, self._limits.file_bytes)
         with self._remote(f"write {path!r}"):
             self._sandbox.files.write(place, data)
 
     def read(self, path: str) -> str:
         """The text of a file; the middle of a long one is replaced by a note."""
-        data = self._read(path, self._file_bytes)
-        if len(data) <= self._output_bytes:
+        data = self._read(path, self._limits.file_bytes)
+        half = self._limits.sandbox_output_bytes // 2
+        if len(data) <= self._limits.sandbox_output_bytes:
             return data.decode(errors="replace")
-        half = self._output_bytes // 2
-        note = f"\n[truncated: {len(data) - 2 * half} of {len(data)} bytes left out]\n".encode()
-        return (data[:half] + note + data[-half:]).decode(errors="replace")
+        note = f"\n[truncated: {len(data) - 2 * half} of {len(data)} bytes left out]\n"
+        return (data[:half] + note.encode() + data[-half:]).decode(errors="replace")
 
     def read_whole(self, path: str, limit: int) -> str:
         """The whole text of a file. Raises ValueError if it is longer than `limit` bytes."""
@@ -145,15 +136,16 @@ class Workspace:
             self._sandbox.kill()
 
     def _run(self, interpreter: str, name: str, script: str) -> str:
+        limits = self._limits
         path = f"{_SCRIPTS}/{name}"
         runner = _RUNNER.format(
             home=_HOME,
-            file_kib=self._file_bytes // 1024,
-            seconds=self._seconds,
+            file_kib=limits.file_bytes // 1024,
+            seconds=limits.sandbox_seconds,
             command=f"{interpreter} {shlex.quote(path)}",
             output=f"{_SCRIPTS}/output",
-            limit=self._output_bytes,
-            half=self._output_bytes // 2,
+            limit=limits.sandbox_output_bytes,
+            half=limits.sandbox_output_bytes // 2,
         )
         data = script.encode()
         with self._remote("send a script"):
@@ -164,16 +156,19 @@ class Workspace:
                 answer = self._sandbox.commands.run(
                     runner,
                     envs={"PYTHONUNBUFFERED": "1", "PYTHONDONTWRITEBYTECODE": "1"},
-                    timeout=self._seconds + _GRACE,
+                    timeout=limits.sandbox_seconds + _GRACE,
                 )
         except self._sdk.CommandExitException as error:
             # The runner itself always exits with 0.
-            return f"error: the command ended the shell that ran it (status {error.exit_code})"
+            return failure(
+                f"the command ended the shell that ran it (status {error.exit_code})"
+            )
         header, _, text = answer.stdout.partition("\n")
         status = int(header.split()[0])
-        if status == 128 + signal.SIGKILL and time.monotonic() - began >= self._seconds:
-            return f"error: killed after {self._seconds:g} seconds\n{text}".rstrip("\n")
-        return _report(text, status)
+        late = time.monotonic() - began >= limits.sandbox_seconds
+        if status == 128 + signal.SIGKILL and late:
+            return failure(time_limit(limits.sandbox_seconds), text)
+        return report(text, status)
 
     def _read(self, path: str, limit: int) -> bytes:
         place = _place(path)
@@ -192,7 +187,7 @@ class Workspace:
             return bytes(self._sandbox.files.read(place, format="bytes"))
 
     @contextmanager
-    def _remote(self, action: str) -> Iterator[None]:
+    def _remote(self, action: str) -> Generator[None]:
         """Sort the errors of the SDK into those of a request and those of the machine."""
         sdk = self._sdk
         try:
@@ -209,51 +204,6 @@ class Workspace:
             raise WorkspaceError(f"E2B could not {action}: {error}") from error
 
 
-def missing() -> str | None:
-    """What this machine lacks to run an episode, if anything."""
-    if os.environ.get("E2B_API_KEY"):
-        return None
-    return "E2B_API_KEY is not set; export a key from https://e2b.dev"
-
-
-def isolation() -> str:
-    """What keeps commands from this machine."""
-    return "e2b: one cloud virtual machine per episode"
-
-
-def refusal() -> str | None:
-    """Why not to serve untrusted policies. None: each has a machine of its own."""
-    return None
-
-
-def _number(name: str, default: float) -> float:
-    text = os.environ.get(name, str(default))
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value < float("inf"):
-        raise WorkspaceError(f"{name} must be a positive number, got {text!r}")
-    return value
-
-
 def _place(path: str) -> str:
     """Where a relative path that stays below the folder is in the machine."""
-    path.encode()  # ValueError for what has no UTF-8 form
-    parts = [part for part in path.split("/") if part not in ("", ".")]
-    if path.startswith("/") or ".." in parts or "\0" in path or not parts:
-        raise ValueError(
-            f"path {path!r} must name a file relative to the working directory, without '..'"
-        )
-    return "/".join([_HOME, *parts])
-
-
-def _report(text: str, status: int) -> str:
-    """The output of a command that has ended, as the policy reads it."""
-    text = text.rstrip("\n")
-    if status == 0:
-        return text or "(no output)"
-    note = f"[exit status {status}]"
-    with suppress(ValueError):
-        note = f"[exit status {status}, {signal.Signals(status - 128).name}]"
-    return f"{text}\n{note}".lstrip("\n")
+    return "/".join([_HOME, *steps(path)])
