@@ -47,7 +47,7 @@ def check(project):
         where = path.relative_to(project)
         assert "DomainClass" not in text, where
         assert not re.search(r"[ \t]+$", text, re.MULTILINE), f"{where}: trailing space"
-        assert text.endswith("\n"), where
+        assert text.endswith("\n") or path.name == "py.typed", where
         assert not text.endswith("\n\n"), where
         match path.suffix:
             case ".py":
