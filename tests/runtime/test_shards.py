@@ -21,19 +21,21 @@ import psutil
 import pytest
 import requests
 
-import session_server
-from plumbing.policies import NoOracle, solve
-from plumbing.records import HERE, as_response
-from session_server import SessionServerConfig
+from my_env_runtime import gym_series, project, serving
+from my_env_runtime.errors import NoOracleError, SettingError
+from my_env_runtime.rollouts.policies import solve
+from my_env_runtime.rollouts.trajectory import as_response
+from my_env_runtime.server.messages import SessionServerConfig
+
+from .support import until
 
 SECRET = "the tests' secret"
-TYPED = session_server.ResourcesSeedSessionRequest is not None
 
 # A class whose answers tell whose episode it is, and in which process.
 SERVER = """
-import os, time
+import ctypes, os, time
 from fastapi import Request
-from session_server import SessionServer, VerifyRequest, VerifyResponse
+from my_env_runtime.serving import SessionServer, VerifyRequest, VerifyResponse
 
 class Count:
     def __init__(self, task):
@@ -48,6 +50,16 @@ class Count:
             print("sleep", self.id, file=notes)
         time.sleep(seconds)
         return "slept"
+
+    def block(self, seconds: float) -> str:
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            ctypes.PyDLL(None).usleep(1000)  # with Python's lock
+        return "blocked"
+
+    def hold(self, seconds: int) -> str:
+        ctypes.PyDLL(None).sleep(seconds)  # and never lets Python's lock go
+        return "held"
 
     def reward(self) -> float:
         return float(self.count == 3)
@@ -71,6 +83,8 @@ class Server(SessionServer):
         app = super().setup_webserver()
         app.post("/add")(self.tool(Count.add))
         app.post("/sleep")(self.tool(Count.sleep))
+        app.post("/hold")(self.tool(Count.hold))
+        app.post("/block")(self.tool(Count.block))
         return app
 
     async def verify(self, request: Request, body: VerifyRequest) -> VerifyResponse:
@@ -90,7 +104,7 @@ class Served:
         self.notes = notes
         self.process = subprocess.Popen(
             [sys.executable, script],
-            cwd=HERE,
+            cwd=project.GYM,
             env={
                 **os.environ,
                 "HOST": "127.0.0.1",
@@ -101,7 +115,6 @@ class Served:
                 "SESSION_SECRET": SECRET,
                 "SESSION_LOG": str(notes.with_name("session.log")),
                 "NOTES": str(notes),
-                "PYTHONPATH": str(HERE),
                 "TRUSTED_POLICY": "1",
                 **variables,
             },
@@ -215,15 +228,8 @@ def served(start):
     return served
 
 
-def until(condition, seconds=20):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it never came true"
-        time.sleep(0.05)
-
-
 def both_up(served):
-    until(lambda: served.health().get("shards_up") == 2)
+    until(lambda: served.health().get("shards_up") == 2, 30)
 
 
 def is_lost(client):
@@ -257,7 +263,7 @@ def test_the_project_s_episodes(start, rows, tools):
         row = rows[number % len(rows)]
         try:
             plans.append((row, solve(row, tools) if number % 3 else []))
-        except NoOracle:
+        except NoOracleError:
             plans.append((row, []))
 
     def play(plan):
@@ -373,22 +379,58 @@ def test_a_shard_is_killed(served):
     assert {client.shard for client in served.seeded(20)} == {0, 1}
 
 
-def test_a_shard_hangs(served):
+def test_a_tool_never_lets_python_s_lock_go(served):
+    """Its shard hangs. It ends itself, names the tool, and is started again."""
     clients = served.seeded(20)
-    hung = served.shards()[1]
-    hung.suspend()
+    [hung] = {c.shard for c in clients[:1]}
+    with ThreadPoolExecutor(21) as pool:
+        holding = pool.submit(clients[0].output, "hold", seconds=60)
+        time.sleep(0.2)
+        outputs = list(pool.map(lambda one: one.output(), clients[1:]))
+    assert holding.result().startswith("error: this episode was lost")
+    for client, output in zip(clients[1:], outputs, strict=True):
+        assert client.seconds < 10
+        assert output.startswith("error: this episode was lost") == (
+            client.shard == hung
+        )
+    until(lambda: "count_server.py" in served.printed and " in hold" in served.printed)
+    both_up(served)
+    for client in clients[1:]:
+        if client.shard == hung:
+            is_lost(client)
+        else:
+            plays_on(client, 1)
+
+
+def test_a_shard_is_frozen(served):
+    """Nothing can end it. Its calls are answered all the same."""
+    clients = served.seeded(20)
+    frozen = served.shards()[1]
+    frozen.suspend()
     with ThreadPoolExecutor(20) as pool:
         outputs = list(pool.map(lambda one: one.output(), clients))
     for client, output in zip(clients, outputs, strict=True):
         assert client.seconds < 10
         assert output.startswith("error: this episode was lost") == (client.shard == 1)
-    until(lambda: hung not in served.shards().values())
-    both_up(served)
     for client in clients:
         if client.shard == 0:
             plays_on(client, 1)
         else:
             is_lost(client)
+    assert served.health()["shards_up"] == 1
+    assert {client.shard for client in served.seeded(10)} == {0}
+    frozen.resume()
+    both_up(served)
+
+
+def test_a_busy_shard_is_not_a_dead_one(start):
+    """It answers calls, one after another, but no ping for SHARD_SECONDS."""
+    served = start(SHARDS="1", SHARD_SECONDS="1")
+    clients = served.seeded(10)
+    with ThreadPoolExecutor(10) as pool:
+        outputs = list(pool.map(lambda one: one.output("block", seconds=0.5), clients))
+    assert outputs == ["blocked"] * 10
+    assert served.health()["sessions"] == 10
 
 
 def test_a_call_is_never_made_twice(served):
@@ -459,12 +501,15 @@ def seed_by_name(served, number):
     return client
 
 
-@pytest.mark.skipif(not TYPED, reason="NeMo Gym 0.4 names no sessions")
+@pytest.mark.skipif(
+    gym_series.SeedByName is None, reason="NeMo Gym 0.4 names no sessions"
+)
 def test_sessions_that_a_harness_names(served):
     clients = [seed_by_name(served, number) for number in range(20)]
     pids = {client.output().split()[2] for client in clients}
     assert len(pids) == 2
-    served.shards()[0].suspend()
+    stopped = served.shards()[0]
+    stopped.suspend()
     with ThreadPoolExecutor(20) as pool:
         outputs = list(pool.map(lambda one: one.output(), clients))
     lost = [c for c, o in zip(clients, outputs, strict=True) if o.startswith("error")]
@@ -473,6 +518,7 @@ def test_sessions_that_a_harness_names(served):
     assert others
     # These are placed while their first choice may be down, and are found for ever.
     late = [seed_by_name(served, number) for number in range(100, 120)]
+    stopped.kill()
     both_up(served)
     for client in lost:
         is_lost(client)
@@ -495,7 +541,7 @@ def test_sessions_that_a_harness_names(served):
 
 
 @pytest.mark.parametrize(
-    ("variable", "text", "said"),
+    ("variable", "text", "message"),
     [
         ("SHARDS", "0", "SHARDS must be a positive integer, got '0'"),
         ("SHARDS", "two", "SHARDS must be a positive integer, got 'two'"),
@@ -503,13 +549,15 @@ def test_sessions_that_a_harness_names(served):
         ("SHARD_SECONDS", "-1", "SHARD_SECONDS must be a positive number, got '-1'"),
     ],
 )
-def test_settings_that_make_no_sense(monkeypatch, serve, variable, text, said):
+def test_settings_that_make_no_sense(monkeypatch, serve, variable, text, message):
     monkeypatch.setenv("SHARDS", "2")
-    monkeypatch.setenv(variable, text)
     server = serve()
-    monkeypatch.setattr(type(server), "_serves", True)
-    with pytest.raises(ValueError, match=re.escape(said)):
-        server.setup_webserver()
+    monkeypatch.setenv(variable, text)
+    with contextlib.ExitStack() as stack:
+        token = serving.PROCESS.set(stack)
+        stack.callback(serving.PROCESS.reset, token)
+        with pytest.raises(SettingError, match=re.escape(message)):
+            server.setup_webserver()
 
 
 def test_a_shard_that_cannot_start_says_so(start, tmp_path):
@@ -537,12 +585,12 @@ def test_several_fronts_share_the_shards(start, tmp_path, rows, tools):
     """Which worker takes a request is chance: all must know each other's sessions."""
     script = tmp_path / "workers.py"
     script.write_text(
-        "import session_server\n"
-        "known = session_server._configured\n"
+        "from my_env_runtime.server import serve\n"
+        "known = serve.configured\n"
         "def more():\n"
         "    name, settings = known()\n"
         "    return name, {**settings, 'num_workers': 2}\n"
-        "session_server._configured = more\n"
+        "serve.configured = more\n"
         "if __name__ == '__main__':\n"
         "    import server\n"
         "    server.main()\n"
@@ -554,7 +602,7 @@ def test_several_fronts_share_the_shards(start, tmp_path, rows, tools):
         row = rows[number % len(rows)]
         try:
             plan = solve(row, tools)
-        except NoOracle as why:
+        except NoOracleError as why:
             pytest.skip(str(why))
         cookies = {}
 
@@ -587,18 +635,22 @@ def test_a_stranger_at_a_shard_s_door(served):
         if one.laddr and "/shards-" in one.laddr
     }
     assert folder.stat().st_mode & 0o077 == 0
-    for said in (b"GET / HTTP/1.1\r\n\r\n", b"\0\0\0\x30" + b"\0" * 9 + b"x" * 48):
+    # The body is never sent: the answer comes without it.
+    head = "POST /seed_session HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n"
+    for key in ("", "x-shard-key: \r\n", f"x-shard-key: {'0' * 64}\r\n"):
         with socket.socket(socket.AF_UNIX) as door:
             door.settimeout(5)
             door.connect(str(folder / "0"))
-            greeting = door.recv(1000)
-            assert len(greeting) == 13 + 16  # a random number to prove the key with
-            door.sendall(said)
-            assert door.recv(1000) == b""
+            door.sendall(f"{head}{key}\r\n".encode())
+            answer = b"".join(iter(lambda: door.recv(1000), b""))
+        assert answer.startswith(b"HTTP/1.1 403 ")
+    # Nor does the front let a client speak as a front.
+    about = requests.get(f"{served.url}/_shard", headers={"x-shard-key": ""}, timeout=9)
+    assert "prefix" not in about.text
     assert served.health()["shards_up"] == 2
 
 
-@pytest.mark.skipif(not TYPED, reason="NeMo Gym 0.7 has it")
+@pytest.mark.skipif(gym_series.SeedByName is None, reason="NeMo Gym 0.7 has it")
 def test_tools_over_mcp(start):
     """A token's calls reach the episode of the cookie that was seeded with it."""
     from mcp import ClientSession
@@ -635,111 +687,3 @@ def test_tools_over_mcp(start):
     for client in clients:
         plays_on(client, counted=1)
     assert asyncio.run(add(tokens[0])).startswith("error: this session has ended")
-
-
-# ---------------------------------------------------------------------- the same tests
-
-# Gives every server of a test two shards, in the test's own process: it looks at their
-# sessions. Frames, routes, cookies and ids are the real ones; connections are not.
-PLUGIN = """
-import collections, contextlib, dataclasses, functools, secrets
-
-from plumbing import shards
-from session_server import SessionServer
-
-
-class Direct:
-    up = True
-
-    def __init__(self, number, shard):
-        self.number, self.birth, self.shard = number, shard.birth, shard
-
-    async def keep(self):
-        pass
-
-    async def ask(self, kind, head, body, seconds):
-        return await self.shard.answer(kind, head, body)
-
-    async def ping(self, seconds):
-        return await self.shard.server.health()
-
-
-setup = SessionServer.setup_webserver
-
-
-def with_shards(self):
-    if self._prefix or self._links:
-        return setup(self)
-    made, apps, known = [], [], [self.sessions] if self.sessions else []
-    for number in range(2):
-        birth = secrets.token_hex(4)
-        most = -(-self.limits.max_sessions // 2)
-        limits = dataclasses.replace(self.limits, max_sessions=most)
-        server = type(self)(
-            config=self.config, server_client=self.server_client, limits=limits
-        )
-        server._secret, server._prefix = self._secret, f"{number}-{birth}-"
-        server._closing = self._closing
-        apps.append(server.setup_webserver())
-        server.expose(apps[-1])
-        made.append(Direct(number, shards.Shard(apps[-1], number, b"", birth, server)))
-    self._links = made
-    # A ChainMap lists its last map first: so the sessions are in the order of their turns.
-    opened = [one.shard.server.sessions for one in reversed(made)]
-    self.sessions = collections.ChainMap(*known, *opened)
-    self._ended = collections.ChainMap(*(one.shard.server._ended for one in made))
-    app = setup(self)
-    lifespan = app.router.lifespan_context
-
-    @contextlib.asynccontextmanager
-    async def all_of_them(app):
-        async with contextlib.AsyncExitStack() as stack:
-            for one in apps:
-                await stack.enter_async_context(one.router.lifespan_context(one))
-            yield await stack.enter_async_context(lifespan(app))
-
-    app.router.lifespan_context = all_of_them
-    return app
-
-
-SessionServer.setup_webserver = with_shards
-"""
-
-# What a test of one server asks that is not so, or is elsewhere, with two shards.
-OTHERWISE = {
-    "test_health": "has two more figures",
-    "test_one_session_too_many_is_refused": "MAX_SESSIONS=1 is one for each shard",
-    "test_a_call_that_hangs_gives_its_session_s_place_back": "the same",
-    "test_calls_that_hang_are_bounded": "MAX_HUNG_CALLS is for each shard",
-    "test_calls_without_a_cookie_lock_nobody_out": "its last seed may be in the first's shard",
-    "test_a_session_that_ends_while_it_is_made_is_closed": "ends it by hand, in the front",
-    "test_cookies_are_good_while_the_secret_is_the_same": "shares a session between servers",
-    "test_the_secret_is_random_if_none_is_set": "the same",
-    "test_the_process_ends_though_a_tool_and_close_hang": "starts a process of its own",
-    "test_session_log_has_the_traceback_and_the_row": "the same",
-}
-
-
-SUITES = ["test_sessions", "test_public", "test_reverify", "test_own_endpoints"]
-
-
-@pytest.mark.parametrize("name", ["the project's own", *SUITES])
-def test_the_suite_of_the_single_server(tmp_path, name):
-    """The project's own is NeMo Gym's contract, MCP, the attacks and the class's tests."""
-    here = Path(__file__).parent
-    (tmp_path / "two_shards.py").write_text(PLUGIN)
-    not_these = " or ".join(OTHERWISE)
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "two_shards"]
-    if name in SUITES:
-        command += ["-c", here / "pytest.ini", "--rootdir", here, "--confcutdir", here]
-    suite = here / f"{name}.py" if name in SUITES else HERE / "tests"
-    done = subprocess.run(
-        [*command, "-k", f"not ({not_these})", suite],
-        cwd=HERE,
-        env={**os.environ, "PYTHONPATH": f"{tmp_path}:{HERE}"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    print(done.stdout[-8000:])
-    assert done.returncode == 0, done.stdout[-8000:]
