@@ -88,14 +88,14 @@ def load(path, name):
 
 
 @pytest.fixture
-def example(monkeypatch):
-    """Imports the module of an example."""
+def example(monkeypatch, render):
+    """Imports the module of an example. A rendered project has the workspace of bugs."""
     monkeypatch.setattr(sys, "modules", dict(sys.modules))
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
-    local = ROOT / "archetypes/sandbox/backends/local.py"
+    project = render(env_name="bugs", archetype="sandbox", backend="local")
+    monkeypatch.syspath_prepend(project / "bugs_runtime/src")
 
     def of(name):
-        load(local, "workspace_backend")
         return load(EXAMPLES / name / f"{name}.py", name)
 
     return of
