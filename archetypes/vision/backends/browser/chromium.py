@@ -26,6 +26,8 @@ _ARGUMENTS = [
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-gpu",
+    # A part of a tile that is painted anew differs a little from the tile painted at once.
+    "--disable-partial-raster",
     "--disable-quic",
     "--disable-sync",
     "--no-first-run",
