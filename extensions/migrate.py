@@ -58,7 +58,7 @@ MOVED = {
         "function_call": "rollouts.trajectory",
         "with_tools": "rollouts.trajectory",
     },
-    "plumbing.scripted_model": {"*": "rollouts.scripted_model"},
+    "plumbing.scripted_model": {"*": "testing.scripted_model"},
     "plumbing.splits": {
         "cut": "rollouts.row_generator",
         "example_rows": "rollouts.row_generator",
