@@ -83,7 +83,9 @@ class Link:
             was_up = self.up
             self._failed.clear()
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(min(self._silence / 4, 5) if self.up else 0.2):
+                async with asyncio.timeout(
+                    min(self._silence / 4, 5) if self.up else 0.2
+                ):
                     await self._failed.wait()
 
     async def _connect(self) -> None:
