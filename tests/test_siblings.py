@@ -733,14 +733,14 @@ print(json.dumps([len(tasks), *(asyncio.run(tasks[0].earned(c)) for c in (calls,
 def test_a_wheel_for_verifiers_plays_without_the_project(game, tmp_path):
     [packages] = (game / "verifiers").glob(".venv/lib/python*/site-packages")
     assert {path.suffix for path in packages.glob("my_env*")} == {".dist-info"}
-    command = [UV, "build", "--quiet", "--wheel", "--out-dir", tmp_path]
-    run([*command, game / "verifiers"], tmp_path)
+    interpreter = (game / "verifiers/.venv/bin/python").resolve()
+    command = [UV, "build", "--quiet", "--wheel", "--python", interpreter]
+    run([*command, "--out-dir", tmp_path, game / "verifiers"], tmp_path)
     [wheel] = tmp_path.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
         [name] = [name for name in archive.namelist() if name.endswith("/METADATA")]
         required = re.findall(r"Requires-Dist: ([\w-]+)", archive.read(name).decode())
     assert required == ["pydantic", "pydantic-settings", "mcp", "verifiers"]
-    interpreter = (game / "verifiers/.venv/bin/python").resolve()
     run([UV, "venv", "--quiet", "--python", interpreter, "venv"], tmp_path)
     run(
         [UV, "pip", "install", "--quiet", wheel],
