@@ -2,7 +2,7 @@
 
 import gc
 
-from .. import serving  # noqa: F401
+from ..server import base  # noqa: F401
 
 # These modules stay, in memory that all shards share.
 gc.freeze()
