@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from conftest import ARCHETYPES, ROOT, import_path, run
+from conftest import ARCHETYPES, ROOT, import_path, render_project, run
 
 BACKENDS = {
     "sandbox": ["local", "e2b", "nemo_gym"],
@@ -369,20 +369,25 @@ def test_nothing_of_this_machine_is_tracked():
     assert "uv.lock" not in {Path(name).name for name in listed.stdout.splitlines()}
 
 
-def test_names_that_server_and_domain_modules_import_are_refused():
-    """A class of such a name would hide them: the list is checked against the files."""
-    text = (ROOT / "extensions/names.jinja").read_text()
-    listed = re.findall(
-        r"\w+", text[text.index("set SERVER_NAMES") :].split("PROTOCOL")[0]
-    )
-    imported = set()
-    for path in (
-        *ROOT.glob("archetypes/*/domain.py"),
-        ROOT / "template/nemo_gym/server.py.jinja",
-    ):
-        found = re.findall(r"^from .+? import (.+)$", path.read_text(), re.MULTILINE)
-        imported |= {name for line in found for name in re.findall(r"\b[A-Z]\w+", line)}
-    assert imported <= set(listed), imported - set(listed)
+def imported_names(path):
+    """The names in CamelCase that a module imports."""
+    nodes = ast.walk(ast.parse(path.read_text()))
+    imports = [node for node in nodes if isinstance(node, ast.ImportFrom)]
+    names = {each.asname or each.name for node in imports for each in node.names}
+    return {name for name in names if name[0].isupper() and not name.isupper()}
+
+
+def test_a_class_cannot_have_a_name_that_its_files_import(render, template, tmp_path):
+    """It would hide what they import."""
+    names = set()
+    for archetype in ARCHETYPES:
+        project = render(archetype=archetype)
+        names |= imported_names(project / "my_env.py")
+        names |= imported_names(project / "nemo_gym/server.py") - {"MyEnv"}
+    assert {"Any", "FastAPI", "SessionServer"} <= names
+    for name in names:
+        with pytest.raises(ValueError, match="question 'domain_class'"):
+            render_project(template, tmp_path / "my_env", domain_class=name)
 
 
 def listed(name):
