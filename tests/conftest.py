@@ -25,8 +25,8 @@ GAME_FIRST = [
     *(pytest.param(one, marks=pytest.mark.slow) for one in ARCHETYPES[1:]),
 ]
 
-# Classes of generated projects, and tests of shards.
-collect_ignore = ["classes", "plumbing"]
+# Classes of generated projects.
+collect_ignore = ["classes"]
 
 # Copier's own command, as users have it: no checkout on sys.path.
 COPIER = str(Path(sys.executable).with_name("copier"))

@@ -1,4 +1,7 @@
-"""SHARDS=2: as processes; on Ray: `python server.py`, NeMo Gym's own loop, and a cluster."""
+"""SHARDS=2 on Ray: `python server.py`, NeMo Gym's own loop, and a cluster.
+
+tests/runtime/test_shards.py has shards that are processes.
+"""
 
 import contextlib
 import json
@@ -14,7 +17,6 @@ import requests
 
 from conftest import ROOT, clean_environment, run
 
-TESTS = ROOT / "tests/plumbing/test_shards.py"
 NEWER = pytest.mark.parametrize("series", ["0.7"], indirect=True)
 
 
@@ -63,14 +65,6 @@ def served(environment, script="server.py", **variables):
 
 @pytest.mark.slow
 @NEWER
-def test_shards_that_are_processes(generate):
-    """tests/plumbing/test_shards.py, but for the single server's suites, which are `scale`."""
-    environment = generate(archetype="game")
-    environment.test_own_parts(TESTS, "-k", "not suite")
-
-
-@pytest.mark.slow
-@NEWER
 def test_the_slurm_job_of_the_docs(generate, tmp_path):
     """Its Ray cluster is the one that the shards are told of."""
     document = (ROOT / "docs/scale.md").read_text()
@@ -85,12 +79,6 @@ def test_the_slurm_job_of_the_docs(generate, tmp_path):
     for named in ("environments/my_env/config.yaml", "data/example.jsonl"):
         assert named in job
         assert (environment.folder / named).is_file()
-
-
-@pytest.mark.scale
-def test_the_suites_of_the_single_server(generate):
-    environment = generate(archetype="game")
-    environment.test_own_parts(TESTS, "-k", "suite")
 
 
 @pytest.mark.scale

@@ -29,6 +29,9 @@ from my_env_runtime.server.messages import SessionServerConfig
 
 from .support import until
 
+# Each test starts a server and its shards, which takes ten seconds.
+pytestmark = pytest.mark.slow
+
 SECRET = "the tests' secret"
 
 # A class whose answers tell whose episode it is, and in which process.
@@ -195,7 +198,7 @@ class Client(requests.Session):
     def id(self):
         [(name, value)] = self.cookies.items()
         signer = itsdangerous.URLSafeSerializer(SECRET, salt=name)
-        return signer.loads(value)["session_id"]
+        return signer.loads(str(value))["session_id"]
 
     @property
     def shard(self):
@@ -571,8 +574,11 @@ def test_a_shard_that_cannot_start_says_so(start, tmp_path):
 
 
 def test_more_workers_need_shards(monkeypatch):
-    settings = {"name": "x", "entrypoint": "server.py", "domain": "games"}
-    settings |= {"host": "127.0.0.1", "port": 0, "num_workers": 2}
+    settings = {"name": "x", "entrypoint": "server.py", "domain": "games"} | {
+        "host": "127.0.0.1",
+        "port": 0,
+        "num_workers": 2,
+    }
     monkeypatch.delenv("SHARDS", raising=False)
     with pytest.raises(ValueError, match="num_workers must be 1, got 2.*SHARDS=N"):
         SessionServerConfig(**settings)
