@@ -98,15 +98,32 @@ def test_a_sandbox_is_green_without_bubblewrap(generate, tmp_path):
 
 @pytest.mark.slow
 @ONE_SERIES
-@pytest.mark.parametrize("archetype", ["sandbox", "vision"])
-def test_the_backends(generate, archetype):
-    environment = generate(archetype=archetype)
+def test_the_desktop(generate):
+    environment = generate(archetype="vision")
     test = environment.folder / "tests/test_backend.py"
-    shutil.copy(ROOT / f"archetypes/{archetype}/tests/test_backend.py", test)
+    shutil.copy(ROOT / "archetypes/vision/tests/test_backend.py", test)
     try:
         environment.run("-m", "pytest", "-q", "--no-header", str(test))
     finally:
         test.unlink()
+
+
+def add_backend_tests(environment, backend):
+    """Adds the suite of every workspace, and the tests of one backend."""
+    sandbox = ROOT / "archetypes/sandbox/tests"
+    shutil.copy(sandbox / "test_contract.py", environment.folder / "tests")
+    own = sandbox / f"backends/{backend}/test_backend.py"
+    shutil.copy(own, environment.folder / "tests")
+    return ["tests/test_contract.py", "tests/test_backend.py"]
+
+
+@pytest.mark.slow
+@ONE_SERIES
+@pytest.mark.parametrize("backend", ["local", "e2b"])
+def test_the_workspaces(variant, backend):
+    environment = variant(archetype="sandbox", backend=backend)
+    files = add_backend_tests(environment, backend)
+    environment.run("-m", "pytest", "-q", "--no-header", *files)
 
 
 @pytest.mark.slow
@@ -115,14 +132,9 @@ def test_sandboxes_of_nemo_gym(variant, series):
     data = environment.folder / "data/example.jsonl"
     one, *_, other = data.read_text().splitlines(keepends=True)[:5]
     data.write_text(one + other)  # a call is a process of NeMo Gym's: all take long
-    tests = environment.folder / "tests"
-    sandbox = ROOT / "archetypes/sandbox/tests"
-    shutil.copy(sandbox / "backends/nemo_gym/test_backend.py", tests)
-    # The behavior of every backend.
-    shutil.copy(sandbox / "test_environment.py", tests / "test_common.py")
+    files = ["tests/test_environment.py", *add_backend_tests(environment, "nemo_gym")]
     printed = environment.run(
-        *("-m", "pytest", "-q", "--no-header", "-rs", "tests/test_environment.py"),
-        *("tests/test_backend.py", "tests/test_common.py"),
+        *("-m", "pytest", "-q", "--no-header", "-rs", *files),
         SANDBOX_PROVIDER="local",
     )
     if series == "0.4":
