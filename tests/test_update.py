@@ -418,7 +418,8 @@ def dependencies(project):
 def add_package(project, *options):
     """`uv add` in nemo_gym/, without locking or installing."""
     folder = project / "nemo_gym"
-    run([UV, "add", "--frozen", "--quiet", *options], folder)
+    # The project's own .python-version may name an interpreter that is not here.
+    run([UV, "add", "--frozen", "--quiet", *options], folder, UV_PYTHON=sys.executable)
 
 
 def test_added_dependencies_stay_when_the_templates_move_away(earlier):
