@@ -1,4 +1,4 @@
-"""The resources server as nemo_gym/server.py uses it: `SessionServer`, and its process."""
+"""The server as nemo_gym/server.py uses it: `SessionServer`, its shards, its process."""
 
 import contextlib
 import gc

@@ -5,8 +5,9 @@ processes    shards as child processes
 ray_actors   shards as actors of Ray
 link         a front's HTTP client of one shard
 front        a proxy that sends each request to the shard of its session
-deployment   starts shards, and connects a server to them
+deployment   starts the shards of a server
 
-A front holds no state. The id of a session begins with the number of its shard and the
-shard's incarnation, so any front finds it, and knows that a shard of before has lost it.
+A front holds no state. The id of a session begins with the number of its shard and a
+mark of the shard's life. So any front finds the shard, and knows when it has lost the
+session because it was started again.
 """

@@ -25,7 +25,7 @@ LOCAL_VARIABLES += ("PWD", "TMPDIR", "HOSTNAME", "SESSION_SECRET", "PYTHON")
 
 
 def deploy(server: Any, stack: contextlib.ExitStack) -> list[Link]:
-    """Links to the shards of `server`, in the process that serves it; [] without shards.
+    """Links to the shards of a server, [] without shards.
 
     The first process starts the shards, and `stack` ends them. Further workers find
     them by SHARDS_AT. Raises ShardsError and SettingError.

@@ -3,6 +3,7 @@
 import gc
 
 from ..server import base  # noqa: F401
+from . import shard  # noqa: F401
 
 # These modules stay, in memory that all shards share.
 gc.freeze()

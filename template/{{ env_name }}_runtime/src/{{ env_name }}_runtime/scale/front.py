@@ -9,7 +9,7 @@ import urllib.parse
 import uuid
 from typing import Any
 
-from fastapi import HTTPException, Request
+from fastapi import HTTPException
 from fastapi.responses import JSONResponse
 from nemo_gym.server_utils import SESSION_ID_KEY
 from starlette.requests import ClientDisconnect
@@ -60,7 +60,7 @@ class Front:
             await self.app(scope, receive, send)
             return
         try:
-            body = await Request(scope, receive).body()
+            body = await _read(receive)
             await self._pass_on(scope, body, session, send)
         except HTTPException as error:
             refusal = JSONResponse(
@@ -82,9 +82,9 @@ class Front:
         links, name, new = await self._route(scope, body, session)
         if new and session:  # that one is lost
             headers = [line for line in headers if line[0] != b"cookie"]
-        raw_path = scope.get("raw_path") or urllib.parse.quote(path).encode()
-        target = raw_path.decode("utf-8", "replace")
-        query = scope["query_string"].decode("utf-8", "replace")
+        target = scope.get("raw_path") or urllib.parse.quote(path).encode()
+        if scope["query_string"]:
+            target += b"?" + scope["query_string"]
         seconds = self.server.limits.tool_seconds + self._silence
         if path == "/verify":
             seconds = VERIFY_SECONDS
@@ -92,7 +92,7 @@ class Front:
         for link in links:
             try:
                 answer = await link.send(
-                    scope["method"], target, query, headers, body, seconds
+                    scope["method"], target, headers, body, seconds
                 )
             except NotDeliveredError:
                 continue
@@ -120,7 +120,7 @@ class Front:
     async def _route(
         self, scope: Scope, body: bytes, session: dict[str, Any]
     ) -> tuple[list[Link], str, bool]:
-        """The shards to try, the session's id if a harness chose it, and if it is new."""
+        """The shards to try, the id if a harness chose it, if the session is new."""
         chosen = _name_in(scope["path"], body)
         name = chosen or session.get(SESSION_ID_KEY, "")
         if scope["path"].startswith("/mcp"):
@@ -173,6 +173,18 @@ class Front:
         if len(self._places) >= MAX_PLACES:
             self._places.clear()  # a session that is open is found again
         self._places[name] = link, link.prefix
+
+
+async def _read(receive: Receive) -> bytes:
+    """A request's body. Raises ClientDisconnect if the client leaves before its end."""
+    parts = []
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        parts.append(message.get("body", b""))
+        if not message.get("more_body"):
+            return b"".join(parts)
 
 
 def _receive_once(body: bytes) -> Receive:

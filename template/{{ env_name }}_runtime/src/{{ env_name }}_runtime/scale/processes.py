@@ -66,7 +66,7 @@ class Processes:
         return f"{self.folder}/{number}"
 
     def stop(self, seconds: float) -> None:
-        """End all shards. Those that still close episodes after `seconds` are killed."""
+        """End all shards. After `seconds`, those that close episodes are killed."""
         self._stopping.set()
         deadline = time.monotonic() + seconds
         for _, pipe in self._running.values():

@@ -1,9 +1,9 @@
 """A shard: the server of one process, behind a door that opens to fronts only."""
 
+import asyncio
 import faulthandler
 import hmac
 import importlib
-import math
 import os
 import secrets
 import sys
@@ -17,7 +17,7 @@ from fastapi.responses import JSONResponse
 from nemo_gym.config_types import BaseServerConfig
 from nemo_gym.server_utils import ServerClient
 from omegaconf import OmegaConf
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from .. import gym_series
 from ..server.serve import log_to_file
@@ -57,19 +57,17 @@ class Door:
         self.app, self.server = app, server
         self._key = key.encode()
         self._seconds = ShardSettings.read().shard_seconds
-        self._next = 0.0  # when to report progress again
-
-    async def progress(self) -> None:
-        if time.monotonic() > self._next:
-            pause = min(self._seconds / 10, 1)
-            self._next = time.monotonic() + pause
-            faulthandler.dump_traceback_later(self._seconds + pause, exit=True)
+        self._pause = min(self._seconds / 10, 1)
+        self._reported = 0.0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self.progress()
         if scope["type"] == "lifespan":
-            await self.app(scope, self._until_shutdown(receive), send)
+            ticking = asyncio.create_task(self._tick())
+            await self.app(scope, receive, send)
+            ticking.cancel()
+            faulthandler.cancel_dump_traceback_later()
             return
+        self._report_progress()
         key = dict(scope["headers"]).get(KEY_HEADER.encode(), b"")
         if not hmac.compare_digest(key, self._key):
             detail = {"detail": "a shard answers its fronts only"}
@@ -82,24 +80,23 @@ class Door:
             await answer(scope, receive, send)
         else:
             await self.app(scope, receive, send)
-        await self.progress()
+        self._report_progress()
 
-    def _until_shutdown(self, receive: Receive) -> Receive:
-        async def watched() -> Message:
-            message = await receive()
-            if message["type"] == "lifespan.shutdown":  # episodes take time to close
-                self._next = math.inf
-                faulthandler.cancel_dump_traceback_later()
-            return message
+    async def _tick(self) -> None:
+        while True:
+            self._report_progress()
+            await asyncio.sleep(self._pause)
 
-        return watched
+    def _report_progress(self) -> None:
+        if time.monotonic() >= self._reported + self._pause:
+            self._reported = time.monotonic()
+            seconds = self._seconds + self._pause
+            faulthandler.dump_traceback_later(seconds, exit=True)
 
 
 def make_server(spec: ShardSpec, **place: Any) -> uvicorn.Server:
     """The HTTP server of a shard, at a `uds`, or at a `host` and a `port`."""
-    # A front has checked the token, and counts the calls.
-    own = {"SESSION_SECRET": spec["secret"], "API_TOKEN": "", "METRICS": ""}
-    os.environ |= {**spec["variables"], **os.environ, **own}
+    os.environ |= {**spec["variables"], **os.environ}
     log_to_file(f".shard-{spec['number']}")
     # As Python imports a script
     path = Path(spec["file"])
@@ -114,13 +111,13 @@ def make_server(spec: ShardSpec, **place: Any) -> uvicorn.Server:
         ),
         limits=Limits(**spec["limits"]),
     )
+    server._secret = spec["secret"]
     server._id_prefix = f"{spec['number']}-{secrets.token_hex(4)}-"
     app = server.setup_webserver()
     gym_series.expose_over_mcp(server, app)
-    door = Door(app, server, key_of(spec["secret"]))
     return uvicorn.Server(
         uvicorn.Config(
-            door,
+            Door(app, server, key_of(spec["secret"])),
             **place,
             lifespan="on",
             ws="none",
@@ -130,8 +127,6 @@ def make_server(spec: ShardSpec, **place: Any) -> uvicorn.Server:
             proxy_headers=False,
             server_header=False,
             date_header=False,
-            callback_notify=door.progress,
-            timeout_notify=0,
             # A shard does not close a connection on which a front may send a call.
             timeout_keep_alive=1 << 30,
             timeout_graceful_shutdown=1,

@@ -247,6 +247,8 @@ class SessionServer(SimpleResourcesServer):
             name = type(self).__name__
             cookies = SessionCookies(inner, self._secret, name, self._new_id)
             layers = self._session_layer(inner, cookies)
+            if self._id_prefix:  # behind a front, which has the other layers
+                return layers
             if settings.metrics == "1":
                 layers = Metrics(layers, lambda: _post_paths(app), self.health)
             return RequestGuard(layers, self.limits, settings.api_token, cookies)

@@ -1,0 +1,151 @@
+"""A server in shards that a test starts, its clients, and what became of an episode."""
+
+import contextlib
+import os
+import re
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import itsdangerous
+import psutil
+import requests
+
+from my_env_runtime import project
+from my_env_runtime.rollouts.trajectory import as_response
+
+from ..support import until
+
+SECRET = "the tests' secret"
+COUNT_SERVER = Path(__file__).with_name("count_server.py")
+
+
+class Served:
+    """A front process, its URL, and the notes that its episodes write."""
+
+    def __init__(self, script, notes, **variables):
+        self.notes = notes
+        self.process = subprocess.Popen(
+            [sys.executable, script],
+            cwd=project.GYM,
+            env={
+                **os.environ,
+                "HOST": "127.0.0.1",
+                "PORT": "0",
+                "SHARDS": "2",
+                "SHARDS_ON": "processes",
+                "SHARD_SECONDS": "2",
+                "SESSION_SECRET": SECRET,
+                "SESSION_LOG": str(notes.with_name("session.log")),
+                "NOTES": str(notes),
+                "TRUSTED_POLICY": "1",
+                **variables,
+            },
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self.printed, self.url = "", ""
+        for line in self.process.stderr:
+            self.printed += line
+            if found := re.search(r"running on (http://\S+)", line):
+                self.url = found[1]
+                break
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self):
+        for line in self.process.stderr:
+            self.printed += line
+
+    def shards(self):
+        """The shards' processes by number."""
+        found = {}
+        for child in psutil.Process(self.process.pid).children(recursive=True):
+            with contextlib.suppress(psutil.Error):  # it has just ended
+                name = child.name()
+                if name.startswith("shard-") and child.status() != "zombie":
+                    found[int(name.removeprefix("shard-"))] = child
+        return found
+
+    def health(self):
+        return requests.get(f"{self.url}/health", timeout=30).json()
+
+    def session(self):
+        return Client(self.url)
+
+    def seeded(self, count):
+        """Sessions of the tasks 0, 1, ..."""
+        with ThreadPoolExecutor(16) as pool:
+            return list(pool.map(lambda n: self.session().seed(n), range(count)))
+
+    def end(self):
+        self.process.terminate()
+        self.process.wait(30)
+
+
+class Client(requests.Session):
+    def __init__(self, url):
+        super().__init__()
+        self.url, self.task = url, None
+
+    def call(self, path, **body):
+        started = time.monotonic()
+        answer = self.post(f"{self.url}/{path}", json=body, timeout=60)
+        self.seconds = time.monotonic() - started
+        return answer
+
+    def seed(self, number):
+        self.task = {"id": number}
+        answer = self.call("seed_session", ground_truth=[self.task])
+        assert answer.status_code == 200, answer.text
+        return self
+
+    def output(self, path="add", **body):
+        answer = self.call(path, **body)
+        assert answer.status_code == 200, answer.text
+        return answer.json()["output"]
+
+    def verdict(self):
+        answer = self.call(
+            "verify",
+            responses_create_params={"input": "Go."},
+            ground_truth=[self.task],
+            response=as_response("test", [], []),
+        )
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    @property
+    def id(self):
+        [(name, value)] = self.cookies.items()
+        signer = itsdangerous.URLSafeSerializer(SECRET, salt=name)
+        return signer.loads(str(value))["session_id"]
+
+    @property
+    def shard(self):
+        return int(self.id.partition("-")[0])
+
+
+def both_up(served):
+    until(lambda: served.health().get("shards_up") == 2, 30)
+
+
+def is_lost(client):
+    assert client.output().startswith("error: this episode was lost: ")
+    assert client.seconds < 10
+    verdict = client.verdict()
+    assert (verdict["reward"], verdict["mask_sample"]) == (0.0, True)
+    assert verdict["failure_reason"].startswith("the session was lost: ")
+    assert client.call("seed_session", ground_truth=[{"id": 1}]).status_code == 409
+    assert client.call("close_session").status_code == 200
+
+
+def plays_on(client, counted):
+    """Whether an episode that counted to `counted` is paid after three in all."""
+    for count in range(counted + 1, 4):
+        assert client.output().split()[:2] == [str(client.task["id"]), str(count)]
+        assert client.seconds < 10
+    verdict = client.verdict()
+    assert (verdict["reward"], verdict["mask_sample"]) == (1.0, False)

@@ -1,0 +1,229 @@
+"""SHARDS=2: what a client sees when things break."""
+
+import signal
+import socket
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import psutil
+import pytest
+import requests
+
+from my_env_runtime import gym_series
+
+from ..support import until
+from .served import COUNT_SERVER, both_up, is_lost, plays_on
+
+pytestmark = pytest.mark.slow
+
+
+def test_a_shard_is_killed(served):
+    clients = served.seeded(20)
+    assert {client.shard for client in clients} == {0, 1}
+    for client in clients:
+        client.output()
+    served.shards()[0].kill()
+    others = [client for client in clients if client.shard == 1]
+    lost = [client for client in clients if client.shard == 0]
+    with ThreadPoolExecutor(20) as pool:
+        list(pool.map(lambda one: one.output(), others))
+        list(pool.map(is_lost, lost[::2]))
+    for number in range(5):  # while it is down, others take the new sessions
+        new = served.session().seed(number)
+        plays_on(new, 0)
+        assert new.shard == 1 or served.health()["shards_up"] == 2
+    both_up(served)
+    for client in lost[1::2]:  # it was started again, and knows that
+        is_lost(client)
+    for client in others:
+        plays_on(client, 2)
+    assert {client.shard for client in served.seeded(20)} == {0, 1}
+
+
+def test_a_tool_never_lets_python_s_lock_go(served):
+    """Its shard hangs. It ends itself, names the tool, and is started again."""
+    clients = served.seeded(20)
+    [hung] = {c.shard for c in clients[:1]}
+    with ThreadPoolExecutor(21) as pool:
+        holding = pool.submit(clients[0].output, "hold", seconds=60)
+        time.sleep(0.2)
+        outputs = list(pool.map(lambda one: one.output(), clients[1:]))
+    assert holding.result().startswith("error: this episode was lost")
+    for client, output in zip(clients[1:], outputs, strict=True):
+        assert client.seconds < 10
+        assert output.startswith("error: this episode was lost") == (
+            client.shard == hung
+        )
+    until(lambda: "count_server.py" in served.printed and " in hold" in served.printed)
+    both_up(served)
+    for client in clients[1:]:
+        if client.shard == hung:
+            is_lost(client)
+        else:
+            plays_on(client, 1)
+
+
+def test_a_shard_is_frozen(served):
+    """Nothing can end it. Its calls are answered all the same."""
+    clients = served.seeded(20)
+    frozen = served.shards()[1]
+    frozen.suspend()
+    with ThreadPoolExecutor(20) as pool:
+        outputs = list(pool.map(lambda one: one.output(), clients))
+    for client, output in zip(clients, outputs, strict=True):
+        assert client.seconds < 10
+        assert output.startswith("error: this episode was lost") == (client.shard == 1)
+    for client in clients:
+        if client.shard == 0:
+            plays_on(client, 1)
+        else:
+            is_lost(client)
+    assert served.health()["shards_up"] == 1
+    assert {client.shard for client in served.seeded(10)} == {0}
+    frozen.resume()
+    both_up(served)
+
+
+def test_a_busy_shard_is_not_a_dead_one(start):
+    """It answers calls, one after another, but no ping for SHARD_SECONDS."""
+    served = start(SHARDS="1", SHARD_SECONDS="1")
+    clients = served.seeded(10)
+    with ThreadPoolExecutor(10) as pool:
+        outputs = list(pool.map(lambda one: one.output("hold", seconds=0.5), clients))
+    assert outputs == ["held"] * 10
+    assert served.health()["sessions"] == 10
+
+
+def test_a_call_is_never_made_twice(served):
+    clients = served.seeded(8)
+    with ThreadPoolExecutor(8) as pool:
+        calls = [pool.submit(one.output, "sleep", seconds=1) for one in clients]
+        until(
+            lambda: served.notes.exists() and served.notes.read_text().count("\n") > 7
+        )
+        served.shards()[0].kill()
+        outputs = [call.result() for call in calls]
+    for client, output in zip(clients, outputs, strict=True):
+        assert output == "slept" or client.shard == 0
+        assert output != "slept" or client.shard == 1
+    both_up(served)
+    assert sorted(served.notes.read_text().split("\n")) == sorted(
+        ["", *(f"sleep {n}" for n in range(8))]
+    )
+
+
+def test_no_shard_is_up(start):
+    served = start(SHARDS="1")
+    client = served.seeded(1)[0]
+    served.shards()[0].kill()
+    is_lost(client)
+    refused = served.session().call("seed_session", ground_truth=[{"id": 1}])
+    assert refused.status_code in (200, 503)
+    if refused.status_code == 503:
+        assert int(refused.headers["Retry-After"]) > 0
+    until(lambda: served.health().get("shards_up") == 1)
+    plays_on(served.session().seed(1), 0)
+
+
+def processes_of(served):
+    return [psutil.Process(served.process.pid), *served.shards().values()]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+def test_the_front_ends(served, number):
+    """Its shards close their episodes and end too, however it ends."""
+    all_of_them = processes_of(served)
+    assert len(all_of_them) == 3
+    served.seeded(6)
+    served.process.send_signal(number)
+    served.process.wait(20)
+    until(lambda: not any(one.is_running() for one in all_of_them[1:]), 10)
+    closed = sorted(served.notes.read_text().split("\n"))
+    assert closed == sorted(["", *(f"close {n}" for n in range(6))])
+
+
+def typed(name, number):
+    return {
+        "resources_session_id": name,
+        "episode_id": {"rollout_id": name},
+        "task_id": {"taskset": "example", "task_id": str(number)},
+        "task_data": {"ground_truth": [{"id": number}]},
+    }
+
+
+def seed_by_name(served, number):
+    client = served.session()
+    client.task = {"id": number}
+    answer = client.call("seed_session", **typed(f"harness-{number}", number))
+    assert answer.status_code == 200, answer.text
+    return client
+
+
+@pytest.mark.skipif(
+    gym_series.SeedByName is None, reason="NeMo Gym 0.4 names no sessions"
+)
+def test_sessions_that_a_harness_names(served):
+    clients = [seed_by_name(served, number) for number in range(20)]
+    pids = {client.output().split()[2] for client in clients}
+    assert len(pids) == 2
+    stopped = served.shards()[0]
+    stopped.suspend()
+    with ThreadPoolExecutor(20) as pool:
+        outputs = list(pool.map(lambda one: one.output(), clients))
+    lost = [c for c, o in zip(clients, outputs, strict=True) if o.startswith("error")]
+    others = [client for client in clients if client not in lost]
+    assert lost
+    assert others
+    # These are placed while their first choice may be down, and are found for ever.
+    late = [seed_by_name(served, number) for number in range(100, 120)]
+    stopped.kill()
+    both_up(served)
+    for client in lost:
+        is_lost(client)
+    for client in others:
+        plays_on(client, 2)
+    for client in late:
+        again = served.session()
+        body = typed(f"harness-{client.task['id']}", client.task["id"])
+        assert again.call("seed_session", **body).status_code == 200  # the same
+        assert again.output().split()[1] == "1"
+        plays_on(client, 1)
+        assert again.call("seed_session", **body).status_code == 409
+        bare = served.session().call("seed_session", **body)
+        assert bare.status_code == 409  # it has ended, and its shard knows
+        closed = {key: body[key] for key in ("resources_session_id", "episode_id")}
+        assert served.session().call("close_session", **closed).status_code == 200
+
+
+def test_a_shard_that_cannot_start_says_so(start, tmp_path):
+    script = tmp_path / "broken_server.py"
+    failing = "assert __name__ == '__main__', 'not in a shard'\n"
+    script.write_text(failing + COUNT_SERVER.read_text())
+    served = start(script)
+    assert not served.url
+    assert "AssertionError: not in a shard" in served.printed
+    assert "did not start: it ended with status 1" in served.printed
+
+
+def test_a_stranger_at_a_shard_s_door(served):
+    [folder] = {
+        Path(one.laddr).parent
+        for process in served.shards().values()
+        for one in process.net_connections(kind="unix")
+        if one.laddr and "/shards-" in one.laddr
+    }
+    assert folder.stat().st_mode & 0o077 == 0
+    # The body is never sent: the answer comes without it.
+    head = "POST /seed_session HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n"
+    for key in ("", "x-shard-key: \r\n", f"x-shard-key: {'0' * 64}\r\n"):
+        with socket.socket(socket.AF_UNIX) as door:
+            door.settimeout(5)
+            door.connect(str(folder / "0"))
+            door.sendall(f"{head}{key}\r\n".encode())
+            answer = b"".join(iter(lambda: door.recv(1000), b""))
+        assert answer.startswith(b"HTTP/1.1 403 ")
+    # Nor does the front let a client speak as a front.
+    about = requests.get(f"{served.url}/_shard", headers={"x-shard-key": ""}, timeout=9)
+    assert "prefix" not in about.text
+    assert served.health()["shards_up"] == 2
