@@ -93,10 +93,11 @@ class Session:
             self.busy -= 1
             self.used = time.monotonic()
 
-    async def reward(self, seconds: float = 60) -> float:
-        """The episode's grade, from 0 to 1: the class's own reward(), else whether the
-        environment printed the row's `expected_output`. See Episode.reward.
+    async def reward(self, answer: str = "", seconds: float = 60) -> float:
+        """The episode's grade: the class's own reward(), else whether the environment
+        printed the row's `expected_output`. See Episode.reward.
 
+        `answer` is the text of the policy's last message, `body.answer` of /verify.
         An episode whose last call still hangs earns 0.0: it was the policy's call.
         """
         started = False
@@ -105,7 +106,7 @@ class Session:
             nonlocal started
             started = True
             assert self.episode is not None
-            reward = await self.episode.reward()
+            reward = await self.episode.reward(answer)
             self.metrics = await self.episode.metrics()
             return reward
 

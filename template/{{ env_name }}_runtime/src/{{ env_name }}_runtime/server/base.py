@@ -34,7 +34,7 @@ from starlette.types import ASGIApp
 
 from .. import gym_series
 from ..episode.session import Session
-from ..episode.tasks import grader
+from ..episode.tasks import grader, reward_range
 from ..episode.tools import make_tool
 from ..settings import Limits, ServerSettings
 from . import serve
@@ -56,7 +56,7 @@ from .metrics import Metrics
 from .replay import replays
 from .seeding import Seeding
 from .store import SessionStore
-from .verdict import make_final, policy_seeds, verdict, zero_verdict
+from .verdict import make_final, policy_seeds, same_task, verdict, zero_verdict
 
 log = logging.getLogger(__name__)
 
@@ -158,12 +158,12 @@ class SessionServer(SimpleResourcesServer):
             return None
         if policy_seeds(body):
             return None
-        return session if session.task == body.ground_truth[0] else None
+        return session if same_task(session.task, body) else None
 
     def verify_response(
         self, request: Request, body: VerifyRequest, reward: float
     ) -> VerifyResponse:
-        """The answer of /verify. `reward` is from 0 to 1.
+        """The answer of /verify. `reward` is within the class's `reward_range`.
 
         If the environment failed rather than the policy, or if the session was lost,
         the sample is masked and `failure_reason` says why.
@@ -177,7 +177,7 @@ class SessionServer(SimpleResourcesServer):
             app.post("/close_session")(self.close_resources_session)
         make_final(self._store, app)
         app.get("/health")(self.health)
-        app.get("/tools")(lambda: {"tools": tool_definitions(app)})
+        app.get("/tools")(lambda: self._about(app))
         app.add_exception_handler(Exception, _server_error)
         app.add_exception_handler(RequestValidationError, _invalid_body)
         inner = app.router.lifespan_context
@@ -228,6 +228,13 @@ class SessionServer(SimpleResourcesServer):
         """That the server answers, the open sessions, and the calls that hang."""
         hung = self._store.hung_calls()
         return {"status": "ok", "sessions": len(self.sessions), "hung_calls": hung}
+
+    def _about(self, app: FastAPI) -> dict[str, Any]:
+        """GET /tools: everything that a client needs to play."""
+        return {
+            "tools": tool_definitions(app),
+            "reward_range": reward_range(self.domain_class),
+        }
 
     def knows(self, name: str) -> bool:
         """Whether a session of that id is open, or has ended here."""

@@ -74,7 +74,7 @@ class Seeding:
     async def _start(
         self, name: str, row: SeedSessionRequest, owner: Any = None
     ) -> None:
-        task = row.ground_truth[0] if row.ground_truth else {}
+        task = row.task
         try:
             if task:
                 check_task(self.store.domain_class, task)

@@ -16,6 +16,7 @@ from nemo_gym.server_utils import SESSION_ID_KEY
 from pydantic import BaseModel
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
+from ..episode.types import Task
 from .cookies import SEEDED
 from .messages import VerifyRequest, VerifyResponse
 from .replay import replay, replays, url_of
@@ -54,6 +55,17 @@ def verdict(
     )
 
 
+def same_task(task: Task, body: VerifyRequest) -> bool:
+    """Whether the row of /verify has the task that the session was seeded with.
+
+    Between the two posts, NeMo Gym may add keys of its own to a native row.
+    """
+    row = body.task
+    if body.ground_truth is None and task:
+        return all(key in row and row[key] == value for key, value in task.items())
+    return row == task
+
+
 def policy_seeds(body: BaseVerifyRequest) -> bool:
     """Whether the policy of a trajectory posted to /seed_session."""
     calls = [item for item in body.response.output if item.type == "function_call"]
@@ -77,8 +89,7 @@ def make_final(store: SessionStore, app: FastAPI) -> None:
         async with lock:
             # A client that saw no answer asks again.
             ended = store.ended.get(name)
-            task = body.ground_truth[0]
-            if ended and ended.verdict is not None and ended.task == task:
+            if ended and ended.verdict is not None and same_task(ended.task, body):
                 return _as_json(_repeated(ended.verdict, body))
             unknown = session is None and ended is None
             seeded = request.session.get(SEEDED)
@@ -88,7 +99,7 @@ def make_final(store: SessionStore, app: FastAPI) -> None:
             if inspect.isawaitable(response):
                 response = await response
             graded = isinstance(response, BaseModel) and session is not None
-            if graded and session.task == task:
+            if graded and same_task(session.task, body):
                 values = {k: v for k, v in response if k not in REPEATED}
                 store.end(name, "verified", values)
         return _as_json(response)
