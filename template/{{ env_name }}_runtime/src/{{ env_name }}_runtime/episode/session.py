@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from .episode import Call, Episode, run_without_loop, runs_on_loop
+from .tasks import reward_range
 from .thread import EpisodeThread
 from .types import Task
 
@@ -98,7 +99,8 @@ class Session:
         printed the row's `expected_output`. See Episode.reward.
 
         `answer` is the text of the policy's last message, `body.answer` of /verify.
-        An episode whose last call still hangs earns 0.0: it was the policy's call.
+        An episode whose last call still hangs earns the lowest reward: it was the
+        policy's call.
         """
         started = False
 
@@ -116,7 +118,7 @@ class Session:
             assert self.episode is not None
             if started:
                 self.episode.failure = f"the grade took more than {seconds:g} s"
-            return 0.0
+            return reward_range(self.episode.domain_class)[0]
 
     async def close(self, seconds: float) -> None:
         """Close the episode, after the calls that wait and a job that hangs.

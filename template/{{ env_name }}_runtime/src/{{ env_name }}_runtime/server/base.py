@@ -56,7 +56,7 @@ from .metrics import Metrics
 from .replay import replays
 from .seeding import Seeding
 from .store import SessionStore
-from .verdict import make_final, policy_seeds, same_task, verdict, zero_verdict
+from .verdict import lowest_verdict, make_final, policy_seeds, same_task, verdict
 
 log = logging.getLogger(__name__)
 
@@ -119,6 +119,11 @@ class SessionServer(SimpleResourcesServer):
         """The open sessions by their id, `request.session[SESSION_ID_KEY]`."""
         return self._store.sessions
 
+    @property
+    def lowest_reward(self) -> float:
+        """The reward of an episode that does not count, 0.0 unless the class says so."""
+        return self._store.lowest_reward
+
     def tool(self, method: Callable[..., Any]) -> Callable[..., Any]:
         """The endpoint of a tool: `app.post("/look")(self.tool(MyEnv.look))`.
 
@@ -179,7 +184,7 @@ class SessionServer(SimpleResourcesServer):
         app.get("/health")(self.health)
         app.get("/tools")(lambda: self._about(app))
         app.add_exception_handler(Exception, _server_error)
-        app.add_exception_handler(RequestValidationError, _invalid_body)
+        app.add_exception_handler(RequestValidationError, self._invalid_body)
         inner = app.router.lifespan_context
         app.router.lifespan_context = lambda app: self._lifespan(inner(app))
         return app
@@ -236,6 +241,17 @@ class SessionServer(SimpleResourcesServer):
             "reward_range": reward_range(self.domain_class),
         }
 
+    async def _invalid_body(self, request: Request, error: Exception) -> JSONResponse:
+        """The answer to a malformed body, without values: JSON cannot hold them all."""
+        assert isinstance(error, RequestValidationError)
+        problems = [
+            {key: problem[key] for key in ("type", "loc", "msg")}
+            for problem in error.errors()
+        ]
+        if any(problem["type"] == TOO_LONG for problem in problems):
+            return lowest_verdict(problems[0]["msg"], self.lowest_reward)
+        return JSONResponse({"detail": problems}, status_code=422)
+
     def knows(self, name: str) -> bool:
         """Whether a session of that id is open, or has ended here."""
         return self._store.knows(name)
@@ -256,7 +272,8 @@ class SessionServer(SimpleResourcesServer):
             layers = self._session_layer(inner, cookies)
             if settings.metrics == "1":
                 layers = Metrics(layers, lambda: _post_paths(app), self.health)
-            return RequestGuard(layers, self.limits, settings.api_token, cookies)
+            token, lowest = settings.api_token, self.lowest_reward
+            return RequestGuard(layers, self.limits, token, cookies, lowest)
 
         app.build_middleware_stack = stack
 
@@ -289,18 +306,6 @@ class SessionServer(SimpleResourcesServer):
 
 def _post_paths(app: FastAPI) -> set[str]:
     return {route.path for route in post_routes(app)}
-
-
-async def _invalid_body(request: Request, error: Exception) -> JSONResponse:
-    """The answer to a malformed body, without its values: JSON cannot hold them all."""
-    assert isinstance(error, RequestValidationError)
-    problems = [
-        {key: problem[key] for key in ("type", "loc", "msg")}
-        for problem in error.errors()
-    ]
-    if any(problem["type"] == TOO_LONG for problem in problems):
-        return zero_verdict(problems[0]["msg"])
-    return JSONResponse({"detail": problems}, status_code=422)
 
 
 async def _server_error(request: Request, error: Exception) -> JSONResponse:

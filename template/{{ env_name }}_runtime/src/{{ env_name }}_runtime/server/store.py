@@ -14,6 +14,7 @@ from nemo_gym.server_utils import SESSION_ID_KEY
 
 from ..episode.episode import Answer, Episode
 from ..episode.session import Session
+from ..episode.tasks import reward_range
 from ..episode.types import Task
 from ..errors import TaskRefusedError
 from ..settings import Limits
@@ -54,6 +55,11 @@ class SessionStore:
         self._closing: set[asyncio.Task] = set()
         # Threads of open sessions, and of ended ones that a call still keeps.
         self._threads: weakref.WeakSet = weakref.WeakSet()
+
+    @property
+    def lowest_reward(self) -> float:
+        """The reward of an episode that does not count, so that no policy escapes it."""
+        return reward_range(self.domain_class)[0]
 
     # -------------------------------------------------------------- begin
 

@@ -90,7 +90,7 @@ def make_final(store: SessionStore, app: FastAPI) -> None:
             # A client that saw no answer asks again.
             ended = store.ended.get(name)
             if ended and ended.verdict is not None and same_task(ended.task, body):
-                return _as_json(_repeated(ended.verdict, body))
+                return _as_json(_repeated(ended.verdict, body, store.lowest_reward))
             unknown = session is None and ended is None
             seeded = request.session.get(SEEDED)
             if unknown and not seeded and replays(store.domain_class):
@@ -107,8 +107,10 @@ def make_final(store: SessionStore, app: FastAPI) -> None:
     app.post("/verify")(verify)
 
 
-def _repeated(values: dict[str, Any], body: VerifyRequest) -> VerifyResponse:
-    """The verdict that an episode already has. A policy that seeds earns nothing."""
+def _repeated(
+    values: dict[str, Any], body: VerifyRequest, lowest: float
+) -> VerifyResponse:
+    """The verdict that an episode already has. A policy that seeds earns `lowest`."""
     response = VerifyResponse.model_construct(
         None,
         responses_create_params=body.responses_create_params,
@@ -116,7 +118,7 @@ def _repeated(values: dict[str, Any], body: VerifyRequest) -> VerifyResponse:
         **values,
     )
     if policy_seeds(body):
-        response.reward = 0.0
+        response.reward = lowest
     return response
 
 
@@ -136,10 +138,10 @@ def _as_json(response: Any) -> Any:
     return Response(text, media_type="application/json")
 
 
-def zero_verdict(reason: str) -> JSONResponse:
-    """The verdict on a trajectory that is too long to be read: 0.0.
+def lowest_verdict(reason: str, lowest: float) -> JSONResponse:
+    """The verdict on a trajectory that is too long to be read: the lowest reward.
 
-    Grade 0.0 instead of rejecting: a policy controls the length, and could avoid a
+    It is graded instead of rejected: a policy controls the length, and could avoid a
     grade.
     """
     response = {
@@ -156,7 +158,7 @@ def zero_verdict(reason: str) -> JSONResponse:
         {
             "responses_create_params": {"input": []},
             "response": response,
-            "reward": 0.0,
+            "reward": lowest,
             "mask_sample": False,
             "failure_reason": reason,
         }
