@@ -11,7 +11,7 @@ from nemo_gym.config_types import AggregateMetricsRequest
 from pydantic import BaseModel, ConfigDict, FailFast, Field, model_validator
 
 from .. import gym_series
-from ..episode.tasks import task_of
+from ..episode.tasks import is_native, task_of
 from ..episode.tools import Arguments
 from ..episode.types import Task
 from ..settings import ShardSettings
@@ -58,6 +58,11 @@ class VerifyRequest(Arguments, BaseVerifyRequest):
     def task(self) -> Task:
         """The row's task, {} if it has none."""
         return _task(self, self.ground_truth)
+
+    @property
+    def native(self) -> bool:
+        """Whether the row is in NeMo Gym's native format."""
+        return is_native({"ground_truth": self.ground_truth})
 
     @property
     def answer(self) -> str:

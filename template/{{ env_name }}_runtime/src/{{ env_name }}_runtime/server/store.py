@@ -19,6 +19,7 @@ from ..episode.types import Task
 from ..errors import TaskRefusedError
 from ..settings import Limits
 from .cookies import SEEDED
+from .task_mark import TaskMark
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +32,7 @@ class Ended:
     """What is remembered of a session that ended."""
 
     reason: str
-    task: Task
+    task: TaskMark
     # The answer of /verify, without the trajectory that it repeats.
     verdict: dict[str, Any] | None = None
 
@@ -199,7 +200,7 @@ class SessionStore:
         """Remove the session now. Close its episode in the background."""
         session = self.sessions.pop(name, None)
         if session is not None:
-            ended = Ended(reason, session.task, verdict)
+            ended = Ended(reason, TaskMark.of(session.task), verdict)
             _remember(self.ended, name, ended, 10 * self.limits.max_sessions)
             self._close_later(session)
 

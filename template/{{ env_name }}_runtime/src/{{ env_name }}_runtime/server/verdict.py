@@ -20,7 +20,7 @@ from ..episode.types import Task
 from .cookies import SEEDED
 from .messages import VerifyRequest, VerifyResponse
 from .replay import replay, replays, url_of
-from .store import SessionStore, lost_because
+from .store import Ended, SessionStore, lost_because
 
 # The parts of the request that the answer repeats.
 REPEATED = {"responses_create_params", "response"}
@@ -61,9 +61,13 @@ def same_task(task: Task, body: VerifyRequest) -> bool:
     Between the two posts, NeMo Gym may add keys of its own to a native row.
     """
     row = body.task
-    if body.ground_truth is None and task:
+    if body.native and task:
         return all(key in row and row[key] == value for key, value in task.items())
     return row == task
+
+
+def _ended_with(ended: Ended, body: VerifyRequest) -> bool:
+    return ended.task.fits(body.task, native=body.native)
 
 
 def policy_seeds(body: BaseVerifyRequest) -> bool:
@@ -89,7 +93,7 @@ def make_final(store: SessionStore, app: FastAPI) -> None:
         async with lock:
             # A client that saw no answer asks again.
             ended = store.ended.get(name)
-            if ended and ended.verdict is not None and same_task(ended.task, body):
+            if ended and ended.verdict is not None and _ended_with(ended, body):
                 return _as_json(_repeated(ended.verdict, body, store.lowest_reward))
             unknown = session is None and ended is None
             seeded = request.session.get(SEEDED)
