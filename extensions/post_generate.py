@@ -1,14 +1,14 @@
-"""After Copier wrote an environment: install it, and prove that it imports.
+"""Install an environment that Copier has written, and check that it can be imported.
 
     python post_generate.py copy SIBLINGS TOOLS
     python post_generate.py update SIBLINGS
 
-SIBLINGS and TOOLS are JSON: the answer to the question `siblings`, whose folders are
-installed and checked like nemo_gym/, and the parsed one to `tools`, which the import
-gate compares with the class.
+SIBLINGS and TOOLS are JSON. SIBLINGS is the answer to the question `siblings`: these
+folders are installed and checked like nemo_gym/. TOOLS is the parsed answer to `tools`,
+which the import gate compares with the class.
 
-Copier runs this in the destination, with its own interpreter: standard library only.
-Exit status 1, and a last line that says what to do, if something failed.
+Copier runs this in the destination, with its own interpreter: standard library only. If
+a step fails, the exit status is 1, and the last line says what to do.
 """
 
 import json
@@ -19,12 +19,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-# From here on there is the newest NeMo Gym; an older interpreter gets 0.4.
+# The newest NeMo Gym needs this Python. An older interpreter gets 0.4.
 NEWEST_LINE = (3, 13, 14)
 
 PROJECT = Path("nemo_gym")
 
-# The package that a framework's folder is for.
+# The main package of each framework's folder.
 PACKAGES = {
     "nemo_gym": "nemo-gym",
     "verifiers": "verifiers",
@@ -34,11 +34,14 @@ PACKAGES = {
 
 
 class Problem(Exception):
-    """What failed and what to do; each argument is one line."""
+    """A failure and how to fix it. Each argument is one line."""
 
 
 def find_uv() -> str:
-    """The path of uv itself, not of a shim of pyenv's, which some folders disable."""
+    """The path of uv. Not of pyenv's shim, which does not work in some folders.
+
+    Raises Problem if there is no uv.
+    """
     uv = os.environ.get("UV") or shutil.which("uv")  # uvx sets UV for its children
     if uv is None:
         raise Problem(
@@ -56,7 +59,7 @@ def find_uv() -> str:
 
 
 def check_merged() -> None:
-    """Raises Problem if an update left conflicts: they would only confuse uv."""
+    """Raises Problem if an update left conflicts, which uv could not read."""
     listed = subprocess.run(
         ["git", "ls-files", "--unmerged", "--full-name"],
         check=False,
@@ -75,7 +78,7 @@ def check_merged() -> None:
 
 
 def unchanged(folders: list[Path]) -> bool:
-    """Whether an update brought nothing that wants an installation or a check."""
+    """Whether an update changed nothing, so that no installation is needed."""
     changes = subprocess.run(
         ["git", "status", "--porcelain"], check=False, capture_output=True, text=True
     )
@@ -128,9 +131,9 @@ def pyenv_pythons() -> dict[tuple[int, ...], str]:
 
 
 def find_python(uv: str, required: str) -> str | None:
-    """An interpreter that is there already, rather one for the newest NeMo Gym.
+    """The path of an installed interpreter, if possible one for the newest NeMo Gym.
 
-    None if there is none, so that uv downloads one.
+    None if there is none. Then uv downloads one.
     """
     if os.environ.get("UV_PYTHON"):
         return os.environ["UV_PYTHON"]
@@ -155,7 +158,7 @@ def find_python(uv: str, required: str) -> str | None:
 
 
 def run(command: list[str], failure: str) -> None:
-    # What belongs to Copier's own interpreter, or to this one run, must not steer uv.
+    # These variables belong to Copier's interpreter, or to this run. uv must not see them.
     kept = {
         name: value
         for name, value in os.environ.items()
@@ -182,11 +185,10 @@ def installed(folder: Path) -> tuple[str, str]:
 
 
 def pin_python(python: str, uv: str, folder: Path = PROJECT) -> None:
-    """Write .python-version: plain `uv run` then keeps the interpreter of .venv.
+    """Write .python-version, so that plain `uv run` keeps the interpreter of .venv.
 
-    pyenv reads that file too. Where uv itself is a command of one of pyenv's versions,
-    pyenv would hide it in that folder: a second line names that version. uv reads only
-    the first.
+    pyenv reads that file, too. If one of pyenv's versions has uv, pyenv would hide uv in
+    that folder. So a second line names that version. uv reads only the first line.
     """
     lines = [".".join(python.split(".")[:2])]
     home = Path(uv).resolve().parents[1]
@@ -199,14 +201,14 @@ def pin_python(python: str, uv: str, folder: Path = PROJECT) -> None:
 
 
 def install(folder: Path, uv: str, options: list[str]) -> str:
-    """Install a framework's folder, run its import gate, and say what is there."""
+    """Install a framework's folder and run its import gate. Returns the versions."""
     print(f"{folder}/", flush=True)
     here = folder.resolve()
     found = find_python(uv, required_python(folder))
     sync = [uv, "sync", "--quiet", "--directory", str(folder)]
     run(
         [*sync, "--python", found] if found else sync,
-        f"`uv sync` failed, see above; mend that and run it again in {here}",
+        f"`uv sync` failed, see above; fix that and run it again in {here}",
     )
     python, package = installed(folder)
     pin_python(python, uv, folder)
@@ -222,7 +224,7 @@ def install(folder: Path, uv: str, options: list[str]) -> str:
             "import",
             *options,
         ],
-        f"the import gate failed, see above; mend that and run `{again}` in {here}",
+        f"the import gate failed, see above; fix that and run `{again}` in {here}",
     )
     return f"Python {python}, {PACKAGES[folder.name]} {package}"
 

@@ -1,4 +1,4 @@
-"""An environment class with everything that an answer can hold, and one row for it."""
+"""A class whose tools answer text, an image, an error or a failure, and a row for it."""
 
 from typing import ClassVar, NamedTuple
 
@@ -13,7 +13,7 @@ class View(NamedTuple):
 
 
 class Lamp:
-    """Pays 1.0 while it is on."""
+    """Earns 1.0 while it is on."""
 
     closed: ClassVar[list["Lamp"]] = []
 

@@ -7,7 +7,6 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,7 +25,7 @@ GAME_FIRST = [
     *(pytest.param(one, marks=pytest.mark.slow) for one in ARCHETYPES[1:]),
 ]
 
-# These run inside generated projects.
+# Classes of generated projects, and tests of shards.
 collect_ignore = ["classes", "plumbing"]
 
 # Copier's own command, as users have it: no checkout on sys.path.
@@ -57,6 +56,7 @@ def git(folder: Path, *arguments: str) -> str:
 def clean_environment(**variables: str) -> dict[str, str]:
     """The environment of a user's shell: without what `uv run pytest` put there."""
     hidden = ("VIRTUAL_ENV", "PYTHONPATH", "UV_PYTHON", "UV_RUN_RECURSION_DEPTH")
+    hidden += ("UV_PROJECT_ENVIRONMENT",)
     hidden += ("UV_INTERNAL__PARENT_INTERPRETER",)  # by `python3 -m uv`
     kept = {key: value for key, value in os.environ.items() if key not in hidden}
     return {**kept, **variables}
@@ -102,15 +102,22 @@ def render_project(template: Path, destination: Path, **answers: Any) -> None:
     )
 
 
+def import_path(project: Path) -> str:
+    """A PYTHONPATH on which a rendered project needs no installation of its own."""
+    name = project.name
+    places = [project / f"{name}_runtime/src", project / "nemo_gym", project]
+    return os.pathsep.join(map(str, places))
+
+
 @pytest.fixture(scope="session")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A git repository of the working tree, tagged v0.3.0."""
+    """A git repository of the working tree, tagged v0.4.0."""
     folder = tmp_path_factory.mktemp("template") / "nemo-gym-template"
     copy_working_tree(folder)
     git(folder, "init", "--quiet", "--initial-branch", "main")
     git(folder, "add", "--all")
     git(folder, "commit", "--quiet", "--message", "The template")
-    git(folder, "tag", "v0.3.0")
+    git(folder, "tag", "v0.4.0")
     return folder
 
 
@@ -173,9 +180,9 @@ def borrow_venv(project: Path, other: "Environment") -> "Environment":
     run([UV, "venv", "--quiet", "--python", other.python, venv], Path("/"))
     [installed] = other.folder.glob(".venv/lib/python*/site-packages")
     [own] = venv.glob("lib/python*/site-packages")
-    (own / "borrowed.pth").write_text(
-        f"{installed}\n{project / 'nemo_gym'}\n{project}\n"
-    )
+    [runtime] = project.glob("*_runtime/src")
+    places = [installed, project / "nemo_gym", project, runtime]
+    (own / "borrowed.pth").write_text("".join(f"{place}\n" for place in places))
     return Environment(project, venv / "bin/python")
 
 
@@ -195,17 +202,6 @@ class Environment:
         return run(
             [self.python, *command], self.folder, check=check, **variables
         ).stdout
-
-    def test_own_parts(self, *options: str | Path) -> str:
-        """The last line of a run of tests/plumbing, or of what `options` name of it."""
-        folder = ROOT / "tests/plumbing"
-        with tempfile.TemporaryDirectory() as temporary:
-            printed = self.run(
-                *("-m", "pytest", "-q", "--no-header", f"--basetemp={temporary}/temp"),
-                *("-c", folder / "pytest.ini", f"--rootdir={folder}"),
-                *(f"--confcutdir={folder}", *options),
-            )
-        return printed.splitlines()[-1]
 
     def gates(
         self, *options: str, check: bool = True, **variables: str
@@ -238,17 +234,18 @@ class Environment:
 
 PYTHONS = {"0.7": ">=3.13.14,<3.15", "0.4": ">=3.12,<3.13"}
 
+# The release series of the interpreter that runs the tests: that of the quick tests.
+QUICK = "0.7" if sys.version_info >= (3, 13, 14) else "0.4"
+[OTHER] = PYTHONS.keys() - {QUICK}
+ONE_SERIES = pytest.mark.parametrize("series", [QUICK], indirect=True)
+
 
 def interpreter_for(series: str) -> str | None:
     """A Python for a release series of NeMo Gym, if this machine has one."""
+    if series == QUICK:
+        return getattr(sys, "_base_executable", sys.executable)
     named = os.environ.get("NEWER_PYTHON") if series == "0.7" else None
     return named or find_python(PYTHONS[series])
-
-
-# One release series is enough for the quick tests, and for gates and client, which have
-# nothing of NeMo Gym's.
-QUICK = next((one for one in PYTHONS if interpreter_for(one)), "0.7")
-ONE_SERIES = pytest.mark.parametrize("series", [QUICK], indirect=True)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -14,7 +14,7 @@ in a new environment borrows the packages of the one that was installed.
 """
 
 import contextlib
-import importlib.util
+import importlib
 import os
 import re
 import shlex
@@ -46,53 +46,53 @@ NOT_RUN = {
     },
     "docs/nemo-gym.md": {
         "uv run python gates.py rollout --under-gym": "takes a minute; tests/test_nemo_gym.py runs it",
-        "uv run python -m plumbing.under_gym --reverify": "tests/test_nemo_gym.py runs it",
+        "uv run python -m my_env_runtime.under_gym --reverify": "tests/test_nemo_gym.py runs it",
         ".venv/bin/gym env validate ": "tests/test_nemo_gym.py runs it",
         ".venv/bin/gym env test my_env": "takes a minute; tests/test_nemo_gym.py runs it",
         ".venv/bin/ng_run ": "serves until it is stopped; tests/test_nemo_gym.py runs it",
         ".venv/bin/gym env test --resources-server ": "installs NeMo Gym once more; tests/test_nemo_gym.py runs it",
-        ".venv/bin/gym env publish ": "wants a license; tests/test_nemo_gym.py runs it",
+        ".venv/bin/gym env publish ": "needs a license; tests/test_nemo_gym.py runs it",
     },
     "docs/frameworks.md": {
         "uvx copier copy ": "installs the frameworks; tests/test_siblings.py runs it",
         "uvx copier update ": "tests/test_siblings.py runs it",
     },
     "docs/grading.md": {
-        "uv run python -m plumbing.under_gym --reverify": "tests/test_nemo_gym.py runs it",
+        "uv run python -m my_env_runtime.under_gym --reverify": "tests/test_nemo_gym.py runs it",
     },
     "docs/updating.md": {
-        "uvx copier update ": "wants a project of an earlier release; tests/test_update.py runs it",
+        "uvx copier update ": "needs a project of an earlier release; tests/test_update.py runs it",
     },
     "docs/scale.md": {
         "SHARDS=": "serves until it is stopped; tests/test_shards.py runs it",
         "SESSION_SECRET=": "is for the next one",
-        "haproxy ": "wants HAProxy",
+        "haproxy ": "needs HAProxy",
         "uv run gym eval submit ": "only on NeMo Gym 0.7; tests/test_shards.py runs it",
     },
     "docs/sandbox.md": {
-        "docker ": "wants Docker",
-        "SANDBOX_PROVIDER=": "wants its provider; tests/test_environments.py runs `local`",
-        "SANDBOX_CONFIG=": "wants a cluster",
-        "uv add 'nemo-gym[sandbox]'": "wants an account",
+        "docker ": "needs Docker",
+        "SANDBOX_PROVIDER=": "needs its provider; tests/test_environments.py runs `local`",
+        "SANDBOX_CONFIG=": "needs a cluster",
+        "uv add 'nemo-gym[sandbox]'": "needs an account",
     },
     "docs/vision.md": {
         "cd my_dots/nemo_gym && uv add": "installs Pillow, and all else once more",
     },
     "docs/training.md": {
-        "uv run python -m plumbing.prepare  ": "tests/test_nemo_gym.py runs it",
-        "export NEMO_GYM_EXTRA_ROOTS=": "wants NeMo RL; tests/nemo_rl.py reads what it does",
-        "uv run python examples/nemo_gym/run_grpo_nemo_gym.py ": "wants NeMo RL and GPUs",
+        "uv run python -m my_env_runtime.prepare  ": "tests/test_nemo_gym.py runs it",
+        "export NEMO_GYM_EXTRA_ROOTS=": "needs NeMo RL; tests/nemo_rl.py reads what it does",
+        "uv run python examples/nemo_gym/run_grpo_nemo_gym.py ": "needs NeMo RL and GPUs",
         "export OPENAI_API_KEY=": "is for the next one",
         "uvx --from verifiers": "installs verifiers; tests/test_verifiers.py runs it",
     },
     "docs/deploying.md": {
-        "docker ": "wants Docker",
-        "uv run python -m plumbing.deploy --space ": "wants a token of Hugging Face",
-        "API_TOKEN=... ": "wants a Space",
+        "docker ": "needs Docker",
+        "uv run python -m my_env_runtime.deploy --space ": "needs a token of Hugging Face",
+        "API_TOKEN=... ": "needs a Space",
     },
 }
 
-# What stands for something else, and what it is here.
+# Text of the documents, and the text that runs here instead.
 PLACEHOLDERS = {
     "http://127.0.0.1:11000": "$ENV_URL",
     "http://localhost:8000/v1": "$OPENAI_BASE_URL",
@@ -102,10 +102,10 @@ PLACEHOLDERS = {
     "copier copy --trust -d tools='guess; hint": "copier copy --trust --defaults -d tools='guess; hint",
 }
 
-# Files that a document takes for granted: the command that wants them, and how to make them.
+# Files that a command of a document needs, and how to make them.
 BEFORE = {
-    "uv run python -m plumbing.prepare my_rows.jsonl --hold-out": "cp data/example.jsonl my_rows.jsonl",
-    "uv run python -m plumbing.prepare my_rows.jsonl --validation": (
+    "uv run python -m my_env_runtime.prepare my_rows.jsonl --hold-out": "cp data/example.jsonl my_rows.jsonl",
+    "uv run python -m my_env_runtime.prepare my_rows.jsonl --validation": (
         "head -n 12 data/example.jsonl > my_rows.jsonl\n"
         "tail -n 12 data/example.jsonl > my_other_rows.jsonl"
     ),
@@ -245,7 +245,7 @@ STAND_INS = {
         {uv} venv --quiet --python {python} nemo_gym/.venv
         project=$PWD
         cd nemo_gym/.venv/lib/python*/site-packages
-        printf '%s\\n' {packages} "$project/nemo_gym" "$project" > borrowed.pth
+        printf '%s\\n' {packages} "$project/nemo_gym" "$project" "$project"/*_runtime/src > borrowed.pth
         cd "$project/nemo_gym/.venv/bin"
         printf '#!/bin/sh\\nexec "%s" -m pytest "$@"\\n' "$PWD/python" > pytest
         chmod +x pytest
@@ -292,7 +292,7 @@ def shell(template, generate, tmp_path_factory):
 
 MODEL = """
 import sys
-from plumbing.scripted_model import ScriptedModel, scripted_model
+from my_env_runtime.rollouts.scripted_model import ScriptedModel, scripted_model
 answer = ScriptedModel.answer
 ScriptedModel.answer = lambda self, request: answer(self, {**request, "metadata": {"row": "0"}})
 with scripted_model([[]]) as model:
@@ -391,19 +391,15 @@ class Maze:
         return direction
 
 
-@pytest.fixture
-def episodes():
-    path = ROOT / "template/{{ env_name }}_episode.py"
-    spec = importlib.util.spec_from_file_location("documents_episode", path)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    yield module
-    del sys.modules[spec.name]
+@pytest.fixture(scope="module")
+def tools_of():
+    """The runtime's own function, out of a rendered game."""
+    importlib.import_module("runtime.rendered")
+    return importlib.import_module("my_env_runtime.episode.tools").tools_of
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
-def test_the_classes_have_tools(episodes, monkeypatch, tmp_path, document):
+def test_the_classes_have_tools(tools_of, monkeypatch, tmp_path, document):
     theirs = types.SimpleNamespace(Maze=Maze)
     monkeypatch.setitem(sys.modules, "their_package", theirs)
     monkeypatch.syspath_prepend(tmp_path)
@@ -417,11 +413,25 @@ def test_the_classes_have_tools(episodes, monkeypatch, tmp_path, document):
         module = importlib.import_module(name)
         for kind in vars(module).values():
             if isinstance(kind, type) and kind.__module__ == name:
-                tools = list(episodes.tools_of(kind))
+                tools = list(tools_of(kind))
                 if tools or "reward" in vars(kind):
                     found.setdefault(kind.__name__, tools)
         del sys.modules[name]
     assert found == CLASSES.get(document, {})
+
+
+# Modules of release 0.3, and the pages about the way from there to here.
+GONE = (
+    r"plumbing|session_server|trl_adapter|trainers/|_(episode|frameworks)\.py"
+    r"|(workspace|desktop)_backend"
+)
+HISTORY = ["docs/decisions.md", "docs/troubleshooting.md", "docs/updating.md"]
+
+
+@pytest.mark.parametrize("document", sorted({*DOCUMENTS} - {*HISTORY}))
+def test_no_document_names_a_module_that_is_gone(document):
+    lines = (ROOT / document).read_text().splitlines()
+    assert [line for line in lines if re.search(GONE, line)] == []
 
 
 def test_the_skill_says_what_it_is():

@@ -62,10 +62,10 @@ def test_a_venv_without_pyvenv_cfg_is_not_touched(project):
 
 
 def test_a_failing_sync_says_what_to_do(project):
-    text = project / "nemo_gym/pyproject.toml"
-    text.write_text(
-        text.read_text().replace('"nemo-gym>=0.4,<0.8"', '"nemo-gym>=9999"')
-    )
+    pyproject = project / "my_env_runtime/pyproject.toml"
+    text = pyproject.read_text()
+    assert '"nemo-gym>=0.4,<0.8"' in text
+    pyproject.write_text(text.replace('"nemo-gym>=0.4,<0.8"', '"nemo-gym>=9999"'))
     lines = post_generate(project)
     assert "`uv sync` failed" in lines[-1]
     assert str(project / "nemo_gym") in lines[-1]

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from conftest import ARCHETYPES, ROOT, run
+from conftest import ARCHETYPES, ROOT, import_path, run
 
 BACKENDS = {
     "sandbox": ["local", "e2b", "nemo_gym"],
@@ -129,13 +129,18 @@ def test_tools_that_are_called_like_the_servers_own_attributes(render):
 
 
 def test_the_generated_tree(render):
-    listed = {str(path.relative_to(render())) for path, _ in text_files(render())}
-    assert listed >= {
+    files = {str(path.relative_to(render())) for path, _ in text_files(render())}
+    assert files >= {
         ".copier-answers.yml",
         ".dockerignore",
         ".gitignore",
         "my_env.py",
-        "my_env_episode.py",
+        "my_env_runtime/README.md",
+        "my_env_runtime/pyproject.toml",
+        "my_env_runtime/src/my_env_runtime/__init__.py",
+        "my_env_runtime/src/my_env_runtime/py.typed",
+        "my_env_runtime/src/my_env_runtime/rollouts/page.html",
+        "my_env_runtime/src/my_env_runtime/server/base.py",
         ".github/workflows/ci.yml",
         "nemo_gym/.python-version",
         "nemo_gym/AGENTS.md",
@@ -144,13 +149,13 @@ def test_the_generated_tree(render):
         "nemo_gym/__init__.py",
         "nemo_gym/configs/my_env.yaml",
         "nemo_gym/configs/my_env_agent.yaml",
+        "nemo_gym/configs/my_env_eval.toml",
         "nemo_gym/configs/my_env_train.yaml",
         "nemo_gym/data/example.jsonl",
         "nemo_gym/environments/my_env/config.yaml",
         "nemo_gym/environments/my_env/manifest.yaml",
         "nemo_gym/gates.py",
         "nemo_gym/make_rows.py",
-        "nemo_gym/plumbing/client.py",
         "nemo_gym/pyproject.toml",
         "nemo_gym/resources_servers/my_env/pytest.ini",
         "nemo_gym/resources_servers/my_env/requirements.txt",
@@ -158,16 +163,16 @@ def test_the_generated_tree(render):
         "nemo_gym/resources_servers/my_env/task_data.py",
         "nemo_gym/rollout.py",
         "nemo_gym/server.py",
-        "nemo_gym/session_server.py",
-        "nemo_gym/tests/test_attacks.py",
+        "nemo_gym/tests/conftest.py",
+        "nemo_gym/tests/test_conformance.py",
         "nemo_gym/tests/test_environment.py",
-        "nemo_gym/trainers/eval.toml",
-        "nemo_gym/trainers/trl_adapter.py",
     }
+    assert {path.name for path in render().glob("*.py")} == {"my_env.py"}
     beside = {path.name for path in (render() / "nemo_gym").glob("*.py")}
-    own = {"__init__.py", "gates.py", "rollout.py", "server.py", "session_server.py"}
-    own |= {"make_rows.py", "view.py"}
-    assert beside == own
+    own = {"__init__.py", "gates.py", "rollout.py", "server.py"}
+    assert beside == own | {"make_rows.py", "view.py"}
+    tests = {path.name for path in (render() / "nemo_gym/tests").iterdir()}
+    assert tests == {"conftest.py", "test_conformance.py", "test_environment.py"}
     assert (render() / "nemo_gym/.python-version").read_text() == "3.13\n"
 
 
@@ -175,8 +180,6 @@ def test_the_generated_tree(render):
 def test_the_domain_module_knows_no_framework(render, archetype):
     project = render(archetype=archetype)
     for path in project.glob("*.py"):
-        if path.name == "my_env_episode.py":
-            continue
         imported = {
             name.split(".")[0]
             for node in ast.walk(ast.parse(path.read_text()))
@@ -193,21 +196,25 @@ def test_the_domain_module_knows_no_framework(render, archetype):
 @pytest.mark.parametrize("archetype", ARCHETYPES)
 def test_the_tools_are_the_methods_that_return_text(render, archetype):
     project = render(archetype=archetype)
-    listed = yaml.safe_load(
+    declared = yaml.safe_load(
         (ROOT / f"archetypes/{archetype}/archetype.yml").read_text()
     )
     code = (
-        "import json; from my_env import MyEnv; from my_env_episode import tools_of; "
+        "import json; from my_env import MyEnv; "
+        "from my_env_runtime.episode.tools import tools_of; "
         "print(json.dumps([tool.definition() for tool in tools_of(MyEnv).values()]))"
     )
     if archetype == "vision":  # without Pillow
         code = (
-            "import sys, types; backend = types.ModuleType('desktop_backend'); "
+            "import sys, types; backend = types.ModuleType('my_env_runtime.desktop'); "
             "backend.Desktop = backend.missing = None; "
-            f"sys.modules['desktop_backend'] = backend; {code}"
+            f"sys.modules[backend.__name__] = backend; {code}"
         )
-    tools = json.loads(run([sys.executable, "-c", code], project).stdout)
-    names = [re.match(r"\w+", signature)[0] for signature in listed["tools"]]
+    path = import_path(project)
+    tools = json.loads(
+        run([sys.executable, "-c", code], project, PYTHONPATH=path).stdout
+    )
+    names = [re.match(r"\w+", signature)[0] for signature in declared["tools"]]
     assert [tool["name"] for tool in tools] == names
     # What the rows of a project have whose tools are the archetype's.
     kept = ROOT / f"archetypes/{archetype}/tools.json"
@@ -222,11 +229,12 @@ def test_make_rows_makes_the_rows_of_the_template(render, archetype):
     """After a change of make_rows.py: REWRITE_TASKS=1 uv run pytest -k make_rows."""
     code = """if True:
         import json, make_rows
-        from plumbing.splits import example_rows
+        from my_env_runtime.rollouts.row_generator import example_rows
         print(json.dumps(example_rows(make_rows.tasks, make_rows.EXAMPLES)))
     """
-    folder = render(archetype=archetype) / "nemo_gym"
-    made = run([sys.executable, "-B", "-c", code], folder, PYTHONHASHSEED="1").stdout
+    project = render(archetype=archetype)
+    variables = {"PYTHONHASHSEED": "1", "PYTHONPATH": import_path(project)}
+    made = run([sys.executable, "-B", "-c", code], project, **variables).stdout
     tasks = [
         {
             "prompt": row["responses_create_params"]["input"][0]["content"],
@@ -252,10 +260,10 @@ def test_the_generator_in_the_docs_makes_rows(render, tmp_path):
     run(["ruff", "format", "--no-cache", "--check", "."], tmp_path)
     code = """if True:
         import make_rows
-        from plumbing.splits import cut
+        from my_env_runtime.rollouts.row_generator import cut
         print([len(rows) for rows in cut(make_rows.tasks, 0, {"a": 5, "b": 9}).values()])
     """
-    path = f"{tmp_path}:{render() / 'nemo_gym'}"
+    path = f"{tmp_path}:{import_path(render())}"
     done = run([sys.executable, "-B", "-c", code], tmp_path, PYTHONPATH=path)
     assert done.stdout == "[5, 9]\n"
 
@@ -267,7 +275,6 @@ def test_a_class_of_the_users_own_has_no_make_rows(copy, tmp_path):
     folder = tmp_path / "my_env/nemo_gym"
     assert not list(folder.glob("*make_rows*"))
     assert "make_rows.py" not in (folder / "README.md").read_text()
-    assert (folder / "plumbing/splits.py").is_file()
 
 
 @pytest.mark.parametrize("archetype", ARCHETYPES)
@@ -285,7 +292,8 @@ def test_there_are_tasks_enough(render, archetype):
 
 
 def test_git_as_the_source_of_nemo_gym(render):
-    text = (render(nemo_gym_source="git") / "nemo_gym/pyproject.toml").read_text()
+    project = render(nemo_gym_source="git")
+    text = (project / "my_env_runtime/pyproject.toml").read_text()
     source = tomllib.loads(text)["tool"]["uv"]["sources"]["nemo-gym"]
     assert source == {"git": "https://github.com/NVIDIA-NeMo/Gym"}
 
@@ -300,9 +308,7 @@ def test_an_existing_domain_module_is_left_alone(copy, tmp_path):
     tests = {
         path.name for path in (tmp_path / "my_env/nemo_gym/tests").glob("test_*.py")
     }
-    assert tests == {
-        *("test_attacks.py", "test_environment.py", "test_nemo_gym.py", "test_rows.py")
-    }
+    assert tests == {"test_conformance.py", "test_environment.py"}
 
 
 def test_without_trust_all_files_are_there(copy, tmp_path, render):
@@ -333,7 +339,7 @@ def test_a_fourth_archetype_is_one_folder_and_one_choice(template, tmp_path):
     questions.write_text(text.replace("is graded): vision\n", choice))
     git(clone, "add", "--all")
     git(clone, "commit", "--quiet", "--message", "A fourth archetype")
-    git(clone, "tag", "v0.4.0")
+    git(clone, "tag", "v0.5.0")
     run(
         [
             Path(sys.executable).with_name("copier"),
@@ -376,6 +382,43 @@ def test_names_that_server_and_domain_modules_import_are_refused():
         found = re.findall(r"^from .+? import (.+)$", path.read_text(), re.MULTILINE)
         imported |= {name for line in found for name in re.findall(r"\b[A-Z]\w+", line)}
     assert imported <= set(listed), imported - set(listed)
+
+
+def listed(name):
+    """The names in a list of extensions/names.jinja."""
+    text = (ROOT / "extensions/names.jinja").read_text()
+    return set(re.search(rf'set {name} = "([^"]*)"', text)[1].split())
+
+
+def test_the_protocol_that_no_tool_may_use_is_the_runtimes(render):
+    code = "from my_env_runtime.episode.tools import PROTOCOL; print(*PROTOCOL)"
+    path = import_path(render())
+    printed = run([sys.executable, "-c", code], render(), PYTHONPATH=path).stdout
+    assert listed("PROTOCOL") == set(printed.split())
+
+
+def test_modules_of_the_project_are_no_names_for_the_class(render):
+    folder = render() / "nemo_gym"
+    beside = {
+        path.stem for path in [*folder.glob("*.py"), *folder.glob("tests/co*.py")]
+    }
+    assert listed("PROJECT_MODULES") >= beside - {"__init__"}
+
+
+def test_the_runtime_has_the_templates_version(render):
+    runtime = tomllib.loads((render() / "my_env_runtime/pyproject.toml").read_text())
+    own = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    assert runtime["project"]["version"] == own["project"]["version"]
+
+
+@pytest.mark.parametrize("siblings", [[], ["verifiers", "openenv", "ors"]])
+def test_only_the_runtime_has_bounds_of_the_templates(render, siblings):
+    """So `uv add` in a folder of the user's meets no line of the template's."""
+    project = render(siblings=siblings)
+    for folder in ("nemo_gym", *siblings):
+        text = (project / folder / "pyproject.toml").read_text()
+        [requirement] = tomllib.loads(text)["project"]["dependencies"]
+        assert re.fullmatch(r"my-env-runtime\[[a-z-]+\]", requirement)
 
 
 def anchors(page):

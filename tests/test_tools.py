@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from conftest import run
+from conftest import import_path, run
 
 
 @pytest.fixture
@@ -14,7 +14,11 @@ def definitions(render):
 
     def of(tools, **answers):
         project = render(tools=tools, **answers)
-        printed = run([sys.executable, "-c", DEFINITIONS], project).stdout
+        printed = run(
+            [sys.executable, "-c", DEFINITIONS],
+            project,
+            PYTHONPATH=import_path(project),
+        ).stdout
         return json.loads(printed)
 
     return of
@@ -24,7 +28,7 @@ def definitions(render):
 DEFINITIONS = """
 import json, re
 from my_env import MyEnv
-from my_env_episode import tools_of
+from my_env_runtime.episode.tools import tools_of
 tools = tools_of(MyEnv)
 server = open("nemo_gym/server.py").read()
 names = re.findall(r'app\\.post\\("/(\\w+)"\\)\\(\\s*self\\.tool', server)

@@ -3,14 +3,31 @@
 import os
 import re
 import shutil
+import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 from test_classes import OWN
 
-from conftest import CLASSES, COPIER, GAME_FIRST, ROOT, UV, UVX, git, run
+from conftest import (
+    CLASSES,
+    COPIER,
+    GAME_FIRST,
+    ROOT,
+    UV,
+    UVX,
+    git,
+    import_path,
+    run,
+)
 
-RELEASES = ["v0.2.0", pytest.param("v0.1.0", marks=pytest.mark.slow)]
+RELEASES = [
+    "v0.3.0",
+    pytest.param("v0.2.0", marks=pytest.mark.slow),
+    pytest.param("v0.1.0", marks=pytest.mark.slow),
+]
+RUNTIME = "{{ env_name }}_runtime/src/{{ env_name }}_runtime"
 
 
 @pytest.fixture
@@ -23,7 +40,7 @@ def releases(template, tmp_path):
 
 @pytest.fixture
 def project(releases, tmp_path):
-    """A committed project of v0.3.0."""
+    """A committed project of v0.4.0."""
     folder = tmp_path / "my_env"
     run([COPIER, "copy", "--skip-tasks", "--defaults", releases, folder], tmp_path)
     git(folder, "init", "--quiet", "--initial-branch", "main")
@@ -68,7 +85,7 @@ def update(project, *options):
 
 
 FIX = {
-    "template/nemo_gym/session_server.py": ("MAX_ITEMS = 10_000", "MAX_ITEMS = 20_000"),
+    f"template/{RUNTIME}/server/limits.py": ("MAX_ITEMS = 10_000", "MAX_ITEMS = 20_000"),
     "archetypes/game/domain.py": ("MAX_GUESSES = 6", "MAX_GUESSES = 7"),
     "archetypes/game/tasks.json": ("Play Wordle", "Play the game"),
 }  # fmt: skip
@@ -84,10 +101,11 @@ def test_fixes_arrive_and_edits_stay(releases, project):
         "        app.title = 'Mine'\n        return app\n",
     )
     commit(project)
-    release(releases, "v0.4.0", FIX)
+    release(releases, "v0.5.0", FIX)
     done = update(project)
     assert done.returncode == 0, done.stdout
-    assert "MAX_ITEMS = 20_000" in (project / "nemo_gym/session_server.py").read_text()
+    limits = project / "my_env_runtime/src/my_env_runtime/server/limits.py"
+    assert "MAX_ITEMS = 20_000" in limits.read_text()
     assert "app.title = 'Mine'" in (project / "nemo_gym/server.py").read_text()
     domain = (project / "my_env.py").read_text()
     assert "somewhere" in domain
@@ -96,7 +114,7 @@ def test_fixes_arrive_and_edits_stay(releases, project):
     assert rows.startswith(
         '{"responses_create_params": {"input": [{"role": "user", "content": "Win at'
     )
-    assert "_commit: v0.4.0" in (project / ".copier-answers.yml").read_text()
+    assert "_commit: v0.5.0" in (project / ".copier-answers.yml").read_text()
     assert not list(project.rglob("*.rej"))
 
 
@@ -110,7 +128,7 @@ def test_a_tool_can_be_added_by_an_update(project):
 
 
 def test_an_update_equals_a_fresh_render(releases, project, tmp_path):
-    release(releases, "v0.4.0", {k: v for k, v in FIX.items() if "template/" in k})
+    release(releases, "v0.5.0", {k: v for k, v in FIX.items() if "template/" in k})
     assert update(project).returncode == 0
     run(
         [COPIER, "copy", "--skip-tasks", "--defaults", releases, "fresh/my_env"],
@@ -153,7 +171,7 @@ def test_a_class_of_ones_own_stays_through_updates(releases, wrap, module):
     class_name, tools = OWN[module]
     project = wrap(module, class_name, tools)
     before = files_of(project)
-    release(releases, "v0.4.0", FIX)
+    release(releases, "v0.5.0", FIX)
     done = update(project)
     assert done.returncode == 0, done.stdout
     source = (CLASSES / f"{module}.py").read_bytes()
@@ -163,7 +181,9 @@ def test_a_class_of_ones_own_stays_through_updates(releases, wrap, module):
         for path in before
         if ".git" not in path.parts and path.read_bytes() != before[path]
     }
-    assert changed == {".copier-answers.yml", "nemo_gym/session_server.py"}
+    runtime = f"{module}_runtime"
+    limits = f"{runtime}/src/{runtime}/server/limits.py"
+    assert changed == {".copier-answers.yml", limits}
     assert "wrapped: true" in (project / ".copier-answers.yml").read_text()
 
 
@@ -177,13 +197,14 @@ def test_a_class_in_a_package_stays_through_updates(releases, tmp_path):
     run([*command, "--data=tools=survey, send", releases, project], tmp_path)
     git(project, "init", "--quiet", "--initial-branch", "main")
     commit(project)
-    release(releases, "v0.4.0", FIX)
+    release(releases, "v0.5.0", FIX)
     done = update(project)
     assert done.returncode == 0, done.stdout
     assert files_of(project / "warehouse") == before
     assert not (project / "warehouse.py").exists()
     changed = git(project, "status", "--porcelain").split()[1::2]
-    assert changed == [".copier-answers.yml", "nemo_gym/session_server.py"]
+    limits = "my_env_runtime/src/my_env_runtime/server/limits.py"
+    assert changed == [".copier-answers.yml", limits]
 
 
 @pytest.mark.slow
@@ -213,14 +234,14 @@ def test_a_method_called_like_the_archetypes_tool(releases, tmp_path):
     run([*command, releases, project], tmp_path)
     git(project, "init", "--quiet", "--initial-branch", "main")
     commit(project)
-    release(releases, "v0.4.0", FIX)
+    release(releases, "v0.5.0", FIX)
     done = update(project)
     assert done.returncode == 0, done.stdout
-    assert "_commit: v0.4.0" in (project / ".copier-answers.yml").read_text()
+    assert "_commit: v0.5.0" in (project / ".copier-answers.yml").read_text()
 
 
 def test_a_refused_answer_leaves_everything_as_it_was(releases, project):
-    release(releases, "v0.4.0", FIX)
+    release(releases, "v0.5.0", FIX)
     done = update(project, "--data", "tools=while()")
     assert done.returncode == 1
     assert "the tool name 'while' is a Python keyword" in done.stdout.splitlines()[-1]
@@ -235,7 +256,7 @@ def history(tmp_path):
     run(["git", "clone", "--quiet", "--no-tags", ROOT, clone], tmp_path)
     for tag, commit_of in re.findall(r"Tag (\S+), commit (\w+)", changelog):
         git(clone, "tag", tag, commit_of)
-    git(clone, "checkout", "--quiet", "v0.2.0")
+    git(clone, "checkout", "--quiet", "v0.3.0")
     return clone
 
 
@@ -246,53 +267,200 @@ def released(clone, template):
     shutil.copytree(template, clone, ignore=files, dirs_exist_ok=True)
     git(clone, "add", "--all")
     git(clone, "commit", "--quiet", "--message", "The working tree")
-    git(clone, "tag", "v0.3.0")
+    git(clone, "tag", "v0.4.0")
+
+
+@pytest.fixture
+def earlier(history, template, tmp_path):
+    """A committed project of an earlier release; the working tree is the next one."""
+
+    def copy(tag, *options, name="my_env"):
+        project = tmp_path / name
+        command = [COPIER, "copy", "--skip-tasks", "--defaults", f"--vcs-ref={tag}"]
+        run([*command, *options, history, project], tmp_path)
+        git(project, "init", "--quiet", "--initial-branch", "main")
+        commit(project)
+        released(history, template)
+        return project
+
+    return copy
 
 
 @pytest.mark.parametrize("tag", RELEASES)
 @pytest.mark.parametrize("archetype", GAME_FIRST)
-def test_from_an_earlier_release(history, template, tmp_path, archetype, tag):
-    """What moved is moved, what the user wrote stays."""
-    project = tmp_path / "my_env"
-    command = [COPIER, "copy", "--skip-tasks", "--defaults", f"--vcs-ref={tag}"]
-    run([*command, f"--data=archetype={archetype}", history, project], tmp_path)
-    git(project, "init", "--quiet", "--initial-branch", "main")
+def test_from_an_earlier_release(earlier, archetype, tag):
+    """The template's files move, and the user's edits stay."""
+    project = earlier(tag, f"--data=archetype={archetype}")
     module = project / "my_env.py"
     module.write_text(module.read_text() + "\n# mine\n")
-    mine = module.read_bytes()
+    edit(project, "nemo_gym/server.py", "        return app\n", MY_ROUTE)
+    mine = module.read_text()
     commit(project)
-    released(history, template)
     done = update(project)
     assert done.returncode == 0, done.stdout
-    assert module.read_bytes() == mine
+    for old, new in (
+        ("workspace_backend", "workspace"),
+        ("desktop_backend", "desktop"),
+    ):
+        mine = mine.replace(f"from {old} import", f"from my_env_runtime.{new} import")
+    assert module.read_text() == mine
     folder = project / "nemo_gym"
     assert not git(project, "diff", "--name-only", "--diff-filter=U")
+    assert not list(project.rglob("*.rej"))
     for gone in (
-        "prepare.py",
-        "under_gym.py",
-        "trl_adapter.py",
-        "tests/test_sessions.py",
+        *("prepare.py", "under_gym.py", "trl_adapter.py", "session_server.py"),
+        *("tests/test_sessions.py", "tests/test_attacks.py", "plumbing", "trainers"),
     ):
-        assert not (folder / gone).exists()
+        assert not (folder / gone).exists(), gone
+    assert [path.name for path in project.glob("*.py")] == ["my_env.py"]
     server = (folder / "server.py").read_text()
     assert "self.tool(MyEnv." in server
+    assert "app.title = 'Mine'" in server
+    assert "from my_env_runtime.server import" in server
     assert "<<<<<<<" not in server
-    assert (project / "my_env_episode.py").is_file()
+    assert (project / "my_env_runtime/src/my_env_runtime/project.py").is_file()
+
+
+MY_ROUTE = """        app.title = 'Mine'
+        return app
+"""
+MY_TESTS = """import sys
+
+import session_server as base
+from my_env_episode import tools_of
+from plumbing.environment import EnvironmentClass as Mine
+from plumbing.policies import (  # both
+    NoOracle,
+    solve,
+)
+from plumbing.records import ROWS, positive
+
+
+def test_mine(client):
+    from plumbing.splits import Example  # later
+
+    assert Example, (base, tools_of, Mine, NoOracle, solve, ROWS, positive)
+"""
+MY_MOVED_TESTS = """import sys
+
+from my_env_runtime import server as base
+from my_env_runtime.episode.tools import tools_of
+from my_env import MyEnv as Mine
+from my_env_runtime.errors import NoOracleError as NoOracle  # both
+from my_env_runtime.rollouts.policies import solve
+from plumbing.records import ROWS, positive
+
+
+def test_mine(client):
+    from my_env_runtime.make_rows import Example  # later
+
+    assert Example, (base, tools_of, Mine, NoOracle, solve, ROWS, positive)
+"""
+
+
+def test_imports_of_what_moved_are_rewritten(earlier):
+    project = earlier("v0.3.0")
+    mine = project / "nemo_gym/tests/test_mine.py"
+    mine.write_text(MY_TESTS)
+    for folder in ("plumbing", "trainers"):
+        cache = project / "nemo_gym" / folder / "__pycache__"
+        cache.mkdir()
+        (cache / "gates.cpython-312.pyc").touch()
+    commit(project)
+    done = update(project)
+    assert done.returncode == 0, done.stdout
+    assert mine.read_text() == MY_MOVED_TESTS
+    path = "nemo_gym/tests/test_mine.py"
+    assert f"{path}, line 3: from my_env_runtime import server as base" in done.stdout
+    kept = "`from plumbing.records import ROWS, positive` names a module that is gone"
+    assert f"{path}, line 10: {kept}" in done.stdout
+    assert not (project / "nemo_gym/plumbing").exists()
+    assert not (project / "nemo_gym/trainers").exists()
+    commit(project)
+    before = files_of(project)
+    again = update(project)
+    assert "Moved" not in again.stdout, again.stdout
+    assert files_of(project / "nemo_gym") == {
+        path: content
+        for path, content in before.items()
+        if project / "nemo_gym" in path.parents
+    }
+
+
+def test_the_targets_of_rewritten_imports_exist(render, tmp_path):
+    sys.path.insert(0, str(ROOT / "extensions"))
+    from migrate import MOVED
+
+    statements = []
+    for targets in MOVED.values():
+        for name, target in targets.items():
+            place, _, renamed = target.partition(":")
+            backend = place in ("workspace", "desktop")
+            if not backend:
+                what = renamed or name
+                statements.append(
+                    f"import my_env_runtime.{place}"
+                    if what == "*"
+                    else f"from my_env_runtime.{place} import {what}"
+                )
+    path = import_path(render())
+    code = "\n".join(statements)
+    run([sys.executable, "-B", "-c", code], tmp_path, PYTHONPATH=path)
+
+
+def dependencies(project):
+    text = (project / "nemo_gym/pyproject.toml").read_text()
+    table = tomllib.loads(text)
+    return table["project"]["dependencies"], table["dependency-groups"]["dev"]
+
+
+def add_package(project, *options):
+    """`uv add` in nemo_gym/, without locking or installing."""
+    folder = project / "nemo_gym"
+    run([UV, "add", "--frozen", "--quiet", *options], folder)
+
+
+def test_added_dependencies_stay_when_the_templates_move_away(earlier):
+    """In 0.3 they stood in one list, so every change of it was a conflict."""
+    project = earlier("v0.3.0")
+    add_package(project, "numpy>=2")
+    add_package(project, "--dev", "hypothesis>=6")
+    edit(project, "nemo_gym/pyproject.toml", "max_turns = 6", "max_turns = 9")
+    commit(project)
+    done = update(project)
+    assert done.returncode == 0, done.stdout
+    assert not git(project, "diff", "--name-only", "--diff-filter=U")
+    packages, dev = dependencies(project)
+    assert packages == ["my-env-runtime[nemo-gym]", "numpy>=2"]
+    assert dev[:2] == ["my-env-runtime[testing]", "ruff"]
+    assert dev[-1] == "hypothesis>=6"
+    assert "max_turns = 9" in (project / "nemo_gym/pyproject.toml").read_text()
+
+
+def test_a_raised_bound_of_the_templates_meets_no_added_dependency(releases, project):
+    add_package(project, "numpy>=2")
+    add_package(project, "--dev", "hypothesis>=6")
+    commit(project)
+    pyproject = "template/{{ env_name }}_runtime/pyproject.toml.jinja"
+    release(releases, "v0.5.0", {pyproject: ("nemo-gym>=0.4", "nemo-gym>=0.7")})
+    done = update(project)
+    assert done.returncode == 0, done.stdout
+    assert not git(project, "diff", "--name-only", "--diff-filter=U")
+    changed = git(project, "status", "--porcelain").split()[1::2]
+    assert changed == [".copier-answers.yml", "my_env_runtime/pyproject.toml"]
+    packages, dev = dependencies(project)
+    assert packages == ["my-env-runtime[nemo-gym]", "numpy>=2"]
+    assert "hypothesis>=6" in dev
+    runtime = (project / "my_env_runtime/pyproject.toml").read_text()
+    assert "nemo-gym>=0.7,<0.8" in runtime
 
 
 @pytest.mark.parametrize("tag", RELEASES)
-def test_from_an_earlier_release_over_a_class_of_ones_own(
-    history, template, tmp_path, tag
-):
-    project = tmp_path / "booking"
-    project.mkdir()
-    shutil.copy(CLASSES / "booking.py", project)
-    command = [COPIER, "copy", "--skip-tasks", "--defaults", f"--vcs-ref={tag}"]
+def test_from_an_earlier_release_over_a_class_of_ones_own(earlier, tmp_path, tag):
+    (tmp_path / "booking").mkdir()
+    shutil.copy(CLASSES / "booking.py", tmp_path / "booking")
     data = ["--data=domain_class=Booking", "--data=tools=book(table: int)"]
-    run([*command, *data, history, project], tmp_path)
-    git(project, "init", "--quiet", "--initial-branch", "main")
-    commit(project)
-    released(history, template)
+    project = earlier(tag, *data, name="booking")
     done = update(project)
     assert done.returncode == 0, done.stdout
     source = (CLASSES / "booking.py").read_bytes()
@@ -313,13 +481,13 @@ def test_an_update_installs_once_after_the_merge(releases, tmp_path):
         "    print(sys.argv[1], edited, file=log)\n"
     )
     git(releases, "commit", "--quiet", "--all", "--message", "Log")
-    git(releases, "tag", "v0.3.1")
+    git(releases, "tag", "v0.4.1")
     project = tmp_path / "my_env"
     run([COPIER, "copy", "--trust", "--defaults", releases, project], tmp_path)
     git(project, "init", "--quiet", "--initial-branch", "main")
     edit(project, "my_env.py", "Wordle", "mine: Wordle")
     commit(project)
-    release(releases, "v0.4.0", FIX)
+    release(releases, "v0.5.0", FIX)
     run([COPIER, "update", "--trust", "--defaults"], project)
     assert log.read_text().splitlines() == ["copy False", "update True"]
 

@@ -1,9 +1,11 @@
-"""The environment, played over HTTP: its tools, and what its grader pays for."""
+"""The environment, played over HTTP: its tools and its rewards."""
 
 import pytest
 
-from plumbing.gates import oracle_reward
-from plumbing.policies import NoOracle, sample_arguments, solve
+from env_runtime.episode.samples import sample_arguments
+from env_runtime.episode.tasks import oracle_reward
+from env_runtime.errors import NoOracleError
+from env_runtime.rollouts.policies import solve
 
 
 @pytest.fixture
@@ -11,8 +13,8 @@ def solved(rows, tools):
     """The first row, and the calls that solve it."""
     try:
         return rows[0], solve(rows[0], tools)
-    except NoOracle as why:
-        pytest.skip(str(why))
+    except NoOracleError as error:
+        pytest.skip(str(error))
 
 
 def test_every_tool_answers_with_text(connect, rows, tools):
@@ -25,7 +27,7 @@ def test_every_tool_answers_with_text(connect, rows, tools):
         assert "x-tool-error" not in answer.headers, answer.text
 
 
-def test_a_solved_episode_is_paid(client, solved, verify):
+def test_a_solved_episode_earns_its_reward(client, solved, verify):
     row, calls = solved
     client.post("/seed_session", json=row)
     for tool, arguments in calls:
@@ -34,6 +36,6 @@ def test_a_solved_episode_is_paid(client, solved, verify):
     assert verify(client, row) == pytest.approx(oracle_reward(row))
 
 
-def test_an_episode_without_a_call_is_not(client, rows, verify):
+def test_an_episode_without_a_call_earns_nothing(client, rows, verify):
     client.post("/seed_session", json=rows[0])
     assert verify(client, rows[0]) == 0.0

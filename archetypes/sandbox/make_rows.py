@@ -23,7 +23,7 @@ from collections.abc import Iterable, Iterator
 from textwrap import dedent
 from typing import Any
 
-from plumbing.splits import Example, main
+from env_runtime.make_rows import Example, main
 
 EXAMPLES = 20  # rows of data/example.jsonl
 

@@ -5,13 +5,12 @@ The interpreter decides the release series of NeMo Gym: UV_PYTHON chooses anothe
 
 import contextlib
 import json
-import os
 import socket
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from .rendered import PLACES
+from .rendered import IMPORT_PATH
 
 # isort: split
 import pytest
@@ -26,7 +25,7 @@ from my_env_runtime.project import load_server
 from my_env_runtime.rollouts import command
 from my_env_runtime.rollouts.client import ClientSession
 from my_env_runtime.rollouts.policies import solve
-from my_env_runtime.server import SessionServer, VerifyRequest, VerifyResponse
+from my_env_runtime.serving import SessionServer, VerifyRequest, VerifyResponse
 from my_env_runtime.testing import fixtures
 
 from .strict_model import Call, StrictModel
@@ -42,7 +41,7 @@ rows, tools, verify = fixtures.rows, fixtures.tools, fixtures.verify
 def processes_import_the_runtime() -> Iterator[None]:
     """Lets processes that a test starts import the rendered game, too."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", os.pathsep.join(map(str, PLACES)))
+        patch.setenv("PYTHONPATH", IMPORT_PATH)
         yield
 
 
@@ -232,8 +231,8 @@ class Command:
         status = command.main(self.play, rollout.__doc__, list(arguments))
         printed = self.capsys.readouterr()
         lines = printed.out.splitlines()
-        table = [line.split(maxsplit=1) for line in lines if line[:2] == "  "]
-        self.table = {name: text for name, text in table}
+        table = [line[2:].split("  ", 1) for line in lines if line[:2] == "  "]
+        self.table = {name: text.strip() for name, text in table}
         return status, [line for line in lines if line[:2] != "  "], printed.err
 
 

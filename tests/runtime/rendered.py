@@ -5,18 +5,19 @@ nemo_gym/. Each process renders its own game, in about a second.
 """
 
 import atexit
+import os
 import shutil
 import sys
 import tempfile
 from pathlib import Path
 
-from conftest import copy_working_tree, render_project
+from conftest import copy_working_tree, import_path, render_project
 
 FOLDER = Path(tempfile.mkdtemp(prefix="runtime-"))
 PROJECT = FOLDER / "my_env"
-PLACES = [PROJECT / "my_env_runtime/src", PROJECT / "nemo_gym", PROJECT]
+IMPORT_PATH = import_path(PROJECT)
 
 atexit.register(shutil.rmtree, FOLDER, ignore_errors=True)
 copy_working_tree(FOLDER / "template")
 render_project(FOLDER / "template", PROJECT, env_name="my_env")
-sys.path += map(str, PLACES)
+sys.path += IMPORT_PATH.split(os.pathsep)

@@ -17,7 +17,7 @@ from fastapi.testclient import TestClient
 
 from my_env_runtime import project
 from my_env_runtime.rollouts.rows import write_rows
-from my_env_runtime.server import SessionServer
+from my_env_runtime.serving import SessionServer
 
 # An item of a trajectory, and its content
 MESSAGE = {"type": "message", "id": "", "role": "assistant", "status": "completed"}

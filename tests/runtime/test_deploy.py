@@ -1,4 +1,4 @@
-"""What a Hugging Face Space gets."""
+"""Deploying to a Hugging Face Space: its files, and what stays."""
 
 import inspect
 import os
@@ -8,8 +8,9 @@ import subprocess
 
 import pytest
 from huggingface_hub import HfApi
-from plumbing import deploy
-from plumbing.inspection import find_server
+
+from my_env_runtime import deploy, space
+from my_env_runtime.errors import DeployError
 
 
 def git(folder, *arguments):
@@ -17,21 +18,25 @@ def git(folder, *arguments):
 
 
 @pytest.fixture(autouse=True)
-def scanner(request, monkeypatch):
-    """detect-secrets takes a second for a project: only its own tests run it."""
-    if "line" not in request.fixturenames:
-        monkeypatch.setattr(deploy.scan, "scan_file", lambda path: [])
+def scanner(monkeypatch):
+    """detect-secrets takes seconds for a project: it scans the test's own file only."""
+    scan = space.scan.scan_file
+    monkeypatch.setattr(
+        space.scan,
+        "scan_file",
+        lambda path: scan(path) if path.endswith("notes.py") else [],
+    )
 
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """A copy of what this project deploys, with a lock file of its own."""
     root = tmp_path / "project"
-    for path in [*deploy.collect(), "nemo_gym/Dockerfile", ".gitignore"]:
+    for path in [*space.collect(), "nemo_gym/Dockerfile", ".gitignore"]:
         (root / path).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(deploy.ROOT / path, root / path)
-    monkeypatch.setattr(deploy, "ROOT", root)
-    monkeypatch.setattr(deploy, "PROJECT", root / "nemo_gym")
+        shutil.copyfile(space.ROOT / path, root / path)
+    monkeypatch.setattr(space, "ROOT", root)
+    monkeypatch.setattr(space, "GYM", root / "nemo_gym")
     write(root / "nemo_gym" / "uv.lock", "version = 1\n")
     return root
 
@@ -47,12 +52,12 @@ def project(request, folder):
 @pytest.fixture
 def dry_run(folder, tmp_path):
     """Runs deploy.py. Returns the folder that it wrote, and the files in it."""
-    space = tmp_path / "space"
+    folder = tmp_path / "space"
 
     def run():
-        deploy.main(["--dry-run", str(space)])
-        files = (path for path in space.rglob("*") if path.is_file())
-        return space, {path.relative_to(space).as_posix() for path in files}
+        deploy.main(["--dry-run", str(folder)])
+        files = (path for path in folder.rglob("*") if path.is_file())
+        return folder, {path.relative_to(folder).as_posix() for path in files}
 
     return run
 
@@ -64,8 +69,6 @@ def write(path, text):
 
 def test_a_space_has_what_the_image_is_built_from(project, dry_run):
     _, files = dry_run()
-    module = find_server().domain_class.__module__
-    [episode] = (path.name for path in deploy.ROOT.glob("*_episode.py"))
     assert {
         "Dockerfile",
         "README.md",
@@ -74,10 +77,10 @@ def test_a_space_has_what_the_image_is_built_from(project, dry_run):
         "nemo_gym/uv.lock",
         "nemo_gym/README.md",
         "nemo_gym/server.py",
-        "nemo_gym/session_server.py",
-        "nemo_gym/plumbing/environment.py",
-        f"{module}.py",
-        episode,
+        "my_env.py",
+        "my_env_runtime/pyproject.toml",
+        "my_env_runtime/README.md",
+        "my_env_runtime/src/my_env_runtime/project.py",
     } <= files
     assert "nemo_gym/Dockerfile" not in files
 
@@ -103,7 +106,7 @@ def test_front_matter_image_and_server_agree_on_the_port(dry_run, serve, monkeyp
 def test_the_image_and_the_server_agree_on_the_port_elsewhere(serve, monkeypatch):
     monkeypatch.delenv("SPACE_ID", raising=False)
     monkeypatch.delenv("PORT", raising=False)
-    dockerfile = (deploy.PROJECT / "Dockerfile").read_text(encoding="utf-8")
+    dockerfile = (space.GYM / "Dockerfile").read_text(encoding="utf-8")
     exposed = re.findall(r"^EXPOSE (.*)$", dockerfile, re.MULTILINE)
     assert exposed == [str(serve().config.port)]
 
@@ -132,7 +135,7 @@ def test_the_image_and_the_server_agree_on_the_port_elsewhere(serve, monkeypatch
         "certificates/server.pem",
     ],
 )
-def test_what_is_private_stays(project, dry_run, private):
+def test_private_files_stay(project, dry_run, private):
     write(project / private, "private")
     _, files = dry_run()
     assert private not in files
@@ -184,14 +187,14 @@ def test_a_project_that_git_ignores_as_a_whole(folder, dry_run, tmp_path):
 
 def test_git_that_fails(folder, dry_run):
     write(folder / ".git", "not git's")
-    with pytest.raises(deploy.DeployError, match="git must list the files of "):
+    with pytest.raises(DeployError, match="git must list the files of "):
         dry_run()
 
 
 def test_a_lock_file_that_git_ignores(folder, dry_run):
     git(folder, "init", "-q")
     write(folder / ".gitignore", "uv.lock\n")
-    with pytest.raises(deploy.DeployError, match="run `uv lock`"):
+    with pytest.raises(DeployError, match="run `uv lock`"):
         dry_run()
 
 
@@ -205,7 +208,7 @@ def test_secrets_stay_whatever_the_dockerignore_says(project, dry_run):
 
 def test_a_key_in_a_file_is_refused(project, dry_run):
     write(project / "notes.py", "import os\nTOKEN = 'hf_" + 34 * "x" + "'\n")
-    with pytest.raises(deploy.DeployError, match=r"notes\.py, line 2, .* \(hf_xxxxx\."):
+    with pytest.raises(DeployError, match=r"notes\.py, line 2, .* \(hf_xxxxx\."):
         dry_run()
 
 
@@ -220,7 +223,7 @@ def test_a_key_in_a_file_is_refused(project, dry_run):
 )
 def test_keys_of_other_services_are_refused(project, dry_run, line):
     write(project / "notes.py", f"import os\n{line}\n")
-    with pytest.raises(deploy.DeployError, match=r"notes\.py, line 2, looks like"):
+    with pytest.raises(DeployError, match=r"notes\.py, line 2, looks like"):
         dry_run()
 
 
@@ -232,14 +235,16 @@ def test_keys_of_other_services_are_refused(project, dry_run, line):
         ("nemo_gym/rows.jsonl.gz", "packed"),
     ],
 )
-def test_what_looks_like_rows_is_not_pushed_unasked(project, monkeypatch, name, text):
+def test_files_that_look_like_rows_are_not_pushed_without_consent(
+    project, monkeypatch, name, text
+):
     def push(*given):
         raise AssertionError("nothing may be pushed")
 
     write(project / name, text)
     monkeypatch.setattr(deploy, "push", push)
     monkeypatch.setattr("sys.stdin.isatty", lambda: False, raising=False)
-    with pytest.raises(deploy.DeployError, match=f"{name} may hold .* --with-data"):
+    with pytest.raises(DeployError, match=f"{name} may hold .* --with-data"):
         deploy.main(["--space", "ada/game"])
     monkeypatch.setattr(deploy, "push", lambda *given: None)
     deploy.main(["--space", "ada/game", "--with-data"])
@@ -263,14 +268,14 @@ def test_a_dry_run_inside_the_project_is_not_deployed(project, dry_run):
     assert not [path for path in files if path.startswith("space/")]
 
 
-def test_a_dry_run_wants_a_new_folder(project):
-    with pytest.raises(deploy.DeployError, match="is there already"):
+def test_a_dry_run_needs_a_new_folder(project):
+    with pytest.raises(DeployError, match="is there already"):
         deploy.main(["--dry-run", str(project)])
 
 
 def test_without_a_lock_file(project, dry_run):
     (project / "nemo_gym" / "uv.lock").unlink()
-    with pytest.raises(deploy.DeployError, match="run `uv lock`"):
+    with pytest.raises(DeployError, match="run `uv lock`"):
         dry_run()
 
 
@@ -311,18 +316,18 @@ def test_a_push_that_fails(project, monkeypatch):
     monkeypatch.setattr("huggingface_hub.get_token", lambda: "token")
     error = OSError("403\n\nForbidden")
     monkeypatch.setattr("huggingface_hub.HfApi", lambda token: Hub([], error))
-    with pytest.raises(deploy.DeployError, match=r"'ada/game' .* \(403 Forbidden\)"):
+    with pytest.raises(DeployError, match=r"'ada/game' .* \(403 Forbidden\)"):
         deploy.main(["--space", "ada/game"])
 
 
 def test_a_push_without_a_token(project, monkeypatch):
     monkeypatch.setattr("huggingface_hub.get_token", lambda: None)
-    with pytest.raises(deploy.DeployError, match="set HF_TOKEN"):
+    with pytest.raises(DeployError, match="set HF_TOKEN"):
         deploy.main(["--space", "ada/game"])
 
 
 def test_without_a_space(project):
-    with pytest.raises(deploy.DeployError, match=r"owner/name, got 'no space'"):
+    with pytest.raises(DeployError, match=r"owner/name, got 'no space'"):
         deploy.main(["--space", "no space"])
 
 
@@ -350,8 +355,8 @@ def test_without_a_space(project):
         ("nemo_gym/tests", "nemo_gym/tests/a/b.py", True),
     ],
 )
-def test_patterns_mean_what_they_mean_to_docker(pattern, path, matches):
-    assert deploy.matcher([pattern]).match_file(path) == matches
+def test_patterns_have_the_meaning_that_docker_gives_them(pattern, path, matches):
+    assert space.matcher([pattern]).match_file(path) == matches
 
 
 @pytest.mark.parametrize(
@@ -363,7 +368,7 @@ def test_patterns_mean_what_they_mean_to_docker(pattern, path, matches):
         (["data", "!data/a.txt"], "data/b.txt", True),
         (["data", "!data/a.txt"], "data/a.txt", False),
         (["data/**", "!data/kept"], "data/kept/a.txt", False),
-        (["**", "!nemo_gym"], "nemo_gym/plumbing/deploy.py", False),
+        (["**", "!nemo_gym"], "nemo_gym/a/b.py", False),
         (["**", "!nemo_gym"], "README.md", True),
         (["  a.txt  ", "# b.txt", ""], "a.txt", True),
         (["  a.txt  ", "# b.txt", ""], "b.txt", False),
@@ -372,4 +377,4 @@ def test_patterns_mean_what_they_mean_to_docker(pattern, path, matches):
     ],
 )
 def test_the_last_pattern_decides(patterns, path, ignored):
-    assert deploy.matcher(patterns).match_file(path) == ignored
+    assert space.matcher(patterns).match_file(path) == ignored

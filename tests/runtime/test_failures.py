@@ -50,7 +50,9 @@ def test_an_exception_in_a_tool(server_of, run, row, raised, output, fault, on_l
     answer = client.post("/move", json={})
     assert (answer.status_code, answer.json()) == (200, {"output": output})
     header = answer.headers.get("X-Tool-Error", "")
-    assert header.startswith(f"{fault} (test_failures.py, line " if fault else "")
+    assert header.startswith(
+        f"{fault} (runtime/test_failures.py, line " if fault else ""
+    )
     assert bool(header) == bool(fault)
     assert "secret" not in header
     after = client.post("/ask", json={})
@@ -166,7 +168,7 @@ def test_an_item_that_nemo_gym_cannot_read_is_refused(serve, rows, verify_body):
 
 FAILING_SERVER = """
 from fastapi import Request
-from my_env_runtime.server import SessionServer, VerifyRequest
+from my_env_runtime.serving import SessionServer, VerifyRequest
 
 class Failing:
     def __init__(self, task: dict): pass
@@ -195,6 +197,6 @@ def test_session_log_has_the_traceback_and_the_row(tmp_path, row):
         printed = process.stderr.read()
     assert answer.json() == {"output": "error: KeyError"}
     written = log.read_text()
-    assert "_ng_task_index 7: the tool move" in written
+    assert "_ng_task_index 7: the tool 'move' failed" in written
     assert "KeyError: 'a secret'" in written
     assert "KeyError: 'a secret'" in printed

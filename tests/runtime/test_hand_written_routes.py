@@ -6,8 +6,8 @@ import pytest
 from fastapi import Request
 from pydantic import BaseModel
 
-from my_env_runtime.server import ToolResponse
 from my_env_runtime.server.endpoints import tool_definitions
+from my_env_runtime.serving import ToolResponse
 
 
 class Diary:

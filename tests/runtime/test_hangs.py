@@ -11,7 +11,7 @@ from fastapi import Request
 from fastapi.testclient import TestClient
 
 from my_env_runtime.episode.session import Session
-from my_env_runtime.server import VerifyRequest
+from my_env_runtime.serving import VerifyRequest
 
 from .support import play_an_episode, serving, slow_class, until
 
@@ -82,7 +82,7 @@ def test_an_async_close_that_hangs_is_cancelled(server_of, row, verify):
 HANGING_SERVER = """
 import threading
 from fastapi import Request
-from my_env_runtime.server import SessionServer, VerifyRequest
+from my_env_runtime.serving import SessionServer, VerifyRequest
 
 class Hanging:
     def __init__(self, task: dict): pass

@@ -195,7 +195,7 @@ def test_the_model_sees_images(play, api, model, camera):
     assert message["role"] == "user"
     images = [part for part in message["content"] if "image" in part["type"]]
     if api[1] == "chat":
-        assert images == [{"type": "image_url", "image_url": {"url": PNG}}] * 2
+        assert [image["image_url"]["url"] for image in images] == [PNG, PNG]
     else:
         shown = {"type": "input_image", "image_url": PNG, "detail": "auto"}
         assert images == [shown] * 2

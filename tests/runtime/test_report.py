@@ -8,8 +8,9 @@ import subprocess
 import sys
 
 import pytest
-from plumbing import page
-from plumbing.records import HERE
+
+from my_env_runtime import project
+from my_env_runtime.rollouts import report
 
 PNG = "data:image/png;base64,iVBORw0KGgo="
 SVG = "data:image/svg+xml;base64,PHN2Zy8+"
@@ -27,22 +28,22 @@ def rollout(*output, reward=1.0, **more):
     }
 
 
-def told(output):
+def answered(output):
     return {"type": "function_call_output", "call_id": "c1", "output": output}
 
 
 def write(path, *rollouts):
-    lines = [one if isinstance(one, str) else json.dumps(one) for one in rollouts]
+    lines = [line if isinstance(line, str) else json.dumps(line) for line in rollouts]
     path.write_text("".join(f"{line}\n" for line in lines))
     return path
 
 
 def blocks(html):
     """The page's data, by id."""
-    found = re.findall(
+    elements = re.findall(
         r'<script type="application/json" id="(.*?)">(.*?)</script>', html
     )
-    return {name: json.loads(text) for name, text in found}
+    return {name: json.loads(text) for name, text in elements}
 
 
 @pytest.fixture
@@ -51,7 +52,7 @@ def view(tmp_path, capsys):
 
     def build(*rollouts):
         path = write(tmp_path / "llm.jsonl", *rollouts)
-        assert page.main(None, [str(path)]) == 0
+        assert report.main(None, [str(path)]) == 0
         assert capsys.readouterr().out == f"{path.with_suffix('.html')}\n"
         return blocks(path.with_suffix(".html").read_text())
 
@@ -59,7 +60,7 @@ def view(tmp_path, capsys):
 
 
 def parts(view, *output):
-    """What is shown of these items, but for their kind."""
+    """The parts that the page shows for these items."""
     shown = view(rollout(*output))["episode-0-0"]
     assert shown[0] == {"who": "user", "parts": ["Go."]}
     return [entry["parts"] for entry in shown[1:]]
@@ -70,7 +71,7 @@ def test_the_command(tmp_path):
     second = write(tmp_path / "second.jsonl", rollout())
     output = tmp_path / "new folder" / "page.html"
     done = subprocess.run(
-        [sys.executable, HERE / "view.py", first, second, "--output", output],
+        [sys.executable, project.GYM / "view.py", first, second, "--output", output],
         capture_output=True,
         check=False,
         text=True,
@@ -80,7 +81,7 @@ def test_the_command(tmp_path):
     assert [file["name"] for file in summary["files"]] == [str(first), str(second)]
     assert [len(file["episodes"]) for file in summary["files"]] == [2, 1]
     figures = [dict(file["figures"]) for file in summary["files"]]
-    assert [one["reward"] for one in figures] == ["0.500 ± 0.500", "1.000"]
+    assert [each["reward"] for each in figures] == ["0.500 ± 0.500", "1.000"]
     assert summary["differences"] == [["reward on 1 common row", "+0.000"]]
     assert sorted(path.name for path in output.parent.iterdir()) == ["page.html"]
 
@@ -102,7 +103,7 @@ def test_a_conversation(view):
                 "arguments": arguments,
                 "call_id": "c1",
             },
-            told('{"output": "error: no"}'),
+            answered('{"output": "error: no"}'),
             ground_truth=[{"target": "crane"}],
         )
     )
@@ -119,11 +120,11 @@ def test_a_conversation(view):
 def test_images_wherever_they_are(view):
     shown = view(
         rollout(
-            told(json.dumps({"output": "A click.", "image": PNG})),
-            told(json.dumps({"output": "x", "image": SVG})),
-            told([{"type": "input_image", "image_url": PNG}]),
-            told(f"See {PNG}, twice {PNG}"),
-            told(json.dumps({"screens": [PNG]})),
+            answered(json.dumps({"output": "A click.", "image": PNG})),
+            answered(json.dumps({"output": "x", "image": SVG})),
+            answered([{"type": "input_image", "image_url": PNG}]),
+            answered(f"See {PNG}, twice {PNG}"),
+            answered(json.dumps({"screens": [PNG]})),
             {
                 "role": "user",
                 "content": [
@@ -136,21 +137,26 @@ def test_images_wherever_they_are(view):
         )
     )
     _, *entries = shown["episode-0-0"]
-    found = [entry["parts"] for entry in entries]
-    assert found[:4] == [["A click.", 0], ["x", SVG], [0], ["See ", 0, ", twice ", 0]]
-    assert found[4] == ['{"screens": ["', 0, '"]}']
-    assert found[5][:2] == [0, 0]
-    assert "https://example.com/x.png" in found[5][2]
-    assert found[6] == [f"I write {PNG}"]
+    contents = [entry["parts"] for entry in entries]
+    assert contents[:4] == [
+        ["A click.", 0],
+        ["x", SVG],
+        [0],
+        ["See ", 0, ", twice ", 0],
+    ]
+    assert contents[4] == ['{"screens": ["', 0, '"]}']
+    assert contents[5][:2] == [0, 0]
+    assert "https://example.com/x.png" in contents[5][2]
+    assert contents[6] == [f"I write {PNG}"]
     assert [name for name in shown if name.startswith("image-")] == ["image-0"]
     assert shown["image-0"] == PNG
 
 
 def test_an_image_is_stored_once_for_all_episodes(tmp_path):
-    one = rollout(told(json.dumps({"output": "x", "image": PNG})))
-    path = write(tmp_path / "a.jsonl", *[one] * 50)
-    other = write(tmp_path / "b.jsonl", *[one] * 50)
-    page.write_page([path, other], tmp_path / "page.html")
+    rollouts = [rollout(answered(json.dumps({"output": "x", "image": PNG})))] * 50
+    path = write(tmp_path / "a.jsonl", *rollouts)
+    other = write(tmp_path / "b.jsonl", *rollouts)
+    report.write_page([path, other], tmp_path / "page.html")
     assert (tmp_path / "page.html").read_text().count(PNG) == 1
 
 
@@ -221,29 +227,29 @@ def test_long_arguments_are_shown_one_a_line(view):
     assert parts(view, call) == [['path="a.py"\ncontent=\ndef f():\n    pass\n']]
 
 
-def test_nothing_of_a_policy_is_markup(tmp_path):
-    one = rollout(
+def test_text_of_a_policy_is_never_markup(tmp_path):
+    nasty = rollout(
         {"role": NASTY, "content": NASTY},
         {"type": "function_call", "name": NASTY, "arguments": NASTY},
         {"type": "function_call_output", "call_id": NASTY, "output": NASTY},
         {"type": NASTY, NASTY: NASTY},
         **{NASTY: 1.0},
     )
-    one["response"]["model"] = NASTY
-    path = write(tmp_path / "x.jsonl", one)
-    page.write_page([path], tmp_path / "x.html")
+    nasty["response"]["model"] = NASTY
+    path = write(tmp_path / "x.jsonl", nasty)
+    report.write_page([path], tmp_path / "x.html")
     html = (tmp_path / "x.html").read_text(encoding="ascii", errors="surrogateescape")
-    template = page.TEMPLATE.read_text()
+    template = report.TEMPLATE.read_text()
     assert html.count("</script") == template.count("</script") + 2
     assert html.count("<!--") == template.count("<!--") - 1
     assert "<img" not in html
-    said = blocks(html)["episode-0-0"]
-    assert {"who": NASTY, "parts": [NASTY]} in said
+    entries = blocks(html)["episode-0-0"]
+    assert {"who": NASTY, "parts": [NASTY]} in entries
 
 
 def test_only_the_pages_own_script_may_run(tmp_path):
     path = write(tmp_path / "x.jsonl", rollout())
-    page.write_page([path], tmp_path / "x.html")
+    report.write_page([path], tmp_path / "x.html")
     html = (tmp_path / "x.html").read_text()
     [policy] = re.findall(r'http-equiv="Content-Security-Policy" content="(.*?)"', html)
     [script] = re.findall(r"<script>(.*?)</script>", html, re.DOTALL)
@@ -266,7 +272,7 @@ def test_lines_that_are_no_rollouts_are_named(tmp_path, capsys):
     lines = ["[1]", '{"a": 1}', "", "NaN", "[" * 100_000, rollout(reward=0.0), half]
     path = write(tmp_path / "x.jsonl", rollout(), *lines)
     path.write_bytes(path.read_bytes() + b"\xff\xfe\n")
-    assert page.main(None, [str(path)]) == 0
+    assert report.main(None, [str(path)]) == 0
     errors = capsys.readouterr().err.splitlines()
     numbers = [int(re.findall(r"line (\d+)", line)[0]) for line in errors]
     assert numbers == [2, 3, 5, 6, 8, 9]
@@ -282,7 +288,7 @@ def test_a_file_without_rollouts_is_one_line(tmp_path, capsys, content):
     path = tmp_path / "x.jsonl"
     if content is not None:
         path.write_text(content)
-    assert page.main(None, [str(good), str(path)]) == 1
+    assert report.main(None, [str(good), str(path)]) == 1
     printed = capsys.readouterr()
     assert printed.out == ""
     assert printed.err.startswith(f"view.py: {path}")
@@ -293,8 +299,8 @@ def test_a_file_without_rollouts_is_one_line(tmp_path, capsys, content):
 def test_a_folder_and_the_input_are_refused(tmp_path, capsys):
     path = write(tmp_path / "x.jsonl", rollout())
     before = path.read_bytes()
-    assert page.main(None, [str(tmp_path)]) == 1
-    assert page.main(None, [str(path), "--output", str(path)]) == 1
+    assert report.main(None, [str(tmp_path)]) == 1
+    assert report.main(None, [str(path), "--output", str(path)]) == 1
     assert f"{path} has the rollouts: name another --output" in capsys.readouterr().err
     assert path.read_bytes() == before
 
@@ -304,19 +310,19 @@ def test_repeats_without_a_number_are_told_apart(view):
         *(rollout(_ng_task_index=0, _ng_rollout_index=0) for _ in range(2)),
         rollout(_ng_task_index=0, _ng_rollout_index=1),
     )["summary"]["files"]
-    assert [one["repeat"] for one in files[0]["episodes"]] == [0, 1, 2]
+    assert [each["repeat"] for each in files[0]["episodes"]] == [0, 1, 2]
     files = view(rollout(), rollout())["summary"]["files"]
-    assert [one["task"] for one in files[0]["episodes"]] == [0, 1]
+    assert [each["task"] for each in files[0]["episodes"]] == [0, 1]
 
 
-def test_rollouts_of_other_rows_are_told(tmp_path, capsys):
+def test_rollouts_of_other_rows_bring_a_notice(tmp_path, capsys):
     other = rollout()
     other["responses_create_params"] = {"input": "Something else."}
     paths = [write(tmp_path / "a.jsonl", rollout()), write(tmp_path / "b.jsonl", other)]
-    assert page.main(None, [str(path) for path in paths]) == 0
+    assert report.main(None, [str(path) for path in paths]) == 0
     assert "have different prompts in 1 of 1 common rows" in capsys.readouterr().err
     # The same prompt, as a text and as a message.
     other["responses_create_params"] = {"input": "Go."}
     write(paths[1], other)
-    assert page.main(None, [str(path) for path in paths]) == 0
+    assert report.main(None, [str(path) for path in paths]) == 0
     assert capsys.readouterr().err == ""

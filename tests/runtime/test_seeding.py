@@ -43,7 +43,7 @@ def test_a_cookie_is_good_for_one_seeded_episode(server, client, rows, call):
     for row in rows[:2]:
         again = client.post("/seed_session", json=row)
         assert again.status_code == 409
-        assert "this cookie has had its episode" in again.json()["detail"]
+        assert "this session cookie was already used" in again.json()["detail"]
     [session] = server.sessions.values()
     assert session.task == rows[0]["ground_truth"][0]
     assert len(session.calls) == 1

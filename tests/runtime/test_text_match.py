@@ -1,6 +1,7 @@
 """Classes without reward(), which are graded by the text that they print."""
 
 import pytest
+
 from my_env_runtime.episode.episode import Answer, Episode
 
 WON = "You won!"
@@ -31,7 +32,10 @@ ECHOES = {
         WON,
         [({"to": "a", "text": "You "}, "Noted."), ({"to": "a", "text": "won!"}, WON)],
     ),
-    "text that cannot be sent": ("Open? Yes.", [({"a": "Open\ud800 Yes."}, "Open? Yes.")]),
+    "text that cannot be sent": (
+        "Open? Yes.",
+        [({"a": "Open\ud800 Yes."}, "Open? Yes.")],
+    ),
     "a list": (WON, [({"parts": ["Yo", "u", " wo", "n!"]}, WON)]),
     "a key": (WON, [({"mapping": {WON: 1}}, WON)]),
     "another minus sign": ("-4", [({"a": "\u22124"}, "-4")]),

@@ -4,7 +4,9 @@ import json
 
 import pytest
 
-from plumbing.environment import EnvironmentClass
+from env_runtime.project import load_class
+
+EnvironmentClass = load_class()
 
 
 @pytest.fixture

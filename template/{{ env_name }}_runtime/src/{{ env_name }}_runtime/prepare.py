@@ -1,6 +1,6 @@
-"""Make training data of task rows: what NeMo RL and other trainers read.
+"""Make training data of task rows, for NeMo RL and other trainers.
 
-    uv run python -m plumbing.prepare [ROWS] [--validation ROWS]
+    uv run python -m {package}.prepare [ROWS] [--validation ROWS]
 
 Takes data/example.jsonl, or the .jsonl files that are named; without --validation it
 holds out some of the rows. Gives each row the tools that server.py has, and has NeMo
@@ -8,7 +8,6 @@ Gym check and collate them with the datasets of configs/*_train.yaml, which also
 the license. Writes prepared/train.jsonl and prepared/validation.jsonl.
 """
 
-import argparse
 import contextlib
 import random
 import shutil
@@ -23,23 +22,46 @@ from nemo_gym.openai_utils import NeMoGymResponseCreateParamsNonStreaming
 from omegaconf import OmegaConf
 from pydantic import ValidationError
 
-from plumbing.environment import episodes
-from plumbing.gates import read_rows, server_tools
-from plumbing.records import (
-    HERE,
-    ROWS,
-    GateError,
-    RolloutError,
-    Row,
-    load_rows,
-    with_tools,
-    write_rows,
-)
-from plumbing.under_gym import agent_name, run_gym
+from .command_line import exit_status, new_parser, share
+from .episode.tasks import validation_problem
+from .episode.types import Row
+from .errors import RolloutError
+from .gates.rows import read_rows, server_tools
+from .gym.configuration import agent_name
+from .gym.processes import run_gym
+from .project import GYM, ROWS
+from .rollouts.rows import load_rows, write_rows
+from .rollouts.trajectory import with_tools
 
-PREPARED = HERE / "prepared"
-SPLITS = PREPARED / "splits"
+PREPARED = GYM / "prepared"
+SPLIT_DIR = PREPARED / "splits"
 SPLIT_NAMES = ["train", "validation"]
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Write prepared/ anew. Returns the exit status."""
+    parser = new_parser(__doc__)
+    add = parser.add_argument
+    add("rows", type=Path, nargs="?", default=ROWS, metavar="ROWS", help="to train on")
+    add = parser.add_mutually_exclusive_group().add_argument
+    add("--validation", type=Path, metavar="ROWS", help="to validate on")
+    add("--hold-out", type=share, default=0.1, metavar="SHARE", help="else (0.1)")
+    options = parser.parse_args(arguments)
+
+    def run() -> int:
+        train = playable_rows(options.rows)
+        if options.validation:
+            validation = playable_rows(options.validation)
+        else:
+            train, validation = hold_out(train, options.hold_out)
+        if not train:
+            raise RolloutError(f"{options.rows} has one row, too few for two splits")
+        prepare(train, validation)
+        print(f"{PREPARED / 'train.jsonl'}: {len(train)} rows")
+        print(f"{PREPARED / 'validation.jsonl'}: {len(validation)} rows")
+        return 0
+
+    return exit_status("prepare.py", run)
 
 
 def hold_out(rows: list[Row], share: float) -> tuple[list[Row], list[Row]]:
@@ -55,19 +77,19 @@ def hold_out(rows: list[Row], share: float) -> tuple[list[Row], list[Row]]:
 
 def prepare(train: list[Row], validation: list[Row]) -> None:
     """Write prepared/ anew. Raises RolloutError if NeMo Gym refuses the rows."""
-    [config] = HERE.glob("configs/*_train.yaml")
+    [config] = GYM.glob("configs/*_train.yaml")
     _check_datasets(config)
-    tools = server_tools()
-    [agent_config] = HERE.glob("configs/*_agent.yaml")
+    definitions = server_tools()
+    [agent_config] = GYM.glob("configs/*_agent.yaml")
     # In this order: of two files that set the same key, the later one wins.
     configs = ["--config", str(agent_config), "--config", str(config)]
     output = ["--mode", "train_preparation", "--output-dir", str(PREPARED)]
-    # NeMo Gym 0.7 names the rows' origin instead, and NeMo RL still wants the agent.
+    # NeMo Gym 0.7 names the rows' origin instead, and NeMo RL still reads the agent.
     agent = {"type": "responses_api_agents", "name": agent_name()}
     with _replacing(PREPARED):
         for name, rows in zip(SPLIT_NAMES, (train, validation), strict=True):
-            split = [with_tools(row, tools) for row in rows]
-            write_rows(SPLITS / f"{name}.jsonl", split)
+            split = [with_tools(row, definitions) for row in rows]
+            write_rows(SPLIT_DIR / f"{name}.jsonl", split)
         run_gym("dataset", "collate", *configs, *output)
         for name in SPLIT_NAMES:
             path = PREPARED / f"{name}.jsonl"
@@ -78,8 +100,8 @@ def prepare(train: list[Row], validation: list[Row]) -> None:
 def _replacing(folder: Path) -> Generator[None]:
     """Lets the with block write a folder anew. If that fails, it is as before.
 
-    The former folder waits beside it: NeMo Gym reads the splits from where
-    configs/*_train.yaml says.
+    The former folder waits beside it: NeMo Gym reads the splits from the paths in
+    configs/*_train.yaml.
     """
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".former-") as name:
         former = Path(name, folder.name)
@@ -95,20 +117,20 @@ def _replacing(folder: Path) -> Generator[None]:
 
 
 def playable_rows(path: Path) -> list[Row]:
-    """The rows of a file. Raises RolloutError at one that NeMo Gym would refuse."""
+    """The rows of a file. Raises RolloutError if NeMo Gym would refuse one."""
     rows = read_rows(path)
     for number, row in enumerate(rows, start=1):
         params = row["responses_create_params"]
         try:
             NeMoGymResponseCreateParamsNonStreaming.model_validate(params)
         except ValidationError as error:
-            said = f"responses_create_params.{episodes.validation_problem(error)}"
-            raise RolloutError(f"row {number} of {path}: {said}") from None
+            problem = f"responses_create_params.{validation_problem(error)}"
+            raise RolloutError(f"row {number} of {path}: {problem}") from None
     return rows
 
 
 def _check_datasets(config: Path) -> None:
-    """Raises RolloutError if NeMo Gym would only say "almost a server"."""
+    """Raise RolloutError if NeMo Gym would only say "almost a server"."""
     whole: Any = OmegaConf.to_container(OmegaConf.load(config))
     [server] = whole.values()
     [implementations] = server.values()
@@ -117,45 +139,11 @@ def _check_datasets(config: Path) -> None:
         try:
             DatasetConfig.model_validate(dataset)
         except ValidationError as error:
-            said = "; ".join(f"{one['loc'][0]}: {one['msg']}" for one in error.errors())
-            place = f"{config.relative_to(HERE)}, dataset {dataset.get('name')}"
-            raise RolloutError(f"{place}: {said}") from None
-
-
-def share(text: str) -> float:
-    try:
-        if 0 < float(text) < 1:
-            return float(text)
-    except ValueError:
-        pass
-    raise argparse.ArgumentTypeError(f"must be a number between 0 and 1, got {text!r}")
-
-
-def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    add = parser.add_argument
-    add("rows", type=Path, nargs="?", default=ROWS, metavar="ROWS", help="to train on")
-    add = parser.add_mutually_exclusive_group().add_argument
-    add("--validation", type=Path, metavar="ROWS", help="to validate on")
-    add("--hold-out", type=share, default=0.1, metavar="SHARE", help="else (0.1)")
-    options = parser.parse_args(arguments)
-    try:
-        train = playable_rows(options.rows)
-        if options.validation:
-            validation = playable_rows(options.validation)
-        else:
-            train, validation = hold_out(train, options.hold_out)
-        if not train:
-            raise RolloutError(f"{options.rows} has one row, too few for two splits")
-        prepare(train, validation)
-    except (GateError, RolloutError, OSError) as error:
-        print(f"prepare.py: {error}", file=sys.stderr)
-        return 1
-    print(f"{PREPARED / 'train.jsonl'}: {len(train)} rows")
-    print(f"{PREPARED / 'validation.jsonl'}: {len(validation)} rows")
-    return 0
+            problems = "; ".join(
+                f"{each['loc'][0]}: {each['msg']}" for each in error.errors()
+            )
+            place = f"{config.relative_to(GYM)}, dataset {dataset.get('name')}"
+            raise RolloutError(f"{place}: {problems}") from None
 
 
 if __name__ == "__main__":

@@ -113,7 +113,9 @@ class Episode:
         if isinstance(error, tuple(getattr(self.domain_class, "policy_errors", ()))):
             return True
         own_folders = {_folder(base) for base in own_classes(self.domain_class)}
-        return isinstance(error, EXPECTED) or _folder(type(error)) in own_folders
+        folder = _folder(type(error))
+        own = folder is not None and folder in own_folders
+        return isinstance(error, EXPECTED) or own
 
     def keep(self, tool: str, arguments: dict[str, Any], answer: Answer) -> None:
         """Keep a call for the grader, within MAX_CALLS and MAX_CALL_CHARACTERS."""

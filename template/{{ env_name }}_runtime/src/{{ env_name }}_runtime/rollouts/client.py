@@ -2,48 +2,51 @@
 
 import contextlib
 import json
-import os
 from typing import Any
 from urllib.parse import urlsplit
 
 import requests
 
-from plumbing.records import Item, RolloutError, Tools, one_line
+from ..episode.types import Definitions
+from ..errors import RolloutError, one_line
+from ..settings import LOOPBACK, ClientSettings
+from .trajectory import Item
 
 
 class Client:
     """The server at `url`, else at ENV_URL, else at http://127.0.0.1:11000."""
 
     def __init__(self, url: str | None = None) -> None:
-        url = url or os.environ.get("ENV_URL") or "http://127.0.0.1:11000"
-        self.url = url.rstrip("/")
+        self.url = (url or ClientSettings.read().env_url).rstrip("/")
 
-    def session(self) -> "ClientSession":
-        """A session with a cookie of its own: good for one episode."""
-        return ClientSession(self.url)
+    def session(self, http: requests.Session | None = None) -> "ClientSession":
+        """A session over `http`, or a new one. Its cookie is good for one episode."""
+        return ClientSession(self.url, http)
 
-    def tools(self) -> Tools:
-        """The definitions of the server's tools, for the Responses API."""
+    def tools(self) -> Definitions:
+        """The definitions of the server's tools."""
         return self.session().fetch("GET", "/tools")["tools"]
 
 
-class ClientSession:
-    """One episode: a requests.Session, whose cookie the server knows it by."""
+def connect(url: str) -> requests.Session:
+    """A requests.Session for the server at `url`, with API_TOKEN if that is set."""
+    http = requests.Session()
+    # Neither a proxy nor .netrc has a say in what stays on this machine.
+    http.trust_env = urlsplit(url).hostname not in LOOPBACK
+    if token := ClientSettings.read().api_token:
+        http.headers["Authorization"] = f"Bearer {token}"
+    return http
 
-    def __init__(self, url: str) -> None:
+
+class ClientSession:
+    """One episode: the server knows it by the cookie of `http`."""
+
+    def __init__(self, url: str, http: requests.Session | None = None) -> None:
         self.url = url
-        self.http = requests.Session()
-        # Neither a proxy nor .netrc has a say in what stays on this machine.
-        self.http.trust_env = urlsplit(url).hostname not in (
-            "127.0.0.1",
-            "localhost",
-            "::1",
-        )
-        if token := os.environ.get("API_TOKEN"):
-            self.http.headers["Authorization"] = f"Bearer {token}"
+        self.http = http or connect(url)
 
     def request(self, method: str, path: str, json: Any = None) -> requests.Response:
-        """Raises RolloutError if nothing answers; any HTTP status is returned."""
+        """The answer, with any status. Raises RolloutError if nothing answers."""
         try:
             answer = self.http.request(method, self.url + path, json=json, timeout=300)
         except requests.ConnectionError:
@@ -59,26 +62,27 @@ class ClientSession:
         return answer
 
     def fetch(self, method: str, path: str, body: Any = None) -> dict[str, Any]:
-        """Raises RolloutError unless the answer is a JSON object of status 200."""
+        """The JSON object of an answer with status 200. Raises RolloutError."""
         response = self.request(method, path, body)
         try:
             answer = response.json()
         except ValueError:
             answer = None
         if response.status_code != 200 or not isinstance(answer, dict):
-            raise RolloutError(f"{method} {path} answered {problem(response)}")
+            raise RolloutError(f"{method} {path} answered {problem_of(response)}")
         return answer
 
     def post(self, path: str, body: Any) -> dict[str, Any]:
+        """The JSON object that a POST answers. Raises RolloutError."""
         return self.fetch("POST", path, body)
 
-    def call_tools(self, tools: Tools, calls: list[Item]) -> list[Item]:
+    def call_tools(self, definitions: Definitions, calls: list[Item]) -> list[Item]:
         """The results of function_call items, and their images in a user message.
 
-        An image as text tells a model nothing, and NeMo Gym 0.4 takes only results of
+        An image as text tells a model nothing, and NeMo Gym 0.4 accepts only results of
         text.
         """
-        names = {tool["name"] for tool in tools}
+        names = {tool["name"] for tool in definitions}
         results, images = [], []
         for call in calls:
             call_id, name = call["call_id"], call["name"]
@@ -98,9 +102,9 @@ class ClientSession:
     def _call(
         self, names: set[str], name: str, arguments: str
     ) -> tuple[str, str | None]:
-        """The body of a tool's answer, {"output": ...}, less its image; and the image.
+        """The body of a tool's answer, {"output": ...}, without its image; the image.
 
-        What the policy did wrong, or the tool could not do, is an output that says so.
+        The policy's mistakes, and the tool's own errors, are outputs that say so.
         """
 
         def refusal(reason: str) -> tuple[str, None]:
@@ -109,13 +113,13 @@ class ClientSession:
         if name not in names:  # not even posted: /verify is a path of the server's too
             return refusal(f"no tool {name!r}; there are {', '.join(sorted(names))}")
         try:
-            given = json.loads(arguments or "{}")
-            json.dumps(given, allow_nan=False)
+            body = json.loads(arguments or "{}")
+            json.dumps(body, allow_nan=False)
         except (ValueError, TypeError, RecursionError) as error:
             return refusal(f"the arguments are not JSON: {error}")
-        response = self.request("POST", f"/{name}", given)
+        response = self.request("POST", f"/{name}", body)
         if response.status_code != 200:
-            return refusal(problem(response))
+            return refusal(problem_of(response))
         with contextlib.suppress(ValueError, AttributeError):  # no JSON, no object
             answer = response.json()
             image = answer.pop("image", None)
@@ -124,14 +128,14 @@ class ClientSession:
         return response.text, None
 
 
-def problem(response: requests.Response) -> str:
-    """An answer that is not a success, in one line."""
+def problem_of(response: requests.Response) -> str:
+    """The status and the reason of an answer that is not a success, on one line."""
     try:
         detail = response.json()["detail"]
         if isinstance(detail, list):  # FastAPI's: one entry for each wrong argument
             detail = "; ".join(
-                f"{'.'.join(map(str, one['loc'][1:])) or 'body'}: {one['msg']}"
-                for one in detail
+                f"{'.'.join(map(str, entry['loc'][1:])) or 'body'}: {entry['msg']}"
+                for entry in detail
             )
     except (ValueError, KeyError, TypeError):
         detail = response.text

@@ -1,29 +1,25 @@
-"""A model as a policy: any endpoint that speaks an API of OpenAI's."""
+"""A model as a policy: any endpoint with one of OpenAI's APIs."""
 
 import json
-import os
 from collections.abc import Callable
 from typing import Any
 
-from plumbing.policies import Turn
-from plumbing.records import (
-    Item,
-    RolloutError,
-    Row,
-    Tools,
-    function_call,
-    one_line,
-)
+from ..episode.types import Definitions, Row
+from ..errors import RolloutError, one_line
+from ..settings import ClientSettings
+from .policies import Turn
+from .trajectory import Item, function_call
 
 
 def sampled(
     rows: dict[int, Row], temperature: float | None, seed: int | None
 ) -> Callable[[int, int], Row]:
-    """Gives the row that is played, by its number and that of its repeat, from 0.
+    """A function that returns the row to play, by its task and its repeat, from 0.
 
-    It has the temperature, if there is one, and the seed plus the repeat's number where
-    NeMo Gym puts seeds: the Responses API has no field for them. Raises LookupError if
-    there is no such row, and RolloutError if there is no place for a seed in it.
+    The row gets the temperature, if there is one, and the seed plus the repeat. NeMo
+    Gym puts seeds into the metadata: the Responses API has no field for them.
+    The function raises LookupError if there is no such row, and RolloutError if its
+    metadata cannot hold a seed.
     """
 
     def row_of(task: int, repeat: int) -> Row:
@@ -50,30 +46,35 @@ def sampled(
 
 
 class LLMPolicy:
-    """The model MODEL, over the API "responses" or "chat".
+    """The model MODEL at OPENAI_BASE_URL, over the API "responses" or "chat".
 
-    Raises RolloutError if a setting is missing.
+    Raises RolloutError if MODEL or OPENAI_API_KEY is missing.
     """
 
     def __init__(self, api: str = "responses") -> None:
-        wanted = ("MODEL", "OPENAI_API_KEY")
-        if missing := [name for name in wanted if not os.environ.get(name)]:
+        settings = ClientSettings.read()
+        needed = {"MODEL": settings.model, "OPENAI_API_KEY": settings.openai_api_key}
+        if missing := [name for name, value in needed.items() if not value]:
             raise RolloutError(
                 f"--policy llm needs {' and '.join(missing)} in the environment; "
                 "--policy oracle plays without a model"
             )
-        import openai  # takes a second, which the other policies need not wait
+        import openai  # optional, and takes a second that other policies need not wait
 
-        self.name = os.environ["MODEL"]
+        self.name = settings.model or ""
         self._ask = self._chat if api == "chat" else self._responses
-        url = os.environ.get("OPENAI_BASE_URL") or "https://api.openai.com/v1"
-        self._client = openai.OpenAI(base_url=url)
-        # Beside the API's errors, what an answer of another shape leads to.
+        self._client = openai.OpenAI(
+            base_url=settings.openai_base_url, api_key=settings.openai_api_key
+        )
+        # The API's errors, and those that an answer of another shape leads to.
         shape = (ValueError, LookupError, TypeError, AttributeError)
         self._failures = (openai.OpenAIError, *shape)
 
-    def turn(self, row: Row, tools: Tools, output: list[Item]) -> Turn:
-        """Raises RolloutError if the endpoint fails, after the client's retries."""
+    def turn(self, row: Row, definitions: Definitions, output: list[Item]) -> Turn:
+        """The model's next turn.
+
+        Raises RolloutError if the endpoint still fails after the client's retries.
+        """
         params = {
             name: value
             for name, value in row["responses_create_params"].items()
@@ -83,7 +84,7 @@ class LLMPolicy:
         if isinstance(start, str):
             start = [{"type": "message", "role": "user", "content": start}]
         try:
-            return self._ask([*start, *output], tools, params)
+            return self._ask([*start, *output], definitions, params)
         except self._failures as error:
             hint = ""
             if self._ask == self._responses and getattr(error, "status_code", 0) == 404:
@@ -94,24 +95,29 @@ class LLMPolicy:
             raise RolloutError(f"{where}: {reason}") from None
 
     def _responses(
-        self, items: list[Item], tools: Tools, params: dict[str, Any]
+        self, items: list[Item], definitions: Definitions, params: dict[str, Any]
     ) -> Turn:
         # Any: an answer of another shape is caught above.
         create: Any = self._client.responses.create
-        answer = create(model=self.name, input=items, tools=tools, extra_body=params)
+        answer = create(
+            model=self.name, input=items, tools=definitions, extra_body=params
+        )
         plain = _plain_answer(answer, "output")
         for item in plain["output"]:
             if item["type"] == "function_call":
                 name, arguments = item["name"], item.get("arguments", "")
                 item.update(function_call(name, arguments, item.get("call_id")))
             elif item["type"] == "reasoning":
-                item.pop("status", None)  # OpenAI's API sends it, and does not take it
+                item.pop("status", None)  # OpenAI's API sends it, and rejects it
         reason = plain.get("incomplete_details", {}).get("reason")
         tokens = _tokens(plain, "input_tokens", "output_tokens")
         return Turn(plain["output"], reason, *tokens)
 
-    def _chat(self, items: list[Item], tools: Tools, params: dict[str, Any]) -> Turn:
-        from nemo_gym.openai_utils import (  # takes seconds
+    def _chat(
+        self, items: list[Item], definitions: Definitions, params: dict[str, Any]
+    ) -> Turn:
+        # NeMo Gym takes seconds to import, and only this API needs it.
+        from nemo_gym.openai_utils import (
             NeMoGymChatCompletion,
             NeMoGymResponseCreateParamsNonStreaming,
         )
@@ -125,10 +131,12 @@ class LLMPolicy:
             params["metadata"] = metadata
         converter = ResponsesConverter(return_token_id_information=False)
         request = converter.responses_to_chat_completion_create_params(
-            NeMoGymResponseCreateParamsNonStreaming(input=items, tools=tools, **params)
+            NeMoGymResponseCreateParamsNonStreaming(
+                input=items, tools=definitions, **params
+            )
         ).model_dump(exclude_none=True, exclude_unset=True)
         request.pop("model", None)
-        if limit := request.pop("max_tokens", None):  # which newer models refuse
+        if limit := request.pop("max_tokens", None):  # newer models reject it
             request["max_completion_tokens"] = limit
         create: Any = self._client.chat.completions.create
         answer = create(
@@ -143,14 +151,14 @@ class LLMPolicy:
         reasons = {"length": "max_output_tokens", "content_filter": "content_filter"}
         reason = reasons.get(choice.finish_reason)
         tokens = _tokens(plain, "prompt_tokens", "completion_tokens")
-        found = [item.model_dump(mode="json", exclude_none=True) for item in output]
-        return Turn(found, reason, *tokens)
+        items = [item.model_dump(mode="json", exclude_none=True) for item in output]
+        return Turn(items, reason, *tokens)
 
 
 def _plain_answer(answer: Any, key: str) -> dict[str, Any]:
     """A model's answer as JSON that can be posted back.
 
-    Raises LookupError if it has no `key`: an error, a web page.
+    Raises LookupError if it has no `key`, as an error or a web page.
     """
     plain = {}
     if hasattr(answer, "model_dump"):
@@ -160,6 +168,7 @@ def _plain_answer(answer: Any, key: str) -> dict[str, Any]:
     return plain
 
 
-def _tokens(answer: dict[str, Any], given: str, made: str) -> tuple[int, int]:
+def _tokens(answer: dict[str, Any], read: str, written: str) -> tuple[int, int]:
+    """The tokens that the model read and wrote, under the API's names for them."""
     usage = answer.get("usage") or {}
-    return usage.get(given, 0), usage.get(made, 0)
+    return usage.get(read, 0), usage.get(written, 0)

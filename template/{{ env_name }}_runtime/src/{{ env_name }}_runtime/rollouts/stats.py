@@ -1,4 +1,4 @@
-"""What rollouts come to: rewards, turns, tool calls, tokens.
+"""Statistics of rollouts: rewards, turns, tool calls, tokens.
 
 A rollout is an object of NeMo Gym's rollout files, which rollout.py writes too.
 """
@@ -18,7 +18,7 @@ REPEAT = "_ng_rollout_index"  # the number of the row's repeat, from 0
 NO_METRICS = ("reward", "oracle_reward")
 
 
-class Episode(NamedTuple):
+class RolloutStats(NamedTuple):
     """A rollout in numbers."""
 
     task: int  # the row's number, from 0
@@ -41,11 +41,11 @@ class Figure(NamedTuple):
     text: str
 
 
-def measure(rollout: dict[str, Any], task: int = 0) -> Episode:
-    """A rollout in numbers. `task` is its row if it does not name one.
+def measure(rollout: dict[str, Any], task: int = 0) -> RolloutStats:
+    """A rollout in numbers. `task` is its row's number if it does not name one.
 
-    NeMo Gym's files do not say whether the turns ran out: there, they did if the last
-    thing in the trajectory is a tool's output, which the model never answered.
+    NeMo Gym's files do not say whether the turns ran out. They did if the trajectory
+    ends with a tool's output, which the model never answered.
     """
     response = _object(rollout.get("response"))
     usage = _object(response.get("usage"))
@@ -61,7 +61,7 @@ def measure(rollout: dict[str, Any], task: int = 0) -> Episode:
         out_of_turns = bool(turns) and not models_turn
     failed = rollout.get("mask_sample") is True
     number = _count(rollout.get(TASK))
-    return Episode(
+    return RolloutStats(
         task=task if number is None else number,
         repeat=_count(rollout.get(REPEAT)) or 0,
         reward=None if failed else _number(rollout.get("reward")),
@@ -81,14 +81,14 @@ def measure(rollout: dict[str, Any], task: int = 0) -> Episode:
     )
 
 
-def items(found: Any) -> list[dict[str, Any]]:
-    """The objects in a list of items; [] if it is not a list."""
-    listed = found if isinstance(found, list) else []
+def items(value: Any) -> list[dict[str, Any]]:
+    """The objects in a list of items; [] if `value` is not a list."""
+    listed = value if isinstance(value, list) else []
     return [item for item in listed if isinstance(item, dict)]
 
 
 def by_model(item: dict[str, Any]) -> bool:
-    """Whether an item of a trajectory is the model's, rather than what it was shown."""
+    """Whether the model wrote an item of a trajectory."""
     return item.get("role", "assistant") == "assistant" and not is_tool_output(item)
 
 
@@ -97,10 +97,10 @@ def is_tool_output(item: dict[str, Any]) -> bool:
 
 
 def is_error(output: Any) -> bool:
-    """Whether a tool's output is an error, in the words of the server or of an agent.
+    """Whether a tool's output is an error, as the server or an agent writes it.
 
-    The server says {"output": "error: ..."} or, to malformed calls, {"detail": ...};
-    NeMo Gym's agent says {"error": ...} to arguments that are not JSON.
+    The server answers {"output": "error: ..."} or, to malformed calls, {"detail": ...};
+    NeMo Gym's agent writes {"error": ...} if the arguments are not JSON.
     """
     answer: Any = output
     if isinstance(output, list):  # parts of text and images
@@ -135,43 +135,45 @@ def _count(value: Any) -> int | None:
 # ---------------------------------------------------------------------- figures
 
 
-def figures(episodes: list[Episode]) -> list[Figure]:
-    """What is said of episodes, in the order in which it is shown.
+def figures(rollouts: list[RolloutStats]) -> list[Figure]:
+    """The figures of rollouts, in the order in which they are shown.
 
-    The mean reward has its standard error. Rows that were played more than once have
-    pass@k: how likely it is that one of k attempts earns 1. The others are means over
-    the episodes, and the metrics that /verify gave.
+    The mean reward has its standard error. Rows with several rollouts have pass@k: the
+    probability that one of k attempts earns 1. The others are means over the rollouts,
+    and over the metrics of /verify.
     """
-    graded = [one for one in episodes if one.reward is not None]
-    rows = {one.task for one in episodes}
-    found = [_whole("episodes", len(episodes))]
-    if len(rows) < len(episodes):
-        found.append(_whole("rows", len(rows)))
-    if lost := len(episodes) - len(graded):
-        found.append(_whole("without a reward", lost))
+    graded = [rollout for rollout in rollouts if rollout.reward is not None]
+    rows = {rollout.task for rollout in rollouts}
+    shown = [_whole("episodes", len(rollouts))]
+    if len(rows) < len(rollouts):
+        shown.append(_whole("rows", len(rows)))
+    if lost := len(rollouts) - len(graded):
+        shown.append(_whole("without a reward", lost))
     if graded:
         mean, error = mean_reward(graded)
         text = f"{mean:.3f}" + (f" ± {error:.3f}" if error is not None else "")
-        found.append(Figure("reward", mean, text))
+        shown.append(Figure("reward", mean, text))
     for k, value in pass_at(graded).items():
-        found.append(Figure(f"pass@{k}", value, f"{value:.3f}"))
+        shown.append(Figure(f"pass@{k}", value, f"{value:.3f}"))
     for name in ("turns", "calls", "errors"):
         label = name if name == "turns" else f"tool {name}"
-        found += _mean(label, [getattr(one, name) for one in episodes], ".2f")
-    cut = sum(one.out_of_turns for one in episodes)
-    if episodes:
-        text = f"{cut} ({cut / len(episodes):.0%})"
-        found.append(Figure("out of turns", cut, text))
+        shown += _mean(label, [getattr(rollout, name) for rollout in rollouts], ".2f")
+    cut = sum(rollout.out_of_turns for rollout in rollouts)
+    if rollouts:
+        text = f"{cut} ({cut / len(rollouts):.0%})"
+        shown.append(Figure("out of turns", cut, text))
     for name in ("input_tokens", "output_tokens"):
-        known = [getattr(one, name) for one in episodes]
-        known = [count for count in known if count is not None]
+        counts = [getattr(rollout, name) for rollout in rollouts]
+        counts = [count for count in counts if count is not None]
         # Only a model counts its tokens.
-        if any(known):
-            found += _mean(name.replace("_", " "), known, ",.0f")
-    for name in dict.fromkeys(name for one in episodes for name in one.metrics):
-        known = [one.metrics[name] for one in episodes if name in one.metrics]
-        found += _mean(name, known, ".3f")
-    return found
+        if any(counts):
+            shown += _mean(name.replace("_", " "), counts, ",.0f")
+    for name in dict.fromkeys(name for rollout in rollouts for name in rollout.metrics):
+        values = [
+            rollout.metrics[name] for rollout in rollouts if name in rollout.metrics
+        ]
+        shown += _mean(name, values, ".3f")
+    return shown
 
 
 def _whole(name: str, count: int) -> Figure:
@@ -185,8 +187,8 @@ def _mean(name: str, values: list[float], form: str) -> list[Figure]:
     return [Figure(name, mean, f"{mean:{form}}")]
 
 
-def mean_reward(graded: list[Episode]) -> tuple[float, float | None]:
-    """The mean reward, and its standard error if there are two episodes.
+def mean_reward(graded: list[RolloutStats]) -> tuple[float, float | None]:
+    """The mean reward, and its standard error if there are two rollouts.
 
     The repeats of a row are alike, so the error is that of a mean over rows, unless
     there is one row only.
@@ -194,47 +196,47 @@ def mean_reward(graded: list[Episode]) -> tuple[float, float | None]:
     rewards = _by_row(graded)
     if len(rewards) == 1:
         [only] = rewards.values()
-        rewards = {number: [one] for number, one in enumerate(only)}
+        rewards = {number: [reward] for number, reward in enumerate(only)}
     count = sum(map(len, rewards.values()))
     mean = math.fsum(sum(of_row) for of_row in rewards.values()) / count
     rows = len(rewards)
     if rows < 2:
         return mean, None
     spread = math.fsum(
-        sum(one - mean for one in of_row) ** 2 for of_row in rewards.values()
+        sum(reward - mean for reward in of_row) ** 2 for of_row in rewards.values()
     )
     return mean, math.sqrt(spread * rows / (rows - 1)) / count
 
 
-def pass_at(graded: list[Episode]) -> dict[int, float]:
+def pass_at(graded: list[RolloutStats]) -> dict[int, float]:
     """pass@k for k = 1, 2, 4, ... up to the number of attempts that every row has.
 
     {} if a row has one attempt only. An attempt passes if it earns 1. The estimator is
     unbiased: of n attempts with c passes, 1 - C(n - c, k) / C(n, k).
     """
     attempts = [
-        (len(rewards), sum(one >= 1 - 1e-9 for one in rewards))
+        (len(rewards), sum(reward >= 1 - 1e-9 for reward in rewards))
         for rewards in _by_row(graded).values()
     ]
     most = min((n for n, _ in attempts), default=0)
     if most < 2:
         return {}
-    found = {}
+    means = {}
     for k in sorted({2**power for power in range(most.bit_length())} | {most}):
         passed = [1 - math.comb(n - c, k) / math.comb(n, k) for n, c in attempts]
-        found[k] = statistics.fmean(passed)
-    return found
+        means[k] = statistics.fmean(passed)
+    return means
 
 
-def difference(before: list[Episode], after: list[Episode]) -> Figure | None:
-    """By how much the mean reward of the rows that both have changed.
+def difference(before: list[RolloutStats], after: list[RolloutStats]) -> Figure | None:
+    """The change of the mean reward over the rows that both have.
 
-    The standard error is of the rows' differences: that rows differ in difficulty does
-    not count. None if there is no common row with rewards.
+    The standard error is that of the rows' differences: it does not grow because some
+    rows are harder than others. None if no common row has rewards.
     """
     first, second = (
-        {task: statistics.fmean(rewards) for task, rewards in _by_row(found).items()}
-        for found in (before, after)
+        {task: statistics.fmean(rewards) for task, rewards in _by_row(rollouts).items()}
+        for rollouts in (before, after)
     )
     changes = [second[task] - first[task] for task in first if task in second]
     if not changes:
@@ -247,16 +249,16 @@ def difference(before: list[Episode], after: list[Episode]) -> Figure | None:
     return Figure(f"reward on {rows}", mean, text)
 
 
-def _by_row(episodes: Iterable[Episode]) -> dict[int, list[float]]:
-    """The rewards of each row, without the episodes that have none."""
-    found = defaultdict(list)
-    for one in episodes:
-        if one.reward is not None:
-            found[one.task].append(one.reward)
-    return found
+def _by_row(rollouts: Iterable[RolloutStats]) -> dict[int, list[float]]:
+    """The rewards of each row, without the rollouts that have none."""
+    rewards = defaultdict(list)
+    for rollout in rollouts:
+        if rollout.reward is not None:
+            rewards[rollout.task].append(rollout.reward)
+    return rewards
 
 
-def table(found: list[Figure]) -> str:
+def table(shown: list[Figure]) -> str:
     """Figures as lines of text, indented."""
-    width = max((len(figure.name) for figure in found), default=0)
-    return "\n".join(f"  {one.name:{width}}  {one.text}" for one in found)
+    width = max((len(figure.name) for figure in shown), default=0)
+    return "\n".join(f"  {figure.name:{width}}  {figure.text}" for figure in shown)

@@ -11,7 +11,7 @@ from ..gates.rows import server_tools
 from ..project import load_server
 from ..rollouts.rows import load_rows
 from ..rollouts.trajectory import Item, as_response
-from ..server import SessionServer
+from ..serving import SessionServer
 
 __all__ = ["client", "connect", "rows", "server", "tools", "verify", "verify_body"]
 

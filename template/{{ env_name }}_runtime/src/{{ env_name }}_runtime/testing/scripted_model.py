@@ -8,15 +8,15 @@ from collections.abc import Generator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from plumbing.policies import Calls
-from plumbing.records import as_response, function_call
+from ..episode.types import Calls
+from ..rollouts.trajectory import as_response, function_call
 
 
 class ScriptedModel(ThreadingHTTPServer):
-    """An OpenAI-compatible Responses API that follows plans.
+    """A model behind OpenAI's Responses API and Chat Completions that follows plans.
 
-    A plan is the list of tool calls for the row that a request's metadata names: one
-    call per answer, then a message.
+    A plan is a list of tool calls: one call per answer, then a message. A request names
+    its plan by `metadata.row`, or by `model` in Chat Completions, counted from 0.
     """
 
     daemon_threads = True
@@ -27,23 +27,44 @@ class ScriptedModel(ThreadingHTTPServer):
         self.plans = plans
         self.url = f"http://127.0.0.1:{self.server_port}/v1"
         self.images = 0  # the most that one request showed
+        self.messages: dict[int, list[Any]] = {}  # of each plan's last chat request
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
+        """The response to a request: the next call of the row's plan, or a message."""
         plan = self.plans[int(request["metadata"]["row"])]
-        made = images = 0
+        calls = images = 0
         for item in request["input"]:
-            made += item.get("type") == "function_call"
+            calls += item.get("type") == "function_call"
             if isinstance(item.get("content"), list):
-                images += sum(x["type"] == "input_image" for x in item["content"])
+                images += sum(part["type"] == "input_image" for part in item["content"])
         self.images = max(self.images, images)
-        if made < len(plan):
-            tool, arguments = plan[made]
+        if calls < len(plan):
+            tool, arguments = plan[calls]
             item = function_call(tool, json.dumps(arguments))
         else:
             text = {"type": "output_text", "text": "I am done.", "annotations": []}
             item = {"type": "message", "role": "assistant", "content": [text]}
         item = {"id": f"item_{uuid.uuid4().hex}", "status": "completed", **item}
         return as_response("scripted", request.get("tools", []), [item])
+
+    def chunk(self, request: dict[str, Any]) -> dict[str, Any]:
+        """The same for Chat Completions, as the one chunk of a stream."""
+        number, messages = int(request["model"]), request["messages"]
+        self.messages[number] = messages
+        plan = self.plans[number]
+        calls = sum(message["role"] == "assistant" for message in messages)
+        delta: dict[str, Any] = {"role": "assistant"}
+        if calls == len(plan):
+            delta["content"] = "I am done: reward 1.0"
+        else:
+            tool, arguments = plan[calls]
+            function = {"name": tool, "arguments": json.dumps(arguments)}
+            call = {"index": 0, "id": f"call_{calls}", "type": "function"}
+            delta["tool_calls"] = [{**call, "function": function}]
+        reason = "tool_calls" if "tool_calls" in delta else "stop"
+        choice = {"index": 0, "finish_reason": reason, "delta": delta}
+        about = {"id": "chatcmpl", "object": "chat.completion.chunk", "created": 0}
+        return {**about, "model": request["model"], "choices": [choice]}
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -52,21 +73,25 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
         assert isinstance(self.server, ScriptedModel)
-        self._send(self.server.answer(body))
+        if self.path.endswith("/chat/completions"):
+            chunk = json.dumps(self.server.chunk(body))
+            self._send(f"data: {chunk}\n\ndata: [DONE]\n\n", "text/event-stream")
+        else:
+            self._send(json.dumps(self.server.answer(body)))
 
     def do_GET(self) -> None:
-        self._send({"object": "list", "data": []})
+        self._send(json.dumps({"object": "list", "data": []}))
 
-    def _send(self, answer: dict[str, Any]) -> None:
-        content = json.dumps(answer).encode()
+    def _send(self, text: str, kind: str = "application/json") -> None:
+        content = text.encode()
         self.send_response(200)
-        self.send_header("content-type", "application/json")
+        self.send_header("content-type", kind)
         self.send_header("content-length", str(len(content)))
         self.end_headers()
         self.wfile.write(content)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Nothing is said about requests."""
+        """Nothing is logged."""
 
 
 @contextlib.contextmanager

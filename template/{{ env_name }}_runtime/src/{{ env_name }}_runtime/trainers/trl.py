@@ -1,10 +1,14 @@
 """Train on this environment with the GRPOTrainer of TRL (1.16 or later).
 
-Needs a running server, and a venv with `trl` and `requests`; NeMo Gym need not be in
-it. Run `PYTHONPATH=my_env/nemo_gym python train.py`, where train.py is
+Needs a running server, and a venv with `trl`, `requests` and this package; NeMo Gym
+need not be in it:
+
+    pip install trl requests -e <env>/<env>_runtime
+
+<env> is the name of the environment. Then, in train.py:
 
     from trl import GRPOConfig, GRPOTrainer
-    from trainers.trl_adapter import dataset, environment
+    from <env>_runtime.trainers.trl import dataset, environment
 
     trainer = GRPOTrainer(
         model="Qwen/Qwen3-4B",
@@ -14,8 +18,9 @@ it. Run `PYTHONPATH=my_env/nemo_gym python train.py`, where train.py is
     )
     trainer.train()
 
-Each rollout is a session of its own, and /verify gives its reward. What it grades holds
-the tool calls and their results. TRL shows an environment no other text of the model's.
+Each rollout is a session of its own, and /verify gives its reward. The trajectory that
+it grades holds the tool calls and their results: TRL shows an environment no other text
+of the model's.
 """
 
 import base64
@@ -31,17 +36,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from plumbing.client import Client, ClientSession
-from plumbing.records import (
-    ROWS,
-    Item,
-    RolloutError,
-    Row,
-    Tools,
-    as_response,
-    function_call,
-    load_rows,
-)
+from ..episode.types import Definitions, Row
+from ..errors import RolloutError
+from ..project import ROWS
+from ..rollouts.client import Client, ClientSession
+from ..rollouts.rows import load_rows
+from ..rollouts.trajectory import Item, as_response, function_call
 
 log = logging.getLogger(__name__)
 
@@ -97,33 +97,33 @@ def _text(content: Any) -> str | None:
 def environment(url: str | None = None) -> type:
     """A class for `environment_factory`: the tools of the server at `url` are methods.
 
-    Without `url` the server is at ENV_URL, else at http://127.0.0.1:11000; an API_TOKEN
-    is taken from the environment too. Transformers' get_json_schema makes the server's
-    tool definitions out of the methods again, but for defaults, limits such as
-    `maximum`, and what is in an object.
+    Without `url` the server is at ENV_URL, else at http://127.0.0.1:11000. API_TOKEN is
+    sent if it is set. Transformers' get_json_schema makes the server's tool definitions
+    out of the methods again, but for defaults, limits such as `maximum`, and the
+    properties of an object.
 
     Raises RolloutError if no server answers, or if TRL would hide a tool.
     """
     client = Client(url)
-    tools = client.tools()
-    for name in (tool["name"] for tool in tools):
+    definitions = client.tools()
+    for name in (tool["name"] for tool in definitions):
         if name in ("reset", "get_reward") or name.startswith("_"):
             raise RolloutError(f"TRL shows no model a tool named {name!r}: rename it")
-    methods = {tool["name"]: _method(tool) for tool in tools}
-    members = {"_client": client, "_tools": tools, **methods}
+    methods = {tool["name"]: _method(tool) for tool in definitions}
+    members = {"_client": client, "_definitions": definitions, **methods}
     return type("NeMoGymEnvironment", (_Rollouts,), members)
 
 
 class _Rollouts:
     """One rollout after the other, each in a session of its own.
 
-    TRL tells the model what a tool raises, and goes on: if the server failed there, the
-    model would be trained on that. So the sample then has no reward. What `reset` and
-    `get_reward` raise ends the training.
+    TRL shows the model an exception of a tool, and goes on. If the server failed there,
+    the model would be trained on that failure: so the sample then has no reward. An
+    exception of `reset` or `get_reward` ends the training.
     """
 
     _client: ClassVar[Client]
-    _tools: ClassVar[Tools]
+    _definitions: ClassVar[Definitions]
 
     def __init__(self) -> None:
         self._session: ClientSession | None = None  # None if the server has none open
@@ -155,7 +155,7 @@ class _Rollouts:
                 "nothing to grade: call reset(row) first, then this once"
             )
         if not self._failure:
-            response = as_response("trl", self._tools, self._output)
+            response = as_response("trl", self._definitions, self._output)
             answer = self._session.post("/verify", {**row, "response": response})
             self._session = None  # /verify has ended it
             if not answer.get("mask_sample"):
@@ -173,16 +173,16 @@ class _Rollouts:
                 session.post("/close_session", {})
 
     def _call(self, name: str, arguments: dict[str, Any]) -> str | list[dict[str, Any]]:
-        """What the model sees of a call: the text that NeMo Gym's agents show too.
+        """The result that the model sees: the text that NeMo Gym's agents show, too.
 
-        Beside an image it is a block: a vision model sees both if its chat template
-        shows images in tool messages, as Qwen3-VL's does.
+        With an image it is a list of blocks. A vision model sees both if its chat
+        template shows images in tool messages, as Qwen3-VL's does.
         """
         if self._row is None or self._session is None:
             raise RolloutError(f"{name} has no session: call reset(row) first")
         call = function_call(name, json.dumps(arguments))
         try:
-            result, *images = self._session.call_tools(self._tools, [call])
+            result, *images = self._session.call_tools(self._definitions, [call])
             self._output += [call, result, *images]
             if not images:
                 return result["output"]
@@ -195,7 +195,7 @@ class _Rollouts:
 
 
 def _image(url: str) -> Any:
-    """A data: URL as the PIL image that TRL wants. Raises RolloutError."""
+    """A data: URL as the PIL image that TRL expects. Raises RolloutError."""
     try:
         from PIL import Image  # a vision model's processor needs it too
 
@@ -209,15 +209,15 @@ def _method(tool: dict[str, Any]) -> Callable[..., Any]:
     """A method with the signature and the docstring of a tool definition."""
     name, required = tool["name"], tool["parameters"]["required"]
 
-    # Takes anything: what is wrong with the arguments the server says, and its answer
-    # is part of the trajectory.
+    # Accepts anything: the server names wrong arguments, and its answer is part of the
+    # trajectory.
     def method(self: _Rollouts, /, **arguments: Any) -> str | list[dict[str, Any]]:
         return self._call(name, arguments)
 
     parameters = [inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)]
     lines = []
     for parameter, schema in tool["parameters"]["properties"].items():
-        default = None if parameter not in required else inspect.Parameter.empty
+        default = inspect.Parameter.empty if parameter in required else None
         parameters.append(
             inspect.Parameter(
                 parameter,
@@ -238,14 +238,14 @@ def _method(tool: dict[str, Any]) -> Callable[..., Any]:
 
 
 def _prose(text: str) -> str:
-    """`text` in one line, without what get_json_schema takes for a section."""
+    """`text` on one line, without words that get_json_schema reads as a section."""
     line = " ".join(text.split())
     return re.sub(r"\b(args|returns|raises|choices):", r"\1", line, flags=re.IGNORECASE)
 
 
 def _type(schema: dict[str, Any]) -> Any:
     """The annotation for a parameter's JSON Schema."""
-    # Any: these are made at run time, which type checkers do not follow.
+    # Any: these types exist at run time only, which type checkers do not follow.
     literal: Any = Literal
     array: Any = list
     if choices := schema.get("enum"):

@@ -1,0 +1,64 @@
+"""Makes the wheel complete: it carries the class, the runtime and the rows.
+
+An editable installation has their paths in place of copies.
+"""
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+# What the runtime reads of the project: the rows of each split, and max_turns.
+READ = [
+    *("nemo_gym/data/example.jsonl", "nemo_gym/data/train.jsonl"),
+    *("nemo_gym/data/validation.jsonl", "nemo_gym/pyproject.toml"),
+]
+
+
+class CustomBuildHook(BuildHookInterface):
+    """pyproject.toml names the `runtime`, and in `include` the class."""
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        if version != "standard":
+            return
+        project, runtime = Path(self.root).parent, self.config["runtime"]
+        package = project / runtime / "src" / runtime
+        if not package.is_dir():
+            raise FileNotFoundError(
+                f"{package} is missing: run `uv build --wheel` in the project's folder "
+                "verifiers/, where the runtime is beside it"
+            )
+        files = {package: runtime}
+        files |= {project / path: path for path in self.config["include"]}
+        files |= {
+            project / path: f"{runtime}/_project/{path}"
+            for path in READ
+            if (project / path).is_file()
+        }
+        build_data["force_include"].update(
+            {str(path): place for path, place in files.items()}
+        )
+        self.require_what_the_runtime_requires(project / runtime / "pyproject.toml")
+
+    def require_what_the_runtime_requires(self, pyproject: Path) -> None:
+        """Put the runtime's own requirements in place of the runtime."""
+        runtime = tomllib.loads(pyproject.read_text(encoding="utf-8"))["project"]
+        name = canonicalize_name(runtime["name"])
+        requirements = self.metadata.core.dependencies
+        extras = [
+            extra
+            for requirement in map(Requirement, requirements)
+            if canonicalize_name(requirement.name) == name
+            for extra in requirement.extras
+        ]
+        others = [
+            text
+            for text in requirements
+            if canonicalize_name(Requirement(text).name) != name
+        ]
+        requirements[:] = others + runtime["dependencies"]
+        for extra in sorted(extras):
+            requirements += runtime["optional-dependencies"][extra]

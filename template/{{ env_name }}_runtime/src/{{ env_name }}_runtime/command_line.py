@@ -1,0 +1,59 @@
+"""What the commands share: their parsers, the types of their options, their errors."""
+
+import argparse
+import sys
+from collections.abc import Callable
+
+from .errors import DeployError, GateError, RolloutError, SettingError
+
+PACKAGE = __package__ or ""
+
+
+def new_parser(description: str | None) -> argparse.ArgumentParser:
+    """A parser that shows the lines of `description` as they are.
+
+    {package} in them stands for the name of this package.
+    """
+    return argparse.ArgumentParser(
+        description=(description or "").replace("{package}", PACKAGE),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+
+
+def exit_status(name: str, run: Callable[[], int]) -> int:
+    """The exit status of a command that `run` runs.
+
+    An error that a user can mend is one line on standard error, after the command's
+    name, and the status 1.
+    """
+    try:
+        return run()
+    except (GateError, RolloutError, SettingError, DeployError, OSError) as error:
+        print(f"{name}: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+def positive(text: str) -> int:
+    """An option's value, from 1 on."""
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"must be a positive integer, got {text!r}")
+    return int(text)
+
+
+def row_count(text: str) -> int:
+    """An option's value, from 0 on."""
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"must be a number of rows, got {text!r}")
+    return int(text)
+
+
+def share(text: str) -> float:
+    """An option's value between 0 and 1, both excluded."""
+    try:
+        if 0 < float(text) < 1:
+            return float(text)
+    except ValueError:
+        pass
+    raise argparse.ArgumentTypeError(f"must be a number between 0 and 1, got {text!r}")

@@ -1,0 +1,81 @@
+"""Rows as clients may see them: splits, tasks without answers, and prompts."""
+
+import functools
+from pathlib import Path
+from typing import Any
+
+from ..episode.types import Row
+from ..project import ROWS
+from ..rollouts.rows import check_rows, load_rows
+
+# The file of each split, beside ROWS.
+SPLIT_FILES = {
+    "train": "train.jsonl",
+    "validation": "validation.jsonl",
+    "test": "example.jsonl",
+}
+
+
+def read_rows(domain_class: type, path: Path = ROWS) -> list[Row]:
+    """The rows of a .jsonl file, at least one.
+
+    Raises RolloutError if the file cannot be read, or a row cannot be played.
+    """
+    rows = load_rows(path)
+    check_rows(domain_class, rows, path)
+    return rows
+
+
+@functools.cache
+def split_rows(domain_class: type, split: str) -> list[Row]:
+    """The rows of a split. A split without a file has the rows of `test`.
+
+    Raises ValueError for an unknown split, and RolloutError like read_rows.
+    """
+    if split not in SPLIT_FILES:
+        raise ValueError(f"no split {split!r}; there are {', '.join(SPLIT_FILES)}")
+    path = ROWS.with_name(SPLIT_FILES[split])
+    return read_rows(domain_class, path if path.is_file() else ROWS)
+
+
+def split_row(domain_class: type, split: str, index: int) -> Row:
+    """A row of a split, counted from 0.
+
+    Raises IndexError if the split has no such row, else like split_rows.
+    """
+    rows = split_rows(domain_class, split)
+    if not 0 <= index < len(rows):
+        raise IndexError(f"{split} has the rows 0 to {len(rows) - 1}, got {index}")
+    return rows[index]
+
+
+def public_task(split: str, index: int) -> dict[str, Any]:
+    """A row as clients may see it: its place, and no answer."""
+    return {"id": f"{split}/{index}", "split": split, "index": index}
+
+
+def public_tasks(domain_class: type, split: str) -> list[dict[str, Any]]:
+    """Every row of a split as clients may see it. Raises like split_rows."""
+    count = len(split_rows(domain_class, split))
+    return [public_task(split, index) for index in range(count)]
+
+
+def prompt_of(row: Row) -> list[dict[str, str]]:
+    """The messages that open an episode, each with `role` and text as `content`."""
+    params = row["responses_create_params"]
+    messages = params.get("input") or []
+    if isinstance(messages, str):
+        messages = [{"role": "user", "content": messages}]
+    if params.get("instructions"):
+        system = {"role": "system", "content": params["instructions"]}
+        messages = [system, *messages]
+    return [
+        {"role": message["role"], "content": _text(message["content"])}
+        for message in messages
+    ]
+
+
+def _text(content: Any) -> str:
+    if isinstance(content, str):
+        return content
+    return "\n".join(part["text"] for part in content if "text" in part)

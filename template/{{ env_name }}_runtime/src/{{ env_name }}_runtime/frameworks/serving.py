@@ -1,0 +1,78 @@
+"""Who may play on a framework's server: the checks before it serves, and its token."""
+
+import hmac
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from ..errors import SettingError
+from ..settings import ServerSettings
+
+
+def serving_problem(domain_class: type, host: str | None = None) -> str | None:
+    """Why the class must not be served on `host`, by default HOST; None if it may.
+
+    TRUSTED_POLICY=1 allows everything. Raises SettingError.
+    """
+    settings = ServerSettings.read()
+    if host is not None:
+        settings = settings.model_copy(update={"host": host})
+    if settings.trusted_policy == "1":
+        return None
+    refuse = getattr(domain_class, "refuse_to_serve", lambda: None)
+    if reason := refuse():
+        return reason
+    if getattr(domain_class, "runs_commands", False) and not settings.anybody_may_play:
+        return (
+            f"on HOST={settings.host} anybody who reaches this port could run "
+            "commands: set API_TOKEN, which clients then send, or ALLOW_ANYBODY=1"
+        )
+    return None
+
+
+def serve(domain_class: type, make_app: Callable[[], Any], default_port: int) -> None:
+    """Serve an ASGI app on HOST and PORT until a signal ends the process.
+
+    Exits with a message if the class must not be served there.
+    """
+    # uvicorn comes with the frameworks that have a server, and not with verifiers.
+    import uvicorn
+
+    try:
+        settings = ServerSettings.read()
+        problem = serving_problem(domain_class)
+    except SettingError as error:
+        sys.exit(f"server: {error}")
+    if problem:
+        sys.exit(f"server: {problem}")
+    port = default_port if settings.port is None else settings.port
+    uvicorn.run(make_app(), host=settings.host, port=port, access_log=False)
+
+
+def guarded(app: Any) -> Any:
+    """An ASGI app that refuses requests without API_TOKEN, if that is set.
+
+    OpenReward's clients send it as X-API-Key, all others as Authorization: Bearer.
+    A request without it is answered with 401, a WebSocket with 403; /health is open.
+    """
+    token = (ServerSettings.read().api_token or "").encode()
+    if not token:
+        return app
+
+    async def guard(scope: Any, receive: Any, send: Any) -> None:
+        headers = dict(scope.get("headers", ()))
+        bearer = headers.get(b"authorization", b"")
+        accepted = hmac.compare_digest(bearer, b"Bearer " + token)
+        accepted |= hmac.compare_digest(headers.get(b"x-api-key", b""), token)
+        if accepted or scope["type"] == "lifespan" or scope["path"] == "/health":
+            await app(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await receive()
+            await send({"type": "websocket.close", "code": 1008})
+        else:
+            kind = [(b"content-type", b"application/json")]
+            await send({"type": "http.response.start", "status": 401, "headers": kind})
+            body = b'{"detail": "this server wants Authorization: Bearer <API_TOKEN>"}'
+            await send({"type": "http.response.body", "body": body})
+
+    return guard

@@ -1,0 +1,60 @@
+"""Rows that can be played on this server: its tools, and tasks that the class takes."""
+
+from pathlib import Path
+
+from .. import project
+from ..episode.tasks import task_skeleton
+from ..episode.types import Definitions, Row
+from ..project import ROWS
+from ..rollouts.rows import check_rows, load_rows, write_rows
+from ..rollouts.trajectory import with_tools
+from .app import served_app
+from .manifests import outdated_manifests
+
+
+def server_tools() -> Definitions:
+    """The definitions of the tools that server.py serves.
+
+    Raises GateError if the class or the server cannot be imported.
+    """
+    project.load_class()  # for its own error, which names the class's file
+    app = served_app()
+    # Asks the app itself, so that this module need not import NeMo Gym.
+    [tools] = (
+        route.endpoint
+        for route in app.routes
+        if getattr(route, "path", None) == "/tools"
+    )
+    return tools()["tools"]
+
+
+def write_tools(path: Path = ROWS) -> str:
+    """Give every row of a .jsonl file the server's tool definitions.
+
+    A row of a new project, whose task is empty, also gets a skeleton of one. Manifests
+    of NeMo Gym's are corrected. Returns one line for the user.
+    """
+    definitions = server_tools()
+    rows = [with_tools(row, definitions) for row in load_rows(path)]
+    for row in rows:
+        if row.get("ground_truth") == [{}]:
+            row["ground_truth"] = [task_skeleton(project.load_class())]
+    write_rows(path, rows)
+    for manifest, corrected in outdated_manifests():
+        manifest.write_text(corrected, encoding="utf-8")
+    return f"{counted(len(rows), 'row')} of {path} with {counted(len(definitions), 'tool')}"
+
+
+def counted(number: int, thing: str) -> str:
+    """`1 row`, `2 rows`."""
+    return f"{number} {thing}{'' if number == 1 else 's'}"
+
+
+def read_rows(path: Path = ROWS) -> list[Row]:
+    """The rows of a .jsonl file, at least one.
+
+    Raises RolloutError if the file cannot be read, or a row cannot be graded.
+    """
+    rows = load_rows(path)
+    check_rows(project.load_class(), rows, path)
+    return rows

@@ -1,0 +1,102 @@
+"""Runs gates, and prints a line for each: the same for every framework."""
+
+import argparse
+import json
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import TypedDict
+
+from ..command_line import new_parser
+from ..errors import GateError, RolloutError, ToolError
+from ..files import source_name
+
+# Returns what the gate saw, on one line. Raises GateError if the gate fails.
+Gate = Callable[[], str]
+
+
+class Result(TypedDict):
+    """The outcome of one gate, as --json prints it."""
+
+    gate: str
+    passed: bool
+    seconds: float
+    detail: str  # what the gate saw, or the error, with what to do
+
+
+def run_gates(
+    gates: dict[str, Gate], description: str | None, arguments: list[str] | None = None
+) -> int:
+    """The command line of a gates.py. Returns its exit status.
+
+    Runs the gates that the command line names, by default all, in the order of `gates`
+    up to the first that fails.
+    """
+    options = new_gate_parser(gates, description).parse_args(arguments)
+    chosen = options.gates or gates
+    results = run({name: gates[name] for name in gates if name in chosen})
+    return 0 if report(results, options.json) else 1
+
+
+def new_gate_parser(
+    names: Iterable[str], description: str | None
+) -> argparse.ArgumentParser:
+    """A parser whose `gates` are some of `names`, and whose `json` is a switch."""
+    names = list(names)
+    all_names = ", ".join(names)
+
+    def gate(text: str) -> str:
+        if text not in names:
+            raise argparse.ArgumentTypeError(f"no gate {text!r}; there are {all_names}")
+        return text
+
+    parser = new_parser(description)
+    parser.add_argument("gates", nargs="*", type=gate, metavar="gate", help=all_names)
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    return parser
+
+
+def run(gates: dict[str, Gate]) -> Iterator[Result]:
+    """Run gates in order, up to the first that fails. Yields each one's result."""
+    for name, gate in gates.items():
+        started = time.monotonic()
+        try:
+            passed, detail = True, gate()
+        except (GateError, RolloutError, ToolError, ValueError) as error:
+            passed, detail = False, str(error)
+        except Exception as error:  # noqa: BLE001 - a bug is a failed gate, too
+            passed, detail = False, _problem(error)
+        seconds = round(time.monotonic() - started, 2)
+        yield {"gate": name, "passed": passed, "seconds": seconds, "detail": detail}
+        if not passed:
+            return
+
+
+def report(results: Iterable[Result], as_json: bool) -> bool:
+    """Print results, each as soon as it is there. Returns whether all gates passed."""
+    printed = []
+    for result in results:
+        printed.append(result)
+        if not as_json:
+            verdict = "PASS" if result["passed"] else "FAIL"
+            line = f"{verdict} {result['gate']:8} {result['seconds']:6.2f} s"
+            print(f"{line}  {result['detail']}", flush=True)
+    if as_json:
+        print(json.dumps(printed, indent=2))
+    return all(result["passed"] for result in printed)
+
+
+def _problem(error: Exception) -> str:
+    """An unexpected exception and its place on one line, and what to do."""
+    kind = type(error).__name__
+    if isinstance(error, SyntaxError):  # its text has the place
+        return f"{kind}: {error}"
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    text = f"{kind} in {source_name(frame.filename)}, line {frame.lineno}: {error}"
+    if isinstance(error, ModuleNotFoundError):
+        folder = Path(sys.argv[0]).resolve().parent.name
+        package = (error.name or "").partition(".")[0]
+        text += f". If that is a package, `uv add {package}` in {folder}/"
+    return text

@@ -1,0 +1,118 @@
+"""The command line of nemo_gym/make_rows.py."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from . import project
+from .command_line import exit_status, new_parser, row_count
+from .episode.tasks import check_row
+from .episode.types import Row
+from .errors import RolloutError
+from .gates.rows import server_tools
+from .project import ROWS
+from .rollouts.row_generator import (
+    LEVELS,
+    SPLIT_NAMES,
+    Example,
+    Tasks,
+    cut,
+    task_key,
+)
+from .rollouts.rows import load_rows, shown, write_rows
+from .rollouts.trajectory import with_tools
+
+__all__ = ["Example", "Tasks", "main"]
+
+
+def main(
+    tasks: Tasks,
+    examples: int,
+    description: str | None,
+    arguments: list[str] | None = None,
+) -> int:
+    """Write splits out of `tasks`. Returns the exit status.
+
+    `examples` is the number of rows of data/example.jsonl.
+    """
+    parser = new_parser(description)
+    add = parser.add_argument
+    add("--seed", type=int, default=0, help="0, if it is not given")
+    text = "rows to train on (200); 0 for none"
+    add("--train", type=row_count, metavar="N", help=text)
+    text = "rows to validate on (50); 0 for none"
+    add("--validation", type=row_count, metavar="N", help=text)
+    add("--example", action="store_true", help="write only example.jsonl, anew")
+    add("--output", type=Path, default=ROWS.parent, metavar="FOLDER", help="data")
+    add("--overwrite", action="store_true", help="replace files that are there")
+    options = parser.parse_args(arguments)
+    train, validation = options.train, options.validation
+    if options.example:
+        if train is not None or validation is not None:
+            parser.error("--example goes without --train and --validation")
+        counts = {"example": examples}
+    else:
+        counts = {
+            "validation": 50 if validation is None else validation,
+            "train": 200 if train is None else train,
+        }
+        counts = {name: count for name, count in counts.items() if count}
+        if not counts:
+            parser.error("--train 0 and --validation 0 leave nothing to write")
+
+    def run() -> int:
+        splits = make(tasks, options.seed, counts, options.output, options.overwrite)
+        for path, rows in splits:
+            print(f"{shown(path)}: {len(rows)} rows ({_difficulties(rows)})")
+        return 0
+
+    return exit_status("make_rows.py", run)
+
+
+def make(
+    tasks: Tasks, seed: int, counts: dict[str, int], folder: Path, overwrite: bool
+) -> Iterator[tuple[Path, list[Row]]]:
+    """Write `folder`/NAME.jsonl for each split. Yields each file and its rows.
+
+    Leaves out the tasks of the splits that are there and are not written, and those of
+    data/example.jsonl. Raises RolloutError before anything is written if a file is
+    there already, if there are too few tasks, or if the class refuses one; GateError if
+    the class or the server cannot be imported.
+    """
+    paths = {name: folder / f"{name}.jsonl" for name in SPLIT_NAMES}
+    for name in counts:
+        if paths[name].exists() and not overwrite:
+            raise RolloutError(
+                f"{shown(paths[name])} is there already: add --overwrite to replace "
+                "it, or name another folder with --output"
+            )
+    others = {path for name, path in paths.items() if name not in counts}
+    others |= set() if "example" in counts else {ROWS}
+    splits = cut(tasks, seed, counts, _keys(path for path in others if path.exists()))
+    definitions, domain_class = server_tools(), project.load_class()
+    for name, rows in splits.items():
+        for number, row in enumerate(rows, start=1):
+            try:
+                check_row(domain_class, row)
+            except ValueError as error:
+                raise RolloutError(f"row {number} for {name}: {error}") from None
+    for name, rows in splits.items():
+        written = [with_tools(row, definitions) for row in rows]
+        write_rows(paths[name], written)
+        yield paths[name], written
+
+
+def _keys(paths: Iterable[Path]) -> Iterator[str]:
+    """The keys of the tasks in .jsonl files."""
+    for path in paths:
+        for row in load_rows(path):
+            truth = row.get("ground_truth")
+            if isinstance(truth, list) and truth and isinstance(truth[0], dict):
+                yield task_key(truth[0])
+
+
+def _difficulties(rows: list[Row]) -> str:
+    """How many rows there are of each difficulty, as `8 easy, 2 hard`."""
+    counts = Counter(row["difficulty"] for row in rows)
+    levels = dict.fromkeys([*LEVELS, *sorted(counts)])
+    return ", ".join(f"{counts[level]} {level}" for level in levels if counts[level])

@@ -1,0 +1,59 @@
+"""One episode against a running server: seed, ask the policy, call tools, verify."""
+
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+from ..episode.types import Definitions, Row
+from ..errors import RolloutError
+from .client import Client
+from .policies import Policy
+from .trajectory import Item, as_response
+
+# A function like `play` below; nemo_gym/rollout.py has the user's own.
+Play = Callable[[Client, Definitions, Row, Policy, int], dict[str, Any]]
+
+
+def play(
+    client: Client, definitions: Definitions, row: Row, policy: Policy, max_turns: int
+) -> dict[str, Any]:
+    """One episode: the answer of /verify, with its `reward` and the `response`.
+
+    Ends when the policy calls no tool, or after `max_turns` turns; `out_of_turns` says
+    which. Raises RolloutError if the server or the model fails: there is no reward then.
+    """
+    session = client.session()
+    session.post("/seed_session", row)
+    output: list[Item] = []
+    usage = {"input_tokens": 0, "output_tokens": 0}
+    reason, out_of_turns = None, True
+    try:
+        for _ in range(max_turns):
+            turn = policy.turn(row, definitions, output)
+            output += turn.items
+            usage["input_tokens"] += turn.input_tokens
+            usage["output_tokens"] += turn.output_tokens
+            reason = turn.incomplete_reason
+            if reason or not turn.calls:
+                out_of_turns = False
+                break
+            output += session.call_tools(definitions, turn.calls)
+    except RolloutError:
+        with contextlib.suppress(RolloutError):
+            session.post("/close_session", {})
+        raise
+    response = as_response(
+        policy.name, definitions, output, incomplete_reason=reason, **usage
+    )
+    verdict = session.post("/verify", {**row, "response": response})
+    check_verdict(verdict)
+    return {"response": response, "out_of_turns": out_of_turns, **verdict}
+
+
+def check_verdict(verdict: dict[str, Any]) -> None:
+    """Raise RolloutError if an answer of /verify has no reward that counts."""
+    if verdict.get("mask_sample"):
+        raise RolloutError(f"the environment failed: {verdict.get('failure_reason')}")
+    reward = verdict.get("reward")
+    if not isinstance(reward, int | float) or not 0 <= reward <= 1:
+        raise RolloutError(f"/verify must pay from 0 to 1, got the reward {reward!r}")

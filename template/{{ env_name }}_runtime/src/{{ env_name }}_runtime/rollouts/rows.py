@@ -1,0 +1,71 @@
+"""Rows of the dataset, as .jsonl files."""
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+from ..episode.tasks import check_row
+from ..episode.types import Row
+from ..errors import RolloutError, one_line
+from ..files import write_atomically
+from ..project import GYM, ROWS
+
+
+def load_rows(path: Path = ROWS) -> list[Row]:
+    """The objects of a .jsonl file, one a line.
+
+    Raises RolloutError if the file cannot be read, or a line is not a JSON object.
+    """
+    rows = []
+    try:
+        with path.open(encoding="utf-8") as lines:
+            for number, line in enumerate(lines, start=1):
+                if line.strip():
+                    rows.append(_row(line, f"{path}, line {number}"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise RolloutError(f"{path}: {error}") from None
+    return rows
+
+
+def _row(line: str, place: str) -> Row:
+    try:
+        row = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise RolloutError(f"{place}, column {error.colno}: {error.msg}") from None
+    if not isinstance(row, dict):
+        raise RolloutError(
+            f"{place}: a row is a JSON object, got {one_line(line)[:80]}"
+        )
+    return row
+
+
+def check_rows(domain_class: type, rows: list[Row], path: Path) -> None:
+    """Raise RolloutError if there are no rows, or one could not be graded.
+
+    `path` is the file that they come from.
+    """
+    for number, row in enumerate(rows, start=1):
+        try:
+            check_row(domain_class, row)
+        except ValueError as error:
+            raise RolloutError(f"{row_name(number, path)}: {error}") from None
+    if not rows:
+        raise RolloutError(f"{path} has no rows")
+
+
+def row_name(number: int, path: Path = ROWS) -> str:
+    """How messages name a row, counted from 1: `row 3 of data/example.jsonl`."""
+    return f"row {number} of {shown(path)}"
+
+
+def shown(path: Path) -> Path:
+    """A path as messages show it: relative to nemo_gym/, if it is in there."""
+    path = path.resolve()
+    return path.relative_to(GYM) if path.is_relative_to(GYM) else path
+
+
+def write_rows(path: Path, rows: Iterable[Row]) -> None:
+    """Write a .jsonl file whole, or leave it as it was."""
+    lines = [json.dumps(row, ensure_ascii=False) + "\n" for row in rows]
+    with write_atomically(path) as file:
+        file.write("".join(lines).encode("utf-8", "surrogatepass"))

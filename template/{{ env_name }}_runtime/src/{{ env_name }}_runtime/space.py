@@ -1,0 +1,224 @@
+"""The files of a Hugging Face Space, and what may not be among them."""
+
+import json
+import os
+import posixpath
+import re
+import subprocess
+import tomllib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from detect_secrets.core import scan
+from detect_secrets.core.plugins.util import get_mapping_from_secret_type_to_class
+from detect_secrets.settings import transient_settings
+from pathspec import PathSpec
+
+from .errors import DeployError
+from .project import ENV_NAME, GYM, ROOT
+
+PORT = 7860  # of a Space: server.py takes it if SPACE_ID is set
+RUNTIME = Path(f"{ENV_NAME}_runtime")  # this package's folder, which the image installs
+
+# A folder with this file in it is a dry run of before.
+MARK = RUNTIME / "src" / RUNTIME / "deploy.py"
+
+# Never pushed, whatever the .dockerignore says.
+SECRETS = ".env* env.yaml .netrc .pypirc .ssh .aws id_rsa* id_ed25519* *.key *.pem"
+NEVER = [f"**/{name}" for name in (".git", ".venv*", *SECRETS.split())]
+
+# detect-secrets finds the rest, but not by entropy, which would refuse every lock file.
+KEY = re.compile(
+    r"\bhf_[A-Za-z0-9]{30,}|\bsk-[\w-]{32,}|\bnvapi-[\w-]{40,}|\be2b_[0-9a-f]{32,}"
+)
+UNSURE = ["Base64HighEntropyString", "HexHighEntropyString", "KeywordDetector"]
+UNSURE += ["IPPublicDetector"]
+
+# Files that may be rows: by their suffix, or by a key that rows have.
+DATA = (".jsonl", ".csv", ".tsv", ".parquet", ".arrow", ".db", ".sqlite", ".sqlite3")
+ROW_KEY = re.compile(rb'"(?:ground_truth|responses_create_params|expected_output)"\s*:')
+
+README = """\
+---
+title: {title}
+sdk: docker
+app_port: {port}
+---
+
+# {name}
+
+{description}
+
+An RL environment for LLM agents, a [NeMo Gym](https://github.com/NVIDIA-NeMo/Gym)
+resources server. `/docs` lists its tools, `/health` says whether it is up.
+"""
+
+
+def assemble(folder: Path) -> list[str]:
+    """Write the Space into a folder, which is there and empty. Returns its files.
+
+    Raises DeployError if a file that the image needs is missing, or one holds a key.
+    """
+    files = list(collect(folder))
+    _check_complete(files)
+    for path in files:
+        content = (ROOT / path).read_bytes()
+        for line, kind in _keys(ROOT / path, content):
+            raise DeployError(
+                f"{path}, line {line}, looks like it holds a key ({kind}): remove it, or "
+                f"name the file in {ignore_file()}"
+            )
+        target = folder / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(content)
+    (folder / "Dockerfile").write_text(_dockerfile(), encoding="utf-8")
+    (folder / "README.md").write_text(_readme(), encoding="utf-8")
+    return sorted({*files, "Dockerfile", "README.md"})
+
+
+def _check_complete(files: list[str]) -> None:
+    """Raise DeployError if the image cannot be built from these files."""
+    if "nemo_gym/uv.lock" not in files:
+        raise DeployError(
+            f"{GYM} has no uv.lock, which the Space installs: run `uv lock` there, "
+            "and see that neither git nor .dockerignore ignores it"
+        )
+    for path in (RUNTIME / "pyproject.toml", MARK):
+        if path.as_posix() not in files:
+            raise DeployError(
+                f"the Space needs {path}: run `copier update` if it is missing, and see "
+                "that neither git nor .dockerignore ignores it"
+            )
+
+
+def collect(dry_run: Path | None = None) -> Iterator[str]:
+    """The files of the project, relative to ROOT, that a Space gets.
+
+    `dry_run` is a folder that is left out.
+    """
+    lines = _read(ignore_file()).splitlines()
+    ignored, never = matcher(lines), matcher(NEVER)
+    for path in _in_git() or _walk(lines):
+        file = ROOT / path
+        folders = list(file.parents)[: path.count("/")]
+        if not (
+            ignored.match_file(path)
+            or never.match_file(path)
+            or file.is_symlink()  # it may lead to a file of another project
+            or not file.is_file()
+            or any(each == dry_run or (each / MARK).is_file() for each in folders)
+        ):
+            yield path
+
+
+def ignore_file() -> Path:
+    """The file that `docker build` reads: beside the Dockerfile, else in ROOT."""
+    beside = GYM / "Dockerfile.dockerignore"
+    return beside if beside.is_file() else ROOT / ".dockerignore"
+
+
+def matcher(patterns: Iterable[str]) -> PathSpec:
+    """Docker's patterns as git's. The last one that matches a file decides.
+
+    Docker reads each from the project's root on, git only those with a slash.
+    """
+    rooted = []
+    for line in map(str.strip, patterns):
+        if line and not line.startswith("#"):
+            name = posixpath.normpath(line.removeprefix("!").strip()).strip("/")
+            rooted.append(f"!/{name}" if line.startswith("!") else f"/{name}")
+    return PathSpec.from_lines("gitignore", rooted)
+
+
+def _in_git() -> list[str]:
+    """The files that git tracks, or would track; none if git ignores the project."""
+    if not any((folder / ".git").exists() for folder in (ROOT, *ROOT.parents)):
+        return []
+    # Git sets GIT_DIR and the like for its hooks; they may be another repository's.
+    own = {name: text for name, text in os.environ.items() if name[:4] != "GIT_"}
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    try:
+        done = subprocess.run(
+            command, cwd=ROOT, env=own, stdout=subprocess.PIPE, check=True
+        )
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise DeployError(f"git must list the files of {ROOT}: {error}") from None
+    return sorted(set(os.fsdecode(done.stdout).split("\0")) - {""})
+
+
+def _walk(lines: list[str]) -> Iterator[str]:
+    """All files, without the folders that hold none for the Space: .venv, .git."""
+    # A pattern with ! may bring back a file in a folder that another one leaves out.
+    keeps = any(line.strip().startswith("!") for line in lines)
+    pruned = matcher(NEVER if keeps else NEVER + lines)
+    for folder, folders, files in os.walk(ROOT):
+        here = Path(folder).relative_to(ROOT)
+        folders[:] = [x for x in folders if not pruned.match_file(str(here / x))]
+        yield from sorted(str(here / name) for name in files)
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise DeployError(f"{path} is missing: run `copier update`") from None
+
+
+def _keys(path: Path, content: bytes) -> Iterator[tuple[int, str]]:
+    """Line and kind of each key in a file."""
+    text = content.decode("utf-8", "replace")
+    for match in KEY.finditer(text):
+        yield text.count("\n", 0, match.start()) + 1, f"{match[0][:8]}..."
+    plugins = get_mapping_from_secret_type_to_class().values()
+    names = {plugin.__name__ for plugin in plugins} - set(UNSURE)
+    with transient_settings({"plugins_used": [{"name": name} for name in names]}):
+        for secret in scan.scan_file(str(path)):
+            yield secret.line_number, secret.type
+
+
+def rows_among(folder: Path, files: list[str]) -> list[str]:
+    """The files that may hold tasks with their answers."""
+    rows = []
+    for path in files:
+        named = path.endswith((*DATA, *(f"{suffix}.gz" for suffix in DATA)))
+        code = path.endswith((".py", ".md"))  # they name the keys that rows have
+        if named or (not code and ROW_KEY.search((folder / path).read_bytes())):
+            rows.append(path)
+    return rows
+
+
+def warnings(files: list[str]) -> Iterator[str]:
+    """Warnings about the files, for the person who deploys them."""
+    for path in rows_among(ROOT, [name for name in files if (ROOT / name).is_file()]):
+        yield f"{path} may hold tasks with their answers, for all to read"
+    lock = _read(GYM / "uv.lock")
+    indexes = set(re.findall(r'registry = "(https?://[^"]+)"', lock))
+    for index in sorted(indexes - {"https://pypi.org/simple"}):
+        yield (
+            f"uv.lock names the package index {index}, which Hugging Face may not "
+            "reach, and anyone who reads the Space learns of: "
+            "`uv lock --default-index https://pypi.org/simple` makes another"
+        )
+
+
+def _dockerfile() -> str:
+    """The Dockerfile, for the port of a Space."""
+    path = GYM / "Dockerfile"
+    ports = f"ENV PORT={PORT}\nEXPOSE {PORT}"
+    text, exposed = re.subn(r"^EXPOSE\b.*$", ports, _read(path), flags=re.MULTILINE)
+    if exposed != 1:
+        raise DeployError(f"{path} must have one line with EXPOSE, got {exposed}")
+    return text
+
+
+def _readme() -> str:
+    project = {"description": "", **pyproject()["project"], "port": PORT}
+    project["name"] = project["name"].removesuffix("-environment")
+    # A JSON string is a YAML string.
+    return README.format(title=json.dumps(project["name"]), **project)
+
+
+def pyproject() -> dict[str, Any]:
+    """nemo_gym/pyproject.toml. Raises DeployError if it is missing."""
+    return tomllib.loads(_read(GYM / "pyproject.toml"))

@@ -1,0 +1,1 @@
+"""Adapters for trainers that need more than NeMo Gym's formats."""
