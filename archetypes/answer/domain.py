@@ -12,12 +12,10 @@ from typing import Any
 
 from math_verify import LatexExtractionConfig, parse, verify
 
-# The reward for one number in \boxed{} that is not the answer.
-FORMAT_CREDIT = 0.1
-
 BOX = re.compile(r"\\boxed\s*\{")
 # What a box holds, up to its closing brace. One level of braces may be inside.
 CONTENT = re.compile(r"((?:[^{}]++|\{[^{}]*+\})*+)\}")
+MAX_CHARACTERS = 100  # in a box
 # All that may be in a box: -3, 1,250.75, 3/4, \frac{3}{4}, 2\frac{1}{2}. A currency, a
 # percent sign or a unit as \text{} beside it does not count. math-verify could read
 # much more, but a formula such as 9^{9^9} would keep it busy for hours: before you
@@ -27,8 +25,10 @@ NUMBER = re.compile(
     (?P<sign> [-+\u2212]?) \s* (?:\\?\$)? \s*
     (?P<number>
         \d{1,12} \s* / \s* [1-9]\d{0,11}
-      | (?:\d{1,12} \s*)? \\[dt]?frac \s* (?: \{-?\d{1,12}\} \s* \{[1-9]\d{0,11}\} | \d[1-9] )
-      | (?: \d{1,12} | \d{1,3} (?: (?: , | \{,\} | \\, | \\! ) \d{3} ){1,3} ) (?: \.\d{1,12} )?
+      | (?:\d{1,12} \s*)? \\[dt]?frac \s*
+        (?: \{-?\d{1,12}\} \s* \{[1-9]\d{0,11}\} | \d[1-9] )
+      | (?: \d{1,12} | \d{1,3} (?: (?: , | \{,\} | \\, | \\! ) \d{3} ){1,3} )
+        (?: \.\d{1,12} )?
     )
     \s* (?: \\?% | (?:\\[ ,;])? \s* \\(?:text|mathrm|mbox) \{[^{}\d]{1,30}\} )?
     """,
@@ -43,7 +43,8 @@ logging.getLogger("math_verify").setLevel(logging.ERROR)
 
 def read_number(text: str) -> str:
     """`text` as LaTeX that math-verify reads, "" if it is not a number."""
-    match = NUMBER.fullmatch(text.strip())
+    text = text.strip()
+    match = NUMBER.fullmatch(text) if len(text) <= MAX_CHARACTERS else None
     if match is None:
         return ""
     sign = "-" if match["sign"] in ("-", "\u2212") else ""
@@ -80,26 +81,27 @@ class DomainClass:
     """
 
     blocking = False  # no method waits for anything
+    format_credit = 0.1  # the reward for one number in \boxed{} that is not the answer
 
     def __init__(self, task: dict[str, Any]) -> None:
         expected = str(task.get("expected_answer", "42"))
         self._expected = read_number(expected)
         if not self._expected:
             raise ValueError(
-                f"expected_answer must be a number such as 42, 12.50 or 3/4, got "
+                "expected_answer must be a number such as 42, 12.50 or 3/4, got "
                 f"{expected!r:.80}"
             )
         self._boxed = ""
 
     def reward(self, answer: str) -> float:
-        r"""1.0 for the expected number in \boxed{}, FORMAT_CREDIT for another one.
+        r"""1.0 for the expected number in \boxed{}, `format_credit` for another one.
 
         0.0 for an answer without a number in \boxed{}, or with different ones.
         """
         self._boxed = boxed_number(answer)
         if not self._boxed:
             return 0.0
-        return 1.0 if equal(self._expected, self._boxed) else FORMAT_CREDIT
+        return 1.0 if equal(self._expected, self._boxed) else self.format_credit
 
     def metrics(self) -> dict[str, float]:
         r"""`boxed`: whether the answer had one number in \boxed{}, right or wrong."""
