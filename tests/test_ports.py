@@ -208,6 +208,13 @@ def test_the_oracle_of_a_port_earns_its_reward(connect, name):
         assert post(client, "verify", body)["reward"] == oracle_reward(port, row)
 
 
+def test_a_refused_row_is_answered_with_its_own_key(connect):
+    row = {"responses_create_params": {"input": "Go."}, "initial_count": "many"}
+    answer = connect("example_session_state_mgmt").post("/seed_session", json=row)
+    assert answer.status_code == 422
+    assert answer.json()["detail"].startswith("initial_count: Input should be a valid")
+
+
 @each_port
 def test_a_method_without_a_line_in_server_py_is_no_tool(name):
     served = PORTS[name][1]

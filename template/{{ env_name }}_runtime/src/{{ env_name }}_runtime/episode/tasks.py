@@ -77,6 +77,11 @@ def task_of(row: Row) -> Task:
     }
 
 
+def task_place(row: Row) -> str:
+    """Where the task stands in its row, for messages: `ground_truth.0.`, or nothing."""
+    return "" if is_native(row) else "ground_truth.0."
+
+
 def task_type(domain_class: type) -> Any:
     """The pydantic model that the constructor's first parameter names, else `dict`."""
     parameters = list(inspect.signature(domain_class).parameters.values())
@@ -169,7 +174,7 @@ def check_row(domain_class: type, row: Row) -> None:
             "the row has no task, and an episode without a task earns nothing: write "
             '"ground_truth": [{"id": 1}] if the class needs no task'
         )
-    check_task(domain_class, task, "" if is_native(row) else "ground_truth.0.")
+    check_task(domain_class, task, task_place(row))
 
 
 def check_task(domain_class: type, task: Task, place: str = "ground_truth.0.") -> None:
@@ -206,7 +211,7 @@ def solution_of(domain_class: type, row: Row) -> Solution:
     solve = getattr(domain_class, "oracle", None)
     if solve is None:
         raise NoOracleError(f"{domain_class.__name__} has no oracle(task)")
-    steps = solve(read_task(domain_class, task_of(row)))
+    steps = solve(read_task(domain_class, task_of(row), task_place(row)))
     steps = [steps] if isinstance(steps, str) else list(steps)
     answer = steps.pop() if steps and isinstance(steps[-1], str) else ""
     return Solution([(tool, dict(arguments)) for tool, arguments in steps], answer)
