@@ -7,7 +7,7 @@ the server: its row as it is, the recorded calls, and the recorded response.
 import importlib.util
 import json
 from collections.abc import Iterator
-from importlib.metadata import version
+from importlib.metadata import distribution, version
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +23,7 @@ from my_env_runtime.episode.tools import tools_of
 from my_env_runtime.serving import SessionServer, VerifyRequest, VerifyResponse
 
 CLASSES = Path(__file__).parent / "classes/ports"
-SERVERS = Path(str(importlib.util.find_spec("nemo_gym").origin)).parents[1] / (
-    "resources_servers"
-)
+SERVERS = Path(str(distribution("nemo-gym").locate_file("resources_servers")))
 
 # Each server's class, and the tools that server.py serves.
 PORTS: dict[str, tuple[str, list[str]]] = {
