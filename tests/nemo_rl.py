@@ -1,4 +1,4 @@
-"""What NeMo RL does with prepared rows: the calls of its Ray actor for NeMo Gym.
+"""The calls of NeMo RL's Ray actor for NeMo Gym, on prepared rows.
 
     python nemo_rl.py NEMO_GYM_FOLDER AGENT
 
@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 
 FOLDER, AGENT = Path(sys.argv[1]), sys.argv[2]
-sys.path += [str(FOLDER), str(FOLDER.parent)]
+sys.path.append(str(FOLDER.parent))
 
 import ray
 from nemo_gym.cli import GlobalConfigDictParserConfig, RunHelper
@@ -22,10 +22,10 @@ from nemo_gym.rollout_collection import RolloutCollectionHelper
 from nemo_gym.server_utils import HEAD_SERVER_KEY_NAME, BaseServerConfig
 from omegaconf import DictConfig
 
-from plumbing.policies import solve
-from plumbing.records import load_rows
-from plumbing.scripted_model import scripted_model
-from plumbing.under_gym import free_port
+from my_env_runtime.gym.processes import free_port
+from my_env_runtime.rollouts.policies import solve
+from my_env_runtime.rollouts.rows import load_rows
+from my_env_runtime.testing.scripted_model import scripted_model
 
 ROWS = 4
 

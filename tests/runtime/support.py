@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import httpx
 from fastapi.testclient import TestClient
@@ -172,6 +172,32 @@ def slow_class(barrier: Barrier) -> tuple[type, list[str]]:
             calls.append("closed")
 
     return Slow, calls
+
+
+class Picture(NamedTuple):
+    output: str
+    image: str
+
+
+# An image of one pixel
+PNG = (
+    "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABAQAAAAA3bvkkAAAACklEQVR4nGNg"
+    "AAAAAgABSK+kcQAAAABJRU5ErkJggg=="
+)
+
+
+class Camera:
+    """Answers with an image."""
+
+    def __init__(self, task: dict) -> None:
+        pass
+
+    def look(self) -> Picture:
+        """Look."""
+        return Picture("A click.", PNG)
+
+    def reward(self) -> float:
+        return 0.0
 
 
 class Riddle:

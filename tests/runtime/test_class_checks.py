@@ -1,12 +1,12 @@
-"""The import gate: what is wrong with a class is told with file and line."""
+"""The import gate: a message names the place, the problem, and what to do."""
 
 import asyncio
 
 import pytest
-from plumbing import inspection
-from plumbing.inspection import inspect_class
-from plumbing.records import GateError
-from session_server import SessionServer
+
+from my_env_runtime.errors import GateError
+from my_env_runtime.gates.class_checks import check_class
+from my_env_runtime.serving import SessionServer
 
 
 class Base:
@@ -18,78 +18,74 @@ class Base:
         return at
 
 
-@pytest.fixture
-def inspect(monkeypatch):
+def check(domain, tools="look", asked=()):
     """Runs the gate over a class whose server serves the named tools."""
 
-    def gate(domain, tools="look", asked=()):
-        class Server(SessionServer):
-            domain_class = domain
+    class Server(SessionServer):
+        domain_class = domain
 
-            def setup_webserver(self):
-                app = super().setup_webserver()
-                for name in tools.split():
-                    app.post(f"/{name}")(self.tool(getattr(domain, name)))
-                return app
+        def setup_webserver(self):
+            app = super().setup_webserver()
+            for name in tools.split():
+                app.post(f"/{name}")(self.tool(getattr(domain, name)))
+            return app
 
-        monkeypatch.setattr(inspection, "EnvironmentClass", domain)
-        monkeypatch.setattr(inspection, "find_server", lambda: Server)
-        return inspect_class(list(asked))
-
-    return gate
+    return check_class(domain, Server, list(asked))
 
 
-def test_a_class_that_fits(inspect):
-    assert inspect(Base) == "test_inspection.Base has look"
+def complaint(*arguments, **options):
+    with pytest.raises(GateError) as caught:
+        check(*arguments, **options)
+    text = str(caught.value)
+    assert "test_class_checks.py, line " in text
+    return text
 
 
-def test_a_class_that_needs_a_task(inspect):
+def test_a_class_that_fits():
+    assert check(Base) == "runtime.test_class_checks.Base has look"
+
+
+def test_a_class_that_needs_a_task():
     class Needy(Base):
         def __init__(self, task: dict):
             self.size = task["size"]
 
-    assert inspect(Needy).startswith("test_inspection.Needy has look (needs a task")
+    assert check(Needy).startswith(
+        "runtime.test_class_checks.Needy has look (needs a task"
+    )
 
 
-def complaint(inspect, *arguments, **options):
-    with pytest.raises(GateError) as caught:
-        inspect(*arguments, **options)
-    text = str(caught.value)
-    assert "test_inspection.py, line " in text
-    return text
-
-
-def test_a_constructor_without_a_task(inspect):
+def test_a_constructor_without_a_task():
     class Wrong(Base):
         def __init__(self, size, seed):
             pass
 
-    text = complaint(inspect, Wrong)
+    text = complaint(Wrong)
     assert "Wrong must be made of one argument, the task" in text
 
 
-def test_a_tool_that_an_attribute_hides(inspect):
+def test_a_tool_that_an_attribute_hides():
     class Wrong(Base):
         def __init__(self, task: dict):
             self.look = task
 
-    assert "the tool look is hidden by an attribute" in complaint(inspect, Wrong)
+    assert "the tool look is hidden by an attribute" in complaint(Wrong)
 
 
-def test_a_tool_without_a_line(inspect):
+def test_a_tool_without_a_line():
     class More(Base):
         def wave(self) -> str:
             return "hello"
 
-    assert inspect(More) == (
-        "test_inspection.More has look; not served: wave "
+    assert check(More) == (
+        "runtime.test_class_checks.More has look; not served: wave "
         '(to serve it, add app.post("/wave")(self.tool(More.wave)))'
     )
     with pytest.raises(GateError, match="serves no tool.*self.tool.More.look"):
-        inspect(More, "")
+        check(More, "")
 
 
-def test_a_docstring_of_another_parameter(inspect):
+def test_a_docstring_of_another_parameter():
     class Wrong(Base):
         def look(self, at: str = "x") -> str:
             """Look.
@@ -99,21 +95,21 @@ def test_a_docstring_of_another_parameter(inspect):
             """
             return at
 
-    assert "the docstring of look describes 'where', which it" in inspect(Wrong)
+    assert "the docstring of look describes 'where', which it" in check(Wrong)
 
 
-def test_a_line_without_an_annotation(inspect):
+def test_a_line_without_an_annotation():
     class Wrong(Base):
         def wave(self):
             return "hello"
 
-    text = complaint(inspect, Wrong, "look wave")
+    text = complaint(Wrong, "look wave")
     assert "Wrong.wave is a tool in server.py, but it is not annotated" in text
 
 
-def test_a_line_whose_method_is_gone(inspect):
+def test_a_line_whose_method_is_gone():
     with pytest.raises(GateError, match="has no attribute 'wave'.*has: look"):
-        inspect(Base, "look wave")
+        check(Base, "look wave")
 
 
 def take_self_less(at: str) -> str:
@@ -152,45 +148,45 @@ def take_what_is_undefined(self, at: "Nowhere") -> str:  # noqa: F821
         (take_many, "takes `*at: str`"),
         (take_keywords, "takes `**at: str`"),
         (take_position, "the parameter 'at' is positional-only"),
-        (take_a_callable, "takes what cannot come out of JSON"),
+        (take_a_callable, "has a parameter that JSON cannot express"),
         (take_what_is_undefined, "an annotation of take_what_is_undefined cannot be"),
     ],
 )
-def test_a_signature_that_does_not_do(inspect, function, text):
+def test_a_signature_that_does_not_do(function, text):
     wrong = type("Wrong", (Base,), {"look": function, "__module__": __name__})
-    assert text in complaint(inspect, wrong)
+    assert text in complaint(wrong)
 
 
-def test_a_coroutine_that_nobody_awaits(inspect):
+def test_a_coroutine_that_nobody_awaits():
     class Wrong(Base):
         @staticmethod
         async def oracle(task):
             return []
 
-    assert "Wrong.oracle is never awaited" in complaint(inspect, Wrong)
+    assert "Wrong.oracle is never awaited" in complaint(Wrong)
 
 
-def test_a_hook_that_wants_arguments(inspect):
+def test_a_hook_that_wants_arguments():
     class Wrong(Base):
         def reward(self, task) -> float:
             return 0.0
 
-    assert "reward is called without arguments" in complaint(inspect, Wrong)
+    assert "reward is called without arguments" in complaint(Wrong)
 
 
-def test_an_oracle_that_is_not_static(inspect):
+def test_an_oracle_that_is_not_static():
     class Wrong(Base):
         def oracle(self, task):
             return []
 
-    assert "put @staticmethod above it" in complaint(inspect, Wrong)
+    assert "put @staticmethod above it" in complaint(Wrong)
 
 
 def asked(*parameters):
     return [{"name": "look", "given": True, "parameters": list(parameters)}]
 
 
-def test_a_signature_is_compared_with_the_method(inspect):
-    assert inspect(Base, asked=asked('at: str = "x"'))
-    text = complaint(inspect, Base, asked=asked("at: int"))
+def test_a_signature_is_compared_with_the_method():
+    assert check(Base, asked=asked('at: str = "x"'))
+    text = complaint(Base, asked=asked("at: int"))
     assert "look takes (at: str = 'x'), but the answer to `tools` was (at: int)" in text

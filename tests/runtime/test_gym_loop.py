@@ -1,4 +1,4 @@
-"""under_gym.py without NeMo Gym: what happens to files, and to variables."""
+"""The loop under NeMo Gym without NeMo Gym: its files, and its variables."""
 
 import contextlib
 import json
@@ -8,16 +8,20 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from plumbing import under_gym
-from plumbing.records import RolloutError, load_rows, write_rows
+
+from my_env_runtime import under_gym
+from my_env_runtime.errors import RolloutError
+from my_env_runtime.gym import loop, processes
+from my_env_runtime.rollouts.rows import load_rows, write_rows
 
 
 @pytest.fixture
 def paths(tmp_path, rows, monkeypatch):
     """A file of two rows, and an output file of an earlier run."""
-    monkeypatch.setattr(under_gym, "LOG", tmp_path / "gym.log")
-    monkeypatch.setattr(under_gym, "link_venvs", lambda model_type: None)
-    monkeypatch.setattr(under_gym, "_check_answers", lambda url: None)
+    for module in (loop, processes):
+        monkeypatch.setattr(module, "LOG", tmp_path / "gym.log")
+    monkeypatch.setattr(loop, "link_venvs", lambda model_type: None)
+    monkeypatch.setattr(loop, "check_model_answers", lambda url: None)
     write_rows(tmp_path / "rows.jsonl", rows[:2])
     (tmp_path / "results").mkdir()
     output = tmp_path / "results" / "rollouts.jsonl"
@@ -42,7 +46,7 @@ def gym(monkeypatch, rollouts, status=0):
     def run(arguments, **variables):
         assert Path(variables["RAY_TMPDIR"]).is_dir()
         if arguments[:2] == ["env", "start"]:
-            under_gym.LOG.write_text("3 servers ready!\n")
+            processes.LOG.write_text("3 servers ready!\n")
             yield Servers()
             return
         new = Path(arguments[arguments.index("--output") + 1])
@@ -50,12 +54,12 @@ def gym(monkeypatch, rollouts, status=0):
         write_rows(new.with_name("rollouts_failures.jsonl"), [])
         yield Process()
 
-    monkeypatch.setattr(under_gym, "_gym", run)
+    monkeypatch.setattr(loop, "gym_process", run)
 
 
 def collect(paths):
     rows, output = paths
-    return under_gym.collect("m", "http://127.0.0.1:1/v1", rows=rows, output=output)
+    return loop.collect("m", "http://127.0.0.1:1/v1", rows=rows, output=output)
 
 
 ROLLOUTS = [{"_ng_task_index": index, "reward": 0.5} for index in (1, 0)]
@@ -89,7 +93,7 @@ def test_no_model_changes_nothing(paths, monkeypatch):
     def silence(url):
         raise RolloutError(f"no model answers at {url}")
 
-    monkeypatch.setattr(under_gym, "_check_answers", silence)
+    monkeypatch.setattr(loop, "check_model_answers", silence)
     with pytest.raises(RolloutError, match="no model answers"):
         collect(paths)
     _, output = paths
@@ -107,30 +111,29 @@ def test_the_rows_are_not_written_over(paths, link, monkeypatch, capsys):
         output.symlink_to(rows)
     arguments = ["--model", "m", "--model-url", "http://127.0.0.1:1/v1"]
     arguments += ["--rows", str(rows), "--output", str(output)]
-    monkeypatch.setattr(sys, "argv", ["under_gym.py", *arguments])
-    assert under_gym.main() == 1
+    assert under_gym.main(arguments) == 1
     assert f"{rows} has the rows: name another file" in capsys.readouterr().err
     assert rows.read_bytes() == written
 
 
-def test_what_nemo_gyms_processes_know(tmp_path, monkeypatch):
+def test_variables_of_nemo_gyms_processes(tmp_path, monkeypatch):
     fake = tmp_path / "bin" / "gym"
     fake.parent.mkdir()
     script = "import json, os; print(json.dumps([dict(os.environ), os.getcwd()]))"
     fake.write_text(f"#!{sys.executable}\n{script}\n")
     fake.chmod(0o755)
-    monkeypatch.setattr(under_gym, "LOG", tmp_path / "gym.log")
+    monkeypatch.setattr(processes, "LOG", tmp_path / "gym.log")
     monkeypatch.setattr(sys, "executable", str(fake.with_name("python")))
     for name in ("UV_PYTHON", "VIRTUAL_ENV", "API_TOKEN", "KEPT"):
         monkeypatch.setenv(name, "x")
     monkeypatch.setenv("RAY_ADDRESS", "192.0.2.1:6379")
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr(tempfile, "tempdir", None)
-    under_gym.run_gym("version")
+    processes.run_gym("version")
     variables, folder = json.loads((tmp_path / "gym.log").read_text())
     assert not {"UV_PYTHON", "VIRTUAL_ENV", "PYTHONPATH", "API_TOKEN"} & set(variables)
     assert (variables["KEPT"], variables["RAY_ADDRESS"]) == ("x", "local")
     assert variables["NO_PROXY"].endswith("127.0.0.1")
     assert len(variables["RAY_TMPDIR"]) < 20
     assert not os.path.exists(variables["RAY_TMPDIR"])
-    assert folder == str(under_gym.HERE)
+    assert folder == str(processes.GYM)

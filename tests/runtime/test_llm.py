@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-from typing import NamedTuple
 
 import pytest
 
@@ -13,14 +12,7 @@ from my_env_runtime.rollouts import trajectory
 from my_env_runtime.rollouts.rows import load_rows
 
 from .strict_model import as_completion, as_response, results
-from .support import rows_file
-
-PNG = "data:image/png;base64,aGVsbG8="
-
-
-class Picture(NamedTuple):
-    output: str
-    image: str
+from .support import PNG, Camera, rows_file
 
 
 def test_a_model_that_solves_the_rows(play, api, model, rows, tools, solution):
@@ -158,18 +150,6 @@ def test_a_missing_setting_is_one_line(missing):
     assert (process.returncode, process.stdout) == (1, "")
     assert process.stderr.startswith(f"rollout.py: --policy llm needs {missing} in ")
     assert process.stderr.count("\n") == 1
-
-
-class Camera:
-    def __init__(self, task):
-        pass
-
-    def look(self) -> Picture:
-        """Look."""
-        return Picture("A click.", PNG)
-
-    def reward(self):
-        return 0.0
 
 
 @pytest.fixture

@@ -3,8 +3,9 @@
 import json
 
 import pytest
-from plumbing import prepare
-from plumbing.records import RolloutError
+
+from my_env_runtime import prepare
+from my_env_runtime.errors import RolloutError
 
 
 def numbered(count):
@@ -70,11 +71,11 @@ def test_one_row_makes_no_two_splits(rows, tmp_path, capsys):
 
 
 def test_a_license_that_nemo_gym_does_not_know(rows, tmp_path, capsys, monkeypatch):
-    [config] = prepare.HERE.glob("configs/*_train.yaml")
+    [config] = prepare.GYM.glob("configs/*_train.yaml")
     (tmp_path / "configs").mkdir()
     changed = config.read_text().replace("Apache 2.0", "My own")
     (tmp_path / "configs" / config.name).write_text(changed)
-    monkeypatch.setattr(prepare, "HERE", tmp_path)
+    monkeypatch.setattr(prepare, "GYM", tmp_path)
     assert prepare.main([]) == 1
     printed = capsys.readouterr().err
     assert f"configs/{config.name}, dataset train: license: " in printed
@@ -94,7 +95,7 @@ def prepared(tmp_path, monkeypatch):
     """The folder of an earlier run."""
     folder = tmp_path / "prepared"
     monkeypatch.setattr(prepare, "PREPARED", folder)
-    monkeypatch.setattr(prepare, "SPLITS", folder / "splits")
+    monkeypatch.setattr(prepare, "SPLIT_DIR", folder / "splits")
     folder.mkdir()
     (folder / "train.jsonl").write_text('{"earlier": true}\n')
     return folder
@@ -125,12 +126,12 @@ def test_prepared_rows_name_the_tools_and_the_agent(
     monkeypatch.setattr(prepare, "run_gym", collate)
     assert prepare.main([]) == 0
     assert f"{prepared / 'train.jsonl'}: " in capsys.readouterr().out
-    found = []
+    written = []
     for name in ("train", "validation"):
         for line in (prepared / f"{name}.jsonl").read_text().splitlines():
             row = json.loads(line)
             assert row.pop("agent_ref")["type"] == "responses_api_agents"
             assert row["responses_create_params"]["tools"] == tools
-            found.append(json.dumps(row, sort_keys=True))
-    assert sorted(found) == sorted(json.dumps(row, sort_keys=True) for row in rows)
+            written.append(json.dumps(row, sort_keys=True))
+    assert sorted(written) == sorted(json.dumps(row, sort_keys=True) for row in rows)
     assert list(prepared.parent.iterdir()) == [prepared]

@@ -218,11 +218,11 @@ def test_what_is_not_an_example_is_named(wrong):
 
 def test_a_task_that_the_class_refuses_is_not_written(make, tmp_path):
     def tasks(rng):
-        yield "Guess the word.", {"target": "four"}, "easy"
+        yield "Guess the word.", {}, "easy"
         yield from make_rows.tasks(rng)
 
     status, printed = make("--train", "3", "--validation", "0", tasks=tasks)
     assert status == 1
-    assert printed.startswith("make_rows.py: row 1 for train: ")
+    assert printed.startswith("make_rows.py: row 1 for train: ground_truth.0 is empty")
     assert printed.count("\n") == 1
     assert os.listdir(tmp_path) == []

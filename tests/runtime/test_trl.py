@@ -1,4 +1,4 @@
-"""trainers/trl_adapter.py against the real server, called as TRL's GRPOTrainer calls it."""
+"""The adapter for TRL against the real server, called as TRL's GRPOTrainer calls it."""
 
 import inspect
 import io
@@ -6,28 +6,29 @@ import json
 import socket
 import subprocess
 import sys
-from typing import Any, get_args
+from typing import Any, Literal
 
 import pytest
 import requests
-from plumbing.client import Client, ClientSession
-from plumbing.policies import NoOracle, sample_arguments, solve
-from plumbing.records import HERE, RolloutError
-from trainers import trl_adapter
+
+from my_env_runtime.episode.samples import sample_arguments
+from my_env_runtime.errors import RolloutError
+from my_env_runtime.rollouts.client import Client, ClientSession
+from my_env_runtime.rollouts.policies import solve
+from my_env_runtime.trainers import trl
+
+from .support import PNG, Camera
 
 
 @pytest.fixture(scope="module")
-def made(url, tools) -> type:
-    for tool in tools:
-        if tool["name"] in ("reset", "get_reward"):
-            pytest.skip(f"TRL shows no model a tool named {tool['name']!r}")
-    return trl_adapter.environment(url)
+def made(url) -> type:
+    return trl.environment(url)
 
 
 @pytest.fixture(scope="module")
 def texts() -> list[str]:
     """The column `row` of the dataset."""
-    return [row["row"] for row in trl_adapter.dataset_rows()]
+    return [row["row"] for row in trl.dataset_rows()]
 
 
 @pytest.fixture
@@ -61,14 +62,10 @@ def test_trl_finds_the_tools_and_nothing_else(made, tools):
 
 
 def test_the_oracle_earns_all_and_nobody_else(made, texts, rows, tools):
-    try:
-        solved = solve(rows[0], tools)
-    except NoOracle as why:
-        pytest.skip(str(why))
     winner, loser = made(), made()
     assert winner.reset(prompt=[], row=texts[0]) is None
     loser.reset(row=texts[0])  # a session of its own: the winner's calls are not its
-    for name, arguments in solved:
+    for name, arguments in solve(rows[0], tools):
         call(winner, name, arguments)
     assert (winner.get_reward(), loser.get_reward()) == (1.0, 0.0)
     winner.reset(row=texts[-1])  # TRL uses its environments again
@@ -94,7 +91,7 @@ def test_each_environment_has_one_session(made, texts, served):
     assert not served.sessions
 
 
-def test_what_is_graded(made, texts, tool, rows, monkeypatch):
+def test_the_trajectory_that_is_graded(made, texts, tool, rows, monkeypatch):
     posted = {}
     post = ClientSession.post
 
@@ -105,7 +102,7 @@ def test_what_is_graded(made, texts, tool, rows, monkeypatch):
     monkeypatch.setattr(ClientSession, "post", recorded)
     environment = made()
     environment.reset(row=texts[0])
-    told = text(call(environment, tool["name"], sample_arguments(tool)))
+    output = text(call(environment, tool["name"], sample_arguments(tool)))
     environment.get_reward()
     assert posted["/seed_session"] == rows[0]
     assert rows[0].items() <= posted["/verify"].items()
@@ -113,23 +110,23 @@ def test_what_is_graded(made, texts, tool, rows, monkeypatch):
     assert called["name"] == tool["name"]
     assert json.loads(called["arguments"]) == sample_arguments(tool)
     assert called["call_id"] == result["call_id"]
-    assert json.loads(result["output"])["output"] == told
+    assert json.loads(result["output"])["output"] == output
 
 
-def test_mistakes_are_told_to_the_model(made, texts, tools):
+def test_the_model_reads_its_mistakes(made, texts, tools):
     environment = made()
     environment.reset(row=texts[0])
     for tool in tools:
         for name in tool["parameters"]["properties"]:  # none takes an object
             mistake = {**sample_arguments(tool), name: {}}
-            told = text(call(environment, tool["name"], mistake))
-            assert told.startswith("error: ")
-            assert name in told
+            output = text(call(environment, tool["name"], mistake))
+            assert output.startswith("error: ")
+            assert name in output
         for name in tool["parameters"]["required"]:
             mistake = sample_arguments(tool)
             del mistake[name]
-            told = text(call(environment, tool["name"], mistake))
-            assert told == f"error: 422: {name}: Field required"
+            output = text(call(environment, tool["name"], mistake))
+            assert output == f"error: 422: {name}: Field required"
     assert environment.get_reward() == 0.0
 
 
@@ -198,21 +195,16 @@ def test_a_call_without_a_session_is_refused(made, tool, served):
     assert not served.sessions
 
 
-def test_images_reach_a_vision_model(made, texts, tools):
-    image = pytest.importorskip("PIL.Image")
-    environment = made()
-    environment.reset(row=texts[0])
-    results = [
-        call(environment, tool["name"], sample_arguments(tool)) for tool in tools
-    ]
-    environment.get_reward()
-    seen = [result for result in results if isinstance(result, list)]
-    if not seen:
-        pytest.skip("no tool answers with an image")
-    for shown, said in seen:
-        assert (shown["type"], said["type"]) == ("image", "text")
-        assert isinstance(shown["image"], image.Image)
-        assert "image" not in json.loads(said["text"])
+def test_images_reach_a_vision_model(server_of, server_thread, row):
+    url = f"http://127.0.0.1:{server_thread(server_of(Camera))}"
+    environment = trl.environment(url)()
+    environment.reset(row=json.dumps(row))
+    shown, said = call(environment, "look", {})
+    assert environment.get_reward() == 0.0
+    assert (shown["type"], said["type"]) == ("image", "text")
+    assert shown["image"].size == (1, 1)
+    assert json.loads(said["text"]) == {"output": "A click."}
+    assert PNG not in said["text"]
 
 
 def test_an_image_that_cannot_be_read(monkeypatch, made, texts, tool):
@@ -231,56 +223,77 @@ def test_an_image_that_cannot_be_read(monkeypatch, made, texts, tool):
     assert environment.get_reward() is None
 
 
-def test_signatures_are_the_servers(made, tools):
-    for tool in tools:
-        method = getattr(made(), tool["name"])
-        schema = tool["parameters"]
-        parameters = inspect.signature(method).parameters
-        assert method.__name__ == tool["name"]
-        assert list(parameters) == list(schema["properties"])
-        assert schema["required"] == [
-            name for name, each in parameters.items() if each.default is each.empty
-        ]
-        description, *arguments = inspect.getdoc(method).splitlines()
-        assert description == (trl_adapter._prose(tool["description"]) or tool["name"])
-        assert [line.partition(":")[0].strip() for line in arguments if line] == (
-            ["Args", *parameters] if parameters else []
-        )
+class Typed:
+    def __init__(self, task):
+        pass
+
+    def act(
+        self,
+        text: str,
+        number: int,
+        ratio: float,
+        sure: bool,
+        mapping: dict[str, Any],
+        anything: Any,
+        numbers: list[int],
+        things: list[Any],
+        choice: Literal["a", 1, True],
+        only: Literal["a"],
+        maybe: str | None = None,
+        count: int = 3,
+    ) -> str:
+        """Act.
+
+        Args:
+            text: The text. Returns: nothing.
+        """
+        return text
+
+    def reward(self):
+        return 0.0
 
 
-@pytest.mark.parametrize(
-    ("schema", "annotation"),
-    [
-        ({"type": "string"}, str),
-        ({"type": "integer", "minimum": 0}, int),
-        ({"type": "number"}, float),
-        ({"type": "boolean"}, bool),
-        ({"type": "object"}, dict),
-        ({}, Any),
-        ({"type": "array", "items": {"type": "integer"}}, list[int]),
-        ({"type": "array", "items": {}}, list[Any]),
-        ({"anyOf": [{"type": "string"}, {"type": "null"}]}, str | None),
-        ({"anyOf": [{"type": "null"}, {"type": "string"}]}, str | None),
-    ],
-)
-def test_types(schema, annotation):
-    assert trl_adapter._type(schema) == annotation
-
-
-def test_choices():
-    assert get_args(trl_adapter._type({"enum": ["a", 1, True]})) == ("a", 1, True)
-    assert get_args(trl_adapter._type({"const": "a", "type": "string"})) == ("a",)
+def test_signatures_are_the_server_s(server_of, server_thread):
+    url = f"http://127.0.0.1:{server_thread(server_of(Typed))}"
+    method = trl.environment(url)().act
+    parameters = inspect.signature(method).parameters
+    assert method.__name__ == "act"
+    assert {name: each.annotation for name, each in parameters.items()} == {
+        "text": str,
+        "number": int,
+        "ratio": float,
+        "sure": bool,
+        "mapping": dict,
+        "anything": Any,
+        "numbers": list[int],
+        "things": list[Any],
+        "choice": Literal["a", 1, True],
+        "only": Literal["a"],
+        "maybe": str | None,
+        "count": int,
+    }
+    defaults = {
+        name: each.default
+        for name, each in parameters.items()
+        if each.default is not each.empty
+    }
+    assert defaults == {"maybe": None, "count": 3}
+    description, *lines = inspect.getdoc(method).splitlines()
+    assert description == "Act."
+    # A second `Returns:` would end the parameters' section for get_json_schema.
+    assert lines[1:3] == ["Args:", "    text: The text. Returns nothing."]
+    assert [line.partition(":")[0].strip() for line in lines[2:]] == [*parameters]
 
 
 @pytest.mark.parametrize("name", ["reset", "get_reward", "_hidden"])
 def test_a_tool_that_trl_would_hide_is_refused(monkeypatch, tool, name):
     monkeypatch.setattr(Client, "tools", lambda self: [{**tool, "name": name}])
     with pytest.raises(RolloutError, match=name):
-        trl_adapter.environment()
+        trl.environment()
 
 
 def test_dataset_rows(rows):
-    made = trl_adapter.dataset_rows()
+    made = trl.dataset_rows()
     assert [json.loads(row.pop("row")) for row in made] == rows
     assert {key for row in made for key in row} == {"prompt"}
 
@@ -311,7 +324,7 @@ def test_dataset_rows(rows):
 def test_prompts(tmp_path, params, prompt):
     path = tmp_path / "rows.jsonl"
     path.write_text(json.dumps({"responses_create_params": params}) + "\n")
-    [row] = trl_adapter.dataset_rows(path)
+    [row] = trl.dataset_rows(path)
     assert [(said["role"], said["content"]) for said in row["prompt"]] == prompt
 
 
@@ -331,7 +344,7 @@ def test_a_prompt_that_is_more_than_text_is_refused(tmp_path, item):
     path = tmp_path / "rows.jsonl"
     path.write_text(json.dumps({"responses_create_params": {"input": [item]}}) + "\n")
     with pytest.raises(RolloutError, match=r"rows\.jsonl, row 1: .* text only"):
-        trl_adapter.dataset_rows(path)
+        trl.dataset_rows(path)
 
 
 def test_no_server(monkeypatch):
@@ -339,25 +352,24 @@ def test_no_server(monkeypatch):
         closed = f"http://127.0.0.1:{listening.getsockname()[1]}"
     monkeypatch.setenv("ENV_URL", closed)
     with pytest.raises(RolloutError, match=f"no server answers at {closed}"):
-        trl_adapter.environment()
+        trl.environment()
 
 
 def test_trl_needs_nothing_but_requests():
-    """Its venv has neither NeMo Gym nor the environment's own module."""
+    """TRL's venv has neither NeMo Gym nor the environment's own module."""
     script = """
 import sys
-import requests
+import pydantic_settings, requests
 before = set(sys.modules)
-sys.path.insert(0, sys.argv[1])
-from trainers.trl_adapter import dataset, environment
+from my_env_runtime.trainers.trl import dataset, environment
 added = {name.partition(".")[0] for name in set(sys.modules) - before}
-print(sorted(added - sys.stdlib_module_names), "plumbing.environment" in sys.modules)
+print(sorted(added - sys.stdlib_module_names))
 """
     done = subprocess.run(
-        [sys.executable, "-c", script, str(HERE)],
+        [sys.executable, "-c", script],
         capture_output=True,
         text=True,
         check=True,
         cwd="/",
     )
-    assert done.stdout == "['plumbing', 'trainers'] False\n"
+    assert done.stdout == "['my_env_runtime']\n"
