@@ -163,7 +163,8 @@ def server_of() -> Callable[..., SessionServer]:
                 self, request: Request, body: VerifyRequest
             ) -> VerifyResponse:
                 session = self.finished_session(request, body)
-                reward = await session.reward() if session else 0.0
+                lowest = self.lowest_reward
+                reward = await session.reward(body.answer) if session else lowest
                 return self.verify_response(request, body, reward)
 
         return Server.build(**limits)

@@ -10,14 +10,15 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 from pydantic_core import to_jsonable_python
 
-from ..errors import NoOracleError, ToolError
+from ..errors import NoOracleError, RolloutError, ToolError
 from .tools import hints_of
 from .types import Calls, Row, Solution, Task
 
 # Keys of a row that are NeMo Gym's, or that say how the row is graded.
 NOT_IN_TASK = frozenset(
-    ["responses_create_params", "agent_ref", "response", "reward", "oracle_reward"]
-    + ["baseline_reward", "mask_sample", "failure_kind", "failure_reason"]
+    ["responses_create_params", "agent_ref", "task_source", "response", "reward"]
+    + ["oracle_reward", "baseline_reward"]
+    + ["mask_sample", "failure_kind", "failure_reason"]
 )
 
 
@@ -204,17 +205,28 @@ def solution_of(domain_class: type, row: Row) -> Solution:
 
     `oracle(task)` returns calls, `(tool, arguments)` each. The final answer is a text
     after them, or alone. Raises NoOracleError if there is no oracle, or if this machine
-    lacks something that an episode needs.
+    lacks something that an episode needs; RolloutError if it returns anything else.
     """
     if lacking := getattr(domain_class, "missing_requirement", lambda: None)():
         raise NoOracleError(lacking)
     solve = getattr(domain_class, "oracle", None)
     if solve is None:
         raise NoOracleError(f"{domain_class.__name__} has no oracle(task)")
-    steps = solve(read_task(domain_class, task_of(row), task_place(row)))
-    steps = [steps] if isinstance(steps, str) else list(steps)
-    answer = steps.pop() if steps and isinstance(steps[-1], str) else ""
-    return Solution([(tool, dict(arguments)) for tool, arguments in steps], answer)
+    returned = solve(read_task(domain_class, task_of(row), task_place(row)))
+    try:
+        steps = [returned] if isinstance(returned, str) else list(returned)
+        answer = steps.pop() if steps and isinstance(steps[-1], str) else ""
+        calls = [(tool, dict(arguments)) for tool, arguments in steps]
+        well_formed = all(isinstance(tool, str) for tool, _ in calls)
+    except (TypeError, ValueError):
+        well_formed = False
+    if not well_formed:
+        raise RolloutError(
+            f"{domain_class.__name__}.oracle(task) must return the calls, (tool, "
+            "arguments) each, and may end with the final answer as text; got "
+            f"{returned!r:.200}"
+        )
+    return Solution(calls, answer)
 
 
 def oracle_calls(domain_class: type, row: Row) -> Calls:
