@@ -140,7 +140,9 @@ class Episode:
         if grade is None:
             return float(self.printed(self.task.get("expected_output") or ""))
         arguments = [answer] if takes_answer(self.domain_class) else []
-        reward = await self._graded(grade.__name__, arguments)
+        # Not by its __name__: a decorator may have changed that.
+        hook = "reward" if hasattr(self.domain_class, "reward") else "solved"
+        reward = await self._graded(hook, arguments)
         failed = getattr(self.environment, "infrastructure_failure", None)
         self.failure = failed or self.failure
         return reward

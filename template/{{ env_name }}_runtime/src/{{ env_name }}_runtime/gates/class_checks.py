@@ -111,13 +111,15 @@ def _check_reward(domain_class: type) -> None:
         return
     [first, *others] = parameters
     usual = (first.POSITIONAL_ONLY, first.POSITIONAL_OR_KEYWORD)
-    annotation = hints_of(method).get(first.name, str)
-    text = first.default is first.empty or isinstance(first.default, str)
-    if others or first.kind not in usual or annotation is not str or not text:
+    text = hints_of(method).get(first.name) is str or (
+        first.name == "answer" and first.annotation is first.empty
+    )
+    text = text and (first.default is first.empty or isinstance(first.default, str))
+    if others or first.kind not in usual or not text:
         listed = ", ".join(map(str, parameters))
         raise GateError(
-            f"{place} takes `{listed}`, but is called without arguments, or with the "
-            "text of the policy's last message: write `def reward(self)`, or "
+            f"{place} is called without arguments, or with the text of the policy's "
+            f"last message, but takes `{listed}`: write `def reward(self)`, or "
             "`def reward(self, answer: str)`"
         )
 
