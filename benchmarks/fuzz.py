@@ -1,4 +1,4 @@
-"""Requests that nobody would write, made up from the server's OpenAPI: none may be a 5xx.
+"""Requests at the edges of the server's OpenAPI: none may be answered with a 5xx.
 
     cd my_wordle/nemo_gym
     uv run --with schemathesis python TEMPLATE/benchmarks/fuzz.py [EXAMPLES]
@@ -7,15 +7,14 @@ schemathesis makes some 20,000 requests of the schemas' edges (its coverage phas
 EXAMPLES (100) random ones for each route. Exit status: 1 if one was answered with 5xx.
 """
 
-import os
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-sys.path.insert(0, os.getcwd())
+from environment import module
 
-from plumbing.gates import starting_server, url_of
+starting = module("gates.starting")
 
 
 def main() -> int:
@@ -24,8 +23,8 @@ def main() -> int:
     limits = {"MAX_SESSIONS": "1000000", "TOOL_SECONDS": "5"}
     with tempfile.TemporaryDirectory() as folder:
         log = str(Path(folder, "session.log"))
-        with starting_server(SESSION_LOG=log, **limits) as process:
-            url = url_of(process)
+        with starting.starting_server(SESSION_LOG=log, **limits) as process:
+            url = starting.url_of(process)
             command = ["schemathesis", "run", f"{url}/openapi.json"]
             command += ["--checks", "not_a_server_error", "--continue-on-failure"]
             command += ["--phases", "coverage,fuzzing", "--max-examples", examples]

@@ -19,7 +19,7 @@ import requests
 from fastapi import FastAPI
 from load import CONNECTIONS, wrk
 
-from session_server import SessionServer
+from server import SessionServer
 
 
 class Image(NamedTuple):

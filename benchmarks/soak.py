@@ -8,7 +8,6 @@ ends it. Prints a line for each tenth of the run.
 """
 
 import json
-import os
 import sys
 import tempfile
 import threading
@@ -18,12 +17,9 @@ from pathlib import Path
 
 import psutil
 import requests
+from environment import module
 
-sys.path.insert(0, os.getcwd())
-
-from plumbing.gates import server_tools, starting_server, url_of
-from plumbing.policies import solve
-from plumbing.records import as_response, load_rows
+starting = module("gates.starting")
 
 AT_ONCE = 16
 IDLE_SECONDS = 2
@@ -31,9 +27,10 @@ IDLE_SECONDS = 2
 
 def main() -> None:
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
-    row = load_rows()[0]
-    calls = solve(row, server_tools())
-    body = json.dumps({**row, "response": as_response("soak", [], [])}).encode()
+    row = module("rollouts.rows").load_rows()[0]
+    calls = module("rollouts.policies").solve(row, module("gates.rows").server_tools())
+    response = module("rollouts.trajectory").as_response("soak", [], [])
+    body = json.dumps({**row, "response": response}).encode()
     seed = json.dumps(row).encode()
     local = threading.local()
     failures = []
@@ -68,10 +65,12 @@ def main() -> None:
             "SESSION_LOG": str(Path(folder, "log")),
             "SESSION_IDLE_SECONDS": str(IDLE_SECONDS),
         }
-        with starting_server(**variables) as process:
-            url = url_of(process)
+        with starting.starting_server(**variables) as process:
+            url = starting.url_of(process)
             children = psutil.Process().children()
-            [server] = [one for one in children if "server.py" in one.cmdline()[-1]]
+            [server] = [
+                child for child in children if "server.py" in child.cmdline()[-1]
+            ]
 
             def show(done: int) -> None:
                 memory = server.memory_info().rss >> 20

@@ -30,7 +30,7 @@ MOVED = {
     "session_server": {
         "Limits": "settings",
         "tool_definitions": "server.endpoints",
-        "*": "server",
+        "*": "serving",
     },
     "trainers.trl_adapter": {"*": "trainers.trl"},
     "plumbing.client": {"*": "rollouts.client"},

@@ -111,7 +111,9 @@ def numbers(version: str) -> tuple[int, ...]:
 def satisfies(version: tuple[int, ...], required: str) -> bool:
     """Whether a version fits `>=` and `<` clauses."""
     for clause in required.split(","):
-        operator, bound = re.fullmatch(r"\s*(>=|<)\s*([\d.]+)\s*", clause).groups()
+        match = re.fullmatch(r"\s*(>=|<)\s*([\d.]+)\s*", clause)
+        assert match, required
+        operator, bound = match.groups()
         if (version >= numbers(bound)) != (operator == ">="):
             return False
     return True

@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,7 +30,7 @@ collect_ignore = ["classes", "plumbing"]
 
 # Copier's own command, as users have it: no checkout on sys.path.
 COPIER = str(Path(sys.executable).with_name("copier"))
-UV = os.environ.get("UV") or shutil.which("uv")  # `uv run` sets UV
+UV = os.environ.get("UV") or shutil.which("uv") or "uv"  # `uv run` sets UV
 UVX = [UV, "tool", "run"]
 
 GIT = {
@@ -210,7 +210,7 @@ class Environment:
         return json.loads(self.run(*command, check=check, **variables))
 
     @contextmanager
-    def serving(self) -> Iterator[str]:
+    def serving(self) -> Generator[str]:
         """The URL of `python server.py` on a free port."""
         process = subprocess.Popen(
             [self.python, "server.py"],
@@ -252,7 +252,7 @@ def interpreter_for(series: str) -> str | None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The tests on the other release series are slow."""
     for item in items:
-        parameters = item.callspec.params if hasattr(item, "callspec") else {}
+        parameters = getattr(getattr(item, "callspec", None), "params", {})
         if item.get_closest_marker("scale"):
             continue
         if parameters.get("series", QUICK) != QUICK:

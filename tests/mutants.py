@@ -98,7 +98,7 @@ def a_refusal_loses_the_cookie(patch: pytest.MonkeyPatch) -> None:
         def read(self, scope: Any) -> tuple[str, dict[str, Any]]:
             return "", {}
 
-    init = RequestGuard.__init__
+    init: Any = RequestGuard.__init__
     patch.setattr(
         RequestGuard,
         "__init__",

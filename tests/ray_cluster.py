@@ -20,8 +20,9 @@ import requests
 from ray.cluster_utils import Cluster
 from ray.util.state import list_actors
 
-from plumbing.policies import solve
-from plumbing.records import as_response, load_rows
+from my_env_runtime.rollouts.policies import solve
+from my_env_runtime.rollouts.rows import load_rows
+from my_env_runtime.rollouts.trajectory import as_response
 
 EPISODES = 60
 SETTINGS = {"SHARDS": "3", "SHARD_CPUS": "1", "SHARD_SECONDS": "5"}

@@ -1,6 +1,6 @@
-"""What a policy may try in each archetype, beside solving the row, and what it earns.
+"""Scripts that a policy may try in each archetype, and the rewards that they earn.
 
-Each is (what it is, its calls, what they earn). tests/test_siblings.py plays them in
+Each script is (its name, its calls, their reward). tests/test_siblings.py plays them in
 the bare episode and through every framework.
 """
 
@@ -14,7 +14,7 @@ def game(task: dict[str, Any], solution: Calls) -> list[Script]:
     word = task["target"]
 
     def guesses(*words: str) -> Calls:
-        return [("guess", {"word": one}) for one in words]
+        return [("guess", {"word": guess}) for guess in words]
 
     return [
         ("nothing", [], 0.0),
@@ -92,8 +92,8 @@ def vision(task: dict[str, Any], solution: Calls) -> list[Script]:
 
     def typed(change: Any) -> Calls:
         return [
-            (name, {"text": change(given["text"])} if name == "type" else given)
-            for name, given in solution
+            (name, {"text": change(arguments["text"])} if name == "type" else arguments)
+            for name, arguments in solution
         ]
 
     def ending(status: str) -> Calls:

@@ -292,7 +292,7 @@ def shell(template, generate, tmp_path_factory):
 
 MODEL = """
 import sys
-from my_env_runtime.rollouts.scripted_model import ScriptedModel, scripted_model
+from my_env_runtime.testing.scripted_model import ScriptedModel, scripted_model
 answer = ScriptedModel.answer
 ScriptedModel.answer = lambda self, request: answer(self, {**request, "metadata": {"row": "0"}})
 with scripted_model([[]]) as model:
@@ -316,9 +316,11 @@ def project(generate, shell):
                 text=True,
             )
         )
+        url = model.stdout.readline().strip()
+        assert url, "the scripted model did not start"
         shell.variables.update(
             ENV_URL=stack.enter_context(environment.serving()),
-            OPENAI_BASE_URL=model.stdout.readline().strip(),
+            OPENAI_BASE_URL=url,
             OPENAI_API_KEY="none",
             MODEL="scripted",
         )

@@ -80,6 +80,7 @@ def test_gates_and_tests_are_green(copy, generate, tmp_path, name):
 
 def load(path, name):
     spec = importlib.util.spec_from_file_location(name, path)
+    assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     spec.loader.exec_module(module)
@@ -87,14 +88,14 @@ def load(path, name):
 
 
 @pytest.fixture
-def example(monkeypatch):
-    """Imports the module of an example."""
+def example(monkeypatch, render):
+    """Imports the module of an example. A rendered project has the workspace of bugs."""
     monkeypatch.setattr(sys, "modules", dict(sys.modules))
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
-    local = ROOT / "archetypes/sandbox/backends/local.py"
+    project = render(env_name="bugs", archetype="sandbox", backend="local")
+    monkeypatch.syspath_prepend(project / "bugs_runtime/src")
 
     def of(name):
-        load(local, "workspace_backend")
         return load(EXAMPLES / name / f"{name}.py", name)
 
     return of

@@ -186,7 +186,9 @@ def model(tmp_path):
 def test_the_commands_of_the_series_by_hand(generate, series, model, tmp_path):
     """The steps of my_env_runtime.under_gym, as NeMo Gym's documentation has them."""
     environment = generate(archetype="game")
-    environment.run("-c", "from my_env_runtime.gym.configuration import link_venvs; link_venvs()")
+    environment.run(
+        "-c", "from my_env_runtime.gym.configuration import link_venvs; link_venvs()"
+    )
     url, rows = model(environment)
     output, head = tmp_path / "rollouts.jsonl", head_server()
     share = ["++uv_venv_dir=.venvs", "++skip_venv_if_present=true"]
@@ -211,7 +213,11 @@ def test_the_commands_of_the_series_by_hand(generate, series, model, tmp_path):
         solved = rollout["_ng_task_index"] % 2 == 0
         assert rollout["reward"] == (1.0 if solved else 0.0)
     again = environment.run(
-        "-m", "my_env_runtime.under_gym", "--reverify", str(output), check=series == "0.7"
+        "-m",
+        "my_env_runtime.under_gym",
+        "--reverify",
+        str(output),
+        check=series == "0.7",
     )
     if series == "0.7":
         for number in range(24):

@@ -1,9 +1,9 @@
-"""What the questions refuse, and what they make of their defaults."""
+"""Questions: answers that they refuse, and their defaults."""
 
 import pytest
 import yaml
 
-KEYWORD_ONLY = "while"
+from conftest import COPIER, render_project, run
 
 
 def answers(project):
@@ -58,22 +58,39 @@ def answers(project):
         ("tools", "f()\x07", "control characters are not allowed"),
     ],
 )  # fmt: skip
-def test_a_bad_answer_is_refused(copy, tmp_path, question, value, message):
+def test_a_bad_answer_is_refused(template, tmp_path, question, value, message):
     destination = tmp_path / "my_env"
-    done = copy(destination, **{question: value})
-    assert done.returncode == 1, done.stdout
-    last = done.stdout.strip().splitlines()[-1]
-    assert last.startswith(f"ValueError: Validation error for question '{question}'")
+    with pytest.raises(ValueError) as error:
+        render_project(template, destination, **{question: value})
+    last = str(error.value).splitlines()[-1]
+    assert last.startswith(f"Validation error for question '{question}'")
     assert message in last
     assert not destination.exists()
 
 
-def test_a_choice_that_is_none_is_refused(copy, tmp_path):
-    for question in ("archetype", "nemo_gym_source"):
-        done = copy(tmp_path / "my_env", **{question: "nothing"})
-        assert done.returncode == 1
-        assert question in done.stdout.strip().splitlines()[-1]
-        assert not (tmp_path / "my_env").exists()
+@pytest.mark.parametrize(
+    ("question", "value", "message"),
+    [
+        ("env_name", "2048", "Validation error for question 'env_name'"),
+        ("archetype", "nothing", "Invalid choice for 'archetype'"),
+    ],
+)
+def test_a_refusal_ends_the_command_with_status_1(
+    copy, tmp_path, question, value, message
+):
+    destination = tmp_path / "my_env"
+    done = copy(destination, **{question: value})
+    assert done.returncode == 1, done.stdout
+    last = done.stdout.strip().splitlines()[-1]
+    assert last.startswith(f"ValueError: {message}")
+    assert not destination.exists()
+
+
+@pytest.mark.parametrize("question", ["archetype", "nemo_gym_source"])
+def test_a_choice_that_does_not_exist_is_refused(template, tmp_path, question):
+    with pytest.raises(ValueError, match=f"Invalid choice for '{question}'"):
+        render_project(template, tmp_path / "my_env", **{question: "nothing"})
+    assert not (tmp_path / "my_env").exists()
 
 
 @pytest.mark.parametrize(
@@ -89,10 +106,9 @@ def test_a_choice_that_is_none_is_refused(copy, tmp_path):
     ],
 )
 def test_names_come_from_the_folder(
-    copy, tmp_path, folder, env_name, domain_module, domain_class
+    template, tmp_path, folder, env_name, domain_module, domain_class
 ):
-    done = copy(tmp_path / folder)
-    assert done.returncode == 0, done.stdout
+    render_project(template, tmp_path / folder)
     recorded = answers(tmp_path / folder)
     assert recorded["env_name"] == env_name
     assert recorded["domain_module"] == domain_module
@@ -101,8 +117,6 @@ def test_names_come_from_the_folder(
 
 
 def test_the_current_folder_gives_the_name_too(template, tmp_path):
-    from conftest import COPIER, run
-
     here = tmp_path / "chess"
     here.mkdir()
     run([COPIER, "copy", "--skip-tasks", "--defaults", template, "."], here)

@@ -64,3 +64,12 @@ def test_the_root_project_has_what_the_runtime_needs(render):
     }
     root = tomllib.loads((ROOT / "pyproject.toml").read_text())
     assert needed - {*root["dependency-groups"]["runtime"]} == set()
+
+
+def test_types_fit_the_runtime(render):
+    """`ty check` alone does not know the runtime's types."""
+    project = render()
+    paths = [project / "my_env_runtime/src", project / "nemo_gym"]
+    options = [f"--extra-search-path={path}" for path in paths]
+    ty = Path(sys.executable).with_name("ty")
+    run([ty, "check", "--error-on-warning", *options], ROOT)

@@ -9,6 +9,7 @@ import struct
 import subprocess
 import sys
 import threading
+import zipfile
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -32,7 +33,7 @@ from conftest import (
 
 FRAMEWORKS = ["verifiers", "openenv", "ors"]
 FILES = {
-    "verifiers": {"my_env_env.py"},
+    "verifiers": {"my_env_env.py", "hatch_build.py"},
     "openenv": {
         *("Dockerfile", "openenv.yaml"),
         *("server/app.py", "server/my_env_environment.py", "my_env_trl.py"),
@@ -94,11 +95,11 @@ def test_rendered_files(render, archetype):
     project = render(archetype=archetype, siblings=FRAMEWORKS)
     check(project)
     for name in FRAMEWORKS:
-        found = {
+        rendered = {
             str(path.relative_to(project / name))
             for path in (project / name).rglob("*")
         }
-        assert found >= EACH | FILES[name]
+        assert rendered >= EACH | FILES[name]
         # It would shadow the package of the same name.
         assert not (project / name / "__init__.py").exists()
     listed = (project / ".dockerignore").read_text().splitlines()
@@ -176,15 +177,14 @@ def test_an_update_adds_one(template, tmp_path):
     check(project)
     changed = git(project, "status", "--porcelain", "--untracked-files=all")
     outside = [line[3:] for line in changed.splitlines() if " ors/" not in line]
-    shared = "my_env_frameworks.py"
-    assert sorted(outside) == [".copier-answers.yml", ".dockerignore", shared]
+    assert sorted(outside) == [".copier-answers.yml", ".dockerignore"]
     answers = yaml.safe_load((project / ".copier-answers.yml").read_text())
     assert answers["siblings"] == ["ors"]
 
 
 @pytest.fixture
 def post_generate(render, tmp_path):
-    """Runs the step after generation with a uv that only notes what it is asked."""
+    """Runs the step after generation with a uv that only prints its arguments."""
     project = tmp_path / "my_env"
     shutil.copytree(render(siblings=FRAMEWORKS), project)
     for name in ["nemo_gym", *FRAMEWORKS]:
@@ -241,12 +241,13 @@ def test_a_missing_package_is_one_line(render, name):
     """This interpreter has none of the frameworks."""
     project = render(siblings=FRAMEWORKS)
     command = [sys.executable, "gates.py", "import"]
-    done = run(command, project / name, check=False, PYTHONPATH=str(project))
+    path = str(project / "my_env_runtime/src")
+    done = run(command, project / name, check=False, PYTHONPATH=path)
     [line] = done.stdout.splitlines()
     assert done.returncode == 1
-    told = r"FAIL import .* ModuleNotFoundError in \w+\.py, line \d+: No module .*"
+    problem = r"FAIL import .* ModuleNotFoundError in \w+\.py, line \d+: No module .*"
     advice = rf"If that is a package, `uv add (\w+)` in {name}/"
-    assert re.fullmatch(rf"{told}\. {advice}", line)
+    assert re.fullmatch(rf"{problem}\. {advice}", line)
 
 
 # ------------------------------------------------------------------- with the frameworks
@@ -276,7 +277,9 @@ def bell(template, game, tmp_path_factory):
         "siblings=[verifiers, openenv, ors]",
     ]
     command = [COPIER, "copy", "--skip-tasks", "--defaults", "--quiet"]
-    run([*command, *(f"--data={one}" for one in data), template, project], project)
+    run(
+        [*command, *(f"--data={answer}" for answer in data), template, project], project
+    )
     row = json.loads((project / "nemo_gym/data/example.jsonl").read_text())
     row["ground_truth"] = [{"log": str(project / "log")}]
     (project / "nemo_gym/data/example.jsonl").write_text(json.dumps(row) + "\n")
@@ -307,7 +310,8 @@ def borrow_venvs(project, game, *packages):
         run([UV, "venv", "--quiet", "--python", python, venv], project)
         [installed] = (game / name).glob(".venv/lib/python*/site-packages")
         [own] = venv.glob("lib/python*/site-packages")
-        paths = [installed, project / name, project]
+        [runtime] = project.glob("*_runtime/src")
+        paths = [installed, project / name, project, runtime]
         (own / "borrowed.pth").write_text("".join(f"{path}\n" for path in paths))
         if packages:
             run([UV, "pip", "install", "--quiet", *packages], project, VIRTUAL_ENV=venv)
@@ -322,8 +326,9 @@ def python(project, name, *arguments, **variables):
 @pytest.mark.parametrize("name", FRAMEWORKS)
 def test_gates_and_tests_are_green(game, name):
     results = json.loads(python(game, name, "gates.py", "--json"))
-    assert [one["gate"] for one in results] == ["import", "server", "smoke", "rollout"]
-    assert all(one["passed"] for one in results), results
+    gates = [result["gate"] for result in results]
+    assert gates == ["import", "server", "smoke", "rollout"]
+    assert all(result["passed"] for result in results), results
     detail = results[-1]["detail"]
     assert detail == "24 rows: the oracle earns 1.0, noop and nonsense 0.0"
     assert re.search(r"\d+ passed", python(game, name, "-m", "pytest", "-q"))
@@ -337,7 +342,7 @@ def test_a_class_of_ones_own_plays_and_is_closed(bell, name):
     # verifiers' smoke gate takes half a minute; a test below runs it.
     gates = ["rollout"] if name == "verifiers" else ["smoke", "rollout"]
     results = json.loads(python(bell, name, "gates.py", *gates, "--json"))
-    assert all(one["passed"] for one in results), results
+    assert all(result["passed"] for result in results), results
     assert results[-1]["detail"].startswith("1 row: the oracle earns 1.0")
     assert log.read_text().count("closed") > 2
 
@@ -347,10 +352,11 @@ ROW = {"game": 0, "sandbox": 4, "vision": 2}
 
 SOLVE = """
 import json, sys
-import my_env_frameworks as frameworks
-from my_env import MyEnv
+from my_env_runtime import frameworks, project
+MyEnv = project.load_class()
 row = frameworks.read_rows(MyEnv)[int(sys.argv[1])]
-print(json.dumps([row["ground_truth"][0], frameworks.policy_calls(MyEnv, "oracle", row)]))
+calls = frameworks.PLANS["oracle"](row, frameworks.definitions_of(MyEnv))
+print(json.dumps([row["ground_truth"][0], calls]))
 """
 
 # One process for a framework's server and its client: their imports cost most.
@@ -358,9 +364,9 @@ SERVE = """
 import asyncio, json, os, sys, threading, time
 from pathlib import Path
 import uvicorn
-import my_env_frameworks as frameworks
-from my_env import MyEnv
+from my_env_runtime import frameworks, project
 from rollout import connect
+MyEnv = project.load_class()
 if Path.cwd().name == "openenv":
     from server.app import app
 else:
@@ -372,13 +378,17 @@ threading.Thread(target=server.run, daemon=True).start()
 while not server.started:
     time.sleep(0.05)
 url = "http://127.0.0.1:%s" % server.servers[0].sockets[0].getsockname()[1]
+
+def solution():
+    row = frameworks.read_rows(MyEnv)[0]
+    return frameworks.PLANS["oracle"](row, frameworks.definitions_of(MyEnv))
 """
 
 PLAYS = {
     "bare": """
 import asyncio, json, sys
-import my_env_frameworks as frameworks
-from my_env import MyEnv
+from my_env_runtime import frameworks, project
+MyEnv = project.load_class()
 row = frameworks.read_rows(MyEnv)[int(sys.argv[1])]
 play = lambda calls: frameworks.bare_reward(MyEnv, row, calls)
 """,
@@ -389,7 +399,7 @@ play = list(create_verifiers_env().taskset)[int(sys.argv[1])].earned
 """,
     "openenv": SERVE
     + """
-play = lambda calls: frameworks.played(connect(url), int(sys.argv[1]), calls)
+play = lambda calls: frameworks.play(connect(url), int(sys.argv[1]), calls)
 """,
 }
 PLAYS["ors"] = PLAYS["openenv"]
@@ -434,11 +444,10 @@ seen = [
     status("/openapi.json", Authorization="Bearer wrong"),
     status("/openapi.json", Authorization="Bearer secret"),
 ]
-calls = frameworks.policy_calls(MyEnv, "oracle", frameworks.read_rows(MyEnv)[0])
-seen.append(asyncio.run(frameworks.played(connect(url), 0, calls)))
+seen.append(asyncio.run(frameworks.play(connect(url), 0, solution())))
 os.environ["API_TOKEN"] = "wrong"
 try:
-    asyncio.run(frameworks.played(connect(url), 0, calls))
+    asyncio.run(frameworks.play(connect(url), 0, solution()))
 except Exception as error:
     seen.append(type(error).__name__)
 print(json.dumps(seen))
@@ -460,8 +469,8 @@ def test_only_who_sends_the_token_plays(game, name, refusal):
 def test_the_sandbox_is_served_to_others_with_a_token_only(archetypes, name):
     sandbox = archetypes("sandbox")
     code = (
-        "import my_env_frameworks as frameworks; from my_env import MyEnv; "
-        "print(frameworks.serving_problem(MyEnv, '0.0.0.0'))"
+        "from my_env_runtime import frameworks, project; "
+        "print(frameworks.serving_problem(project.load_class(), '0.0.0.0'))"
     )
     problem = python(sandbox, name, "-c", code, SANDBOX_ISOLATION="none")
     assert "set API_TOKEN, which clients then send" in problem
@@ -483,7 +492,7 @@ names = [name for name, _ in members if not name.startswith("_")]
 playing = made()
 prompt = playing.reset(prompt=[], split="test", index=0)
 text = [playing.guess(word="wrong"), playing.guess(word="no")]
-[(_, right)] = frameworks.policy_calls(MyEnv, "oracle", frameworks.read_rows(MyEnv)[0])
+[(_, right)] = solution()
 rewards = [playing.get_reward(), playing.guess(**right) and playing.get_reward()]
 playing.reset(prompt=[], split="test", index=1)
 rewards.append(playing.get_reward())
@@ -498,10 +507,10 @@ environment = openreward.OpenReward(base_url=url).environments.get("env")
 with environment.session(split="test", index=0) as session:
     [guess] = session.list_tools()
     prompt = session.get_prompt()[0].text
-    [(_, right)] = frameworks.policy_calls(MyEnv, "oracle", frameworks.read_rows(MyEnv)[0])
+    [(_, right)] = solution()
     words = ["wrong", "no", right["word"]]
     outputs = [session.call_tool("guess", {"word": word}) for word in words]
-text = [one.blocks[0].text for one in outputs[:2]]
+text = [output.blocks[0].text for output in outputs[:2]]
 names = ["get_reward", guess.name, "reset"]
 rewards = [outputs[0].reward, outputs[-1].reward, 0.0]
 print(json.dumps([names, guess.input_schema, prompt, text, rewards]))
@@ -562,17 +571,29 @@ def test_names_that_are_refused_are_those_of_the_base_classes(game):
     )
 
 
-class Model(BaseHTTPRequestHandler):
+class Model(ThreadingHTTPServer):
+    """Follows a plan, at `url`; `seen` has the messages of each request."""
+
+    def __init__(self, plan):
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server_port}/v1"
+        self.plan, self.seen = plan, []
+
+
+class Handler(BaseHTTPRequestHandler):
     """Chat Completions: makes the calls of a plan, then claims what it did not earn."""
+
+    server: Model  # type: ignore
 
     def do_POST(self):
         request = json.loads(self.rfile.read(int(self.headers["content-length"])))
         self.server.seen.append(request["messages"])
-        made = sum(one["role"] == "assistant" for one in request["messages"])
+        roles = [message["role"] for message in request["messages"]]
+        made = roles.count("assistant")
         message = {"role": "assistant", "content": "Reward: 1.0"}
         if made < len(self.server.plan):
-            name, given = self.server.plan[made]
-            function = {"name": name, "arguments": json.dumps(given)}
+            name, arguments = self.server.plan[made]
+            function = {"name": name, "arguments": json.dumps(arguments)}
             call = {"index": 0, "id": f"call_{made}", "type": "function"}
             calls = [{**call, "function": function}]
             message = {"role": "assistant", "content": None, "tool_calls": calls}
@@ -592,16 +613,13 @@ class Model(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(text.encode())
 
-    def log_message(self, *arguments):
-        """Nothing is said about requests."""
+    def log_message(self, format, *args):
+        """Nothing is logged."""
 
 
 @contextmanager
 def scripted(plan):
-    """A model that follows a plan: `url`, and in `seen` what it was told each time."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), Model) as model:
-        model.plan, model.seen = plan, []
-        model.url = f"http://127.0.0.1:{model.server_port}/v1"
+    with Model(plan) as model:
         threading.Thread(target=model.serve_forever, daemon=True).start()
         yield model
         model.shutdown()
@@ -620,9 +638,9 @@ def serving(project, name):
     )
     try:
         for line in process.stdout:
-            if found := re.search(r"running on (http://\S+)", line):
+            if match := re.search(r"running on (http://\S+)", line):
                 threading.Thread(target=process.stdout.read, daemon=True).start()
-                yield found[1]
+                yield match[1]
                 return
         pytest.fail("the server ended without serving")
     finally:
@@ -631,9 +649,11 @@ def serving(project, name):
 
 
 def sees_the_screen(messages, times):
-    """Whether a model was told so many screenshots, and not always the same one."""
-    contents = [one["content"] for one in messages if isinstance(one["content"], list)]
-    parts = [part for content in contents for part in content]
+    """Whether messages show so many screenshots, and not always the same."""
+    contents = [message["content"] for message in messages]
+    parts = [
+        part for content in contents if isinstance(content, list) for part in content
+    ]
     urls = [part["image_url"]["url"] for part in parts if part["type"] == "image_url"]
     sizes = set()
     for url in urls:
@@ -654,9 +674,10 @@ def test_a_model_plays_and_sees_the_screen(archetypes, name):
         noop = python(vision, name, *command, "--policy", "noop")
     assert "mean reward: 1.0" in printed
     assert "mean reward: 0.0" in noop
-    told = model.seen[-1]
-    assert [one["role"] for one in told[1:4]] == ["assistant", "tool", "user"]
-    assert sees_the_screen(told, len(plan))
+    messages = model.seen[-1]
+    roles = [message["role"] for message in messages[1:4]]
+    assert roles == ["assistant", "tool", "user"]
+    assert sees_the_screen(messages, len(plan))
 
 
 @pytest.mark.slow
@@ -679,9 +700,12 @@ def test_vf_eval_and_what_its_model_sees(archetypes):
     assert [trace["errors"] for trace in traces] == [[], []]
     rewards = [trace["rewards"]["reward"]["score"] for trace in traces]
     assert sorted(rewards) == [0.0, 1.0]
-    told = [[one for one in seen if one["role"] == "tool"] for seen in model.seen]
-    last = [one for one in told if len(one) == len(plan)]
-    assert [sees_the_screen(one, len(plan)) for one in last] == [True, True]
+    answers = [
+        [message for message in messages if message["role"] == "tool"]
+        for messages in model.seen
+    ]
+    last = [messages for messages in answers if len(messages) == len(plan)]
+    assert [sees_the_screen(messages, len(plan)) for messages in last] == [True, True]
 
 
 @pytest.mark.slow
@@ -692,3 +716,82 @@ def test_verifiers_smoke_gate_and_close(bell):
     [result] = json.loads(python(bell, "verifiers", "gates.py", "smoke", "--json"))
     assert result["detail"] == "3 tools, two rollouts at once"
     assert log.read_text() == "closed\nclosed\n"
+
+
+WHEEL = """
+import asyncio, json, sys
+import my_env, my_env_env, my_env_runtime
+modules = [my_env, my_env_env, my_env_runtime]
+assert all(module.__file__.startswith(sys.prefix) for module in modules), modules
+tasks = list(my_env_env.create_verifiers_env().taskset)
+calls = [("guess", {"word": tasks[0].data.ground_truth["target"]})]
+print(json.dumps([len(tasks), *(asyncio.run(tasks[0].earned(c)) for c in (calls, []))]))
+"""
+
+
+@pytest.mark.slow
+def test_a_wheel_for_verifiers_plays_without_the_project(game, tmp_path):
+    [packages] = (game / "verifiers").glob(".venv/lib/python*/site-packages")
+    assert {path.suffix for path in packages.glob("my_env*")} == {".dist-info"}
+    interpreter = (game / "verifiers/.venv/bin/python").resolve()
+    command = [UV, "build", "--quiet", "--wheel", "--python", interpreter]
+    run([*command, "--out-dir", tmp_path, game / "verifiers"], tmp_path)
+    [wheel] = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        [name] = [name for name in archive.namelist() if name.endswith("/METADATA")]
+        required = re.findall(r"Requires-Dist: ([\w-]+)", archive.read(name).decode())
+    assert required == ["pydantic", "pydantic-settings", "mcp", "verifiers"]
+    run([UV, "venv", "--quiet", "--python", interpreter, "venv"], tmp_path)
+    run(
+        [UV, "pip", "install", "--quiet", wheel],
+        tmp_path,
+        VIRTUAL_ENV=str(tmp_path / "venv"),
+    )
+    printed = run([tmp_path / "venv/bin/python", "-c", WHEEL], tmp_path).stdout
+    assert json.loads(printed) == [24, 1.0, 0.0]
+
+
+TWO = """
+import asyncio, json
+import a_env_env, b_env_env
+import verifiers.v1 as vf
+
+async def play(taskset):
+    task = next(iter(taskset.create_verifiers_env().taskset))
+    tools = taskset.Tools(vf.ToolsetConfig())
+    async with tools._exit_stack:
+        await tools.setup_task(task.data)
+        answer = await tools.play("dance", {})
+        await tools.play("guess", {"word": task.data.ground_truth["target"]})
+        return answer.output, tools.state.reward
+
+async def play_both():
+    return await asyncio.gather(play(a_env_env), play(b_env_env))
+
+print(json.dumps(asyncio.run(play_both())))
+"""
+
+
+@pytest.mark.slow
+def test_environments_of_two_releases_play_in_one_venv(render, tmp_path):
+    """A trainer's venv: each environment has a runtime of its own."""
+    for name in ("a_env", "b_env"):
+        shutil.copytree(render(env_name=name, siblings=["verifiers"]), tmp_path / name)
+    other = tmp_path / "b_env/b_env_runtime/src/b_env_runtime/frameworks/episodes.py"
+    text = other.read_text()
+    assert text.count("no tool {name!r}") == 1
+    other.write_text(text.replace("no tool {name!r}", "another release: {name!r}"))
+    run([UV, "venv", "--quiet", "--python", "3.12", "venv"], tmp_path)
+    folders = ["a_env/a_env_runtime", "a_env/verifiers"]
+    folders += ["b_env/b_env_runtime", "b_env/verifiers"]
+    editable = [part for folder in folders for part in ("--editable", folder)]
+    run(
+        [UV, "pip", "install", "--quiet", *editable],
+        tmp_path,
+        VIRTUAL_ENV=str(tmp_path / "venv"),
+    )
+    printed = run([tmp_path / "venv/bin/python", "-c", TWO], tmp_path).stdout
+    assert json.loads(printed) == [
+        ["error: no tool 'dance'; there are guess", 1.0],
+        ["error: another release: 'dance'; there are guess", 1.0],
+    ]

@@ -1,11 +1,11 @@
-"""What TRL makes of trl_adapter.py: transformers reads the tools' schemas off it."""
+"""Transformers reads the tools' schemas off the adapter for TRL."""
 
 import json
 import sys
 
 import pytest
 
-from conftest import UV, run
+from conftest import UV, import_path, run
 
 SCHEMAS = {
     "x: str": {"type": "string"},
@@ -44,12 +44,12 @@ DESCRIPTIONS = [
 SCRIPT = """
 import inspect, json, pathlib, sys
 from transformers.utils import get_json_schema
-from plumbing.client import Client
-from trainers import trl_adapter
+from my_env_runtime.rollouts.client import Client
+from my_env_runtime.trainers import trl
 
 tools = json.loads(pathlib.Path(sys.argv[1]).read_text())
 Client.tools = lambda self: tools
-instance = trl_adapter.environment()()
+instance = trl.environment()()
 schemas = [
     get_json_schema(getattr(instance, name))["function"]
     for name, _ in inspect.getmembers(type(instance), predicate=inspect.isfunction)
@@ -67,11 +67,12 @@ def schemas(render, tmp_path):
         given, made = tmp_path / "tools.json", tmp_path / "schemas.json"
         given.write_text(json.dumps(definitions))
         packages = ["--with=transformers", "--with=requests"]
+        packages += ["--with=pydantic", "--with=pydantic-settings"]
         command = [UV, "run", "--no-project", "--python", sys.executable, *packages]
         run(
             [*command, "python", "-c", SCRIPT, given, made],
             tmp_path,
-            PYTHONPATH=str(render() / "nemo_gym"),
+            PYTHONPATH=import_path(render()),
         )
         return {schema["name"]: schema for schema in json.loads(made.read_text())}
 
@@ -82,10 +83,12 @@ def rendered_tools(render, parameters):
     tools = "\n".join(f"tool{i}({text})" for i, text in enumerate(parameters))
     project = render(tools=tools)
     code = (
-        "import json; from my_env import MyEnv; from my_env_episode import tools_of; "
+        "import json; from my_env import MyEnv; "
+        "from my_env_runtime.episode.tools import tools_of; "
         "print(json.dumps([t.definition() for n, t in tools_of(MyEnv).items() if n != 'guess']))"
     )
-    return json.loads(run([sys.executable, "-c", code], project).stdout)
+    done = run([sys.executable, "-c", code], project, PYTHONPATH=import_path(project))
+    return json.loads(done.stdout)
 
 
 def test_models_see_the_servers_definitions(render, schemas):

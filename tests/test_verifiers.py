@@ -1,10 +1,11 @@
-"""The game under Prime Intellect's verifiers, as its eval.toml configures it."""
+"""The game under Prime Intellect's verifiers, as configs/my_env_eval.toml configures it."""
 
 import json
 import re
 import shutil
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 import pytest
 
@@ -16,16 +17,24 @@ ROWS = 4
 # The calls that solve each row.
 ORACLE = """
 import json
-from plumbing.policies import solve
-from plumbing.records import load_rows
+from my_env_runtime.rollouts.policies import solve
+from my_env_runtime.rollouts.rows import load_rows
 rows = load_rows()
 print(json.dumps([solve(row, row["responses_create_params"]["tools"]) for row in rows]))
 """
 
 
-class ScriptedModel(BaseHTTPRequestHandler):
+class Model(ThreadingHTTPServer):
+    """`plans` has the calls for each row, and the answer that claims success."""
+
+    plans: list[tuple[list, str]]
+
+
+class Handler(BaseHTTPRequestHandler):
     """Chat Completions, streamed: plays the server's plan for the row that a prompt
     names, one call per answer, and then claims to have solved it."""
+
+    server: Model  # type: ignore
 
     def do_POST(self):
         assert self.headers["authorization"] == f"Bearer {KEY}"
@@ -33,7 +42,7 @@ class ScriptedModel(BaseHTTPRequestHandler):
         prompt, *messages = body["messages"]
         calls, claim = self.server.plans[int(re.search(r"row (\d+)", str(prompt))[1])]
         made = sum(message["role"] == "assistant" for message in messages)
-        delta = {"role": "assistant"}
+        delta: dict[str, Any] = {"role": "assistant"}
         if made < len(calls):
             tool, arguments = calls[made]
             function = {"name": tool, "arguments": json.dumps(arguments)}
@@ -54,13 +63,13 @@ class ScriptedModel(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(f"data: {json.dumps(chunk)}\n\ndata: [DONE]\n\n".encode())
 
-    def log_message(self, *arguments):
+    def log_message(self, format, *args):
         """Nothing is said about requests."""
 
 
 @pytest.fixture
 def scripted_model():
-    with ThreadingHTTPServer(("127.0.0.1", 0), ScriptedModel) as server:
+    with Model(("127.0.0.1", 0), Handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield server
         server.shutdown()
@@ -69,7 +78,7 @@ def scripted_model():
 @pytest.mark.slow
 @ONE_SERIES
 def test_verifiers_pays_what_each_row_deserves(generate, scripted_model, tmp_path):
-    """In a folder with the same eval.toml, and rows that the model can tell apart."""
+    """In a folder with the same file, and rows that the model can tell apart."""
     environment = generate(archetype="game")
     oracle = json.loads(environment.run("-c", ORACLE))
     text = (environment.folder / "data/example.jsonl").read_text()
@@ -84,9 +93,9 @@ def test_verifiers_pays_what_each_row_deserves(generate, scripted_model, tmp_pat
     (tmp_path / "data").mkdir()
     numbered = "".join(json.dumps(row) + "\n" for row in rows)
     (tmp_path / "data/example.jsonl").write_text(numbered)
-    shutil.copy(environment.folder / "trainers/eval.toml", tmp_path)
+    shutil.copy(environment.folder / "configs/my_env_eval.toml", tmp_path)
 
-    command = [*UVX, "--from", "verifiers==0.4.0", "vf-eval", "@", "eval.toml"]
+    command = [*UVX, "--from", "verifiers==0.4.0", "vf-eval", "@", "my_env_eval.toml"]
     model_url = f"http://127.0.0.1:{scripted_model.server_port}/v1"
     with environment.serving() as url:
         urls = ["--client.base-url", model_url, "--env.taskset.task.resources-url", url]

@@ -1,4 +1,4 @@
-"""view.py's page in real headless Chromium. What is in it: tests/plumbing/test_view.py."""
+"""view.py's page in real headless Chromium. Its content: tests/runtime/test_report.py."""
 
 import base64
 import json

@@ -7,17 +7,17 @@ expected_output  the text to submit; without it no episode of the task can be so
 expected_files   {path: content} that the workspace must hold as well
 solution         [[tool, arguments], ...], the calls before the submission, for `oracle`
 
-Only the files ever reach the workspace. Where it runs, and its limits, are in
-workspace_backend.py.
+Only the files ever reach the workspace. Where it runs, and its limits, are in the
+package env_runtime.workspace.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
-from workspace_backend import Workspace, WorkspaceError, isolation, missing, refusal
+from env_runtime.workspace import Workspace, WorkspaceError, isolation, missing, refusal
 
 # White space that may surround the content of an expected file, in bytes.
 _PADDING = 4096
@@ -133,7 +133,7 @@ class DomainClass:
             workspace.close()
 
     @contextmanager
-    def _opened(self) -> Iterator[Workspace]:
+    def _opened(self) -> Generator[Workspace]:
         """The workspace, made on first use; a failure of it is kept for the grader."""
         self._refuse_closed()
         # What was in the workspace is lost: a new one would not be the same episode.

@@ -7,7 +7,7 @@ import contextlib
 import json
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
 from .rendered import IMPORT_PATH
@@ -106,7 +106,7 @@ def call(tools: list[dict[str, Any]]) -> Callable[[TestClient], str]:
 
 
 @contextlib.contextmanager
-def over_http(server: SessionServer) -> Iterator[int]:
+def over_http(server: SessionServer) -> Generator[int]:
     """The port of a server that a thread of this process runs."""
     runner = uvicorn.Server(uvicorn.Config(server.setup_webserver(), log_config=None))
     with socket.create_server(("127.0.0.1", 0)) as listening:

@@ -39,7 +39,7 @@ class StrictModel(ThreadingHTTPServer):
 
 
 class _Handler(BaseHTTPRequestHandler):
-    server: StrictModel
+    server: StrictModel  # type: ignore
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
@@ -59,7 +59,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(json.dumps(content).encode())
 
-    def log_message(self, *args: Any) -> None:
+    def log_message(self, format: str, *args: Any) -> None:
         """No log."""
 
 

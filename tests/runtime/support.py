@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Generator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -63,7 +63,7 @@ def until(condition: Callable[[], Any], seconds: float = 10) -> None:
 @contextlib.contextmanager
 def serving(
     *arguments: str, **variables: str
-) -> Iterator[tuple[subprocess.Popen[str], str]]:
+) -> Generator[tuple[subprocess.Popen[str], str]]:
     """`python ARGUMENTS` in nemo_gym/, which serves: the process, and its URL."""
     process = subprocess.Popen(
         [sys.executable, *arguments],

@@ -67,7 +67,7 @@ def test_a_constructor_without_a_task():
 def test_a_tool_that_an_attribute_hides():
     class Wrong(Base):
         def __init__(self, task: dict):
-            self.look = task
+            self.look = task  # type: ignore
 
     assert "the tool look is hidden by an attribute" in complaint(Wrong)
 
@@ -136,7 +136,7 @@ def take_a_callable(self, at: asyncio.AbstractEventLoop) -> str:
     return str(at)
 
 
-def take_what_is_undefined(self, at: "Nowhere") -> str:  # noqa: F821
+def take_what_is_undefined(self, at: "Nowhere") -> str:  # noqa: F821 # type: ignore
     return str(at)
 
 

@@ -38,9 +38,8 @@ def message(text, role="assistant"):
 
 
 def episode(reward, task=0, repeat=0, **more):
-    numbers = {"turns": 1, "calls": 1, "errors": 0, "out_of_turns": False}
-    tokens = {"input_tokens": None, "output_tokens": None, "metrics": {}}
-    return RolloutStats(task, repeat, reward, **{**numbers, **tokens, **more})
+    stats = RolloutStats(task, repeat, reward, 1, 1, 0, False, None, None, {})
+    return stats._replace(**more)
 
 
 def test_a_rollout_in_numbers():

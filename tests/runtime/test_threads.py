@@ -92,7 +92,7 @@ def test_the_calls_of_a_session_never_overlap(server_of, row, waits):
             return 0.0
 
     class Async(Blocking):
-        async def move(self) -> str:
+        async def move(self) -> str:  # type: ignore
             """Move."""
             inside.append(self)
             most.append(len(inside))

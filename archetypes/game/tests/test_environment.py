@@ -4,9 +4,7 @@ import json
 
 import pytest
 
-from env_runtime.project import load_class
-
-EnvironmentClass = load_class()
+from my_env import MyEnv as EnvironmentClass
 
 
 @pytest.fixture

@@ -4,15 +4,21 @@ import json
 
 import pytest
 
-from conftest import verify_body
-from plumbing.environment import EnvironmentClass
+from env_runtime.testing.fixtures import verify_body
+from env_runtime.workspace.testing import prepare_tests
+from my_env import MyEnv as EnvironmentClass
 
-if problem := EnvironmentClass.missing_requirement():
-    pytest.skip(problem, allow_module_level=True)
+
+@pytest.fixture(autouse=True)
+def backend(monkeypatch, tmp_path_factory):
+    """Lets workspaces be made on this machine. Skips a test where they cannot be."""
+    prepare_tests(monkeypatch, tmp_path_factory.mktemp("backend"))
+    if problem := EnvironmentClass.missing_requirement():
+        pytest.skip(problem)
 
 
 @pytest.fixture
-def start():
+def start(backend):
     """Makes episodes of the given tasks, and closes them at the end."""
     episodes = []
 
@@ -87,11 +93,11 @@ def test_a_path_makes_a_bounded_number_of_folders(start):
 
 
 def test_two_episodes_share_nothing(start):
-    one, two = start(files={"a": "1"}), start(files={"b": "2"})
-    one.run_command("echo one > mine")
-    assert two.run_command("ls") == "b"
-    one.close()
-    assert two.read_file("b") == "2"
+    first, second = start(files={"a": "1"}), start(files={"b": "2"})
+    first.run_command("echo one > mine")
+    assert second.run_command("ls") == "b"
+    first.close()
+    assert second.read_file("b") == "2"
 
 
 def test_only_the_files_of_a_task_are_in_the_workspace(start):
@@ -104,6 +110,24 @@ def test_only_the_files_of_a_task_are_in_the_workspace(start):
     assert episode.run_command("find . -type f; grep -r ANSWER .").split() == [
         *("./a", "[exit", "status", "1]")
     ]
+
+
+def test_the_same_calls_have_the_same_outputs(start):
+    """Wherever the workspace is: the rollout gate and replays compare outputs."""
+    script = "x; pwd; echo $HOME; cd ..; pwd; cat missing; (exit 3)"
+    code = "import os\nprint(os.getcwd(), os.environ['HOME'])\nopen('missing')"
+
+    def outputs():
+        episode = start()
+        yield episode.run_command(script)
+        yield episode.run_python(code)
+        yield episode.run_python("x x")
+
+    first, again = list(outputs()), list(outputs())
+    assert first == again
+    assert "command.sh: line 1: x: " in first[0]
+    assert 'program.py", line 3' in first[1]
+    assert 'program.py", line 1' in first[2]
 
 
 def test_nothing_works_after_close(start):

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from plumbing.environment import EnvironmentClass
+from my_env import MyEnv as EnvironmentClass
 
 if problem := EnvironmentClass.missing_requirement():
     pytest.skip(problem, allow_module_level=True)

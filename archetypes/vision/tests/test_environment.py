@@ -4,9 +4,10 @@ import sys
 
 import pytest
 
-from conftest import verify_body
-from plumbing.environment import EnvironmentClass
-from plumbing.policies import NoOracle, solve
+from env_runtime.errors import NoOracleError
+from env_runtime.rollouts.policies import solve
+from env_runtime.testing.fixtures import verify_body
+from my_env import MyEnv as EnvironmentClass
 
 if problem := EnvironmentClass.missing_requirement():
     pytest.skip(problem, allow_module_level=True)
@@ -255,8 +256,8 @@ def player(client, row, tools):
     """A client whose session has played all of the row but the last call: terminate."""
     try:
         *calls, last = solve(row, tools)
-    except NoOracle as why:
-        pytest.skip(str(why))
+    except NoOracleError as error:
+        pytest.skip(str(error))
     assert last == ("terminate", {"status": "success"})
     client.post("/seed_session", json=row)
     for tool, arguments in calls:

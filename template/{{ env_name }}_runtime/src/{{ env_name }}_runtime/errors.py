@@ -19,6 +19,10 @@ class SettingError(ValueError):
     """An environment variable has a value that it may not have."""
 
 
+class ShardsError(Exception):
+    """The shards of a server cannot be started: why, and what to do."""
+
+
 class GateError(Exception):
     """A gate failed."""
 

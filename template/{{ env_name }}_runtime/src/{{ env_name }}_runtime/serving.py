@@ -1,27 +1,73 @@
 """The resources server as nemo_gym/server.py uses it: `SessionServer`, and its process."""
 
+import contextlib
 import gc
+import sys
+from collections.abc import AsyncGenerator
+from contextvars import ContextVar
+from typing import Any
 
 from fastapi import FastAPI
 from nemo_gym.server_utils import is_nemo_gym_fastapi_worker
+from pydantic import PrivateAttr
+from starlette.types import ASGIApp
 
-from . import gym_series
+from . import gym_series, project
+from .errors import SettingError, ShardsError
+from .scale.deployment import deploy
+from .scale.front import Front
+from .scale.link import connected, health
 from .server import base, serve
+from .server.cookies import SessionCookies
 from .server.messages import ToolResponse, VerifyRequest, VerifyResponse
 from .settings import ServerSettings
 
 __all__ = ["SessionServer", "ToolResponse", "VerifyRequest", "VerifyResponse"]
 
+# In a process that serves: what is to be ended with it. Unset, a server has no shards.
+PROCESS: ContextVar[contextlib.ExitStack] = ContextVar("PROCESS")
+
 
 class SessionServer(base.SessionServer):
-    """A resources server whose sessions are episodes of `domain_class`."""
+    """A resources server whose sessions are episodes of `domain_class`.
+
+    The sessions are in this process, or with SHARDS=N in N others.
+    """
+
+    _links: list[Any] = PrivateAttr(default_factory=list)  # to the shards
+
+    def setup_webserver(self) -> FastAPI:
+        """The app with NeMo Gym's routes and /health. A subclass adds its tools.
+
+        Raises ShardsError and SettingError in a process that serves.
+        """
+        if process := PROCESS.get(None):
+            self._links = deploy(self, process)
+        return super().setup_webserver()
+
+    async def health(self) -> dict[str, Any]:
+        """That the server answers, the open sessions, and the calls that hang."""
+        return await (health(self._links) if self._links else super().health())
+
+    def _session_layer(self, app: ASGIApp, cookies: SessionCookies) -> ASGIApp:
+        if not self._links:
+            return super()._session_layer(app, cookies)
+        return Front(app, cookies, self._links, self)
+
+    @contextlib.asynccontextmanager
+    async def _while_serving(self) -> AsyncGenerator[None, None]:
+        async with super()._while_serving(), connected(self._links):
+            yield
+
+    # -------------------------------------------------------------- the process
 
     @classmethod
     def main(cls) -> FastAPI | None:
         """Serve on HOST and PORT, or as the NeMo Gym command line wants it.
 
         Returns the app in a worker process of NeMo Gym's, which serves it. Raises
-        SystemExit with the reason if untrusted policies could do harm.
+        SystemExit with the reason if untrusted policies could do harm, or if the shards
+        do not start.
         """
         serve.refuse_to_serve(cls)
         serve.log_to_file()
@@ -29,14 +75,46 @@ class SessionServer(base.SessionServer):
         # 0.1 s each time.
         gc.collect()
         gc.freeze()
-        if is_nemo_gym_fastapi_worker():  # one of several, which NeMo Gym serves
-            return cls.run_webserver()
-        if ServerSettings.read().nemo_gym_config_path:
-            cls.run_webserver()
-        else:
-            server = cls.build()
-            app = server.setup_webserver()
-            gym_series.expose_over_mcp(server, app)
-            server.setup_liveness(app)
-            serve.run(app, server)
+        with contextlib.ExitStack() as process:
+            PROCESS.set(process)
+            try:
+                if (
+                    is_nemo_gym_fastapi_worker()
+                ):  # one of several, which NeMo Gym serves
+                    return cls.run_webserver()
+                if ServerSettings.read().nemo_gym_config_path:
+                    cls.run_webserver()
+                else:
+                    cls._serve()
+            except (ShardsError, SettingError) as error:
+                sys.exit(f"server.py: {error}")
         return None
+
+    @classmethod
+    def _serve(cls) -> None:
+        """Serve without NeMo Gym's command line."""
+        app = cls.worker()
+        server = app.state.server
+        workers = server.config.num_workers or 1
+        serve.run(
+            app if workers == 1 else f"{__name__}:worker",
+            server,
+            workers=workers,
+            grace=server.limits.close_seconds + 1 if server._links else 1,
+        )
+
+    @classmethod
+    def worker(cls) -> FastAPI:
+        """The app that a process serves without NeMo Gym's command line."""
+        server = cls.build()
+        app = server.setup_webserver()
+        gym_series.expose_over_mcp(server, app)
+        server.setup_liveness(app)
+        app.state.server = server
+        return app
+
+
+def worker() -> FastAPI:
+    """For uvicorn, in each of several worker processes of `python server.py`."""
+    PROCESS.set(contextlib.ExitStack())
+    return project.load_server().worker()

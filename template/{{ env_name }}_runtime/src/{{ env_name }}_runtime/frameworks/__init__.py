@@ -19,6 +19,7 @@ from ..gates.runner import run_gates
 from ..rollouts.policies import PLANS
 from ..rollouts.rows import row_name
 from ..settings import ClientSettings
+from ..testing.scripted_model import scripted_model
 from .checks import check_class, check_reward, check_rewards, check_tools, counted
 from .episodes import AsyncEpisode, bare_reward
 from .playing import Start, definitions_of, play, run_rollouts
@@ -66,6 +67,7 @@ __all__ = [
     "run_gates",
     "run_rollouts",
     "run_server_gates",
+    "scripted_model",
     "serve",
     "serving_problem",
     "split_row",

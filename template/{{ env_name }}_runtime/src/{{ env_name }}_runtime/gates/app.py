@@ -28,6 +28,9 @@ def served_app(server: Any = None) -> Any:
 
 
 def _import_problem(error: Exception) -> str:
+    if isinstance(error, SyntaxError):
+        place = f"{source_name(error.filename or '?')}, line {error.lineno}"
+        return f"server.py cannot be imported ({place}): SyntaxError: {error.msg}"
     frame = traceback.extract_tb(error.__traceback__)[-1]
     place = f"{source_name(frame.filename)}, line {frame.lineno}"
     text = f"server.py cannot be imported ({place}): {type(error).__name__}: {error}"

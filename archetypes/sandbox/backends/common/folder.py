@@ -1,0 +1,214 @@
+"""The folder of a workspace, on the machine that has it: files, outputs, processes.
+
+`local` calls these functions. `nemo_gym` sends the text of this file into its sandboxes,
+so it needs nothing but the standard library of Python 3.7.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import stat
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+# NONBLOCK: opening a fifo must not wait for its other end.
+_FILE = os.O_NOFOLLOW | os.O_NONBLOCK
+
+FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
+# Failures of the machine rather than of the path that a policy asked for.
+MACHINE_ERRORS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO, *FULL_DISK)
+
+# How long to go on killing processes that make new ones, in seconds.
+_KILL_SECONDS = 2
+
+
+def steps(path: str) -> list[str]:
+    """The names in a relative path. Raises ValueError if it could lead out or nowhere."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        raise ValueError(
+            f"path {path!r} has characters that no file name has"
+        ) from None
+    names = [name for name in path.split("/") if name not in ("", ".")]
+    if path.startswith("/") or ".." in names or "\0" in path or not names:
+        raise ValueError(
+            f"path {path!r} must name a file relative to the working directory, without "
+            "'..'"
+        )
+    return names
+
+
+def base_python() -> str:
+    """The interpreter that this one's virtual environment, if any, was made from."""
+    version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
+    base = os.path.join(sys.base_prefix, "bin", version)
+    return os.path.realpath(base if os.path.exists(base) else sys.executable)
+
+
+def unlock(home: str) -> None:
+    """Undo what a command can do to the working directory itself.
+
+    Raises ValueError if that is gone.
+    """
+    try:
+        is_folder = stat.S_ISDIR(os.lstat(home).st_mode)
+    except FileNotFoundError:
+        is_folder = False
+    if not is_folder:
+        raise ValueError(
+            "a command has removed the workspace folder; nothing more can run"
+        )
+    os.chmod(home, 0o700)
+
+
+def open_file(
+    home: str, path: str, flags: int, give: Callable[[int], None] | None = None
+) -> int:
+    """The descriptor of a regular file in the folder `home`.
+
+    Every step is taken from the folder opened before it and follows no link, so neither
+    a link that is there nor one put there meanwhile leads out. With O_CREAT in `flags`,
+    missing folders are made, and `give` is called with the descriptor of each folder and
+    of the file. Raises ValueError, or OSError for a failure of the machine.
+    """
+    unlock(home)
+    *parents, name = steps(path)
+    create = flags & os.O_CREAT
+    try:
+        folder = os.open(home, FOLDER)
+        try:
+            for parent in parents:
+                if create:
+                    with suppress(FileExistsError):
+                        os.mkdir(parent, dir_fd=folder)
+                below = os.open(parent, FOLDER, dir_fd=folder)
+                os.close(folder)
+                folder = below
+                if create and give:
+                    give(folder)
+            file = os.open(name, flags | _FILE, 0o644, dir_fd=folder)
+        finally:
+            os.close(folder)
+    except OSError as error:
+        if error.errno in MACHINE_ERRORS:
+            raise
+        raise ValueError(
+            f"cannot open {path!r}: {error.strerror}; it must be a regular file below the "
+            "working directory, and links are not followed"
+        ) from error
+    if not stat.S_ISREG(os.fstat(file).st_mode):
+        os.close(file)
+        raise ValueError(f"{path!r} is not a regular file; look at it with run_command")
+    if create and give:
+        give(file)
+    return file
+
+
+def replace(file: int, data: bytes) -> None:
+    """Write the whole content of an open file, and close it."""
+    with open(file, "wb") as stream:
+        stream.truncate()
+        stream.write(data)
+
+
+def whole(file: int, path: str, limit: int) -> str:
+    """The text of an open file. Raises ValueError if it has more than `limit` bytes."""
+    with open(file, "rb") as stream:
+        data = stream.read(limit + 1)
+    if len(data) > limit:
+        raise ValueError(f"{path!r} has more than {limit} bytes")
+    return data.decode(errors="replace")
+
+
+def shown_paths(root: str, script: str) -> list[tuple[bytes, bytes]]:
+    """Paths of a workspace at a random place, each with what a policy reads instead.
+
+    The same commands print the same text in every episode then. A shell finds the
+    folders under the names that are shown. `script` is the path of the file that runs.
+    """
+    pairs = [(script, os.path.basename(script)), (f"{root}/home", "~"), (root, "~/..")]
+    return [(path.encode(), shown.encode()) for path, shown in pairs]
+
+
+def clipped(file: int, limit: int, paths: Sequence[tuple[bytes, bytes]] = ()) -> str:
+    """The text of an open file: its two ends if it has more than `limit` bytes.
+
+    `paths` comes from `shown_paths`.
+    """
+    size = os.fstat(file).st_size
+    if size <= limit:
+        return _text(os.pread(file, size, 0), paths)
+    # The last of the paths is the beginning of the others.
+    root = paths[-1][0] if paths else b""
+    first = _beside(file, limit // 2, root)
+    last = _beside(file, size - limit // 2, root)
+    head = _text(os.pread(file, first, 0), paths)
+    tail = _text(os.pread(file, size - last, last), paths)
+    return f"{head}\n[truncated: {last - first} of {size} bytes left out]\n{tail}"
+
+
+def _beside(file: int, at: int, path: bytes) -> int:
+    """The offset `at`, or the start of a path that a cut there would leave in halves."""
+    if not path:
+        return at
+    start = max(0, at - len(path) + 1)
+    found = os.pread(file, at + len(path) - 1 - start, start).find(path)
+    return at if found < 0 else start + found
+
+
+def _text(data: bytes, paths: Sequence[tuple[bytes, bytes]]) -> str:
+    for path, shown in paths:
+        data = data.replace(path, shown)
+    return data.decode(errors="replace")
+
+
+def kill_group(leader: int) -> None:
+    """Kill a process group that may be gone."""
+    # macOS says "not permitted" when only zombies are left.
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(leader, signal.SIGKILL)
+
+
+def kill_all(session: int, mark: str) -> None:
+    """Kill the process group `session` and, on Linux, all that left it.
+
+    Those are known by their session, or by the variable `mark` of their environment.
+    """
+    kill_group(session)
+    deadline = time.monotonic() + _KILL_SECONDS
+    while time.monotonic() < deadline:
+        left = [pid for pid in _processes() if _belongs(pid, session, mark.encode())]
+        if not left:
+            return
+        for pid in left:
+            with suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.01)
+
+
+def _processes() -> list[int]:
+    try:
+        return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    except OSError:
+        return []  # macOS
+
+
+def _belongs(pid: int, session: int, mark: bytes) -> bool:
+    if pid == os.getpid():
+        return False
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            if file.read().rpartition(b") ")[2][:1] in b"ZX":
+                return False  # it is dead
+        if os.getsid(pid) == session:
+            return True
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            return mark in file.read().split(b"\0")
+    except OSError:
+        return False

@@ -1,0 +1,26 @@
+"""What a server asks before it serves commands."""
+
+from __future__ import annotations
+
+from .settings import WorkspaceSettings
+
+
+class AccountSettings(WorkspaceSettings):
+    e2b_api_key: str | None = None
+
+
+def missing() -> str | None:
+    """What this machine lacks to run an episode, if anything."""
+    if AccountSettings.read().e2b_api_key:
+        return None
+    return "E2B_API_KEY is not set; export a key from https://e2b.dev"
+
+
+def isolation() -> str:
+    """What keeps commands from this machine."""
+    return "e2b: one cloud virtual machine per episode"
+
+
+def refusal() -> str | None:
+    """Why not to serve untrusted policies. None: each has a machine of its own."""
+    return None

@@ -1,0 +1,105 @@
+"""Bubblewrap: whether it works here, and the arguments that confine a command."""
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from ..project import ROOT
+from .folder import base_python
+from .places import NOBODY, UNDER_BUBBLEWRAP, make_folders
+
+# Tries a sandbox out: whether a command in there can start, and use its folders.
+_TRIAL = f"""
+for folder in ("{UNDER_BUBBLEWRAP.home}", "{UNDER_BUBBLEWRAP.temporary}"):
+    open(folder + "/trial", "w").close()
+"""
+
+
+@functools.cache
+def problem() -> str | None:
+    """Why bubblewrap cannot be used here, or None. The first call tries it out."""
+    if sys.platform != "linux":
+        return "bubblewrap needs Linux"
+    if shutil.which("bwrap") is None:
+        return "bwrap is not installed"
+    if os.geteuid() == 0 and shutil.which("setpriv") is None:
+        return "this is root, and setpriv (util-linux) is not installed"
+    with tempfile.TemporaryDirectory(prefix="sandbox-") as folder:
+        root = Path(folder).resolve()
+        make_folders(root, isolated=True)
+        command = [*arguments(root), base_python(), "-I", "-S", "-c", _TRIAL]
+        try:
+            subprocess.run(
+                command, capture_output=True, check=True, timeout=20, text=True
+            )
+        except subprocess.CalledProcessError as error:
+            return f"bwrap does not work here ({error.stderr.strip()})"
+        except (OSError, subprocess.TimeoutExpired) as error:
+            return f"bwrap does not work here ({error})"
+    return None
+
+
+def arguments(root: Path) -> list[str]:
+    """The arguments before a command that confine it to the workspace at `root`."""
+    program = shutil.which("bwrap") or "bwrap"  # the commands have another PATH
+    common = ["--die-with-parent", "--cap-drop", "ALL"]
+    # World-writable files in there, and sysctls if a command were root after all.
+    kernel = ["--ro-bind", "/proc/sys", "/proc/sys"]
+    kernel += ["--ro-bind-try", "/proc/pressure", "/proc/pressure"]
+    mounts = [*_mounts(root), "--remount-ro", "/dev", "--remount-ro", "/"]
+    if os.geteuid() != 0:
+        own = ["--unshare-all", *user_namespace(), *common]
+        return [program, *own, *mounts, *kernel, "--"]
+    # A user namespace made by root maps to root, who owns the sysctls and whose processes
+    # are not counted. So root only mounts, which works for folders that nobody else can
+    # reach; then nobody makes the user namespace, in a second bubblewrap.
+    outer = ["--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts"]
+    outer += ["--unshare-cgroup-try", *common]
+    outer += ["--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
+    drop = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
+    inner = ["bwrap", *user_namespace(), *common, "--dev-bind", "/", "/", *kernel]
+    return [program, *outer, *mounts, "--", *drop, "--", *inner, "--"]
+
+
+@functools.cache
+def user_namespace() -> tuple[str, ...]:
+    """A user namespace in which, from bubblewrap 0.8 on, no further one can be made."""
+    manual = subprocess.run(
+        ["bwrap", "--help"], capture_output=True, check=False
+    ).stdout
+    own = ("--unshare-user",)
+    return (*own, "--disable-userns") if b"--disable-userns" in manual else own
+
+
+def _mounts(root: Path) -> list[str]:
+    """The arguments for bubblewrap that say what a command sees."""
+    home, temporary, scripts = UNDER_BUBBLEWRAP
+    arguments = ["--proc", "/proc", "--dev", "/dev"]
+    arguments += ["--bind", f"{root}/tmp", temporary]
+    arguments += ["--bind", f"{root}/tmp", "/dev/shm"]
+    for path in ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64"):
+        if os.path.islink(path):
+            arguments += ["--symlink", os.readlink(path), path]
+        elif os.path.isdir(path):
+            arguments += ["--ro-bind", path, path]
+    arguments += ["--dir", "/etc"]
+    for name in ("alternatives", "group", "ld.so.cache", "localtime", "passwd"):
+        arguments += ["--ro-bind-try", f"/etc/{name}", f"/etc/{name}"]
+    prefix = os.path.realpath(sys.base_prefix)
+    if not Path(prefix).is_relative_to("/usr"):
+        # Bubblewrap would make the folders on the way for their owner only.
+        for folder in [*Path(prefix).parents][-2::-1]:
+            arguments += ["--dir", str(folder)]
+        arguments += ["--ro-bind", prefix, prefix]
+    # The data of this project holds the answers, and it may well be below /usr
+    # (/usr/src/app).
+    if any(ROOT.is_relative_to(folder) for folder in ("/usr", prefix)):
+        arguments += ["--tmpfs", str(ROOT), "--remount-ro", str(ROOT)]
+    arguments += ["--ro-bind", f"{root}/scripts", scripts]
+    return [*arguments, "--bind", f"{root}/home", home]

@@ -1,0 +1,51 @@
+"""The limits of a local workspace."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from ..settings import PositiveFloat, PositiveInt
+from .settings import MIB, SandboxSettings, WorkspaceSettings
+
+Isolation = Annotated[
+    Literal["auto", "bubblewrap", "none"],
+    Field(description="auto, bubblewrap or none"),
+]
+
+
+class IsolationSettings(WorkspaceSettings):
+    """Whether bubblewrap is used: `auto` is "if it works"."""
+
+    sandbox_isolation: Isolation = "auto"
+
+
+class Limits(SandboxSettings):
+    """Limits of one workspace, and of the processes in it."""
+
+    sandbox_memory_mb: PositiveFloat = 1024  # address space of a process (not on macOS)
+    sandbox_disk_mb: PositiveFloat = 512  # all files of the workspace together
+    sandbox_files: PositiveInt = 20_000  # files and folders of the workspace
+    sandbox_processes: PositiveInt = 128  # processes of one call, with bubblewrap
+
+    @property
+    def disk_bytes(self) -> int:
+        return int(self.sandbox_disk_mb * MIB)
+
+    @property
+    def quota(self) -> str:
+        return f"{self.sandbox_disk_mb:g} MiB or {self.sandbox_files} files"
+
+    def rlimits(self, *, processes: bool) -> str:
+        """The limits of a process, as launcher.py reads them."""
+        values = {
+            "RLIMIT_AS": int(self.sandbox_memory_mb * MIB),
+            "RLIMIT_FSIZE": self.file_bytes,
+            "RLIMIT_CORE": 0,
+            # For what outlives its call; what does not meets the wall time first.
+            "RLIMIT_CPU": int(self.sandbox_seconds) + 2,
+        }
+        if processes:
+            values["RLIMIT_NPROC"] = self.sandbox_processes
+        return " ".join(f"{name}={value}" for name, value in values.items())

@@ -1,0 +1,47 @@
+"""The folders of a workspace, and the shell that runs in it."""
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+from pathlib import Path
+from typing import NamedTuple
+
+# Who runs the commands under bubblewrap if this process is root.
+NOBODY = 65534
+
+
+class Places(NamedTuple):
+    """The folders of a workspace as a command sees them."""
+
+    home: str
+    temporary: str
+    scripts: str
+
+
+UNDER_BUBBLEWRAP = Places("/workspace", "/tmp", "/run")
+
+
+def unconfined(root: Path) -> Places:
+    """The folders of the workspace at `root` without bubblewrap."""
+    return Places(f"{root}/home", f"{root}/tmp", f"{root}/scripts")
+
+
+def make_folders(root: Path, isolated: bool) -> None:
+    """Make the folders of a workspace."""
+    for name in ("home", "tmp", "scripts"):
+        (root / name).mkdir()
+        give(root / name, isolated)
+
+
+def give(file: int | Path, isolated: bool) -> None:
+    """Give a file to the user that commands run as."""
+    if isolated and os.geteuid() == 0:
+        os.chown(file, NOBODY, NOBODY)
+
+
+@functools.cache
+def shell() -> str:
+    """bash, or sh if there is no bash."""
+    return shutil.which("bash", path="/bin:/usr/bin:/usr/local/bin") or "/bin/sh"

@@ -1,0 +1,13 @@
+"""What the tests of a project need from this backend."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+
+def prepare_tests(monkeypatch: Any, folder: Path) -> None:
+    """Nothing: tests may run without isolation, and bubblewrap is used if it works.
+
+    `monkeypatch` is pytest's, and `folder` is empty.
+    """

@@ -1,0 +1,258 @@
+"""The workspace of one episode: a private folder, and the processes that work in it.
+
+With bubblewrap (`bwrap`, Linux) a command sees the system read-only, no network, no
+process but its own, and can write only its folder and its own /tmp. It is never root:
+if the server is, commands run as nobody. If bubblewrap cannot be used, commands run as
+the user of this process: they start in their folder with a clean environment and limits,
+but nothing keeps them from the network or from any file that this user can read, the
+expected answers included. That is for trusted policies and for development.
+
+The settings, which are environment variables, are in limits.py and settings.py.
+
+Weaker than it may look:
+
+* Memory is bounded per process, not in sum. Bound the sum with a container.
+* The workspace is measured a few times a second, so a fast command gets some way above
+  the quota before it is killed. A file that was deleted while it is open is not counted;
+  it takes space until the call ends.
+* A full disk counts as an infrastructure failure, unless the workspace is above its
+  quota.
+* Without bubblewrap the kernel would count every process of the user, this server and
+  the other episodes too, so their number is not limited. A fork bomb ends at the time
+  limit.
+* Without bubblewrap a command can escape its process group. On Linux what stays in its
+  session or keeps its environment is found and killed all the same; on macOS the group
+  is all there is.
+* A server that is killed, or that exits while a command runs, leaves the folder
+  ($TMPDIR/sandbox-*) behind. Processes then die with the server under bubblewrap, and
+  at their CPU limit otherwise.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from . import folder, processes, quota
+from .checks import isolated
+from .errors import WorkspaceError
+from .limits import Limits
+from .places import give, make_folders, shell, unconfined
+from .report import check_size, failure, report, time_limit
+
+# How often the workspace is measured while a command runs, in seconds.
+LOOK_SECONDS = 0.25
+# Above so many times the quota nothing runs any more. Up to there a command may still
+# delete files.
+_FAR_ABOVE = 4
+
+# How long `close` waits for the folder to be removed, in seconds.
+CLOSE_SECONDS = 1
+# rm instead of shutil.rmtree, which gives up on very deep trees; the second try is for
+# folders that a command has made unwritable.
+_REMOVE = 'rm -rf -- "$1" || { chmod -R u+rwx -- "$1"; rm -rf -- "$1"; }'
+
+
+@contextmanager
+def _machine(action: str) -> Generator[None]:
+    """Turns an OSError, such as that of a full disk, into a WorkspaceError."""
+    try:
+        yield
+    except OSError as error:
+        raise WorkspaceError(f"cannot {action}: {error}") from error
+
+
+class Workspace:
+    """A private folder and what runs in it.
+
+    Paths are relative to the folder. Text is UTF-8; other bytes read as U+FFFD. The
+    methods raise ValueError for what a caller can put right, and WorkspaceError for a
+    failure of the workspace. A workspace is for one thread.
+    """
+
+    def __init__(self) -> None:
+        self._limits = Limits.read()
+        self._isolated = isolated()
+        # How full the workspace was when it was last measured; 1.0 is the quota.
+        self._fill = 0.0
+        with _machine("make a workspace folder"):
+            # Resolved, because links are not followed on the way to a file.
+            self._root = Path(tempfile.mkdtemp(prefix="sandbox-")).resolve()
+            self._home = str(self._root / "home")
+            try:
+                make_folders(self._root, self._isolated)
+            except OSError:
+                self.close()
+                raise
+
+    def run_command(self, command: str) -> str:
+        """Run a shell script (bash, or sh if there is no bash) in the folder.
+
+        Returns stdout and stderr, followed by a line with the exit status unless that
+        is 0; at the time limit or above the quota `error: ...` and the output so far.
+        Nothing that it started is left running. Without bubblewrap the folder's random
+        path reads as ~ in the output, so that the same commands print the same text.
+        """
+        return self._run([shell()], "command.sh", command)
+
+    def run_python(self, code: str) -> str:
+        """Run a Python program in the folder with this server's base interpreter.
+
+        The interpreter is isolated (-I). Returns what `run_command` returns.
+        """
+        return self._run([folder.base_python(), "-I", "-u"], "program.py", code)
+
+    def write(self, path: str, content: str) -> None:
+        """Create or replace a text file, with its parent folders."""
+        data = content.encode()
+        check_size(path, data, self._limits.file_bytes)
+        if self._measure(1) + len(data) / self._limits.disk_bytes > 1:
+            raise ValueError(
+                f"cannot write {path!r}: the workspace would have more than "
+                f"{self._limits.quota}; delete some"
+            )
+        descriptor = self._open(path, os.O_WRONLY | os.O_CREAT)
+        with _machine(f"write {path!r}"):
+            folder.replace(descriptor, data)
+
+    def read(self, path: str) -> str:
+        """The text of a file; the middle of a long one is replaced by a note."""
+        descriptor = self._open(path, os.O_RDONLY)
+        with _machine(f"read {path!r}"), open(descriptor, "rb"):
+            return folder.clipped(descriptor, self._limits.sandbox_output_bytes)
+
+    def read_whole(self, path: str, limit: int) -> str:
+        """The whole text of a file. Raises ValueError if it is longer than `limit` bytes."""
+        descriptor = self._open(path, os.O_RDONLY)
+        with _machine(f"read {path!r}"):
+            return folder.whole(descriptor, path, limit)
+
+    def close(self) -> None:
+        """Remove the folder; a large one in the background. Can be called again."""
+        # In a session of its own, so that it goes on if the server exits meanwhile.
+        removal = subprocess.Popen(
+            ["sh", "-c", _REMOVE, "sh", str(self._root)],
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        try:
+            removal.wait(CLOSE_SECONDS)
+        except subprocess.TimeoutExpired:
+            threading.Thread(target=removal.wait, daemon=True).start()
+
+    def _run(self, interpreter: list[str], name: str, script: str) -> str:
+        folder.unlock(self._home)
+        if self._fill > _FAR_ABOVE:
+            raise ValueError(
+                f"the workspace has more than {_FAR_ABOVE} times {self._limits.quota}; "
+                "nothing more can run"
+            )
+        # A script file, because one argument is limited to 128 KiB and has no line
+        # numbers.
+        data = script.encode()
+        file = self._root / "scripts" / name
+        try:
+            with _machine("run a command"):
+                file.write_bytes(data)
+                give(file, self._isolated)
+                return self._execute(interpreter, name)
+        except WorkspaceError as error:
+            full = getattr(error.__cause__, "errno", None) in folder.FULL_DISK
+            if full and self._fill > 1:  # it may be this workspace that fills the disk
+                raise ValueError(
+                    f"{error}; the workspace has more than {self._limits.quota}"
+                ) from error
+            raise
+
+    def _execute(self, interpreter: list[str], name: str) -> str:
+        # The output goes to a file: unlike a pipe it cannot be kept open by a process
+        # that got away, needs no thread to drain it, is bounded by the file size limit,
+        # and has an end that can be read without what comes before it.
+        with tempfile.TemporaryFile(dir=self._root) as output:
+            give(output.fileno(), self._isolated)  # for those who open /dev/stdout
+            reading, writing = os.pipe()
+            try:
+                try:
+                    process = processes.start(
+                        self._root,
+                        self._isolated,
+                        self._limits,
+                        interpreter,
+                        name,
+                        output,
+                        writing,
+                    )
+                finally:
+                    os.close(writing)
+                try:
+                    reason = self._wait(process)
+                finally:
+                    processes.kill(process, self._root, self._isolated)
+                started = b""
+                os.set_blocking(reading, False)
+                # Bubblewrap may not have let go of its end yet.
+                with suppress(BlockingIOError):
+                    started = os.read(reading, 1)
+            finally:
+                os.close(reading)
+            text = self._text(output.fileno(), name)
+        if not started:
+            raise WorkspaceError(
+                f"the sandbox did not start: {text.strip() or 'no message'}"
+            )
+        self._fill = self._measure(_FAR_ABOVE)
+        if reason:
+            return failure(reason, text)
+        answer = report(text, process.returncode)
+        if self._fill > 1:
+            return failure(self._full(), answer)
+        return answer
+
+    def _full(self) -> str:
+        return f"the workspace has more than {self._limits.quota}; delete some"
+
+    def _text(self, output: int, name: str) -> str:
+        """What a command has printed, without the random path of the workspace."""
+        paths = []
+        if not self._isolated:
+            script = f"{unconfined(self._root).scripts}/{name}"
+            paths = folder.shown_paths(str(self._root), script)
+        return folder.clipped(output, self._limits.sandbox_output_bytes, paths)
+
+    def _wait(self, process: subprocess.Popen) -> str | None:
+        """Wait for the end of a command. Returns why it must be killed, if it must."""
+        seconds = self._limits.sandbox_seconds
+        deadline = time.monotonic() + seconds
+        # A full workspace can be cleaned up.
+        allowed = max(1.0, 1.1 * self._fill)
+        pause = LOOK_SECONDS
+        while True:
+            left = deadline - time.monotonic()
+            if processes.ended(process, max(0.0, min(pause, left))):
+                return None
+            if left <= pause:
+                return time_limit(seconds)
+            began = time.monotonic()
+            if self._measure(allowed) > allowed:
+                return f"killed: {self._full()}"
+            # Many large workspaces must not keep this process busy.
+            pause = max(LOOK_SECONDS, 4 * (time.monotonic() - began))
+
+    def _measure(self, enough: float) -> float:
+        with _machine("measure the workspace"):
+            return quota.measure(self._root, self._limits, enough)
+
+    def _open(self, path: str, flags: int) -> int:
+        """The descriptor of a regular file in the folder."""
+        try:
+            return folder.open_file(
+                self._home, path, flags, lambda file: give(file, self._isolated)
+            )
+        except OSError as error:
+            raise WorkspaceError(f"cannot open {path!r}: {error.strerror}") from error

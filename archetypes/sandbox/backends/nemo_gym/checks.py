@@ -1,0 +1,51 @@
+"""What a server asks before it serves commands: is there a wall, and is it needed?"""
+
+from __future__ import annotations
+
+from .errors import WorkspaceError
+from .providers import Provider
+from .settings import WorkspaceSettings
+
+
+class IsolationSettings(WorkspaceSettings):
+    sandbox_isolation: str | None = None  # "none": serve although the provider is local
+
+
+def missing() -> str | None:
+    """What this machine lacks to run an episode, if anything."""
+    try:
+        Provider.configured().make()
+    except WorkspaceError as error:
+        return str(error)
+    return None
+
+
+def isolation() -> str:
+    """What keeps commands from this machine; "none: " and the reason if nothing does."""
+    try:
+        provider = Provider.configured().name
+    except WorkspaceError as error:
+        return f"unknown: {error}"
+    if provider == "local":
+        return "none: NeMo Gym's sandbox provider is local"
+    return f"nemo_gym: one {provider} sandbox per episode"
+
+
+def refusal() -> str | None:
+    """Why not to serve untrusted policies on this machine, or None.
+
+    None unless the provider is `local` or the settings are wrong. With `local` it is
+    None if SANDBOX_ISOLATION=none says that a sandbox is not needed.
+    """
+    current = isolation()
+    if current.startswith("unknown: "):
+        return current.removeprefix("unknown: ")
+    trusted = IsolationSettings.read().sandbox_isolation == "none"
+    if not current.startswith("none: ") or trusted:
+        return None
+    return (
+        f"{current.removeprefix('none: ')}: commands would run as this server's user, "
+        "with all files that it can read and the network. Choose another provider "
+        "(SANDBOX_PROVIDER=docker) or serve in a container. Set SANDBOX_ISOLATION=none "
+        "if you trust the policies or a container is the wall"
+    )

@@ -1,0 +1,676 @@
+"""The local workspace: its isolation, its limits, and what it leaves behind."""
+
+import asyncio
+import errno
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+import httpx
+import pytest
+from test_environment import start
+
+from my_env import MyEnv as EnvironmentClass
+from my_env_runtime import workspace
+from my_env_runtime.workspace import bubblewrap, folder
+from my_env_runtime.workspace import workspace as module
+
+__all__ = ["start"]
+
+linux_only = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
+
+
+@pytest.fixture(params=["auto", "none"], autouse=True)
+def isolation(request, monkeypatch):
+    """Every test runs with bubblewrap, if it works here, and without."""
+    monkeypatch.setenv("SANDBOX_ISOLATION", request.param)
+    if request.param == "bubblewrap" and workspace.isolation() != "bubblewrap":
+        pytest.skip(workspace.isolation())
+    return request.param
+
+
+only_isolated = pytest.mark.parametrize("isolation", ["bubblewrap"], indirect=True)
+only_without = pytest.mark.parametrize("isolation", ["none"], indirect=True)
+only_once = pytest.mark.parametrize("isolation", ["auto"], indirect=True)
+
+
+@pytest.fixture(autouse=True)
+def folders(tmp_path, monkeypatch):
+    """The workspace folders that exist at the moment."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return lambda: list(tmp_path.glob("sandbox-*/home"))
+
+
+def wait_until_gone(find):
+    """A large folder is removed in the background."""
+    deadline = time.monotonic() + 30
+    while find():
+        assert time.monotonic() < deadline, find()
+        time.sleep(0.01)
+
+
+@pytest.fixture
+def backend(isolation, folders):
+    """What `start` waits for."""
+
+
+# ---------------------------------------------------------------------- commands
+
+
+def test_python_is_this_version_and_isolated(start):
+    code = "import sys; print(sys.version_info[:2], sys.flags.isolated, '' in sys.path)"
+    assert start().run_python(code) == f"{sys.version_info[:2]} 1 False"
+
+
+def test_temporary_files_persist_and_are_private(start):
+    first, second = start(), start()
+    first.run_command("echo one > $TMPDIR/mine")
+    assert first.run_command("cat $TMPDIR/mine") == "one"
+    assert second.run_command("ls $TMPDIR") == "(no output)"
+
+
+def test_the_workspace_is_made_by_the_first_call(start, folders):
+    episode = start(files={"a": "b"})
+    assert folders() == []
+    episode.read_file("a")
+    assert len(folders()) == 1
+
+
+def test_nothing_of_the_answers_is_on_disk(start, tmp_path):
+    episode = start(
+        files={"a": "b"},
+        expected_output="ANSWER",
+        expected_files={"out": "ANSWER"},
+        solution=[["run_command", {"command": "echo ANSWER"}]],
+    )
+    assert "ANSWER" not in episode.run_command("ls -aR; env")
+    files = [path for path in tmp_path.glob("sandbox-*/**/*") if path.is_file()]
+    assert {path.name for path in files} == {"a", "command.sh"}
+    assert not any("ANSWER" in path.read_text() for path in files)
+
+
+def test_commands_can_change_what_the_tools_wrote(start):
+    episode = start(files={"given/file": "1\n"})
+    episode.write_file("new/deep/file", "1\n")
+    out = episode.run_command(
+        "set -e; for d in given new/deep; do echo 2 >> $d/file; touch $d/other; done; "
+        "cat given/file; rm -r given new; ls -A; echo end >> /dev/stdout"
+    )
+    assert out.split() == ["1", "2", "end"]
+
+
+def test_a_call_that_hangs_delays_no_other_session(server, tools, monkeypatch):
+    if "run_command" not in [tool["name"] for tool in tools]:
+        pytest.skip("the server does not expose run_command")
+    monkeypatch.setenv("SANDBOX_SECONDS", "5")
+    finished = []
+
+    async def call(transport, name, command):
+        async with httpx.AsyncClient(
+            transport=transport, base_url="http://server", timeout=60
+        ) as client:
+            await client.post("/seed_session", json={"ground_truth": []})
+            answer = await client.post("/run_command", json={"command": command})
+            await client.post("/close_session", json={})
+            finished.append(name)
+            return answer.json()["output"]
+
+    async def main():
+        transport = httpx.ASGITransport(server.setup_webserver())
+        hanging = asyncio.create_task(call(transport, "hanging", "sleep 1000"))
+        others = [call(transport, n, f"echo {n}") for n in range(20)]
+        return await asyncio.gather(*others, hanging)
+
+    *outputs, hung = asyncio.run(main())
+    assert [output.strip() for output in outputs] == [str(n) for n in range(20)]
+    assert hung.startswith("error: ")
+    assert finished[-1] == "hanging"
+
+
+@only_without
+@pytest.mark.parametrize("limit", range(600, 720, 7))
+def test_a_cut_leaves_nothing_of_the_random_path(start, monkeypatch, limit):
+    monkeypatch.setenv("SANDBOX_OUTPUT_BYTES", str(limit))
+    script = 'for n in $(seq 99); do echo "$PWD/file"; done; cd ..; x'
+    first, again = (start().run_command(script) for _ in range(2))
+    assert first == again
+    assert "sandbox-" not in first
+    head, _, tail = first.partition("\n[truncated: ")
+    assert head.startswith("~/file\n~/file\n")
+    assert "\n~/file\ncommand.sh: line 1: x: " in tail
+
+
+@only_without
+def test_a_shell_finds_what_the_output_names(start):
+    episode = start(files={"given/file": "1"})
+    assert episode.run_command("cd given; pwd") == "~/given"
+    assert episode.run_command("cd /; cat ~/given/file") == "1"
+    assert episode.run_command("cd ~/..; pwd; ls") == "~/..\nhome\nscripts\ntmp"
+
+
+# ---------------------------------------------------------------------- paths
+
+
+def test_planted_links_lead_nowhere(start, tmp_path):
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "file").write_text("secret")
+    episode = start()
+    episode.run_command(
+        f"ln -s {outside} folder; ln -s {outside}/file file; ln -s {outside}/n n"
+    )
+    for path in ("folder/file", "file", "n"):
+        with pytest.raises(ValueError, match="cannot open"):
+            episode.read_file(path)
+        with pytest.raises(ValueError, match="cannot open"):
+            episode.write_file(path, "x")
+    assert (outside / "file").read_text() == "secret"
+    assert not (outside / "n").exists()
+
+
+def test_only_regular_files_are_read_and_written(start):
+    episode = start()
+    episode.run_command("mkfifo pipe; mkdir folder; echo 1 > file")
+    for path in ("pipe", "folder", "missing", "file/below"):
+        with pytest.raises(ValueError, match=path):
+            episode.read_file(path)
+    for path in ("pipe", "folder", "file/below"):
+        with pytest.raises(ValueError, match=path):
+            episode.write_file(path, "x")
+
+
+# ---------------------------------------------------------------------- limits
+
+# Holds a lock for as long as it lives. The shell goes on when the lock is taken.
+HOLD_LOCK = """
+python3 -c '
+import fcntl, os, time
+lock = open("lock", "w")
+fcntl.flock(lock, fcntl.LOCK_EX)
+open("ready", "w").write("x")
+time.sleep(60)
+' {redirect} &
+while [ ! -s ready ]; do :; done
+"""
+# Waits for that lock; the time limit ends it if the holder lives on.
+TAKE_LOCK = "import fcntl; fcntl.flock(open('lock', 'w'), fcntl.LOCK_EX); print('free')"
+
+
+def test_the_time_limit_kills_the_whole_group(start, monkeypatch):
+    monkeypatch.setenv("SANDBOX_SECONDS", "2")
+    episode = start()
+    out = episode.run_command("echo begun\n" + HOLD_LOCK.format(redirect="") + "wait")
+    assert out == "error: killed after 2 seconds\nbegun"
+    assert episode.run_python(TAKE_LOCK) == "free"
+    assert episode.run_command("echo on").strip() == "on"
+
+
+@pytest.mark.parametrize("redirect", ["", "> /dev/null 2>&1"])
+def test_a_background_command_ends_with_its_call(start, redirect, monkeypatch):
+    monkeypatch.setenv("SANDBOX_SECONDS", "10")
+    episode = start()
+    began = time.monotonic()
+    assert episode.run_command(HOLD_LOCK.format(redirect=redirect) + "echo ok") == "ok"
+    assert episode.run_python(TAKE_LOCK) == "free"
+    assert time.monotonic() - began < 9
+
+
+@linux_only
+def test_a_daemon_ends_with_its_call(start):
+    episode = start()
+    daemon = HOLD_LOCK.format(redirect="").replace("python3", "setsid setsid python3")
+    assert episode.run_command(daemon + "echo ok") == "ok"
+    assert episode.run_python(TAKE_LOCK) == "free"
+
+
+@pytest.mark.skipif(shutil.which("ps") is None, reason="needs ps")
+def test_no_processes_are_left(start):
+    start().run_command("sleep 98765 & sleep 98765 & echo")
+    show = ["ps", "-A", "-o", "args"]
+    wait_until_gone(
+        lambda: "sleep 98765" in subprocess.check_output(show, text=True).splitlines()
+    )
+
+
+@linux_only
+def test_memory_is_limited(start, monkeypatch):
+    monkeypatch.setenv("SANDBOX_MEMORY_MB", "200")
+    assert "MemoryError" in start().run_python("x = bytearray(400 * 1024 * 1024)")
+
+
+# ---------------------------------------------------------------------- the quota
+
+
+@pytest.fixture
+def quota(monkeypatch):
+    """4 MiB and 2000 files, looked at often."""
+    monkeypatch.setenv("SANDBOX_DISK_MB", "4")
+    monkeypatch.setenv("SANDBOX_FILES", "2000")
+    monkeypatch.setattr(module, "LOOK_SECONDS", 0.01)
+
+
+FULL = "the workspace has more than 4 MiB or 2000 files"
+FILL = {
+    "bytes": "open(f'{n}', 'w').write('x' * 50_000)",
+    "bytes in the temporary folder": (
+        "open(os.environ['TMPDIR'] + f'/{n}', 'w').write('x' * 50_000)"
+    ),
+    "files": "open(f'{n}', 'w')",
+    "folders": "os.mkdir(f'{n}')",
+    "a deep tree": "os.mkdir('d' * 99); os.chdir('d' * 99)",
+    "a folder that cannot be listed": (
+        "os.makedirs('f', 0o300, exist_ok=True); open(f'f/{n}', 'w')"
+    ),
+    "a folder that cannot be entered": (
+        "os.makedirs('f', exist_ok=True); os.chmod('f', 0o700); "
+        "open(f'f/{n % 20}', 'w').write('x' * 500_000); os.chmod('f', 0o400)"
+    ),
+    "links": "os.symlink('/', f'{n}')",
+}
+
+
+def fill(what):
+    """A program that never ends."""
+    return (
+        "import itertools, os, time\nprint('begun')\nfor n in itertools.count():\n"
+        f"    time.sleep(0.0001)\n    {FILL[what]}"
+    )
+
+
+@pytest.mark.parametrize("filling", FILL)
+def test_a_command_that_fills_the_workspace_is_killed(start, quota, filling):
+    episode = start(expected_output="1")
+    began = time.monotonic()
+    output = episode.run_python(fill(filling))
+    assert output.startswith(f"error: killed: {FULL}")
+    assert output.endswith("\nbegun")
+    assert time.monotonic() - began < 10
+    with pytest.raises(ValueError, match="would have more than"):
+        episode.write_file("one", "more")
+    assert episode.infrastructure_failure is None
+    episode.run_command("chmod -R u+rwx . ; rm -rf * $TMPDIR/*")
+    episode.write_file("one", "more")
+    assert episode.run_command("ls; ls $TMPDIR") == "one"
+
+
+def test_a_workspace_is_measured_when_a_command_ends(start, quota, monkeypatch):
+    monkeypatch.setattr(module, "LOOK_SECONDS", 60)
+    episode = start()
+    output = episode.run_python(
+        "for n in range(3000): open(f'{n}', 'w')\nprint('made')"
+    )
+    assert output.startswith(f"error: {FULL}")
+    assert output.endswith("\nmade")
+    assert episode.run_command("rm 1*; echo removed") == "removed"
+
+
+def test_nothing_runs_far_above_the_quota(start, quota, monkeypatch):
+    """Or each call could add what can be made between two looks."""
+    monkeypatch.setattr(module, "LOOK_SECONDS", 60)
+    episode = start()
+    episode.run_python("for n in range(20_000): open(f'{n}', 'w')")
+    with pytest.raises(ValueError, match="nothing more can run"):
+        episode.run_command("rm -rf *")
+    assert episode.infrastructure_failure is None
+
+
+def test_written_files_count(start, quota):
+    episode = start()
+    for n in range(3):
+        episode.write_file(f"{n}", "x" * 1_200_000)
+    with pytest.raises(ValueError, match="would have more than 4 MiB or 2000 files"):
+        episode.write_file("3", "x" * 1_200_000)
+    assert episode.run_command("ls").split() == ["0", "1", "2"]
+
+
+def test_a_task_above_the_quota_is_not_the_policys_fault(start, quota):
+    episode = start(files={"a": "x" * 5_000_000})
+    with pytest.raises(RuntimeError, match="unusable file"):
+        episode.run_command("ls")
+
+
+def test_what_is_outside_is_not_counted(start, quota, tmp_path):
+    (tmp_path / "outside").mkdir()
+    for n in range(3000):
+        (tmp_path / f"outside/{n}").touch()
+    assert (
+        start().run_command(f"ln -s {tmp_path}/outside l; ln -s / m") == "(no output)"
+    )
+
+
+# ---------------------------------------------------------------------- isolation
+
+# Prints what a command can do to the machine, a line for each.
+ATTACKS = """
+import os, pathlib, subprocess
+ratelimit = pathlib.Path("/proc/sys/kernel/printk_ratelimit")
+try:
+    ratelimit.write_text(ratelimit.read_text())  # the same value
+    print("wrote a sysctl")
+except OSError:
+    pass
+# What belongs to no process.
+for top in os.listdir("/proc"):
+    if top.isdigit() or top in ("self", "thread-self"):
+        continue
+    for folder, folders, files in os.walk(f"/proc/{top}"):
+        for name in files:
+            if os.access(f"{folder}/{name}", os.W_OK):
+                print("may write", f"{folder}/{name}")
+    if not os.path.isdir(f"/proc/{top}") and os.access(f"/proc/{top}", os.W_OK):
+        print("may write", f"/proc/{top}")
+for folder in ("/", "/usr", "/etc", "/run", "/dev", "/proc", "/sys", "/var"):
+    if os.access(folder, os.W_OK):
+        print("may write", folder)
+if subprocess.run(["mount", "-t", "tmpfs", "x", "/tmp"], capture_output=True).returncode == 0:
+    print("mounted")
+for flag in (os.CLONE_NEWNS, os.CLONE_NEWNET, os.CLONE_NEWPID):
+    try:
+        os.unshare(flag)
+        print("made namespace", flag)
+    except OSError:
+        pass
+status = pathlib.Path("/proc/self/status").read_text().splitlines()
+for line in status:
+    if line.startswith(("CapPrm", "CapEff", "CapBnd", "CapAmb")) and line.split()[1].strip("0"):
+        print(line)
+if "NoNewPrivs:\t1" not in status:
+    print("may gain privileges")
+"""
+
+
+@only_isolated
+def test_no_door_to_the_machine_is_open(start):
+    assert start().run_python(ATTACKS) == "(no output)"
+
+
+@only_isolated
+def test_a_command_is_not_root(start, folders):
+    """Neither as it sees itself nor as the kernel sees it from outside."""
+    episode = start()
+    user = os.geteuid() or 65534
+    assert episode.run_command("touch mine; id -u").strip() == str(user)
+    [home] = folders()
+    assert (home / "mine").stat().st_uid == user
+
+
+@only_isolated
+def test_no_further_user_namespaces(start):
+    if "--disable-userns" not in bubblewrap.user_namespace():
+        pytest.skip("this bubblewrap is older than 0.8")
+    code = "import os\nos.unshare(os.CLONE_NEWUSER)"
+    assert "No space left on device" in start().run_python(code)
+
+
+FORK = """
+import os, time
+children = []
+try:
+    for _ in range({}):
+        children.append(os.fork())
+        if children[-1] == 0:
+            time.sleep({})
+            os._exit(0)
+except BlockingIOError:
+    pass
+print(len(children), flush=True)
+open("forked", "w")
+for child in children:
+    os.waitpid(child, 0)
+"""
+
+
+@only_isolated
+def test_processes_are_limited_and_counted_per_episode(start, monkeypatch, folders):
+    """Root too, whom the kernel exempts outside of a user namespace."""
+    monkeypatch.setenv("SANDBOX_PROCESSES", "20")
+    one = start()
+    busy = threading.Thread(target=one.run_python, args=[FORK.format(15, 1)])
+    busy.start()
+    while not any((home / "forked").exists() for home in folders()):
+        assert busy.is_alive()
+        time.sleep(0.01)
+    made = int(start().run_python(FORK.format(60, 0.1)))
+    assert busy.is_alive()
+    busy.join()
+    assert 15 <= made < 20
+
+
+@pytest.fixture
+def secret():
+    """A process of this user, with a key in its environment."""
+    process = subprocess.Popen(["sleep", "60"], env={**os.environ, "KEY": "sk-secret"})
+    yield process
+    process.kill()
+    process.wait()
+
+
+@only_isolated
+def test_what_a_policy_can_read_with_bubblewrap(start, secret, tmp_path):
+    """The system and its own workspace. Nothing of users, processes or the project."""
+    other = start(files={"mine": "x"})
+    other.read_file("mine")
+    [mine] = tmp_path.glob("sandbox-*/home/mine")
+    hidden = [
+        *("data", "../data", "server.py", "../my_env_runtime"),
+        *(mine, mine.parent, "/root", "/home", "/var", "/sys", "/etc/shadow"),
+        *(f"/proc/{secret.pid}/environ", f"/proc/{os.getpid()}/environ"),
+    ]
+    # This file is in nemo_gym/tests.
+    hidden = [os.path.join(os.path.dirname(__file__), "..", path) for path in hidden]
+    hidden = [os.path.abspath(path) for path in hidden]
+    # The interpreter may be below /root.
+    hidden = [path for path in hidden if not sys.base_prefix.startswith(f"{path}/")]
+    episode = start()
+    seen = episode.run_python(
+        "import os\n"
+        "def read(path):\n"
+        "    try:\n"
+        "        return os.listdir(path) if os.path.isdir(path) else open(path).read()\n"
+        "    except OSError:\n"
+        "        return None\n"
+        f"for path in {hidden}:\n"
+        "    if read(path):\n"
+        "        print(path, read(path))\n"
+        "assert read('/usr') and read('/etc/passwd')\n"
+        "print(sorted(os.listdir('/etc')))\n"
+        "print([p for p in os.listdir('/proc') if p.isdigit() and int(p) > 9])"
+    )
+    etc, processes = seen.splitlines()
+    assert {*eval(etc)} <= {
+        "alternatives",
+        "group",
+        "ld.so.cache",
+        "localtime",
+        "passwd",
+    }
+    assert eval(processes) == []
+    out = episode.run_command("echo x > /new; tail -n +3 /proc/net/dev | cut -d: -f1")
+    assert "Read-only file system" in out
+    assert out.split()[-1] == "lo"
+
+
+@linux_only
+@only_without
+def test_what_a_policy_can_read_without_isolation(start, secret):
+    """All that the server's user can: the answers, and keys of other processes."""
+    rows = os.path.join(os.path.dirname(__file__), "../data/example.jsonl")
+    with open(rows) as file:
+        assert file.readline()[-99:-1] in start().run_command(f"cat {rows}")
+    assert "sk-secret" in start().run_command(
+        f"cat /proc/{secret.pid}/environ | tr '\\0' ' '"
+    )
+
+
+# ---------------------------------------------------------------------- serving
+
+
+def test_trusted_code_runs_without_isolation(start, monkeypatch):
+    """Gates and tests play the oracle: they need no bubblewrap."""
+    monkeypatch.setattr(bubblewrap, "problem", lambda: "bwrap is not installed")
+    assert start().run_command("echo on") == "on"
+
+
+@pytest.mark.parametrize("isolation", ["auto", "bubblewrap"], indirect=True)
+def test_without_bubblewrap_policies_are_not_served(monkeypatch):
+    monkeypatch.setattr(bubblewrap, "problem", lambda: "bwrap is not installed")
+    reason = EnvironmentClass.refuse_to_serve()
+    for words in (
+        "bwrap is not installed",
+        "apt-get install bubblewrap",
+        "SANDBOX_ISOLATION=none",
+    ):
+        assert words in reason
+
+
+@only_without
+def test_policies_are_served_without_bubblewrap_if_that_is_said(monkeypatch):
+    monkeypatch.setattr(bubblewrap, "problem", lambda: "bwrap is not installed")
+    assert EnvironmentClass.refuse_to_serve() is None
+
+
+@only_isolated
+def test_policies_are_served_with_bubblewrap(monkeypatch):
+    assert EnvironmentClass.refuse_to_serve() is None
+    monkeypatch.setenv("SANDBOX_ISOLATION", "auto")
+    assert EnvironmentClass.refuse_to_serve() is None
+
+
+@only_once
+def test_a_wrong_isolation_is_not_served(monkeypatch):
+    monkeypatch.setenv("SANDBOX_ISOLATION", "bwrap")
+    assert "SANDBOX_ISOLATION must be" in EnvironmentClass.refuse_to_serve()
+
+
+# ---------------------------------------------------------------------- failures
+
+
+def test_a_workspace_that_cannot_be_made_is_an_infrastructure_failure(
+    start, monkeypatch, tmp_path
+):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
+    episode = start(expected_output="1", expected_files={"a": "b"})
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="cannot make a workspace"):
+            episode.run_command("ls")
+    assert "workspace" in episode.infrastructure_failure
+    episode.submit("1")
+    assert episode.reward() == 0.0
+
+
+class FullFile:
+    """Stands for open(): takes a write, and fails to put it on the disk."""
+
+    code = 0
+
+    def __init__(self, descriptor, mode):
+        self.descriptor = descriptor
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        os.close(self.descriptor)
+        raise OSError(self.code, os.strerror(self.code))
+
+    def truncate(self):
+        pass
+
+    def write(self, data):
+        pass
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
+@pytest.mark.parametrize(
+    "place", ["workspace", "files of the task", "write_file", "run_command"]
+)
+def test_a_full_disk_is_an_infrastructure_failure(
+    start, monkeypatch, folders, place, code
+):
+    def full(*_, **__):
+        raise OSError(code, os.strerror(code))
+
+    workspace.isolation()  # before the disk is full: it is tried out once
+    episode = start(files={"a": "b"})
+    if place in ("write_file", "run_command"):
+        episode.read_file("a")
+    if place == "workspace":
+        monkeypatch.setattr(module, "make_folders", full)
+    elif place == "run_command":
+        monkeypatch.setattr(tempfile, "TemporaryFile", full)
+    else:
+        monkeypatch.setattr(folder, "open", FullFile, raising=False)
+        monkeypatch.setattr(FullFile, "code", code)
+    with pytest.raises(RuntimeError, match=os.strerror(code)):
+        if place == "write_file":
+            episode.write_file("c", "d")
+        else:
+            episode.run_command("ls")
+    assert os.strerror(code) in episode.infrastructure_failure
+    monkeypatch.undo()
+    episode.close()
+    wait_until_gone(folders)
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
+def test_a_disk_filled_by_this_workspace_is_the_policys_fault(
+    start, quota, monkeypatch, code
+):
+    def full(*_, **__):
+        raise OSError(code, os.strerror(code))
+
+    episode = start(expected_output="1")
+    episode.run_python(fill("files"))
+    monkeypatch.setattr(tempfile, "TemporaryFile", full)
+    with pytest.raises(ValueError, match=os.strerror(code)):
+        episode.run_command("ls")
+    assert episode.infrastructure_failure is None
+
+
+def test_close_does_not_wait_for_a_large_workspace(start, monkeypatch, tmp_path):
+    episode = start()
+    episode.run_python("import os\nfor n in range(5000): os.mkdir(str(n))")
+    monkeypatch.setattr(module, "CLOSE_SECONDS", 0)
+    episode.close()
+    assert list(tmp_path.glob("sandbox-*")) != []
+    wait_until_gone(lambda: list(tmp_path.glob("sandbox-*")))
+
+
+def test_close_removes_everything(start, tmp_path):
+    episode = start()
+    episode.run_command(
+        "mkdir -p locked/below; echo 1 > locked/below/file; chmod 000 locked"
+    )
+    episode.run_python(
+        "import os\nfor _ in range(1200):\n    os.mkdir('d' * 20)\n    os.chdir('d' * 20)"
+    )
+    episode.close()
+    episode.close()
+    wait_until_gone(lambda: list(tmp_path.glob("sandbox-*")))
+    assert episode.infrastructure_failure is None
+
+
+def test_close_without_a_call(start, folders):
+    episode = start()
+    episode.close()
+    with pytest.raises(RuntimeError, match="closed"):
+        episode.run_command("ls")
+    assert folders() == []
+
+
+# ---------------------------------------------------------------------- the grader
+
+
+@pytest.mark.parametrize(
+    "mess", ["echo right > out; chmod 000 out; rm -f out", 'rm -rf "$HOME"']
+)
+def test_a_file_that_is_gone_is_not_an_infrastructure_failure(start, mess):
+    episode = start(expected_output="x", expected_files={"out": "right"})
+    episode.run_command(mess)
+    episode.submit("x")
+    assert episode.reward() == 0.0
+    assert episode.infrastructure_failure is None

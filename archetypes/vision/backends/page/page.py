@@ -1,0 +1,20 @@
+"""The form as a web page."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from importlib import resources
+from typing import Any
+
+
+def page(form: Mapping[str, Any], values: Mapping[str, Any], notch: int) -> str:
+    """The HTML of a form that opens with `values`.
+
+    `notch` is how far one wheel event scrolls, in pixels; 0 scrolls by what the event
+    says.
+    """
+    data = json.dumps({"form": form, "values": values, "notch": notch})
+    text = resources.files(__package__).joinpath("page.html").read_text("utf-8")
+    # An escaped "<" keeps text from ending the script element.
+    return text.replace("__DATA__", data.replace("<", r"\u003c"))

@@ -1,1 +1,0 @@
-"""What the template owns: its parts change with `copier update`."""

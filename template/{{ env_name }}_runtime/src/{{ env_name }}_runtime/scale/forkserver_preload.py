@@ -1,0 +1,8 @@
+"""Imported by the process that shards are forked off: see processes.py."""
+
+import gc
+
+from ..server import base  # noqa: F401
+
+# These modules stay, in memory that all shards share.
+gc.freeze()

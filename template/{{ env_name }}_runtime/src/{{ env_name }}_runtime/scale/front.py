@@ -1,0 +1,203 @@
+"""A proxy that sends each request to the shard of its session."""
+
+import asyncio
+import hashlib
+import itertools
+import json
+import re
+import urllib.parse
+import uuid
+from typing import Any
+
+from fastapi import HTTPException, Request
+from fastapi.responses import JSONResponse
+from nemo_gym.server_utils import SESSION_ID_KEY
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from .. import gym_series
+from ..server.cookies import MAX_ID_CHARACTERS, SEEDED, SessionCookies
+from ..server.store import FULL
+from ..settings import ShardSettings
+from .link import Link, LostError, NotDeliveredError
+from .shard import ABOUT_PATH
+
+VERIFY_SECONDS = 1800.0  # a grader may ask a model; other calls have TOOL_SECONDS
+MAX_PLACES = 100_000
+
+# A front answers these by itself: nothing here belongs to a session.
+OWN_PATHS = frozenset(
+    ["/", "/health", "/healthz", "/livez", "/readyz", "/metrics", "/stats", "/tools"]
+    + ["/openapi.json", "/docs", "/docs/oauth2-redirect", "/redoc"]
+    + ["/aggregate_metrics", "/reverify_mode", ABOUT_PATH]
+)
+OWN_ID = re.compile(r"\d+-[0-9a-f]{8}-[0-9a-f]{32}")  # shard, incarnation, random
+
+
+class Front:
+    """Sends each request to the shard of its session, in place of the cookies' layer.
+
+    `app` is the app of `server`, which has no session. It answers OWN_PATHS, and speaks
+    for sessions that are lost.
+    """
+
+    def __init__(
+        self, app: ASGIApp, cookies: SessionCookies, links: list[Link], server: Any
+    ) -> None:
+        self.app, self.cookies, self.links, self.server = app, cookies, links, server
+        self._silence = ShardSettings.read().shard_seconds
+        self._turns = itertools.count()
+        # The shards of ids that a harness chose: links, and prefixes of their own ids
+        self._places: dict[str, tuple[Link, str]] = {}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        _, session = self.cookies.read(scope)
+        if scope["path"] in OWN_PATHS or not scope["path"].startswith("/"):
+            scope["session"] = {SESSION_ID_KEY: uuid.uuid4().hex, **session}
+            await self.app(scope, receive, send)
+            return
+        try:
+            body = await Request(scope, receive).body()
+            await self._pass_on(scope, body, session, send)
+        except HTTPException as error:
+            refusal = JSONResponse(
+                {"detail": error.detail}, error.status_code, error.headers
+            )
+            await refusal(scope, receive, send)
+        except ClientDisconnect:
+            pass
+
+    async def _pass_on(
+        self, scope: Scope, body: bytes, session: dict[str, Any], send: Send
+    ) -> None:
+        """Have the request answered. Raises HTTPException if no shard takes it.
+
+        It is sent to another shard only if the first one did not get it, or refused a
+        new session for want of room.
+        """
+        path, headers = scope["path"], scope["headers"]
+        links, name, new = await self._route(scope, body, session)
+        if new and session:  # that one is lost
+            headers = [line for line in headers if line[0] != b"cookie"]
+        raw_path = scope.get("raw_path") or urllib.parse.quote(path).encode()
+        target = raw_path.decode("utf-8", "replace")
+        query = scope["query_string"].decode("utf-8", "replace")
+        seconds = self.server.limits.tool_seconds + self._silence
+        if path == "/verify":
+            seconds = VERIFY_SECONDS
+        reason, sent = "its shard has ended", False
+        for link in links:
+            try:
+                answer = await link.send(
+                    scope["method"], target, query, headers, body, seconds
+                )
+            except NotDeliveredError:
+                continue
+            except LostError as error:
+                reason, sent = str(error), True
+                break
+            full = answer.status == 503 and FULL.encode() in dict(answer.headers)
+            if full and (new or name) and link is not links[-1]:
+                continue
+            if name:
+                self._remember(name, link)
+            start = {"status": answer.status, "headers": answer.headers}
+            await send({"type": "http.response.start", **start})
+            await send({"type": "http.response.body", "body": answer.body})
+            return
+        seeds = path == "/seed_session" and not session.get(SEEDED)
+        if seeds or (new and not sent):
+            detail = f"no shard took the request: {reason}; try again"
+            raise HTTPException(503, detail, {"Retry-After": "2"})
+        # As a session server answers for a seeded session that it does not know
+        scope["session"] = {SESSION_ID_KEY: "", **session, SEEDED: True}
+        scope["lost"] = reason
+        await self.app(scope, _receive_once(body), send)
+
+    async def _route(
+        self, scope: Scope, body: bytes, session: dict[str, Any]
+    ) -> tuple[list[Link], str, bool]:
+        """The shards to try, the session's id if a harness chose it, and if it is new."""
+        chosen = _name_in(scope["path"], body)
+        name = chosen or session.get(SESSION_ID_KEY, "")
+        if scope["path"].startswith("/mcp"):
+            name = gym_series.mcp_session(self.server, scope) or name
+        if not name:
+            return self._in_turn(), "", True
+        if OWN_ID.fullmatch(name):
+            up = [link for link in self.links if link.up]
+            links, name = [link for link in up if name.startswith(link.prefix)], ""
+        else:
+            links = await self._find(name)
+        if chosen and not links:
+            links = self._ranked(chosen)
+        seeds = scope["path"] == "/seed_session" and not session.get(SEEDED)
+        if seeds and not links:
+            return self._in_turn(), "", True
+        return links, name, False
+
+    def _in_turn(self) -> list[Link]:
+        """The shards that are up, beginning with each in turn, for equal shares."""
+        up = [link for link in self.links if link.up]
+        first = next(self._turns) % (len(up) or 1)
+        return up[first:] + up[:first]
+
+    def _ranked(self, name: str) -> list[Link]:
+        """The shards that are up, in the order that rendezvous hashing gives `name`."""
+
+        def score(link: Link) -> bytes:
+            text = f"{link.number} {name}".encode("utf-8", "replace")
+            return hashlib.blake2b(text, digest_size=8).digest()
+
+        return sorted((link for link in self.links if link.up), key=score)
+
+    async def _find(self, name: str) -> list[Link]:
+        """The shard that knows a session; all shards, ranked, if none does."""
+        link, prefix = self._places.get(name, (None, ""))
+        if link is not None and link.up and link.prefix == prefix:
+            return [link]
+        # The hash alone is not enough: its first choice may have been down, or full,
+        # when the session began.
+        ranked = self._ranked(name)
+        questions = (link.about(self._silence, name) for link in ranked)
+        answers = await asyncio.gather(*questions, return_exceptions=True)
+        for link, about in zip(ranked, answers, strict=True):
+            if isinstance(about, dict) and about["knows"]:
+                return [link]
+        return ranked
+
+    def _remember(self, name: str, link: Link) -> None:
+        if len(self._places) >= MAX_PLACES:
+            self._places.clear()  # a session that is open is found again
+        self._places[name] = link, link.prefix
+
+
+def _receive_once(body: bytes) -> Receive:
+    """Gives a body that was read already. The client does not leave."""
+    messages = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def receive() -> Message:
+        if messages:
+            return messages.pop()
+        return await asyncio.get_running_loop().create_future()
+
+    return receive
+
+
+def _name_in(path: str, body: bytes) -> str:
+    """The session that a seed or a close of NeMo Gym 0.7 names in its body, or "".
+
+    "" also for a name that is too long, which the session's shard refuses.
+    """
+    seeds_or_closes = path in ("/seed_session", "/close_session")
+    if not seeds_or_closes or b"resources_session_id" not in body:
+        return ""
+    try:
+        name = json.loads(body)["resources_session_id"]
+        name.encode()  # a lone surrogate cannot be sent on
+        return name if len(name) <= MAX_ID_CHARACTERS else ""
+    except (ValueError, RecursionError, LookupError, TypeError, AttributeError):
+        return ""

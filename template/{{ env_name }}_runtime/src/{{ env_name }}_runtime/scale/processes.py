@@ -1,0 +1,116 @@
+"""Shards as child processes, on Unix sockets in a folder that only this user enters."""
+
+import contextlib
+import logging
+import multiprocessing
+import os
+import shutil
+import tempfile
+import threading
+import time
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+
+from ..errors import ShardsError
+from .shard import ShardSpec, make_server
+
+log = logging.getLogger(__name__)
+
+START_SECONDS = 120.0
+# Before a shard is started again. The pause grows while it ends within STEADY_SECONDS.
+SHORTEST_PAUSE, LONGEST_PAUSE, STEADY_SECONDS = 0.5, 30.0, 60.0
+
+
+class Processes:
+    """Starts shards, and starts them again when they end.
+
+    They are forked off a process that has imported NeMo Gym, and nothing of the user's:
+    so they start at once, share that memory, and no thread of the user's is forked.
+    `folder` is that of another process, which has started them.
+    """
+
+    def __init__(self, folder: str | None = None) -> None:
+        self.folder = folder or tempfile.mkdtemp(prefix="shards-", dir="/tmp")
+        self._forks = multiprocessing.get_context("forkserver")
+        self._forks.set_forkserver_preload([f"{__package__}.forkserver_preload"])
+        self._threads: list[threading.Thread] = []
+        # A shard ends once this process closes its pipe, or ends.
+        self._running: dict[int, tuple[BaseProcess, Connection]] = {}
+        self._statuses: dict[int, int | None] = {}  # of shards that have ended
+        self._stopping = threading.Event()
+
+    def start(self, specs: list[ShardSpec]) -> None:
+        """Raises ShardsError if a shard does not start."""
+        for spec in specs:
+            thread = threading.Thread(target=self._keep, args=[spec], daemon=True)
+            self._threads.append(thread)
+            thread.start()
+        deadline = time.monotonic() + START_SECONDS
+        for number in range(len(specs)):
+            while not os.path.exists(self.locate(number)):
+                if number in self._statuses or time.monotonic() > deadline:
+                    ended = f"ended with status {self._statuses.get(number)}"
+                    how = ended if number in self._statuses else "hangs"
+                    raise ShardsError(
+                        f"shard {number} did not start: it {how}; see its output above"
+                    )
+                time.sleep(0.05)
+
+    def shared(self) -> dict[str, str]:
+        """Arguments with which another process finds the same shards."""
+        return {"folder": self.folder}
+
+    def locate(self, number: int) -> str:
+        """The address of a shard."""
+        return f"{self.folder}/{number}"
+
+    def stop(self, seconds: float) -> None:
+        """End all shards. Those that still close episodes after `seconds` are killed."""
+        self._stopping.set()
+        deadline = time.monotonic() + seconds
+        for _, pipe in self._running.values():
+            pipe.close()
+        for process, _ in self._running.values():
+            process.join(max(0.0, deadline - time.monotonic()))
+            process.kill()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _keep(self, spec: ShardSpec) -> None:
+        """Run a shard, and run it again whenever it has ended."""
+        number, pause = spec["number"], SHORTEST_PAUSE
+        while not self._stopping.is_set():
+            started = time.monotonic()
+            theirs, ours = self._forks.Pipe(duplex=False)
+            arguments = spec, self.locate(number), theirs
+            process = self._forks.Process(target=serve_shard, args=arguments)
+            process.start()
+            theirs.close()
+            self._running[number] = process, ours
+            process.join()
+            self._statuses[number] = process.exitcode
+            if not self._stopping.is_set():
+                log.error("shard %d ended with status %s", number, process.exitcode)
+                if time.monotonic() > started + STEADY_SECONDS:
+                    pause = SHORTEST_PAUSE
+                self._stopping.wait(pause)
+                pause = min(2 * pause, LONGEST_PAUSE)
+
+
+def serve_shard(spec: ShardSpec, path: str, pipe: Connection) -> None:
+    """Serve a shard until nobody holds the other end of `pipe`."""
+    os.setpgrp()  # Ctrl-C in a terminal is for the front, which then ends the shards
+    with contextlib.suppress(OSError):  # what `top` shows
+        Path("/proc/self/comm").write_text(f"shard-{spec['number']}")
+    server = make_server(spec, uds=path)
+
+    def end_with_parent() -> None:
+        pipe.poll(None)
+        server.should_exit = True
+
+    threading.Thread(target=end_with_parent, daemon=True).start()
+    server.run()
+    with contextlib.suppress(OSError):  # if the parent was killed, the last one tidies
+        os.unlink(path)
+    with contextlib.suppress(OSError):
+        os.rmdir(os.path.dirname(path))

@@ -1,0 +1,139 @@
+"""A shard: the server of one process, behind a door that opens to fronts only."""
+
+import faulthandler
+import hmac
+import importlib
+import math
+import os
+import secrets
+import sys
+import time
+import urllib.parse
+from pathlib import Path
+from typing import Any, TypedDict
+
+import uvicorn
+from fastapi.responses import JSONResponse
+from nemo_gym.config_types import BaseServerConfig
+from nemo_gym.server_utils import ServerClient
+from omegaconf import OmegaConf
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from .. import gym_series
+from ..server.serve import log_to_file
+from ..settings import Limits, ShardSettings
+
+KEY_HEADER = "x-shard-key"
+ABOUT_PATH = "/_shard"  # answered by the door: who the shard is, and how it is
+
+
+class ShardSpec(TypedDict):
+    """All that another process needs to serve one shard. Plain JSON."""
+
+    number: int
+    secret: str  # SESSION_SECRET, the same in all fronts and shards
+    file: str  # where the server's class is
+    class_name: str
+    config: dict[str, Any]
+    head_server: dict[str, Any]
+    gym_config: Any
+    limits: dict[str, Any]
+    variables: dict[str, str]  # for a machine that does not set them
+
+
+def key_of(secret: str) -> str:
+    """The value of KEY_HEADER in requests of fronts, for one SESSION_SECRET."""
+    return hmac.digest(secret.encode(), b"shards", "sha256").hex()
+
+
+class Door:
+    """Refuses requests without the key, and answers ABOUT_PATH.
+
+    It ends this process, with a traceback, after SHARD_SECONDS without progress. A
+    thread that needs no lock of Python's does so: a shard that is only busy lives on.
+    """
+
+    def __init__(self, app: ASGIApp, server: Any, key: str) -> None:
+        self.app, self.server = app, server
+        self._key = key.encode()
+        self._seconds = ShardSettings.read().shard_seconds
+        self._next = 0.0  # when to report progress again
+
+    async def progress(self) -> None:
+        if time.monotonic() > self._next:
+            pause = min(self._seconds / 10, 1)
+            self._next = time.monotonic() + pause
+            faulthandler.dump_traceback_later(self._seconds + pause, exit=True)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self.progress()
+        if scope["type"] == "lifespan":
+            await self.app(scope, self._until_shutdown(receive), send)
+            return
+        key = dict(scope["headers"]).get(KEY_HEADER.encode(), b"")
+        if not hmac.compare_digest(key, self._key):
+            detail = {"detail": "a shard answers its fronts only"}
+            refusal = JSONResponse(detail, 403, {"connection": "close"})
+            await refusal(scope, receive, send)
+        elif scope["path"] == ABOUT_PATH:
+            name = urllib.parse.unquote(scope["query_string"].decode())
+            about = {"prefix": self.server._id_prefix, "knows": self.server.knows(name)}
+            answer = JSONResponse({**about, "health": await self.server.health()})
+            await answer(scope, receive, send)
+        else:
+            await self.app(scope, receive, send)
+        await self.progress()
+
+    def _until_shutdown(self, receive: Receive) -> Receive:
+        async def watched() -> Message:
+            message = await receive()
+            if message["type"] == "lifespan.shutdown":  # episodes take time to close
+                self._next = math.inf
+                faulthandler.cancel_dump_traceback_later()
+            return message
+
+        return watched
+
+
+def make_server(spec: ShardSpec, **place: Any) -> uvicorn.Server:
+    """The HTTP server of a shard, at a `uds`, or at a `host` and a `port`."""
+    # A front has checked the token, and counts the calls.
+    own = {"SESSION_SECRET": spec["secret"], "API_TOKEN": "", "METRICS": ""}
+    os.environ |= {**spec["variables"], **os.environ, **own}
+    log_to_file(f".shard-{spec['number']}")
+    # As Python imports a script
+    path = Path(spec["file"])
+    sys.path.insert(0, str(path.parent))
+    server_class = getattr(importlib.import_module(path.stem), spec["class_name"])
+    config = server_class.model_fields["config"].annotation
+    server = server_class(
+        config=config.model_validate(spec["config"]),
+        server_client=ServerClient(
+            head_server_config=BaseServerConfig(**spec["head_server"]),
+            global_config_dict=OmegaConf.create(spec["gym_config"]),
+        ),
+        limits=Limits(**spec["limits"]),
+    )
+    server._id_prefix = f"{spec['number']}-{secrets.token_hex(4)}-"
+    app = server.setup_webserver()
+    gym_series.expose_over_mcp(server, app)
+    door = Door(app, server, key_of(spec["secret"]))
+    return uvicorn.Server(
+        uvicorn.Config(
+            door,
+            **place,
+            lifespan="on",
+            ws="none",
+            log_config=None,
+            log_level="warning",
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            date_header=False,
+            callback_notify=door.progress,
+            timeout_notify=0,
+            # A shard does not close a connection on which a front may send a call.
+            timeout_keep_alive=1 << 30,
+            timeout_graceful_shutdown=1,
+        )
+    )

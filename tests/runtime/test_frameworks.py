@@ -1,0 +1,232 @@
+"""The common part of verifiers, OpenEnv and ORS, without their packages."""
+
+import asyncio
+import json
+
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from my_env_runtime import frameworks
+from my_env_runtime.errors import GateError
+from my_env_runtime.project import load_class
+
+from .support import recording, slow_class
+
+
+def test_an_episode_stays_in_one_thread():
+    classes, threads = recording()
+
+    async def play():
+        episode = frameworks.AsyncEpisode(classes["blocking"], {"id": 1})
+        await episode.start()
+        assert (await episode.call("move", {})).output == "moved"
+        assert await episode.reward() == 1.0
+        await episode.close()
+
+    asyncio.run(play())
+    assert len(set(threads)) == 1
+
+
+@pytest.mark.parametrize("kind", ["async", "not blocking"])
+def test_an_episode_on_the_event_loop(kind):
+    classes, threads = recording()
+    row = {"ground_truth": [{"id": 1}]}
+    calls = [("move", {})]
+    assert asyncio.run(frameworks.bare_reward(classes[kind], row, calls)) == 1.0
+    assert len(set(threads)) == 1
+
+
+def test_a_call_that_hangs(barrier, monkeypatch):
+    """It earns nothing, and the object is closed after it."""
+    monkeypatch.setenv("TOOL_SECONDS", "0.2")
+    monkeypatch.setenv("CLOSE_SECONDS", "0.2")
+    slow, calls = slow_class(barrier)
+
+    async def play():
+        episode = frameworks.AsyncEpisode(slow, {"id": 1})
+        await episode.start()
+        answer = await episode.call("move", {"wait": True})
+        assert answer.output == "error: move took more than 0.2 seconds"
+        assert await episode.reward() == 0.0
+        assert episode.failure is None
+        with pytest.raises(TimeoutError):
+            await episode.close()
+        late = await episode.call("move", {"wait": False})
+        assert late.output == "error: the episode is over"
+        assert calls == ["made"]
+        barrier.opened.set()
+        while "closed" not in calls:
+            await asyncio.sleep(0.01)
+
+    asyncio.run(asyncio.wait_for(play(), 30))
+    assert calls == ["made", "moved True", "closed"]
+
+
+def test_the_last_grade_stays_after_close(generous):
+    async def play():
+        episode = frameworks.AsyncEpisode(generous, {"id": 1})
+        with pytest.raises(RuntimeError, match="not started"):
+            await episode.call("look", {})
+        await episode.start()
+        grades = [await episode.reward()]
+        await episode.close()
+        await episode.close()
+        return [*grades, await episode.reward()]
+
+    assert asyncio.run(play()) == [1.0, 1.0]
+
+
+def test_splits_without_files_are_those_of_the_example_rows():
+    domain_class = load_class()
+    rows = frameworks.read_rows(domain_class)
+    for split in ("train", "validation", "test"):
+        assert frameworks.split_rows(domain_class, split) == rows
+    assert frameworks.split_row(domain_class, "train", 1) == rows[1]
+    tasks = frameworks.public_tasks(domain_class, "test")
+    assert tasks[1] == {"id": "test/1", "split": "test", "index": 1}
+    with pytest.raises(ValueError, match="no split 'dev'; there are train"):
+        frameworks.split_rows(domain_class, "dev")
+    with pytest.raises(IndexError, match=f"rows 0 to {len(rows) - 1}, got -1"):
+        frameworks.split_row(domain_class, "test", -1)
+
+
+@pytest.mark.parametrize(
+    ("params", "messages"),
+    [
+        ({}, []),
+        ({"input": "Go."}, [("user", "Go.")]),
+        (
+            {"input": [{"role": "user", "content": "Go."}], "instructions": "Play."},
+            [("system", "Play."), ("user", "Go.")],
+        ),
+        (
+            {
+                "input": [
+                    {"role": "user", "content": [{"text": "a"}, {"text": "b"}, {}]}
+                ]
+            },
+            [("user", "a\nb")],
+        ),
+    ],
+)
+def test_prompts(params, messages):
+    prompt = frameworks.prompt_of({"responses_create_params": params})
+    assert [(message["role"], message["content"]) for message in prompt] == messages
+
+
+@pytest.mark.parametrize(
+    ("variables", "problem"),
+    [
+        ({}, None),
+        ({"HOST": "0.0.0.0"}, "set API_TOKEN"),
+        ({"HOST": "0.0.0.0", "API_TOKEN": "secret"}, None),
+        ({"HOST": "0.0.0.0", "ALLOW_ANYBODY": "container"}, None),
+        (
+            {"HOST": "0.0.0.0", "ALLOW_ANYBODY": "container", "SPACE_ID": "me/space"},
+            "on HOST=0.0.0.0 anybody who reaches this port could run commands",
+        ),
+        ({"HOST": "0.0.0.0", "TRUSTED_POLICY": "1"}, None),
+    ],
+)
+def test_who_may_play_a_class_that_runs_commands(
+    generous, monkeypatch, variables, problem
+):
+    monkeypatch.setattr(generous, "runs_commands", True, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    reason = frameworks.serving_problem(generous)
+    assert (reason is None) if problem is None else (problem in reason)  # type: ignore
+
+
+def test_a_class_may_refuse_to_be_served(generous, monkeypatch):
+    refuse = staticmethod(lambda: "not here")
+    monkeypatch.setattr(generous, "refuse_to_serve", refuse, raising=False)
+    with pytest.raises(SystemExit, match="server: not here"):
+        frameworks.serve(generous, FastAPI, 8000)
+
+
+def test_the_token_guards_an_app(monkeypatch):
+    app = FastAPI()
+    for path in ("/health", "/other"):
+        app.get(path)(lambda: "ok")
+    assert frameworks.guarded(app) is app
+    monkeypatch.setenv("API_TOKEN", "secret")
+
+    async def statuses():
+        transport = httpx.ASGITransport(frameworks.guarded(app))
+        async with httpx.AsyncClient(
+            transport=transport, base_url="http://server"
+        ) as client:
+            requests = [
+                ("/health", {}),
+                ("/other", {}),
+                ("/other", {"Authorization": "Bearer wrong"}),
+                ("/other", {"Authorization": "Bearer secret"}),
+                ("/other", {"X-API-Key": "secret"}),
+            ]
+            answers = [await client.get(path, headers=head) for path, head in requests]
+        return [answer.status_code for answer in answers]
+
+    assert asyncio.run(statuses()) == [200, 401, 401, 200, 200]
+
+
+def test_the_gates_over_the_bare_class():
+    domain_class = load_class()
+    rows = frameworks.read_rows(domain_class)
+
+    async def play(index, calls):
+        return await frameworks.bare_reward(domain_class, rows[index], calls)
+
+    assert frameworks.check_class(domain_class, ["guess"]).endswith("has guess")
+    detail = frameworks.check_rewards(domain_class, play)
+    assert detail == "24 rows: the oracle earns 1.0, noop and nonsense 0.0"
+    with pytest.raises(GateError, match="lists the tools hint, but MyEnv has guess"):
+        frameworks.check_class(domain_class, ["hint"])
+
+
+@pytest.mark.parametrize("policy", ["noop", "garbage", "the solution, then nonsense"])
+def test_a_framework_with_other_rewards_fails(policy):
+    """One that pays for nothing, for nonsense, or otherwise than the bare class."""
+    domain_class = load_class()
+    rows = frameworks.read_rows(domain_class)
+    definitions = frameworks.definitions_of(domain_class)
+    nonsense = frameworks.PLANS["garbage"](rows[0], definitions)
+    solution = frameworks.PLANS["oracle"](rows[0], definitions)
+    wrong = {"noop": [], "garbage": nonsense}.get(policy, solution + nonsense)
+
+    async def play(index, calls):
+        reward = await frameworks.bare_reward(domain_class, rows[index], calls)
+        return 1 - reward if (index, calls) == (0, wrong) else reward
+
+    with pytest.raises(GateError, match=f"row 1 of .*: the policy '{policy}' earns"):
+        frameworks.check_rewards(domain_class, play)
+
+
+def test_the_model_plays_until_it_calls_no_tool(monkeypatch):
+    """MODEL plays over Chat Completions; wrong arguments are an answer."""
+    domain_class = load_class()
+    [row, *_] = frameworks.read_rows(domain_class)
+    word = json.dumps({"word": row["ground_truth"][0]["target"]})
+    texts = iter(["not JSON", word, None])
+
+    def complete(messages, tools):
+        assert [tool["function"]["name"] for tool in tools] == ["guess"]
+        seen.append(messages[-1])
+        text = next(texts)
+        if text is None:
+            return {"role": "assistant", "content": "Solved."}
+        call = {"id": "1", "function": {"name": "guess", "arguments": text}}
+        return {"role": "assistant", "tool_calls": [call]}
+
+    async def play():
+        episode = frameworks.AsyncEpisode(domain_class, row["ground_truth"][0])
+        await episode.start()
+        # The episode itself in place of a framework's client
+        await frameworks.playing.converse(episode, domain_class, row, 10)  # type: ignore
+        return await episode.reward()
+
+    seen = []
+    monkeypatch.setattr(frameworks.playing, "_complete", complete)
+    assert asyncio.run(play()) == 1.0
+    assert seen[1]["content"].startswith("error: the arguments are not JSON")
