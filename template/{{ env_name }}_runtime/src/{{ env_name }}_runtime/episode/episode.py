@@ -139,7 +139,7 @@ class Episode:
         grade = grader(self.domain_class)
         if grade is None:
             return float(self.printed(self.task.get("expected_output") or ""))
-        arguments = [answer] if takes_answer(self.domain_class) else []
+        arguments = [sendable(answer)] if takes_answer(self.domain_class) else []
         # Not by its __name__: a decorator may have changed that.
         hook = "reward" if hasattr(self.domain_class, "reward") else "solved"
         reward = await self._graded(hook, arguments)
