@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from my_env_runtime import make_rows, prepare
+from my_env_runtime.episode.task_data import task_data_of
 from my_env_runtime.gates.rollout import rollout_gate
 from my_env_runtime.gates.rows import write_tools
 from my_env_runtime.gates.smoke import smoke_gate
@@ -135,3 +136,39 @@ def test_no_generated_row_has_the_task_of_a_native_one(tmp_path):
     path = Path(rows_file(tmp_path, ROW, {"responses_create_params": {}}))
     [key] = make_rows._keys([path])
     assert json.loads(key) == {"expected": "Paris", "options": {"cased": True}}
+
+
+# ---------------------------------------------------------------------- the schema
+
+
+@pytest.mark.parametrize(
+    ("row", "problem"),
+    [
+        (ROW, None),
+        ({"ground_truth": [{"expected": "Paris"}], "difficulty": "easy"}, None),
+        ({"ground_truth": [{"expected": "Paris"}], "oracle_reward": 0.5}, None),
+        ({"ground_truth": "Paris", "expected": "Paris"}, "ground_truth: Extra inputs"),
+        ({"ground_truth": [{"expected": 5}]}, "ground_truth.0.expected: "),
+        ({"expected": 5}, "expected: Input should be a valid string"),
+        ({"options": {}}, "expected: Field required"),
+        ({"ground_truth": []}, "the row has no task"),
+        ({}, "the row has no task"),
+        ({**ROW, "oracle_reward": 2}, "less than or equal to 1"),
+        ({**ROW, "baseline_reward": -1}, "greater than or equal to 0"),
+    ],
+)
+def test_the_schema_of_nemo_gym_knows_both_forms(row, problem):
+    model = task_data_of(Capital)
+    schema = json.dumps(model.model_json_schema())
+    assert '"expected"' in schema and '"baseline_reward"' in schema
+    if problem is None:
+        model.model_validate(row)
+    else:
+        with pytest.raises(ValidationError, match=problem):
+            model.model_validate(row)
+
+
+def test_the_schema_of_tasks_that_are_dicts(generous):
+    model = task_data_of(generous)
+    model.model_validate({"ground_truth": [{"any": "thing"}]})
+    model.model_validate({"any": "thing"})
