@@ -17,7 +17,7 @@ from my_env_runtime.rollouts.trajectory import message
 
 from .support import rows_file
 
-ROW = {
+ROW: dict[str, Any] = {
     "responses_create_params": {"input": "What is the capital of France?"},
     "expected": "Paris",
     "options": {"cased": True},

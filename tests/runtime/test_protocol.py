@@ -184,7 +184,7 @@ class Maze:
             raise ValueError("no size")
         self.board = "\n".join(["." * task["size"]] * task["size"])
 
-    def observation(self) -> str:
+    def observation(self) -> Any:
         return self.board
 
     def move(self) -> str:
@@ -208,7 +208,7 @@ class Slow(Maze):
 
 
 class Async(Maze):
-    async def observation(self) -> str:
+    async def observation(self) -> Any:
         return self.board
 
 
