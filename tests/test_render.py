@@ -269,13 +269,47 @@ def test_the_generator_in_the_docs_makes_rows(render, tmp_path):
     assert done.stdout == "[5, 9]\n"
 
 
-def test_a_class_of_the_users_own_has_no_make_rows(copy, tmp_path):
-    (tmp_path / "my_env").mkdir()
-    (tmp_path / "my_env/my_env.py").write_text("class MyEnv:\n    pass\n")
-    assert copy(tmp_path / "my_env", tools="look()").returncode == 0
-    folder = tmp_path / "my_env/nemo_gym"
-    assert not list(folder.glob("*make_rows*"))
-    assert "make_rows.py" not in (folder / "README.md").read_text()
+def test_a_class_of_the_users_own_has_a_skeleton_of_make_rows(copy, tmp_path):
+    """It knows the keys that the constructor reads, and what it shows first."""
+    project = tmp_path / "my_env"
+    project.mkdir()
+    (project / "my_env.py").write_text("""
+class MyEnv:
+    def __init__(self, task):
+        self.size, self.seed = task["size"] or 3, task.get("seed", 7)
+
+    def observation(self) -> str:
+        return "." * self.size
+
+    def look(self) -> str:
+        return "x"
+
+    def reward(self) -> float:
+        return 0.0
+""")
+    description = 'Say "what" to do: é.'
+    assert copy(project, tools="look()", description=description).returncode == 0
+    code = """if True:
+        import json
+        import make_rows
+        from my_env_runtime.project import load_class
+        from my_env_runtime.rollouts.observations import (
+            first_observation,
+            with_observation,
+        )
+        from my_env_runtime.rollouts.row_generator import example_rows
+
+        [row] = example_rows(make_rows.tasks, make_rows.EXAMPLES)
+        row = with_observation(row, first_observation(load_class(), row))
+        print(json.dumps(row))
+    """
+    path = f"{project}/nemo_gym:{import_path(project)}"
+    done = run([sys.executable, "-B", "-c", code], tmp_path, PYTHONPATH=path)
+    row = json.loads(done.stdout)
+    assert row["ground_truth"] == [{"size": None, "seed": 7}]
+    [message] = row["responses_create_params"]["input"]
+    assert message["content"] == f"{description}\n\n..."
+    assert "make_rows.py" in (project / "nemo_gym/README.md").read_text()
 
 
 @pytest.mark.parametrize("archetype", ARCHETYPES)

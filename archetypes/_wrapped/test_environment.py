@@ -3,16 +3,18 @@
 import pytest
 
 from env_runtime.episode.samples import sample_arguments
-from env_runtime.episode.tasks import oracle_reward
+from env_runtime.episode.tasks import baseline_reward, oracle_reward
 from env_runtime.errors import NoOracleError
-from env_runtime.rollouts.policies import solve
+from env_runtime.project import load_class
+from env_runtime.rollouts.policies import solution_for
+from env_runtime.rollouts.trajectory import message
 
 
 @pytest.fixture
 def solved(rows, tools):
-    """The first row, and the calls that solve it."""
+    """The first row, and the calls and the answer that solve it."""
     try:
-        return rows[0], solve(rows[0], tools)
+        return rows[0], solution_for(rows[0], tools)
     except NoOracleError as error:
         pytest.skip(str(error))
 
@@ -28,14 +30,15 @@ def test_every_tool_answers_with_text(connect, rows, tools):
 
 
 def test_a_solved_episode_earns_its_reward(client, solved, verify):
-    row, calls = solved
+    row, (calls, answer) = solved
     client.post("/seed_session", json=row)
     for tool, arguments in calls:
         output = client.post(f"/{tool}", json=arguments).json()["output"]
         assert not output.startswith("error:"), output
-    assert verify(client, row) == pytest.approx(oracle_reward(row))
+    earned = verify(client, row, [message(answer)] if answer else [])
+    assert earned == pytest.approx(oracle_reward(load_class(), row))
 
 
 def test_an_episode_without_a_call_earns_nothing(client, rows, verify):
     client.post("/seed_session", json=rows[0])
-    assert verify(client, rows[0]) == 0.0
+    assert verify(client, rows[0]) <= baseline_reward(load_class(), rows[0])

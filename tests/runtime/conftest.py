@@ -19,11 +19,12 @@ from fastapi import FastAPI, Request
 from fastapi.testclient import TestClient
 
 import rollout
+from my_env_runtime import project
 from my_env_runtime.episode.samples import sample_arguments
 from my_env_runtime.episode.tools import tools_of
 from my_env_runtime.project import load_server
 from my_env_runtime.rollouts import command
-from my_env_runtime.rollouts.client import ClientSession
+from my_env_runtime.rollouts.client import Client, ClientSession
 from my_env_runtime.rollouts.policies import solve
 from my_env_runtime.serving import SessionServer, VerifyRequest, VerifyResponse
 from my_env_runtime.testing import fixtures
@@ -146,16 +147,21 @@ def verify_body() -> Callable[..., dict[str, Any]]:
 
 @pytest.fixture
 def server_of() -> Callable[..., SessionServer]:
-    """Builds a server of an environment class, with limits, as server.py does."""
+    """Builds a server of an environment class, with limits, as server.py does.
 
-    def build(environment_class: type, **limits: Any) -> SessionServer:
+    `served` are the names of its tools, if they are not all that return text.
+    """
+
+    def build(
+        environment_class: type, served: list[str] | None = None, **limits: Any
+    ) -> SessionServer:
         class Server(SessionServer):
             domain_class = environment_class
             keeps_calls = True
 
             def setup_webserver(self) -> FastAPI:
                 app = super().setup_webserver()
-                for name, tool in tools_of(environment_class).items():
+                for name, tool in tools_of(environment_class, served).items():
                     app.post(f"/{name}")(self.tool(tool.method))
                 return app
 
@@ -163,12 +169,38 @@ def server_of() -> Callable[..., SessionServer]:
                 self, request: Request, body: VerifyRequest
             ) -> VerifyResponse:
                 session = self.finished_session(request, body)
-                reward = await session.reward() if session else 0.0
+                lowest = self.lowest_reward
+                reward = await session.reward(body.answer) if session else lowest
                 return self.verify_response(request, body, reward)
 
         return Server.build(**limits)
 
     return build
+
+
+@pytest.fixture
+def client_of(
+    server_of: Callable[..., SessionServer],
+    run: Callable[[SessionServer], Connect],
+) -> Callable[..., TestClient]:
+    """Runs a server of an environment class, and makes a client of it."""
+    return lambda *arguments, **options: run(server_of(*arguments, **options))()
+
+
+@pytest.fixture
+def gate_client(
+    server_of: Callable[..., SessionServer],
+    server_thread: Callable[[SessionServer], int],
+    monkeypatch: pytest.MonkeyPatch,
+) -> Callable[..., Client]:
+    """Serves an environment class in place of the project's. Returns a gate's client."""
+
+    def serve_class(environment_class: type, *arguments: Any) -> Client:
+        monkeypatch.setattr(project, "load_class", lambda: environment_class)
+        port = server_thread(server_of(environment_class, *arguments))
+        return Client(f"http://127.0.0.1:{port}")
+
+    return serve_class
 
 
 @pytest.fixture(scope="session")

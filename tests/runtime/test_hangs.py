@@ -222,7 +222,7 @@ def test_a_policy_whose_call_hangs_is_graded_all_the_same(
 
     async def verify(self, request: Request, body: VerifyRequest):
         session = self.finished_session(request, body)
-        return self.verify_response(request, body, await session.reward(0.1))
+        return self.verify_response(request, body, await session.reward(seconds=0.1))
 
     type(server).verify = verify
     client = run(server)()

@@ -223,6 +223,6 @@ def test_a_task_that_the_class_refuses_is_not_written(make, tmp_path):
 
     status, printed = make("--train", "3", "--validation", "0", tasks=tasks)
     assert status == 1
-    assert printed.startswith("make_rows.py: row 1 for train: ground_truth.0 is empty")
+    assert printed.startswith("make_rows.py: row 1 for train: the row has no task")
     assert printed.count("\n") == 1
     assert os.listdir(tmp_path) == []

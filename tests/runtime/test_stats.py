@@ -69,7 +69,7 @@ def test_a_rollout_in_numbers():
         "solved": True,
     }
     assert measure(rollout) == RolloutStats(
-        3, 2, 0.25, 3, 3, 2, True, 30, 4, {"steps": 3.0}
+        3, 2, 0.25, 3, 3, 2, True, 30, 4, {"steps": 3.0}, 0.7
     )
     assert measure({**rollout, "mask_sample": True}).reward is None
     assert measure(json.loads(json.dumps(rollout))) == measure(rollout)

@@ -6,11 +6,12 @@ from pathlib import Path
 
 from . import project
 from .command_line import exit_status, new_parser, row_count
-from .episode.tasks import check_row
+from .episode.tasks import check_row, task_of
 from .episode.types import Row
 from .errors import RolloutError
 from .gates.rows import server_tools
 from .project import ROWS
+from .rollouts.observations import first_observation, with_observation
 from .rollouts.row_generator import (
     LEVELS,
     SPLIT_NAMES,
@@ -75,9 +76,10 @@ def make(
     """Write `folder`/NAME.jsonl for each split. Yields each file and its rows.
 
     Leaves out the tasks of the splits that are there and are not written, and those of
-    data/example.jsonl. Raises RolloutError before anything is written if a file is
-    there already, if there are too few tasks, or if the class refuses one; GateError if
-    the class or the server cannot be imported.
+    data/example.jsonl. Each prompt ends with the class's observation(), if it has one.
+    Raises RolloutError before anything is written if a file is there already, if there
+    are too few tasks, or if the class refuses one; GateError if the class or the server
+    cannot be imported.
     """
     paths = {name: folder / f"{name}.jsonl" for name in SPLIT_NAMES}
     for name in counts:
@@ -94,8 +96,10 @@ def make(
         for number, row in enumerate(rows, start=1):
             try:
                 check_row(domain_class, row)
-            except ValueError as error:
+                observation = first_observation(domain_class, row)
+            except (ValueError, RolloutError) as error:
                 raise RolloutError(f"row {number} for {name}: {error}") from None
+            rows[number - 1] = with_observation(row, observation)
     for name, rows in splits.items():
         written = [with_tools(row, definitions) for row in rows]
         write_rows(paths[name], written)
@@ -106,9 +110,8 @@ def _keys(paths: Iterable[Path]) -> Iterator[str]:
     """The keys of the tasks in .jsonl files."""
     for path in paths:
         for row in load_rows(path):
-            truth = row.get("ground_truth")
-            if isinstance(truth, list) and truth and isinstance(truth[0], dict):
-                yield task_key(truth[0])
+            if task := task_of(row):
+                yield task_key(task)
 
 
 def _difficulties(rows: list[Row]) -> str:

@@ -3,9 +3,10 @@
     uv run python -m {package}.prepare [ROWS] [--validation ROWS]
 
 Takes data/example.jsonl, or the .jsonl files that are named; without --validation it
-holds out some of the rows. Gives each row the tools that server.py has, and has NeMo
-Gym check and collate them with the datasets of configs/*_train.yaml, which also name
-the license. Writes prepared/train.jsonl and prepared/validation.jsonl.
+holds out some of the rows. Gives each row the tools that server.py has, except for rows
+of NeMo Gym's own data sets, which stay as they are. Has NeMo Gym check and collate them
+with the datasets of configs/*_train.yaml, which also name the license. Writes
+prepared/train.jsonl and prepared/validation.jsonl.
 """
 
 import contextlib
@@ -23,8 +24,8 @@ from omegaconf import OmegaConf
 from pydantic import ValidationError
 
 from .command_line import exit_status, new_parser, share
-from .episode.tasks import validation_problem
-from .episode.types import Row
+from .episode.tasks import is_native, validation_problem
+from .episode.types import Definitions, Row
 from .errors import RolloutError
 from .gates.rows import read_rows, server_tools
 from .gym.configuration import agent_name
@@ -88,12 +89,18 @@ def prepare(train: list[Row], validation: list[Row]) -> None:
     agent = {"type": "responses_api_agents", "name": agent_name()}
     with _replacing(PREPARED):
         for name, rows in zip(SPLIT_NAMES, (train, validation), strict=True):
-            split = [with_tools(row, definitions) for row in rows]
+            split = [_playable(row, definitions) for row in rows]
             write_rows(SPLIT_DIR / f"{name}.jsonl", split)
         run_gym("dataset", "collate", *configs, *output)
         for name in SPLIT_NAMES:
             path = PREPARED / f"{name}.jsonl"
             write_rows(path, [{**row, "agent_ref": agent} for row in load_rows(path)])
+
+
+def _playable(row: Row, definitions: Definitions) -> Row:
+    """The row with the server's tools. A native row stays as it is if it needs none."""
+    has_tools = row["responses_create_params"].get("tools") or not definitions
+    return row if is_native(row) and has_tools else with_tools(row, definitions)
 
 
 @contextlib.contextmanager

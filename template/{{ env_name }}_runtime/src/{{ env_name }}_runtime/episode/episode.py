@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from pydantic_core import to_jsonable_python
 
 from ..errors import NotTextError
 from ..files import source_name
-from .tasks import grader, read_task
+from .tasks import grader, read_task, reward_range, takes_answer
 from .text_match import printed, scalars, sendable
 from .tools import Tool, fields_of, own_classes, public_methods
 from .types import Task
@@ -110,6 +110,8 @@ class Episode:
         # ValidationError is a ValueError only by inheritance, and a bug.
         if isinstance(error, (ValidationError, NotTextError)):
             return False
+        if isinstance(error, tuple(getattr(self.domain_class, "policy_errors", ()))):
+            return True
         own_folders = {_folder(base) for base in own_classes(self.domain_class)}
         folder = _folder(type(error))
         own = folder is not None and folder in own_folders
@@ -126,33 +128,41 @@ class Episode:
             call = Call(tool, arguments, answer.output, answer.error != "")
             self.calls.append(call)
 
-    async def reward(self) -> float:
-        """The grade, from 0 to 1: the class's own reward(), else by `expected_output`.
+    async def reward(self, answer: str = "") -> float:
+        """The grade: the class's own reward(), else by `expected_output`.
 
-        A grader that raises, or returns anything but a number from 0 to 1, leaves 0.0
-        and the reason in `failure`. So does an `infrastructure_failure` of the class.
+        `answer` is the text of the policy's last message, for a `reward(answer)`. A
+        grader that raises, or returns anything but a number within `reward_range`,
+        leaves 0.0 and the reason in `failure`. So does an `infrastructure_failure` of
+        the class.
         """
         grade = grader(self.domain_class)
         if grade is None:
             return float(self.printed(self.task.get("expected_output") or ""))
-        reward = await self._graded(grade.__name__)
+        arguments = [sendable(answer)] if takes_answer(self.domain_class) else []
+        # Not by its __name__: a decorator may have changed that.
+        hook = "reward" if hasattr(self.domain_class, "reward") else "solved"
+        reward = await self._graded(hook, arguments)
         failed = getattr(self.environment, "infrastructure_failure", None)
         self.failure = failed or self.failure
         return reward
 
-    async def _graded(self, hook: str) -> float:
+    async def _graded(self, hook: str, arguments: list[str]) -> float:
         name = f"{self.domain_class.__name__}.{hook}()"
         try:
-            value = getattr(self.environment, hook)()
+            value = getattr(self.environment, hook)(*arguments)
             if inspect.isawaitable(value):
                 value = await value
         except (Exception, SystemExit) as error:
             log.error("%s: %s failed", self.label, name, exc_info=error)
             self.failure = f"{name} raised {type(error).__name__}"
             return 0.0
-        if isinstance(value, (bool, int, float)) and 0 <= value <= 1:
+        low, high = reward_range(self.domain_class)
+        if isinstance(value, (bool, int, float)) and low <= value <= high:
             return float(value)
-        self.failure = f"{name} must return a number from 0 to 1, got {value!r:.80}"
+        self.failure = (
+            f"{name} must return a number from {low:g} to {high:g}, got {value!r:.80}"
+        )
         log.error("%s: %s", self.label, self.failure)
         return 0.0
 
@@ -170,6 +180,17 @@ class Episode:
         return {
             name: number for name, number in numbers.items() if math.isfinite(number)
         }
+
+    async def observation(self) -> Answer | None:
+        """The class's observation(), which the policy sees before its first call.
+
+        None if it has none. Raises what it raises.
+        """
+        look = getattr(self.environment, "observation", None)
+        if look is None:
+            return None
+        value = look()
+        return as_answer(await value if inspect.isawaitable(value) else value)
 
     def printed(self, text: str) -> bool:
         """Whether the environment itself printed `text`; see text_match.printed."""
@@ -191,7 +212,7 @@ def runs_on_loop(domain_class: type) -> bool:
     names = [name for name, _ in public_methods(domain_class)]
     return not getattr(domain_class, "blocking", True) or any(
         inspect.iscoroutinefunction(getattr(domain_class, name, None))
-        for name in ["reward", "close", "metrics", *names]
+        for name in ["reward", "close", "metrics", "observation", *names]
     )
 
 
@@ -213,8 +234,8 @@ def as_answer(value: Any) -> Answer:
     """A tool's return value as an answer.
 
     Text stays as it is. The field `output` of a NamedTuple is the text, and its other
-    fields are beside it. Numbers, lists and dicts become JSON text. Raises NotTextError
-    for anything else, None included.
+    fields are beside it. Numbers, lists, dicts and pydantic models become JSON text.
+    Raises NotTextError for anything else, None included.
     """
     if isinstance(value, str):
         return Answer(sendable(value))
@@ -223,8 +244,9 @@ def as_answer(value: Any) -> Answer:
         output = as_answer(fields.pop("output")).output
         extra = {name: item for name, item in fields.items() if item is not None}
         return Answer(output, to_jsonable_python(extra))
-    if isinstance(value, (bool, int, float, list, dict)):
-        return Answer(sendable(json.dumps(value, ensure_ascii=False)))
+    if isinstance(value, (bool, int, float, list, dict, BaseModel)):
+        plain = to_jsonable_python(value)
+        return Answer(sendable(json.dumps(plain, ensure_ascii=False)))
     hint = ""
     if inspect.iscoroutine(value):
         value.close()

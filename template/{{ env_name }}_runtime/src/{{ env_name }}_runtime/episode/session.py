@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from .episode import Call, Episode, run_without_loop, runs_on_loop
+from .tasks import reward_range
 from .thread import EpisodeThread
 from .types import Task
 
@@ -93,11 +94,13 @@ class Session:
             self.busy -= 1
             self.used = time.monotonic()
 
-    async def reward(self, seconds: float = 60) -> float:
-        """The episode's grade, from 0 to 1: the class's own reward(), else whether the
-        environment printed the row's `expected_output`. See Episode.reward.
+    async def reward(self, answer: str = "", seconds: float = 60) -> float:
+        """The episode's grade: the class's own reward(), else whether the environment
+        printed the row's `expected_output`. See Episode.reward.
 
-        An episode whose last call still hangs earns 0.0: it was the policy's call.
+        `answer` is the text of the policy's last message, `body.answer` of /verify.
+        An episode whose last call still hangs earns the lowest reward: it was the
+        policy's call.
         """
         started = False
 
@@ -105,7 +108,7 @@ class Session:
             nonlocal started
             started = True
             assert self.episode is not None
-            reward = await self.episode.reward()
+            reward = await self.episode.reward(answer)
             self.metrics = await self.episode.metrics()
             return reward
 
@@ -115,7 +118,7 @@ class Session:
             assert self.episode is not None
             if started:
                 self.episode.failure = f"the grade took more than {seconds:g} s"
-            return 0.0
+            return reward_range(self.episode.domain_class)[0]
 
     async def close(self, seconds: float) -> None:
         """Close the episode, after the calls that wait and a job that hangs.

@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import math
 import textwrap
 from collections.abc import Callable
 from typing import Any
@@ -9,9 +10,16 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 from pydantic_core import to_jsonable_python
 
-from ..errors import NoOracleError
+from ..errors import NoOracleError, RolloutError, ToolError
 from .tools import hints_of
-from .types import Calls, Row, Task
+from .types import Calls, Row, Solution, Task
+
+# Keys of a row that are NeMo Gym's, or that say how the row is graded.
+NOT_IN_TASK = frozenset(
+    ["responses_create_params", "agent_ref", "task_source", "response", "reward"]
+    + ["oracle_reward", "baseline_reward"]
+    + ["mask_sample", "failure_kind", "failure_reason"]
+)
 
 
 def grader(domain_class: type) -> Callable[..., Any] | None:
@@ -22,6 +30,57 @@ def grader(domain_class: type) -> Callable[..., Any] | None:
     return getattr(domain_class, "reward", None) or getattr(
         domain_class, "solved", None
     )
+
+
+def takes_answer(domain_class: type) -> bool:
+    """Whether the class grades the policy's last message: `reward(self, answer: str)`."""
+    grade = grader(domain_class)
+    return grade is not None and len(inspect.signature(grade).parameters) > 1
+
+
+def reward_range(domain_class: type) -> tuple[float, float]:
+    """The lowest and the highest reward: the class's `reward_range`, else (0.0, 1.0).
+
+    Raises ToolError if that is not a pair of numbers, the lower one first.
+    """
+    declared = getattr(domain_class, "reward_range", (0.0, 1.0))
+    try:
+        low, high = map(float, declared)
+    except (TypeError, ValueError):
+        low = high = math.nan
+    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+        raise ToolError(
+            f"{domain_class.__name__}.reward_range must be two numbers, the lower one "
+            f"first, such as (-1.0, 1.0); got {declared!r:.80}"
+        )
+    return low, high
+
+
+def is_native(row: Row) -> bool:
+    """Whether the row is in NeMo Gym's native format: its task is its own keys."""
+    truth = row.get("ground_truth")
+    return not isinstance(truth, list) or bool(truth and not isinstance(truth[0], dict))
+
+
+def task_of(row: Row) -> Task:
+    """The task in a row: `ground_truth[0]`, or the row's own keys if it is native.
+
+    A row whose `ground_truth` is missing, or is no list of objects, is in NeMo Gym's
+    native format. Its task is all its keys, except those of NeMo Gym and of the grade.
+    """
+    truth = row.get("ground_truth")
+    if not is_native(row):
+        return truth[0] if truth else {}
+    return {
+        key: value
+        for key, value in row.items()
+        if key not in NOT_IN_TASK and not key.startswith("_ng_")
+    }
+
+
+def task_place(row: Row) -> str:
+    """Where the task stands in its row, for messages: `ground_truth.0.`, or nothing."""
+    return "" if is_native(row) else "ground_truth.0."
 
 
 def task_type(domain_class: type) -> Any:
@@ -38,15 +97,18 @@ def _is_model(annotation: Any) -> bool:
     return isinstance(annotation, type) and issubclass(annotation, BaseModel)
 
 
-def read_task(domain_class: type, task: Task) -> Any:
-    """`task` as the constructor takes it. Raises ValueError if its model refuses it."""
+def read_task(domain_class: type, task: Task, place: str = "ground_truth.0.") -> Any:
+    """`task` as the constructor takes it. Raises ValueError if its model refuses it.
+
+    `place` is where the task stands in its row, for the message.
+    """
     model = task_type(domain_class)
     if not _is_model(model):
         return task
     try:
         return model.model_validate(task)
     except ValidationError as error:
-        raise ValueError(f"ground_truth.0.{validation_problem(error)}") from None
+        raise ValueError(f"{place}{validation_problem(error)}") from None
 
 
 def task_skeleton(domain_class: type) -> Task:
@@ -105,25 +167,28 @@ def check_row(domain_class: type, row: Row) -> None:
     """Raise ValueError if the row could not be played and graded."""
     if not isinstance(row.get("responses_create_params"), dict):
         raise ValueError("responses_create_params must be an object")  # noqa: TRY004
-    truth = row.get("ground_truth")
-    if not isinstance(truth, list) or not truth or not isinstance(truth[0], dict):
+    if row.get("ground_truth", ...) == []:
         raise ValueError("ground_truth must be a list that starts with an object")
-    if not truth[0]:
+    task = task_of(row)
+    if not task:
         raise ValueError(
-            "ground_truth.0 is empty, and an episode without a task earns nothing: write "
-            '{"id": 1} if the class needs no task'
+            "the row has no task, and an episode without a task earns nothing: write "
+            '"ground_truth": [{"id": 1}] if the class needs no task'
         )
-    check_task(domain_class, truth[0])
+    check_task(domain_class, task, task_place(row))
 
 
-def check_task(domain_class: type, task: Task) -> None:
-    """Raise ValueError if the task could not be played and graded."""
-    read_task(domain_class, task)
+def check_task(domain_class: type, task: Task, place: str = "ground_truth.0.") -> None:
+    """Raise ValueError if the task could not be played and graded.
+
+    `place` is where the task stands in its row, for the message.
+    """
+    read_task(domain_class, task, place)
     if grader(domain_class) is None:
         expected = task.get("expected_output")
         if not isinstance(expected, str) or not expected.strip():
             raise ValueError(
-                "ground_truth.0.expected_output must be the text of a solved episode, "
+                f"{place}expected_output must be the text of a solved episode, "
                 f"because {domain_class.__name__} has no reward(); got {expected!r}"
             )
 
@@ -135,21 +200,49 @@ def validation_problem(error: ValidationError) -> str:
     return f"{place}: {first['msg']}" if place else first["msg"]
 
 
-def oracle_calls(domain_class: type, row: Row) -> Calls:
-    """The calls that solve a row, by the class's own `oracle(task)`.
+def solution_of(domain_class: type, row: Row) -> Solution:
+    """The calls and the answer that solve a row, by the class's own `oracle(task)`.
 
-    Raises NoOracleError if there is none, or if this machine lacks something that an
-    episode needs.
+    `oracle(task)` returns calls, `(tool, arguments)` each. The final answer is a text
+    after them, or alone. Raises NoOracleError if there is no oracle, or if this machine
+    lacks something that an episode needs; RolloutError if it returns anything else.
     """
     if lacking := getattr(domain_class, "missing_requirement", lambda: None)():
         raise NoOracleError(lacking)
     solve = getattr(domain_class, "oracle", None)
     if solve is None:
         raise NoOracleError(f"{domain_class.__name__} has no oracle(task)")
-    task = read_task(domain_class, row["ground_truth"][0])
-    return [(tool, dict(arguments)) for tool, arguments in solve(task)]
+    returned = solve(read_task(domain_class, task_of(row), task_place(row)))
+    try:
+        steps = [returned] if isinstance(returned, str) else list(returned)
+        answer = steps.pop() if steps and isinstance(steps[-1], str) else ""
+        calls = [(tool, dict(arguments)) for tool, arguments in steps]
+        well_formed = all(isinstance(tool, str) for tool, _ in calls)
+    except (TypeError, ValueError):
+        well_formed = False
+    if not well_formed:
+        raise RolloutError(
+            f"{domain_class.__name__}.oracle(task) must return the calls, (tool, "
+            "arguments) each, and may end with the final answer as text; got "
+            f"{returned!r:.200}"
+        )
+    return Solution(calls, answer)
 
 
-def oracle_reward(row: Row) -> float:
-    """The reward that the oracle must earn on the row: its `oracle_reward`, else 1.0."""
-    return float(row.get("oracle_reward", 1.0))
+def oracle_calls(domain_class: type, row: Row) -> Calls:
+    """The calls of `solution_of`."""
+    return solution_of(domain_class, row).calls
+
+
+def oracle_reward(domain_class: type, row: Row) -> float:
+    """The reward that the oracle must earn: the row's `oracle_reward`, else the most."""
+    return float(row.get("oracle_reward", reward_range(domain_class)[1]))
+
+
+def baseline_reward(domain_class: type, row: Row) -> float:
+    """The most that doing nothing and nonsense may earn: `baseline_reward`, else 0.0.
+
+    Where rewards begin above 0.0, or end below, it is the lowest of them.
+    """
+    low, high = reward_range(domain_class)
+    return float(row.get("baseline_reward", 0.0 if low <= 0.0 <= high else low))

@@ -4,7 +4,7 @@ import functools
 import inspect
 import sys
 import typing
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -19,8 +19,8 @@ from .schema import function_definition, plain_schema
 
 # Public methods that are not tools, though some return text.
 PROTOCOL = frozenset(
-    ["reward", "solved", "metrics", "close", "oracle", "missing_requirement", "notice"]
-    + ["refuse_to_serve"]
+    ["reward", "solved", "metrics", "close", "observation", "oracle", "notice"]
+    + ["missing_requirement", "refuse_to_serve"]
 )
 
 # Validation errors of one call that are listed. Above this, only their number is given.
@@ -66,17 +66,21 @@ class Tool:
         return function_definition(self.name, self.description, schema)
 
 
-def tools_of(domain_class: type) -> dict[str, Tool]:
+def tools_of(
+    domain_class: type, served: Collection[str] | None = None
+) -> dict[str, Tool]:
     """The tools of an environment class by name, in the order of their definition.
 
     A tool is a public method that is annotated to return text: `str`, or a NamedTuple
-    with a field `output`. Raises ToolError if such a method cannot be called with
-    arguments from JSON.
+    with a field `output`. A method that returns anything else that JSON can hold is a
+    tool if `served`, the names of the tools in server.py, has it; a method that is not
+    in `served` is none. Raises ToolError if a tool cannot be called with arguments from
+    JSON.
     """
     return {
         name: make_tool(function)
         for name, function in public_methods(domain_class)
-        if returns_text(function)
+        if (name in served if served is not None else returns_text(function))
     }
 
 

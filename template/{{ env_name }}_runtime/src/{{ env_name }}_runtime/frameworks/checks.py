@@ -8,7 +8,7 @@ from typing import Any
 
 from ..episode.tasks import oracle_reward
 from ..episode.tools import tools_of
-from ..episode.types import Calls, Definitions, Row
+from ..episode.types import Calls, Row
 from ..errors import GateError, NoOracleError
 from ..rollouts.policies import PLANS
 from ..rollouts.rows import row_name
@@ -76,7 +76,7 @@ def check_rewards(domain_class: type, play: Play) -> str:
         return f"{seen}: noop and nonsense earn 0.0 ({error})"
     if getattr(domain_class, "deterministic", True):
         asyncio.run(_check_tricks(domain_class, rows, play))
-    usual = all(oracle_reward(row) == 1 for row in rows)
+    usual = all(oracle_reward(domain_class, row) == 1 for row in rows)
     earned = "1.0" if usual else "what each row says"
     return f"{seen}: the oracle earns {earned}, noop and nonsense 0.0"
 
@@ -86,12 +86,12 @@ async def _check_policy(
 ) -> None:
     """Play every row with a policy, ROWS_AT_A_TIME at once."""
     definitions = definitions_of(domain_class)
-    plans = [PLANS[policy](row, definitions) for row in rows]
+    plans = [PLANS[policy](row, definitions).calls for row in rows]
     limit = asyncio.Semaphore(ROWS_AT_A_TIME)
 
     async def check(index: int) -> None:
         row = rows[index]
-        expected = oracle_reward(row) if policy == "oracle" else 0.0
+        expected = oracle_reward(domain_class, row) if policy == "oracle" else 0.0
         async with limit:
             await _check_play(row, index, play, policy, plans[index], expected)
 
@@ -122,15 +122,15 @@ def tricks(domain_class: type, row: Row, other: Row) -> dict[str, Calls]:
     Raises NoOracleError if the solution of a row is not known.
     """
     definitions = definitions_of(domain_class)
-    solution = PLANS["oracle"](row, definitions)
-    nonsense = PLANS["garbage"](row, definitions)
+    solution = PLANS["oracle"](row, definitions).calls
+    nonsense = PLANS["garbage"](row, definitions).calls
     return {
         "the solution, then nonsense": solution + nonsense,
         "nonsense, then the solution": nonsense + solution,
         "the solution twice": solution + solution,
         "all but the last call": solution[:-1],
         "the last call alone": solution[-1:],
-        "the solution of another row": PLANS["oracle"](other, definitions),
+        "the solution of another row": PLANS["oracle"](other, definitions).calls,
         "calls that cannot be made": [
             ("verify", {"reward": 1.0}),
             *((name, {"": [arguments]}) for name, arguments in solution),
@@ -143,15 +143,16 @@ def check_episodes(domain_class: type, start: Start) -> str:
     tools = tools_of(domain_class)
     if not missing_requirement(domain_class):
         row = read_rows(domain_class)[0]
-        asyncio.run(_check_two_episodes(definitions_of(domain_class), row, start))
+        asyncio.run(_check_two_episodes(domain_class, row, start))
     return f"{counted(len(tools), 'tool')}, two episodes at once"
 
 
-async def _check_two_episodes(definitions: Definitions, row: Row, start: Start) -> None:
+async def _check_two_episodes(domain_class: type, row: Row, start: Start) -> None:
     """Solve the row in one episode, and call nonsense in the other."""
+    definitions = definitions_of(domain_class)
     solution: Calls = []
     with contextlib.suppress(NoOracleError):
-        solution = PLANS["oracle"](row, definitions)
+        solution = PLANS["oracle"](row, definitions).calls
     refused = ["no_such_tool"]
     refused += [
         definition["name"]
@@ -159,7 +160,7 @@ async def _check_two_episodes(definitions: Definitions, row: Row, start: Start) 
         if definition["parameters"]["required"]
     ]
     async with start(0) as solver, start(0) as other:
-        for name, arguments in PLANS["garbage"](row, definitions):
+        for name, arguments in PLANS["garbage"](row, definitions).calls:
             await _output(other, name, arguments)
         for name, arguments in solution:
             await _output(solver, name, arguments)
@@ -171,7 +172,9 @@ async def _check_two_episodes(definitions: Definitions, row: Row, start: Start) 
                 )
     where = f"{row_name(1)}, two episodes at once"
     if solution:
-        check_reward(row, where, "oracle", solver.reward, oracle_reward(row))
+        check_reward(
+            row, where, "oracle", solver.reward, oracle_reward(domain_class, row)
+        )
     check_reward(row, where, "garbage", other.reward, 0.0)
 
 

@@ -75,7 +75,8 @@ class AsyncEpisode:
         An episode whose last call hangs earns 0.0.
         """
         if not self.over and self._session and self._session.episode:
-            self._reward = await self._session.reward(self.limits.tool_seconds)
+            seconds = self.limits.tool_seconds
+            self._reward = await self._session.reward(seconds=seconds)
         return self._reward
 
     @property

@@ -133,7 +133,7 @@ def run_rollouts(
 
         async def rollout(index: int, row: Row) -> float:
             if options.policy != "llm":
-                calls = PLANS[options.policy](row, definitions_of(domain_class))
+                calls = PLANS[options.policy](row, definitions_of(domain_class)).calls
                 return await play(start, index, calls)
             async with start(index) as player:
                 await converse(player, domain_class, row, max_turns)

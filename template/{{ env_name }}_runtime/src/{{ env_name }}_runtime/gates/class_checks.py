@@ -1,13 +1,20 @@
 """The import gate: everything that can be wrong with a class, with file and line."""
 
+import ast
 import asyncio
+import collections.abc
 import inspect
+import textwrap
+import types
 import typing
 from typing import Any
 
+from pydantic import BaseModel
+
 from ..episode.docstrings import read_docstring
 from ..episode.episode import Episode
-from ..episode.tools import Tool, tools_of, where
+from ..episode.tasks import grader, reward_range, takes_answer
+from ..episode.tools import Tool, fields_of, hints_of, returns_text, tools_of, where
 from ..errors import GateError, ToolError
 from ..files import source_name
 from ..server.endpoints import OWN_ROUTES
@@ -27,16 +34,22 @@ def check_class(
     app = served_app(server)
     try:
         tools = tools_of(domain_class)
+        _check_protocol(domain_class)
+        lines, by_hand = _check_lines(domain_class, app, tools)
     except ToolError as error:
         raise GateError(str(error)) from error
-    _check_protocol(domain_class)
-    served = _check_lines(domain_class, app, tools)
+    served = [*lines, *by_hand]
+    unserved = _unserved(domain_class, tools, served)
+    tools |= lines
+    _check_answer(domain_class, app)
     for signature in asked or []:
         _check_signature(tools, signature)
     note = _construct(domain_class, tools)
     name = f"{domain_class.__module__}.{domain_class.__name__}"
-    notes = [*_unserved(domain_class, tools, served), *_misdescribed(tools)]
-    return "; ".join([f"{name} has {', '.join(served)}{note}", *notes])
+    has = f"{name} has {', '.join(served)}"
+    if not served:
+        has = f"{name} has no tools: its answer is graded"
+    return "; ".join([f"{has}{note}", *unserved, *_misdescribed(tools)])
 
 
 def _check_protocol(domain_class: type) -> None:
@@ -58,7 +71,17 @@ def _check_protocol(domain_class: type) -> None:
                 f"{where(static)}: {static.__qualname__} is called without an "
                 "object: put @staticmethod above it"
             )
-    for hook in ("reward", "metrics", "close"):
+    _check_reward(domain_class)
+    reward_range(domain_class)  # raises ToolError
+    errors = getattr(domain_class, "policy_errors", ())
+    if not isinstance(errors, (tuple, list)) or not all(
+        isinstance(error, type) and issubclass(error, Exception) for error in errors
+    ):
+        raise GateError(
+            f"{place}.policy_errors must be a tuple of exception classes, such as "
+            f"(KeyError,); got {errors!r:.80}"
+        )
+    for hook in ("metrics", "close", "observation"):
         method = inspect.getattr_static(domain_class, hook, None)
         if inspect.isfunction(method):
             try:
@@ -71,6 +94,57 @@ def _check_protocol(domain_class: type) -> None:
     for member in vars(domain_class).values():
         if inspect.isfunction(member) and not member.__name__.startswith("_"):
             _check_awaitable(member)
+
+
+def _check_reward(domain_class: type) -> None:
+    """Raise GateError if reward() takes anything but the policy's answer."""
+    method = inspect.getattr_static(domain_class, "reward", None)
+    if not inspect.isfunction(method):
+        return
+    place = f"{where(method)}: {method.__qualname__}"
+    parameters = list(inspect.signature(method).parameters.values())[1:]
+    if not parameters:
+        try:
+            inspect.signature(method).bind(None)
+        except TypeError as error:
+            raise GateError(f"{place} is called without arguments: {error}") from error
+        return
+    [first, *others] = parameters
+    usual = (first.POSITIONAL_ONLY, first.POSITIONAL_OR_KEYWORD)
+    text = hints_of(method).get(first.name) is str or (
+        first.name == "answer" and first.annotation is first.empty
+    )
+    text = text and (first.default is first.empty or isinstance(first.default, str))
+    if others or first.kind not in usual or not text:
+        listed = ", ".join(map(str, parameters))
+        raise GateError(
+            f"{place} is called without arguments, or with the text of the policy's "
+            f"last message, but takes `{listed}`: write `def reward(self)`, or "
+            "`def reward(self, answer: str)`"
+        )
+
+
+def _check_answer(domain_class: type, app: Any) -> None:
+    """Raise GateError if server.py grades without the answer that reward() takes."""
+    if not takes_answer(domain_class):
+        return
+    [verify] = [
+        inspect.unwrap(route.endpoint)
+        for route in app.routes
+        if getattr(route, "path", "") == "/verify"
+    ]
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(verify)))
+    except (OSError, TypeError, SyntaxError):
+        return
+    read = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    if "reward" in read and "answer" not in read:
+        method: Any = grader(domain_class)
+        raise GateError(
+            f"{where(method)}: {method.__qualname__} takes the policy's answer, but "
+            "verify() of server.py does not pass it: write "
+            "`await session.reward(body.answer)` there"
+        )
 
 
 def _place(domain_class: type) -> str:
@@ -90,41 +164,69 @@ def _check_awaitable(method: Any) -> None:
         )
 
 
-def _check_lines(domain_class: type, app: Any, tools: dict[str, Tool]) -> list[str]:
-    """The names of the tools that the app serves.
+def _check_lines(
+    domain_class: type, app: Any, tools: dict[str, Tool]
+) -> tuple[dict[str, Tool], list[str]]:
+    """The tools that the app serves, and the names of those written by hand.
 
-    Raises GateError if it serves none, or a method that is not a tool.
+    Raises GateError if it serves none and there is no answer to grade, or if it serves
+    a method that cannot be a tool.
     """
     lines: dict[str, Tool] = {}
-    by_hand = set()
+    by_hand = []
     for route in app.routes:
         if "POST" in getattr(route, "methods", ()) and route.path not in OWN_ROUTES:
             tool = getattr(route.endpoint, "tool", None)
             if tool:
                 lines[route.path] = tool
             else:
-                by_hand.add(route.path)
-    if not lines and not by_hand:
+                by_hand.append(route.path.removeprefix("/"))
+    if not lines and not by_hand and not takes_answer(domain_class):
         raise GateError(
             "server.py serves no tool: add to setup_webserver() "
             f"{lines_for(domain_class, tools)}"
             if tools
             else f"{_place(domain_class)} has no tool: a tool is a public method that is "
-            "annotated to return text, `-> str`"
+            "annotated to return text, `-> str`. Without tools, "
+            "`reward(self, answer: str)` grades the policy's last message"
         )
     for path, tool in lines.items():
         if path != f"/{tool.name}":
             raise GateError(
                 f"server.py serves {tool.name} as {path}: call the route /{tool.name}"
             )
-        if tool.name not in tools:
-            method: Any = tool.method
+        method: Any = tool.method
+        if not returns_text(method) and not _is_json(hints_of(method).get("return")):
             raise GateError(
                 f"{where(method)}: {method.__qualname__} is a tool in "
                 "server.py, but it is not annotated to return text: write `-> str`, or "
-                "remove its line from server.py"
+                "another type that JSON has, such as `-> dict`, or remove its line from "
+                "server.py"
             )
-    return [path.removeprefix("/") for path in [*lines, *by_hand]]
+    return {tool.name: tool for tool in lines.values()}, by_hand
+
+
+def _is_json(annotation: Any) -> bool:
+    """Whether a tool may return it: what JSON has, but for null, or a pydantic model."""
+    if isinstance(annotation, typing.TypeAliasType):
+        return _is_json(annotation.__value__)
+    if annotation is Any:
+        return True
+    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is typing.Annotated:
+        return _is_json(arguments[0])
+    if origin in (typing.Union, types.UnionType):
+        return all(map(_is_json, arguments))
+    if origin is typing.Literal:
+        return None not in arguments
+    plain = origin or annotation
+    if not isinstance(plain, type) or plain is type(None):
+        return False
+    if issubclass(plain, tuple):
+        return "output" in fields_of(plain)
+    kinds = (str, int, float, list, dict, BaseModel)
+    abstract = (collections.abc.Mapping, collections.abc.Sequence)
+    return issubclass(plain, kinds) or plain in abstract or typing.is_typeddict(plain)
 
 
 def _unserved(

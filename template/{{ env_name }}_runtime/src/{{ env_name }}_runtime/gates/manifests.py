@@ -1,10 +1,11 @@
-"""NeMo Gym's manifests, which say whether the class is deterministic."""
+"""NeMo Gym's manifests, which repeat what the class says of itself."""
 
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
 from .. import project
+from ..episode.tasks import reward_range
 from ..project import GYM
 
 
@@ -14,12 +15,20 @@ def is_deterministic() -> bool:
 
 
 def outdated_manifests() -> Iterator[tuple[Path, str]]:
-    """Each manifest that says another thing than the class, and its text corrected."""
+    """Each manifest that says another thing than the class, and its text corrected.
+
+    Raises GateError and ToolError.
+    """
     # "seeded", NeMo Gym's third word, is for servers that a harness can seed anew.
     word = "unknown" if is_deterministic() else "stochastic"
+    low, high = reward_range(project.load_class())
     for path in GYM.glob("environments/*/manifest.yaml"):
         text = path.read_text(encoding="utf-8")
         line = r"(?m)^determinism: (?:unknown|stochastic)$"
         corrected = re.sub(line, f"determinism: {word}", text)
+        line = r"(?m)^  range: \[ *([-+.e\d]+) *, *([-+.e\d]+) *\]$"
+        written = re.search(line, text)
+        if written and (float(written[1]), float(written[2])) != (low, high):
+            corrected = re.sub(line, f"  range: [{low}, {high}]", corrected)
         if corrected != text:
             yield path, corrected

@@ -1,19 +1,20 @@
 """The rollout gate: the rewards of policies that bound a grader, over all rows."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Iterable
 from multiprocessing.pool import ThreadPool
 from pathlib import Path
 from typing import Any
 
 from .. import project
-from ..episode.tasks import oracle_reward
+from ..episode.tasks import baseline_reward, oracle_reward, reward_range, task_of
 from ..episode.types import Definitions, Row
 from ..errors import GateError, NoOracleError, RolloutError
 from ..project import GYM
 from ..rollouts.client import Client
+from ..rollouts.observations import first_observation, shows
 from ..rollouts.play import play
-from ..rollouts.policies import fixed_policy
+from ..rollouts.policies import FIXED_TURNS, PLANS, fixed_policy, solution_for
 from ..rollouts.rows import row_name
 from .manifests import is_deterministic, outdated_manifests
 from .rows import counted, read_rows
@@ -29,27 +30,66 @@ def rollout_gate(client: Client, path: Path) -> str:
     Returns the gate's line. Raises GateError and RolloutError.
     """
     rows = read_rows(path)
+    domain_class = project.load_class()
     game = _Game(client, client.tools(), rows, path)
     seen = counted(len(rows), "row")
-    game.check("noop", lambda row: 0.0)
-    lacking = getattr(project.load_class(), "missing_requirement", lambda: None)
+    nothing = least(domain_class, rows)
+    game.check("noop")
+    lacking = getattr(domain_class, "missing_requirement", lambda: None)
     if reason := lacking():
-        return f"{seen}: noop earns 0.0 ({reason})"
+        return f"{seen}: noop earns {nothing} ({reason})"
     note = "" if game.repeats else "; not deterministic"
-    game.check("garbage", lambda row: 0.0)
+    if game.repeats:
+        game.check_prompts(domain_class)
+    game.check("garbage")
     try:
-        game.check("oracle", oracle_reward)
+        game.check_turns(project.table()["max_turns"])
+        game.check("oracle")
     except NoOracleError as error:
-        return f"{seen}: noop and nonsense earn 0.0 ({error}){note}"
-    usual = all(oracle_reward(row) == 1 for row in rows)
-    earned = "1.0" if usual else "what each row says"
-    return f"{seen}: the oracle earns {earned}, noop and nonsense 0.0{note}"
+        return f"{seen}: noop and nonsense earn {nothing} ({error}){note}"
+    most = earned_by_oracle(domain_class, rows)
+    return f"{seen}: the oracle earns {most}, noop and nonsense {nothing}{note}"
+
+
+def least(domain_class: type, rows: Iterable[Row]) -> str:
+    """The most that doing nothing and nonsense may earn, for a gate's line."""
+    baselines = {baseline_reward(domain_class, row) for row in rows}
+    if len(baselines) > 1:
+        return "at most what each row says"
+    [baseline] = baselines
+    exact = baseline == reward_range(domain_class)[0]
+    return f"{baseline}" if exact else f"at most {baseline}"
+
+
+def earned_by_oracle(domain_class: type, rows: Iterable[Row]) -> str:
+    """The reward of the oracle, for a gate's line."""
+    highest = reward_range(domain_class)[1]
+    usual = all(oracle_reward(domain_class, row) == highest for row in rows)
+    return f"{highest}" if usual else "what each row says"
+
+
+def reward_problem(
+    domain_class: type, row: Row, policy: str, reward: float
+) -> str | None:
+    """Why a policy may not earn this reward on a row; None if it may.
+
+    The oracle earns the row's `oracle_reward`, and every other policy at most its
+    `baseline_reward`.
+    """
+    if policy == "oracle":
+        expected = oracle_reward(domain_class, row)
+        return None if abs(reward - expected) <= 1e-9 else f"not {expected}"
+    baseline = baseline_reward(domain_class, row)
+    if reward <= baseline + 1e-9:
+        return None
+    exact = baseline == reward_range(domain_class)[0]
+    return f"not {baseline}" if exact else f"more than {baseline}"
 
 
 class _Game:
     """The rows, and the server that plays them.
 
-    Raises GateError if the manifest contradicts the class.
+    Raises GateError if a manifest contradicts the class.
     """
 
     def __init__(
@@ -57,16 +97,22 @@ class _Game:
     ) -> None:
         self.client, self.definitions = client, definitions
         self.rows, self.path = rows, path
+        self.domain_class = project.load_class()
         self.repeats = is_deterministic()  # the same calls must do the same
-        for manifest, _ in outdated_manifests():
+        for manifest, corrected in outdated_manifests():
+            written = manifest.read_text(encoding="utf-8").splitlines()
+            lines = [line for line in corrected.splitlines() if line not in written]
+            says = f"does not say that the class is {'' if self.repeats else 'not '}"
+            says += "deterministic"
+            if not any("determinism" in line for line in lines):
+                says = f"does not have the class's reward_range, `{lines[0].strip()}`"
             raise GateError(
-                f"{manifest.relative_to(GYM)} does not say that the class is "
-                f"{'' if self.repeats else 'not '}deterministic: "
+                f"{manifest.relative_to(GYM)} {says}: "
                 "`uv run python gates.py --write-tools` corrects it"
             )
 
-    def check(self, policy: str, expected: Callable[[Row], float]) -> None:
-        """Play all rows with a policy that must earn `expected(row)`.
+    def check(self, policy: str) -> None:
+        """Play all rows with a policy that must earn what it should.
 
         Raises GateError, and NoOracleError.
         """
@@ -78,19 +124,73 @@ class _Game:
                 row, place = rows[number - 1], row_name(number, self.path)
                 if isinstance(result, RolloutError):
                     raise GateError(f"{place}, policy {policy!r}: {result}")
-                reward = result["reward"]
-                if abs(reward - expected(row)) > 1e-9:
-                    task = json.dumps(row["ground_truth"][0], ensure_ascii=False)
-                    raise GateError(
-                        f"{place}: the policy {policy!r} earns {reward}, "
-                        f"not {expected(row)} (task: {task[:300]})"
-                    )
+                self._check_reward(place, policy, row, result["reward"])
                 if number <= ROWS_TWICE and self.repeats:
                     calls = f"{place}: the same calls of the policy {policy!r}"
                     _compare(calls, result, self._play(policy, row))
 
+    def _check_reward(self, place: str, policy: str, row: Row, reward: float) -> None:
+        problem = reward_problem(self.domain_class, row, policy, reward)
+        if problem is None:
+            return
+        text = f"{place}: the policy {policy!r} earns {reward}, {problem}"
+        if policy != "oracle":
+            text += (
+                '. Make the grade stricter or, if that is honest, write "baseline_reward"'
+                f": {reward} into the row"
+            )
+        plan = PLANS[policy](row, self.definitions)
+        task = json.dumps(task_of(row), ensure_ascii=False)
+        raise GateError(f"{text} ({submitted(*plan)}; task: {task[:300]})")
+
+    def check_prompts(self, domain_class: type) -> None:
+        """Raise GateError if a row's prompt lacks what the policy must see first."""
+        if not hasattr(domain_class, "observation"):
+            return
+        for number, row in enumerate(self.rows, start=1):
+            place = row_name(number, self.path)
+            try:
+                observation = first_observation(domain_class, row)
+            except RolloutError as error:
+                raise GateError(f"{place}: {error}") from error
+            if observation and not shows(row, observation):
+                shown = f"{observation.output!r:.200}"
+                if observation.extra.get("image"):
+                    shown += " and an image"
+                raise GateError(
+                    f"{place}: its prompt does not end with {domain_class.__name__}."
+                    f"observation(), {shown}: the policy would not see it. Rows that "
+                    "make_rows.py writes have it: `uv run python make_rows.py --example "
+                    "--overwrite`, or add it to the last user message"
+                )
+
+    def check_turns(self, max_turns: int) -> None:
+        """Raise GateError if a row cannot be solved in `max_turns`, a call a turn.
+
+        Raises NoOracleError, too.
+        """
+        for number, row in enumerate(self.rows, start=1):
+            place = row_name(number, self.path)
+            try:
+                calls, answer = solution_for(row, self.definitions)
+            except NoOracleError:  # of all rows
+                raise
+            except RolloutError as error:
+                raise GateError(f"{place}, policy 'oracle': {error}") from error
+            turns = len(calls) + bool(answer)
+            if turns > max_turns:
+                needed = counted(len(calls), "call")
+                needed += " and the final answer" if answer else ""
+                raise GateError(
+                    f"{place}: a model that makes one call a turn needs {turns} turns to "
+                    f"solve it ({needed}), but max_turns is {max_turns}: raise it in "
+                    "pyproject.toml, in configs/*_eval.toml, and as max_steps in "
+                    "configs/*_agent.yaml"
+                )
+
     def _play(self, policy: str, row: Row) -> dict[str, Any]:
-        return play(self.client, self.definitions, row, fixed_policy(policy), 2)
+        fixed = fixed_policy(policy)
+        return play(self.client, self.definitions, row, fixed, FIXED_TURNS)
 
     def _try(self, policy: str, row: Row) -> dict[str, Any] | RolloutError:
         """The result of an episode, or the error that belongs to its row."""
@@ -100,6 +200,23 @@ class _Game:
             raise
         except RolloutError as error:
             return error
+
+
+def submitted(calls: Iterable[tuple[str, dict[str, Any]]], answer: str) -> str:
+    """What a policy submitted, for a message."""
+    made = [f"{tool}({_arguments(sent)})" for tool, sent in calls]
+    text = f"it called {', '.join(made)}" if made else "it called nothing"
+    if len(text) > 300:
+        text = f"{text[:300]}..."
+    answered = f"answered {answer!r:.200}" if answer else "gave no answer"
+    return f"{text} and {answered}"
+
+
+def _arguments(sent: dict[str, Any]) -> str:
+    return ", ".join(
+        f"{name}={json.dumps(value, ensure_ascii=False)}"
+        for name, value in sent.items()
+    )
 
 
 def _compare(calls: str, first: dict[str, Any], second: dict[str, Any]) -> None:

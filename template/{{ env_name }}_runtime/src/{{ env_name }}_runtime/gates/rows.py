@@ -1,12 +1,15 @@
 """Rows that can be played on this server: its tools, and tasks that the class takes."""
 
+import contextlib
 from pathlib import Path
 
 from .. import project
 from ..episode.tasks import task_skeleton
 from ..episode.types import Definitions, Row
+from ..errors import RolloutError
 from ..project import ROWS
-from ..rollouts.rows import check_rows, load_rows, write_rows
+from ..rollouts.observations import first_observation, with_observation
+from ..rollouts.rows import check_rows, load_rows, row_name, write_rows
 from ..rollouts.trajectory import with_tools
 from .app import served_app
 from .manifests import outdated_manifests
@@ -31,14 +34,25 @@ def server_tools() -> Definitions:
 def write_tools(path: Path = ROWS) -> str:
     """Give every row of a .jsonl file the server's tool definitions.
 
-    A row of a new project, whose task is empty, also gets a skeleton of one. Manifests
-    of NeMo Gym's are corrected. Returns one line for the user.
+    A row of a new project, whose task is empty, also gets a skeleton of one, and what
+    the class's observation() shows of it, if the class takes the skeleton. Manifests
+    of NeMo Gym's are corrected. Returns one line for the user. Raises RolloutError if
+    the file cannot be read, or a line is no row.
     """
     definitions = server_tools()
-    rows = [with_tools(row, definitions) for row in load_rows(path)]
-    for row in rows:
+    rows = load_rows(path)
+    for number, row in enumerate(rows, start=1):
+        if not isinstance(row.get("responses_create_params"), dict):
+            problem = "responses_create_params must be an object"
+            raise RolloutError(f"{row_name(number, path)}: {problem}")
+    rows = [with_tools(row, definitions) for row in rows]
+    for number, row in enumerate(rows):
         if row.get("ground_truth") == [{}]:
-            row["ground_truth"] = [task_skeleton(project.load_class())]
+            domain_class = project.load_class()
+            row["ground_truth"] = [task_skeleton(domain_class)]
+            with contextlib.suppress(RolloutError):  # the skeleton may be no task yet
+                observation = first_observation(domain_class, row)
+                rows[number] = with_observation(row, observation)
     write_rows(path, rows)
     for manifest, corrected in outdated_manifests():
         manifest.write_text(corrected, encoding="utf-8")

@@ -97,6 +97,5 @@ def _problem(error: Exception) -> str:
     text = f"{kind} in {source_name(frame.filename)}, line {frame.lineno}: {error}"
     if isinstance(error, ModuleNotFoundError):
         folder = Path(sys.argv[0]).resolve().parent.name
-        package = (error.name or "").partition(".")[0]
-        text += f". If that is a package, `uv add {package}` in {folder}/"
+        text += f". Add the package that has it: `uv add PACKAGE` in {folder}/"
     return text

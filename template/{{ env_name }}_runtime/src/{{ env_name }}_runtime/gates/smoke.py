@@ -7,7 +7,7 @@ from typing import Any
 
 from .. import project
 from ..episode.samples import sample_arguments
-from ..episode.tasks import grader
+from ..episode.tasks import grader, task_of
 from ..episode.types import Definitions, Row
 from ..errors import GateError, NoOracleError, RolloutError
 from ..rollouts.client import Client, ClientSession, problem_of
@@ -19,12 +19,14 @@ from .rows import counted, read_rows
 def smoke_gate(client: Client, path: Path) -> str:
     """Calls every tool in an episode of the first row of `path`.
 
+    Without tools it posts to /verify only.
+
     Returns the gate's line. Raises GateError and RolloutError.
     """
     definitions = client.tools()
     rows = read_rows(path)
     for number, row in enumerate(rows, start=1):
-        if row["responses_create_params"].get("tools") != definitions:
+        if (row["responses_create_params"].get("tools") or []) != definitions:
             raise GateError(
                 f"{row_name(number, path)} does not have the tools of the server: write "
                 "them into the rows with `uv run python gates.py --write-tools`"
@@ -35,6 +37,8 @@ def smoke_gate(client: Client, path: Path) -> str:
     if status != 404:
         raise GateError(f"POST /no_such_tool answered {status}, not 404")
     detail = counted(len(definitions), "endpoint")
+    if not definitions:
+        detail = "no tools: the answer is graded"
     for note, start in (
         ("still to be written", "error: this tool is still to be written"),
         ("answered only with an error", "error:"),
@@ -73,12 +77,21 @@ def _outputs(
         name = tool["name"]
         session = _seeded(client, row, path)
         outputs[name].append(_call(session, name, sample_arguments(tool)))
-        for route, body in ((f"/{name}", []), ("/verify", {})):
-            status = session.request("POST", route, body).status_code
-            if status != 422:
-                raise GateError(f"POST {route} with {body} answered {status}, not 422")
+        _check_refused(session, f"/{name}", [])
+        _check_refused(session, "/verify", {})
+        session.post("/close_session", {})
+    if not definitions:
+        session = _seeded(client, row, path)
+        _check_refused(session, "/verify", {})
         session.post("/close_session", {})
     return outputs
+
+
+def _check_refused(session: ClientSession, route: str, body: Any) -> None:
+    """Raise GateError if a malformed body is not answered with 422."""
+    status = session.request("POST", route, body).status_code
+    if status != 422:
+        raise GateError(f"POST {route} with {body} answered {status}, not 422")
 
 
 def _echoes(
@@ -87,7 +100,7 @@ def _echoes(
     """The tools that repeat `expected_output`, if the class is graded by it."""
     if grader(project.load_class()) is not None:
         return []
-    text = row["ground_truth"][0]["expected_output"]
+    text = task_of(row)["expected_output"]
     echoes = []
     for tool in definitions:
         arguments = sample_arguments(tool)

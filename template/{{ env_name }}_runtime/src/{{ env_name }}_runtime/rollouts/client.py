@@ -1,6 +1,7 @@
 """A running server, as a client sees it."""
 
 import contextlib
+import functools
 import json
 from typing import Any
 from urllib.parse import urlsplit
@@ -25,7 +26,16 @@ class Client:
 
     def tools(self) -> Definitions:
         """The definitions of the server's tools."""
-        return self.session().fetch("GET", "/tools")["tools"]
+        return self._about["tools"]
+
+    def reward_range(self) -> tuple[float, float]:
+        """The lowest and the highest reward of the server's episodes."""
+        low, high = self._about.get("reward_range", (0.0, 1.0))
+        return float(low), float(high)
+
+    @functools.cached_property
+    def _about(self) -> dict[str, Any]:
+        return self.session().fetch("GET", "/tools")
 
 
 def connect(url: str) -> requests.Session:
@@ -111,7 +121,8 @@ class ClientSession:
             return json.dumps({"output": f"error: {reason}"}, ensure_ascii=False), None
 
         if name not in names:  # not even posted: /verify is a path of the server's too
-            return refusal(f"no tool {name!r}; there are {', '.join(sorted(names))}")
+            others = ", ".join(sorted(names)) or "none"
+            return refusal(f"no tool {name!r}; there are {others}")
         try:
             body = json.loads(arguments or "{}")
             json.dumps(body, allow_nan=False)

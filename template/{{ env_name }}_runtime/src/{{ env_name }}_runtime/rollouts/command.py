@@ -13,10 +13,10 @@ from ..project import ROWS, number_of_turns
 from .client import Client
 from .llm import LLMPolicy, sampled
 from .play import Play
-from .policies import fixed_policy
+from .policies import FIXED_TURNS, fixed_policy
 from .results import append_rollout, as_rollout, rollouts_in
-from .rows import load_rows
-from .stats import RolloutStats, figures, mean_reward, measure, table
+from .rows import load_rows, shown
+from .stats import figures, mean_reward, measure, table
 
 
 def main(
@@ -53,10 +53,11 @@ def run(play: Play, options: argparse.Namespace) -> int:
     """
     llm = options.policy == "llm"
     policy = LLMPolicy(options.api) if llm else fixed_policy(options.policy)
-    # A fixed policy makes all its calls in one turn, and ends in the next.
-    max_turns = number_of_turns() if llm else 2
+    max_turns = number_of_turns() if llm else FIXED_TURNS
     client, output = Client(), options.output
     rows = dict(enumerate(load_rows(options.rows)))
+    if not rows:
+        raise RolloutError(f"{shown(options.rows)} has no rows")
     row_of = sampled(rows, options.temperature, options.seed)
     finished = rollouts_in(output, row_of, policy.name) if output else {}
     keys = list(product(list(rows)[: options.limit], range(options.repeats)))
@@ -96,16 +97,11 @@ def run(play: Play, options: argparse.Namespace) -> int:
                 append_rollout(output, rollout)
             note = f" (out of turns: {max_turns})" if rollout["out_of_turns"] else ""
             print(f"{name}: reward {rollout['reward']}{note}", flush=True)
-    _print_figures(rollouts, failed)
+    if rollouts:
+        print(table(figures(rollouts, client.reward_range()[1])))
+        print(f"mean reward: {mean_reward(rollouts)[0]}")
     if failed:
         print(
             f"rollout.py: {failed} of {len(to_play)} {things} failed", file=sys.stderr
         )
     return 1 if failed else 0
-
-
-def _print_figures(rollouts: list[RolloutStats], failed: int) -> None:
-    if rollouts:
-        print(table(figures(rollouts)))
-    if rollouts or not failed:
-        print(f"mean reward: {mean_reward(rollouts)[0] if rollouts else 0.0}")

@@ -46,14 +46,22 @@ def play(
         policy.name, definitions, output, incomplete_reason=reason, **usage
     )
     verdict = session.post("/verify", {**row, "response": response})
-    check_verdict(verdict)
+    check_verdict(verdict, client.reward_range())
     return {"response": response, "out_of_turns": out_of_turns, **verdict}
 
 
-def check_verdict(verdict: dict[str, Any]) -> None:
-    """Raise RolloutError if an answer of /verify has no reward that counts."""
+def check_verdict(
+    verdict: dict[str, Any], reward_range: tuple[float, float] = (0.0, 1.0)
+) -> None:
+    """Raise RolloutError if an answer of /verify has no reward that counts.
+
+    `reward_range` has the lowest and the highest reward, see Client.reward_range.
+    """
     if verdict.get("mask_sample"):
         raise RolloutError(f"the environment failed: {verdict.get('failure_reason')}")
     reward = verdict.get("reward")
-    if not isinstance(reward, int | float) or not 0 <= reward <= 1:
-        raise RolloutError(f"/verify must pay from 0 to 1, got the reward {reward!r}")
+    low, high = reward_range
+    if not isinstance(reward, int | float) or not low <= reward <= high:
+        raise RolloutError(
+            f"/verify must pay from {low:g} to {high:g}, got the reward {reward!r}"
+        )

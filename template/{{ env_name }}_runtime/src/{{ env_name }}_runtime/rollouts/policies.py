@@ -6,11 +6,21 @@ from typing import NamedTuple, Protocol
 
 from .. import project
 from ..episode.samples import sample_arguments
-from ..episode.tasks import oracle_calls
+from ..episode.tasks import solution_of
 from ..episode.tools import tools_of
-from ..episode.types import Calls, Definitions, Row
+from ..episode.types import Calls, Definitions, Row, Solution
 from ..errors import NoOracleError, RolloutError
-from .trajectory import Item, function_call
+from .trajectory import Item, function_call, message
+
+# What a policy does on a row, whatever the tools answer.
+Plan = Callable[[Row, Definitions], Solution]
+
+# The turns of a fixed policy: its calls, and its final answer.
+FIXED_TURNS = 2
+
+# An answer that no grader should pay. The numbers are there for graders that look for
+# one, but not in a box: partial credit for an answer's format is honest.
+NONSENSE = "Florp 31337 quibnax zundle: -8462.75 grobbles, wumplet."
 
 
 class Turn(NamedTuple):
@@ -35,23 +45,21 @@ class Policy(Protocol):
 
 
 class FixedPolicy:
-    """Makes the calls of `plan(row, definitions)` in the first turn, then none."""
+    """Makes all calls of its plan in the first turn, and gives its answer in the last."""
 
-    def __init__(self, name: str, plan: Callable[[Row, Definitions], Calls]) -> None:
+    def __init__(self, name: str, plan: Plan) -> None:
         self.name = name
         self.plan = plan
 
     def turn(self, row: Row, definitions: Definitions, output: list[Item]) -> Turn:
-        if output:
-            return Turn([])
-        calls = self.plan(row, definitions)
-        return Turn(
-            [function_call(tool, json.dumps(arguments)) for tool, arguments in calls]
-        )
+        calls, answer = self.plan(row, definitions)
+        if calls and not output:
+            return Turn([function_call(name, json.dumps(sent)) for name, sent in calls])
+        return Turn([message(answer)] if answer else [])
 
 
-def solve(row: Row, definitions: Definitions) -> Calls:
-    """The calls that solve the row, by the class's own oracle(task).
+def solution_for(row: Row, definitions: Definitions) -> Solution:
+    """The calls and the answer that solve the row, by the class's own oracle(task).
 
     Raises NoOracleError if the class has none, if it needs a tool that is not among
     `definitions`, or if this machine lacks something that an episode needs;
@@ -60,38 +68,44 @@ def solve(row: Row, definitions: Definitions) -> Calls:
     """
     domain_class = project.load_class()
     oracle = f"{domain_class.__name__}.oracle"
-    calls = oracle_calls(domain_class, row)
-    called = {tool for tool, _ in calls}
+    solution = solution_of(domain_class, row)
+    called = {tool for tool, _ in solution.calls}
     served = {tool["name"] for tool in definitions}
     tools = served | set(tools_of(domain_class))
     if unknown := sorted(called - tools):
         raise RolloutError(
             f"{oracle} calls {', '.join(unknown)}, which is not a tool; there are "
-            f"{', '.join(sorted(tools))}"
+            f"{', '.join(sorted(tools)) or 'none'}"
         )
     if missing := sorted(called - served):
         raise NoOracleError(
             f"{oracle} uses {', '.join(missing)}, which the server does not expose"
         )
-    return calls
+    return solution
 
 
-def do_nothing(row: Row, definitions: Definitions) -> Calls:
-    """No call at all: no grader may pay for it."""
-    return []
+def solve(row: Row, definitions: Definitions) -> Calls:
+    """The calls of `solution_for`."""
+    return solution_for(row, definitions).calls
 
 
-def call_everything(row: Row, definitions: Definitions) -> Calls:
-    """Each tool twice, with nonsense that fits: no grader should pay for it."""
-    return [
+def do_nothing(row: Row, definitions: Definitions) -> Solution:
+    """No call at all, and no answer: no grader may pay for it."""
+    return Solution([])
+
+
+def call_everything(row: Row, definitions: Definitions) -> Solution:
+    """Each tool twice with nonsense that fits, and NONSENSE: no grader should pay it."""
+    calls = [
         (tool["name"], sample_arguments(tool, high=high))
         for high in (False, True)
         for tool in definitions
     ]
+    return Solution(calls, NONSENSE)
 
 
-PLANS: dict[str, Callable[[Row, Definitions], Calls]] = {
-    "oracle": solve,
+PLANS: dict[str, Plan] = {
+    "oracle": solution_for,
     "noop": do_nothing,
     "garbage": call_everything,
 }

@@ -14,8 +14,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
+from .. import project
 from ..command_line import exit_status, new_parser
-from ..errors import RolloutError, one_line
+from ..episode.tasks import reward_range
+from ..errors import GateError, RolloutError, ToolError, one_line
 from ..files import write_atomically
 from .conversation import KeepImage, conversation, entries_of
 from .stats import RolloutStats, difference, figures, measure
@@ -155,13 +157,16 @@ def _other_prompts(sources: list[Source]) -> list[str]:
 def _summary(sources: list[Source], notices: list[str]) -> dict[str, Any]:
     first, *others = sources
     changes = [difference(first.rollouts, other.rollouts) for other in others]
+    low, high = _rewards()
     return {
+        "range": [low, high],
         "files": [
             {
                 "name": source.name,
                 "models": sorted(source.models),
                 "figures": [
-                    (figure.name, figure.text) for figure in figures(source.rollouts)
+                    (figure.name, figure.text)
+                    for figure in figures(source.rollouts, high)
                 ],
                 "episodes": [rollout._asdict() for rollout in source.rollouts],
             }
@@ -171,6 +176,14 @@ def _summary(sources: list[Source], notices: list[str]) -> dict[str, Any]:
         "differences": [change and (change.name, change.text) for change in changes],
         "notices": notices[:20],
     }
+
+
+def _rewards() -> tuple[float, float]:
+    """The lowest and the highest reward of the class, (0.0, 1.0) if it has no say."""
+    try:
+        return reward_range(project.load_class())
+    except (GateError, ToolError):
+        return 0.0, 1.0
 
 
 def _data(name: str, value: Any) -> bytes:

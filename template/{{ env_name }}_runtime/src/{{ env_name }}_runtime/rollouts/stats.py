@@ -15,7 +15,7 @@ TASK = "_ng_task_index"  # NeMo Gym's key in a rollout: the row's number, from 0
 REPEAT = "_ng_rollout_index"  # the number of the row's repeat, from 0
 
 # Numbers in a rollout that /verify did not measure.
-NO_METRICS = ("reward", "oracle_reward")
+NO_METRICS = ("reward", "oracle_reward", "baseline_reward")
 
 
 class RolloutStats(NamedTuple):
@@ -31,6 +31,7 @@ class RolloutStats(NamedTuple):
     input_tokens: int | None
     output_tokens: int | None
     metrics: dict[str, float]  # what /verify measured beside the reward
+    oracle_reward: float | None = None  # of the row, if it names one
 
 
 class Figure(NamedTuple):
@@ -78,6 +79,7 @@ def measure(rollout: dict[str, Any], task: int = 0) -> RolloutStats:
             if isinstance(value, float) and math.isfinite(value)
             if name not in NO_METRICS and not name.startswith("_")
         },
+        oracle_reward=_number(rollout.get("oracle_reward")),
     )
 
 
@@ -135,12 +137,12 @@ def _count(value: Any) -> int | None:
 # ---------------------------------------------------------------------- figures
 
 
-def figures(rollouts: list[RolloutStats]) -> list[Figure]:
+def figures(rollouts: list[RolloutStats], highest: float = 1.0) -> list[Figure]:
     """The figures of rollouts, in the order in which they are shown.
 
     The mean reward has its standard error. Rows with several rollouts have pass@k: the
-    probability that one of k attempts earns 1. The others are means over the rollouts,
-    and over the metrics of /verify.
+    probability that one of k attempts passes, see `passes`. The others are means over
+    the rollouts, and over the metrics of /verify.
     """
     graded = [rollout for rollout in rollouts if rollout.reward is not None]
     rows = {rollout.task for rollout in rollouts}
@@ -153,7 +155,7 @@ def figures(rollouts: list[RolloutStats]) -> list[Figure]:
         mean, error = mean_reward(graded)
         text = f"{mean:.3f}" + (f" ± {error:.3f}" if error is not None else "")
         shown.append(Figure("reward", mean, text))
-    for k, value in pass_at(graded).items():
+    for k, value in pass_at(graded, highest).items():
         shown.append(Figure(f"pass@{k}", value, f"{value:.3f}"))
     for name in ("turns", "calls", "errors"):
         label = name if name == "turns" else f"tool {name}"
@@ -208,16 +210,26 @@ def mean_reward(graded: list[RolloutStats]) -> tuple[float, float | None]:
     return mean, math.sqrt(spread * rows / (rows - 1)) / count
 
 
-def pass_at(graded: list[RolloutStats]) -> dict[int, float]:
+def passes(rollout: RolloutStats, highest: float = 1.0) -> bool:
+    """Whether an attempt earns its row's `oracle_reward`, or the `highest` reward."""
+    goal = highest
+    if rollout.oracle_reward is not None:
+        goal = min(goal, rollout.oracle_reward)
+    return rollout.reward is not None and rollout.reward >= goal - 1e-9
+
+
+def pass_at(graded: list[RolloutStats], highest: float = 1.0) -> dict[int, float]:
     """pass@k for k = 1, 2, 4, ... up to the number of attempts that every row has.
 
-    {} if a row has one attempt only. An attempt passes if it earns 1. The estimator is
-    unbiased: of n attempts with c passes, 1 - C(n - c, k) / C(n, k).
+    {} if a row has one attempt only. An attempt passes if it earns its row's
+    `oracle_reward`, or the `highest` reward. The estimator is unbiased: of n attempts
+    with c passes, 1 - C(n - c, k) / C(n, k).
     """
-    attempts = [
-        (len(rewards), sum(reward >= 1 - 1e-9 for reward in rewards))
-        for rewards in _by_row(graded).values()
-    ]
+    passed_by_row = defaultdict(list)
+    for rollout in graded:
+        if rollout.reward is not None:
+            passed_by_row[rollout.task].append(passes(rollout, highest))
+    attempts = [(len(passed), sum(passed)) for passed in passed_by_row.values()]
     most = min((n for n, _ in attempts), default=0)
     if most < 2:
         return {}

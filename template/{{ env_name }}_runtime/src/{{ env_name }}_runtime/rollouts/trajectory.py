@@ -61,6 +61,18 @@ def function_call(name: str, arguments: str, call_id: str | None = None) -> Item
     }
 
 
+def message(text: str) -> Item:
+    """A message of the policy."""
+    content = [{"type": "output_text", "text": text, "annotations": []}]
+    return {
+        "type": "message",
+        "id": f"msg_{uuid.uuid4().hex}",
+        "role": "assistant",
+        "status": "completed",
+        "content": content,
+    }
+
+
 def with_tools(row: Row, definitions: Definitions) -> Row:
     """The row with these tools in place of its own."""
     params = {**row["responses_create_params"], "tools": definitions}

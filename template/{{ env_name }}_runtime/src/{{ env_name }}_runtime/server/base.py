@@ -34,7 +34,7 @@ from starlette.types import ASGIApp
 
 from .. import gym_series
 from ..episode.session import Session
-from ..episode.tasks import grader
+from ..episode.tasks import grader, reward_range
 from ..episode.tools import make_tool
 from ..settings import Limits, ServerSettings
 from . import serve
@@ -56,7 +56,7 @@ from .metrics import Metrics
 from .replay import replays
 from .seeding import Seeding
 from .store import SessionStore
-from .verdict import make_final, policy_seeds, verdict, zero_verdict
+from .verdict import lowest_verdict, make_final, policy_seeds, same_task, verdict
 
 log = logging.getLogger(__name__)
 
@@ -119,6 +119,11 @@ class SessionServer(SimpleResourcesServer):
         """The open sessions by their id, `request.session[SESSION_ID_KEY]`."""
         return self._store.sessions
 
+    @property
+    def lowest_reward(self) -> float:
+        """The reward of an episode that does not count, 0.0 unless the class says so."""
+        return self._store.lowest_reward
+
     def tool(self, method: Callable[..., Any]) -> Callable[..., Any]:
         """The endpoint of a tool: `app.post("/look")(self.tool(MyEnv.look))`.
 
@@ -158,12 +163,12 @@ class SessionServer(SimpleResourcesServer):
             return None
         if policy_seeds(body):
             return None
-        return session if session.task == body.ground_truth[0] else None
+        return session if same_task(session.task, body) else None
 
     def verify_response(
         self, request: Request, body: VerifyRequest, reward: float
     ) -> VerifyResponse:
-        """The answer of /verify. `reward` is from 0 to 1.
+        """The answer of /verify. `reward` is within the class's `reward_range`.
 
         If the environment failed rather than the policy, or if the session was lost,
         the sample is masked and `failure_reason` says why.
@@ -177,9 +182,9 @@ class SessionServer(SimpleResourcesServer):
             app.post("/close_session")(self.close_resources_session)
         make_final(self._store, app)
         app.get("/health")(self.health)
-        app.get("/tools")(lambda: {"tools": tool_definitions(app)})
+        app.get("/tools")(lambda: self._about(app))
         app.add_exception_handler(Exception, _server_error)
-        app.add_exception_handler(RequestValidationError, _invalid_body)
+        app.add_exception_handler(RequestValidationError, self._invalid_body)
         inner = app.router.lifespan_context
         app.router.lifespan_context = lambda app: self._lifespan(inner(app))
         return app
@@ -229,6 +234,24 @@ class SessionServer(SimpleResourcesServer):
         hung = self._store.hung_calls()
         return {"status": "ok", "sessions": len(self.sessions), "hung_calls": hung}
 
+    def _about(self, app: FastAPI) -> dict[str, Any]:
+        """GET /tools: everything that a client needs to play."""
+        return {
+            "tools": tool_definitions(app),
+            "reward_range": reward_range(self.domain_class),
+        }
+
+    async def _invalid_body(self, request: Request, error: Exception) -> JSONResponse:
+        """The answer to a malformed body, without values: JSON cannot hold them all."""
+        assert isinstance(error, RequestValidationError)
+        problems = [
+            {key: problem[key] for key in ("type", "loc", "msg")}
+            for problem in error.errors()
+        ]
+        if any(problem["type"] == TOO_LONG for problem in problems):
+            return lowest_verdict(problems[0]["msg"], self.lowest_reward)
+        return JSONResponse({"detail": problems}, status_code=422)
+
     def knows(self, name: str) -> bool:
         """Whether a session of that id is open, or has ended here."""
         return self._store.knows(name)
@@ -251,7 +274,8 @@ class SessionServer(SimpleResourcesServer):
                 return layers
             if settings.metrics == "1":
                 layers = Metrics(layers, lambda: _post_paths(app), self.health)
-            return RequestGuard(layers, self.limits, settings.api_token, cookies)
+            token, lowest = settings.api_token, self.lowest_reward
+            return RequestGuard(layers, self.limits, token, cookies, lowest)
 
         app.build_middleware_stack = stack
 
@@ -284,18 +308,6 @@ class SessionServer(SimpleResourcesServer):
 
 def _post_paths(app: FastAPI) -> set[str]:
     return {route.path for route in post_routes(app)}
-
-
-async def _invalid_body(request: Request, error: Exception) -> JSONResponse:
-    """The answer to a malformed body, without its values: JSON cannot hold them all."""
-    assert isinstance(error, RequestValidationError)
-    problems = [
-        {key: problem[key] for key in ("type", "loc", "msg")}
-        for problem in error.errors()
-    ]
-    if any(problem["type"] == TOO_LONG for problem in problems):
-        return zero_verdict(problems[0]["msg"])
-    return JSONResponse({"detail": problems}, status_code=422)
 
 
 async def _server_error(request: Request, error: Exception) -> JSONResponse:

@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..settings import Limits
 from .cookies import SessionCookies
-from .verdict import zero_verdict
+from .verdict import lowest_verdict
 
 log = logging.getLogger(__name__)
 
@@ -31,12 +31,18 @@ class RequestGuard:
     """
 
     def __init__(
-        self, app: ASGIApp, limits: Limits, token: str | None, cookies: SessionCookies
+        self,
+        app: ASGIApp,
+        limits: Limits,
+        token: str | None,
+        cookies: SessionCookies,
+        lowest_reward: float = 0.0,
     ) -> None:
         self.app = app
         self.limits = limits
         self.authorization = f"Bearer {token}".encode() if token else None
         self.cookies = cookies
+        self.lowest_reward = lowest_reward
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -78,8 +84,8 @@ class RequestGuard:
             return None
         message = self._too_long(scope)
         if path == "/verify":
-            log.warning("/verify: %s; the episode earns 0.0", message)
-            return zero_verdict(message)
+            log.warning("/verify: %s; the episode earns no reward", message)
+            return lowest_verdict(message, self.lowest_reward)
         return JSONResponse({"detail": message}, 413)
 
     def _limit(self, scope: Scope) -> int:

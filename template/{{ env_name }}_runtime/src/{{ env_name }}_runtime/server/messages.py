@@ -11,12 +11,11 @@ from nemo_gym.config_types import AggregateMetricsRequest
 from pydantic import BaseModel, ConfigDict, FailFast, Field, model_validator
 
 from .. import gym_series
+from ..episode.tasks import is_native, task_of
 from ..episode.tools import Arguments
+from ..episode.types import Task
 from ..settings import ShardSettings
 from .limits import reject_oversized
-
-# A row's tasks, of which the first counts. Validation stops at the first non-object.
-GroundTruth = Annotated[list[dict[str, Any]], FailFast()]
 
 
 class SessionServerConfig(BaseResourcesServerConfig):
@@ -46,9 +45,29 @@ class ToolResponse(BaseModel):
 
 
 class VerifyRequest(Arguments, BaseVerifyRequest):
-    """A finished trajectory and the row's ground_truth."""
+    """A finished trajectory, and the row with its task.
 
-    ground_truth: GroundTruth = Field(min_length=1)
+    `ground_truth: [task]`, or NeMo Gym's native format: the task is the row's own keys.
+    """
+
+    model_config = ConfigDict(extra="allow")
+
+    ground_truth: Any = None
+
+    @property
+    def task(self) -> Task:
+        """The row's task, {} if it has none."""
+        return _task(self, self.ground_truth)
+
+    @property
+    def native(self) -> bool:
+        """Whether the row is in NeMo Gym's native format."""
+        return is_native({"ground_truth": self.ground_truth})
+
+    @property
+    def answer(self) -> str:
+        """The text of the policy's last message, "" if there is none."""
+        return last_message(self.response.output)
 
     @model_validator(mode="wrap")
     @classmethod
@@ -57,9 +76,12 @@ class VerifyRequest(Arguments, BaseVerifyRequest):
         if isinstance(body, dict):
             reject_oversized(body)
         try:
-            return validate(body)
+            request = validate(body)
         except TypeError as error:  # by NeMo Gym's own validators: `"role": {}`
             raise ValueError(f"the trajectory cannot be read: {error}") from error
+        if not request.task and request.ground_truth in (None, []):
+            raise ValueError("the row has no task: ground_truth, or keys of its own")
+        return request
 
 
 class VerifyResponse(BaseVerifyResponse):
@@ -74,12 +96,36 @@ class VerifyResponse(BaseVerifyResponse):
     failure_reason: str | None = None
 
 
+def _task(body: BaseModel, ground_truth: Any) -> Task:
+    keys = dict(body.model_extra or {})
+    if "ground_truth" in body.model_fields_set:
+        keys["ground_truth"] = ground_truth
+    return task_of(keys)
+
+
+def last_message(output: list[Any]) -> str:
+    """The text of the last message of an assistant among output items, else ""."""
+    for item in reversed(output):
+        if getattr(item, "type", None) == "message" and item.role == "assistant":
+            content = item.content
+            if isinstance(content, str):
+                return content
+            texts = [getattr(part, "text", None) for part in content]
+            return "".join(text for text in texts if isinstance(text, str))
+    return ""
+
+
 class SeedSessionRequest(BaseModel):
-    """A dataset row, as NeMo Gym's agents post it: only its ground_truth counts."""
+    """A dataset row, as NeMo Gym's agents post it: only its task counts."""
 
     model_config = ConfigDict(extra="allow")
 
-    ground_truth: GroundTruth = []
+    ground_truth: Any = None
+
+    @property
+    def task(self) -> Task:
+        """The row's task, {} if it has none."""
+        return _task(self, self.ground_truth)
 
 
 class AggregateRequest(AggregateMetricsRequest):

@@ -8,7 +8,7 @@ from fastapi import HTTPException, Request
 from nemo_gym.server_utils import SESSION_ID_KEY
 
 from .. import gym_series
-from ..episode.tasks import check_task
+from ..episode.tasks import check_task, task_place
 from .cookies import MAX_ID_CHARACTERS, SEEDED
 from .messages import CloseSessionRequest, SeedSessionRequest, SessionResponse
 from .store import SessionStore
@@ -74,10 +74,11 @@ class Seeding:
     async def _start(
         self, name: str, row: SeedSessionRequest, owner: Any = None
     ) -> None:
-        task = row.ground_truth[0] if row.ground_truth else {}
+        task = row.task
         try:
             if task:
-                check_task(self.store.domain_class, task)
+                place = task_place({"ground_truth": row.ground_truth})
+                check_task(self.store.domain_class, task, place)
             await self.store.open(name, task, owner, _label(row, task))
         except ValueError as error:
             raise HTTPException(422, str(error)) from error

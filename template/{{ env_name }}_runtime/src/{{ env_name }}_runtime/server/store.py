@@ -14,10 +14,12 @@ from nemo_gym.server_utils import SESSION_ID_KEY
 
 from ..episode.episode import Answer, Episode
 from ..episode.session import Session
+from ..episode.tasks import reward_range
 from ..episode.types import Task
 from ..errors import TaskRefusedError
 from ..settings import Limits
 from .cookies import SEEDED
+from .task_mark import TaskMark
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +32,7 @@ class Ended:
     """What is remembered of a session that ended."""
 
     reason: str
-    task: Task
+    task: TaskMark
     # The answer of /verify, without the trajectory that it repeats.
     verdict: dict[str, Any] | None = None
 
@@ -54,6 +56,11 @@ class SessionStore:
         self._closing: set[asyncio.Task] = set()
         # Threads of open sessions, and of ended ones that a call still keeps.
         self._threads: weakref.WeakSet = weakref.WeakSet()
+
+    @property
+    def lowest_reward(self) -> float:
+        """The reward of an episode that does not count, so that no policy escapes it."""
+        return reward_range(self.domain_class)[0]
 
     # -------------------------------------------------------------- begin
 
@@ -193,7 +200,7 @@ class SessionStore:
         """Remove the session now. Close its episode in the background."""
         session = self.sessions.pop(name, None)
         if session is not None:
-            ended = Ended(reason, session.task, verdict)
+            ended = Ended(reason, TaskMark.of(session.task), verdict)
             _remember(self.ended, name, ended, 10 * self.limits.max_sessions)
             self._close_later(session)
 

@@ -16,10 +16,11 @@ from nemo_gym.server_utils import SESSION_ID_KEY
 from pydantic import BaseModel
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
+from ..episode.types import Task
 from .cookies import SEEDED
 from .messages import VerifyRequest, VerifyResponse
 from .replay import replay, replays, url_of
-from .store import SessionStore, lost_because
+from .store import Ended, SessionStore, lost_because
 
 # The parts of the request that the answer repeats.
 REPEATED = {"responses_create_params", "response"}
@@ -54,6 +55,21 @@ def verdict(
     )
 
 
+def same_task(task: Task, body: VerifyRequest) -> bool:
+    """Whether the row of /verify has the task that the session was seeded with.
+
+    Between the two posts, NeMo Gym may add keys of its own to a native row.
+    """
+    row = body.task
+    if body.native and task:
+        return all(key in row and row[key] == value for key, value in task.items())
+    return row == task
+
+
+def _ended_with(ended: Ended, body: VerifyRequest) -> bool:
+    return ended.task.fits(body.task, native=body.native)
+
+
 def policy_seeds(body: BaseVerifyRequest) -> bool:
     """Whether the policy of a trajectory posted to /seed_session."""
     calls = [item for item in body.response.output if item.type == "function_call"]
@@ -77,9 +93,8 @@ def make_final(store: SessionStore, app: FastAPI) -> None:
         async with lock:
             # A client that saw no answer asks again.
             ended = store.ended.get(name)
-            task = body.ground_truth[0]
-            if ended and ended.verdict is not None and ended.task == task:
-                return _as_json(_repeated(ended.verdict, body))
+            if ended and ended.verdict is not None and _ended_with(ended, body):
+                return _as_json(_repeated(ended.verdict, body, store.lowest_reward))
             unknown = session is None and ended is None
             seeded = request.session.get(SEEDED)
             if unknown and not seeded and replays(store.domain_class):
@@ -88,7 +103,7 @@ def make_final(store: SessionStore, app: FastAPI) -> None:
             if inspect.isawaitable(response):
                 response = await response
             graded = isinstance(response, BaseModel) and session is not None
-            if graded and session.task == task:
+            if graded and same_task(session.task, body):
                 values = {k: v for k, v in response if k not in REPEATED}
                 store.end(name, "verified", values)
         return _as_json(response)
@@ -96,8 +111,10 @@ def make_final(store: SessionStore, app: FastAPI) -> None:
     app.post("/verify")(verify)
 
 
-def _repeated(values: dict[str, Any], body: VerifyRequest) -> VerifyResponse:
-    """The verdict that an episode already has. A policy that seeds earns nothing."""
+def _repeated(
+    values: dict[str, Any], body: VerifyRequest, lowest: float
+) -> VerifyResponse:
+    """The verdict that an episode already has. A policy that seeds earns `lowest`."""
     response = VerifyResponse.model_construct(
         None,
         responses_create_params=body.responses_create_params,
@@ -105,7 +122,7 @@ def _repeated(values: dict[str, Any], body: VerifyRequest) -> VerifyResponse:
         **values,
     )
     if policy_seeds(body):
-        response.reward = 0.0
+        response.reward = lowest
     return response
 
 
@@ -125,10 +142,10 @@ def _as_json(response: Any) -> Any:
     return Response(text, media_type="application/json")
 
 
-def zero_verdict(reason: str) -> JSONResponse:
-    """The verdict on a trajectory that is too long to be read: 0.0.
+def lowest_verdict(reason: str, lowest: float) -> JSONResponse:
+    """The verdict on a trajectory that is too long to be read: the lowest reward.
 
-    Grade 0.0 instead of rejecting: a policy controls the length, and could avoid a
+    It is graded instead of rejected: a policy controls the length, and could avoid a
     grade.
     """
     response = {
@@ -145,7 +162,7 @@ def zero_verdict(reason: str) -> JSONResponse:
         {
             "responses_create_params": {"input": []},
             "response": response,
-            "reward": 0.0,
+            "reward": lowest,
             "mask_sample": False,
             "failure_reason": reason,
         }

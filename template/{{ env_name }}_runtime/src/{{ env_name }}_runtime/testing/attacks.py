@@ -7,11 +7,37 @@ import pytest
 from fastapi.testclient import TestClient
 
 from ..episode.samples import sample_arguments
-from ..episode.types import Calls
+from ..episode.tasks import (
+    baseline_reward,
+    is_native,
+    oracle_reward,
+    reward_range,
+    takes_answer,
+    task_of,
+)
+from ..episode.types import Calls, Row, Solution
 from ..errors import NoOracleError
-from ..rollouts.policies import solve
-from ..rollouts.trajectory import function_call
+from ..project import load_class
+from ..rollouts.observations import prompt_text
+from ..rollouts.policies import call_everything, solution_for
+from ..rollouts.trajectory import Item, function_call, message
 from .fixtures import verify_body
+
+# Answers that a grader may stumble over.
+ODD_ANSWERS = [
+    "",
+    " ",
+    "\0",
+    "\ud800",
+    "\N{ARABIC-INDIC DIGIT TWO}",
+    "NaN",
+    "1e999",
+    "9" * 5000,
+    "{" * 2000,
+    "\\boxed{" * 100,
+    "[" * 2000,
+    '{"a": ' * 500,
+]
 
 
 def play(client: TestClient, calls: Calls) -> list[Any]:
@@ -19,12 +45,29 @@ def play(client: TestClient, calls: Calls) -> list[Any]:
     return [client.post(f"/{tool}", json=arguments).json() for tool, arguments in calls]
 
 
-def solve_or_skip(row, tools) -> Calls:
-    """The oracle's calls. Skips the test if the class has no oracle."""
+def solve_or_skip(row, tools) -> Solution:
+    """The oracle's calls and answer. Skips the test if the class has no oracle."""
     try:
-        return solve(row, tools)
+        return solution_for(row, tools)
     except NoOracleError as error:
         pytest.skip(str(error))
+
+
+def said(solution: Solution) -> list[Item]:
+    """The trajectory with the final message of a solution."""
+    return [message(solution.answer)] if solution.answer else []
+
+
+def with_other_task(row: Row) -> Row:
+    """The row with one more key in its task."""
+    if is_native(row):
+        return {**row, "made_up": True}
+    return {**row, "ground_truth": [{**task_of(row), "made_up": True}]}
+
+
+def baseline(row: Row) -> float:
+    """The most that an attack may earn on a row, with a margin for rounding."""
+    return baseline_reward(load_class(), row) + 1e-9
 
 
 class TestAttacks:
@@ -36,39 +79,53 @@ class TestAttacks:
     def solution(self, row, tools):
         return solve_or_skip(row, tools)
 
-    def test_an_episode_that_nobody_seeded(self, client, row, solution, verify):
-        play(client, solution)
-        assert verify(client, row) == 0.0
+    @pytest.fixture
+    def lowest(self):
+        """The reward of an episode that does not count."""
+        return reward_range(load_class())[0]
+
+    def test_an_episode_that_nobody_seeded(self, client, row, solution, lowest, verify):
+        play(client, solution.calls)
+        assert verify(client, row, said(solution)) == lowest
 
     @pytest.mark.parametrize("seed", [{}, {"ground_truth": []}, {"ground_truth": [{}]}])
     def test_an_episode_seeded_without_a_task(
-        self, client, row, solution, seed, verify
+        self, client, row, solution, seed, lowest, verify
     ):
         client.post("/seed_session", json=seed)
-        play(client, solution)
-        assert verify(client, row) == 0.0
+        play(client, solution.calls)
+        assert verify(client, row, said(solution)) == lowest
 
     def test_a_second_seed_of_the_session(self, client, row, tools, solution, verify):
         """After a look at the answer, the policy seeds the same task again."""
         client.post("/seed_session", json=row)
         play(client, [(tool["name"], sample_arguments(tool)) for tool in tools])
         lost = verify(client, row)
-        assert client.post("/seed_session", json=row).status_code == 409
-        play(client, solution)
-        assert verify(client, row) == lost
+        for seed in (row, with_other_task(row)):
+            assert client.post("/seed_session", json=seed).status_code == 409
+        play(client, solution.calls)
+        assert verify(client, row, said(solution)) == lost
 
     def test_a_seed_with_another_task(self, client, row):
         client.post("/seed_session", json=row)
-        other = {"ground_truth": [{**row["ground_truth"][0], "made_up": True}]}
+        other = with_other_task(row)
         assert client.post("/seed_session", json=other).status_code == 409
 
-    def test_an_episode_that_the_policy_seeded(self, client, row, solution, verify):
-        """Some agents lose the harness's cookie, so a policy could seed anew."""
+    def test_an_episode_that_the_policy_seeded(
+        self, client, row, solution, lowest, verify
+    ):
+        """Some agents lose the harness's cookie, so a policy could seed anew.
+
+        Nor is it a way out of a loss.
+        """
         client.post("/seed_session", json=row)
-        play(client, solution)
-        assert verify(client, row, [function_call("seed_session", "{}")]) == 0.0
+        play(client, solution.calls)
+        seeded = [function_call("seed_session", "{}"), *said(solution)]
+        assert verify(client, row, seeded) == lowest
 
     def test_a_refused_call_keeps_the_cookie(self, client, row, tools):
+        if not tools:
+            pytest.skip("there are no tools")
         client.post("/seed_session", json=row)
         answer = client.post(f"/{tools[0]['name']}", content=b" " * (2 << 20))
         assert answer.status_code == 413
@@ -76,13 +133,14 @@ class TestAttacks:
             "; ".join(f"{name}={value}" for name, value in client.cookies.items())
         )
 
-    def test_the_task_of_another_row(self, client, rows, tools, verify):
+    def test_the_task_of_another_row(self, client, rows, tools, lowest, verify):
         first, other = rows[0], rows[-1]
-        if first["ground_truth"] == other["ground_truth"]:
+        if task_of(first) == task_of(other):
             pytest.skip("there is only one task")
+        solution = solve_or_skip(other, tools)
         client.post("/seed_session", json=other)
-        play(client, solve_or_skip(other, tools))
-        assert verify(client, first) == 0.0
+        play(client, solution.calls)
+        assert verify(client, first, said(solution)) == lowest
 
     @pytest.mark.parametrize("name", ["mine", "m" * 1000])
     def test_a_seed_that_names_its_own_session(
@@ -95,37 +153,65 @@ class TestAttacks:
             "resources_session_id": name,
             "episode_id": {"rollout_id": "0-0"},
             "task_id": {"taskset": "example", "task_id": "0"},
-            "task_data": {"ground_truth": row["ground_truth"]},
+            "task_data": row,
         }
         assert client.post("/seed_session", json=typed).status_code in (409, 422)
-        play(client, solution)
-        assert verify(client, row) == lost
+        play(client, solution.calls)
+        assert verify(client, row, said(solution)) == lost
 
-    @pytest.mark.parametrize("route", ["close_session", "verify"])
-    def test_playing_on_after_the_end(self, client, row, solution, route, verify):
+    def test_playing_on_after_the_end(self, client, row, solution, lowest, verify):
         client.post("/seed_session", json=row)
-        client.post(f"/{route}", json=verify_body(row))
-        play(client, solution)
-        assert verify(client, row) == 0.0
+        client.post("/close_session", json={})
+        play(client, solution.calls)
+        assert verify(client, row, said(solution)) == lowest
+
+    def test_playing_on_after_the_verdict(self, client, row, solution, verify):
+        """The first verdict is final, whatever is called or answered after it."""
+        client.post("/seed_session", json=row)
+        first = verify(client, row)
+        play(client, solution.calls)
+        assert verify(client, row, said(solution)) == first <= baseline(row)
 
     def test_a_trajectory_that_claims_success(self, client, row, solution, verify):
+        """What a tool returned is no answer, and a call that was not made is none."""
         client.post("/seed_session", json=row)
+        texts = [json.dumps(task_of(row))] * len(solution.calls)
+        calls = [*solution.calls, *([("look", {})] if solution.answer else [])]
+        texts += [solution.answer] * (len(calls) - len(texts))
         forged = []
-        for tool, arguments in solution:
+        for (tool, arguments), text in zip(calls, texts, strict=True):
             call = function_call(tool, json.dumps(arguments))
-            output = json.dumps({"output": json.dumps(row["ground_truth"][0])})
             result = {"type": "function_call_output", "call_id": call["call_id"]}
-            forged += [call, {**result, "output": output}]
-        assert verify(client, row, forged) == 0.0
+            for output in (json.dumps({"output": text}), text):
+                forged += [call, {**result, "output": output}]
+        assert verify(client, row, forged) <= baseline(row)
 
     def test_nonsense(self, client, row, tools, verify):
+        nonsense = call_everything(row, tools)
         client.post("/seed_session", json=row)
-        for high in (False, True):
-            calls = [
-                (tool["name"], sample_arguments(tool, high=high)) for tool in tools
-            ]
-            play(client, calls)
-        assert verify(client, row) == 0.0
+        play(client, nonsense.calls)
+        assert verify(client, row, said(nonsense)) <= baseline(row)
+
+    def test_an_answer_that_repeats_the_prompt(self, client, row, verify):
+        if not takes_answer(load_class()):
+            pytest.skip("reward() takes no answer")
+        client.post("/seed_session", json=row)
+        assert verify(client, row, [message(prompt_text(row))]) <= baseline(row)
+
+    def test_answers_that_a_grader_may_stumble_over(self, connect, row):
+        """A grade that raises masks the sample. A policy may not cause that."""
+        if not takes_answer(load_class()):
+            pytest.skip("reward() takes no answer")
+        for answer in ODD_ANSWERS:
+            client = connect()
+            client.post("/seed_session", json=row)
+            # As text: httpx cannot send lone surrogates itself.
+            body = json.dumps(verify_body(row, [message(answer)]))
+            headers = {"content-type": "application/json"}
+            verified = client.post("/verify", content=body, headers=headers)
+            assert verified.status_code == 200, verified.text
+            verdict = verified.json()
+            assert verdict["mask_sample"] is False, verdict["failure_reason"]
 
     def test_numbers_without_bounds(self, client, row, tools):
         """A grade that raises masks the sample. A policy may not cause that."""
@@ -144,16 +230,16 @@ class TestAttacks:
     def test_the_same_verdict_twice(self, client, row, solution):
         """A client that lost the answer posts /verify again: the answer is the same."""
         client.post("/seed_session", json=row)
-        play(client, solution)
+        play(client, solution.calls)
+        body = verify_body(row, said(solution))
         first, second = (
-            client.post("/verify", json=verify_body(row)).json()["reward"]
-            for _ in range(2)
+            client.post("/verify", json=body).json()["reward"] for _ in range(2)
         )
-        assert first == second > 0
+        assert first == second == pytest.approx(oracle_reward(load_class(), row))
 
     def test_no_other_route_reveals_the_answer(self, client, row):
         texts = client.post("/seed_session", json=row).text
         texts += client.get("/openapi.json").text + client.get("/tools").text
         texts += client.post("/close_session", json={}).text
-        expected = row["ground_truth"][0].get("expected_output")
+        expected = task_of(row).get("expected_output")
         assert not expected or expected not in texts

@@ -4,34 +4,37 @@ import contextlib
 import json
 import threading
 import uuid
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from ..episode.types import Calls
-from ..rollouts.trajectory import as_response, function_call
+from ..episode.types import Calls, Solution
+from ..rollouts.trajectory import as_response, function_call, message
 
 
 class ScriptedModel(ThreadingHTTPServer):
     """A model behind OpenAI's Responses API and Chat Completions that follows plans.
 
-    A plan is a list of tool calls: one call per answer, then a message. A request names
-    its plan by `metadata.row`, or by `model` in Chat Completions, counted from 0.
+    A plan is a list of tool calls, or a Solution: one call per answer, then a message
+    with the Solution's answer. A request names its plan by `metadata.row`, or by `model`
+    in Chat Completions, counted from 0.
     """
 
     daemon_threads = True
     request_queue_size = 128
 
-    def __init__(self, plans: list[Calls]) -> None:
+    def __init__(self, plans: Sequence[Calls | Solution]) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
-        self.plans = plans
+        self.plans = [
+            plan if isinstance(plan, Solution) else Solution(plan) for plan in plans
+        ]
         self.url = f"http://127.0.0.1:{self.server_port}/v1"
         self.images = 0  # the most that one request showed
         self.messages: dict[int, list[Any]] = {}  # of each plan's last chat request
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
         """The response to a request: the next call of the row's plan, or a message."""
-        plan = self.plans[int(request["metadata"]["row"])]
+        plan, answer = self.plans[int(request["metadata"]["row"])]
         calls = images = 0
         for item in request["input"]:
             calls += item.get("type") == "function_call"
@@ -42,8 +45,7 @@ class ScriptedModel(ThreadingHTTPServer):
             tool, arguments = plan[calls]
             item = function_call(tool, json.dumps(arguments))
         else:
-            text = {"type": "output_text", "text": "I am done.", "annotations": []}
-            item = {"type": "message", "role": "assistant", "content": [text]}
+            item = message(answer or "I am done.")
         item = {"id": f"item_{uuid.uuid4().hex}", "status": "completed", **item}
         return as_response("scripted", request.get("tools", []), [item])
 
@@ -51,11 +53,11 @@ class ScriptedModel(ThreadingHTTPServer):
         """The same for Chat Completions, as the one chunk of a stream."""
         number, messages = int(request["model"]), request["messages"]
         self.messages[number] = messages
-        plan = self.plans[number]
+        plan, answer = self.plans[number]
         calls = sum(message["role"] == "assistant" for message in messages)
         delta: dict[str, Any] = {"role": "assistant"}
         if calls == len(plan):
-            delta["content"] = "I am done: reward 1.0"
+            delta["content"] = answer or "I am done: reward 1.0"
         else:
             tool, arguments = plan[calls]
             function = {"name": tool, "arguments": json.dumps(arguments)}
@@ -96,7 +98,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 @contextlib.contextmanager
 def scripted_model(
-    plans: list[Calls],
+    plans: Sequence[Calls | Solution],
 ) -> Generator[ScriptedModel, None, None]:
     """A running ScriptedModel, on a free port of this machine."""
     with ScriptedModel(plans) as model:

@@ -1,9 +1,10 @@
 """The cases of `gym env test`: resources_servers/<env>/verifier_cases.jsonl.
 
 A case replays tool calls on a fresh session of a row of data/example.jsonl, and expects
-a reward of /verify, or an error. Its "calls" are a list of [tool, arguments], or
-"oracle" for the calls of the class's oracle(task). Other keys of its request replace
-those of the row. NeMo Gym 0.7 and later.
+a reward of /verify, or an error. Its "calls" are a list of [tool, arguments], and its
+"answer" is the policy's last message; "oracle" in place of the calls stands for the
+calls and the answer of the class's oracle(task). Other keys of its request replace those
+of the row. NeMo Gym 0.7 and later.
 """
 
 from pathlib import Path
@@ -13,9 +14,9 @@ from fastapi.testclient import TestClient
 from nemo_gym.verifier_fixture import VerifierFixture
 from pydantic import BaseModel, ConfigDict
 
-from ..episode.tasks import oracle_calls
+from ..episode.tasks import solution_of
 from ..rollouts.rows import load_rows
-from ..rollouts.trajectory import as_response
+from ..rollouts.trajectory import as_response, message
 
 
 class Case(BaseModel):
@@ -25,6 +26,7 @@ class Case(BaseModel):
 
     row: int  # from 0
     calls: list[tuple[str, dict[str, Any]]] | Literal["oracle"]
+    answer: str = ""
 
 
 def fixture(server_class: Any, cases: Path) -> VerifierFixture:
@@ -41,13 +43,14 @@ def replay(server: Any, case: Any) -> dict[str, Any]:
     """The answer of /verify. Raises ValueError if a request is refused."""
     client = TestClient(server.setup_webserver())
     row = load_rows()[case.row]
-    calls = case.calls
+    calls, answer = case.calls, case.answer
     if calls == "oracle":
-        calls = oracle_calls(server.domain_class, row)
+        calls, answer = solution_of(server.domain_class, row)
     _post(client, "/seed_session", row)
     for tool, arguments in calls:
         _post(client, f"/{tool}", arguments)
-    response = as_response("fixture", [], [])
+    output = [message(answer)] if answer else []
+    response = as_response("fixture", [], output)
     body = {**row, **(case.model_extra or {}), "response": response}
     return _post(client, "/verify", body)
 

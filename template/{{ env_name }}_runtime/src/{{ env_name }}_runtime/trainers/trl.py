@@ -20,7 +20,8 @@ need not be in it:
 
 Each rollout is a session of its own, and /verify gives its reward. The trajectory that
 it grades holds the tool calls and their results: TRL shows an environment no other text
-of the model's.
+of the model's. So a class whose reward(answer) grades the last message cannot be trained
+with this adapter: it would get "" as the answer. A server without tools is refused.
 """
 
 import base64
@@ -102,10 +103,16 @@ def environment(url: str | None = None) -> type:
     out of the methods again, but for defaults, limits such as `maximum`, and the
     properties of an object.
 
-    Raises RolloutError if no server answers, or if TRL would hide a tool.
+    Raises RolloutError if no server answers, if TRL would hide a tool, or if there is
+    no tool: TRL would show the server nothing to grade.
     """
     client = Client(url)
     definitions = client.tools()
+    if not definitions:
+        raise RolloutError(
+            f"the server at {client.url} has no tools: it grades the model's last "
+            "message, which TRL does not show an environment"
+        )
     for name in (tool["name"] for tool in definitions):
         if name in ("reset", "get_reward") or name.startswith("_"):
             raise RolloutError(f"TRL shows no model a tool named {name!r}: rename it")
@@ -144,7 +151,7 @@ class _Rollouts:
         self._row = seed
 
     def get_reward(self) -> float | None:
-        """Grade the rollout and end its session: from 0 to 1.
+        """Grade the rollout and end its session: within the class's reward_range.
 
         None, with which TRL leaves the sample out, if the environment failed rather
         than the model. Raises RolloutError if the server cannot grade.

@@ -1,0 +1,98 @@
+"""What the policy sees before its first call, and the prompts of rows that end with it."""
+
+import asyncio
+from typing import Any
+
+from ..episode.episode import Answer, Episode, run_without_loop, runs_on_loop
+from ..episode.tasks import task_of
+from ..episode.types import Row
+from ..errors import RolloutError
+
+
+def first_observation(domain_class: type, row: Row) -> Answer | None:
+    """The class's observation() in a fresh episode of the row; None if it has none.
+
+    Raises RolloutError if the episode or the observation fails.
+    """
+    if not hasattr(domain_class, "observation"):
+        return None
+
+    async def look() -> Answer | None:
+        episode = Episode(domain_class, task_of(row))
+        try:
+            return await episode.observation()
+        finally:
+            await episode.close()
+
+    try:
+        if runs_on_loop(domain_class):
+            return asyncio.run(look())
+        return run_without_loop(look())
+    except Exception as error:  # the class's own
+        name = f"{domain_class.__name__}.observation()"
+        raise RolloutError(f"{name}: {type(error).__name__}: {error}") from error
+
+
+def with_observation(row: Row, observation: Answer | None) -> Row:
+    """The row with a prompt that ends with the observation: its text, and its image."""
+    if observation is None or shows(row, observation):
+        return row
+    params = row["responses_create_params"]
+    messages, place = _prompt(row)
+    content = messages[place].get("content") or ""
+    image = observation.extra.get("image")
+    if isinstance(content, str) and not image:
+        content = f"{content}\n\n{observation.output}".lstrip()
+    else:
+        parts = _parts(content)
+        if observation.output:
+            parts.append({"type": "input_text", "text": observation.output})
+        if image:
+            part = {"type": "input_image", "image_url": image, "detail": "auto"}
+            parts.append(part)
+        content = parts
+    messages[place] = {**messages[place], "content": content}
+    return {**row, "responses_create_params": {**params, "input": messages}}
+
+
+def shows(row: Row, observation: Answer) -> bool:
+    """Whether the user's last message in the row's prompt holds the observation.
+
+    White space does not count, and any image stands for the observation's.
+    """
+    if _folded(observation.output) not in _folded(prompt_text(row)):
+        return False
+    messages, place = _prompt(row)
+    parts = _parts(messages[place].get("content"))
+    return not observation.extra.get("image") or any(
+        part.get("type") == "input_image" for part in parts
+    )
+
+
+def prompt_text(row: Row) -> str:
+    """The text of the user's last message in a row's prompt."""
+    messages, place = _prompt(row)
+    parts = _parts(messages[place].get("content"))
+    return " ".join(part["text"] for part in parts if isinstance(part.get("text"), str))
+
+
+def _prompt(row: Row) -> tuple[list[dict[str, Any]], int]:
+    """The items of a row's prompt, and the place of the user's last message in them."""
+    prompt = row["responses_create_params"].get("input") or ""
+    if isinstance(prompt, str):
+        prompt = [{"role": "user", "content": prompt}]
+    users = [place for place, item in enumerate(prompt) if item.get("role") == "user"]
+    if users:
+        return list(prompt), users[-1]
+    return [*prompt, {"role": "user", "content": ""}], len(prompt)
+
+
+def _parts(content: Any) -> list[dict[str, Any]]:
+    if isinstance(content, str):
+        return [{"type": "input_text", "text": content}] if content else []
+    parts = content if isinstance(content, list) else []
+    return [part for part in parts if isinstance(part, dict)]
+
+
+def _folded(text: str) -> str:
+    return " ".join(text.split())

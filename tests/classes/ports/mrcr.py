@@ -1,0 +1,25 @@
+"""NeMo Gym's mrcr: an earlier text of a long conversation, repeated word for word."""
+
+from difflib import SequenceMatcher
+from typing import Any
+
+
+class Mrcr:
+    """One conversation, in the row's prompt, and the text that answers it."""
+
+    def __init__(self, task: dict[str, Any]) -> None:
+        self._prefix: str = task["random_string_to_prepend"]
+        self._expected: str = task["expected_answer"]
+
+    def reward(self, answer: str) -> float:
+        """How alike the texts are behind the prefix, which the answer must have."""
+        answer = answer.strip()
+        if not answer.startswith(self._prefix):
+            return 0.0
+        texts = [text.removeprefix(self._prefix) for text in (answer, self._expected)]
+        return SequenceMatcher(None, *texts).ratio()
+
+    @staticmethod
+    def oracle(task: dict[str, Any]) -> str:
+        """The text itself."""
+        return task["expected_answer"]

@@ -1,0 +1,174 @@
+"""Rows of NeMo Gym's own data sets: the task is the row's own keys."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from my_env_runtime import make_rows, prepare
+from my_env_runtime.episode.task_data import task_data_of
+from my_env_runtime.gates.rollout import rollout_gate
+from my_env_runtime.gates.rows import write_tools
+from my_env_runtime.gates.smoke import smoke_gate
+from my_env_runtime.rollouts.rows import load_rows
+from my_env_runtime.rollouts.trajectory import message
+
+from .support import rows_file
+
+ROW: dict[str, Any] = {
+    "responses_create_params": {"input": "What is the capital of France?"},
+    "expected": "Paris",
+    "options": {"cased": True},
+}
+# NeMo Gym's own, between the seed and the grade.
+ADDED = {"_ng_task_index": 3, "agent_ref": {"name": "agent"}, "task_source": "x.jsonl"}
+
+
+class Task(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    expected: str
+    options: dict[str, bool] = {}
+
+
+class Capital:
+    """One question. A task with other keys than these is refused."""
+
+    blocking = False
+
+    def __init__(self, task: Task) -> None:
+        self.expected = task.expected
+
+    def reward(self, answer: str) -> float:
+        return float(answer == self.expected)
+
+    @staticmethod
+    def oracle(task: Task) -> str:
+        return task.expected
+
+
+@pytest.fixture
+def client(client_of):
+    return client_of(Capital)
+
+
+def test_a_row_plays_as_it_is(client, verify):
+    answer = client.post("/seed_session", json={**ROW, **ADDED})
+    assert answer.status_code == 200, answer.text
+    assert verify(client, {**ROW, **ADDED}, [message("Paris")]) == 1.0
+
+
+@pytest.mark.parametrize("difference", [ADDED, {"difficulty": "hard"}])
+def test_keys_that_come_between_the_seed_and_the_grade(client, verify, difference):
+    client.post("/seed_session", json=ROW)
+    row = {**ROW, **difference}
+    assert verify(client, row, [message("Paris")]) == 1.0
+    # The same verdict again, though the task is only a digest now.
+    assert verify(client, ROW, [message("Rome")]) == 1.0
+
+
+@pytest.mark.parametrize(
+    "other", [{"expected": "Rome"}, {"options": {}}, {"options": {"cased": 1.5}}]
+)
+def test_a_grade_for_another_row(client, verify, other):
+    client.post("/seed_session", json=ROW)
+    assert verify(client, {**ROW, **other}, [message("Rome")]) == 0.0
+    assert verify(client, {**ROW, **other}, [message("Paris")]) == 0.0
+    assert verify(client, ROW, [message("Paris")]) == 1.0
+
+
+def test_a_grade_for_a_row_without_one_of_the_keys(client, verify):
+    client.post("/seed_session", json=ROW)
+    less = {key: ROW[key] for key in ROW if key != "options"}
+    assert verify(client, less, [message("Paris")]) == 0.0
+
+
+def test_a_row_of_the_other_form_is_another_row(client, verify):
+    client.post("/seed_session", json=ROW)
+    task = {"expected": "Paris", "options": {"cased": True}}
+    other = {
+        "responses_create_params": ROW["responses_create_params"],
+        "ground_truth": [{**task, "more": 1}],
+    }
+    assert verify(client, other, [message("Paris")]) == 0.0
+
+
+def test_a_second_seed_with_other_keys_is_refused(client, verify):
+    client.post("/seed_session", json=ROW)
+    for other in ({**ROW, "expected": "x"}, {**ROW, "more": 1}, {"expected": "x"}):
+        answer = client.post("/seed_session", json=other)
+        assert answer.status_code == 409, answer.text
+    assert verify(client, ROW, [message("x")]) == 0.0
+
+
+def test_a_row_that_the_task_refuses_is_named_by_its_own_key(client):
+    answer = client.post("/seed_session", json={**ROW, "expected": 5})
+    assert answer.status_code == 422
+    assert answer.json()["detail"].startswith("expected: ")
+
+
+def test_the_gates_take_native_rows(gate_client, tmp_path):
+    client, path = gate_client(Capital), Path(rows_file(tmp_path, ROW, ROW))
+    assert smoke_gate(client, path) == "no tools: the answer is graded"
+    assert rollout_gate(client, path).startswith("2 rows: the oracle earns 1.0")
+
+
+def test_tools_are_written_into_native_rows(rows, tools, tmp_path):
+    path = Path(rows_file(tmp_path, ROW))
+    write_tools(path)
+    [row] = load_rows(path)
+    assert row["responses_create_params"].pop("tools") == tools
+    assert row == ROW
+
+
+def test_preparing_leaves_a_native_row_as_it_is(tools):
+    own = [{"type": "function", "name": "look", "parameters": {}}]
+    params: dict[str, Any] = {**ROW["responses_create_params"], "tools": own}
+    for row, server in ((ROW, []), ({**ROW, "responses_create_params": params}, tools)):
+        assert prepare._playable(row, server) is row
+    played = prepare._playable(ROW, tools)
+    assert played["responses_create_params"]["tools"] == tools
+
+
+def test_no_generated_row_has_the_task_of_a_native_one(tmp_path):
+    path = Path(rows_file(tmp_path, ROW, {"responses_create_params": {}}))
+    [key] = make_rows._keys([path])
+    assert json.loads(key) == {"expected": "Paris", "options": {"cased": True}}
+
+
+# ---------------------------------------------------------------------- the schema
+
+
+@pytest.mark.parametrize(
+    ("row", "problem"),
+    [
+        (ROW, None),
+        ({"ground_truth": [{"expected": "Paris"}], "difficulty": "easy"}, None),
+        ({"ground_truth": [{"expected": "Paris"}], "oracle_reward": 0.5}, None),
+        ({"ground_truth": "Paris", "expected": "Paris"}, "ground_truth: Extra inputs"),
+        ({"ground_truth": [{"expected": 5}]}, "ground_truth.0.expected: "),
+        ({"expected": 5}, "expected: Input should be a valid string"),
+        ({"options": {}}, "expected: Field required"),
+        ({"ground_truth": []}, "the row has no task"),
+        ({}, "the row has no task"),
+        ({**ROW, "oracle_reward": 2}, "less than or equal to 1"),
+        ({**ROW, "baseline_reward": -1}, "greater than or equal to 0"),
+    ],
+)
+def test_the_schema_of_nemo_gym_knows_both_forms(row, problem):
+    model = task_data_of(Capital)
+    schema = json.dumps(model.model_json_schema())
+    assert '"expected"' in schema and '"baseline_reward"' in schema
+    if problem is None:
+        model.model_validate(row)
+    else:
+        with pytest.raises(ValidationError, match=problem):
+            model.model_validate(row)
+
+
+def test_the_schema_of_tasks_that_are_dicts(generous):
+    model = task_data_of(generous)
+    model.model_validate({"ground_truth": [{"any": "thing"}]})
+    model.model_validate({"any": "thing"})

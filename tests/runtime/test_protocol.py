@@ -1,0 +1,329 @@
+"""The class's protocol beside answers and rewards: outputs, errors, the first look."""
+
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from pydantic import BaseModel
+
+from my_env_runtime import make_rows, project
+from my_env_runtime.episode.tools import tools_of
+from my_env_runtime.errors import GateError, RolloutError
+from my_env_runtime.gates.class_checks import check_class
+from my_env_runtime.gates.rollout import rollout_gate
+from my_env_runtime.rollouts.observations import (
+    first_observation,
+    shows,
+    with_observation,
+)
+from my_env_runtime.rollouts.rows import load_rows
+
+from .support import rows_file
+
+IMAGE = "data:image/png;base64,AAAA"
+
+
+class NotFoundError(KeyError):
+    """A library's own exception: not of the class's module."""
+
+
+NotFoundError.__module__ = "somebodys_library"
+
+
+class Room(BaseModel):
+    number: int
+    free: bool = True
+
+
+class Bare(NamedTuple):
+    text: str
+
+
+class Hotel:
+    """Returns what JSON can say."""
+
+    blocking = False
+    policy_errors = (NotFoundError,)
+
+    def __init__(self, task: dict[str, Any]) -> None:
+        self.rooms = [Room(number=1), Room(number=2, free=False)]
+
+    def rooms_list(self) -> list[Room]:
+        """All rooms."""
+        return self.rooms
+
+    def room(self, number: int) -> Room:
+        """One room."""
+        for room in self.rooms:
+            if room.number == number:
+                return room
+        raise NotFoundError(f"no room {number}")
+
+    def state(self) -> dict[str, Any]:
+        """A helper, no tool."""
+        return {"secret": 1}
+
+    def name(self) -> str:
+        """The hotel's name."""
+        return "Ritz"
+
+    def crash(self) -> dict[str, Any]:
+        """A bug."""
+        return {}["missing"]
+
+    def nothing(self) -> None:
+        """Cannot be a tool."""
+
+    def bare(self) -> Bare:
+        """A NamedTuple without an output."""
+        return Bare("x")
+
+    def untyped(self):
+        """Says nothing."""
+
+    def maybe(self) -> dict | None:
+        """May be nothing."""
+
+    def reward(self) -> float:
+        return 0.0
+
+
+SERVED = ["rooms_list", "room", "crash"]
+
+
+# ---------------------------------------------------------------------- tools
+
+
+def test_a_tool_may_return_what_json_can_say(client_of, row):
+    client = client_of(Hotel, SERVED)
+    client.post("/seed_session", json=row)
+    rooms = client.post("/rooms_list", json={}).json()["output"]
+    assert json.loads(rooms) == [
+        {"number": 1, "free": True},
+        {"number": 2, "free": False},
+    ]
+    room = client.post("/room", json={"number": 2}).json()["output"]
+    assert json.loads(room) == {"number": 2, "free": False}
+
+
+def test_only_what_server_py_serves_is_a_tool(client_of, row):
+    client = client_of(Hotel, SERVED)
+    names = [tool["name"] for tool in client.get("/tools").json()["tools"]]
+    assert names == SERVED == list(tools_of(Hotel, SERVED))
+    assert list(tools_of(Hotel)) == ["name"]
+    for helper in ("state", "name"):
+        assert client.post(f"/{helper}", json={}).status_code == 404
+
+
+def test_the_policy_reads_the_errors_that_the_class_names(client_of, row):
+    client = client_of(Hotel, SERVED)
+    client.post("/seed_session", json=row)
+    answer = client.post("/room", json={"number": 3})
+    assert answer.json() == {"output": "error: 'no room 3'"}
+    assert "x-tool-error" not in answer.headers
+    answer = client.post("/crash", json={})
+    assert answer.json() == {"output": "error: KeyError"}
+    assert "raised KeyError" in answer.headers["x-tool-error"]
+
+
+@pytest.fixture
+def check(server_of):
+    """Runs the import gate over a class whose server serves the named tools."""
+    return lambda domain, served: check_class(domain, type(server_of(domain, served)))
+
+
+def test_the_import_gate_takes_what_json_can_say(check):
+    line = check(Hotel, SERVED)
+    assert line.startswith(f"{__name__}.Hotel has rooms_list, room, crash; not served")
+    assert "not served: name (to serve it, add" in line
+
+
+@pytest.mark.parametrize("name", ["nothing", "bare", "untyped", "maybe"])
+def test_the_import_gate_refuses_what_cannot_be_text(check, name):
+    with pytest.raises(GateError) as caught:
+        check(Hotel, [name])
+    text = (
+        f"Hotel.{name} is a tool in server.py, but it is not annotated to return text"
+    )
+    assert text in str(caught.value)
+    assert "test_protocol.py, line " in str(caught.value)
+
+
+@pytest.mark.parametrize("errors", [KeyError, "KeyError", ("KeyError",), (5,), [int]])
+def test_policy_errors_that_are_none(check, monkeypatch, errors):
+    monkeypatch.setattr(Hotel, "policy_errors", errors)
+    with pytest.raises(GateError, match="policy_errors must be a tuple of exception"):
+        check(Hotel, SERVED)
+
+
+def test_an_observation_has_no_parameters(check, monkeypatch):
+    def observation(self, size): ...
+
+    monkeypatch.setattr(Hotel, "observation", observation, raising=False)
+    with pytest.raises(GateError, match="observation is called without arguments"):
+        check(Hotel, SERVED)
+
+
+# ---------------------------------------------------------------------- observations
+
+
+class Look(NamedTuple):
+    output: str
+    image: str
+
+
+class Maze:
+    """Shows its board before the first move."""
+
+    blocking = False
+    closed = 0
+
+    def __init__(self, task: dict[str, Any]) -> None:
+        if "size" not in task:
+            raise ValueError("no size")
+        self.board = "\n".join(["." * task["size"]] * task["size"])
+
+    def observation(self) -> Any:
+        return self.board
+
+    def move(self) -> str:
+        """Move."""
+        return "moved"
+
+    def reward(self) -> float:
+        return 0.0
+
+    def close(self) -> None:
+        Maze.closed += 1
+
+
+class Painted(Maze):
+    def observation(self) -> Look:
+        return Look(self.board, IMAGE)
+
+
+class Slow(Maze):
+    blocking = True
+
+
+class Async(Maze):
+    async def observation(self) -> Any:
+        return self.board
+
+
+def maze_row(prompt: Any) -> dict[str, Any]:
+    params = {"input": prompt}
+    return {"responses_create_params": params, "ground_truth": [{"size": 2}]}
+
+
+@pytest.mark.parametrize("domain", [Maze, Slow, Async, Painted])
+def test_a_prompt_gets_the_first_observation(domain):
+    row, closed = maze_row("Find out."), Maze.closed
+    observation = first_observation(domain, row)
+    assert Maze.closed == closed + 1
+    assert not shows(row, observation)
+    written = with_observation(row, observation)
+    assert shows(written, observation)
+    assert with_observation(written, observation) == written
+    assert row == maze_row("Find out.")
+    [message] = written["responses_create_params"]["input"]
+    if domain is Painted:
+        texts = [part.get("text") for part in message["content"]]
+        assert texts == ["Find out.", "..\n..", None]
+        assert message["content"][-1]["image_url"] == IMAGE
+    else:
+        assert message == {"role": "user", "content": "Find out.\n\n..\n.."}
+
+
+@pytest.mark.parametrize(
+    ("prompt", "place"),
+    [
+        ([{"role": "system", "content": "S"}, {"role": "user", "content": "U"}], 1),
+        ([{"role": "user", "content": "U"}, {"role": "assistant", "content": "A"}], 0),
+        ([{"role": "user", "content": [{"type": "input_text", "text": "U"}]}], 0),
+        ([{"role": "system", "content": "S"}], 1),
+        ([], 0),
+    ],
+)
+def test_the_observation_is_in_the_last_message_of_the_user(prompt, place):
+    row = maze_row(prompt)
+    observation = first_observation(Maze, row)
+    written = with_observation(row, observation)
+    messages = written["responses_create_params"]["input"]
+    assert json.dumps(messages[place]).count(json.dumps("..\n..")[1:-1]) == 1
+    assert messages[place]["role"] == "user"
+    assert shows(written, observation)
+
+
+def test_a_class_without_an_observation(generous, row):
+    assert first_observation(generous, row) is None
+    assert with_observation(row, None) is row
+
+
+def test_an_observation_that_fails_is_named():
+    row = {**maze_row("x"), "ground_truth": [{"id": 1}]}
+    with pytest.raises(
+        RolloutError, match=r"Maze.observation\(\): ValueError: no size"
+    ):
+        first_observation(Maze, row)
+
+
+def test_the_rollout_gate_says_if_a_prompt_lacks_it(gate_client, tmp_path):
+    client = gate_client(Maze)
+    good, bad = maze_row("The board:\n..\n.."), maze_row("Find out.")
+    path = Path(rows_file(tmp_path, good, bad))
+    with pytest.raises(GateError) as caught:
+        rollout_gate(client, path)
+    text = str(caught.value)
+    assert text.startswith(f"row 2 of {path}: its prompt does not end with Maze.obs")
+    assert "`uv run python make_rows.py --example --overwrite`" in text
+    line = rollout_gate(client, Path(rows_file(tmp_path, good)))
+    assert line.startswith("1 row: noop and nonsense earn 0.0 (Maze has no oracle")
+
+
+def test_generated_rows_end_with_it(monkeypatch, tmp_path):
+    monkeypatch.setattr(project, "load_class", lambda: Maze)
+    monkeypatch.setattr(make_rows, "server_tools", list)
+
+    def tasks(rng):
+        yield "Find out.", {"size": 2}, "easy"
+        yield "Find out.", {"size": 3}, "hard"
+
+    made = dict(make_rows.make(tasks, 0, {"train": 2}, tmp_path, False))
+    assert list(made) == [tmp_path / "train.jsonl"]
+    prompts = [
+        row["responses_create_params"]["input"][0]["content"]
+        for row in load_rows(tmp_path / "train.jsonl")
+    ]
+    assert prompts == ["Find out.\n\n..\n..", "Find out.\n\n...\n...\n..."]
+
+
+# ---------------------------------------------------------------------- sessions
+
+
+def test_an_ended_session_keeps_no_task(server_of, run, generous, row, verify):
+    server = server_of(generous)
+    client = run(server)()
+    long = {**row, "ground_truth": [{"text": "x" * 500_000}]}
+    client.post("/seed_session", json=long)
+    assert verify(client, long) == 1.0
+    [ended] = server._store.ended.values()
+    assert len(repr(ended)) < 5_000
+    assert verify(client, long) == 1.0
+    other = {**row, "ground_truth": [{"text": "x" * 499_999 + "y"}]}
+    assert verify(client, other) == 0.0
+
+
+def test_a_cookie_of_another_start_is_lost_and_masked(
+    server_of, run, generous, row, verify_body
+):
+    """Its verdict says nothing about the policy: the trainer leaves it out."""
+    before, after = run(server_of(generous))(), run(server_of(generous))()
+    before.post("/seed_session", json=row)
+    after.cookies.update(before.cookies)
+    verdict = after.post("/verify", json=verify_body(row)).json()
+    assert (verdict["reward"], verdict["mask_sample"]) == (0.0, True)
+    assert "not of this server, or from before a start" in verdict["failure_reason"]
+    output = after.post("/look", json={}).json()["output"]
+    assert output.startswith("error: this episode was lost: ")

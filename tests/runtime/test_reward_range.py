@@ -1,0 +1,248 @@
+"""Rewards outside of 0 to 1: what an episode that does not count earns, and who reads it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from my_env_runtime import project
+from my_env_runtime.episode.tasks import baseline_reward, oracle_reward, reward_range
+from my_env_runtime.errors import GateError, RolloutError, ToolError
+from my_env_runtime.gates import manifests
+from my_env_runtime.gates.class_checks import check_class
+from my_env_runtime.gates.rollout import rollout_gate
+from my_env_runtime.rollouts.play import check_verdict, play
+from my_env_runtime.rollouts.policies import fixed_policy
+from my_env_runtime.rollouts.report import write_page
+from my_env_runtime.rollouts.stats import RolloutStats, figures, pass_at, table
+from my_env_runtime.rollouts.trajectory import as_response, function_call
+
+from .support import rows_file
+
+
+class Duel:
+    """Wins with a parry, loses with anything else. Doing nothing earns 0.0."""
+
+    blocking = False
+    reward_range = (-100.0, 19.4)
+
+    def __init__(self, task: dict[str, Any]) -> None:
+        self.points = 0.0
+
+    def fight(self, how: str) -> str:
+        """Fight."""
+        self.points = 19.4 if how == "parry" else -100.0
+        return "won" if self.points > 0 else "lost"
+
+    def reward(self) -> float:
+        return self.points
+
+    @staticmethod
+    def oracle(task: dict[str, Any]) -> Any:
+        return [("fight", {"how": "parry"})]
+
+
+@pytest.fixture
+def client(client_of):
+    return client_of(Duel)
+
+
+def seed_and_lose(client, row):
+    assert client.post("/seed_session", json=row).status_code == 200
+    assert client.post("/fight", json={"how": "x"}).json()["output"] == "lost"
+
+
+@pytest.mark.parametrize(("how", "reward"), [("parry", 19.4), ("x", -100.0)])
+def test_the_reward_is_the_classs_own(client, row, verify, how, reward):
+    client.post("/seed_session", json=row)
+    client.post("/fight", json={"how": how})
+    assert verify(client, row) == reward
+
+
+def test_doing_nothing(client, row, verify):
+    client.post("/seed_session", json=row)
+    assert verify(client, row) == 0.0
+
+
+def test_nobody_escapes_a_loss(client, row, verify):
+    """All that a policy may post to end an episode that it lost."""
+    seed_and_lose(client, row)
+    lost = {**row, "ground_truth": [{"id": 2}]}
+    assert verify(client, row, [function_call("seed_session", "{}")]) == -100.0
+    assert verify(client, lost) == -100.0
+    assert client.post("/seed_session", json=lost).status_code == 409
+    client.post("/close_session", json={})
+    assert verify(client, row) == -100.0
+
+
+def test_the_policy_that_seeds_cannot_ask_for_the_first_verdict(client, row, verify):
+    client.post("/seed_session", json=row)
+    client.post("/fight", json={"how": "parry"})
+    assert verify(client, row) == 19.4
+    assert verify(client, row, [function_call("seed_session", "{}")]) == -100.0
+
+
+def test_closing_ends_an_episode_with_the_lowest_reward(client, row, verify):
+    seed_and_lose(client, row)
+    client.post("/close_session", json={})
+    assert verify(client, row) == -100.0
+
+
+def test_an_episode_that_nobody_seeded(client, row, verify):
+    client.post("/fight", json={"how": "parry"})
+    assert verify(client, row) == -100.0
+
+
+def test_a_trajectory_that_is_too_long(client_of, row, verify_body):
+    client = client_of(Duel, max_trajectory_bytes=20_000)
+    seed_and_lose(client, row)
+    body = verify_body(row, [function_call("fight", "x" * 30_000)])
+    verdict = client.post("/verify", json=body).json()
+    assert (verdict["reward"], verdict["mask_sample"]) == (-100.0, False)
+
+
+@pytest.mark.parametrize("reward", [19.5, -100.1, float("nan"), "1", None])
+def test_a_grade_outside_of_the_range_is_masked(
+    client_of, row, verify_body, monkeypatch, reward
+):
+    monkeypatch.setattr(Duel, "reward", lambda self: reward)
+    client = client_of(Duel)
+    client.post("/seed_session", json=row)
+    verdict = client.post("/verify", json=verify_body(row)).json()
+    assert verdict["mask_sample"] is True
+    assert "must return a number from -100 to 19.4, got " in verdict["failure_reason"]
+
+
+@pytest.mark.parametrize(
+    "declared", [5, (1,), (0, 1, 2), (1, 0), (1, 1), ("a", "b"), (0, float("inf"))]
+)
+def test_a_range_that_is_none(server_of, monkeypatch, declared):
+    monkeypatch.setattr(Duel, "reward_range", declared)
+    with pytest.raises(ToolError, match="Duel.reward_range must be two numbers"):
+        reward_range(Duel)
+    with pytest.raises(GateError, match="Duel.reward_range must be two numbers"):
+        check_class(Duel, type(server_of(Duel)))
+
+
+# ---------------------------------------------------------------------- clients
+
+
+def test_a_client_reads_the_range(gate_client, row, url):
+    from my_env_runtime.rollouts.client import Client
+
+    assert Client(url).reward_range() == (0.0, 1.0)
+    client = gate_client(Duel)
+    assert client.reward_range() == (-100.0, 19.4)
+    for policy, reward in (("oracle", 19.4), ("noop", 0.0), ("garbage", -100.0)):
+        fixed = fixed_policy(policy)
+        assert play(client, client.tools(), row, fixed, 2)["reward"] == reward
+
+
+def test_a_verdict_outside_of_the_range():
+    check_verdict({"reward": -3}, (-5.0, 5.0))
+    for reward in (-6, 6, None, "1"):
+        with pytest.raises(RolloutError, match="must pay from -5 to 5, got the reward"):
+            check_verdict({"reward": reward}, (-5.0, 5.0))
+    with pytest.raises(RolloutError, match="must pay from 0 to 1, got the reward -3"):
+        check_verdict({"reward": -3})
+
+
+def attempt(reward, repeat, oracle=None):
+    counts = {"turns": 1, "calls": 1, "errors": 0, "out_of_turns": False}
+    tokens = {"input_tokens": None, "output_tokens": None, "metrics": {}}
+    return RolloutStats(0, repeat, reward, **counts, **tokens, oracle_reward=oracle)
+
+
+def test_an_attempt_passes_with_the_highest_reward_or_the_oracles():
+    ones = [attempt(1.0, 0), attempt(0.5, 1)]
+    assert pass_at(ones) == {1: 0.5, 2: 1.0}
+    assert pass_at(ones, 19.4) == {1: 0.0, 2: 0.0}
+    halves = [attempt(0.5, 0, 0.5), attempt(0.4, 1, 0.5)]
+    assert pass_at(halves) == {1: 0.5, 2: 1.0}
+    assert pass_at([attempt(19.4, 0), attempt(19.0, 1)], 19.4) == {1: 0.5, 2: 1.0}
+    assert "  pass@1        0.500" in table(figures(halves))
+
+
+def test_the_page_knows_the_range(tmp_path, monkeypatch):
+    path, page = tmp_path / "rollouts.jsonl", tmp_path / "page.html"
+    response = as_response("test", [], [])
+    path.write_text(json.dumps({"reward": 19.4, "response": response}) + "\n")
+    for domain, shown in ((Duel, '"range":[-100.0,19.4]'), (None, '"range":[0.0,1.0]')):
+
+        def load(domain=domain):
+            if domain is None:
+                raise GateError("there is none")
+            return domain
+
+        monkeypatch.setattr(project, "load_class", load)
+        write_page([path], page)
+        assert shown in page.read_text()
+
+
+# ---------------------------------------------------------------------- gates
+
+
+def test_the_rewards_of_a_row():
+    assert (oracle_reward(Duel, {}), baseline_reward(Duel, {})) == (19.4, 0.0)
+    row = {"oracle_reward": 5, "baseline_reward": -1}
+    assert (oracle_reward(Duel, row), baseline_reward(Duel, row)) == (5.0, -1.0)
+
+    class Above(Duel):
+        reward_range = (1.0, 5.0)
+
+    assert baseline_reward(Above, {}) == 1.0
+
+
+@pytest.fixture
+def manifest(tmp_path, monkeypatch):
+    """A manifest of the project, which says that rewards are from 0 to 1."""
+    folder = tmp_path / "environments/my_env"
+    folder.mkdir(parents=True)
+    path = folder / "manifest.yaml"
+    path.write_text("reward:\n  range: [0, 1.0]\ndeterminism: unknown\n")
+    for module in (manifests, __import__("my_env_runtime.gates.rollout").gates.rollout):
+        monkeypatch.setattr(module, "GYM", tmp_path)
+    return path
+
+
+def test_the_rollout_gate(gate_client, row, tmp_path, manifest):
+    client, path = gate_client(Duel), Path(rows_file(tmp_path, row))
+    with pytest.raises(GateError) as caught:
+        rollout_gate(client, path)
+    assert (
+        "manifest.yaml does not have the class's reward_range, `range: [-100.0, 19.4]`"
+        in str(caught.value)
+    )
+    [(_, corrected)] = manifests.outdated_manifests()
+    manifest.write_text(corrected)
+    assert "\n  range: [-100.0, 19.4]\n" in corrected
+    line = "1 row: the oracle earns 19.4, noop and nonsense at most 0.0"
+    assert rollout_gate(client, path) == line
+
+
+def test_a_usual_manifest_is_left_alone(manifest, generous, monkeypatch):
+    monkeypatch.setattr(project, "load_class", lambda: generous)
+    assert not list(manifests.outdated_manifests())
+
+
+def test_a_reward_for_nothing(gate_client, row, tmp_path, manifest, monkeypatch):
+    client, path = gate_client(Duel), Path(rows_file(tmp_path, row))
+    manifest.unlink()
+    monkeypatch.setattr(Duel, "reward", lambda self: self.points + 0.5)
+    with pytest.raises(GateError) as caught:
+        rollout_gate(client, path)
+    text = str(caught.value)
+    assert "the policy 'noop' earns 0.5, more than 0.0. Make the grade" in text
+    assert "(it called nothing and gave no answer; task: " in text
+
+
+def test_an_oracle_that_earns_less(gate_client, row, tmp_path, manifest):
+    client = gate_client(Duel)
+    manifest.unlink()
+    path = Path(rows_file(tmp_path, {**row, "oracle_reward": 19.0}))
+    with pytest.raises(GateError) as caught:
+        rollout_gate(client, path)
+    text = str(caught.value)
+    assert "the policy 'oracle' earns 19.4, not 19.0 (it called " in text
+    assert 'it called fight(how="parry") and gave no answer' in text

@@ -1,0 +1,219 @@
+"""Five of NeMo Gym's own servers as plain classes: their recorded rewards, exactly.
+
+NeMo Gym's wheel has five recorded rollouts for each. A class plays each of them through
+the server: its row as it is, the recorded calls, and the recorded response.
+"""
+
+import importlib.util
+import json
+from collections.abc import Iterator
+from importlib.metadata import distribution, version
+from pathlib import Path
+from typing import Any
+
+import runtime.rendered  # noqa: F401  # makes my_env_runtime importable
+
+# isort: split
+import pytest
+from fastapi import Request
+from fastapi.testclient import TestClient
+
+from my_env_runtime.episode.tasks import is_native, oracle_reward, solution_of
+from my_env_runtime.episode.tools import tools_of
+from my_env_runtime.serving import SessionServer, VerifyRequest, VerifyResponse
+
+CLASSES = Path(__file__).parent / "classes/ports"
+SERVERS = Path(str(distribution("nemo-gym").locate_file("resources_servers")))
+
+# Each server's class, and the tools that server.py serves.
+PORTS: dict[str, tuple[str, list[str]]] = {
+    "string_match": ("StringMatch", []),
+    "gui_coordinate": ("GuiCoordinate", []),
+    "mrcr": ("Mrcr", []),
+    "example_session_state_mgmt": (
+        "Counter",
+        ["increment_counter", "get_counter_value"],
+    ),
+    "wordle": ("Wordle", ["submit_guess", "check_word_validity", "get_game_state"]),
+}
+# NeMo Gym 0.4's wheel does not have these.
+LATER = ["string_match", "gui_coordinate", "wordle"]
+NEEDS_LATER = pytest.mark.skipif(
+    version("nemo-gym").startswith("0.4."), reason="needs nemo-gym 0.7's recordings"
+)
+
+Json = dict[str, Any]
+
+each_port = pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=NEEDS_LATER if name in LATER else []) for name in PORTS],
+)
+
+
+def read_lines(path: Path) -> list[Json]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def rollouts_of(name: str) -> list[Json]:
+    rollouts = read_lines(SERVERS / name / "data/example_rollouts.jsonl")
+    assert len(rollouts) == 5
+    return rollouts
+
+
+def response_of(rollout: Json) -> Json:
+    """The recorded response without `usage`, which NeMo Gym itself refuses in mrcr's."""
+    return {key: value for key, value in rollout["response"].items() if key != "usage"}
+
+
+def row_of(name: str, rollout: Json) -> Json:
+    """The row that a rollout played, as the server's data set has it."""
+    rows = read_lines(SERVERS / name / "data/example.jsonl")
+    if "_ng_task_index" in rollout:
+        row = rows[rollout["_ng_task_index"]]
+    else:
+        [row] = [row for row in rows if prompt_of(row) == prompt_of(rollout)]
+    assert prompt_of(row) == prompt_of(rollout)
+    return row
+
+
+def prompt_of(row: Json) -> list[Any]:
+    """The contents of the messages; NeMo Gym adds defaults to the messages."""
+    return [
+        [part.get("text") for part in message["content"]]
+        if isinstance(message["content"], list)
+        else message["content"]
+        for message in row["responses_create_params"]["input"]
+    ]
+
+
+def calls_of(rollout: Json) -> Iterator[tuple[Json, Json | None]]:
+    """Each recorded call, and its output. The last call of a game may lack one."""
+    output = rollout["response"]["output"]
+    results = {
+        item["call_id"]: json.loads(item["output"])
+        for item in output
+        if item["type"] == "function_call_output"
+    }
+    for item in output:
+        if item["type"] == "function_call":
+            yield item, results.get(item["call_id"])
+
+
+def port_of(name: str) -> type:
+    """The class of a port."""
+    path = CLASSES / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(f"port_{name}", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    domain_class = getattr(module, PORTS[name][0])
+    if name == "wordle":
+        domain_class.words = frozenset(recorded_words())
+    return domain_class
+
+
+def recorded_words() -> Iterator[str]:
+    """The words that the recorded games accepted: the wheel has no list of words."""
+    rows = read_lines(SERVERS / "wordle/data/example.jsonl")
+    yield from (row["custom_target"] for row in rows)
+    for rollout in rollouts_of("wordle"):
+        for call, result in calls_of(rollout):
+            if call["name"] != "get_game_state" and result and result["valid"]:
+                [word] = json.loads(call["arguments"]).values()
+                yield word.lower()
+
+
+@pytest.fixture
+def connect():
+    """Makes a client of a new server of a port."""
+    running: list[TestClient] = []
+
+    def connect_to(name: str) -> TestClient:
+        port, served = port_of(name), PORTS[name][1]
+
+        class Server(SessionServer):
+            domain_class = port
+
+            def setup_webserver(self) -> Any:
+                app = super().setup_webserver()
+                for tool in tools_of(port, served):
+                    app.post(f"/{tool}")(self.tool(getattr(port, tool)))
+                return app
+
+            async def verify(
+                self, request: Request, body: VerifyRequest
+            ) -> VerifyResponse:
+                session = self.finished_session(request, body)
+                lowest = self.lowest_reward
+                reward = await session.reward(body.answer) if session else lowest
+                return self.verify_response(request, body, reward)
+
+        client = TestClient(Server.build().setup_webserver())
+        running.append(client)
+        return client.__enter__()
+
+    yield connect_to
+    for client in running:
+        client.__exit__(None, None, None)
+
+
+def post(client: TestClient, path: str, body: Json) -> Json:
+    answer = client.post(f"/{path}", json=body)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+@each_port
+def test_a_port_pays_what_the_server_paid(connect, name):
+    for rollout in rollouts_of(name):
+        client, row = connect(name), row_of(name, rollout)
+        assert is_native(row)
+        post(client, "seed_session", row)
+        for call, result in calls_of(rollout):
+            shown = post(client, call["name"], json.loads(call["arguments"]))
+            if result is not None:
+                assert json.loads(shown["output"]) == result
+        # The collector adds keys of its own to the row.
+        added = {"_ng_rollout_index": 0, "agent_ref": {"name": "agent"}}
+        body = {**row, **added, "response": response_of(rollout)}
+        verdict = post(client, "verify", body)
+        assert (verdict["reward"], verdict["mask_sample"]) == (rollout["reward"], False)
+
+
+@each_port
+def test_a_recorded_rollout_is_graded_again(connect, name, monkeypatch):
+    monkeypatch.setenv("REVERIFY", "1")
+    for rollout in rollouts_of(name):
+        row = row_of(name, rollout)
+        body = {**rollout, **row, "response": response_of(rollout)}
+        verdict = post(connect(name), "verify", body)
+        assert (verdict["reward"], verdict["mask_sample"]) == (rollout["reward"], False)
+
+
+@each_port
+def test_the_oracle_of_a_port_earns_its_reward(connect, name):
+    port, response = port_of(name), response_of(rollouts_of(name)[0])
+    for row in read_lines(SERVERS / name / "data/example.jsonl"):
+        client = connect(name)
+        post(client, "seed_session", row)
+        calls, answer = solution_of(port, row)
+        for tool, arguments in calls:
+            post(client, tool, arguments)
+        text = {"type": "output_text", "text": answer, "annotations": []}
+        message = {"type": "message", "id": "m", "role": "assistant", "content": [text]}
+        output = [{**message, "status": "completed"}] if answer else []
+        body = {**row, "response": {**response, "output": output}}
+        assert post(client, "verify", body)["reward"] == oracle_reward(port, row)
+
+
+def test_a_refused_row_is_answered_with_its_own_key(connect):
+    row = {"responses_create_params": {"input": "Go."}, "initial_count": "many"}
+    answer = connect("example_session_state_mgmt").post("/seed_session", json=row)
+    assert answer.status_code == 422
+    assert answer.json()["detail"].startswith("initial_count: Input should be a valid")
+
+
+@each_port
+def test_a_method_without_a_line_in_server_py_is_no_tool(name):
+    served = PORTS[name][1]
+    assert list(tools_of(port_of(name), served)) == served
