@@ -36,7 +36,11 @@ class DirectLink:
         from my_env_runtime.scale.link import Answer
 
         path, _, query = target.partition(b"?")
-        scope = {"type": "http", "http_version": "1.1", "method": method}
+        scope: dict[str, Any] = {
+            "type": "http",
+            "http_version": "1.1",
+            "method": method,
+        }
         scope |= {"scheme": "http", "root_path": "", "client": None, "state": {}}
         scope |= {"path": path.decode(), "raw_path": path, "query_string": query}
         scope |= {"headers": headers, "server": ("shard", 80)}

@@ -6,6 +6,7 @@ import contextlib
 import json
 import re
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import httpx
 import itsdangerous
@@ -145,7 +146,11 @@ def test_settings_that_make_no_sense(monkeypatch, serve, variable, text, message
 
 
 def test_more_workers_need_shards(monkeypatch):
-    settings = {"name": "x", "entrypoint": "server.py", "domain": "games"} | {
+    settings: dict[str, Any] = {
+        "name": "x",
+        "entrypoint": "server.py",
+        "domain": "games",
+    } | {
         "host": "127.0.0.1",
         "port": 0,
         "num_workers": 2,
