@@ -32,7 +32,10 @@ def passed(results):
     return results
 
 
-@pytest.mark.parametrize("archetype", GAME_FIRST)
+WITH_ANSWER = [*GAME_FIRST, pytest.param("answer", marks=pytest.mark.slow)]
+
+
+@pytest.mark.parametrize("archetype", WITH_ANSWER)
 def test_gates_and_tests_are_green(generate, archetype):
     environment = generate(archetype=archetype)
     rollout = passed(environment.gates())[-1]
@@ -48,7 +51,7 @@ def test_the_newest_nemo_gym_of_the_series_is_there(generate, series, archetype)
     assert generate(archetype=archetype).run("-c", code).startswith(series)
 
 
-@pytest.mark.parametrize("archetype", GAME_FIRST)
+@pytest.mark.parametrize("archetype", WITH_ANSWER)
 def test_rollouts(generate, archetype):
     environment = generate(archetype=archetype)
     rows = (environment.folder / "data/example.jsonl").read_text().splitlines()
