@@ -131,6 +131,7 @@ def test_every_answer_is_recorded(render):
         "domain_module": "box",
         "domain_class": "Box",
         "tools": "run_command; hint()",
+        "dependencies": "numpy>=2 gymnasium[toy-text]",
         "backend": "e2b",
         "nemo_gym_source": "git",
         "max_turns": 7,

@@ -191,8 +191,8 @@ def test_a_framework_with_other_rewards_fails(policy):
     domain_class = load_class()
     rows = frameworks.read_rows(domain_class)
     definitions = frameworks.definitions_of(domain_class)
-    nonsense = frameworks.PLANS["garbage"](rows[0], definitions)
-    solution = frameworks.PLANS["oracle"](rows[0], definitions)
+    nonsense = frameworks.PLANS["garbage"](rows[0], definitions).calls
+    solution = frameworks.PLANS["oracle"](rows[0], definitions).calls
     wrong = {"noop": [], "garbage": nonsense}.get(policy, solution + nonsense)
 
     async def play(index, calls):
@@ -230,3 +230,33 @@ def test_the_model_plays_until_it_calls_no_tool(monkeypatch):
     monkeypatch.setattr(frameworks.playing, "_complete", complete)
     assert asyncio.run(play()) == 1.0
     assert seen[1]["content"].startswith("error: the arguments are not JSON")
+
+
+class Answers:
+    def __init__(self, task):
+        pass
+
+    def look(self) -> str:
+        return "nothing"
+
+    def reward(self, answer: str) -> float:
+        return 1.0
+
+
+class Ranged:
+    reward_range = (-1.0, 1.0)
+
+    def __init__(self, task):
+        pass
+
+    def look(self) -> str:
+        return "nothing"
+
+    def reward(self) -> float:
+        return 1.0
+
+
+@pytest.mark.parametrize("domain_class", [Answers, Ranged])
+def test_a_grade_that_no_framework_gives_is_refused(domain_class):
+    with pytest.raises(GateError, match="nemo_gym/ "):
+        frameworks.check_class(domain_class)

@@ -6,7 +6,7 @@ import json
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
-from ..episode.tasks import oracle_reward
+from ..episode.tasks import is_native, oracle_reward, reward_range, takes_answer
 from ..episode.tools import tools_of
 from ..episode.types import Calls, Row
 from ..errors import GateError, NoOracleError
@@ -32,8 +32,22 @@ def check_class(domain_class: type, served: list[str] | None = None) -> str:
         name = domain_class.__name__
         raise GateError(f"{name} has no tool: a public method that returns text")
     check_tools(domain_class, tools if served is None else served)
-    read_rows(domain_class)
+    _check_reward_protocol(domain_class)
+    if any(map(is_native, read_rows(domain_class))):
+        raise GateError("rows without ground_truth are played in nemo_gym/ only")
     return f"{domain_class.__module__}.{domain_class.__name__} has {', '.join(tools)}"
+
+
+def _check_reward_protocol(domain_class: type) -> None:
+    """Raise GateError for a grade that these frameworks cannot give."""
+    name = domain_class.__name__
+    if takes_answer(domain_class):
+        raise GateError(
+            f"{name}.reward(answer) grades the policy's last message, which only "
+            "nemo_gym/ passes on"
+        )
+    if reward_range(domain_class) != (0.0, 1.0):
+        raise GateError(f"{name}.reward_range is graded in nemo_gym/ only")
 
 
 def check_tools(domain_class: type, served: Iterable[str]) -> None:
