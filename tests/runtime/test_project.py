@@ -9,8 +9,8 @@ BROKEN = {
     "": "mine_{n}.py has no class MyEnv: write the class there, or import it there",
     "class MyEnv:\n    def guess(self word)": "mine_{n}.py, line 2: SyntaxError",
     "import nowhere": (
-        "ModuleNotFoundError in mine_{n}.py, line 1: No module named 'nowhere'. If that "
-        "is a package, `uv add nowhere`"
+        "ModuleNotFoundError in mine_{n}.py, line 1: No module named 'nowhere'. Not "
+        "installed: nowhere. Add the packages that have it: `uv add --directory "
     ),
     "MyEnv = 1 / 0": "ZeroDivisionError in mine_{n}.py, line 1: division by zero",
 }
