@@ -149,8 +149,17 @@ def test_a_verdict_outside_of_the_range():
 
 
 def attempt(reward, repeat, oracle=None):
-    counts = {"turns": 1, "calls": 1, "errors": 0, "out_of_turns": False}
-    tokens = {"input_tokens": None, "output_tokens": None, "metrics": {}}
+    counts: dict[str, Any] = {
+        "turns": 1,
+        "calls": 1,
+        "errors": 0,
+        "out_of_turns": False,
+    }
+    tokens: dict[str, Any] = {
+        "input_tokens": None,
+        "output_tokens": None,
+        "metrics": {},
+    }
     return RolloutStats(0, repeat, reward, **counts, **tokens, oracle_reward=oracle)
 
 
