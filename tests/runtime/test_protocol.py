@@ -221,7 +221,7 @@ def maze_row(prompt: Any) -> dict[str, Any]:
 def test_a_prompt_gets_the_first_observation(domain):
     row, closed = maze_row("Find out."), Maze.closed
     observation = first_observation(domain, row)
-    assert observation
+    assert observation is not None
     assert Maze.closed == closed + 1
     assert not shows(row, observation)
     written = with_observation(row, observation)
@@ -250,7 +250,7 @@ def test_a_prompt_gets_the_first_observation(domain):
 def test_the_observation_is_in_the_last_message_of_the_user(prompt, place):
     row = maze_row(prompt)
     observation = first_observation(Maze, row)
-    assert observation
+    assert observation is not None
     written = with_observation(row, observation)
     messages = written["responses_create_params"]["input"]
     assert json.dumps(messages[place]).count(json.dumps("..\n..")[1:-1]) == 1
