@@ -191,8 +191,8 @@ def test_a_framework_with_other_rewards_fails(policy):
     domain_class = load_class()
     rows = frameworks.read_rows(domain_class)
     definitions = frameworks.definitions_of(domain_class)
-    nonsense = frameworks.PLANS["garbage"](rows[0], definitions)
-    solution = frameworks.PLANS["oracle"](rows[0], definitions)
+    nonsense = frameworks.PLANS["garbage"](rows[0], definitions).calls
+    solution = frameworks.PLANS["oracle"](rows[0], definitions).calls
     wrong = {"noop": [], "garbage": nonsense}.get(policy, solution + nonsense)
 
     async def play(index, calls):
