@@ -10,6 +10,8 @@ from my_env_runtime.serving import SessionServer, VerifyRequest, VerifyResponse
 
 
 class Count:
+    blocking = not os.environ.get("ON_LOOP")
+
     def __init__(self, task):
         self.id, self.count = task.get("id"), 0
 

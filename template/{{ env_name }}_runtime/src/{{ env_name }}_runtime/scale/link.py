@@ -30,6 +30,7 @@ HOP_BY_HOP = frozenset(
 
 Address = str | tuple[str, int]  # a Unix socket's path, or host and port
 Headers = list[tuple[bytes, bytes]]
+Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 class NotDeliveredError(Exception):
@@ -44,45 +45,6 @@ class Answer(NamedTuple):
     status: int
     headers: Headers
     body: bytes
-
-
-class Connection:
-    """An HTTP/1.1 connection that is kept alive. It takes one request at a time."""
-
-    def __init__(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> None:
-        self.reader, self.writer = reader, writer
-
-    @classmethod
-    async def to(cls, address: Address) -> "Connection":
-        """Raises OSError."""
-        if isinstance(address, str):
-            opening = asyncio.open_unix_connection(address, limit=MAX_HEADERS)
-        else:
-            opening = asyncio.open_connection(*address, limit=MAX_HEADERS)
-        return cls(*await opening)
-
-    async def exchange(self, request: bytes, method: str) -> Answer:
-        """The answer to a request. Raises OSError, EOFError or ValueError."""
-        self.writer.write(request)
-        head = await self.reader.readuntil(b"\r\n\r\n")
-        first, *lines = head[:-4].split(b"\r\n")
-        pairs = [line.partition(b":") for line in lines]
-        headers = [(name.lower(), value.strip()) for name, _, value in pairs]
-        length = int(dict(headers).get(b"content-length", b"0"))
-        chunked = (b"transfer-encoding", b"chunked") in headers
-        parts = []
-        while chunked and (size := int(await self.reader.readline(), 16)):
-            parts.append(await self.reader.readexactly(size))
-            await self.reader.readline()
-        if chunked:
-            await self.reader.readline()
-        elif method != "HEAD":
-            parts.append(await self.reader.readexactly(length))
-        own = HOP_BY_HOP - {b"content-length"}
-        passed_on = [line for line in headers if line[0] not in own]
-        return Answer(int(first.split()[1]), passed_on, b"".join(parts))
 
 
 class Link:
@@ -100,8 +62,8 @@ class Link:
         self.prefix = ""  # of the ids that the shard makes
         self._key, self._locate, self._silence = key, locate, silence
         self._address: Address | None = None
-        self._idle: list[Connection] = []
-        self._used: set[Connection] = set()
+        self._idle: list[Stream] = []  # connections that are kept alive
+        self._used: set[Stream] = set()  # each by one request
         self._failed = asyncio.Event()  # a request failed: ping at once
         self._last_answer = 0.0  # in the loop's time
 
@@ -123,8 +85,8 @@ class Link:
                     self.up = False
             if was_up and not self.up:
                 log.error("shard %d (%s) is gone, or hangs", self.number, self.prefix)
-                for connection in {*self._idle, *self._used}:
-                    connection.writer.transport.abort()
+                for _, writer in {*self._idle, *self._used}:
+                    writer.transport.abort()
             was_up = self.up
             self._failed.clear()
             with contextlib.suppress(TimeoutError):
@@ -159,37 +121,61 @@ class Link:
         lines += [b"%s: %s\r\n" % line for line in headers if line[0] not in HOP_BY_HOP]
         own = f"{KEY_HEADER}: {self._key}\r\ncontent-length: {len(body)}\r\n\r\n"
         request = b"".join((*lines, own.encode(), body))
-        connection = answer = None
+        stream = answer = None
         try:
             async with asyncio.timeout(seconds):
-                connection = await self._connection()
-                self._used.add(connection)
-                answer = await connection.exchange(request, method)
+                stream = await self._open()
+                self._used.add(stream)
+                answer = await _exchange(stream, request, method)
         except (OSError, EOFError, ValueError) as error:
             self._failed.set()
             reason = f"shard {self.number} has ended"
             if isinstance(error, TimeoutError):
                 reason = f"shard {self.number} did not answer within {seconds:g} s"
-            kind = LostError if connection else NotDeliveredError
-            raise kind(reason) from error
+            raise (LostError if stream else NotDeliveredError)(reason) from error
         finally:
-            if connection:
-                self._used.discard(connection)
+            if stream:
+                self._used.discard(stream)
                 if answer and len(self._idle) < MAX_IDLE:
-                    self._idle.append(connection)
+                    self._idle.append(stream)
                 else:
-                    connection.writer.transport.abort()
+                    stream[1].transport.abort()
         self._last_answer = asyncio.get_running_loop().time()
         return answer
 
-    async def _connection(self) -> Connection:
+    async def _open(self) -> Stream:
+        """A connection that takes a request. Raises OSError."""
         while self._idle:
-            connection = self._idle.pop()
-            if not connection.reader.at_eof():
-                return connection
+            reader, writer = self._idle.pop()
+            if not reader.at_eof() and reader.exception() is None:
+                return reader, writer
         if self._address is None:
             raise FileNotFoundError
-        return await Connection.to(self._address)
+        if isinstance(self._address, str):
+            return await asyncio.open_unix_connection(self._address, limit=MAX_HEADERS)
+        return await asyncio.open_connection(*self._address, limit=MAX_HEADERS)
+
+
+async def _exchange(stream: Stream, request: bytes, method: str) -> Answer:
+    """The answer to a request. Raises OSError, EOFError or ValueError."""
+    reader, writer = stream
+    writer.write(request)
+    head = await reader.readuntil(b"\r\n\r\n")
+    first, *lines = head[:-4].split(b"\r\n")
+    pairs = [line.partition(b":") for line in lines]
+    headers = [(name.lower(), value.strip()) for name, _, value in pairs]
+    parts = []
+    if (b"transfer-encoding", b"chunked") in headers:
+        while size := int(await reader.readline(), 16):
+            parts.append(await reader.readexactly(size))
+            await reader.readline()
+        await reader.readline()
+    elif method != "HEAD":
+        length = int(dict(headers).get(b"content-length", b"0"))
+        parts.append(await reader.readexactly(length))
+    own = HOP_BY_HOP - {b"content-length"}
+    passed_on = [line for line in headers if line[0] not in own]
+    return Answer(int(first.split()[1]), passed_on, b"".join(parts))
 
 
 @contextlib.asynccontextmanager
