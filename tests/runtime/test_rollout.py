@@ -114,3 +114,11 @@ def test_a_server_that_is_not_there_is_one_line(play, monkeypatch):
     assert (status, printed) == (1, [])
     assert errors.startswith(f"rollout.py: no server answers at {closed}")
     assert errors.count("\n") == 1
+
+
+def test_a_file_without_rows_is_an_error(play, tmp_path):
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text("\n")
+    status, printed, errors = play("--policy", "noop", "--rows", str(rows))
+    assert (status, printed) == (1, [])
+    assert errors == f"rollout.py: {rows} has no rows\n"
