@@ -103,7 +103,7 @@ SUITES = ["seeding", "verdicts", "hangs", "threads", "security", "limits", "repl
 def test_a_suite_of_the_single_server(name):
     suite = ROOT / f"tests/runtime/test_{name}.py"
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", "-o", "addopts="]
-    command += ["-p", "two_shards", "-k", f"not ({' or '.join(OTHERWISE)})", suite]
+    command += ["-p", "two_shards", "-k", f"not ({' or '.join(OTHERWISE)})", str(suite)]
     run(command, ROOT, PYTHONPATH=str(ROOT / "tests"))
 
 
