@@ -167,7 +167,8 @@ def submit_the_answer(environment: Any) -> None:
 
 
 def submit_the_answer_if_it_is_inside(environment: Any) -> None:
-    if str(environment._task.get("expected_output")) in (environment.submitted or ""):
+    expected = str(environment._task.get("expected_output")).strip()
+    if expected in (environment.submitted or ""):
         submit_the_answer(environment)
 
 
