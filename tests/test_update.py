@@ -1,5 +1,6 @@
 """`copier update`: the template's fixes arrive, and what the user wrote stays."""
 
+import ast
 import os
 import re
 import shutil
@@ -304,7 +305,10 @@ def test_from_an_earlier_release(earlier, archetype, tag):
         ("desktop_backend", "desktop"),
     ):
         mine = mine.replace(f"from {old} import", f"from my_env_runtime.{new} import")
-    assert module.read_text() == mine
+    # A line that became too long is broken.
+    text = module.read_text()
+    assert ast.dump(ast.parse(text)) == ast.dump(ast.parse(mine))
+    assert text.endswith("\n# mine\n")
     folder = project / "nemo_gym"
     assert not git(project, "diff", "--name-only", "--diff-filter=U")
     assert not list(project.rglob("*.rej"))
