@@ -37,7 +37,7 @@ DOCUMENTS = [
 IN_A_CLONE = ["README.md", "examples/README.md"]
 IN_A_PROJECT = "Commands are run in `nemo_gym/` of an environment"
 # Its blocks have nothing to do with each other, and generate into the same folder.
-UNRELATED_BLOCKS = ["README.md", "docs/questions.md"]
+UNRELATED_BLOCKS = ["docs/your-own-class.md", "README.md", "docs/questions.md"]
 
 # Commands that are not run, by how they begin.
 NOT_RUN = {
@@ -378,7 +378,7 @@ CLASSES = {
     "README.md": {"Counter": ["add"]},
     "docs/grading.md": {"Counter": ["add"]},
     "docs/vision.md": {"Dots": ["look", "answer"]},
-    "docs/your-own-class.md": {"Counter": ["add"], "MyMaze": ["step"]},
+    "docs/your-own-class.md": {"Counter": ["add"], "Capital": [], "MyMaze": ["step"]},
     "skills/generate-nemo-gym-env/SKILL.md": {"NumberGame": ["guess"]},
 }
 
