@@ -206,7 +206,7 @@ def test_gates_over_a_class_in_a_package(packaged, generate, tmp_path):
 
     init, env = "warehouse/__init__.py", "warehouse/env.py"
     text = complaint("import", init, "from .env import Warehouse", "Other = 1")
-    assert "Write the class in warehouse/__init__.py, or import it there" in text
+    assert "warehouse/__init__.py has no class Warehouse: write the class there" in text
     text = complaint("import", env, "from .core", "from nowhere")
     assert "ModuleNotFoundError in warehouse/env.py, line 3: No module" in text
     text = complaint("import", env, "count: int", "count")
@@ -217,9 +217,10 @@ def test_gates_over_a_class_in_a_package(packaged, generate, tmp_path):
     assert 'add app.post("/survey")(self.tool(Warehouse.survey)); app.post' in text
     # What the package raises on purpose, wherever in it that is defined.
     code = (
-        "from warehouse import Warehouse; import my_env_episode as e; "
-        "tool = e.tools_of(Warehouse)['send']; "
-        "print(e.run(e.Episode(Warehouse).call(tool, {'count': 99})).output)"
+        "from warehouse import Warehouse; from my_env_runtime.episode import episode; "
+        "from my_env_runtime.episode.tools import tools_of; "
+        "call = episode.Episode(Warehouse).call(tools_of(Warehouse)['send'], {'count': 99}); "
+        "print(episode.run_without_loop(call).output)"
     )
     assert environment.run("-c", code).strip() == "error: only 10 are left"
 
