@@ -211,6 +211,10 @@ def test_tools_of_ones_own_only(variant):
     environment.run("-m", "pytest", "-q", "-k", "not test_environment")
 
 
+# The tests of rows that come with the runtime.
+ROW_TESTS = ["-m", "pytest", "-q", "tests/test_conformance.py", "-k", "TestRows"]
+
+
 @pytest.mark.slow
 def test_many_kinds_of_tools_fit_the_rows(variant):
     """What the server serves over /tools is what is in the rows."""
@@ -219,7 +223,7 @@ def test_many_kinds_of_tools_fit_the_rows(variant):
         'config(y: Literal[1, "b"] | None = None, z: Literal["c"] = "c")  # "Say" \\ \'it\' {% é\n'
         "f(a: list[int], b: bool = False, c: str | None = None, title: int = 2); model_dump(json: str, model_config: int)"
     )
-    printed = environment.run("-m", "pytest", "-q", "tests/test_rows.py")
+    printed = environment.run(*ROW_TESTS)
     assert "passed" in printed
     passed(environment.gates())
 
@@ -267,13 +271,13 @@ def test_write_tools_brings_the_rows_up_to_date(variant):
     environment = variant()
     domain = environment.project / "my_env.py"
     domain.write_text(domain.read_text().replace("Guess the hidden word.", "Guess."))
-    drifted = environment.run("-m", "pytest", "-q", "tests/test_rows.py", check=False)
+    drifted = environment.run(*ROW_TESTS, check=False)
     assert "test_rows_offer_the_tools_that_the_server_has" in drifted
     [result] = environment.gates("smoke", check=False)
     assert "row 1 of data/example.jsonl does not have the tools of" in result["detail"]
     environment.run("gates.py", "--write-tools")
     environment.gates("smoke")
-    assert "failed" not in environment.run("-m", "pytest", "-q", "tests/test_rows.py")
+    assert "failed" not in environment.run(*ROW_TESTS)
 
 
 def test_no_server_is_one_clear_line(variant):
