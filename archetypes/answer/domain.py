@@ -13,7 +13,7 @@ from typing import Any
 from math_verify import LatexExtractionConfig, parse, verify
 
 BOX = re.compile(r"\\boxed\s*\{")
-# What a box holds, up to its closing brace. One level of braces may be inside.
+# The content of a box, up to its closing brace. It may have one level of braces.
 CONTENT = re.compile(r"((?:[^{}]++|\{[^{}]*+\})*+)\}")
 MAX_CHARACTERS = 100  # in a box
 # All that may be in a box: -3, 1,250.75, 3/4, \frac{3}{4}, 2\frac{1}{2}. A currency, a

@@ -23,7 +23,7 @@ from env_runtime.make_rows import Example, main
 
 EXAMPLES = 30  # rows of data/example.jsonl
 
-# The empty box is no answer: a policy that repeats the prompt earns nothing.
+# The box is empty, so a policy that repeats the prompt earns nothing.
 INSTRUCTIONS = (
     "Solve the problem step by step. End with the final answer in \\boxed{}: one exact "
     "number, as an integer, a decimal or a fraction, without a unit. Use \\boxed{} only "

@@ -406,7 +406,7 @@ class DomainClass:
 
     @staticmethod
     def missing_requirement() -> str | None:
-        """What this machine lacks to run an episode, if anything."""
+        """Return the reason why this machine cannot run an episode, or None."""
         return missing()
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""What a policy reads about a command that has ended."""
+"""The report on a command that has ended, for the policy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a server asks before it serves commands."""
+"""The checks before a server serves commands."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ class AccountSettings(WorkspaceSettings):
 
 
 def missing() -> str | None:
-    """What this machine lacks to run an episode, if anything."""
+    """Return the reason why this machine cannot run an episode, or None."""
     if AccountSettings.read().e2b_api_key:
         return None
     return "E2B_API_KEY is not set; export a key from https://e2b.dev"
 
 
 def isolation() -> str:
-    """What keeps commands from this machine."""
+    """Name the barrier between commands and this machine."""
     return "e2b: one cloud virtual machine per episode"
 
 

@@ -1,4 +1,4 @@
-"""What a server asks before it serves commands: is there a wall, and is it needed?"""
+"""The checks before a server serves commands: is there a barrier, and who needs it?"""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _once = threading.Lock()
 
 
 def missing() -> str | None:
-    """What this machine lacks to run an episode, if anything."""
+    """Return the reason why this machine cannot run an episode, or None."""
     return None
 
 
 def isolation() -> str:
-    """What keeps commands from this machine: "bubblewrap", or "none: " and the reason.
+    """Name the barrier before this machine: "bubblewrap", or "none: " and why.
 
     The first call tries bubblewrap out, which takes a moment. Raises WorkspaceError if
     SANDBOX_ISOLATION has a wrong value.

@@ -43,5 +43,5 @@ def give(file: int | Path, isolated: bool) -> None:
 
 @functools.cache
 def shell() -> str:
-    """bash, or sh if there is no bash."""
+    """bash, or else sh."""
     return shutil.which("bash", path="/bin:/usr/bin:/usr/local/bin") or "/bin/sh"

@@ -92,7 +92,7 @@ class Workspace:
                 raise
 
     def run_command(self, command: str) -> str:
-        """Run a shell script (bash, or sh if there is no bash) in the folder.
+        """Run a shell script (bash, or else sh) in the folder.
 
         Returns stdout and stderr, followed by a line with the exit status unless that
         is 0; at the time limit or above the quota `error: ...` and the output so far.

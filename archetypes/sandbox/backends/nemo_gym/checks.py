@@ -1,4 +1,4 @@
-"""What a server asks before it serves commands: is there a wall, and is it needed?"""
+"""The checks before a server serves commands: is there a barrier, and who needs it?"""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class IsolationSettings(WorkspaceSettings):
 
 
 def missing() -> str | None:
-    """What this machine lacks to run an episode, if anything."""
+    """Return the reason why this machine cannot run an episode, or None."""
     try:
         Provider.configured().make()
     except WorkspaceError as error:
@@ -21,7 +21,7 @@ def missing() -> str | None:
 
 
 def isolation() -> str:
-    """What keeps commands from this machine; "none: " and the reason if nothing does."""
+    """Name the barrier between commands and this machine, or "none: " and why."""
     try:
         provider = Provider.configured().name
     except WorkspaceError as error:

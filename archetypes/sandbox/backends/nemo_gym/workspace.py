@@ -52,7 +52,7 @@ LOST = 120
 # A larger request goes as a file: one argument is limited to 128 KiB.
 _INLINE = 60_000
 
-# bash, or sh if there is no bash.
+# bash, or else sh.
 _SHELL = 'if command -v bash > /dev/null; then exec bash "$0"; fi; exec sh "$0"'
 
 
@@ -94,7 +94,7 @@ class Workspace:
             raise
 
     def run_command(self, command: str) -> str:
-        """Run a shell script (bash, or sh if there is no bash) in the folder.
+        """Run a shell script (bash, or else sh) in the folder.
 
         Returns stdout and stderr, followed by a line with the exit status unless that
         is 0; at the time limit `error: ...` and the output so far. If the folder's path

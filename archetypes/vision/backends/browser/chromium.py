@@ -40,7 +40,7 @@ class ChromiumSettings(Settings):
 
 
 def missing() -> str | None:
-    """What this machine lacks to run an episode, if anything."""
+    """Return the reason why this machine cannot run an episode, or None."""
     settings = ChromiumSettings.read()
     folder = settings.playwright_browsers_path
     caches = [folder] if folder else _CACHES

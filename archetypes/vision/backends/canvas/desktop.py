@@ -44,7 +44,7 @@ class Desktop:
         self._form.key(key)
 
     def wait(self, seconds: float) -> None:
-        """Do nothing: there is no clock here."""
+        """Do nothing: this desktop has no clock."""
 
     def state(self) -> dict[str, Any]:
         """The form's state, as state() of the environment class describes it."""
@@ -65,5 +65,5 @@ class Desktop:
 
 
 def missing() -> str | None:
-    """What this machine lacks to run an episode: nothing."""
+    """Return None: every machine can run an episode."""
     return None

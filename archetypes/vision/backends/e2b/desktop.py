@@ -41,7 +41,7 @@ class AccountSettings(Settings):
 
 
 def missing() -> str | None:
-    """What this machine lacks to run an episode, if anything."""
+    """Return the reason why this machine cannot run an episode, or None."""
     if AccountSettings.read().e2b_api_key:
         return None
     return "E2B_API_KEY is not set; export a key from https://e2b.dev"

@@ -65,7 +65,7 @@ def is_native(row: Row) -> bool:
 def task_of(row: Row) -> Task:
     """The task in a row: `ground_truth[0]`, or the row's own keys if it is native.
 
-    A row whose `ground_truth` is missing, or is no list of objects, is in NeMo Gym's
+    A row whose `ground_truth` is missing, or holds no objects, is in NeMo Gym's
     native format. Its task is all its keys, except those of NeMo Gym and of the grade.
     """
     truth = row.get("ground_truth")

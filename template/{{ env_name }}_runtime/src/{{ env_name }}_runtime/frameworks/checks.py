@@ -205,5 +205,5 @@ def counted(number: int, thing: str) -> str:
 
 
 def missing_requirement(domain_class: type) -> str | None:
-    """What this machine lacks for an episode of the class; None if nothing."""
+    """Return the reason why this machine cannot run an episode, or None."""
     return getattr(domain_class, "missing_requirement", lambda: None)()

@@ -173,7 +173,7 @@ class TestAttacks:
         assert verify(client, row, said(solution)) == first <= baseline(row)
 
     def test_a_trajectory_that_claims_success(self, client, row, solution, verify):
-        """What a tool returned is no answer, and a call that was not made is none."""
+        """A tool's output does not count. Nor does a call that was never made."""
         client.post("/seed_session", json=row)
         texts = [json.dumps(task_of(row))] * len(solution.calls)
         calls = [*solution.calls, *([("look", {})] if solution.answer else [])]
