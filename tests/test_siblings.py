@@ -355,7 +355,7 @@ import json, sys
 from my_env_runtime import frameworks, project
 MyEnv = project.load_class()
 row = frameworks.read_rows(MyEnv)[int(sys.argv[1])]
-calls = frameworks.PLANS["oracle"](row, frameworks.definitions_of(MyEnv))
+calls, _ = frameworks.PLANS["oracle"](row, frameworks.definitions_of(MyEnv))
 print(json.dumps([row["ground_truth"][0], calls]))
 """
 
@@ -381,7 +381,7 @@ url = "http://127.0.0.1:%s" % server.servers[0].sockets[0].getsockname()[1]
 
 def solution():
     row = frameworks.read_rows(MyEnv)[0]
-    return frameworks.PLANS["oracle"](row, frameworks.definitions_of(MyEnv))
+    return frameworks.PLANS["oracle"](row, frameworks.definitions_of(MyEnv)).calls
 """
 
 PLAYS = {
