@@ -78,7 +78,9 @@ def _gates(
         # It imports NeMo Gym, which takes seconds. The server starts meanwhile.
         from .gates.class_checks import check_class
 
-        return check_class(domain_class, asked=options.asked)
+        passed = check_class(domain_class, asked=options.asked)
+        project.check_imports()
+        return passed
 
     def under_gym() -> str:
         from .gym.check import check  # it needs psutil, which is optional

@@ -1,0 +1,131 @@
+"""The modules that the user's class imports, and the packages that have them.
+
+A module that is installed may still be missing elsewhere: it may be there only because
+another package needs it. An image leaves out such packages.
+"""
+
+import ast
+import functools
+import importlib.metadata
+import importlib.util
+import re
+import sys
+import tomllib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+# These make an import optional if an `except` names them.
+IMPORT_ERRORS = {"ImportError", "ModuleNotFoundError", "Exception"}
+
+
+def imported_modules(root: Path, module: str) -> list[str]:
+    """The top-level modules that `module` imports, those of `root` followed.
+
+    Imports that may fail do not count: in a `try` that handles an ImportError, or for
+    type checkers only.
+    """
+    names: set[str] = set()
+    pending, seen = [module], {module}
+    while pending:
+        for file in _files(root, pending.pop()):
+            tree = ast.parse(file.read_text(encoding="utf-8"))
+            for name in _needed(tree.body):
+                if name in seen:
+                    continue
+                seen.add(name)
+                if any(_files(root, name)):
+                    pending.append(name)
+                else:
+                    names.add(name)
+    return sorted(names - set(sys.stdlib_module_names))
+
+
+def missing_modules(root: Path, module: str) -> list[str]:
+    """Those of imported_modules() that are not installed."""
+    names = imported_modules(root, module)
+    return [name for name in names if importlib.util.find_spec(name) is None]
+
+
+def undeclared_packages(root: Path, module: str, project: Path) -> dict[str, str]:
+    """Modules that are there by accident, with the package that has each.
+
+    That is: neither the pyproject.toml of the folder `project`, nor that of a local
+    package which it depends on, names the package. {} if `project` is not installed.
+    """
+    text = (project / "pyproject.toml").read_text(encoding="utf-8")
+    try:
+        declared = _declared(tomllib.loads(text)["project"]["name"])
+    except importlib.metadata.PackageNotFoundError:
+        return {}
+    packages = importlib.metadata.packages_distributions()
+    undeclared = {}
+    for name in imported_modules(root, module):
+        owners = sorted(map(_normalized, packages.get(name, [])))
+        if owners and not declared.intersection(owners):
+            undeclared[name] = owners[0]
+    return undeclared
+
+
+def _files(root: Path, module: str) -> Iterable[Path]:
+    """The files of a module or package in `root`; none if it is elsewhere."""
+    if (root / module / "__init__.py").is_file():
+        return (root / module).rglob("*.py")
+    file = root / f"{module}.py"
+    return [file] if file.is_file() else []
+
+
+def _needed(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            if node.module and not node.level:
+                yield node.module.partition(".")[0]
+        elif isinstance(node, ast.Try) and _handles_import_errors(node):
+            yield from _needed([*node.handlers, *node.orelse, *node.finalbody])
+        elif isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            yield from _needed(node.orelse)
+        else:
+            yield from _needed(ast.iter_child_nodes(node))
+
+
+def _handles_import_errors(node: ast.Try) -> bool:
+    for handler in node.handlers:
+        if handler.type is None:
+            return True
+        names = {n.id for n in ast.walk(handler.type) if isinstance(n, ast.Name)}
+        if names & IMPORT_ERRORS:
+            return True
+    return False
+
+
+@functools.cache
+def _declared(distribution: str, extras: str = "") -> frozenset[str]:
+    """The packages that a distribution asks for, and those of its local packages."""
+    asked = importlib.metadata.requires(distribution) or []
+    names = set()
+    for requirement in asked:
+        only = re.search(r"""extra == ["']([^"']+)""", requirement)
+        if only and _normalized(only[1]) not in extras.split(","):
+            continue
+        match = re.match(r"([\w.-]+)\s*(?:\[([^]]*)])?", requirement)
+        assert match, requirement
+        name = _normalized(match[1])
+        names.add(name)
+        if _is_local(name):
+            names |= _declared(name, _normalized((match[2] or "").replace(" ", "")))
+    return frozenset(names)
+
+
+def _is_local(distribution: str) -> bool:
+    """Whether a distribution is installed from a folder."""
+    try:
+        origin = importlib.metadata.distribution(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return False
+    return "dir_info" in (origin.read_text("direct_url.json") or "")
+
+
+def _normalized(name: str) -> str:
+    """A package's name as indexes compare it."""
+    return re.sub(r"[-_.]+", "-", name).lower()

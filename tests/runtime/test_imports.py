@@ -1,0 +1,106 @@
+"""The packages of the modules that a class imports."""
+
+import importlib.metadata
+import sys
+
+import pytest
+
+from my_env_runtime import imports
+
+SOURCE = """
+import json, os.path
+import numpy.linalg as algebra
+from sklearn import svm
+from . import nothing
+from helpers import thing
+import typing
+try:
+    import lightgbm
+except ImportError:
+    lightgbm = None
+if typing.TYPE_CHECKING:
+    import pandas
+
+class Maze:
+    def look(self):
+        import PIL.Image
+        try:
+            import late
+        finally:
+            pass
+"""
+
+
+@pytest.fixture
+def maze(tmp_path):
+    (tmp_path / "maze.py").write_text(SOURCE)
+    (tmp_path / "helpers").mkdir()
+    (tmp_path / "helpers/__init__.py").write_text("import maze, xgboost\n")
+    return tmp_path
+
+
+def test_modules_that_must_be_there(maze):
+    modules = imports.imported_modules(maze, "maze")
+    assert modules == ["PIL", "late", "numpy", "sklearn", "xgboost"]
+
+
+def test_missing_modules(maze):
+    (maze / "maze.py").write_text("import pydantic, helpers.x, no_such_module")
+    (maze / "helpers/__init__.py").write_text("")
+    assert imports.missing_modules(maze, "maze") == ["no_such_module"]
+
+
+def installed(folder, name, requires=(), module=None, local=False):
+    """Write the metadata of a distribution, as an installer does."""
+    info = folder / f"{name.replace('-', '_')}-1.0.dist-info"
+    info.mkdir(parents=True)
+    lines = [f"Requires-Dist: {text}\n" for text in requires]
+    text = f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n{''.join(lines)}"
+    (info / "METADATA").write_text(text)
+    (info / "top_level.txt").write_text(module or "")
+    if local:
+        (info / "direct_url.json").write_text('{"dir_info": {"editable": true}}')
+
+
+@pytest.fixture
+def site(tmp_path, monkeypatch):
+    """An environment with its runtime, its own package, and what they need."""
+    folder = tmp_path / "site"
+    asks = [
+        "the-runtime[served] ",
+        "Own_Package",
+        "scikit.learn>=1 ; python_version>'3'",
+    ]
+    installed(folder, "the-environment", asks, local=True)
+    asks = ["numpy", "pytest; extra == 'testing'", 'xgb ; extra == "served"']
+    installed(folder, "the-runtime", asks, local=True)
+    installed(folder, "own-package", ["pillow"], "mazes", local=True)
+    installed(folder, "scikit-learn", ["late-joiner"], "sklearn")
+    for name, module in [
+        ("numpy", "numpy"),
+        ("pillow", "PIL"),
+        ("late-joiner", "late"),
+        ("xgb", "xgboost"),
+        ("pytest", "testing"),
+    ]:
+        installed(folder, name, module=module)
+    (folder / "pyproject.toml").write_text('[project]\nname = "the-environment"\n')
+    monkeypatch.setattr(sys, "path", [str(folder)])
+    imports._declared.cache_clear()
+    importlib.metadata.MetadataPathFinder.invalidate_caches()
+    yield folder
+    imports._declared.cache_clear()
+
+
+def test_what_only_another_package_needs_is_there_by_accident(maze, site):
+    assert imports.undeclared_packages(maze, "maze", site) == {"late": "late-joiner"}
+
+
+def test_an_extra_that_nobody_asked_for_declares_nothing(maze, site):
+    (maze / "maze.py").write_text("import testing, mazes")
+    assert imports.undeclared_packages(maze, "maze", site) == {"testing": "pytest"}
+
+
+def test_a_project_that_is_not_installed_is_not_checked(maze, site):
+    (site / "pyproject.toml").write_text('[project]\nname = "nobody"\n')
+    assert imports.undeclared_packages(maze, "maze", site) == {}
