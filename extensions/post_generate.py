@@ -159,14 +159,30 @@ def find_python(uv: str, required: str) -> str | None:
     return None
 
 
-def run(command: list[str], failure: str) -> None:
+def own_packages() -> list[str]:
+    """Options of `uv add`: the package or the requirements of the user's repository.
+
+    [] if the destination has neither a pyproject.toml with a build system nor a
+    requirements.txt.
+    """
+    project = Path("pyproject.toml")
+    if project.is_file():
+        text = project.read_text(encoding="utf-8")
+        if re.search(r"^\[build-system\]", text, re.MULTILINE):
+            return ["--editable", ".."]
+    if Path("requirements.txt").is_file():
+        return ["--requirements", "../requirements.txt"]
+    return []
+
+
+def run(command: list[str], failure: str, folder: Path | None = None) -> None:
     # These variables belong to Copier's interpreter, or to this run. uv must not see them.
     kept = {
         name: value
         for name, value in os.environ.items()
         if name not in ("VIRTUAL_ENV", "UV_PYTHON")
     }
-    if subprocess.run(command, check=False, env=kept).returncode != 0:
+    if subprocess.run(command, check=False, env=kept, cwd=folder).returncode != 0:
         raise Problem(failure)
 
 
@@ -202,14 +218,25 @@ def pin_python(python: str, uv: str, folder: Path = PROJECT) -> None:
         pin.write_text(text, encoding="utf-8")
 
 
-def install(folder: Path, uv: str, options: list[str]) -> str:
-    """Install a framework's folder and run its import gate. Returns the versions."""
+def install(folder: Path, uv: str, options: list[str], packages: list[str]) -> str:
+    """Install a framework's folder and run its import gate. Returns the versions.
+
+    `packages` are options of `uv add`, `options` those of the import gate.
+    """
     print(f"{folder}/", flush=True)
     here = folder.resolve()
     found = find_python(uv, required_python(folder))
-    sync = [uv, "sync", "--quiet", "--directory", str(folder)]
+    python_option = ["--python", found] if found else []
+    if packages:
+        # Written into pyproject.toml. The interpreter and the lock file follow below.
+        run(
+            [uv, "add", "--quiet", "--frozen", *python_option, *packages],
+            f"`uv add {' '.join(packages)}` failed in {here}, see above; fix that and "
+            f"run it again there, then `uv run python gates.py --write-tools`",
+            folder,
+        )
     run(
-        [*sync, "--python", found] if found else sync,
+        [uv, "sync", "--quiet", "--directory", str(folder), *python_option],
         f"`uv sync` failed, see above; fix that and run it again in {here}",
     )
     python, package = installed(folder)
@@ -242,10 +269,12 @@ def main(operation: str, siblings: str = "[]", tools: str | None = None) -> None
     uv = find_uv()
     print("Installing with uv, about 1 GB the first time ...", flush=True)
     options = ["--write-tools", "--asked", tools] if tools else []
+    packages = own_packages() if operation == "copy" else []
     ready, problems = [], []
     for folder in folders:
+        asked = options if folder == PROJECT else []
         try:
-            ready.append(install(folder, uv, options if folder == PROJECT else []))
+            ready.append(install(folder, uv, asked, packages))
         except Problem as problem:
             problems += problem.args
     if problems:

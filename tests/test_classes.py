@@ -95,6 +95,7 @@ def test_a_repository_keeps_its_own_files(copy, tmp_path):
     answers = {"domain_module": "inventory", "domain_class": "Inventory"}
     done = copy(project, tools="look_up", **answers)
     assert done.returncode == 0, done.stdout
+    assert "conflict" not in done.stdout
     for name in own:
         assert (project / name).read_text() == f"mine: {name}\n"
     ignored = (project / "nemo_gym/.gitignore").read_text().splitlines()
@@ -121,13 +122,16 @@ def test_nothing_speaks_of_the_archetypes_example(copy, tmp_path, archetype):
         if path.is_file() and path.name not in (".copier-answers.yml", "ci.yml"):
             found = EXAMPLE.search(path.read_text())
             assert not found, f"{path.relative_to(project)}: {found}"
-    turns = {
+    lines = {
+        "nemo_gym/configs/booking.yaml": "domain: other",
+        "nemo_gym/environments/booking/manifest.yaml": "domain: other",
+        "nemo_gym/configs/booking_train.yaml": "license: TBD",
         "nemo_gym/pyproject.toml": "max_turns = 9",
         "nemo_gym/configs/booking_eval.toml": "max_turns = 9",
         "nemo_gym/configs/booking_agent.yaml": "max_steps: 9",
         "nemo_gym/README.md": "after 9 answers",
     }
-    for name, text in turns.items():
+    for name, text in lines.items():
         assert text in (project / name).read_text()
     tree = {path.name for path in project.iterdir()}
     assert tree == {

@@ -1,12 +1,14 @@
 """The step after generation: what it finds, leaves and reports."""
 
 import os
+import shutil
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
-from conftest import ROOT, UV, git, run
+from conftest import CLASSES, ROOT, UV, git, run
 
 SCRIPT = ROOT / "extensions/post_generate.py"
 
@@ -37,6 +39,50 @@ def test_copie_generates_a_green_environment(template, request, tmp_path):
         [UV, "run", "python", "gates.py", "import"], result.project_dir / "nemo_gym"
     )
     assert "PASS import" in again.stdout
+
+
+@pytest.mark.slow
+def test_a_package_of_ones_own_repository(copy, tmp_path):
+    """The adapter imports `mazes` of src/, and what only that package declares."""
+    project = tmp_path / "maze_env"
+    shutil.copytree(CLASSES / "mazes", project)
+    done = copy(project, trust=True, tools="step")
+    assert done.returncode == 0, done.stdout
+    assert "PASS import" in done.stdout
+    gates = [project / "nemo_gym/.venv/bin/python", "gates.py", "server", "smoke"]
+    assert run(gates, project / "nemo_gym").stdout.count("PASS") == 2
+    text = (project / "nemo_gym/pyproject.toml").read_text()
+    sources = tomllib.loads(text)["tool"]["uv"]["sources"]
+    assert (project / "nemo_gym" / sources["mazes"]["path"]).resolve() == project
+    image = (project / "nemo_gym/Dockerfile").read_text()
+    assert image.index("COPY . /app/") < image.index("uv lock")
+    # Without the declaration the package is there by accident only.
+    (project / "nemo_gym/pyproject.toml").write_text(text.replace('"mazes",', ""))
+    command = [UV, "run", "python", "gates.py", "import"]
+    done = run(command, project / "nemo_gym", check=False)
+    assert "maze_env imports sortedcontainers, which is installed only" in done.stdout
+    assert done.stdout.endswith(f"{project}/nemo_gym sortedcontainers`\n")
+
+
+@pytest.mark.parametrize(
+    ("files", "options"),
+    [
+        ({"pyproject.toml": "[tool.ruff]\n"}, []),
+        ({"pyproject.toml": "[build-system]\n"}, ["--editable", ".."]),
+        (
+            {"pyproject.toml": "", "requirements.txt": "numpy\n"},
+            ["--requirements", "../requirements.txt"],
+        ),
+    ],
+)
+def test_what_a_repository_has_to_install(tmp_path, monkeypatch, files, options):
+    monkeypatch.syspath_prepend(SCRIPT.parent)
+    import post_generate
+
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    monkeypatch.chdir(tmp_path)
+    assert post_generate.own_packages() == options
 
 
 def test_a_missing_uv_is_one_line(project):

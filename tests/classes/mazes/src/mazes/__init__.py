@@ -1,0 +1,5 @@
+from sortedcontainers import SortedSet
+
+
+def corridor(length):
+    return SortedSet(range(length))
