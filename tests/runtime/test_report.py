@@ -117,6 +117,13 @@ def test_a_conversation(view):
     ]
 
 
+def test_the_task_of_a_native_row(view):
+    said = {"role": "assistant", "content": "Rome."}
+    shown = view(rollout(said, expected_answer="Paris", _ng_task_index=3))
+    task = {"who": "other keys", "parts": ['{\n  "expected_answer": "Paris"\n}']}
+    assert shown["episode-0-0"][-1] == task
+
+
 def test_images_wherever_they_are(view):
     shown = view(
         rollout(

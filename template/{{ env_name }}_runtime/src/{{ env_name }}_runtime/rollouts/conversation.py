@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from ..episode.tasks import is_native, task_of
 from .stats import is_error, is_tool_output, items
 
 IMAGE = re.compile(r"data:image/(?:png|jpeg|gif|webp);base64,[A-Za-z0-9+/]+={0,2}")
@@ -40,8 +41,11 @@ def conversation(rollout: dict[str, Any], keep: KeepImage) -> list[Entry]:
         entries.append(_entry("data", _json(response, keep)))
     if (reason := rollout.get("failure_reason")) is not None:
         entries.append(_entry("the environment failed", [str(reason)]))
-    if (truth := rollout.get("ground_truth")) is not None:
-        entries.append(_entry("ground truth", _json(truth, keep)))
+    if not is_native(rollout):
+        entries.append(_entry("ground truth", _json(rollout["ground_truth"], keep)))
+    elif entries and (keys := task_of(rollout)):
+        # Of the row, and of what /verify answered beside the reward
+        entries.append(_entry("other keys", _json(keys, keep)))
     # A rollout without a trajectory, as some agents of NeMo Gym write, is shown whole.
     return entries or [_entry("rollout", _json(rollout, keep))]
 
