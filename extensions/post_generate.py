@@ -159,6 +159,21 @@ def find_python(uv: str, required: str) -> str | None:
     return None
 
 
+def kept_python(folder: Path, required: str) -> str | None:
+    """The path of the interpreter behind the folder's .venv, if it still fits.
+
+    None if UV_PYTHON asks for another one.
+    """
+    python, settings = folder / ".venv/bin/python", folder / ".venv/pyvenv.cfg"
+    if os.environ.get("UV_PYTHON") or not (python.exists() and settings.is_file()):
+        return None
+    text = settings.read_text(encoding="utf-8")
+    version = re.search(r"^version(?:_info)? = (\d+\.\d+\.\d+)", text, re.MULTILINE)
+    if version and satisfies(numbers(version[1]), required):
+        return str(python.resolve())
+    return None
+
+
 def own_packages() -> list[str]:
     """Options of `uv add`: the package or the requirements of the user's repository.
 
@@ -225,7 +240,8 @@ def install(folder: Path, uv: str, options: list[str], packages: list[str]) -> s
     """
     print(f"{folder}/", flush=True)
     here = folder.resolve()
-    found = find_python(uv, required_python(folder))
+    required = required_python(folder)
+    found = kept_python(folder, required) or find_python(uv, required)
     python_option = ["--python", found] if found else []
     if packages:
         # Written into pyproject.toml. The interpreter and the lock file follow below.

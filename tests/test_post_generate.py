@@ -85,6 +85,26 @@ def test_what_a_repository_has_to_install(tmp_path, monkeypatch, files, options)
     assert post_generate.own_packages() == options
 
 
+@pytest.mark.parametrize(
+    ("version", "kept"), [("3.13.15", True), ("3.12.1", True), ("3.11.7", False)]
+)
+def test_an_update_keeps_the_interpreter_of_the_venv(
+    tmp_path, monkeypatch, version, kept
+):
+    monkeypatch.syspath_prepend(SCRIPT.parent)
+    monkeypatch.delenv("UV_PYTHON", raising=False)
+    import post_generate
+
+    venv = tmp_path / ".venv"
+    (venv / "bin").mkdir(parents=True)
+    (venv / "bin/python").symlink_to(sys.executable)
+    (venv / "pyvenv.cfg").write_text(f"home = /x\nversion_info = {version}\n")
+    found = post_generate.kept_python(tmp_path, ">=3.12,<3.15")
+    assert found == (str(Path(sys.executable).resolve()) if kept else None)
+    monkeypatch.setenv("UV_PYTHON", "3.14")
+    assert post_generate.kept_python(tmp_path, ">=3.12,<3.15") is None
+
+
 def test_a_missing_uv_is_one_line(project):
     bare = str(Path(sys.executable).parent)
     hidden = {key: "" for key in ("UV",)}
