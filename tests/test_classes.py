@@ -50,15 +50,11 @@ def give_rows(environment, name):
 
 
 # All of them on one series, and one that awaits on the other.
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("series", "name"),
     [
-        ("0.7", "inventory"),
-        *(
-            pytest.param("0.7", name, marks=pytest.mark.slow)
-            for name in OWN
-            if name != "inventory"
-        ),
+        *(("0.7", name) for name in OWN),
         ("0.4", "courier"),
     ],
     indirect=["series"],

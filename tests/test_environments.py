@@ -16,6 +16,7 @@ from conftest import (
     ONE_SERIES,
     OTHER,
     PYTHONS,
+    QUICK,
     ROOT,
     UV,
     git,
@@ -34,10 +35,20 @@ def passed(results):
 
 WITH_ANSWER = [*GAME_FIRST, pytest.param("answer", marks=pytest.mark.slow)]
 
+# The packages of the archetypes that the game does not have
+PACKAGES = {"vision": ["pillow"], "answer": ["math-verify"]}
+
 
 @pytest.mark.parametrize("archetype", WITH_ANSWER)
-def test_gates_and_tests_are_green(generate, archetype):
-    environment = generate(archetype=archetype)
+def test_gates_and_tests_are_green(generate, variant, series, archetype):
+    """On the other series only the game is installed as users do it."""
+    if series == QUICK or archetype == "game":
+        environment = generate(archetype=archetype)
+    else:
+        environment = variant(archetype=archetype)
+        if packages := PACKAGES.get(archetype):
+            install = [UV, "pip", "install", "--quiet", "--python", environment.python]
+            run([*install, *packages], environment.folder)
     rollout = passed(environment.gates())[-1]
     assert "the oracle earns 1.0, noop and nonsense 0.0" in rollout["detail"]
     printed = environment.run("-m", "pytest", "-q", "--no-header")
@@ -45,13 +56,23 @@ def test_gates_and_tests_are_green(generate, archetype):
     assert not re.search(r"\d+ (failed|error|xfailed)", printed)
 
 
-@pytest.mark.parametrize("archetype", GAME_FIRST)
-def test_the_newest_nemo_gym_of_the_series_is_there(generate, series, archetype):
+def test_the_newest_nemo_gym_of_the_series_is_there(generate, series):
     code = "import importlib.metadata as m; print(m.version('nemo-gym'))"
-    assert generate(archetype=archetype).run("-c", code).startswith(series)
+    assert generate(archetype="game").run("-c", code).startswith(series)
 
 
-@pytest.mark.parametrize("archetype", WITH_ANSWER)
+@pytest.mark.parametrize(
+    ("series", "archetype"),
+    [
+        (QUICK, "game"),
+        (OTHER, "game"),
+        *(
+            pytest.param(QUICK, archetype, marks=pytest.mark.slow)
+            for archetype in ("sandbox", "vision", "answer")
+        ),
+    ],
+    indirect=["series"],
+)
 def test_rollouts(generate, archetype):
     environment = generate(archetype=archetype)
     rows = (environment.folder / "data/example.jsonl").read_text().splitlines()
@@ -70,7 +91,7 @@ def test_the_runtime_on_the_other_series(tmp_path):
     """In a venv of its own: the quick tests have run on this interpreter's series."""
     python = interpreter_for(OTHER)
     assert python, f"this machine has no Python {PYTHONS[OTHER]}"
-    tests = ["-m", "not scale", "tests/runtime", "tests/test_mutants.py"]
+    tests = ["-m", "not slow and not scale", "tests/runtime"]
     run(
         [UV, "run", "--python", python, "pytest", "-q", *tests],
         ROOT,
@@ -156,6 +177,7 @@ def test_types(generate, archetype):
     run([*ty, "--error-on-warning", "."], environment.folder)
 
 
+@ONE_SERIES
 def test_plain_uv_run_keeps_the_interpreter(generate):
     """`uv run` must not replace the venv that the post-generation step made."""
     environment = generate(archetype="game")
@@ -166,6 +188,7 @@ def test_plain_uv_run_keeps_the_interpreter(generate):
 
 
 @pytest.mark.slow
+@ONE_SERIES
 def test_the_folder_does_not_hide_the_package(generate):
     environment = generate(archetype="game")
     code = "import nemo_gym, nemo_gym.server_utils; print(nemo_gym.__file__)"
@@ -216,6 +239,7 @@ ROW_TESTS = ["-m", "pytest", "-q", "tests/test_conformance.py", "-k", "TestRows"
 
 
 @pytest.mark.slow
+@ONE_SERIES
 def test_many_kinds_of_tools_fit_the_rows(variant):
     """What the server serves over /tools is what is in the rows."""
     environment = variant(
@@ -280,6 +304,7 @@ def test_write_tools_brings_the_rows_up_to_date(variant):
     assert "failed" not in environment.run(*ROW_TESTS)
 
 
+@ONE_SERIES
 def test_no_server_is_one_clear_line(variant):
     environment = variant()
     printed = environment.run(

@@ -227,7 +227,11 @@ def test_the_commands_of_the_series_by_hand(generate, series, model, tmp_path):
         assert "this NeMo Gym cannot reverify rollouts: that needs 0.7" in again
 
 
-@pytest.mark.parametrize("archetype", ARCHETYPES)
+@pytest.mark.parametrize(
+    ("series", "archetype"),
+    [("0.4", "game"), *(("0.7", archetype) for archetype in ARCHETYPES)],
+    indirect=["series"],
+)
 def test_nemo_gym_finds_nothing_to_complain_of(generate, series, archetype):
     environment = generate(archetype=archetype)
     if series == "0.4":

@@ -27,6 +27,7 @@ def post_generate(project, operation="copy", **variables):
     return done.stdout.strip().splitlines()
 
 
+@pytest.mark.slow
 def test_copie_generates_a_green_environment(template, request, tmp_path):
     """Through Copier's own API with trust, as pytest-copie does it."""
     request.config.option.template = str(template)

@@ -57,7 +57,9 @@ def check(path: Path = ROWS) -> str:
     earned = f"the oracle earns {earned_by_oracle(domain_class, rows)}, noop {nothing}"
     if why:
         earned = f"noop earns {nothing} ({why})"
-    notes = f"; the model saw up to {model.images} images at once" if model.images else ""
+    notes = (
+        f"; the model saw up to {model.images} images at once" if model.images else ""
+    )
     if any(cut):
         notes += f"; {counted(sum(cut), 'rollout')} ran out of turns ({limit})"
     return f"{len(rows)} rows under NeMo Gym: {earned}{notes}"
