@@ -388,6 +388,55 @@ def test_no_door_to_the_machine_is_open(start):
     assert start().run_python(ATTACKS) == "(no output)"
 
 
+# What no namespace covers. Each line names a door that is open.
+BESIDE_NAMESPACES = """
+import ctypes, os, pathlib, socket
+libc = ctypes.CDLL(None, use_errno=True)
+add_key, keyctl = {"x86_64": (248, 250), "aarch64": (217, 219)}[os.uname().machine]
+for keyring in (-1, -2, -3, -4, -5):
+    if libc.syscall(add_key, b"user", b"answer", b"42", 2, keyring) != -1:
+        print("made a key in keyring", keyring)
+if "answer" in pathlib.Path("/proc/keys").read_text():
+    print("sees a key")
+for family in (socket.AF_VSOCK, socket.AF_ALG):
+    try:
+        socket.socket(family, socket.SOCK_STREAM if family == 40 else socket.SOCK_SEQPACKET)
+        print("made a socket", family)
+    except OSError:
+        pass
+socket.socketpair(), socket.socket(), socket.socket(socket.AF_INET6)
+"""
+
+
+@only_isolated
+def test_doors_beside_the_namespaces_are_closed(start):
+    assert start().run_python(BESIDE_NAMESPACES) == "(no output)"
+
+
+# Joins a session keyring, as a login does; puts a key into it; finds one there.
+KEYS = """
+import ctypes, os
+libc = ctypes.CDLL(None)
+add_key, keyctl = {"x86_64": (248, 250), "aarch64": (217, 219)}[os.uname().machine]
+"""
+STORE_KEY = KEYS + "libc.syscall(add_key, b'user', b'answer', b'42', 2, -3)"
+JOIN_KEYRING = KEYS + "assert libc.syscall(keyctl, 1, None) > 0"
+FIND_KEY = KEYS + "print(libc.syscall(keyctl, 10, -3, b'user', b'answer', 0) != -1)"
+
+
+@linux_only
+def test_a_kernel_key_of_one_call_is_unknown_to_the_next(start):
+    """The session keyring of the server would be one for all episodes."""
+    exec(JOIN_KEYRING, {})
+    assert start().run_python(STORE_KEY) == "(no output)"
+    assert start().run_python(FIND_KEY) == "False"
+
+
+@linux_only
+def test_a_command_goes_before_the_server_if_memory_runs_out(start):
+    assert start().run_command("cat /proc/self/oom_score_adj") == "1000"
+
+
 @only_isolated
 def test_a_command_is_not_root(start, folders):
     """Neither as it sees itself nor as the kernel sees it from outside."""
