@@ -711,6 +711,35 @@ def test_close_without_a_call(start, folders):
     assert folders() == []
 
 
+@only_without
+@pytest.mark.parametrize(
+    "mess",
+    [
+        "rm -rf ../scripts",
+        "rm -rf ../scripts; ln -s / ../scripts",
+        "rm -rf ../scripts; touch ../scripts",
+        "rm ../scripts/command.sh; mkdir ../scripts/command.sh",
+    ],
+)
+def test_a_folder_that_a_command_spoiled_masks_no_episode(start, mess):
+    episode = start(expected_output="x")
+    episode.run_command(mess)
+    with pytest.raises(ValueError, match="a command has changed the workspace's own"):
+        episode.run_command("ls")
+    assert episode.reward() == 0.0
+    assert episode.infrastructure_failure is None
+
+
+@only_without
+@pytest.mark.parametrize("left", ["mkfifo {}", "ln -s ~/mine {}"])
+def test_what_a_command_left_in_place_of_the_script(start, left):
+    """A fifo would hang the thread for ever, and a link lead out."""
+    episode = start()
+    episode.run_command(f"touch mine; rm $0; {left.format('$0')}")
+    assert episode.run_command("echo on") == "on"
+    assert episode.run_command("cat mine") == "(no output)"
+
+
 # ---------------------------------------------------------------------- the grader
 
 
