@@ -23,13 +23,14 @@ import time
 import urllib.parse
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import psutil
 import requests
 from environment import module
 
 CONNECTIONS = (1, 50)
-SEED_BYTES, TRAJECTORY_BYTES = 32 << 20, 32 << 20
+MIB = 1 << 20
 
 Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
@@ -64,30 +65,42 @@ async def unread_pipeline(stream: Stream, row: bytes) -> None:
 
 
 async def seed_of_objects(stream: Stream, row: bytes) -> None:
-    await posts(stream, "/seed_session", within(SEED_BYTES, b"{}", by_name=True))
+    await posts(stream, "/seed_session", within(8 * MIB, b"{}", by_name=True))
 
 
 async def seed_of_lists(stream: Stream, row: bytes) -> None:
-    await posts(stream, "/seed_session", within(SEED_BYTES, b"[[]]"))
+    await posts(stream, "/seed_session", within(8 * MIB, b"[[]]"))
 
 
 async def seed_of_keys(stream: Stream, row: bytes) -> None:
-    keys = b",".join(b'"%d":0' % number for number in range(SEED_BYTES // 11))
-    await posts(stream, "/seed_session", b'{"ground_truth":[{%s}]}' % keys)
+    await posts(stream, "/seed_session", keyed(8 * MIB))
 
 
-async def large_seed(stream: Stream, row: bytes) -> None:
-    await posts(stream, "/seed_session", within(TRAJECTORY_BYTES, b"{}", by_name=True))
+async def allowed_seed_of_objects(stream: Stream, row: bytes) -> None:
+    await posts(stream, "/seed_session", within(3 * 490_000, b"{}", by_name=True))
+
+
+async def allowed_seed_of_keys(stream: Stream, row: bytes) -> None:
+    await posts(stream, "/seed_session", keyed(11 * 90_000))
+
+
+async def seed_of_30_mib(stream: Stream, row: bytes) -> None:
+    await posts(stream, "/seed_session", within(30 * MIB, b"{}", by_name=True))
 
 
 async def used_cookie(stream: Stream, row: bytes) -> None:
     cookie = await seeded(stream, row)
-    await posts(stream, "/seed_session", within(SEED_BYTES, b"{}"), cookie)
+    await posts(stream, "/seed_session", within(3 * 490_000, b"{}"), cookie)
 
 
 async def flood_of_verdicts(stream: Stream, row: bytes) -> None:
     cookie = await seeded(stream, row)
-    await posts(stream, "/verify", within(TRAJECTORY_BYTES, b"[[]]"), cookie)
+    await posts(stream, "/verify", within(30 * MIB, b"[[]]"), cookie)
+
+
+async def flood_of_allowed_verdicts(stream: Stream, row: bytes) -> None:
+    cookie = await seeded(stream, row)
+    await posts(stream, "/verify", within(3 * 1_900_000, b"{}"), cookie)
 
 
 async def unread_verdict(stream: Stream, row: bytes) -> None:
@@ -103,7 +116,7 @@ async def unread_verdict(stream: Stream, row: bytes) -> None:
 
 async def large_call(stream: Stream, row: bytes) -> None:
     cookie = await seeded(stream, row)
-    tool = requests.get(f"{URL}/tools", timeout=60).json()["tools"][0]["name"]
+    tool = module("gates.rows").server_tools()[0]["name"]
     await posts(stream, f"/{tool}", b'{"x":[%s[]]}' % (b"[]," * 340_000), cookie)
 
 
@@ -111,8 +124,9 @@ ATTACKS: dict[str, Callable[[Stream, bytes], Awaitable[None]]] = {
     attack.__name__: attack
     for attack in (
         *(endless_header, endless_url, half_a_header, unread_pipeline),
-        *(seed_of_objects, seed_of_lists, seed_of_keys, large_seed, used_cookie),
-        *(flood_of_verdicts, unread_verdict, large_call),
+        *(seed_of_objects, seed_of_lists, seed_of_keys, seed_of_30_mib, used_cookie),
+        *(allowed_seed_of_objects, allowed_seed_of_keys),
+        *(flood_of_verdicts, flood_of_allowed_verdicts, unread_verdict, large_call),
     )
 }
 
@@ -125,6 +139,12 @@ def within(size: int, item: bytes, by_name: bool = False) -> bytes:
         ids = b'"task_id":{"taskset":"example","task_id":"0"}'
         return b'{%s,%s,"task_data":{"a":[%s]}}' % (name, ids, items)
     return b'{"ground_truth":[{"a":[%s]}]}' % items
+
+
+def keyed(size: int) -> bytes:
+    """A row of some `size` bytes, with a key for each 11."""
+    keys = b",".join(b'"%d":0' % (10**6 + number) for number in range(size // 11))
+    return b'{"ground_truth":[{%s}]}' % keys
 
 
 def request(path: str, body: bytes, cookie: str = "") -> bytes:
@@ -145,7 +165,7 @@ async def answered(stream: Stream) -> bytes:
 async def seeded(stream: Stream, row: bytes) -> str:
     stream[1].write(request("/seed_session", row))
     head = (await answered(stream)).decode()
-    return head.lower().partition("set-cookie: ")[0] and next(
+    return next(
         line.partition(": ")[2].partition(";")[0]
         for line in head.split("\r\n")
         if line.lower().startswith("set-cookie: ")
@@ -208,7 +228,7 @@ class Honest:
                 self.lost.append(repr(error)[:200])
                 time.sleep(0.1)
 
-    def post(self, http: requests.Session, path: str, body: object) -> dict:
+    def post(self, http: requests.Session, path: str, body: Any) -> dict:
         started = time.monotonic()
         try:
             answer = http.post(f"{URL}{path}", json=body, timeout=60)
@@ -267,13 +287,17 @@ def main() -> None:
         URL = options.url
         asyncio.run(attack(options.attack, options.connections))
     starting = module("gates.starting")
-    print("| attack | connections | requests | p50 ms | p99 ms | slowest ms | lost | MiB |")
+    print(
+        "| attack | connections | requests | p50 ms | p99 ms | slowest ms | lost | MiB |"
+    )
     print("| --- | --- | --- | --- | --- | --- | --- | --- |")
     for name in options.attacks or ["nothing", *ATTACKS]:
         for connections in CONNECTIONS if name in ATTACKS else [0]:
             with (
                 tempfile.TemporaryDirectory() as folder,
-                starting.starting_server(SESSION_LOG=str(Path(folder, "log"))) as process,
+                starting.starting_server(
+                    SESSION_LOG=str(Path(folder, "log"))
+                ) as process,
             ):
                 URL = starting.url_of(process)
                 server = psutil.Process(process.pid)

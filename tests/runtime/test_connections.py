@@ -3,7 +3,7 @@
 import contextlib
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 import pytest
 import uvicorn
@@ -26,7 +26,7 @@ def port(serve, monkeypatch) -> Iterator[int]:
 
 
 @contextlib.contextmanager
-def bounded(server: SessionServer) -> Iterator[int]:
+def bounded(server: SessionServer) -> Generator[int]:
     config = uvicorn.Config(
         server.setup_webserver(), http=connection.Bounded, log_config=None
     )
@@ -90,7 +90,9 @@ def test_requests_whose_answers_nobody_reads_do_not_pile_up(port):
     with connect(port) as client, contextlib.suppress(OSError):
         for _ in range(10_000):
             client.sendall(b"GET /tools HTTP/1.1\r\nHost: x\r\n\r\n" * 100)
-        raise AssertionError("the server took a million requests and no answer was read")
+        raise AssertionError(
+            "the server took a million requests and no answer was read"
+        )
 
 
 def test_an_answer_that_nobody_takes_does_not_stay(port):

@@ -63,10 +63,10 @@ class LargeBodies:
         path, cookie = scope["path"], scope["session"]
         name = cookie[SESSION_ID_KEY]
         session = self.store.sessions.get(name)
-        if path == "/seed_session" and cookie.get(SEEDED):
-            # A harness that names its sessions may repeat a seed.
-            if session is None or session.owner is None:
-                return JSONResponse({"detail": USED_COOKIE}, 409)
+        # A harness that names its sessions may repeat a seed.
+        named = session is not None and session.owner is not None
+        if path == "/seed_session" and cookie.get(SEEDED) and not named:
+            return JSONResponse({"detail": USED_COOKIE}, 409)
         if path == "/aggregate_metrics" and cookie.get(SEEDED):
             detail = "session cookies may not call /aggregate_metrics"
             return JSONResponse({"detail": detail}, 403)
