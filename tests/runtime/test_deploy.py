@@ -54,8 +54,10 @@ def dry_run(folder, tmp_path):
     """Runs deploy.py. Returns the folder that it wrote, and the files in it."""
     folder = tmp_path / "space"
 
-    def run():
-        deploy.main(["--dry-run", str(folder)])
+    def run(*named):
+        shutil.rmtree(folder, ignore_errors=True)
+        options = [text for name in named for text in ("--add", name)]
+        deploy.main(["--dry-run", str(folder), *options])
         files = (path for path in folder.rglob("*") if path.is_file())
         return folder, {path.relative_to(folder).as_posix() for path in files}
 
@@ -137,20 +139,65 @@ def test_the_image_and_the_server_agree_on_the_port_elsewhere(serve, monkeypatch
 )
 def test_private_files_stay(project, dry_run, private):
     write(project / private, "private")
+    _, files = dry_run("**")
+    assert private not in files
+
+
+@pytest.mark.parametrize(
+    "private",
+    [
+        "prod.env",
+        ".docker/config.json",
+        ".kube/config",
+        "kaggle.json",
+        "key.der",
+        "notes.py",
+        "rows.pkl",
+        "nemo_gym/rows.jsonl.xz",
+        "nemo_gym/notes.yaml",
+        "nemo_gym/all.tar.gz",
+        "other_package/rows.py",
+        "my_env_rows.py",
+    ],
+)
+def test_what_the_server_does_not_need_stays(project, dry_run, private, capsys):
+    """Nobody can list all the names and formats of keys and rows."""
+    write(project / private, "private")
     _, files = dry_run()
     assert private not in files
+
+
+def test_a_file_that_is_named_goes(project, dry_run, capsys):
+    write(project / "words.txt", "crane\n")
+    write(project / "my_words/all.txt", "crane\n")
+    _, files = dry_run()
+    assert not files & {"words.txt", "my_words/all.txt"}
+    printed = capsys.readouterr().err
+    assert "not pushed: " in printed
+    assert "words.txt" in printed
+    _, files = dry_run("words.txt", "my_words/**")
+    assert {"words.txt", "my_words/all.txt"} <= files
+
+
+def test_a_file_can_be_named_in_pyproject(project, dry_run):
+    settings = project / "nemo_gym/pyproject.toml"
+    line = '[tool.environment]\nspace_files = ["words.txt"]'
+    write(settings, settings.read_text().replace("[tool.environment]", line))
+    write(project / "words.txt", "crane\n")
+    _, files = dry_run()
+    assert "words.txt" in files
 
 
 def test_a_link_stays(project, dry_run, tmp_path):
     write(tmp_path / "elsewhere", "private")
     (project / "link.txt").symlink_to(tmp_path / "elsewhere")
-    _, files = dry_run()
+    _, files = dry_run("**")
     assert "link.txt" not in files
 
 
 def test_only_regular_files_go(project, dry_run):
     os.mkfifo(project / "pipe")  # to read it would take forever
-    _, files = dry_run()
+    _, files = dry_run("**")
     assert "pipe" not in files
 
 
@@ -161,7 +208,7 @@ def test_in_a_git_work_tree_git_ignores_files_too(folder, dry_run):
         write(folder / name, "text")
     git(folder, "add", "-f", "kept.log", "gone.txt")
     (folder / "gone.txt").unlink()
-    _, files = dry_run()
+    _, files = dry_run("**")
     assert {"kept.log", "untracked.txt", "\u00e4 \n.txt"} <= files
     assert not files & {"a.tmp", "gone.txt"}
 
@@ -173,7 +220,7 @@ def test_a_project_inside_a_repository(folder, dry_run, tmp_path, monkeypatch):
     write(folder / "a.tmp", "text")
     # As in a hook of another repository.
     monkeypatch.setenv("GIT_DIR", str(tmp_path / "elsewhere"))
-    _, files = dry_run()
+    _, files = dry_run("**")
     assert "nemo_gym/server.py" in files
     assert not {path for path in files if path.endswith(("outside.txt", ".tmp"))}
 
@@ -202,14 +249,21 @@ def test_secrets_stay_whatever_the_dockerignore_says(project, dry_run):
     write(project / ".dockerignore", "!**\n")
     write(project / ".env", "private")
     write(project / "nemo_gym" / "env.yaml", "private")
-    _, files = dry_run()
+    _, files = dry_run("**")
     assert not files & {".env", "nemo_gym/env.yaml"}
 
 
 def test_a_key_in_a_file_is_refused(project, dry_run):
     write(project / "notes.py", "import os\nTOKEN = 'hf_" + 34 * "x" + "'\n")
     with pytest.raises(DeployError, match=r"notes\.py, line 2, .* \(hf_xxxxx\."):
-        dry_run()
+        dry_run("notes.py")
+
+
+def test_a_key_in_utf_16_is_refused(project, dry_run):
+    text = "import os\nTOKEN = 'hf_" + 34 * "x" + "'\n"
+    (project / "notes.txt").write_bytes(text.encode("utf-16"))
+    with pytest.raises(DeployError, match=r"notes\.txt, line 2, .* \(hf_xxxxx\."):
+        dry_run("notes.txt")
 
 
 @pytest.mark.parametrize(
@@ -219,12 +273,15 @@ def test_a_key_in_a_file_is_refused(project, dry_run):
         "-----BEGIN RSA " + "PRIVATE KEY-----",
         "TOKEN = 'ghp_" + 36 * "x" + "'",
         "TOKEN = 'glpat-" + 20 * "x" + "'",
+        "TOKEN = 'AIza" + 35 * "x" + "'",
+        "TOKEN = 'gsk_" + 52 * "x" + "'",
+        "TOKEN = 'dtn_" + 64 * "x" + "'",
     ],
 )
 def test_keys_of_other_services_are_refused(project, dry_run, line):
     write(project / "notes.py", f"import os\n{line}\n")
     with pytest.raises(DeployError, match=r"notes\.py, line 2, looks like"):
-        dry_run()
+        dry_run("notes.py")
 
 
 @pytest.mark.parametrize(
@@ -245,15 +302,15 @@ def test_files_that_look_like_rows_are_not_pushed_without_consent(
     monkeypatch.setattr(deploy, "push", push)
     monkeypatch.setattr("sys.stdin.isatty", lambda: False, raising=False)
     with pytest.raises(DeployError, match=f"{name} may hold .* --with-data"):
-        deploy.main(["--space", "ada/game"])
+        deploy.main(["--space", "ada/game", "--add", name])
     monkeypatch.setattr(deploy, "push", lambda *given: None)
-    deploy.main(["--space", "ada/game", "--with-data"])
+    deploy.main(["--space", "ada/game", "--add", name, "--with-data"])
 
 
 def test_tasks_that_go_are_named(project, dry_run, capsys):
     write(project / ".dockerignore", "")
     write(project / "nemo_gym" / "data" / "example.jsonl", "{}\n")
-    _, files = dry_run()
+    _, files = dry_run("nemo_gym/data/*")
     assert "nemo_gym/data/example.jsonl" in files
     printed = capsys.readouterr()
     assert "nemo_gym/data/example.jsonl" in printed.out

@@ -5,6 +5,7 @@ import json
 import pytest
 from nemo_gym.openai_utils import NeMoGymResponse
 
+from my_env_runtime.rollouts.results import only_writer
 from my_env_runtime.rollouts.rows import load_rows
 
 from .strict_model import results
@@ -121,6 +122,27 @@ def test_output_of_another_run_is_refused(play, rows, tmp_path):
     changed = {**rows[0], "ground_truth": rows[1]["ground_truth"]}
     assert play(*noop, "--rows", rows_file(tmp_path, changed))[0] == 1
     assert path.read_bytes() == written
+
+
+def test_two_runs_on_one_output(play, model, tmp_path):
+    """Each would play what the other has not written yet."""
+    path = tmp_path / "rollouts.jsonl"
+    arguments = ["--policy", "noop", "--limit", "1", "--output", str(path)]
+    with only_writer(path):
+        status, printed, errors = play(*arguments)
+    assert (status, printed) == (1, [])
+    assert f"another rollout.py writes to {path}" in errors
+    assert play(*arguments)[0] == 0
+
+
+def test_a_second_rollout_of_an_episode_is_refused(play, tmp_path):
+    path = tmp_path / "rollouts.jsonl"
+    arguments = ["--policy", "noop", "--limit", "1", "--output", str(path)]
+    assert play(*arguments)[0] == 0
+    path.write_text(2 * path.read_text())
+    status, _, errors = play(*arguments)
+    assert status == 1
+    assert f"{path}, line 2, is a second rollout of row 1, repeat 1" in errors
 
 
 @pytest.mark.parametrize("content", ["notes", "notes\n", '{"a": 1}', '{"a": 1}\n'])

@@ -99,7 +99,7 @@ def test_screenshots_are_small(start):
 
 
 def test_a_long_text_does_not_slow_the_desktop_down(start):
-    """Once a click in a field of 5,000 characters took 25 seconds."""
+    """Once a click in a field of 5,000 characters took 25 seconds. One holds 1,000."""
     desktop = start()
     desktop.left_click(**point(desktop, "name"))
     began = time.monotonic()
@@ -107,8 +107,12 @@ def test_a_long_text_does_not_slow_the_desktop_down(start):
         desktop.type("lorem ipsum dolor sit amet ".ljust(250, "x"))
     desktop.left_click(**point(desktop, "name"))
     desktop.double_click(**point(desktop, "name"))
-    assert len(desktop.state()["values"]["name"]) == 5000
+    assert len(desktop.state()["values"]["name"]) == 1000
     assert time.monotonic() - began < 10
+    desktop.key("End")
+    desktop.key("Backspace")
+    desktop.type("yz")
+    assert desktop.state()["values"]["name"].endswith("xy")
 
 
 def test_a_click_puts_the_caret_between_two_characters(start):

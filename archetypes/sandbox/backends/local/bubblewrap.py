@@ -14,8 +14,12 @@ from ..project import ROOT
 from .folder import base_python
 from .places import NOBODY, UNDER_BUBBLEWRAP, make_folders
 
-# Tries a sandbox out: whether a command in there can start, and use its folders.
+# Tries a sandbox out: whether a command in there can start, use its folders, and have a
+# filter of system calls. None is no filter, which a kernel that takes one says (EFAULT).
 _TRIAL = f"""
+import ctypes
+libc = ctypes.CDLL(None, use_errno=True)
+assert libc.prctl(22, 2, None) and ctypes.get_errno() == 14, "no seccomp filters"
 for folder in ("{UNDER_BUBBLEWRAP.home}", "{UNDER_BUBBLEWRAP.temporary}"):
     open(folder + "/trial", "w").close()
 """

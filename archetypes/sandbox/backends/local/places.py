@@ -5,8 +5,11 @@ from __future__ import annotations
 import functools
 import os
 import shutil
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
+
+from .folder import FOLDER
 
 # Who runs the commands under bubblewrap if this process is root.
 NOBODY = 65534
@@ -33,6 +36,22 @@ def make_folders(root: Path, isolated: bool) -> None:
     for name in ("home", "tmp", "scripts"):
         (root / name).mkdir()
         give(root / name, isolated)
+
+
+def new_script(root: Path, name: str) -> int:
+    """The descriptor of a new file in the folder of scripts, in place of an old one.
+
+    Without bubblewrap a command may have left anything there: a link, or a fifo that
+    nobody reads. Raises OSError.
+    """
+    scripts = os.open(root / "scripts", FOLDER)
+    try:
+        with suppress(FileNotFoundError):
+            os.unlink(name, dir_fd=scripts)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+        return os.open(name, flags, 0o644, dir_fd=scripts)
+    finally:
+        os.close(scripts)
 
 
 def give(file: int | Path, isolated: bool) -> None:

@@ -38,8 +38,9 @@ import time
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO
 
-from . import folder, processes, quota
+from . import folder, places, processes, quota
 from .checks import isolated
 from .errors import WorkspaceError
 from .limits import Limits
@@ -147,7 +148,8 @@ class Workspace:
             threading.Thread(target=removal.wait, daemon=True).start()
 
     def _run(self, interpreter: list[str], name: str, script: str) -> str:
-        folder.unlock(self._home)
+        with self._touched("enter the workspace folder"):
+            folder.unlock(self._home)
         if self._fill > _FAR_ABOVE:
             raise ValueError(
                 f"the workspace has more than {_FAR_ABOVE} times {self._limits.quota}; "
@@ -155,12 +157,13 @@ class Workspace:
             )
         # A script file, because one argument is limited to 128 KiB and has no line
         # numbers.
-        data = script.encode()
-        file = self._root / "scripts" / name
         try:
-            with _machine("run a command"):
-                file.write_bytes(data)
+            with self._touched("write the script"):
+                file = places.new_script(self._root, name)
                 give(file, self._isolated)
+                with open(file, "wb") as stream:
+                    stream.write(script.encode())
+            with _machine("run a command"):
                 return self._execute(interpreter, name)
         except WorkspaceError as error:
             full = getattr(error.__cause__, "errno", None) in folder.FULL_DISK
@@ -174,7 +177,7 @@ class Workspace:
         # The output goes to a file: unlike a pipe it cannot be kept open by a process
         # that got away, needs no thread to drain it, is bounded by the file size limit,
         # and has an end that can be read without what comes before it.
-        with tempfile.TemporaryFile(dir=self._root) as output:
+        with self._output() as output:
             give(output.fileno(), self._isolated)  # for those who open /dev/stdout
             reading, writing = os.pipe()
             try:
@@ -213,6 +216,29 @@ class Workspace:
         if self._fill > 1:
             return failure(self._full(), answer)
         return answer
+
+    def _output(self) -> IO[bytes]:
+        """A file for what a command prints."""
+        with self._touched("make a file for the output"):
+            return tempfile.TemporaryFile(dir=self._root)
+
+    @contextmanager
+    def _touched(self, action: str) -> Generator[None]:
+        """Turns an OSError in a folder that is not the commands' to change.
+
+        Under bubblewrap it is the machine's failure: commands cannot reach the folder.
+        Else it is taken for a command's doing, which must not mask the episode.
+        """
+        try:
+            with _machine(action):
+                yield
+        except WorkspaceError as error:
+            code = getattr(error.__cause__, "errno", None)
+            if self._isolated or code in folder.MACHINE_ERRORS:
+                raise
+            raise ValueError(
+                f"{error}; a command has changed the workspace's own folders"
+            ) from error
 
     def _full(self) -> str:
         return f"the workspace has more than {self._limits.quota}; delete some"

@@ -7,7 +7,7 @@ from bisect import bisect_left, bisect_right
 from PIL import Image, ImageDraw
 
 from .form import PADDING, Form
-from .shapes import Box, edges, font, panel, stroke
+from .shapes import Box, font, panel, stroke
 
 _WALLPAPER = "#27496d"
 _TASKBAR = "#16293f"
@@ -121,7 +121,7 @@ class Painter:
         # Drawn on a piece of its own, so that long text ends at the edge of the field.
         piece = Image.new("RGB", (inner.width, inner.height), _WHITE)
         pen = ImageDraw.Draw(piece)
-        ends = edges(text.value)
+        ends = text.ends
         origin = 2 - text.shift
         start, end = (origin + ends[at] for at in text.selection)
         if name == self._form.focus:

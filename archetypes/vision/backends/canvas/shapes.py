@@ -43,7 +43,6 @@ def font(size: int = 15) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
     return ImageFont.load_default(size)
 
 
-@lru_cache(maxsize=64)
 def edges(text: str) -> list[float]:
     """Where each character of `text` begins, in pixels, and where the last one ends."""
     return list(accumulate(map(_step, ["", *text], text), initial=0.0))

@@ -6,6 +6,9 @@ import re
 
 from .shapes import edges
 
+# Characters of a field, as `maxlength` in the page of the other backends
+MAX_LENGTH = 1000
+
 
 class TextField:
     """The value of a text field; the selection runs from anchor to caret.
@@ -15,8 +18,16 @@ class TextField:
 
     def __init__(self, value: str, room: int) -> None:
         self.value = value
+        self._measured, self._ends = "", [0.0]
         self._room = room
         self.anchor = self.caret = len(value)
+
+    @property
+    def ends(self) -> list[float]:
+        """Where each character begins, and where the last one ends, in pixels."""
+        if self._measured != self.value:
+            self._measured, self._ends = self.value, edges(self.value)
+        return self._ends
 
     @property
     def selection(self) -> tuple[int, int]:
@@ -35,8 +46,11 @@ class TextField:
                 return
 
     def insert(self, text: str) -> None:
+        """Put text in place of the selection, as much of it as the field holds."""
         start, end = self.selection
-        self.value = self.value[:start] + text + self.value[end:]
+        before, after = self.value[:start], self.value[end:]
+        text = text[: max(0, MAX_LENGTH - len(before) - len(after))]
+        self.value = before + text + after
         self.move(start + len(text))
 
     def delete(self, step: int) -> None:
@@ -68,13 +82,13 @@ class TextField:
     @property
     def shift(self) -> float:
         """How far the text is moved left so that the caret shows, in pixels."""
-        return max(0.0, edges(self.value)[self.caret] - self._room)
+        return max(0.0, self.ends[self.caret] - self._room)
 
     def character_at(self, x: float) -> int:
         """The place between two characters that is nearest to `x`.
 
         `x` counts pixels from the left edge of the text that shows.
         """
-        ends = edges(self.value)
+        ends = self.ends
         offset = x + self.shift
         return min(range(len(ends)), key=lambda end: abs(ends[end] - offset))

@@ -1,13 +1,15 @@
 """Deploy the environment to a Hugging Face Space.
 
     uv run python -m {package}.deploy [--space owner/name]
-        [--private] [--with-data] [--dry-run FOLDER]
+        [--private] [--add PATTERN ...] [--with-data] [--dry-run FOLDER]
 
-The Space gets what the image gets: the project's files but for those that its
-.dockerignore names, and in a git work tree but for those that git ignores. At its root
-are nemo_gym/Dockerfile and a README of the Space's own. Whatever else is in the Space
-is removed. --dry-run writes all of that into a folder instead. Files that hold a key are
-refused, and those that look like rows are only pushed if you say so.
+The Space gets what a server needs: the runtime, the class, the files of nemo_gym/ that
+are served, and at its root nemo_gym/Dockerfile and a README of its own. Name every other
+file, such as data that the class reads, with --add, or in space_files of
+[tool.environment] in pyproject.toml. What .dockerignore or git ignores never goes.
+Whatever else is in the Space is removed. --dry-run writes all of that into a folder
+instead. Files that hold a key are refused, and those that look like rows are only pushed
+if you say so.
 
 The token is HF_TOKEN, or that of `uv run hf auth login`.
 """
@@ -15,12 +17,13 @@ The token is HF_TOKEN, or that of `uv run hf auth login`.
 import re
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from .command_line import exit_status, new_parser
 from .errors import DeployError
-from .space import assemble, ignore_file, pyproject, rows_among, warnings
+from .space import assemble, ignore_file, pyproject, rows_among, unnamed, warnings
 
 NEXT = """\
 https://huggingface.co/spaces/{space} builds now. In its settings, set API_TOKEN as a
@@ -33,39 +36,48 @@ def main(arguments: list[str] | None = None) -> int:
     """Push the Space, or write it into a folder. Raises DeployError."""
     parser = new_parser(__doc__)
     add = parser.add_argument
-    default = pyproject().get("tool", {}).get("environment", {}).get("space", "")
+    table = pyproject().get("tool", {}).get("environment", {})
+    default = table.get("space", "")
     text = "default: space of [tool.environment] in pyproject.toml"
     add("--space", default=default, metavar="OWNER/NAME", help=text)
     add("--private", action="store_true", help="only you can see the Space")
+    text = "push these files, too: a path from the project's root on; * and ** match"
+    add("--add", action="append", default=[], metavar="PATTERN", help=text)
     text = "push files that look like rows of a dataset, too"
     add("--with-data", action="store_true", help=text)
     text = "push nothing: write what would be pushed into a new folder"
     add("--dry-run", type=Path, metavar="FOLDER", help=text)
     options = parser.parse_args(arguments)
+    named = [*table.get("space_files", []), *options.add]
     if options.dry_run:
-        write_dry_run(options.dry_run.resolve())
+        write_dry_run(options.dry_run.resolve(), named)
     else:
-        deploy(options.space, private=options.private, with_data=options.with_data)
+        deploy(options.space, named, options.private, options.with_data)
     return 0
 
 
-def write_dry_run(folder: Path) -> None:
+def write_dry_run(folder: Path, named: Sequence[str] = ()) -> None:
     """Write the Space into a new folder. Raises DeployError."""
     if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
         raise DeployError(f"{folder} is there already: name a new folder")
     folder.mkdir(parents=True, exist_ok=True)
-    _report(assemble(folder), folder)
+    _report(assemble(folder, named), folder)
 
 
-def deploy(space: str, *, private: bool = False, with_data: bool = False) -> None:
-    """Push the project to the Space `owner/name`. Raises DeployError."""
+def deploy(
+    space: str, named: Sequence[str], private: bool = False, with_data: bool = False
+) -> None:
+    """Push the project to the Space `owner/name`. Raises DeployError.
+
+    `named` are patterns of files that the server does not need, and that go, too.
+    """
     if not re.fullmatch(r"[\w-][\w.-]*/[\w-][\w.-]*", space):
         raise DeployError(
             f"the Space must be owner/name, got {space!r}: give --space, or set "
             "space of [tool.environment] in pyproject.toml"
         )
     with tempfile.TemporaryDirectory() as name:
-        files = assemble(Path(name))
+        files = assemble(Path(name), named)
         _report(files, Path(name))
         if not with_data and (rows := rows_among(Path(name), files)):
             _ask_for_rows(rows)
@@ -78,6 +90,11 @@ def _report(files: list[str], folder: Path) -> None:
     print("\n".join(files))
     size = sum((folder / path).stat().st_size for path in files)
     print(f"{len(files)} files, {size / 1e6:.1f} MB")
+    if left := unnamed(files, folder):
+        print(
+            f"not pushed: {', '.join(left)}: --add names a file that the class needs",
+            file=sys.stderr,
+        )
     for warning in warnings(files):
         print(f"warning: {warning}", file=sys.stderr)
 

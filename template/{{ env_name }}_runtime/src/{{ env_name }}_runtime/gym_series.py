@@ -12,8 +12,10 @@ from . import deferred_imports  # noqa: F401 - before NeMo Gym
 # isort: split
 import itsdangerous
 from fastapi import FastAPI
-from nemo_gym import base_resources_server
+from nemo_gym import base_resources_server, server_utils
 from starlette.types import Scope
+from uvicorn.config import HTTP_PROTOCOLS
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 
 def _from_0_7(name: str) -> Any:
@@ -34,6 +36,21 @@ HAS_ENVIRONMENT_SERVERS = (
 HAS_REVERIFICATION = (
     importlib.util.find_spec("nemo_gym.rollout_reverification") is not None
 )
+
+# 0.7's run_webserver has uvicorn speak HTTP with a class of its own.
+_PROTOCOL = "KeepaliveHttpToolsProtocol"
+Protocol: Any = getattr(server_utils, _PROTOCOL, HttpToolsProtocol)
+
+
+def use_protocol(protocol: type[HttpToolsProtocol]) -> None:
+    """Have run_webserver speak HTTP with this class, a subclass of Protocol.
+
+    On 0.4, workers beside the first one do not.
+    """
+    if Protocol is HttpToolsProtocol:
+        HTTP_PROTOCOLS["auto"] = f"{protocol.__module__}:{protocol.__qualname__}"
+    else:
+        setattr(server_utils, _PROTOCOL, protocol)
 
 
 def serves_mcp(server: Any) -> bool:

@@ -18,6 +18,7 @@ from .scale.deployment import deploy
 from .scale.front import Front
 from .scale.link import connected, health
 from .server import base, serve
+from .server.connection import bound_connections_of_gym
 from .server.cookies import SessionCookies
 from .server.messages import ToolResponse, VerifyRequest, VerifyResponse
 from .settings import ServerSettings
@@ -83,6 +84,7 @@ class SessionServer(base.SessionServer):
                 ):  # one of several, which NeMo Gym serves
                     return cls.run_webserver()
                 if ServerSettings.read().nemo_gym_config_path:
+                    bound_connections_of_gym()
                     cls.run_webserver()
                 else:
                     cls._serve()

@@ -70,7 +70,8 @@ class Limits(Settings):
     close_seconds: PositiveFloat = 10  # a longer close() is not waited for
     body_seconds: PositiveFloat = 60  # a slower request body is answered with 408
     max_body_bytes: PositiveInt = 1 << 20  # a longer request body: 413
-    max_trajectory_bytes: PositiveInt = 1 << 25  # the same for rows and trajectories
+    max_seed_bytes: PositiveInt = 1 << 23  # the same for a row of /seed_session
+    max_trajectory_bytes: PositiveInt = 1 << 25  # the same for trajectories
 
 
 class ServerSettings(Settings):

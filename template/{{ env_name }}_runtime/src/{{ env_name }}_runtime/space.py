@@ -6,7 +6,7 @@ import posixpath
 import re
 import subprocess
 import tomllib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from detect_secrets.settings import transient_settings
 from pathspec import PathSpec
 
 from .errors import DeployError
-from .project import ENV_NAME, GYM, ROOT
+from .project import ENV_NAME, GYM, MODULE, ROOT
 
 PORT = 7860  # of a Space: server.py takes it if SPACE_ID is set
 RUNTIME = Path(f"{ENV_NAME}_runtime")  # this package's folder, which the image installs
@@ -24,13 +24,26 @@ RUNTIME = Path(f"{ENV_NAME}_runtime")  # this package's folder, which the image 
 # A folder with this file in it is a dry run of before.
 MARK = RUNTIME / "src" / RUNTIME / "deploy.py"
 
-# Never pushed, whatever the .dockerignore says.
-SECRETS = ".env* env.yaml .netrc .pypirc .ssh .aws id_rsa* id_ed25519* *.key *.pem"
+# All that the image needs, as patterns of Docker's. Any other file is pushed only if the
+# user names it: nobody can list all names and formats of keys and of rows.
+NEEDED = [".dockerignore", f"{MODULE}.py", f"{MODULE}/**/*.py", f"{MODULE}/**/py.typed"]
+NEEDED += [f"{RUNTIME}/{name}" for name in ("pyproject.toml", "README.md", "src")]
+_FILES = "__init__.py gates.py rollout.py server.py view.py pyproject.toml uv.lock"
+_FILES += " README.md .python-version Dockerfile.dockerignore configs/*.yaml"
+_FILES += " configs/*.toml environments/**/*.yaml"
+for _kind in ("resources_servers", "responses_api_agents"):
+    _FILES += f" {_kind}/**/*.py {_kind}/**/requirements.txt {_kind}/**/pytest.ini"
+NEEDED += [f"nemo_gym/{name}" for name in _FILES.split()]
+
+# Never pushed, even if named.
+SECRETS = ".env* *.env env.yaml .netrc .pypirc .ssh .aws .docker .kube kaggle.json"
+SECRETS += " id_rsa* id_ed25519* *.key *.pem *.der *.p12 *.pfx *.jks"
 NEVER = [f"**/{name}" for name in (".git", ".venv*", *SECRETS.split())]
 
 # detect-secrets finds the rest, but not by entropy, which would refuse every lock file.
 KEY = re.compile(
     r"\bhf_[A-Za-z0-9]{30,}|\bsk-[\w-]{32,}|\bnvapi-[\w-]{40,}|\be2b_[0-9a-f]{32,}"
+    r"|\bAIza[\w-]{35}|\bgsk_\w{40,}|\bdtn_\w{40,}"
 )
 UNSURE = ["Base64HighEntropyString", "HexHighEntropyString", "KeywordDetector"]
 UNSURE += ["IPPublicDetector"]
@@ -55,12 +68,14 @@ resources server. `/docs` lists its tools, `/health` says whether it is up.
 """
 
 
-def assemble(folder: Path) -> list[str]:
+def assemble(folder: Path, named: Sequence[str] = ()) -> list[str]:
     """Write the Space into a folder, which is there and empty. Returns its files.
 
-    Raises DeployError if a file that the image needs is missing, or one holds a key.
+    `named` are patterns of files that go, too. Raises DeployError if a file that the
+    image needs is missing, or one holds a key.
     """
-    files = list(collect(folder))
+    wanted = matcher([*NEEDED, *named])
+    files = [path for path in collect(folder) if wanted.match_file(path)]
     _check_complete(files)
     for path in files:
         content = (ROOT / path).read_bytes()
@@ -92,8 +107,16 @@ def _check_complete(files: list[str]) -> None:
             )
 
 
+def unnamed(files: Sequence[str], folder: Path) -> list[str]:
+    """The files that the image gets, and that are not among `files`, which the Space gets.
+
+    `folder` is a dry run.
+    """
+    return [path for path in collect(folder) if path not in files]
+
+
 def collect(dry_run: Path | None = None) -> Iterator[str]:
-    """The files of the project, relative to ROOT, that a Space gets.
+    """The files of the project, relative to ROOT, that an image gets.
 
     `dry_run` is a folder that is left out.
     """
@@ -167,7 +190,9 @@ def _read(path: Path) -> str:
 
 def _keys(path: Path, content: bytes) -> Iterator[tuple[int, str]]:
     """Line and kind of each key in a file."""
-    text = content.decode("utf-8", "replace")
+    # As Windows' tools write it
+    utf16 = content.startswith((b"\xff\xfe", b"\xfe\xff"))
+    text = content.decode("utf-16" if utf16 else "utf-8", "replace")
     for match in KEY.finditer(text):
         yield text.count("\n", 0, match.start()) + 1, f"{match[0][:8]}..."
     plugins = get_mapping_from_secret_type_to_class().values()

@@ -1,6 +1,7 @@
 """The local workspace: its isolation, its limits, and what it leaves behind."""
 
 import asyncio
+import ctypes
 import errno
 import os
 import shutil
@@ -388,6 +389,55 @@ def test_no_door_to_the_machine_is_open(start):
     assert start().run_python(ATTACKS) == "(no output)"
 
 
+# What no namespace covers. Each line names a door that is open.
+BESIDE_NAMESPACES = """
+import ctypes, os, pathlib, socket
+libc = ctypes.CDLL(None, use_errno=True)
+add_key, keyctl = {"x86_64": (248, 250), "aarch64": (217, 219)}[os.uname().machine]
+for keyring in (-1, -2, -3, -4, -5):
+    if libc.syscall(add_key, b"user", b"answer", b"42", 2, keyring) != -1:
+        print("made a key in keyring", keyring)
+if "answer" in pathlib.Path("/proc/keys").read_text():
+    print("sees a key")
+for family in (socket.AF_VSOCK, socket.AF_ALG):
+    try:
+        socket.socket(family, socket.SOCK_STREAM if family == 40 else socket.SOCK_SEQPACKET)
+        print("made a socket", family)
+    except OSError:
+        pass
+socket.socketpair(), socket.socket(), socket.socket(socket.AF_INET6)
+"""
+
+
+@only_isolated
+def test_doors_beside_the_namespaces_are_closed(start):
+    assert start().run_python(BESIDE_NAMESPACES) == "(no output)"
+
+
+# Puts a key into the session keyring, or finds one there.
+KEYS = """
+import ctypes, os
+libc = ctypes.CDLL(None)
+add_key, keyctl = {"x86_64": (248, 250), "aarch64": (217, 219)}[os.uname().machine]
+"""
+STORE_KEY = KEYS + "libc.syscall(add_key, b'user', b'answer', b'42', 2, -3)"
+FIND_KEY = KEYS + "print(libc.syscall(keyctl, 10, -3, b'user', b'answer', 0) != -1)"
+
+
+@linux_only
+def test_a_kernel_key_of_one_call_is_unknown_to_the_next(start):
+    """The session keyring of the server would be one for all episodes."""
+    libc, join = ctypes.CDLL(None), {"x86_64": 250, "aarch64": 219}
+    assert libc.syscall(join[os.uname().machine], 1, None) > 0  # as a login does
+    assert start().run_python(STORE_KEY) == "(no output)"
+    assert start().run_python(FIND_KEY) == "False"
+
+
+@linux_only
+def test_a_command_goes_before_the_server_if_memory_runs_out(start):
+    assert start().run_command("cat /proc/self/oom_score_adj") == "1000"
+
+
 @only_isolated
 def test_a_command_is_not_root(start, folders):
     """Neither as it sees itself nor as the kernel sees it from outside."""
@@ -660,6 +710,35 @@ def test_close_without_a_call(start, folders):
     with pytest.raises(RuntimeError, match="closed"):
         episode.run_command("ls")
     assert folders() == []
+
+
+@only_without
+@pytest.mark.parametrize(
+    "mess",
+    [
+        "rm -rf ../scripts",
+        "rm -rf ../scripts; ln -s / ../scripts",
+        "rm -rf ../scripts; touch ../scripts",
+        "rm ../scripts/command.sh; mkdir ../scripts/command.sh",
+    ],
+)
+def test_a_folder_that_a_command_spoiled_masks_no_episode(start, mess):
+    episode = start(expected_output="x")
+    episode.run_command(mess)
+    with pytest.raises(ValueError, match="a command has changed the workspace's own"):
+        episode.run_command("ls")
+    assert episode.reward() == 0.0
+    assert episode.infrastructure_failure is None
+
+
+@only_without
+@pytest.mark.parametrize("left", ["mkfifo {}", "ln -s ~/mine {}"])
+def test_what_a_command_left_in_place_of_the_script(start, left):
+    """A fifo would hang the thread for ever, and a link lead out."""
+    episode = start()
+    episode.run_command(f"touch mine; rm $0; {left.format('$0')}")
+    assert episode.run_command("echo on") == "on"
+    assert episode.run_command("cat mine") == "(no output)"
 
 
 # ---------------------------------------------------------------------- the grader

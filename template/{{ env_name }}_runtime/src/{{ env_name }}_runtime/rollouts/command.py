@@ -14,7 +14,7 @@ from .client import Client
 from .llm import LLMPolicy, sampled
 from .play import Play
 from .policies import FIXED_TURNS, fixed_policy
-from .results import append_rollout, as_rollout, rollouts_in
+from .results import append_rollout, as_rollout, only_writer, rollouts_in
 from .rows import load_rows, shown
 from .stats import figures, mean_reward, measure, table
 
@@ -51,6 +51,13 @@ def run(play: Play, options: argparse.Namespace) -> int:
 
     Raises RolloutError if nothing can be played, and SettingError.
     """
+    if options.output is None:
+        return _run(play, options)
+    with only_writer(options.output):
+        return _run(play, options)
+
+
+def _run(play: Play, options: argparse.Namespace) -> int:
     llm = options.policy == "llm"
     policy = LLMPolicy(options.api) if llm else fixed_policy(options.policy)
     max_turns = number_of_turns() if llm else FIXED_TURNS

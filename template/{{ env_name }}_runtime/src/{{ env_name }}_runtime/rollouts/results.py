@@ -1,11 +1,14 @@
 """Rollouts as .jsonl files, which a later run resumes."""
 
+import contextlib
 import io
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+
+import filelock
 
 from ..episode.types import Row
 from ..errors import RolloutError
@@ -13,6 +16,23 @@ from .stats import REPEAT, TASK, RolloutStats, measure
 
 # The start of each line of an output file.
 START = f'{{"{TASK}": '.encode()
+
+
+@contextlib.contextmanager
+def only_writer(path: Path) -> Iterator[None]:
+    """Locks an output file by a file beside it. Missing folders are made.
+
+    Raises RolloutError if another process has the lock.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with filelock.FileLock(f"{path}.lock", timeout=0):
+            yield
+    except filelock.Timeout:
+        raise RolloutError(
+            f"another rollout.py writes to {path}: wait for its end, or name another "
+            "file with --output"
+        ) from None
 
 
 def rollouts_in(
@@ -35,17 +55,23 @@ def rollouts_in(
             try:
                 rollout = json.loads(line)
                 key = rollout[TASK], rollout[REPEAT]
+                twice = key in finished
                 same = rollout["response"]["model"] == policy
                 same &= row_of(*key).items() <= rollout.items()
                 finished[key] = measure(rollout)
                 same &= finished[key].reward is not None
-            except (ValueError, LookupError, TypeError):
-                same = False
+            except (ValueError, LookupError, TypeError, RecursionError):
+                same, twice = False, False
             if not same:
                 raise RolloutError(
                     f"{path}, line {number}, is not a rollout of {policy} on these "
                     "rows, temperature and seed as they are now: name another file "
                     "with --output"
+                )
+            if twice:
+                raise RolloutError(
+                    f"{path}, line {number}, is a second rollout of row {key[0] + 1}, "
+                    f"repeat {key[1] + 1}: remove it, or name another file with --output"
                 )
     if last:
         if not last.startswith(START[: len(last)]):
@@ -65,7 +91,6 @@ def as_rollout(
 
 
 def append_rollout(path: Path, rollout: dict[str, Any]) -> None:
-    """Add a line to an output file. Missing folders are made."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    """Add a line to an output file."""
     with path.open("a", encoding="utf-8") as file:
         file.write(json.dumps(rollout) + "\n")

@@ -16,6 +16,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from .. import gym_series
+from ..server.bodies import read_body
 from ..server.cookies import MAX_ID_CHARACTERS, SEEDED, SessionCookies
 from ..server.store import FULL
 from ..settings import ShardSettings
@@ -60,7 +61,7 @@ class Front:
             await self.app(scope, receive, send)
             return
         try:
-            body = await _read(receive)
+            body = await read_body(receive)
             await self._pass_on(scope, body, session, send)
         except HTTPException as error:
             refusal = JSONResponse(
@@ -173,18 +174,6 @@ class Front:
         if len(self._places) >= MAX_PLACES:
             self._places.clear()  # a session that is open is found again
         self._places[name] = link, link.prefix
-
-
-async def _read(receive: Receive) -> bytes:
-    """A request's body. Raises ClientDisconnect if the client leaves before its end."""
-    parts = []
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise ClientDisconnect
-        parts.append(message.get("body", b""))
-        if not message.get("more_body"):
-            return b"".join(parts)
 
 
 def _receive_once(body: bytes) -> Receive:

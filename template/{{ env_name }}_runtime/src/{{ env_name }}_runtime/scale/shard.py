@@ -20,6 +20,7 @@ from omegaconf import OmegaConf
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from .. import gym_series
+from ..server.connection import Bounded
 from ..server.serve import log_to_file
 from ..settings import Limits, ShardSettings
 
@@ -119,6 +120,7 @@ def make_server(spec: ShardSpec, **place: Any) -> uvicorn.Server:
         uvicorn.Config(
             Door(app, server, key_of(spec["secret"])),
             **place,
+            http=Bounded,
             lifespan="on",
             ws="none",
             log_config=None,

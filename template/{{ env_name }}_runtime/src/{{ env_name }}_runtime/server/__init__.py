@@ -9,5 +9,7 @@ verdict      /verify
 replay       /verify without a session, by playing the trajectory's calls
 limits       how long a trajectory may be
 cookies, guard, metrics    the layers around the app
+bodies       large bodies, one after the other
+connection   limits of a connection before it has a request
 serve        configuration, log file, uvicorn
 """

@@ -38,6 +38,7 @@ from ..episode.tasks import grader, reward_range
 from ..episode.tools import make_tool
 from ..settings import Limits, ServerSettings
 from . import serve
+from .bodies import LargeBodies
 from .cookies import SEEDED, SessionCookies
 from .endpoints import post_routes, tool_definitions, tool_endpoint, written_endpoint
 from .guard import RequestGuard
@@ -266,7 +267,7 @@ class SessionServer(SimpleResourcesServer):
         build = app.build_middleware_stack
 
         def stack() -> ASGIApp:
-            inner, settings = build(), ServerSettings.read()
+            inner, settings = LargeBodies(build(), self._store), ServerSettings.read()
             name = type(self).__name__
             cookies = SessionCookies(inner, self._secret, name, self._new_id)
             layers = self._session_layer(inner, cookies)

@@ -18,8 +18,8 @@ from .verdict import lowest_verdict
 
 log = logging.getLogger(__name__)
 
-# Routes whose bodies hold a row or a trajectory.
-LARGE = ("/seed_session", "/verify", "/aggregate_metrics")
+# Routes whose bodies hold a trajectory.
+LARGE = ("/verify", "/aggregate_metrics")
 
 
 class RequestGuard:
@@ -89,6 +89,8 @@ class RequestGuard:
         return JSONResponse({"detail": message}, 413)
 
     def _limit(self, scope: Scope) -> int:
+        if scope["path"].endswith("/seed_session"):
+            return self.limits.max_seed_bytes
         large = scope["path"].endswith(LARGE)
         return self.limits.max_trajectory_bytes if large else self.limits.max_body_bytes
 

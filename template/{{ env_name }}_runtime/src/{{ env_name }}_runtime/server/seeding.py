@@ -1,5 +1,6 @@
 """/seed_session and /close_session: a cookie is good for one episode."""
 
+import itertools
 import json
 from collections.abc import Callable
 from typing import Any
@@ -88,7 +89,8 @@ def _label(row: SeedSessionRequest, task: dict[str, Any]) -> str:
     """The row's name in the log."""
     keys = row.model_extra or {}
     names = [f"{key} {keys[key]!r:.80}" for key in ROW_IDS if key in keys]
-    return names[0] if names else f"task {json.dumps(task):.80}"
+    start = itertools.islice(json.JSONEncoder().iterencode(task), 80)
+    return names[0] if names else f"task {''.join(start):.80}"
 
 
 def _checked_id(name: str) -> str:

@@ -13,6 +13,7 @@ from omegaconf import OmegaConf
 
 from .. import project
 from ..settings import ServerSettings
+from .connection import Bounded
 
 log = logging.getLogger(__name__)
 
@@ -80,6 +81,7 @@ def run(app: Any, server: Any, *, workers: int = 1, grace: float = 1) -> None:
         host=server.config.host,
         port=server.config.port,
         access_log=False,
+        http=Bounded,
         timeout_graceful_shutdown=int(grace),
         # As NeMo Gym's own: longer than its client keeps a connection.
         timeout_keep_alive=30,

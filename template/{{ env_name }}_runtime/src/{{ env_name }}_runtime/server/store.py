@@ -11,6 +11,7 @@ from typing import Any
 
 from fastapi import HTTPException, Request
 from nemo_gym.server_utils import SESSION_ID_KEY
+from starlette.types import Scope
 
 from ..episode.episode import Answer, Episode
 from ..episode.session import Session
@@ -189,7 +190,7 @@ class SessionStore:
         if (session := self.sessions.get(name)) is not None:
             return session
         if request.session.get(SEEDED):
-            raise ValueError(f"this episode was lost: {lost_because(request)}")
+            raise ValueError(f"this episode was lost: {lost_because(request.scope)}")
         return await self.open(name, {})
 
     # -------------------------------------------------------------- end
@@ -201,12 +202,12 @@ class SessionStore:
         session = self.sessions.pop(name, None)
         if session is not None:
             ended = Ended(reason, TaskMark.of(session.task), verdict)
-            _remember(self.ended, name, ended, 10 * self.limits.max_sessions)
+            remember(self.ended, name, ended, 10 * self.limits.max_sessions)
             self._close_later(session)
 
     def close_unseeded(self, name: str) -> None:
         """Remember that an id was closed, so that a late seed cannot use it."""
-        _remember(self._unseeded, name, None, 10 * self.limits.max_sessions)
+        remember(self._unseeded, name, None, 10 * self.limits.max_sessions)
 
     def closed_unseeded(self, name: str) -> bool:
         return name in self._unseeded
@@ -258,12 +259,12 @@ class SessionStore:
             await self.end_all()
 
 
-def lost_because(request: Request) -> str:
+def lost_because(scope: Scope) -> str:
     """Why the request's session is unknown. A front of shards may know more."""
-    return request.scope.get("lost", "this server does not know it")
+    return scope.get("lost", "this server does not know it")
 
 
-def _remember(memory: dict[str, Any], name: str, value: Any, most: int) -> None:
+def remember(memory: dict[str, Any], name: str, value: Any, most: int) -> None:
     """Keep `value` under `name`. Forget the oldest entries above `most`."""
     memory.setdefault(name, value)
     while len(memory) > most:

@@ -40,7 +40,7 @@ def verdict(
     if ended is not None and ended.reason.startswith("idle"):
         failure = f"the session was lost: {ended.reason}"
     elif ended is None and session is None and request.session.get(SEEDED):
-        failure = f"the session was lost: {lost_because(request)}"
+        failure = f"the session was lost: {lost_because(request.scope)}"
     fields = VerifyResponse.model_fields
     metrics = session.metrics if session else {}
     extra: dict[str, Any] = {k: v for k, v in metrics.items() if k not in fields}
@@ -142,11 +142,11 @@ def _as_json(response: Any) -> Any:
     return Response(text, media_type="application/json")
 
 
-def lowest_verdict(reason: str, lowest: float) -> JSONResponse:
-    """The verdict on a trajectory that is too long to be read: the lowest reward.
+def lowest_verdict(reason: str, lowest: float, mask: bool = False) -> JSONResponse:
+    """The verdict on a trajectory that is not read: the lowest reward.
 
-    It is graded instead of rejected: a policy controls the length, and could avoid a
-    grade.
+    One that is too long is graded instead of rejected: a policy controls the length, and
+    could avoid a grade.
     """
     response = {
         "id": f"resp_{uuid.uuid4().hex}",
@@ -163,7 +163,7 @@ def lowest_verdict(reason: str, lowest: float) -> JSONResponse:
             "responses_create_params": {"input": []},
             "response": response,
             "reward": lowest,
-            "mask_sample": False,
+            "mask_sample": mask,
             "failure_reason": reason,
         }
     )

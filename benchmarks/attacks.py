@@ -1,0 +1,311 @@
+"""An honest client plays while somebody attacks the server: what does it notice?
+
+    cd my_wordle/nemo_gym
+    uv run python TEMPLATE/benchmarks/attacks.py [ATTACK ...] [--seconds 10]
+
+Each attack runs from 1 and from 50 connections, in a process of its own, for SECONDS.
+The honest client plays the first row by its oracle, over and over: seed, calls, verify.
+Prints a line for each: requests of the honest client, its median, 99th percentile and
+slowest request, the lost ones (failed, or a wrong reward), and the server's memory, with
+its children's, before the attack and at its peak. Settings of the server, such as SHARDS,
+are taken from the environment.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import json
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.parse
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+import requests
+from environment import module
+
+CONNECTIONS = (1, 50)
+MIB = 1 << 20
+
+Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+# ---------------------------------------------------------------------- the attacks
+
+
+async def endless_header(stream: Stream, row: bytes) -> None:
+    await endless(stream, b"GET /health HTTP/1.1\r\nHost: x\r\nX-Long: ")
+
+
+async def endless_url(stream: Stream, row: bytes) -> None:
+    await endless(stream, b"GET /")
+
+
+async def endless(stream: Stream, start: bytes) -> None:
+    stream[1].write(start)
+    while True:
+        stream[1].write(b"x" * 65536)
+        await stream[1].drain()
+
+
+async def half_a_header(stream: Stream, row: bytes) -> None:
+    stream[1].write(b"GET /health HTTP/1.1\r\nHost: x\r\nX-Short: ")
+    await asyncio.sleep(3600)
+
+
+async def unread_pipeline(stream: Stream, row: bytes) -> None:
+    while True:
+        stream[1].write(b"GET /tools HTTP/1.1\r\nHost: x\r\n\r\n" * 1000)
+        await stream[1].drain()
+
+
+async def seed_of_objects(stream: Stream, row: bytes) -> None:
+    await posts(stream, "/seed_session", within(8 * MIB, b"{}", by_name=True))
+
+
+async def seed_of_lists(stream: Stream, row: bytes) -> None:
+    await posts(stream, "/seed_session", within(8 * MIB, b"[[]]"))
+
+
+async def seed_of_keys(stream: Stream, row: bytes) -> None:
+    await posts(stream, "/seed_session", keyed(8 * MIB))
+
+
+async def allowed_seed_of_objects(stream: Stream, row: bytes) -> None:
+    await posts(stream, "/seed_session", within(3 * 490_000, b"{}", by_name=True))
+
+
+async def allowed_seed_of_keys(stream: Stream, row: bytes) -> None:
+    await posts(stream, "/seed_session", keyed(11 * 90_000))
+
+
+async def seed_of_30_mib(stream: Stream, row: bytes) -> None:
+    await posts(stream, "/seed_session", within(30 * MIB, b"{}", by_name=True))
+
+
+async def used_cookie(stream: Stream, row: bytes) -> None:
+    cookie = await seeded(stream, row)
+    await posts(stream, "/seed_session", within(3 * 490_000, b"{}"), cookie)
+
+
+async def flood_of_verdicts(stream: Stream, row: bytes) -> None:
+    cookie = await seeded(stream, row)
+    await posts(stream, "/verify", within(30 * MIB, b"[[]]"), cookie)
+
+
+async def flood_of_allowed_verdicts(stream: Stream, row: bytes) -> None:
+    cookie = await seeded(stream, row)
+    await posts(stream, "/verify", within(3 * 1_900_000, b"{}"), cookie)
+
+
+async def unread_verdict(stream: Stream, row: bytes) -> None:
+    cookie = await seeded(stream, row)
+    text = "x" * (30 << 20)
+    message = {"type": "message", "id": "", "role": "assistant", "status": "completed"}
+    message["content"] = [{"type": "output_text", "text": text, "annotations": []}]
+    response = module("rollouts.trajectory").as_response("attack", [], [message])
+    body = json.dumps({**json.loads(row), "response": response}).encode()
+    stream[1].write(request("/verify", body, cookie))
+    await asyncio.sleep(3600)
+
+
+async def large_call(stream: Stream, row: bytes) -> None:
+    cookie = await seeded(stream, row)
+    tool = module("gates.rows").server_tools()[0]["name"]
+    await posts(stream, f"/{tool}", b'{"x":[%s[]]}' % (b"[]," * 340_000), cookie)
+
+
+ATTACKS: dict[str, Callable[[Stream, bytes], Awaitable[None]]] = {
+    attack.__name__: attack
+    for attack in (
+        *(endless_header, endless_url, half_a_header, unread_pipeline),
+        *(seed_of_objects, seed_of_lists, seed_of_keys, seed_of_30_mib, used_cookie),
+        *(allowed_seed_of_objects, allowed_seed_of_keys),
+        *(flood_of_verdicts, flood_of_allowed_verdicts, unread_verdict, large_call),
+    )
+}
+
+
+def within(size: int, item: bytes, by_name: bool = False) -> bytes:
+    """A row of `size` bytes at most, with a list of `item`."""
+    items = b",".join([item] * ((size - 1000) // (len(item) + 1)))
+    if by_name:  # NeMo Gym 0.7's typed seed
+        name = b'"resources_session_id":"x","episode_id":{"rollout_id":"0-0"}'
+        ids = b'"task_id":{"taskset":"example","task_id":"0"}'
+        return b'{%s,%s,"task_data":{"a":[%s]}}' % (name, ids, items)
+    return b'{"ground_truth":[{"a":[%s]}]}' % items
+
+
+def keyed(size: int) -> bytes:
+    """A row of some `size` bytes, with a key for each 11."""
+    keys = b",".join(b'"%d":0' % (10**6 + number) for number in range(size // 11))
+    return b'{"ground_truth":[{%s}]}' % keys
+
+
+def request(path: str, body: bytes, cookie: str = "") -> bytes:
+    head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+    head += f"Cookie: {cookie}\r\n" if cookie else ""
+    return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
+
+
+async def answered(stream: Stream) -> bytes:
+    """The head of the next answer. Reads its body, too."""
+    head = await stream[0].readuntil(b"\r\n\r\n")
+    lines = [line.partition(b":") for line in head.lower().split(b"\r\n")]
+    [length] = [value for name, _, value in lines if name == b"content-length"]
+    await stream[0].readexactly(int(length))
+    return head
+
+
+async def seeded(stream: Stream, row: bytes) -> str:
+    stream[1].write(request("/seed_session", row))
+    head = (await answered(stream)).decode()
+    return next(
+        line.partition(": ")[2].partition(";")[0]
+        for line in head.split("\r\n")
+        if line.lower().startswith("set-cookie: ")
+    )
+
+
+async def posts(stream: Stream, path: str, body: bytes, cookie: str = "") -> None:
+    while True:
+        stream[1].write(request(path, body, cookie))
+        await answered(stream)
+
+
+async def attack(name: str, connections: int) -> None:
+    """Attacks until the process is killed. A connection that is closed is made anew."""
+    place = urllib.parse.urlsplit(URL)
+    row = json.dumps(module("rollouts.rows").load_rows()[0]).encode()
+
+    async def go_on() -> None:
+        while True:
+            with contextlib.suppress(OSError, EOFError):
+                stream = await asyncio.open_connection(place.hostname, place.port)
+                try:
+                    await ATTACKS[name](stream, row)
+                finally:
+                    stream[1].transport.abort()
+            await asyncio.sleep(0.01)
+
+    await asyncio.gather(*(go_on() for _ in range(connections)))
+
+
+# ---------------------------------------------------------------------- the honest one
+
+
+class Honest:
+    """Plays the first row until it is stopped. `seconds` are those of its requests."""
+
+    def __init__(self) -> None:
+        policies, rows = module("rollouts.policies"), module("rollouts.rows")
+        trajectory = module("rollouts.trajectory")
+        self.row = rows.load_rows()[0]
+        self.calls = policies.solve(self.row, module("gates.rows").server_tools())
+        response = trajectory.as_response("honest", [], [])
+        self.verdict = {**self.row, "response": response}
+        self.seconds: list[float] = []
+        self.lost: list[str] = []
+        self.stopped = threading.Event()
+
+    def play(self) -> None:
+        while not self.stopped.is_set():
+            try:
+                with requests.Session() as http:
+                    http.trust_env = False
+                    self.post(http, "/seed_session", self.row)
+                    for name, arguments in self.calls:
+                        self.post(http, f"/{name}", arguments)
+                    verdict = self.post(http, "/verify", self.verdict)
+                if verdict["reward"] != 1.0:
+                    self.lost.append(f"reward {verdict['reward']}")
+            except requests.RequestException as error:
+                self.lost.append(repr(error)[:200])
+                time.sleep(0.1)
+
+    def post(self, http: requests.Session, path: str, body: Any) -> dict:
+        started = time.monotonic()
+        try:
+            answer = http.post(f"{URL}{path}", json=body, timeout=60)
+        finally:
+            self.seconds.append(time.monotonic() - started)
+        answer.raise_for_status()
+        return answer.json()
+
+
+def memory(server: psutil.Process) -> int:
+    """MiB of a server and its children."""
+    total = 0
+    for process in (server, *server.children(recursive=True)):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            total += process.memory_info().rss
+    return total >> 20
+
+
+def measure(name: str, connections: int, seconds: float, server: psutil.Process) -> str:
+    """A line of the table."""
+    honest, before = Honest(), memory(server)
+    most = before
+    thread = threading.Thread(target=honest.play)
+    command = [sys.executable, __file__, "--url", URL, "--attack", name]
+    command += ["--connections", str(connections)]
+    with contextlib.ExitStack() as stack:
+        if connections:
+            attacker = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+            stack.callback(attacker.wait)
+            stack.callback(attacker.kill)
+            time.sleep(1)
+        thread.start()
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            most = max(most, memory(server))
+            time.sleep(0.1)
+        honest.stopped.set()
+        thread.join()
+    times = sorted(honest.seconds)
+    p50, p99 = times[len(times) // 2], times[int(len(times) * 0.99)]
+    figures = f"{1000 * p50:.0f} | {1000 * p99:.0f} | {1000 * times[-1]:.0f}"
+    lost = f"{len(honest.lost)} | {before} -> {most}"
+    return f"| {name} | {connections} | {len(times)} | {figures} | {lost} |"
+
+
+def main() -> None:
+    global URL
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("attacks", nargs="*", metavar="ATTACK", help=", ".join(ATTACKS))
+    parser.add_argument("--seconds", type=float, default=10)
+    parser.add_argument("--url", help=argparse.SUPPRESS)
+    parser.add_argument("--attack", help=argparse.SUPPRESS)
+    parser.add_argument("--connections", type=int, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.attack:
+        URL = options.url
+        asyncio.run(attack(options.attack, options.connections))
+    starting = module("gates.starting")
+    print(
+        "| attack | connections | requests | p50 ms | p99 ms | slowest ms | lost | MiB |"
+    )
+    print("| --- | --- | --- | --- | --- | --- | --- | --- |")
+    for name in options.attacks or ["nothing", *ATTACKS]:
+        for connections in CONNECTIONS if name in ATTACKS else [0]:
+            with (
+                tempfile.TemporaryDirectory() as folder,
+                starting.starting_server(
+                    SESSION_LOG=str(Path(folder, "log"))
+                ) as process,
+            ):
+                URL = starting.url_of(process)
+                server = psutil.Process(process.pid)
+                line = measure(name, connections, options.seconds, server)
+                print(line, flush=True)
+
+
+URL = ""
+
+if __name__ == "__main__":
+    main()

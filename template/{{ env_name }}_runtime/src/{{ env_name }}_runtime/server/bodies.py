@@ -1,0 +1,158 @@
+"""Large bodies: what need not be read is refused, and the rest is read in turns.
+
+The time that JSON takes is that of its structure, not of its bytes: 30 MB of text take
+0.05 s, 30 MB of `{},{},` ten seconds. Python parses in one piece, in whatever thread, and
+nothing else runs meanwhile. So the structure is counted first.
+"""
+
+import asyncio
+import time
+
+from fastapi import HTTPException
+from fastapi.responses import JSONResponse
+from nemo_gym.server_utils import SESSION_ID_KEY
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from .cookies import SEEDED
+from .replay import replays
+from .seeding import USED_COOKIE
+from .store import SessionStore, lost_because, remember
+from .verdict import lowest_verdict
+
+LARGE_BYTES = 1 << 16  # a shorter body is read at once
+
+# Commas and brackets, and ten for each colon: 1,000,000 take 0.1 to 0.2 s.
+MANY_MARKS = 20_000  # bodies with more are read in turns
+MAX_MARKS = 1_000_000
+MAX_TRAJECTORY_MARKS = 4_000_000  # a trainer posts the numbers of tokens
+
+MAX_VERDICTS = 100  # large bodies that one session may post to /verify
+
+
+class LargeBodies:
+    """The layer between the cookies and the app."""
+
+    def __init__(self, app: ASGIApp, store: SessionStore) -> None:
+        self.app, self.store = app, store
+        self._turn = asyncio.Lock()
+        self._turns: set[asyncio.Task] = set()
+        self._asked: dict[str, int] = {}  # by session: large posts to /verify
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["method"] in ("GET", "HEAD"):
+            await self.app(scope, receive, send)
+            return
+        length = dict(scope["headers"]).get(b"content-length", b"")
+        large = not length or int(length) > LARGE_BYTES
+        answer = self._refusal(scope, large)
+        if answer is None and large:
+            try:
+                body = await read_body(receive)
+            except ClientDisconnect:
+                return
+            except HTTPException as error:
+                answer = JSONResponse({"detail": error.detail}, error.status_code)
+            else:
+                answer = await self._refusal_of(scope, body)
+                receive = received(body, receive)
+        await (answer or self.app)(scope, receive, send)
+
+    def _refusal(self, scope: Scope, large: bool) -> JSONResponse | None:
+        """The answer to a request whose body does not matter."""
+        path, cookie = scope["path"], scope["session"]
+        name = cookie[SESSION_ID_KEY]
+        session = self.store.sessions.get(name)
+        # A harness that names its sessions may repeat a seed.
+        named = session is not None and session.owner is not None
+        if path == "/seed_session" and cookie.get(SEEDED) and not named:
+            return JSONResponse({"detail": USED_COOKIE}, 409)
+        if path == "/aggregate_metrics" and cookie.get(SEEDED):
+            detail = "session cookies may not call /aggregate_metrics"
+            return JSONResponse({"detail": detail}, 403)
+        if path == "/verify" and large:
+            if session is None and name not in self.store.ended:
+                return self._without_session(scope)
+            asked = self._asked.get(name, 0)
+            remember(self._asked, name, 0, 10 * self.store.limits.max_sessions)
+            self._asked[name] = asked + 1
+            if asked >= MAX_VERDICTS:
+                return self._lowest(f"it asked {MAX_VERDICTS} times for a verdict")
+        return None
+
+    def _without_session(self, scope: Scope) -> JSONResponse | None:
+        if scope["session"].get(SEEDED):
+            reason = lost_because(scope)
+            return self._lowest(f"the session was lost: {reason}", mask=True)
+        if replays(self.store.domain_class):
+            return None
+        return self._lowest("no session was seeded")
+
+    async def _refusal_of(self, scope: Scope, body: bytes) -> JSONResponse | None:
+        """The answer to a body with too much structure. Awaits the turn of the rest."""
+        if scope["path"] == "/aggregate_metrics":
+            most = len(body)  # the verdicts of all rows, for the trainer only
+        elif scope["path"] == "/verify":
+            most = MAX_TRAJECTORY_MARKS
+        else:
+            most = MAX_MARKS
+        marks = count_marks(body, most)
+        if marks > most:
+            message = f"the body has over {most} commas and brackets"
+            if scope["path"] == "/verify":
+                return self._lowest(message)
+            return JSONResponse({"detail": message}, 413)
+        if marks > MANY_MARKS:
+            await self._turn.acquire()
+            ending = asyncio.create_task(self._end_turn())
+            self._turns.add(ending)
+            ending.add_done_callback(self._turns.discard)
+        return None
+
+    async def _end_turn(self) -> None:
+        """Wait until the body is parsed, and for as long again: others have a turn."""
+        started = time.monotonic()
+        for _ in range(4):  # it is parsed in one of the loop's next rounds
+            await asyncio.sleep(0)
+        await asyncio.sleep(time.monotonic() - started)
+        self._turn.release()
+
+    def _lowest(self, reason: str, mask: bool = False) -> JSONResponse:
+        return lowest_verdict(reason, self.store.lowest_reward, mask)
+
+
+def count_marks(body: bytes, most: int) -> int:
+    """The commas and brackets of a JSON text, and its colons ten times.
+
+    Stops above `most`.
+    """
+    marks = 0
+    for start in range(0, len(body), LARGE_BYTES):
+        part = body[start : start + LARGE_BYTES]
+        marks += part.count(b",") + part.count(b"[") + part.count(b"{")
+        marks += 10 * part.count(b":")
+        if marks > most:
+            break
+    return marks
+
+
+async def read_body(receive: Receive) -> bytes:
+    """A request's body. Raises ClientDisconnect if the client leaves before its end."""
+    parts = []
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        parts.append(message.get("body", b""))
+        if not message.get("more_body"):
+            return b"".join(parts)
+
+
+def received(body: bytes, receive: Receive) -> Receive:
+    """Gives a body that was read already, and then what `receive` gives."""
+    messages = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def again() -> Message:
+        return messages.pop() if messages else await receive()
+
+    return again

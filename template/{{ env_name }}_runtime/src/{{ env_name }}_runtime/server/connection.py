@@ -1,0 +1,101 @@
+"""Limits of a connection before it has a request: uvicorn has no settings for them.
+
+Its protocol on h11 bounds the head of a request, at half the calls per second, and lets
+half a head stay open for ever. See docs/decisions.md.
+"""
+
+import asyncio
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from .. import gym_series
+
+MAX_HEAD_BYTES = 1 << 20  # of a request's line and headers, and of trailers
+MAX_PIPELINED = 16  # requests that wait for the answer to an earlier one
+HEAD_SECONDS = 30.0  # from the first byte of a head to its last
+ANSWER_SECONDS = 60.0  # to take so much of an answer that more can be sent
+REFUSAL_SECONDS = 5.0  # to take a refusal, before the connection is closed
+
+TOO_LONG = b"HTTP/1.1 431 Request Header Fields Too Large\r\n"
+TOO_LONG += b"connection: close\r\ncontent-length: 0\r\n\r\n"
+
+
+class Bounded(HttpToolsProtocol):
+    """Closes a connection whose client sends an endless head, or reads no answers.
+
+    A parser's work on a head grows with the square of its length, and nothing else runs
+    meanwhile.
+    """
+
+    _timer: asyncio.TimerHandle | None = None  # until a head is complete
+    _unread: asyncio.TimerHandle | None = None  # until an answer is taken
+    _unparsed = 0  # bytes since the last end of a head, or part of a body
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self._await_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._head_is_there()
+        self.resume_writing()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        self._unparsed += len(data)
+        super().data_received(data)
+        if self.transport.is_closing():
+            return
+        if self._unparsed > MAX_HEAD_BYTES:
+            self._refuse()
+        elif self._timer is None and (not self.cycle or self.cycle.response_complete):
+            self._await_head()
+
+    def on_headers_complete(self) -> None:
+        self._unparsed = 0
+        self._head_is_there()
+        if len(self.pipeline) >= MAX_PIPELINED:
+            raise ValueError("too many requests on one connection")
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        self._unparsed = 0
+        super().on_body(body)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        if self._unread is None:
+            self._unread = self.loop.call_later(ANSWER_SECONDS, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if self._unread is not None:
+            self._unread.cancel()
+            self._unread = None
+
+    def _refuse(self) -> None:
+        """Answer 431. A policy may choose the path: an agent is to get an answer.
+
+        To close at once, with bytes unread, would take the answer back.
+        """
+        self.transport.write(TOO_LONG)
+        self.transport.pause_reading()
+        self._head_is_there()
+        self._timer = self.loop.call_later(REFUSAL_SECONDS, self.transport.abort)
+
+    def _await_head(self) -> None:
+        self._timer = self.loop.call_later(HEAD_SECONDS, self.transport.abort)
+
+    def _head_is_there(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
+class BoundedInGym(Bounded, gym_series.Protocol):
+    """The same for NeMo Gym 0.7, whose protocol keeps TCP connections alive."""
+
+
+def bound_connections_of_gym() -> None:
+    """Have NeMo Gym's `run_webserver` serve with these limits."""
+    gym_series.use_protocol(BoundedInGym)

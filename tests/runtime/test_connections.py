@@ -1,0 +1,144 @@
+"""Connections that stall a server: endless heads, half heads, answers that nobody reads."""
+
+import contextlib
+import socket
+import threading
+from collections.abc import Generator, Iterator
+
+import pytest
+import uvicorn
+from nemo_gym import server_utils
+from uvicorn.config import HTTP_PROTOCOLS
+
+from my_env_runtime.server import connection
+from my_env_runtime.serving import SessionServer
+
+from .support import serving
+
+
+@pytest.fixture
+def port(serve, monkeypatch) -> Iterator[int]:
+    """Serves the game with the protocol of `python server.py`. Patience is short."""
+    for name in ("HEAD_SECONDS", "ANSWER_SECONDS", "REFUSAL_SECONDS"):
+        monkeypatch.setattr(connection, name, 0.2)
+    with bounded(serve()) as port:
+        yield port
+
+
+@contextlib.contextmanager
+def bounded(server: SessionServer) -> Generator[int]:
+    config = uvicorn.Config(
+        server.setup_webserver(), http=connection.Bounded, log_config=None
+    )
+    runner = uvicorn.Server(config)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=runner.run, args=[[listening]])
+        thread.start()
+        try:
+            yield listening.getsockname()[1]
+        finally:
+            runner.should_exit = True
+            thread.join()
+
+
+def connect(port: int) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", port), timeout=20)
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        b"GET /",
+        b"GET /health HTTP/1.1\r\nHost: x\r\nX-Long: ",
+        b"POST /verify HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\nX: ",
+    ],
+)
+def test_a_head_that_never_ends_is_refused(port, start):
+    """Its cost is the square of its length, and no token is looked at before its end."""
+    with connect(port) as client, contextlib.suppress(OSError):
+        client.sendall(start)
+        for _ in range(100 << 4):  # 100 MiB
+            client.sendall(b"x" * 65536)
+        raise AssertionError("the server read 100 MiB of a head")
+
+
+def test_a_long_path_gets_an_answer(port):
+    """A policy chooses the names of tools. An agent must not fail because of one."""
+    with connect(port) as client:
+        path = b"x" * (connection.MAX_HEAD_BYTES + 1)
+        client.sendall(b"POST /" + path)
+        assert client.recv(1000).startswith(b"HTTP/1.1 431 ")
+        assert client.recv(1000) == b""
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET /health HTTP/1.1\r\nHost: ", b"\r\n"])
+def test_half_a_head_does_not_stay(port, sent):
+    with connect(port) as client:
+        client.sendall(sent)
+        assert client.recv(1000) == b""
+
+
+def test_half_a_head_after_an_answer_does_not_stay(port):
+    with connect(port) as client:
+        client.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert client.recv(1000).startswith(b"HTTP/1.1 200 ")
+        client.sendall(b"GET /health HT")
+        assert client.recv(1000) == b""
+
+
+def test_requests_whose_answers_nobody_reads_do_not_pile_up(port):
+    with connect(port) as client, contextlib.suppress(OSError):
+        for _ in range(10_000):
+            client.sendall(b"GET /tools HTTP/1.1\r\nHost: x\r\n\r\n" * 100)
+        raise AssertionError(
+            "the server took a million requests and no answer was read"
+        )
+
+
+def test_an_answer_that_nobody_takes_does_not_stay(port):
+    """It may be 30 MiB long."""
+    with connect(port) as client:
+        request = b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n"
+        with contextlib.suppress(OSError):
+            while True:
+                client.sendall(request)
+        with contextlib.suppress(OSError):
+            while client.recv(1 << 20):
+                pass
+
+
+def test_some_requests_in_a_row_are_answered(port):
+    with connect(port) as client:
+        client.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n" * 3)
+        got = b""
+        while got.count(b"HTTP/1.1 200 ") < 3:
+            got += client.recv(1000)
+
+
+def test_a_long_body_is_no_head(port):
+    with connect(port) as client:
+        length = 8 << 20
+        head = f"POST /seed_session HTTP/1.1\r\nHost: x\r\nContent-Length: {length}"
+        client.sendall(head.encode() + b"\r\n\r\n" + b" " * length)
+        assert client.recv(1000).startswith(b"HTTP/1.1 4")
+
+
+@pytest.mark.slow
+def test_server_py_has_these_limits():
+    with serving("server.py") as (_, url):
+        port = int(url.rpartition(":")[2])
+        test_a_long_path_gets_an_answer(port)
+
+
+def test_nemo_gym_serves_with_these_limits(monkeypatch):
+    """run_webserver chooses uvicorn's protocol by itself."""
+    monkeypatch.setattr(server_utils, "KeepaliveHttpToolsProtocol", None, raising=False)
+    monkeypatch.setitem(HTTP_PROTOCOLS, "auto", "httptools")
+    connection.bound_connections_of_gym()
+    chosen = server_utils.KeepaliveHttpToolsProtocol
+    if chosen is None:  # 0.4: uvicorn's default
+        config = uvicorn.Config("app")
+        with contextlib.suppress(Exception):
+            config.load()
+        chosen = config.http_protocol_class
+    assert issubclass(chosen, connection.Bounded)

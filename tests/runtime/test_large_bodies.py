@@ -1,0 +1,143 @@
+"""Large bodies: what is refused without being read, and that others have their turn."""
+
+import json
+import threading
+import time
+
+import pytest
+import requests
+
+from my_env_runtime.server import bodies
+
+LARGE = "x" * bodies.LARGE_BYTES
+
+
+def lists(number: int) -> list:
+    """A value with two marks for each `number`."""
+    return [[] for _ in range(number)]
+
+
+@pytest.fixture
+def parsed(monkeypatch):
+    """The lengths of the bodies that were parsed."""
+    lengths = []
+    loads = json.loads
+
+    def counted(text, **options):
+        lengths.append(len(text))
+        return loads(text, **options)
+
+    monkeypatch.setattr(json, "loads", counted)
+    return lengths
+
+
+def test_a_used_cookie_is_refused_before_its_body_is_parsed(client, rows, parsed):
+    assert client.post("/seed_session", json=rows[0]).status_code == 200
+    again = {**rows[0], "padding": LARGE}
+    assert client.post("/seed_session", json=again).status_code == 409
+    client.post("/close_session", json={})
+    assert client.post("/seed_session", json=again).status_code == 409
+    assert max(parsed) < len(LARGE)
+
+
+def test_a_session_may_not_aggregate(client, rows, parsed):
+    client.post("/seed_session", json=rows[0])
+    body = {"verify_responses": [{"padding": LARGE}]}
+    assert client.post("/aggregate_metrics", json=body).status_code == 403
+    assert max(parsed) < len(LARGE)
+
+
+def test_a_long_row_is_refused(serve, run, rows):
+    client = run(serve(max_seed_bytes=1000))()
+    answer = client.post("/seed_session", json={**rows[0], "padding": LARGE})
+    assert answer.status_code == 413
+    assert answer.json()["detail"] == "the request body is over 1000 bytes"
+    assert client.post("/seed_session", json=rows[0]).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "value",
+    [lists(600_000), {str(n): 0 for n in range(100_000)}, [0] * 1_100_000],
+    ids=["lists", "keys", "numbers"],
+)
+def test_a_row_of_too_many_values_is_refused_unread(client, rows, value, parsed):
+    """8 MB of empty lists take a second to parse, in which nothing else runs."""
+    body = json.dumps({"ground_truth": [{"a": value}]}).encode()
+    answer = client.post("/seed_session", content=body)
+    assert answer.status_code == 413
+    assert "over 1000000 commas and brackets" in answer.json()["detail"]
+    assert len(body) not in parsed
+    assert client.post("/seed_session", json=rows[0]).status_code == 200
+
+
+def test_a_long_text_is_no_structure(client, rows):
+    row = {**rows[0], "prompt": 4_000_000 * "Hm. "}
+    assert len(json.dumps(row)) > 8 << 20
+    assert client.post("/seed_session", json=row).status_code == 413
+    row["prompt"] = row["prompt"][:8_000_000]
+    assert client.post("/seed_session", json=row).status_code == 200
+
+
+def test_a_trajectory_of_too_many_values_earns_nothing(
+    client, rows, verify_body, parsed
+):
+    client.post("/seed_session", json=rows[0])
+    body = verify_body(rows[0])
+    body["response"]["output"] = lists(2_100_000)
+    text = json.dumps(body).encode()
+    verdict = client.post("/verify", content=text).json()
+    assert (verdict["reward"], verdict["mask_sample"]) == (0.0, False)
+    assert "over 4000000 commas and brackets" in verdict["failure_reason"]
+    assert len(text) not in parsed
+
+
+def test_large_trajectories_without_a_session_are_not_parsed(
+    serve, run, rows, verify_body, parsed
+):
+    connect = run(serve())
+    body = {**verify_body(rows[0]), "padding": LARGE}
+    verdict = connect().post("/verify", json=body).json()
+    assert (verdict["reward"], verdict["mask_sample"]) == (0.0, False)
+    lost = connect()
+    lost.cookies.set(type(serve()).__name__, "of-an-earlier-start")
+    verdict = lost.post("/verify", json=body).json()
+    assert (verdict["reward"], verdict["mask_sample"]) == (0.0, True)
+    assert "the session was lost" in verdict["failure_reason"]
+    assert not [length for length in parsed if length > len(LARGE)]
+
+
+def test_one_session_cannot_ask_for_ever(client, rows, verify_body, monkeypatch):
+    monkeypatch.setattr(bodies, "MAX_VERDICTS", 3)
+    client.post("/seed_session", json=rows[0])
+    body = {**verify_body(rows[1]), "padding": LARGE}  # another row's: no verdict
+    for _ in range(3):
+        assert client.post("/verify", json=body).json()["failure_reason"] is None
+    verdict = client.post("/verify", json=body).json()
+    assert "asked 3 times for a verdict" in verdict["failure_reason"]
+    assert (verdict["reward"], verdict["mask_sample"]) == (0.0, False)
+
+
+def test_others_have_a_turn_between_large_bodies(url, rows):
+    """Five hundred milliseconds of parsing that arrive at once hold nobody up for long."""
+    task = {"a": lists(400_000)}
+    body = json.dumps({"ground_truth": [task]}).encode()
+    began = time.monotonic()
+    requests.post(f"{url}/seed_session", data=body, timeout=60)
+    one = time.monotonic() - began
+    senders = [
+        threading.Thread(
+            target=requests.post,
+            args=[f"{url}/seed_session"],
+            kwargs={"data": body, "timeout": 60},
+        )
+        for _ in range(8)
+    ]
+    for sender in senders:
+        sender.start()
+    waits = []
+    while any(sender.is_alive() for sender in senders):
+        began = time.monotonic()
+        requests.get(f"{url}/health", timeout=60)
+        waits.append(time.monotonic() - began)
+    assert max(waits) < 4 * one
+    assert len(waits) > 8
