@@ -11,10 +11,11 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-# What the runtime reads of the project: the rows of each split, and max_turns.
+# What the runtime reads of the project: the rows of each split, max_turns, the tools.
 READ = [
     *("nemo_gym/data/example.jsonl", "nemo_gym/data/train.jsonl"),
     *("nemo_gym/data/validation.jsonl", "nemo_gym/pyproject.toml"),
+    "nemo_gym/server.py",
 ]
 
 
