@@ -1,6 +1,7 @@
 """Makes the wheel complete: it carries the class, the runtime and the rows.
 
-An editable installation has their paths in place of copies.
+All of them are in the runtime's package, so that no other name of this project is
+known where the wheel is installed. An editable installation reads them in place.
 """
 
 import tomllib
@@ -11,10 +12,11 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-# What the runtime reads of the project: the rows of each split, and max_turns.
+# What the runtime reads of the project: the rows of each split, max_turns, the tools.
 READ = [
     *("nemo_gym/data/example.jsonl", "nemo_gym/data/train.jsonl"),
     *("nemo_gym/data/validation.jsonl", "nemo_gym/pyproject.toml"),
+    "nemo_gym/server.py",
 ]
 
 
@@ -31,13 +33,11 @@ class CustomBuildHook(BuildHookInterface):
                 f"{package} is missing: run `uv build --wheel` in the project's folder "
                 "verifiers/, where the runtime is beside it"
             )
+        copied = self.config["include"] + [
+            path for path in READ if (project / path).is_file()
+        ]
         files = {package: runtime}
-        files |= {project / path: path for path in self.config["include"]}
-        files |= {
-            project / path: f"{runtime}/_project/{path}"
-            for path in READ
-            if (project / path).is_file()
-        }
+        files |= {project / path: f"{runtime}/_project/{path}" for path in copied}
         build_data["force_include"].update(
             {str(path): place for path, place in files.items()}
         )
@@ -57,7 +57,7 @@ class CustomBuildHook(BuildHookInterface):
         others = [
             text
             for text in requirements
-            if canonicalize_name(Requirement(text).name) != name
+            if canonicalize_name(Requirement(text).name) not in (name, "editables")
         ]
         requirements[:] = others + runtime["dependencies"]
         for extra in sorted(extras):

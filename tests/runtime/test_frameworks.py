@@ -223,40 +223,11 @@ def test_the_model_plays_until_it_calls_no_tool(monkeypatch):
         episode = frameworks.AsyncEpisode(domain_class, row["ground_truth"][0])
         await episode.start()
         # The episode itself in place of a framework's client
-        await frameworks.playing.converse(episode, domain_class, row, 10)  # type: ignore
+        prompt = frameworks.prompt_of(row)
+        await frameworks.playing.converse(episode, domain_class, prompt, 10)  # type: ignore
         return await episode.reward()
 
     seen = []
     monkeypatch.setattr(frameworks.playing, "_complete", complete)
     assert asyncio.run(play()) == 1.0
     assert seen[1]["content"].startswith("error: the arguments are not JSON")
-
-
-class Answers:
-    def __init__(self, task):
-        pass
-
-    def look(self) -> str:
-        return "nothing"
-
-    def reward(self, answer: str) -> float:
-        return 1.0
-
-
-class Ranged:
-    reward_range = (-1.0, 1.0)
-
-    def __init__(self, task):
-        pass
-
-    def look(self) -> str:
-        return "nothing"
-
-    def reward(self) -> float:
-        return 1.0
-
-
-@pytest.mark.parametrize("domain_class", [Answers, Ranged])
-def test_a_grade_that_no_framework_gives_is_refused(domain_class):
-    with pytest.raises(GateError, match="nemo_gym/ "):
-        frameworks.check_class(domain_class)

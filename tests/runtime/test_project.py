@@ -1,5 +1,7 @@
 """The project around the runtime: the user's class, and the server's settings."""
 
+import sys
+
 import pytest
 
 from my_env_runtime import project
@@ -32,6 +34,54 @@ def test_a_module_that_an_installed_package_hides(monkeypatch):
     monkeypatch.setattr(project, "MODULE", "requests")
     with pytest.raises(GateError, match="the package requests in .* hides your module"):
         project.load_class()
+
+
+@pytest.fixture
+def world(tmp_path, monkeypatch):
+    """Makes the project one whose class is in `world`, in a folder of its own."""
+
+    def make(name, package):
+        root = tmp_path / name
+        module = root / ("world/__init__.py" if package else "world.py")
+        module.parent.mkdir(parents=True)
+        core = ""
+        if package:
+            core = "from world.core import NAME\n"
+            (root / "world/core.py").write_text(f"NAME = {name!r}\n")
+        source = f"{core or f'NAME = {name!r}'}\nclass World:\n    name = NAME\n"
+        module.write_text(source)
+        monkeypatch.setattr(project, "ROOT", root)
+        monkeypatch.setattr(project, "ENV_NAME", name)
+        monkeypatch.setattr(project, "MODULE", "world")
+        monkeypatch.setattr(project, "CLASS", "World")
+        return project.load_class()
+
+    path, modules = list(sys.path), dict(sys.modules)
+    yield make
+    sys.path[:] = path
+    for name in set(sys.modules) - set(modules):
+        del sys.modules[name]
+
+
+@pytest.mark.parametrize("package", [False, True])
+def test_two_environments_whose_modules_have_one_name(world, package):
+    first = world("first", package)
+    known = sys.modules["world"]
+    second = world("second", package)
+    assert (first.name, second.name) == ("first", "second")
+    assert project.load_class() is second
+    assert sys.modules["world"] is known  # pickles of the first know it by this name
+
+
+def test_a_broken_class_leaves_another_environments_module(world):
+    world("first", True)
+    known = {name: sys.modules[name] for name in ("world", "world.core")}
+    project.ROOT.with_name("second").mkdir()
+    (project.ROOT.with_name("second") / "world.py").write_text("1 / 0")
+    project.ROOT = project.ROOT.with_name("second")
+    with pytest.raises(GateError, match=r"ZeroDivisionError in world\.py, line 1"):
+        project.load_class()
+    assert {name: sys.modules[name] for name in known} == known
 
 
 @pytest.mark.parametrize(

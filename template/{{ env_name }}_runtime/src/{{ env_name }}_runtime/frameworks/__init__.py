@@ -1,5 +1,6 @@
 """What the folders verifiers/, openenv/ and ors/ use of the runtime, under one name.
 
+tools         the tools that server.py serves, and `answer`
 episodes      an episode behind a server on an event loop
 rows          splits, tasks without answers, prompts
 playing       clients of a server, and the command of rollout.py
@@ -12,30 +13,55 @@ Needs neither NeMo Gym nor requests.
 
 from ..command_line import exit_status, new_parser, positive
 from ..episode.episode import Answer
-from ..episode.tasks import oracle_calls, oracle_reward
-from ..episode.tools import Tool, tools_of
-from ..episode.types import Calls, Row
+from ..episode.tasks import (
+    baseline_reward,
+    oracle_reward,
+    reward_range,
+    takes_answer,
+    task_of,
+)
+from ..episode.tools import Tool
+from ..episode.types import Calls, Row, Solution
 from ..gates.runner import run_gates
 from ..rollouts.policies import PLANS
 from ..rollouts.rows import row_name
 from ..settings import ClientSettings
 from ..testing.scripted_model import scripted_model
-from .checks import check_class, check_reward, check_rewards, check_tools, counted
+from .checks import (
+    calls_for,
+    check_class,
+    check_reward,
+    check_rewards,
+    check_tools,
+    counted,
+)
 from .episodes import AsyncEpisode, bare_reward
-from .playing import Start, definitions_of, play, run_rollouts
+from .playing import Start, image_message, play, run_rollouts, summary
 from .rows import (
     SPLIT_FILES,
+    images_of,
+    opened,
     prompt_of,
     public_task,
     public_tasks,
     read_rows,
     split_row,
     split_rows,
+    with_first_observation,
 )
 from .server_gates import run_server_gates
 from .serving import guarded, serve, serving_problem
+from .tools import (
+    ANSWER,
+    calls_of,
+    definitions_of,
+    split_answer,
+    tools_and_answer,
+    tools_of,
+)
 
 __all__ = [
+    "ANSWER",
     "PLANS",
     "SPLIT_FILES",
     "Answer",
@@ -43,9 +69,13 @@ __all__ = [
     "Calls",
     "ClientSettings",
     "Row",
+    "Solution",
     "Start",
     "Tool",
     "bare_reward",
+    "baseline_reward",
+    "calls_for",
+    "calls_of",
     "check_class",
     "check_reward",
     "check_rewards",
@@ -54,8 +84,10 @@ __all__ = [
     "definitions_of",
     "exit_status",
     "guarded",
+    "image_message",
+    "images_of",
     "new_parser",
-    "oracle_calls",
+    "opened",
     "oracle_reward",
     "play",
     "positive",
@@ -63,6 +95,7 @@ __all__ = [
     "public_task",
     "public_tasks",
     "read_rows",
+    "reward_range",
     "row_name",
     "run_gates",
     "run_rollouts",
@@ -70,7 +103,13 @@ __all__ = [
     "scripted_model",
     "serve",
     "serving_problem",
+    "split_answer",
     "split_row",
     "split_rows",
+    "summary",
+    "takes_answer",
+    "task_of",
+    "tools_and_answer",
     "tools_of",
+    "with_first_observation",
 ]

@@ -6,15 +6,16 @@ import json
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
-from ..episode.tasks import is_native, oracle_reward, reward_range, takes_answer
-from ..episode.tools import tools_of
+from ..episode.tasks import reward_range, takes_answer, task_of
 from ..episode.types import Calls, Row
 from ..errors import GateError, NoOracleError
+from ..gates.rewards import earned_by_oracle, least, reward_problem
 from ..rollouts.policies import PLANS
 from ..rollouts.rows import row_name
 from .episodes import bare_reward
-from .playing import Player, Start, definitions_of
+from .playing import Player, Start
 from .rows import read_rows
+from .tools import ANSWER, calls_of, definitions_of, tools_of
 
 ROWS_AT_A_TIME = 20
 
@@ -22,112 +23,118 @@ ROWS_AT_A_TIME = 20
 Play = Callable[[int, Calls], Awaitable[float]]
 
 
-def check_class(domain_class: type, served: list[str] | None = None) -> str:
-    """The import gate: the class has tools, and its rows can be played.
+def check_class(domain_class: type, served: Iterable[str] | None = None) -> str:
+    """The import gate: the framework lists the tools that server.py serves.
 
-    `served` are the names of the tools that the framework lists, in any order.
+    `served` are the names of the tools that the framework lists, in any order. Rows are
+    left to the other gates, as in nemo_gym/: a new project's first row is to be filled
+    in. Raises GateError and ToolError.
     """
+    reward_range(domain_class)
     tools = tools_of(domain_class)
-    if not tools:
-        name = domain_class.__name__
-        raise GateError(f"{name} has no tool: a public method that returns text")
     check_tools(domain_class, tools if served is None else served)
-    _check_reward_protocol(domain_class)
-    if any(map(is_native, read_rows(domain_class))):
-        raise GateError("rows without ground_truth are played in nemo_gym/ only")
-    return f"{domain_class.__module__}.{domain_class.__name__} has {', '.join(tools)}"
-
-
-def _check_reward_protocol(domain_class: type) -> None:
-    """Raise GateError for a grade that these frameworks cannot give."""
-    name = domain_class.__name__
-    if takes_answer(domain_class):
-        raise GateError(
-            f"{name}.reward(answer) grades the policy's last message, which only "
-            "nemo_gym/ passes on"
-        )
-    if reward_range(domain_class) != (0.0, 1.0):
-        raise GateError(f"{name}.reward_range is graded in nemo_gym/ only")
+    has = f"has {', '.join(tools)}" if tools else "has no tools: its answer is graded"
+    return f"{domain_class.__module__}.{domain_class.__name__} {has}"
 
 
 def check_tools(domain_class: type, served: Iterable[str]) -> None:
-    """Raise GateError if the framework lists other tools than the class has."""
-    names, listed = sorted(tools_of(domain_class)), sorted(served)
+    """Raise GateError if the framework lists other tools than server.py serves.
+
+    `answer` may be among them if the class grades the policy's last message.
+    """
+    names, listed = set(tools_of(domain_class)), set(served)
+    if takes_answer(domain_class):
+        listed -= {ANSWER} - names
     if names != listed:
         raise GateError(
-            f"the framework lists the tools {', '.join(listed)}, but "
-            f"{domain_class.__name__} has {', '.join(names)}"
+            f"the framework lists the tools {', '.join(sorted(listed)) or 'none'}, but "
+            f"{domain_class.__name__} has {', '.join(sorted(names)) or 'none'}"
         )
 
 
 def check_reward(
-    row: Row, where: str, policy: str, reward: Any, expected: float
+    domain_class: type, row: Row, where: str, policy: str, reward: Any
 ) -> None:
-    """Raise GateError if a policy does not earn the expected reward."""
-    if not isinstance(reward, float) or abs(reward - expected) > 1e-9:
-        task = json.dumps(row["ground_truth"][0], ensure_ascii=False)
-        raise GateError(
-            f"{where}: the policy {policy!r} earns {reward}, not {expected} "
-            f"(task: {task[:300]})"
-        )
+    """Raise GateError if a policy does not earn what it should on a row."""
+    number = isinstance(reward, float)
+    problem = "which is no number"
+    if number:
+        problem = reward_problem(domain_class, row, policy, reward)
+    if problem is not None:
+        raise _wrong_reward(row, where, policy, reward, problem)
+
+
+def _wrong_reward(
+    row: Row, where: str, policy: str, reward: Any, problem: str
+) -> GateError:
+    task = json.dumps(task_of(row), ensure_ascii=False)
+    return GateError(
+        f"{where}: the policy {policy!r} earns {reward}, {problem} (task: {task[:300]})"
+    )
 
 
 def check_rewards(domain_class: type, play: Play) -> str:
     """The rollout gate over all rows, with `play` as one framework plays and pays.
 
-    The oracle earns 1.0, or the row's `oracle_reward`; doing nothing and nonsense earn
-    0.0. Each of the `tricks` earns the same as in the bare class.
+    The oracle earns the most, or the row's `oracle_reward`; doing nothing and nonsense
+    earn 0.0, or at most the row's `baseline_reward`. Doing nothing and each of the
+    `tricks` earn the same as in the bare class.
     """
     rows = read_rows(domain_class)
-    seen = counted(len(rows), "row")
+    seen, nothing = counted(len(rows), "row"), least(domain_class, rows)
     asyncio.run(_check_policy(domain_class, rows, play, "noop"))
     if lacking := missing_requirement(domain_class):
-        return f"{seen}: noop earns 0.0 ({lacking})"
+        return f"{seen}: noop earns {nothing} ({lacking})"
     asyncio.run(_check_policy(domain_class, rows, play, "garbage"))
     try:
         asyncio.run(_check_policy(domain_class, rows, play, "oracle"))
     except NoOracleError as error:
-        return f"{seen}: noop and nonsense earn 0.0 ({error})"
+        return f"{seen}: noop and nonsense earn {nothing} ({error})"
     if getattr(domain_class, "deterministic", True):
         asyncio.run(_check_tricks(domain_class, rows, play))
-    usual = all(oracle_reward(domain_class, row) == 1 for row in rows)
-    earned = "1.0" if usual else "what each row says"
-    return f"{seen}: the oracle earns {earned}, noop and nonsense 0.0"
+    most = earned_by_oracle(domain_class, rows)
+    return f"{seen}: the oracle earns {most}, noop and nonsense {nothing}"
 
 
 async def _check_policy(
     domain_class: type, rows: list[Row], play: Play, policy: str
 ) -> None:
     """Play every row with a policy, ROWS_AT_A_TIME at once."""
-    definitions = definitions_of(domain_class)
-    plans = [PLANS[policy](row, definitions).calls for row in rows]
+    plans = [calls_for(domain_class, row, policy) for row in rows]
     limit = asyncio.Semaphore(ROWS_AT_A_TIME)
 
     async def check(index: int) -> None:
-        row = rows[index]
-        expected = oracle_reward(domain_class, row) if policy == "oracle" else 0.0
         async with limit:
-            await _check_play(row, index, play, policy, plans[index], expected)
+            reward = await _reward(index, play, policy, plans[index])
+        where = row_name(index + 1)
+        check_reward(domain_class, rows[index], where, policy, reward)
 
     await asyncio.gather(*map(check, range(len(rows))))
 
 
-async def _check_play(
-    row: Row, index: int, play: Play, policy: str, calls: Calls, expected: float
-) -> None:
-    where = row_name(index + 1)
+async def _reward(index: int, play: Play, policy: str, calls: Calls) -> Any:
     try:
-        reward = await play(index, calls)
+        return await play(index, calls)
     except Exception as error:
         problem = f"{type(error).__name__}: {error}"
+        where = row_name(index + 1)
         raise GateError(f"{where}, policy {policy!r}: {problem}") from error
-    check_reward(row, where, policy, reward, expected)
 
 
 async def _check_tricks(domain_class: type, rows: list[Row], play: Play) -> None:
-    for name, calls in tricks(domain_class, rows[0], rows[-1]).items():
-        expected = await bare_reward(domain_class, rows[0], calls)
-        await _check_play(rows[0], 0, play, name, calls, expected)
+    row = rows[0]
+    for name, calls in tricks(domain_class, row, rows[-1]).items():
+        expected = await bare_reward(domain_class, row, calls)
+        reward = await _reward(0, play, name, calls)
+        if not isinstance(reward, float) or abs(reward - expected) > 1e-9:
+            problem = f"not {expected}, as in the bare class"
+            raise _wrong_reward(row, row_name(1), name, reward, problem)
+
+
+def calls_for(domain_class: type, row: Row, policy: str) -> Calls:
+    """What a policy of PLANS does on a row, its answer included. Raises like PLANS."""
+    plan = PLANS[policy](row, definitions_of(domain_class))
+    return calls_of(domain_class, plan)
 
 
 def tricks(domain_class: type, row: Row, other: Row) -> dict[str, Calls]:
@@ -135,16 +142,16 @@ def tricks(domain_class: type, row: Row, other: Row) -> dict[str, Calls]:
 
     Raises NoOracleError if the solution of a row is not known.
     """
-    definitions = definitions_of(domain_class)
-    solution = PLANS["oracle"](row, definitions).calls
-    nonsense = PLANS["garbage"](row, definitions).calls
+    solution = calls_for(domain_class, row, "oracle")
+    nonsense = calls_for(domain_class, row, "garbage")
     return {
+        "nothing": [],
         "the solution, then nonsense": solution + nonsense,
         "nonsense, then the solution": nonsense + solution,
         "the solution twice": solution + solution,
         "all but the last call": solution[:-1],
         "the last call alone": solution[-1:],
-        "the solution of another row": PLANS["oracle"](other, definitions).calls,
+        "the solution of another row": calls_for(domain_class, other, "oracle"),
         "calls that cannot be made": [
             ("verify", {"reward": 1.0}),
             *((name, {"": [arguments]}) for name, arguments in solution),
@@ -163,18 +170,17 @@ def check_episodes(domain_class: type, start: Start) -> str:
 
 async def _check_two_episodes(domain_class: type, row: Row, start: Start) -> None:
     """Solve the row in one episode, and call nonsense in the other."""
-    definitions = definitions_of(domain_class)
     solution: Calls = []
     with contextlib.suppress(NoOracleError):
-        solution = PLANS["oracle"](row, definitions).calls
+        solution = calls_for(domain_class, row, "oracle")
     refused = ["no_such_tool"]
     refused += [
         definition["name"]
-        for definition in definitions
+        for definition in definitions_of(domain_class)
         if definition["parameters"]["required"]
     ]
     async with start(0) as solver, start(0) as other:
-        for name, arguments in PLANS["garbage"](row, definitions).calls:
+        for name, arguments in calls_for(domain_class, row, "garbage"):
             await _output(other, name, arguments)
         for name, arguments in solution:
             await _output(solver, name, arguments)
@@ -186,10 +192,8 @@ async def _check_two_episodes(domain_class: type, row: Row, start: Start) -> Non
                 )
     where = f"{row_name(1)}, two episodes at once"
     if solution:
-        check_reward(
-            row, where, "oracle", solver.reward, oracle_reward(domain_class, row)
-        )
-    check_reward(row, where, "garbage", other.reward, 0.0)
+        check_reward(domain_class, row, where, "oracle", solver.reward)
+    check_reward(domain_class, row, where, "garbage", other.reward)
 
 
 async def _output(player: Player, name: str, arguments: dict[str, Any]) -> str:

@@ -6,26 +6,31 @@ from pydantic import ValidationError
 
 from ..episode.episode import Answer, Episode, sendable
 from ..episode.session import Session
-from ..episode.tasks import grader, validation_problem
-from ..episode.tools import tools_of
+from ..episode.tasks import grader, reward_range, task_of, validation_problem
 from ..episode.types import Calls, Row, Task
 from ..settings import Limits
+from .tools import ANSWER_TOOL, tools_and_answer, tools_of
 
 
 class AsyncEpisode:
     """An episode for a server on an event loop. None of its methods blocks the loop.
 
     It looks up tools by name, validates their arguments, and repeats its last grade
-    after close(); a Session does the rest. TOOL_SECONDS limits each call and grade.
+    after the end; a Session does the rest. TOOL_SECONDS limits each call and grade.
+    With `answer_tool`, and if the class grades the policy's last message, the tool
+    `answer` takes that message and ends the episode.
     """
 
-    def __init__(self, domain_class: type, task: Task) -> None:
+    def __init__(
+        self, domain_class: type, task: Task, *, answer_tool: bool = False
+    ) -> None:
         self.domain_class, self.task = domain_class, task
-        self.tools = tools_of(domain_class)
+        self.tools = (tools_and_answer if answer_tool else tools_of)(domain_class)
         self.limits = Limits.read()
-        self.over = False  # closed: all further calls are refused
+        self.over = False  # answered or closed: all further calls are refused
+        self._closed = False
         self._session: Session | None = None
-        self._reward = 0.0
+        self._reward = reward_range(domain_class)[0]
 
     async def start(self) -> None:
         """Make the object.
@@ -57,26 +62,44 @@ class AsyncEpisode:
             return refusal("the episode is over")
         tool = self.tools.get(name)
         if tool is None:
-            return refusal(f"no tool {name!r}; there are {', '.join(self.tools)}")
+            there_are = ", ".join(self.tools) or "none"
+            return refusal(f"no tool {name!r}; there are {there_are}")
         try:
             keywords = tool.keywords(tool.arguments.model_validate(arguments))
         except ValidationError as error:
             return refusal(validation_problem(error))
         session, episode = self._started()
+        if tool is ANSWER_TOOL:
+            return await self._answered(keywords["text"])
         seconds = self.limits.tool_seconds
         try:
             return await session.perform(lambda: episode.call(tool, keywords), seconds)
         except TimeoutError:
             return refusal(f"{name} took more than {seconds:g} seconds")
 
-    async def reward(self) -> float:
-        """The grade so far, from 0 to 1; after close(), the last one.
+    async def _answered(self, text: str) -> Answer:
+        """Grade the final answer. The first one counts."""
+        await self.reward(text)
+        self.over = True
+        return Answer("The episode is over.")
 
-        An episode whose last call hangs earns 0.0.
+    async def observation(self) -> Answer | None:
+        """What the policy sees before its first call; None if the class shows nothing.
+
+        Raises TimeoutError, and what the class's observation() raises.
+        """
+        session, episode = self._started()
+        return await session.perform(episode.observation, self.limits.tool_seconds)
+
+    async def reward(self, answer: str = "") -> float:
+        """The grade so far, within the class's reward_range; after the end, the last.
+
+        `answer` is the policy's last message, for a class that grades it. An episode
+        whose last call hangs earns the lowest reward.
         """
         if not self.over and self._session and self._session.episode:
             seconds = self.limits.tool_seconds
-            self._reward = await self._session.reward(seconds=seconds)
+            self._reward = await self._session.reward(answer, seconds)
         return self._reward
 
     @property
@@ -89,7 +112,8 @@ class AsyncEpisode:
 
         Raises TimeoutError if a call hangs; the object is closed after that call.
         """
-        session, closed, self.over = self._session, self.over, True
+        session, closed = self._session, self._closed
+        self.over = self._closed = True
         if session is not None and not closed:
             await session.close(self.limits.close_seconds)
 
@@ -105,8 +129,11 @@ def refusal(reason: str) -> Answer:
 
 
 async def bare_reward(domain_class: type, row: Row, calls: Calls) -> float:
-    """The reward that calls earn on a row, with no framework around the class."""
-    episode = AsyncEpisode(domain_class, row["ground_truth"][0])
+    """The reward that calls earn on a row, with no framework around the class.
+
+    A call of `answer` is the policy's last message, if the class grades it.
+    """
+    episode = AsyncEpisode(domain_class, task_of(row), answer_tool=True)
     await episode.start()
     try:
         for name, arguments in calls:

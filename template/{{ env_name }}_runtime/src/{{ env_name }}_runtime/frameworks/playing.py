@@ -3,6 +3,7 @@
 import asyncio
 import json
 import sys
+import urllib.error
 import urllib.request
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
@@ -10,20 +11,26 @@ from typing import Any, Protocol
 
 from ..command_line import exit_status, new_parser, positive
 from ..episode.episode import Answer
-from ..episode.tools import tools_of
-from ..episode.types import Calls, Definitions, Row
-from ..errors import NoOracleError
+from ..episode.tasks import takes_answer
+from ..episode.types import Calls, Row
+from ..errors import NoOracleError, RolloutError
 from ..project import load_class, number_of_turns
 from ..rollouts.policies import PLANS
 from ..settings import ClientSettings
 from .episodes import refusal
-from .rows import prompt_of, read_rows
+from .rows import read_rows
+from .tools import ANSWER, calls_of, definitions_of
 
 MODEL_SECONDS = 600  # that a model may think about one answer
+HEALTH_SECONDS = 10  # that a server may take to say that it is there
+
+Messages = list[dict[str, Any]]  # of Chat Completions
 
 
 class Player(Protocol):
     """An episode as a framework's client plays it."""
+
+    prompt: Messages
 
     @property
     def reward(self) -> float:
@@ -37,11 +44,6 @@ class Player(Protocol):
 Start = Callable[[int], AbstractAsyncContextManager[Player]]
 
 
-def definitions_of(domain_class: type) -> Definitions:
-    """The tools of a class as the Responses API takes them."""
-    return [tool.definition() for tool in tools_of(domain_class).values()]
-
-
 async def play(start: Start, index: int, calls: Calls) -> float:
     """The reward of these calls in an episode of their own."""
     async with start(index) as player:
@@ -50,34 +52,44 @@ async def play(start: Start, index: int, calls: Calls) -> float:
     return player.reward
 
 
+def image_message(urls: list[str]) -> dict[str, Any]:
+    """A user message that shows images, for Chat Completions."""
+    parts = [{"type": "image_url", "image_url": {"url": url}} for url in urls]
+    return {"role": "user", "content": parts}
+
+
 async def converse(
-    player: Player, domain_class: type, row: Row, max_turns: int
+    player: Player, domain_class: type, prompt: Messages, max_turns: int
 ) -> None:
     """Let a model play an episode: MODEL, over Chat Completions at OPENAI_BASE_URL.
 
-    Ends when the model calls no tool, or after `max_turns` of its answers. Images come
-    in a user message after the tools' answers. Raises OSError if the model fails.
+    Ends when the model calls no tool, or after `max_turns` of its answers. Its last
+    message is its answer, for a class that grades that. Images come in a user message
+    after the tools' answers. Raises OSError if the model fails.
     """
     keys = ("name", "description", "parameters")
     tools = [
         {"type": "function", "function": {key: definition[key] for key in keys}}
         for definition in definitions_of(domain_class)
     ]
-    messages: list[dict[str, Any]] = [*prompt_of(row)]
+    messages, text = [*prompt], ""
     for _ in range(max_turns):
         message = await asyncio.to_thread(_complete, messages, tools)
         messages.append(message)
+        text = message.get("content") or ""
         images = []
         for call in message.get("tool_calls") or []:
             answer = await _called(player, call["function"])
             result = {"role": "tool", "tool_call_id": call["id"]}
             messages.append({**result, "content": answer.output})
             if image := answer.extra.get("image"):
-                images.append({"type": "image_url", "image_url": {"url": image}})
+                images.append(image)
         if images:
-            messages.append({"role": "user", "content": images})
+            messages.append(image_message(images))
         if not message.get("tool_calls"):
-            return
+            break
+    if takes_answer(domain_class):
+        await player.call(ANSWER, {"text": text})
 
 
 async def _called(player: Player, function: dict[str, str]) -> Answer:
@@ -88,10 +100,12 @@ async def _called(player: Player, function: dict[str, str]) -> Answer:
     return await player.call(function["name"], arguments)
 
 
-def _complete(messages: list[Any], tools: list[Any]) -> dict[str, Any]:
+def _complete(messages: Messages, tools: list[Any]) -> dict[str, Any]:
     """The model's next message. Needs no package beside Python's library."""
     settings = ClientSettings.read()
-    body = {"model": settings.model, "messages": messages, "tools": tools}
+    body: dict[str, Any] = {"model": settings.model, "messages": messages}
+    if tools:
+        body["tools"] = tools
     request = urllib.request.Request(
         f"{settings.openai_base_url.rstrip('/')}/chat/completions",
         json.dumps(body).encode(),
@@ -130,20 +144,43 @@ def run_rollouts(
         domain_class, start = load_class(), connect(url)
         rows = read_rows(domain_class)[: options.limit]
         max_turns = number_of_turns()
+        check_served(url)
 
         async def rollout(index: int, row: Row) -> float:
             if options.policy != "llm":
-                calls = PLANS[options.policy](row, definitions_of(domain_class)).calls
-                return await play(start, index, calls)
+                plan = PLANS[options.policy](row, definitions_of(domain_class))
+                return await play(start, index, calls_of(domain_class, plan))
             async with start(index) as player:
-                await converse(player, domain_class, row, max_turns)
+                await converse(player, domain_class, player.prompt, max_turns)
             return player.reward
 
-        rewards = asyncio.run(_rewards(rollout, rows))
-        print(f"mean reward: {sum(rewards) / len(rewards) if rewards else 0.0}")
-        return 0 if len(rewards) == len(rows) else 1
+        return summary(asyncio.run(_rewards(rollout, rows)), len(rows))
 
     return exit_status("rollout.py", run)
+
+
+def check_served(url: str) -> None:
+    """Raise RolloutError if no server answers at a URL."""
+    try:
+        urllib.request.urlopen(f"{url.rstrip('/')}/health", timeout=HEALTH_SECONDS)
+    except urllib.error.HTTPError:
+        pass  # a server that has no such page
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "reason", error)
+        raise RolloutError(
+            f"no server answers at {url} ({reason}): start it in another terminal, or "
+            "name another with --url"
+        ) from None
+
+
+def summary(rewards: list[float], rows: int) -> int:
+    """Print the mean reward, and how many of the rows failed. Returns the status."""
+    if rewards:
+        print(f"mean reward: {sum(rewards) / len(rewards)}")
+    if len(rewards) == rows:
+        return 0
+    print(f"rollout.py: {rows - len(rewards)} of {rows} rows failed", file=sys.stderr)
+    return 1
 
 
 async def _rewards(

@@ -1,12 +1,15 @@
 """Rows as clients may see them: splits, tasks without answers, and prompts."""
 
 import functools
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from ..episode.types import Row
 from ..project import ROWS
+from ..rollouts.observations import first_observation, with_observation
 from ..rollouts.rows import check_rows, load_rows
+from .episodes import AsyncEpisode
 
 # The file of each split, beside ROWS.
 SPLIT_FILES = {
@@ -72,7 +75,40 @@ def prompt_of(row: Row) -> list[dict[str, str]]:
     return [
         {"role": message["role"], "content": _text(message["content"])}
         for message in messages
+        if "role" in message  # not a call of an earlier turn
     ]
+
+
+def images_of(row: Row) -> list[str]:
+    """The images in the messages that open an episode: URLs, mostly data: URLs."""
+    messages = row["responses_create_params"].get("input") or []
+    parts = [
+        part
+        for message in messages
+        if isinstance(message, dict) and isinstance(message.get("content"), list)
+        for part in message["content"]
+    ]
+    return [part["image_url"] for part in parts if part.get("image_url")]
+
+
+async def opened(row: Row, episode: AsyncEpisode) -> Row:
+    """The row of an episode that has started: its prompt ends with observation().
+
+    Raises TimeoutError, and what the class's observation() raises.
+    """
+    return with_observation(row, await episode.observation())
+
+
+def with_first_observation(domain_class: type, row: Row) -> Row:
+    """The same with an episode of its own, in a thread: an event loop may run here.
+
+    Raises RolloutError if the episode or the observation fails.
+    """
+    if not hasattr(domain_class, "observation"):
+        return row
+    with ThreadPoolExecutor(1) as thread:
+        shown = thread.submit(first_observation, domain_class, row).result()
+    return with_observation(row, shown)
 
 
 def _text(content: Any) -> str:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from ..episode.types import Solution
 from ..errors import NoOracleError, RolloutError
-from ..gates.rollout import earned_by_oracle, least, reward_problem
+from ..gates.rewards import earned_by_oracle, least, reward_problem
 from ..gates.rows import counted, server_tools
 from ..project import ROWS, load_class
 from ..rollouts.policies import solution_for

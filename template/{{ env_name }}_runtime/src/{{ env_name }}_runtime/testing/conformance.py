@@ -12,7 +12,7 @@ from ..episode.samples import sample_arguments
 from ..episode.tasks import reward_range
 from ..episode.types import Solution
 from ..errors import NoOracleError
-from ..gates.rollout import reward_problem
+from ..gates.rewards import reward_problem
 from ..gym_series import HAS_ENVIRONMENT_SERVERS
 from ..project import ENV_NAME, GYM, load_class, load_server
 from ..rollouts.policies import solution_for

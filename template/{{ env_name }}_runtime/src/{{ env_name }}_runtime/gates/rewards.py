@@ -1,0 +1,41 @@
+"""What each policy must earn on a row: the same for every framework."""
+
+from collections.abc import Iterable
+
+from ..episode.tasks import baseline_reward, oracle_reward, reward_range
+from ..episode.types import Row
+
+
+def least(domain_class: type, rows: Iterable[Row]) -> str:
+    """The most that doing nothing and nonsense may earn, for a gate's line."""
+    baselines = {baseline_reward(domain_class, row) for row in rows}
+    if len(baselines) > 1:
+        return "at most what each row says"
+    [baseline] = baselines
+    exact = baseline == reward_range(domain_class)[0]
+    return f"{baseline}" if exact else f"at most {baseline}"
+
+
+def earned_by_oracle(domain_class: type, rows: Iterable[Row]) -> str:
+    """The reward of the oracle, for a gate's line."""
+    highest = reward_range(domain_class)[1]
+    usual = all(oracle_reward(domain_class, row) == highest for row in rows)
+    return f"{highest}" if usual else "what each row says"
+
+
+def reward_problem(
+    domain_class: type, row: Row, policy: str, reward: float
+) -> str | None:
+    """Why a policy may not earn this reward on a row; None if it may.
+
+    The oracle earns the row's `oracle_reward`, and every other policy at most its
+    `baseline_reward`.
+    """
+    if policy == "oracle":
+        expected = oracle_reward(domain_class, row)
+        return None if abs(reward - expected) <= 1e-9 else f"not {expected}"
+    baseline = baseline_reward(domain_class, row)
+    if reward <= baseline + 1e-9:
+        return None
+    exact = baseline == reward_range(domain_class)[0]
+    return f"not {baseline}" if exact else f"more than {baseline}"

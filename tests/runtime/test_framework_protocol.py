@@ -1,0 +1,297 @@
+"""Classes as they are, in the frameworks beside NeMo Gym: answers, ranges, rows."""
+
+import asyncio
+import json
+from typing import Any, NamedTuple
+
+import pytest
+
+from my_env_runtime import frameworks, project
+from my_env_runtime.errors import GateError, RolloutError, ToolError
+
+from .test_answers import Calculator, Sum
+
+ROW = {"responses_create_params": {"input": "What is 2 + 3?"}}
+TASK = {"a": 2, "b": 3}
+
+
+class Duel:
+    """Pays from -1 to 1, and nothing for doing nothing."""
+
+    reward_range = (-1.0, 1.0)
+
+    def __init__(self, task: dict[str, Any]) -> None:
+        self.score = 0.0
+
+    def strike(self, hard: bool) -> str:
+        """Strike."""
+        self.score = 1.0 if hard else -1.0
+        return "struck"
+
+    def state(self) -> dict[str, float]:
+        """The score."""
+        return {"score": self.score}
+
+    def reward(self) -> float:
+        return self.score
+
+    @staticmethod
+    def oracle(task: dict[str, Any]) -> Any:
+        return [("strike", {"hard": True})]
+
+
+class Board(NamedTuple):
+    output: str
+    image: str
+
+
+class Lake(Duel):
+    """Shows a board before the first move."""
+
+    def observation(self) -> Board:
+        return Board("SFFG", "data:image/png;base64,iVBORw0KGgo=")
+
+
+@pytest.fixture
+def project_of(monkeypatch, tmp_path):
+    """Puts a class, the tools of its server.py and its row in place of the project's."""
+
+    def put(domain_class, served=(), row=None):
+        row = {**ROW, "ground_truth": [TASK]} if row is None else row
+        path = tmp_path / "example.jsonl"
+        path.write_text(json.dumps(row) + "\n")
+        monkeypatch.setattr(project, "load_class", lambda: domain_class)
+        monkeypatch.setattr(project, "served_tools", lambda: list(served))
+        reads = frameworks.rows.read_rows
+        for module in (frameworks.rows, frameworks.checks):
+            monkeypatch.setattr(
+                module, "read_rows", lambda cls, _=None: reads(cls, path)
+            )
+        return row
+
+    return put
+
+
+def played_bare(domain_class, row):
+    async def play(index, calls):
+        return await frameworks.bare_reward(domain_class, row, calls)
+
+    return play
+
+
+@pytest.mark.parametrize(
+    ("domain_class", "served", "detail"),
+    [
+        (Sum, [], "the oracle earns 1.0, noop and nonsense 0.0"),
+        (Calculator, ["add"], "the oracle earns 1.0, noop and nonsense 0.0"),
+        (Duel, ["strike"], "the oracle earns 1.0, noop and nonsense at most 1.0"),
+        (Duel, ["strike", "state"], "the oracle earns 1.0, noop and nonsense at most"),
+    ],
+)
+@pytest.mark.parametrize("native", [False, True])
+def test_the_gates_over_the_bare_class(
+    project_of, domain_class, served, detail, native
+):
+    baseline = {"baseline_reward": 1.0} if domain_class is Duel else {}
+    task = TASK if native else {"ground_truth": [TASK]}
+    row = project_of(domain_class, served, {**ROW, **baseline, **task})
+    said = frameworks.check_class(domain_class, served)
+    assert said.endswith(
+        "has " + (", ".join(served) or "no tools: its answer is graded")
+    )
+    play = played_bare(domain_class, row)
+    assert detail in frameworks.check_rewards(domain_class, play)
+
+
+def test_what_nonsense_may_earn_is_the_rows(project_of):
+    row = project_of(Duel, ["strike"], {**ROW, "ground_truth": [TASK]})
+    with pytest.raises(GateError, match="'garbage' earns 1.0, more than 0.0"):
+        frameworks.check_rewards(Duel, played_bare(Duel, row))
+
+
+def test_a_framework_that_pays_for_nothing_otherwise_than_the_class_fails(project_of):
+    row = project_of(Duel, ["strike"], {**ROW, **TASK, "baseline_reward": 1.0})
+    bare = played_bare(Duel, row)
+
+    async def play(index, calls):
+        return await bare(index, calls) if calls else -1.0
+
+    with pytest.raises(GateError, match="'nothing' earns -1.0, not 0.0"):
+        frameworks.check_rewards(Duel, play)
+
+
+def test_the_tools_are_those_of_server_py(project_of):
+    """Also one that returns JSON; and one that is taken out is no tool any more."""
+    project_of(Duel, ["state"])
+    assert list(frameworks.tools_of(Duel)) == ["state"]
+    [definition] = frameworks.definitions_of(Duel)
+    assert definition["name"] == "state"
+    calls = [("strike", {"hard": True}), ("state", {})]
+    answers = asyncio.run(answers_to(Duel, calls))
+    assert answers == [
+        "error: no tool 'strike'; there are state",
+        '{"score": 0.0}',
+    ]
+    with pytest.raises(GateError, match="lists the tools strike, but Duel has state"):
+        frameworks.check_class(Duel, ["strike"])
+
+
+async def answers_to(domain_class, calls, **options):
+    episode = frameworks.AsyncEpisode(domain_class, TASK, **options)
+    await episode.start()
+    try:
+        return [(await episode.call(*call)).output for call in calls]
+    finally:
+        await episode.close()
+
+
+def test_a_line_of_server_py_without_its_method_is_reported(project_of):
+    project_of(Duel, ["strike", "parry"])
+    with pytest.raises(GateError, match=r"server\.py serves parry, which Duel lacks"):
+        frameworks.check_class(Duel)
+
+
+def test_nothing_to_play_is_reported(project_of):
+    project_of(Duel, [])
+    with pytest.raises(GateError, match="server.py serves no tool, and Duel has no"):
+        frameworks.check_class(Duel)
+
+
+def test_the_first_answer_ends_the_episode(project_of):
+    project_of(Calculator, ["add"])
+
+    async def play(*calls):
+        episode = frameworks.AsyncEpisode(Calculator, TASK, answer_tool=True)
+        await episode.start()
+        outputs = [(await episode.call(*call)).output for call in calls]
+        grades = [await episode.reward("5")]
+        await episode.close()
+        return [*outputs, *grades, await episode.reward("5")]
+
+    add, right, wrong = (
+        ("add", TASK),
+        ("answer", {"text": "5"}),
+        ("answer", {"text": "6"}),
+    )
+    over = "error: the episode is over"
+    assert asyncio.run(play(add, right, wrong)) == [
+        *("5", "The episode is over.", over),
+        *(1.0, 1.0),
+    ]
+    assert asyncio.run(play(add, wrong, right, add))[-2:] == [0.0, 0.0]
+    assert asyncio.run(play(("answer", {}), ("answer", {"text": 5})))[:2] == [
+        "error: text: Field required",
+        "error: text: Input should be a valid string",
+    ]
+
+
+def test_answer_is_a_tool_for_some_frameworks_only(project_of):
+    project_of(Calculator, ["add"])
+    assert list(frameworks.tools_and_answer(Calculator)) == ["add", "answer"]
+    assert list(frameworks.tools_of(Calculator)) == ["add"]
+    [output] = asyncio.run(answers_to(Calculator, [("answer", {"text": "5"})]))
+    assert output == "error: no tool 'answer'; there are add"
+    frameworks.check_class(Calculator, ["add"])
+    frameworks.check_class(Calculator, ["add", "answer"])
+
+
+class Quiz(Sum):
+    def answer(self, text: str) -> str:
+        """Answer."""
+        return "noted"
+
+
+def test_a_tool_of_that_name_is_refused(project_of):
+    project_of(Quiz, ["answer"])
+    with pytest.raises(ToolError, match="rename the class's own tool"):
+        frameworks.tools_and_answer(Quiz)
+
+
+def test_calls_and_answers_become_each_other():
+    plan = frameworks.Solution([("add", TASK)], "5")
+    calls = frameworks.calls_of(Calculator, plan)
+    assert calls == [("add", TASK), ("answer", {"text": "5"})]
+    assert frameworks.split_answer(Calculator, [*calls, ("add", {})]) == plan
+    # A class without reward(answer) may have a tool of that name.
+    assert frameworks.calls_of(Duel, plan) == plan.calls
+    assert frameworks.split_answer(Duel, calls) == frameworks.Solution(calls)
+
+
+def test_the_prompt_ends_with_what_the_policy_sees_first(project_of):
+    row = project_of(Lake, ["strike"])
+
+    async def start(row):
+        episode = frameworks.AsyncEpisode(Lake, TASK)
+        await episode.start()
+        try:
+            return await frameworks.opened(row, episode)
+        finally:
+            await episode.close()
+
+    opened = asyncio.run(start(row))
+    [message] = frameworks.prompt_of(opened)
+    assert message["content"] == "What is 2 + 3?\nSFFG"
+    assert frameworks.images_of(opened) == [Lake({}).observation().image]
+    assert asyncio.run(start(opened)) == opened
+
+
+def test_a_skeleton_of_a_row_is_left_to_the_other_gates(project_of):
+    """The row of a new project over a typed task: {"a": null}."""
+    from pydantic import BaseModel
+
+    class Task(BaseModel):
+        a: int
+
+    class Typed(Duel):
+        def __init__(self, task: Task) -> None:
+            super().__init__({})
+
+    Typed.__init__.__annotations__["task"] = Task
+    row = project_of(Typed, ["strike"], {**ROW, "ground_truth": [{"a": None}]})
+    assert frameworks.check_class(Typed).endswith("Typed has strike")
+    with pytest.raises(RolloutError, match="ground_truth.0.a: Input should be a valid"):
+        frameworks.check_rewards(Typed, played_bare(Typed, row))
+
+
+def test_the_models_last_message_is_its_answer(project_of, monkeypatch):
+    project_of(Sum)
+    bodies = []
+
+    def complete(messages, tools):
+        bodies.append((messages[:1], tools))
+        return {"role": "assistant", "content": "5"}
+
+    async def play():
+        episode = frameworks.AsyncEpisode(Sum, TASK, answer_tool=True)
+        await episode.start()
+        prompt = [{"role": "user", "content": "Go."}]
+        await frameworks.playing.converse(episode, Sum, prompt, 3)  # type: ignore
+        return episode.over, await episode.reward()
+
+    monkeypatch.setattr(frameworks.playing, "_complete", complete)
+    assert asyncio.run(play()) == (True, 1.0)
+    assert bodies == [([{"role": "user", "content": "Go."}], [])]
+
+
+def test_rollouts_without_a_server_are_one_line(monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["rollout.py", "--policy", "oracle"])
+
+    def connect(url):
+        return lambda index: pytest.fail("nothing is played")
+
+    url = "http://127.0.0.1:9"
+    assert frameworks.run_rollouts(connect, url, None) == 1
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    [line] = printed.err.splitlines()
+    assert line.startswith(f"rollout.py: no server answers at {url} (")
+    assert line.endswith("start it in another terminal, or name another with --url")
+
+
+def test_no_mean_of_rows_that_all_failed(capsys):
+    assert frameworks.summary([], 24) == 1
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err == "rollout.py: 24 of 24 rows failed\n"
+    assert frameworks.summary([1.0, 0.0], 2) == 0
+    assert capsys.readouterr().out == "mean reward: 0.5\n"
