@@ -62,7 +62,7 @@ def answers(project):
         ("models", [7], "models must be names that match ^[a-z][a-z0-9_]{0,39}$, got 7"),
         ("models", ["class"], 'models must not be Python keywords, got "class"'),
         ("models", ["task"], 'policy, self, shard, task, tool, got "task"'),
-        ("models", ["judge", "judge"], 'models must be different, got "judge" more than once'),
+        ("models", ["judge", "judge"], 'models must be different, got ["judge", "judge"]'),
     ],
 )  # fmt: skip
 def test_a_bad_answer_is_refused(template, tmp_path, question, value, message):
