@@ -564,7 +564,9 @@ class StoodIn(Essay):
 def test_gates_use_the_stand_in(gate_client, row, tmp_path, monkeypatch):
     monkeypatch.setenv("STAND_IN", "1")
     path = Path(rows_file(tmp_path, row))
-    assert "the oracle earns 1.0" in rollout_gate(gate_client(StoodIn), path)
+    line = rollout_gate(gate_client(StoodIn), path)
+    assert "the oracle earns 1.0" in line
+    assert "stand_in() answers in place of JUDGE_MODEL" in line
 
 
 def test_without_a_stand_in_no_grade_is_checked(

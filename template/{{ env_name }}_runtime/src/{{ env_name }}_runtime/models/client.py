@@ -41,12 +41,16 @@ def model_names(domain_class: type) -> list[str]:
     ]
 
 
-def without_models(domain_class: type) -> list[str]:
-    """The models whose answers mean nothing here: no model is set, nor a stand_in."""
-    if hasattr(domain_class, "stand_in"):
-        return []
+def models_not_set(domain_class: type) -> list[str]:
+    """The models of the class that have no <NAME>_MODEL, so that gates stand in."""
     names = model_names(domain_class)
     return [name for name in names if ModelSettings.read_model(name).model is None]
+
+
+def without_answers(domain_class: type) -> list[str]:
+    """The models whose answers mean nothing in gates: not set, and no stand_in()."""
+    stands_in = hasattr(domain_class, "stand_in")
+    return [] if stands_in else models_not_set(domain_class)
 
 
 @dataclass
