@@ -10,7 +10,7 @@ from .. import project
 from ..episode.tasks import baseline_reward, oracle_reward, reward_range, task_of
 from ..episode.types import Definitions, Row
 from ..errors import GateError, NoOracleError, RolloutError
-from ..models.client import without_models
+from ..models.client import models_not_set, without_answers
 from ..project import GYM
 from ..rollouts.client import Client
 from ..rollouts.observations import first_observation, shows
@@ -40,8 +40,7 @@ def rollout_gate(client: Client, path: Path) -> str:
     if reason := lacking():
         return f"{seen}: noop earns {nothing} ({reason})"
     note = "" if game.repeats else "; not deterministic"
-    if game.ungraded:
-        note += f"; {_ungraded(game.ungraded)}"
+    note += _stand_ins(domain_class)
     if game.repeats:
         game.check_prompts(domain_class)
     game.check("garbage")
@@ -50,19 +49,23 @@ def rollout_gate(client: Client, path: Path) -> str:
         game.check("oracle")
     except NoOracleError as error:
         return f"{seen}: noop and nonsense earn {nothing} ({error}){note}"
-    if game.ungraded:
+    if without_answers(domain_class):
         return f"{seen}: played by the oracle, noop and nonsense{note}"
     most = earned_by_oracle(domain_class, rows)
     return f"{seen}: the oracle earns {most}, noop and nonsense {nothing}{note}"
 
 
-def _ungraded(models: list[str]) -> str:
-    """Why no grade was checked."""
-    keys = " and ".join(f"{name.upper()}_MODEL" for name in models)
-    return (
-        f"no grade was checked: set {keys}, or write stand_in(model, prompt) into the "
-        "class"
+def _stand_ins(domain_class: type) -> str:
+    """Which models were not asked, and what that means, for the end of a gate's line."""
+    keys = " and ".join(
+        f"{name.upper()}_MODEL" for name in models_not_set(domain_class)
     )
+    if without_answers(domain_class):
+        return (
+            f"; no grade was checked: set {keys}, or write stand_in(model, prompt) into "
+            "the class"
+        )
+    return f"; stand_in() answers in place of {keys}" if keys else ""
 
 
 def least(domain_class: type, rows: Iterable[Row]) -> str:
@@ -88,8 +91,11 @@ def reward_problem(
     """Why a policy may not earn this reward on a row; None if it may.
 
     The oracle earns the row's `oracle_reward`, and every other policy at most its
-    `baseline_reward`.
+    `baseline_reward`. No reward means anything if a model that the class asks is not
+    set, and the class has no stand_in().
     """
+    if without_answers(domain_class):
+        return None
     if policy == "oracle":
         expected = oracle_reward(domain_class, row)
         return None if abs(reward - expected) <= 1e-9 else f"not {expected}"
@@ -113,9 +119,6 @@ class _Game:
         self.rows, self.path = rows, path
         self.domain_class = project.load_class()
         self.repeats = is_deterministic()  # the same calls must do the same
-        self.ungraded = without_models(
-            self.domain_class
-        )  # then no reward means anything
         for manifest, corrected in outdated_manifests():
             written = manifest.read_text(encoding="utf-8").splitlines()
             lines = [line for line in corrected.splitlines() if line not in written]
@@ -148,7 +151,7 @@ class _Game:
 
     def _check_reward(self, place: str, policy: str, row: Row, reward: float) -> None:
         problem = reward_problem(self.domain_class, row, policy, reward)
-        if problem is None or self.ungraded:
+        if problem is None:
             return
         text = f"{place}: the policy {policy!r} earns {reward}, {problem}"
         if policy != "oracle":
