@@ -56,6 +56,13 @@ def answers(project):
         ("domain_module", "my_env_runtime", 'that the environment uses itself, got "my_env_runtime"'),
         ("tools", "guess(letter: str)", "'guess' is a tool of the game archetype with the parameters (word: str), not (letter)"),
         ("tools", "f()\x07", "control characters are not allowed"),
+        ("models", "judge", 'models must be a list of names such as [judge], got "judge"'),
+        ("models", {"judge": 1}, "models must be a list of names such as [judge], got {"),
+        ("models", ["the judge"], 'models must be names that match ^[a-z][a-z0-9_]{0,39}$, got "the judge"'),
+        ("models", [7], "models must be names that match ^[a-z][a-z0-9_]{0,39}$, got 7"),
+        ("models", ["class"], 'models must not be Python keywords, got "class"'),
+        ("models", ["task"], 'policy, self, shard, task, tool, got "task"'),
+        ("models", ["judge", "judge"], 'models must be different, got ["judge", "judge"]'),
     ],
 )  # fmt: skip
 def test_a_bad_answer_is_refused(template, tmp_path, question, value, message):
@@ -73,6 +80,7 @@ def test_a_bad_answer_is_refused(template, tmp_path, question, value, message):
     [
         ("env_name", "2048", "Validation error for question 'env_name'"),
         ("archetype", "nothing", "Invalid choice for 'archetype'"),
+        ("models", "[judge, a-b]", "Validation error for question 'models'"),
     ],
 )
 def test_a_refusal_ends_the_command_with_status_1(
@@ -132,6 +140,7 @@ def test_every_answer_is_recorded(render):
         "domain_class": "Box",
         "tools": "run_command; hint()",
         "dependencies": "numpy>=2 gymnasium[toy-text]",
+        "models": ["judge", "user"],
         "backend": "e2b",
         "nemo_gym_source": "git",
         "max_turns": 7,

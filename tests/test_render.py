@@ -225,7 +225,7 @@ def test_the_tools_are_the_methods_that_return_text(render, archetype):
         assert json.loads(row)["responses_create_params"]["tools"] == tools
 
 
-@pytest.mark.parametrize("archetype", ARCHETYPES)
+@pytest.mark.parametrize("archetype", [*ARCHETYPES, "answer", "answer/judge"])
 def test_make_rows_makes_the_rows_of_the_template(render, archetype):
     """After a change of make_rows.py: REWRITE_TASKS=1 uv run pytest -k make_rows."""
     code = """if True:
@@ -233,7 +233,8 @@ def test_make_rows_makes_the_rows_of_the_template(render, archetype):
         from my_env_runtime.rollouts.row_generator import example_rows
         print(json.dumps(example_rows(make_rows.tasks, make_rows.EXAMPLES)))
     """
-    project = render(archetype=archetype)
+    name, _, backend = archetype.partition("/")
+    project = render(archetype=name, **({"backend": backend} if backend else {}))
     command, path = [sys.executable, "-B", "-c", code], import_path(project)
     made = run(command, project, PYTHONHASHSEED="1", PYTHONPATH=path).stdout
     tasks = [

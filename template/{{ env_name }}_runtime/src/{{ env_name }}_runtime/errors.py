@@ -35,6 +35,14 @@ class NoOracleError(RolloutError):
     """A row's solution is not known, or cannot be played here."""
 
 
+class ModelError(Exception):
+    """A model beside the policy could not be asked: it is down, too slow, or not set."""
+
+
+class NoAnswerError(ValueError):
+    """What a model beside the policy said is none of the answers it may give."""
+
+
 class DeployError(Exception):
     """The environment cannot be deployed."""
 

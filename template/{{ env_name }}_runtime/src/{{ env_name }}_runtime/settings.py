@@ -19,6 +19,8 @@ PositiveFloat = Annotated[
 ]
 Port = Annotated[int, Field(ge=0, le=65535, description="a number from 0 to 65535")]
 ShardsOn = Annotated[Literal["ray", "processes"], Field(description="ray or processes")]
+_API = Field(description="chat or responses")
+Count = Annotated[int, Field(ge=0, description="a number from 0 on")]
 Switch = str  # "1" is on, any other value is off
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
@@ -116,6 +118,38 @@ class ShardSettings(Settings):
     shard_seconds: PositiveFloat = 30  # a shard that is silent for longer is killed
     shard_cpus: PositiveFloat = 0.01  # that Ray reserves for each
     ray_address: str | None = None
+
+
+class ModelSettings(Settings):
+    """A model that the class asks; `read_model` puts its name before each variable."""
+
+    model: str | None = None
+    base_url: str = "https://api.openai.com/v1"
+    api_key: str | None = None
+    api: Annotated[Literal["chat", "responses"], _API] = "chat"
+    concurrency: PositiveInt = 32  # questions at a time, of each process
+    seconds: PositiveFloat = 45  # of one question, with its retries
+    tokens: PositiveInt = 4096  # that an answer may have
+    retries: Count = 4  # after 408, 409, 429, 5xx and broken connections, ever later
+    temperature: float | None = None  # None: the endpoint's own
+
+    @classmethod
+    def read_model(cls, name: str) -> Self:
+        """The settings of one model: JUDGE_MODEL, JUDGE_BASE_URL and so on.
+
+        Raises SettingError.
+        """
+        prefix = f"{name.upper()}_"
+        try:
+            return cls(_env_prefix=prefix)
+        except ValidationError as error:
+            raise SettingError(prefix + cls._problem(error)) from None
+
+
+class StandInSettings(Settings):
+    """Whether models may be played by the class's own stand_in()."""
+
+    stand_in: Switch = ""  # "1": where no model is set; the gates and tests set it
 
 
 class ClientSettings(Settings):

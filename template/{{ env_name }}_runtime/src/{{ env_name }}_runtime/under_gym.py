@@ -9,6 +9,7 @@ started. NeMo Gym's own output is in results/gym.log.
 
 --reverify, from NeMo Gym 0.7 on, grades the rollouts of an earlier run again, after a
 change of reward() for instance: the class's episodes are played once more, call by call.
+--judge-failed-only does so for the rows that a model of the class's could not grade.
 """
 
 import argparse
@@ -31,7 +32,8 @@ def main(arguments: list[str] | None = None) -> int:
 def _run(arguments: list[str] | None) -> int:
     options = _parse(arguments)
     if options.reverify:
-        rollouts = reverify(options.reverify.resolve())
+        only = options.judge_failed_only
+        rollouts = reverify(options.reverify.resolve(), judge_failed_only=only)
     else:
         rollouts = collect(
             options.model,
@@ -65,6 +67,8 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     add("--output", type=Path, default=RESULTS / "rollouts.jsonl", metavar="FILE")
     text = "grade an earlier run's rollouts again"
     add("--reverify", type=Path, metavar="FILE", help=text)
+    text = "grade only the rows whose judge had failed"
+    add("--judge-failed-only", action="store_true", help=text)
     options = parser.parse_args(arguments)
     if not options.reverify and not (options.model and options.model_url):
         parser.error("name the model with --model and --model-url")

@@ -15,12 +15,12 @@ from typing import Any, Literal
 from pydantic import BaseModel, ValidationError
 from pydantic_core import to_jsonable_python
 
-from ..errors import NotTextError
+from ..errors import NoAnswerError, NotTextError
 from ..files import source_name
 from .tasks import grader, read_task, reward_range, takes_answer
 from .text_match import printed, scalars, sendable
 from .tools import Tool, fields_of, own_classes, public_methods
-from .types import Task
+from .types import Asked, Task
 
 log = logging.getLogger(__name__)
 
@@ -68,10 +68,13 @@ class Episode:
     failure: str | None = None  # why the grade says nothing about the policy
     keeps_calls: bool = True
     label: str = "an episode"  # names the row in the log
+    models: Asked | None = None  # that the class asks beside the policy
 
     def __post_init__(self) -> None:
         self._kept_characters = 0
-        self.environment = self.domain_class(read_task(self.domain_class, self.task))
+        task = read_task(self.domain_class, self.task)
+        models = self.models.parameters if self.models else {}
+        self.environment = self.domain_class(task, **models)
 
     async def call(self, tool: Tool, arguments: dict[str, Any]) -> Answer:
         """Call a tool with arguments that its model has validated. Never raises."""
@@ -104,6 +107,11 @@ class Episode:
         if last := traceback.extract_tb(error.__traceback__)[-1:]:
             fault += f" ({source_name(last[0].filename)}, line {last[0].lineno})"
         return Answer(f"error: {kind}", error="unexpected", fault=fault)
+
+    def note_slow_model(self, seconds: float) -> None:
+        """Note that a call took more than `seconds` because a model did not answer."""
+        if self.models and self.models.waiting and not self.models.failure:
+            self.models.failure = f"a model did not answer within {seconds:g} s"
 
     def is_expected(self, error: BaseException) -> bool:
         """Whether the class raised this on purpose, so that the policy may read it."""
@@ -149,15 +157,18 @@ class Episode:
 
     async def _graded(self, hook: str, arguments: list[str]) -> float:
         name = f"{self.domain_class.__name__}.{hook}()"
+        low, high = reward_range(self.domain_class)
         try:
             value = getattr(self.environment, hook)(*arguments)
             if inspect.isawaitable(value):
                 value = await value
+        except NoAnswerError as error:
+            log.warning("%s: %s: %s", self.label, name, error)
+            return max(low, min(0.0, high))
         except (Exception, SystemExit) as error:
             log.error("%s: %s failed", self.label, name, exc_info=error)
             self.failure = f"{name} raised {type(error).__name__}"
             return 0.0
-        low, high = reward_range(self.domain_class)
         if isinstance(value, (bool, int, float)) and low <= value <= high:
             return float(value)
         self.failure = (
@@ -167,7 +178,8 @@ class Episode:
         return 0.0
 
     async def metrics(self) -> dict[str, float]:
-        """The class's own metrics(); {} if it has none or if they raise."""
+        """The class's own metrics(), none if they raise; and those of its models."""
+        asked = self.models.metrics() if self.models else {}
         try:
             values = getattr(self.environment, "metrics", dict)()
             if inspect.isawaitable(values):
@@ -176,10 +188,11 @@ class Episode:
         except (Exception, SystemExit):
             name = self.domain_class.__name__
             log.exception("%s: %s.metrics() failed", self.label, name)
-            return {}
-        return {
+            return asked
+        finite = {
             name: number for name, number in numbers.items() if math.isfinite(number)
         }
+        return asked | finite
 
     async def observation(self) -> Answer | None:
         """The class's observation(), which the policy sees before its first call.
@@ -209,8 +222,14 @@ class Episode:
 
 def runs_on_loop(domain_class: type) -> bool:
     """Whether the class is called on the event loop: it is async, or never blocks."""
+    blocking = getattr(domain_class, "blocking", True)
+    return not blocking or has_async_methods(domain_class)
+
+
+def has_async_methods(domain_class: type) -> bool:
+    """Whether a method that an episode calls is `async def`."""
     names = [name for name, _ in public_methods(domain_class)]
-    return not getattr(domain_class, "blocking", True) or any(
+    return any(
         inspect.iscoroutinefunction(getattr(domain_class, name, None))
         for name in ["reward", "close", "metrics", "observation", *names]
     )

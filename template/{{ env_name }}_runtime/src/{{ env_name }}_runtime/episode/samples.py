@@ -8,6 +8,11 @@ def sample_arguments(tool: dict[str, Any], *, high: bool = False) -> dict[str, A
     return _sample(tool["parameters"], high)
 
 
+def sample_of(schema: dict[str, Any]) -> Any:
+    """A value that fits a JSON Schema without references."""
+    return _sample(schema, False)
+
+
 def _sample(schema: dict[str, Any], high: bool) -> Any:
     """A value that fits a JSON Schema, its bounds and lengths included."""
     if "const" in schema:

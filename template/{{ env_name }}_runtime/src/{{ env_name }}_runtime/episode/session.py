@@ -89,6 +89,8 @@ class Session:
             # A call before this one, which it waited for, may have time left.
             if in_turn and self.thread is not None:
                 self.thread.give_up()
+            if self.episode is not None:
+                self.episode.note_slow_model(seconds)
             raise
         finally:
             self.busy -= 1

@@ -20,7 +20,7 @@ from .schema import function_definition, plain_schema
 # Public methods that are not tools, though some return text.
 PROTOCOL = frozenset(
     ["reward", "solved", "metrics", "close", "observation", "oracle", "notice"]
-    + ["missing_requirement", "refuse_to_serve"]
+    + ["missing_requirement", "refuse_to_serve", "stand_in"]
 )
 
 # Validation errors of one call that are listed. Above this, only their number is given.

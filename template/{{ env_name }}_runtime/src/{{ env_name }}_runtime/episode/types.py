@@ -1,6 +1,6 @@
 """The shapes that all rooms share."""
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 Row = dict[str, Any]  # of the dataset: responses_create_params, ground_truth
 Task = dict[str, Any]  # ground_truth[0] of a row
@@ -13,3 +13,23 @@ class Solution(NamedTuple):
 
     calls: Calls
     answer: str = ""
+
+
+class Asked(Protocol):
+    """What an episode's class asks beside the policy: models.client.EpisodeModels."""
+
+    failure: str | None  # why a model could not be asked
+    waiting: int  # questions without an answer yet
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The constructor's arguments after the task."""
+        ...
+
+    def metrics(self) -> dict[str, float]:
+        """Calls, tokens and seconds of each model."""
+        ...
+
+    def trace(self) -> list[dict[str, Any]]:
+        """What was asked and said."""
+        ...

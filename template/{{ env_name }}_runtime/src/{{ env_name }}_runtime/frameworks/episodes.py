@@ -8,6 +8,7 @@ from ..episode.episode import Answer, Episode, sendable
 from ..episode.session import Session
 from ..episode.tasks import grader, reward_range, task_of, validation_problem
 from ..episode.types import Calls, Row, Task
+from ..models.client import Models
 from ..settings import Limits
 from .tools import ANSWER_TOOL, tools_and_answer, tools_of
 
@@ -40,9 +41,12 @@ class AsyncEpisode:
         """
         # Only a grade by `expected_output` reads the calls.
         keeps_calls = grader(self.domain_class) is None
+        models = Models(self.domain_class).of_episode()
 
         def make() -> Episode:
-            return Episode(self.domain_class, self.task, keeps_calls=keeps_calls)
+            return Episode(
+                self.domain_class, self.task, keeps_calls=keeps_calls, models=models
+            )
 
         self._session = Session.of(self.domain_class, self.task)
         await self._session.start(make, self.limits.tool_seconds)
@@ -51,7 +55,10 @@ class AsyncEpisode:
     def failure(self) -> str | None:
         """Why the grade says nothing about the policy; None if it does."""
         episode = self._session.episode if self._session else None
-        return episode.failure if episode else None
+        if episode is None:
+            return None
+        asked = episode.models.failure if episode.models else None
+        return asked or episode.failure
 
     async def call(self, name: str, arguments: Any) -> Answer:
         """Call a tool with arguments from JSON. Its problems are answers.

@@ -11,12 +11,19 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from .. import project
 from ..episode.docstrings import read_docstring
-from ..episode.episode import Episode
+from ..episode.episode import (
+    Episode,
+    has_async_methods,
+    run_without_loop,
+    runs_on_loop,
+)
 from ..episode.tasks import grader, reward_range, takes_answer
 from ..episode.tools import Tool, fields_of, hints_of, returns_text, tools_of, where
 from ..errors import GateError, ToolError
 from ..files import source_name
+from ..models.client import Models, model_names
 from ..server.endpoints import OWN_ROUTES
 from .app import lines_for, served_app
 
@@ -56,13 +63,14 @@ def _check_protocol(domain_class: type) -> None:
     """Raise GateError if the constructor or a hook cannot be called as it will be."""
     place = _place(domain_class)
     try:
-        inspect.signature(domain_class).bind({})
+        inspect.signature(domain_class).bind({}, **dict.fromkeys(project.MODELS))
     except TypeError as error:
         raise GateError(
-            f"{place} must be made of one argument, the task: {error}. Write "
-            "`def __init__(self, task: dict)`, or a subclass that does"
+            f"{place} {_constructor_problem(domain_class, error)}"
         ) from error
-    for hook in ("oracle", "missing_requirement", "notice", "refuse_to_serve"):
+    _check_waiting(domain_class)
+    hooks = ("oracle", "missing_requirement", "notice", "refuse_to_serve", "stand_in")
+    for hook in hooks:
         if inspect.iscoroutinefunction(getattr(domain_class, hook, None)):
             raise GateError(f"{place}.{hook} is never awaited: make it a plain `def`")
         static = inspect.getattr_static(domain_class, hook, None)
@@ -94,6 +102,36 @@ def _check_protocol(domain_class: type) -> None:
     for member in vars(domain_class).values():
         if inspect.isfunction(member) and not member.__name__.startswith("_"):
             _check_awaitable(member)
+
+
+def _constructor_problem(domain_class: type, error: TypeError) -> str:
+    """What the constructor must take, after the name of the class."""
+    if models := ", ".join(project.MODELS):
+        return (
+            f"must be made of the task and the models of the answers: {error}. Write "
+            f"`def __init__(self, task: dict, {models})`, or change the answers with "
+            "`copier update -d models=...`"
+        )
+    text = (
+        f"must be made of one argument, the task: {error}. Write "
+        "`def __init__(self, task: dict)`, or a subclass that does"
+    )
+    if names := ", ".join(model_names(domain_class)):
+        text += (
+            f"; if it asks models of these names, answer so: `copier update -d "
+            f"models='[{names}]'`"
+        )
+    return text
+
+
+def _check_waiting(domain_class: type) -> None:
+    """Raise GateError if the class asks models, and may not wait for their answers."""
+    names = model_names(domain_class)
+    if names and runs_on_loop(domain_class) and not has_async_methods(domain_class):
+        raise GateError(
+            f"{_place(domain_class)}.blocking is False, but {names[0]}.ask() waits for "
+            "an answer: remove `blocking = False`, or write async methods"
+        )
 
 
 def _check_reward(domain_class: type) -> None:
@@ -291,7 +329,8 @@ def _construct(domain_class: type, tools: dict[str, Tool]) -> str:
 
     async def check() -> str:
         try:
-            episode = Episode(domain_class)
+            models = Models(domain_class).of_episode()
+            episode = Episode(domain_class, models=models)
         except Exception as error:  # noqa: BLE001 - a class may need a task
             text = " ".join(f"{type(error).__name__}: {error}".split())[:100]
             return f" (needs a task: an empty one raises {text})"
@@ -306,4 +345,6 @@ def _construct(domain_class: type, tools: dict[str, Tool]) -> str:
             await episode.close()
         return ""
 
-    return asyncio.run(check())
+    if runs_on_loop(domain_class):
+        return asyncio.run(check())
+    return run_without_loop(check())

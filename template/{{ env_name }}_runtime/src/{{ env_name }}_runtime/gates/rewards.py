@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from ..episode.tasks import baseline_reward, oracle_reward, reward_range
 from ..episode.types import Row
+from ..models.client import without_answers
 
 
 def least(domain_class: type, rows: Iterable[Row]) -> str:
@@ -29,8 +30,11 @@ def reward_problem(
     """Why a policy may not earn this reward on a row; None if it may.
 
     The oracle earns the row's `oracle_reward`, and every other policy at most its
-    `baseline_reward`.
+    `baseline_reward`. No reward means anything if a model that the class asks is not
+    set, and the class has no stand_in().
     """
+    if without_answers(domain_class):
+        return None
     if policy == "oracle":
         expected = oracle_reward(domain_class, row)
         return None if abs(reward - expected) <= 1e-9 else f"not {expected}"

@@ -10,6 +10,7 @@ from .. import project
 from ..episode.tasks import task_of
 from ..episode.types import Definitions, Row
 from ..errors import GateError, NoOracleError, RolloutError
+from ..models.client import models_not_set, without_answers
 from ..project import GYM
 from ..rollouts.client import Client
 from ..rollouts.observations import first_observation, shows
@@ -40,6 +41,7 @@ def rollout_gate(client: Client, path: Path) -> str:
     if reason := lacking():
         return f"{seen}: noop earns {nothing} ({reason})"
     note = "" if game.repeats else "; not deterministic"
+    note += _stand_ins(domain_class)
     if game.repeats:
         game.check_prompts(domain_class)
     game.check("garbage")
@@ -48,8 +50,23 @@ def rollout_gate(client: Client, path: Path) -> str:
         game.check("oracle")
     except NoOracleError as error:
         return f"{seen}: noop and nonsense earn {nothing} ({error}){note}"
+    if without_answers(domain_class):
+        return f"{seen}: played by the oracle, noop and nonsense{note}"
     most = earned_by_oracle(domain_class, rows)
     return f"{seen}: the oracle earns {most}, noop and nonsense {nothing}{note}"
+
+
+def _stand_ins(domain_class: type) -> str:
+    """Which models were not asked, and what that means, for the end of a gate's line."""
+    keys = " and ".join(
+        f"{name.upper()}_MODEL" for name in models_not_set(domain_class)
+    )
+    if without_answers(domain_class):
+        return (
+            f"; no grade was checked: set {keys}, or write stand_in(model, prompt) into "
+            "the class"
+        )
+    return f"; stand_in() answers in place of {keys}" if keys else ""
 
 
 class _Game:

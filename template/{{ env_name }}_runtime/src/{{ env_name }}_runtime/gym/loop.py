@@ -81,13 +81,27 @@ def collect(
         variables["TRUSTED_POLICY"] = "1"
     _run_servers(start, gather, variables)
     rollouts = load_rows(new)
-    if len(rollouts) < total:
+    ungraded = _without_judge(new)
+    if len(rollouts) + ungraded < total:
         failed = f"{total - len(rollouts)} of {total} rows failed, see {LOG}"
         raise RolloutError(f"{failed}; the others are in {new}")
+    if ungraded:
+        print(
+            f"{ungraded} of {total} rows wait for a model that the class asks: run this "
+            f"with --reverify {output} --judge-failed-only",
+            file=sys.stderr,
+        )
     for path in new.parent.iterdir():
         os.replace(path, output.with_name(path.name))
     new.parent.rmdir()
     return sorted(rollouts, key=lambda rollout: rollout[TASK])
+
+
+def _without_judge(rollouts: Path) -> int:
+    """How many rows NeMo Gym 0.7 left out because a model of the class failed."""
+    failures = rollouts.with_name(f"{rollouts.stem}_failures.jsonl")
+    rows = load_rows(failures) if failures.is_file() else []
+    return sum(row.get("_ng_failure_class") == "judge_failed" for row in rows)
 
 
 def _head_server() -> list[str]:
@@ -127,11 +141,14 @@ def check_model_answers(url: str) -> None:
         raise RolloutError(f"no model answers at {url} ({kind})") from None
 
 
-def reverify(rollouts: Path) -> list[dict[str, Any]]:
+def reverify(
+    rollouts: Path, *, judge_failed_only: bool = False
+) -> list[dict[str, Any]]:
     """NeMo Gym's rollouts with the rewards that the class pays now, in a new file.
 
     `rollouts` is a file that `collect` wrote, with the file of its rows beside it.
-    Raises RolloutError.
+    `judge_failed_only` keeps its rewards, and adds the rows that were left out because
+    a model that the class asks had failed. Raises RolloutError.
     """
     if not HAS_REVERIFICATION:
         raise RolloutError("this NeMo Gym cannot reverify rollouts: that needs 0.7")
@@ -146,6 +163,7 @@ def reverify(rollouts: Path) -> list[dict[str, Any]]:
     arguments = ["eval", "reverify", "--config", f"configs/{environment_name()}.yaml"]
     arguments += ["--inputs", str(rows), "--rollouts", str(rollouts)]
     arguments += ["--output", str(output), "--overwrite"]
+    arguments += ["--judge-failed-only"] if judge_failed_only else []
     arguments += [*_head_server(), *VENVS]
     run_gym(*arguments, REVERIFY="1", TRUSTED_POLICY="1")
     return sorted(load_rows(output), key=lambda rollout: rollout[TASK])

@@ -39,6 +39,21 @@ def conversation(rollout: dict[str, Any], keep: KeepImage) -> list[Entry]:
             entries.append(_entry("cut off", _json(reason, keep)))
     elif response is not None:
         entries.append(_entry("data", _json(response, keep)))
+    for call in items(rollout.get("model_calls")):
+        name = str(call.get("model"))
+        asked = [
+            part
+            for message in items(call.get("messages"))
+            for part in [
+                f"[{message.get('role')}]\n",
+                *_parts(message["content"], keep),
+            ]
+        ]
+        entries.append(_entry(f"asked {name}", asked))
+        said = str(call.get("error") or call.get("said"))
+        entries.append(
+            _entry(f"{name} {'failed' if call.get('error') else 'said'}", [said])
+        )
     if (reason := rollout.get("failure_reason")) is not None:
         entries.append(_entry("the environment failed", [str(reason)]))
     if not is_native(rollout):

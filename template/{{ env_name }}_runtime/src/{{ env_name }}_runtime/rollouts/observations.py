@@ -7,6 +7,7 @@ from ..episode.episode import Answer, Episode, run_without_loop, runs_on_loop
 from ..episode.tasks import task_of
 from ..episode.types import Row
 from ..errors import RolloutError
+from ..models.client import Models
 
 
 def first_observation(domain_class: type, row: Row) -> Answer | None:
@@ -18,7 +19,8 @@ def first_observation(domain_class: type, row: Row) -> Answer | None:
         return None
 
     async def look() -> Answer | None:
-        episode = Episode(domain_class, task_of(row))
+        models = Models(domain_class).of_episode()
+        episode = Episode(domain_class, task_of(row), models=models)
         try:
             return await episode.observation()
         finally:

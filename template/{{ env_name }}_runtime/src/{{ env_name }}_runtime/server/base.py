@@ -36,6 +36,8 @@ from .. import gym_series
 from ..episode.session import Session
 from ..episode.tasks import grader, reward_range
 from ..episode.tools import make_tool
+from ..models.client import Models
+from ..models.gym import gym_endpoint
 from ..settings import Limits, ServerSettings
 from . import serve
 from .bodies import LargeBodies
@@ -88,7 +90,8 @@ class SessionServer(SimpleResourcesServer):
         keeps = self.keeps_calls
         if keeps is None:
             keeps = grader(self.domain_class) is None
-        self._store = SessionStore(self.domain_class, self.limits, keeps)
+        models = Models(self.domain_class, lambda name: gym_endpoint(self, name))
+        self._store = SessionStore(self.domain_class, self.limits, keeps, models)
         self._seeding = Seeding(self._store, self._new_id)
 
     @classmethod
@@ -98,6 +101,7 @@ class SessionServer(SimpleResourcesServer):
         `limits` are fields of settings.Limits. Raises SettingError.
         """
         name, config = serve.configured()
+        Models(cls.domain_class)  # for its error
         settings = ServerSettings.read()
         return cls(
             config=SessionServerConfig(

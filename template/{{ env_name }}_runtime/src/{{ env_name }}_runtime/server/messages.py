@@ -19,7 +19,12 @@ from .limits import reject_oversized
 
 
 class SessionServerConfig(BaseResourcesServerConfig):
-    """The settings of a server in configs/<env>.yaml."""
+    """The settings of a server in configs/<env>.yaml.
+
+    `<name>_model_server` says which of NeMo Gym's servers is the class's model <name>.
+    """
+
+    model_config = ConfigDict(extra="allow")
 
     # Processes that hold the sessions, see docs/scale.md. None: this process does.
     shards: int | None = Field(default=None, ge=1)

@@ -12,6 +12,7 @@ import uvicorn
 from omegaconf import OmegaConf
 
 from .. import project
+from ..models.client import texts
 from ..settings import ServerSettings
 from .connection import Bounded
 
@@ -46,6 +47,9 @@ def log_to_file(suffix: str = "") -> None:
     runtime = logging.getLogger(__name__.partition(".")[0])
     runtime.addHandler(file)
     runtime.addHandler(logging.StreamHandler())
+    texts.addHandler(file)
+    texts.setLevel(logging.INFO)
+    texts.propagate = False
 
 
 def refuse_to_serve(server_class: Any) -> None:

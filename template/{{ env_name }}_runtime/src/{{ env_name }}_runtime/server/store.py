@@ -18,6 +18,7 @@ from ..episode.session import Session
 from ..episode.tasks import reward_range
 from ..episode.types import Task
 from ..errors import TaskRefusedError
+from ..models.client import Models
 from ..settings import Limits
 from .cookies import SEEDED
 from .task_mark import TaskMark
@@ -44,8 +45,11 @@ class SessionStore:
     Sessions end at `/verify`, `/close_session`, the idle limit and the server's exit.
     """
 
-    def __init__(self, domain_class: type, limits: Limits, keeps_calls: bool) -> None:
+    def __init__(
+        self, domain_class: type, limits: Limits, keeps_calls: bool, models: Models
+    ) -> None:
         self.sessions: dict[str, Session] = {}
+        self.models = models
         self.domain_class = domain_class
         self.limits = limits
         self.keeps_calls = keeps_calls
@@ -75,7 +79,8 @@ class SessionStore:
         """Start an episode under the id `name`.
 
         Raises TaskRefusedError if the class refuses the task, ValueError if the session
-        ended meanwhile, and HTTPException (503) if there is no room.
+        ended meanwhile, and HTTPException (503) if there is no room, or if a model that
+        the constructor asks does not answer.
         """
         self.end_idle()
         self._make_room()
@@ -83,10 +88,11 @@ class SessionStore:
         if session.thread is not None:
             self._threads.add(session.thread)
         self.sessions[name] = session
+        models, keeps = self.models.of_episode(label), self.keeps_calls
 
         def make() -> Episode:
             return Episode(
-                self.domain_class, task, keeps_calls=self.keeps_calls, label=label
+                self.domain_class, task, keeps_calls=keeps, label=label, models=models
             )
 
         try:
@@ -94,6 +100,8 @@ class SessionStore:
         except (Exception, SystemExit) as error:
             if self.sessions.pop(name, None) is session:
                 self._close_later(session)
+            if models.failure:
+                raise HTTPException(503, models.failure) from error
             raise TaskRefusedError(self._refusal(error, label)) from error
         if self.sessions.get(name) is not session:
             raise ValueError("this session ended while it started")

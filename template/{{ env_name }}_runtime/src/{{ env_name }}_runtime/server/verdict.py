@@ -24,6 +24,8 @@ from .store import Ended, SessionStore, lost_because
 
 # The parts of the request that the answer repeats.
 REPEATED = {"responses_create_params", "response"}
+# The texts of models, which are not remembered of a session that ended.
+TEXTS = {"model_calls"}
 
 
 def verdict(
@@ -44,6 +46,12 @@ def verdict(
     fields = VerifyResponse.model_fields
     metrics = session.metrics if session else {}
     extra: dict[str, Any] = {k: v for k, v in metrics.items() if k not in fields}
+    models = session.episode.models if session and session.episode else None
+    if models and (calls := models.trace()):
+        extra["model_calls"] = calls
+    if models and models.failure:
+        failure = models.failure
+        extra |= judge_failed(failure)
     return VerifyResponse.model_construct(
         None,
         **extra,
@@ -53,6 +61,18 @@ def verdict(
         mask_sample=failure is not None,
         failure_reason=failure,
     )
+
+
+def judge_failed(reason: str) -> dict[str, str]:
+    """What sends the sample to NeMo Gym's file of failures, and to reverify from there.
+
+    NeMo Gym 0.4 leaves the sample out by its `mask_sample` alone, and ignores these.
+    """
+    return {
+        "failure_kind": "judge_failed",
+        "_ng_failure_class": "judge_failed",
+        "_ng_failure_judge_error": reason[:2000],
+    }
 
 
 def same_task(task: Task, body: VerifyRequest) -> bool:
@@ -104,7 +124,8 @@ def make_final(store: SessionStore, app: FastAPI) -> None:
                 response = await response
             graded = isinstance(response, BaseModel) and session is not None
             if graded and same_task(session.task, body):
-                values = {k: v for k, v in response if k not in REPEATED}
+                kept = REPEATED | TEXTS
+                values = {k: v for k, v in response if k not in kept}
                 store.end(name, "verified", values)
         return _as_json(response)
 

@@ -1,5 +1,6 @@
 """Fixtures: the server in process, clients of it, and what they post."""
 
+import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -12,6 +13,9 @@ from ..project import load_server
 from ..rollouts.rows import load_rows
 from ..rollouts.trajectory import Item, as_response
 from ..serving import SessionServer
+
+# Tests need no key: a model that is not set is played by the class's stand_in().
+os.environ.setdefault("STAND_IN", "1")
 
 __all__ = ["client", "connect", "rows", "server", "tools", "verify", "verify_body"]
 

@@ -1,0 +1,228 @@
+"""The models of one process, and those of one episode with a record of their calls."""
+
+import asyncio
+import inspect
+import logging
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from pydantic import BaseModel
+
+from .. import project
+from ..episode.episode import has_async_methods
+from ..errors import ModelError, NoAnswerError
+from ..settings import ModelSettings, StandInSettings
+from .endpoints import Endpoint, NotSet, StandIn, openai_endpoint
+from .protocol import Message, Prompt
+from .question import Question
+
+log = logging.getLogger(__name__)
+# What is asked and said, which goes to session.log only: see serve.log_to_file.
+texts = logging.getLogger(f"{__name__}.texts")
+
+# The calls of which an episode keeps the texts; later ones are only counted.
+MAX_KEPT = 100
+
+
+def model_names(domain_class: type) -> list[str]:
+    """The models that the class asks: its constructor's parameters after the task.
+
+    A parameter with a default is one only if the answer to `models` has its name.
+    """
+    parameters = list(inspect.signature(domain_class).parameters.values())[1:]
+    variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return [
+        parameter.name
+        for parameter in parameters
+        if parameter.kind not in variadic
+        and (parameter.default is parameter.empty or parameter.name in project.MODELS)
+    ]
+
+
+def models_not_set(domain_class: type) -> list[str]:
+    """The models of the class that have no <NAME>_MODEL, so that gates stand in."""
+    names = model_names(domain_class)
+    return [name for name in names if ModelSettings.read_model(name).model is None]
+
+
+def without_answers(domain_class: type) -> list[str]:
+    """The models whose answers mean nothing in gates: not set, and no stand_in()."""
+    stands_in = hasattr(domain_class, "stand_in")
+    return [] if stands_in else models_not_set(domain_class)
+
+
+@dataclass
+class ModelCall:
+    """One question to a model, as the rollout has it."""
+
+    model: str
+    messages: list[Message]
+    said: str = ""
+    error: str = ""
+    seconds: float = 0.0
+    tokens: int = 0
+
+
+class Models:
+    """The models that the episodes of one class ask, in this process.
+
+    `connect` returns the endpoint of a model that NeMo Gym serves, None for others.
+    Raises SettingError.
+    """
+
+    def __init__(
+        self,
+        domain_class: type,
+        connect: Callable[[str], Endpoint | None] = lambda name: None,
+    ) -> None:
+        self.domain_class, self._connect = domain_class, connect
+        self.names = model_names(domain_class)
+        for name in self.names:
+            ModelSettings.read_model(name)  # for its error
+        self._endpoints: dict[str, Endpoint] = {}
+
+    def of_episode(self, label: str = "an episode") -> "EpisodeModels":
+        """The models of a new episode. `label` names it in the log."""
+        # Not a constructor's work: NeMo Gym's client needs a running event loop.
+        for name in self.names:
+            if name not in self._endpoints:
+                self._endpoints[name] = self._endpoint(name)
+        return EpisodeModels(
+            self._endpoints, has_async_methods(self.domain_class), label
+        )
+
+    def _endpoint(self, name: str) -> Endpoint:
+        settings = ModelSettings.read_model(name)
+        if settings.model is None and StandInSettings.read().stand_in == "1":
+            return StandIn(name, getattr(self.domain_class, "stand_in", None))
+        if served := self._connect(name):
+            return served
+        return openai_endpoint(settings) if settings.model else NotSet(name)
+
+
+@dataclass
+class EpisodeModels:
+    """The models of one episode, and what they were asked. An Episode's `models`."""
+
+    endpoints: dict[str, Endpoint] = field(default_factory=dict)
+    awaited: bool = False
+    label: str = "an episode"
+    calls: list[ModelCall] = field(default_factory=list)
+    failure: str | None = None  # why a model could not be asked
+    waiting: int = 0  # questions without an answer yet
+
+    def __post_init__(self) -> None:
+        self._figures: dict[str, float] = {}
+
+    @property
+    def parameters(self) -> dict[str, "ModelClient"]:
+        """The constructor's arguments after the task."""
+        return {name: ModelClient(name, self) for name in self.endpoints}
+
+    def metrics(self) -> dict[str, float]:
+        """Calls, tokens, seconds and unreadable answers of each model that was asked."""
+        return dict(self._figures)
+
+    def trace(self) -> list[dict[str, Any]]:
+        """The exact texts, for the rollout."""
+        return [asdict(call) for call in self.calls]
+
+    def count(self, name: str, figure: str, number: float) -> None:
+        key = f"{name}_{figure}"
+        self._figures[key] = round(self._figures.get(key, 0.0) + number, 3)
+
+    async def answer(self, name: str, question: Question) -> Any:
+        """The answer to a question, asked once more if it cannot be read.
+
+        Raises NoAnswerError and ModelError.
+        """
+        self.waiting += 1
+        try:
+            said = await self._say(name, question, question.messages)
+            try:
+                return question.read(said)
+            except ValueError:
+                said = await self._say(name, question, question.repaired(said))
+            try:
+                return question.read(said)
+            except ValueError as error:
+                self.count(name, "unreadable", 1)
+                log.warning("%s: %s: %s: %s", self.label, name, error, said)
+                raise NoAnswerError(f"{name} gave no answer that can be read") from None
+        finally:
+            self.waiting -= 1
+
+    async def _say(self, name: str, question: Question, messages: list[Message]) -> str:
+        call = ModelCall(name, messages)
+        if len(self.calls) < MAX_KEPT:
+            self.calls.append(call)
+        started = time.monotonic()
+        try:
+            said = await self.endpoints[name].say(question, messages)
+            call.said, call.tokens = said.text, said.input_tokens + said.output_tokens
+            return said.text
+        except ModelError as error:
+            call.error = str(error)
+            self.failure = f"{name}: {error}"
+            raise
+        finally:
+            call.seconds = round(time.monotonic() - started, 3)
+            for figure in ("seconds", "tokens"):
+                self.count(name, figure, getattr(call, figure))
+            self.count(name, "calls", 1)
+            texts.info("%s: %s", self.label, asdict(call))
+
+
+class ModelClient:
+    """A model, as the class has it. See protocol.Model."""
+
+    def __init__(self, name: str, episode: EpisodeModels) -> None:
+        self._name, self._episode = name, episode
+
+    def ask(
+        self,
+        prompt: Prompt,
+        choices: Sequence[str] | None = None,
+        *,
+        schema: type[BaseModel] | None = None,
+        data: str | None = None,
+    ) -> Any:
+        """What the model says: text, one of `choices`, or an object of `schema`.
+
+        See protocol.Model.ask. A class with async methods awaits it.
+        """
+        question = Question(prompt, choices, schema, data)
+        steps = self._episode.answer(self._name, question)
+        loop = self._episode.endpoints[self._name].loop
+        if self._episode.awaited:
+            return steps if loop is None else self._await(steps, loop)
+        if loop is None:
+            return _without_waiting(steps)
+        if asyncio._get_running_loop() is not None:
+            steps.close()
+            raise RuntimeError(
+                f"{self._name}.ask() waits, and a class with `blocking = False` must "
+                "not: remove that, or write async methods"
+            )
+        return asyncio.run_coroutine_threadsafe(steps, loop).result()
+
+    async def _await(
+        self, steps: Coroutine[Any, Any, Any], loop: asyncio.AbstractEventLoop
+    ) -> Any:
+        """The result of `steps`, which run in `loop`."""
+        try:
+            running = asyncio.run_coroutine_threadsafe(steps, loop)
+            return await asyncio.wrap_future(running)
+        except asyncio.CancelledError:
+            self._episode.failure = f"{self._name}: no answer before the call's end"
+            raise
+
+
+def _without_waiting(steps: Coroutine[Any, Any, Any]) -> Any:
+    try:
+        steps.send(None)
+    except StopIteration as done:
+        return done.value
+    raise AssertionError("a stand-in waits for nothing")

@@ -1,0 +1,164 @@
+"""Where a question goes: an OpenAI-compatible endpoint, NeMo Gym, or a stand-in."""
+
+import asyncio
+import functools
+import threading
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from ..errors import ModelError, one_line
+from ..settings import ModelSettings
+from .protocol import Message
+from .question import Question
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a model said, and its cost."""
+
+    text: str
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+
+class Endpoint(Protocol):
+    """One model of a process. `loop` runs `say`; None if `say` never waits."""
+
+    loop: asyncio.AbstractEventLoop | None
+
+    async def say(self, question: Question, messages: list[Message]) -> Said:
+        """Raises ModelError if the model cannot be asked."""
+        ...
+
+
+class StandIn:
+    """The class's own `stand_in(model, prompt)`, or an answer that is merely valid."""
+
+    loop = None
+
+    def __init__(self, name: str, say: Callable[[str, str], str] | None) -> None:
+        self.name, self._say = name, say
+
+    async def say(self, question: Question, messages: list[Message]) -> Said:
+        if self._say is not None:
+            return Said(str(self._say(self.name, question.text)))
+        return Said(question.sample())
+
+
+class NotSet:
+    """No model: each question is a ModelError that says what to set."""
+
+    loop = None
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    async def say(self, question: Question, messages: list[Message]) -> Said:
+        name = self.name.upper()
+        raise ModelError(f"{name}_MODEL is not set, nor {name}_BASE_URL")
+
+
+class Bounded:
+    """Asks with `post`, so many questions at a time, each within so many seconds.
+
+    `post` sends the body of a request, and returns the body of the answer.
+    """
+
+    def __init__(
+        self,
+        settings: ModelSettings,
+        loop: asyncio.AbstractEventLoop,
+        post: Callable[[dict[str, Any]], Awaitable[dict[str, Any]]],
+    ) -> None:
+        self.settings, self.loop, self._post = settings, loop, post
+        self._room = asyncio.Semaphore(settings.concurrency)
+
+    async def say(self, question: Question, messages: list[Message]) -> Said:
+        settings = self.settings
+        async with self._room:
+            try:
+                async with asyncio.timeout(settings.seconds):
+                    answer = await self._post(_request(settings, messages))
+                return _said(answer)
+            except TimeoutError:
+                raise ModelError(f"no answer in {settings.seconds:g} s") from None
+            except ModelError:
+                raise
+            except Exception as error:
+                text = one_line(f"{error} {error.__cause__ or ''}").strip()
+                raise ModelError(f"{type(error).__name__}: {text}") from error
+
+
+def openai_endpoint(settings: ModelSettings) -> Bounded:
+    """The model at an OpenAI-compatible endpoint. The client retries with backoff."""
+    import openai  # only where a class asks models, and it takes a second
+
+    client = openai.AsyncOpenAI(
+        base_url=settings.base_url,
+        api_key=settings.api_key or "none",
+        max_retries=settings.retries,
+        timeout=settings.seconds,
+    )
+
+    async def post(body: dict[str, Any]) -> dict[str, Any]:
+        body["model"] = settings.model
+        if settings.api == "responses":
+            answer: Any = await client.responses.create(**body)
+        else:
+            answer = await client.chat.completions.create(**body)
+        return answer.model_dump(warnings=False)
+
+    return Bounded(settings, background_loop(), post)
+
+
+@functools.cache
+def background_loop() -> asyncio.AbstractEventLoop:
+    """The event loop of one thread of this process, which waits for models."""
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, name="models", daemon=True).start()
+    return loop
+
+
+def _request(settings: ModelSettings, messages: list[Message]) -> dict[str, Any]:
+    """The body of a request, but for the model's name."""
+    heat = {} if settings.temperature is None else {"temperature": settings.temperature}
+    if settings.api == "chat":
+        tokens = settings.tokens
+        return {"messages": messages, "max_completion_tokens": tokens, **heat}
+    listed = [_as_item(message) for message in messages]
+    return {"input": listed, "max_output_tokens": settings.tokens, **heat}
+
+
+def _as_item(message: Message) -> dict[str, Any]:
+    """A message of Chat Completions as the Responses API takes it."""
+    content = message["content"]
+    if not isinstance(content, str):
+        content = [
+            {"type": "input_text", "text": part["text"]}
+            if part["type"] == "text"
+            else {
+                "type": "input_image",
+                "image_url": part["image_url"]["url"],
+                "detail": part["image_url"].get("detail", "auto"),
+            }
+            for part in content
+        ]
+    return {"type": "message", "role": message["role"], "content": content}
+
+
+def _said(answer: dict[str, Any]) -> Said:
+    """The text of an answer of either API, without reasoning."""
+    usage = answer.get("usage") or {}
+    read = usage.get("input_tokens") or usage.get("prompt_tokens") or 0
+    wrote = usage.get("output_tokens") or usage.get("completion_tokens") or 0
+    if "choices" in answer:
+        text = answer["choices"][0]["message"]["content"] or ""
+    else:
+        text = "".join(
+            part.get("text") or ""
+            for item in answer["output"]
+            if item["type"] == "message"
+            for part in item["content"]
+        )
+    return Said(text, read, wrote)

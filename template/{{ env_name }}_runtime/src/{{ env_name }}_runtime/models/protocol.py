@@ -1,0 +1,67 @@
+"""What a class gets for each model, for editors and type checkers.
+
+The class need not import this:
+
+    if TYPE_CHECKING:
+        from my_env_runtime.models.protocol import Model
+"""
+
+from collections.abc import Sequence
+from typing import Any, Protocol, overload
+
+from pydantic import BaseModel
+
+Message = dict[str, Any]  # {"role": "user", "content": "..."}, as in Chat Completions
+Prompt = str | Sequence[Message]
+
+
+class Model(Protocol):
+    """A model, in a class without async methods."""
+
+    @overload
+    def ask(
+        self,
+        prompt: Prompt,
+        choices: Sequence[str] | None = None,
+        *,
+        data: str | None = None,
+    ) -> str: ...
+
+    @overload
+    def ask[T: BaseModel](
+        self, prompt: Prompt, *, schema: type[T], data: str | None = None
+    ) -> T: ...
+
+    def ask(self, prompt: Any, choices: Any = None, **options: Any) -> Any:
+        """What the model says: text, one of `choices`, or an object of `schema`.
+
+        `prompt` is text, or messages as in Chat Completions, with images, too. `data`
+        is text that the model must not obey, such as the policy's answer: it goes into
+        a message of its own, between two lines that the policy cannot know.
+
+        Raises ValueError if the model twice says none of the choices, or nothing that
+        fits the schema. If the model cannot be asked, the sample is masked.
+        """
+        ...
+
+
+class AsyncModel(Protocol):
+    """A model, in a class with async methods."""
+
+    @overload
+    async def ask(
+        self,
+        prompt: Prompt,
+        choices: Sequence[str] | None = None,
+        *,
+        data: str | None = None,
+    ) -> str: ...
+
+    @overload
+    async def ask[T: BaseModel](
+        self, prompt: Prompt, *, schema: type[T], data: str | None = None
+    ) -> T: ...
+
+    async def ask(self, prompt: Any, choices: Any = None, **options: Any) -> Any:
+        """As `Model.ask`."""
+        ...

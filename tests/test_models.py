@@ -1,0 +1,98 @@
+"""Models that a class asks, under NeMo Gym's own loop."""
+
+import contextlib
+import json
+import subprocess
+import threading
+
+import pytest
+
+from conftest import clean_environment
+from scripted_judge import Judge
+
+pytestmark = pytest.mark.slow
+
+# A policy that answers the first rows with their samples, until its input ends.
+POLICY = """
+import sys
+from pathlib import Path
+from my_env_runtime.rollouts.policies import solution_for
+from my_env_runtime.rollouts.rows import load_rows, write_rows
+from my_env_runtime.testing.scripted_model import scripted_model
+rows = load_rows()[:4]
+for number, row in enumerate(rows):
+    row["responses_create_params"]["metadata"] = {"row": str(number)}
+write_rows(Path(sys.argv[1]), rows)
+with scripted_model([solution_for(row, []) for row in rows]) as model:
+    print(model.url, flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def judge():
+    with Judge() as server:
+        threading.Thread(target=server.serve_forever, args=[0.01]).start()
+        yield server
+        server.shutdown()
+
+
+@contextlib.contextmanager
+def policy(environment, rows):
+    """The URL of a policy that knows what is asked, and writes the rows to play."""
+    process = subprocess.Popen(
+        [environment.python, "-c", POLICY, rows],
+        cwd=environment.folder,
+        env=clean_environment(),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with process:
+        yield process.stdout.readline().strip()
+        process.stdin.close()
+
+
+def with_gym_command(environment):
+    """A venv that borrows its packages lacks their commands."""
+    command = environment.python.with_name("gym")
+    code = "import sys; from nemo_gym.cli.main import main; sys.exit(main())"
+    command.write_text(f"#!{environment.python}\n{code}\n")
+    command.chmod(0o755)
+
+
+def test_nemo_gym_s_own_loop_asks_the_judge(variant, series, judge, tmp_path):
+    """On 0.7 a row whose judge was down is left out, and graded later."""
+    environment = variant(archetype="answer", backend="judge")
+    with_gym_command(environment)
+    questions = [
+        row["ground_truth"][0]["question"]
+        for row in map(json.loads, (environment.folder / "data/example.jsonl").open())
+    ]
+    judge.say = lambda text: 401 if questions[0] in text else "MET"
+    variables = {"JUDGE_MODEL": "scripted", "JUDGE_BASE_URL": judge.url}
+    rows, output = tmp_path / "rows.jsonl", tmp_path / "rollouts.jsonl"
+    command = ["-m", "my_env_runtime.under_gym"]
+    with policy(environment, rows) as url:
+        options = ["--model", "scripted", "--model-url", url]
+        options += ["--rows", str(rows), "--output", str(output)]
+        printed = environment.run(*command, *options, **variables)
+    rollouts = [json.loads(line) for line in output.open()]
+    for rollout in rollouts:
+        down = rollout["_ng_task_index"] == 0
+        assert (rollout["reward"], rollout["mask_sample"]) == (1.0 - down, down)
+        assert len(rollout["model_calls"]) == 3
+        assert rollout["judge_tokens"] == (0 if down else 45)
+    if series == "0.4":
+        assert len(rollouts) == 4
+        return
+    assert len(rollouts) == 3
+    assert "1 of 4 rows wait for a model that the class asks" in printed
+    judge.say = lambda text: "MET"
+    asked = len(judge.requests)
+    command += ["--reverify", str(output), "--judge-failed-only"]
+    again = environment.run(*command, **variables)
+    assert [f"row {number}: reward 1.0" for number in (1, 2, 3, 4)] == (
+        again.splitlines()[:4]
+    )
+    assert len(judge.requests) == asked + 3  # nobody else was graded again
