@@ -1,11 +1,12 @@
 """Install an environment that Copier has written, and check that it can be imported.
 
-    python post_generate.py copy SIBLINGS TOOLS
+    python post_generate.py copy SIBLINGS TOOLS [WRITER]
     python post_generate.py update SIBLINGS
 
 SIBLINGS and TOOLS are JSON. SIBLINGS is the answer to the question `siblings`: these
 folders are installed and checked like nemo_gym/. TOOLS is the parsed answer to `tools`,
-which the import gate compares with the class.
+which the import gate compares with the class. WRITER is a module of the project that
+completes the class before it is imported, and then the rows.
 
 Copier runs this in the destination, with its own interpreter: standard library only. If
 a step fails, the exit status is 1, and the last line says what to do.
@@ -202,7 +203,7 @@ def pin_python(python: str, uv: str, folder: Path = PROJECT) -> None:
         pin.write_text(text, encoding="utf-8")
 
 
-def install(folder: Path, uv: str, options: list[str]) -> str:
+def install(folder: Path, uv: str, options: list[str], writer: str = "") -> str:
     """Install a framework's folder and run its import gate. Returns the versions."""
     print(f"{folder}/", flush=True)
     here = folder.resolve()
@@ -214,6 +215,16 @@ def install(folder: Path, uv: str, options: list[str]) -> str:
     )
     python, package = installed(folder)
     pin_python(python, uv, folder)
+    if writer:
+        steps = [f"-m {writer}", "make_rows.py --example --overwrite"]
+        failure = " && ".join(
+            f"uv run python {step}" for step in [*steps, "gates.py --write-tools"]
+        )
+        for step in steps:
+            run(
+                [uv, "run", "--directory", str(folder), "python", *step.split()],
+                f"the class could not be completed, see above; then `{failure}` in {here}",
+            )
     again = "uv run python gates.py" + (" --write-tools" if options else "")
     run(
         [
@@ -231,7 +242,9 @@ def install(folder: Path, uv: str, options: list[str]) -> str:
     return f"Python {python}, {PACKAGES[folder.name]} {package}"
 
 
-def main(operation: str, siblings: str = "[]", tools: str | None = None) -> None:
+def main(
+    operation: str, siblings: str = "[]", tools: str | None = None, writer: str = ""
+) -> None:
     folders = [PROJECT, *map(Path, json.loads(siblings))]
     if operation == "update":
         check_merged()
@@ -245,7 +258,8 @@ def main(operation: str, siblings: str = "[]", tools: str | None = None) -> None
     ready, problems = [], []
     for folder in folders:
         try:
-            ready.append(install(folder, uv, options if folder == PROJECT else []))
+            own = (options, writer) if folder == PROJECT else ([], "")
+            ready.append(install(folder, uv, *own))
         except Problem as problem:
             problems += problem.args
     if problems:

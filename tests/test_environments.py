@@ -32,7 +32,11 @@ def passed(results):
     return results
 
 
-WITH_ANSWER = [*GAME_FIRST, pytest.param("answer", marks=pytest.mark.slow)]
+WITH_ANSWER = [
+    *GAME_FIRST,
+    pytest.param("answer", marks=pytest.mark.slow),
+    pytest.param("gymnasium", marks=pytest.mark.slow),
+]
 
 
 @pytest.mark.parametrize("archetype", WITH_ANSWER)
@@ -40,6 +44,30 @@ def test_gates_and_tests_are_green(generate, archetype):
     environment = generate(archetype=archetype)
     rollout = passed(environment.gates())[-1]
     assert "the oracle earns 1.0, noop and nonsense 0.0" in rollout["detail"]
+    printed = environment.run("-m", "pytest", "-q", "--no-header")
+    assert re.search(r"\d+ passed", printed)
+    assert not re.search(r"\d+ (failed|error|xfailed)", printed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("answers", "earned"),
+    [
+        ({"gymnasium_id": "Taxi-v4"}, "the oracle earns what each row says"),
+        (
+            {
+                "gymnasium_id": "minigrid:MiniGrid-Empty-5x5-v0",
+                "dependencies": "minigrid",
+            },
+            "noop and nonsense earn 0.0 (MyEnv has no oracle(task))",
+        ),
+    ],
+    ids=["Taxi", "MiniGrid"],
+)
+@ONE_SERIES
+def test_other_environments_of_gymnasium(generate, answers, earned):
+    environment = generate(archetype="gymnasium", **answers)
+    assert earned in passed(environment.gates())[-1]["detail"]
     printed = environment.run("-m", "pytest", "-q", "--no-header")
     assert re.search(r"\d+ passed", printed)
     assert not re.search(r"\d+ (failed|error|xfailed)", printed)
