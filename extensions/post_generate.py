@@ -1,11 +1,12 @@
 """Install an environment that Copier has written, and check that it can be imported.
 
-    python post_generate.py copy SIBLINGS TOOLS
+    python post_generate.py copy SIBLINGS TOOLS [WRITER]
     python post_generate.py update SIBLINGS
 
 SIBLINGS and TOOLS are JSON. SIBLINGS is the answer to the question `siblings`: these
 folders are installed and checked like nemo_gym/. TOOLS is the parsed answer to `tools`,
-which the import gate compares with the class.
+which the import gate compares with the class. WRITER is a module of the project that
+completes the class before it is imported, and then the rows.
 
 Copier runs this in the destination, with its own interpreter: standard library only. If
 a step fails, the exit status is 1, and the last line says what to do.
@@ -233,10 +234,13 @@ def pin_python(python: str, uv: str, folder: Path = PROJECT) -> None:
         pin.write_text(text, encoding="utf-8")
 
 
-def install(folder: Path, uv: str, options: list[str], packages: list[str]) -> str:
+def install(
+    folder: Path, uv: str, options: list[str], packages: list[str], writer: str = ""
+) -> str:
     """Install a framework's folder and run its import gate. Returns the versions.
 
-    `packages` are options of `uv add`, `options` those of the import gate.
+    `packages` are options of `uv add`, `options` those of the import gate. `writer` is
+    a module that writes the class before that.
     """
     print(f"{folder}/", flush=True)
     here = folder.resolve()
@@ -257,6 +261,16 @@ def install(folder: Path, uv: str, options: list[str], packages: list[str]) -> s
     )
     python, package = installed(folder)
     pin_python(python, uv, folder)
+    if writer:
+        steps = [f"-m {writer}", "make_rows.py --example --overwrite"]
+        failure = " && ".join(
+            f"uv run python {step}" for step in [*steps, "gates.py --write-tools"]
+        )
+        for step in steps:
+            run(
+                [uv, "run", "--directory", str(folder), "python", *step.split()],
+                f"the class could not be completed, see above; then `{failure}` in {here}",
+            )
     again = "uv run python gates.py" + (" --write-tools" if options else "")
     run(
         [
@@ -274,7 +288,9 @@ def install(folder: Path, uv: str, options: list[str], packages: list[str]) -> s
     return f"Python {python}, {PACKAGES[folder.name]} {package}"
 
 
-def main(operation: str, siblings: str = "[]", tools: str | None = None) -> None:
+def main(
+    operation: str, siblings: str = "[]", tools: str | None = None, writer: str = ""
+) -> None:
     folders = [PROJECT, *map(Path, json.loads(siblings))]
     if operation == "update":
         check_merged()
@@ -290,7 +306,8 @@ def main(operation: str, siblings: str = "[]", tools: str | None = None) -> None
     for folder in folders:
         asked = options if folder == PROJECT else []
         try:
-            ready.append(install(folder, uv, asked, packages))
+            writes = writer if folder == PROJECT else ""
+            ready.append(install(folder, uv, asked, packages, writes))
         except Problem as problem:
             problems += problem.args
     if problems:

@@ -56,6 +56,30 @@ def test_gates_and_tests_are_green(generate, variant, series, archetype):
     assert not re.search(r"\d+ (failed|error|xfailed)", printed)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("answers", "earned"),
+    [
+        ({}, "the oracle earns 1.0, noop and nonsense 0.0"),
+        (
+            {
+                "gymnasium_id": "minigrid:MiniGrid-Empty-5x5-v0",
+                "dependencies": "minigrid",
+            },
+            "noop and nonsense earn 0.0 (MyEnv has no oracle(task))",
+        ),
+    ],
+    ids=["FrozenLake", "MiniGrid"],
+)
+@ONE_SERIES
+def test_environments_of_gymnasium(generate, answers, earned):
+    environment = generate(archetype="gymnasium", **answers)
+    assert earned in passed(environment.gates())[-1]["detail"]
+    printed = environment.run("-m", "pytest", "-q", "--no-header")
+    assert re.search(r"\d+ passed", printed)
+    assert not re.search(r"\d+ (failed|error|xfailed)", printed)
+
+
 def test_the_newest_nemo_gym_of_the_series_is_there(generate, series):
     code = "import importlib.metadata as m; print(m.version('nemo-gym'))"
     assert generate(archetype="game").run("-c", code).startswith(series)

@@ -16,11 +16,13 @@ PATIENCE = 10_000
 
 
 class Example(NamedTuple):
-    """One row's content. A plain tuple of the same three values is good, too."""
+    """One row's content. A plain tuple of the first three values is good, too."""
 
     prompt: str
     task: Any  # a dict, or the pydantic model that the class's constructor takes
     difficulty: str  # "easy", "medium" or "hard"
+    oracle_reward: float | None = None  # None: the most that the class pays
+    baseline_reward: float | None = None  # None: the least, or 0.0
 
 
 Tasks = Callable[[random.Random], Iterable[Example | tuple[str, Any, str]]]
@@ -78,11 +80,12 @@ def _different(examples: Iterable[Any], seen: set[str]) -> Iterator[Row]:
 
 def _row(example: Any, number: int) -> Row:
     try:
-        prompt, task, difficulty = example
+        prompt, task, difficulty, *rewards = example
         if hasattr(task, "model_dump"):
             task = task.model_dump(mode="json")
         good = isinstance(prompt, str) and isinstance(task, dict)
-        good = good and isinstance(difficulty, str)
+        good = good and isinstance(difficulty, str) and len(rewards) <= 2
+        good = good and all(isinstance(each, float | int | None) for each in rewards)
         task = json.loads(json.dumps(task)) if good else None
     except (TypeError, ValueError):
         good = False
@@ -93,8 +96,10 @@ def _row(example: Any, number: int) -> Row:
             '"easy"'
         )
     params = {"input": [{"role": "user", "content": prompt}]}
+    bounds = zip(("oracle_reward", "baseline_reward"), rewards, strict=False)
     return {
         "responses_create_params": params,
         "ground_truth": [task],
         "difficulty": difficulty,
+        **{name: reward for name, reward in bounds if reward is not None},
     }

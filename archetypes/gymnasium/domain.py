@@ -1,0 +1,102 @@
+"""FrozenLake-v1 of Gymnasium as one class: an object plays one episode."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, Literal, get_args
+
+import gymnasium
+import numpy as np
+
+ID = "FrozenLake-v1"
+MAX_TURNS = 50  # actions; then the episode is truncated
+RENDER_MODE = "ansi"
+Action = Literal["move_left", "move_down", "move_right", "move_up"]
+
+# A terminal's colors as brackets: (blue), <magenta>, and [highlighted].
+COLORED = re.compile(r"\x1b\[([\d;]*)m([^\x1b]*)\x1b\[0m")
+BRACKETS = {"34;1": "()", "35": "<>"}
+
+
+class DomainClass:
+    """One episode.
+
+    `task` may have the `id`, the `seed`, and `options` for gymnasium.make().
+    """
+
+    reward_range = (0.0, 1.0)  # of a whole episode
+
+    def __init__(self, task: dict[str, Any]) -> None:
+        options = {"max_episode_steps": MAX_TURNS, **task.get("options", {})}
+        name = task.get("id", ID)
+        self._env = gymnasium.make(name, render_mode=RENDER_MODE, **options)
+        self._seen, _ = self._env.reset(seed=task.get("seed", 0))
+        self._return, self._done = 0.0, False
+
+    def observation(self) -> str:
+        """The board as text, or the observation as JSON if there is no such board."""
+        if RENDER_MODE is None:
+            return json.dumps(self._seen, default=lambda x: np.round(x, 4).tolist())
+        text = str(self._env.render())
+        while COLORED.search(text):
+            text = COLORED.sub(lambda found: found[2].join(bracket(found[1])), text)
+        return text.strip("\n")
+
+    def step(self, action: Action) -> str:
+        """Take one action, and see what follows.
+
+        Args:
+            action: The action.
+        """
+        if self._done:
+            raise ValueError("the episode is over")
+        value = get_args(Action).index(action) if isinstance(action, str) else action
+        space = self._env.action_space
+        move = np.asarray(value, space.dtype).reshape(space.shape)[()]
+        if not space.contains(move):
+            raise ValueError(f"action must be in {space}, got {action}")
+        self._seen, reward, terminated, truncated, _ = self._env.step(move)
+        self._return += float(reward)
+        self._done = terminated or truncated
+        end = " The episode is over." if self._done else ""
+        return f"{self.observation()}\nReward: {float(reward):g}.{end}"
+
+    def reward(self) -> float:
+        """The return. An episode that is not over earns the least that there is."""
+        return self._return if self._done else self.reward_range[0]
+
+    def close(self) -> None:
+        self._env.close()
+
+    @classmethod
+    def oracle(cls, task: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+        """The best actions, by value iteration over all transitions."""
+        episode = cls(task)
+        table: dict[int, Any] = episode._env.unwrapped.P  # type: ignore[attr-defined]
+        values = dict.fromkeys(table, 0.0)
+
+        def worth(outcomes: list[tuple[float, int, float, bool]]) -> float:
+            return sum(
+                p * (r + 0.99 * values[s] * (not end)) for p, s, r, end in outcomes
+            )
+
+        change = 1.0
+        while change > 1e-6:
+            new = {s: max(map(worth, moves.values())) for s, moves in table.items()}
+            change = max(abs(new[s] - values[s]) for s in table)
+            values.update(new)
+        calls = []
+        while not episode._done:
+            moves = table[int(episode._seen)]
+            move = max(moves, key=lambda number: worth(moves[number]))
+            action = get_args(Action)[move]
+            episode.step(action)
+            calls.append(("step", {"action": action}))
+        episode.close()
+        return calls
+
+
+def bracket(color: str) -> str:
+    """The two brackets that stand for a color."""
+    return BRACKETS.get(color, "[]")

@@ -1,0 +1,100 @@
+"""Make rows of episodes for the dataset: train, validation, example.
+
+    uv run python make_rows.py [--seed 0] [--train 200] [--validation 50]
+                               [--output data] [--overwrite]
+    uv run python make_rows.py --example --overwrite
+
+The first writes data/train.jsonl and data/validation.jsonl, the second
+data/example.jsonl anew. A seed always gives the same rows, no task is in two of the
+files, and no file that is there is replaced without --overwrite. Each prompt ends with
+the first observation.
+
+This file is yours: change what options() and tasks() yield.
+"""
+
+import inspect
+import random
+import re
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import gymnasium
+from gymnasium.envs.toy_text.frozen_lake import generate_random_map
+
+from env_runtime.gates.rows import server_tools
+from env_runtime.make_rows import Example, main
+from env_runtime.project import load_class
+from env_runtime.rollouts.policies import call_everything
+
+EXAMPLES = 20  # rows of data/example.jsonl
+INSTRUCTIONS = (
+    "Call `step` with one action at a time until the episode is over. An episode that "
+    "you leave before its end earns the least."
+)
+COLORS = "Highlighted text is shown as [text], blue as (text), magenta as <text>."
+
+EnvironmentClass = load_class()
+ID = sys.modules[EnvironmentClass.__module__].ID
+
+
+def options(rng: random.Random) -> dict[str, Any]:
+    """What gymnasium.make() gets for a task: here, a frozen lake of its own."""
+    if ID != "FrozenLake-v1":
+        return {}
+    size, slippery = rng.choice([(4, False), (6, False), (8, False), (4, True)])
+    desc = generate_random_map(size=size, seed=rng.randrange(10**6))
+    return {"desc": desc, "is_slippery": slippery}
+
+
+def tasks(rng: random.Random) -> Iterator[Example]:
+    """Tasks as (prompt, task, difficulty, rewards), without end."""
+    rules = prompt()
+    while True:
+        chosen = options(rng)
+        task = {"id": ID, "seed": rng.randrange(10**6), "options": chosen}
+        said = [f"{key} is {value}." for key, value in chosen.items() if key != "desc"]
+        text = f"{' '.join([rules, *said])}\n\n{INSTRUCTIONS}"
+        if not hasattr(EnvironmentClass, "oracle"):
+            yield Example(text, task, "medium", baseline_reward=chance(task))
+            continue
+        calls = EnvironmentClass.oracle(task)
+        reward = earned(task, calls)
+        if reward > EnvironmentClass.reward_range[0]:  # on ice, luck may be too bad
+            level = (
+                "easy" if len(calls) < 8 else "medium" if len(calls) < 13 else "hard"
+            )
+            yield Example(text, task, level, reward, chance(task))
+
+
+def prompt() -> str:
+    """The rules: the description in the docstring of Gymnasium's class."""
+    environment = gymnasium.make(ID)
+    text = inspect.getdoc(type(environment.unwrapped)) or ""
+    found = re.search(r"## Description\s*(.*?)(?=\n\s*## |\Z)", text, re.DOTALL)
+    rules = " ".join((found[1] if found else text).split())[:2000]
+    render_modes = environment.metadata.get("render_modes", [])
+    return f"You play {ID}. {rules}" + (f" {COLORS}" if "ansi" in render_modes else "")
+
+
+def earned(task: dict[str, Any], calls: list[tuple[str, dict[str, Any]]]) -> float:
+    """The reward of an episode with these calls."""
+    episode = EnvironmentClass(task)
+    try:
+        for tool, arguments in calls:
+            getattr(episode, tool)(**arguments)
+    except ValueError:  # the episode is over
+        pass
+    finally:
+        episode.close()
+    return episode.reward()
+
+
+def chance(task: dict[str, Any]) -> float | None:
+    """What two actions earn that are chosen without looking; None if that is nothing."""
+    reward = earned(task, call_everything({}, server_tools()).calls)
+    return reward if reward > max(0.0, EnvironmentClass.reward_range[0]) else None
+
+
+if __name__ == "__main__":
+    sys.exit(main(tasks, EXAMPLES, __doc__))

@@ -1,0 +1,76 @@
+"""The environment, its rewards and its rows."""
+
+import sys
+
+import pytest
+
+from env_runtime.episode.samples import sample_arguments
+from env_runtime.episode.tasks import oracle_reward
+from env_runtime.project import load_class
+
+EnvironmentClass = load_class()
+MAX_TURNS = sys.modules[EnvironmentClass.__module__].MAX_TURNS
+LOWEST, HIGHEST = EnvironmentClass.reward_range
+needs_an_oracle = pytest.mark.skipif(
+    not hasattr(EnvironmentClass, "oracle"), reason="the class has no oracle"
+)
+
+
+@pytest.fixture
+def task(rows):
+    return rows[0]["ground_truth"][0]
+
+
+@pytest.fixture
+def action(tools):
+    """An action that fits the definition of `step`."""
+    [step] = [tool for tool in tools if tool["name"] == "step"]
+    return sample_arguments(step)["action"]
+
+
+def played(task, action):
+    """An episode in which the same action is taken until its end, and its outputs."""
+    episode, outputs = EnvironmentClass(task), []
+    while not outputs or not outputs[-1].endswith("The episode is over."):
+        outputs.append(episode.step(action))
+    return episode, outputs
+
+
+def test_an_episode_ends(task, action):
+    episode, outputs = played(task, action)
+    assert len(outputs) <= MAX_TURNS
+    assert LOWEST <= episode.reward() <= HIGHEST
+    with pytest.raises(ValueError, match="the episode is over"):
+        episode.step(action)
+
+
+def test_a_seed_gives_the_same_episode_again(task, action):
+    assert EnvironmentClass(task).observation() == EnvironmentClass(task).observation()
+    assert played(task, action)[1] == played(task, action)[1]
+
+
+def test_an_unfinished_episode_earns_the_least(task):
+    assert EnvironmentClass(task).reward() == LOWEST
+
+
+def test_an_action_outside_the_space_is_refused(client, rows):
+    client.post("/seed_session", json=rows[0])
+    answer = client.post("/step", json={"action": {"no": "action"}})
+    assert answer.status_code == 422
+
+
+@needs_an_oracle
+def test_the_oracle_earns_what_the_row_says(rows):
+    for row in rows:
+        [task] = row["ground_truth"]
+        episode = EnvironmentClass(task)
+        for tool, arguments in EnvironmentClass.oracle(task):
+            getattr(episode, tool)(**arguments)
+        assert episode.reward() == pytest.approx(oracle_reward(EnvironmentClass, row))
+
+
+def test_every_prompt_ends_with_the_first_observation(rows):
+    for row in rows:
+        [prompt] = row["responses_create_params"]["input"]
+        seen = EnvironmentClass(row["ground_truth"][0]).observation()
+        assert prompt["content"].endswith(seen)

@@ -1,0 +1,294 @@
+"""The archetype `gymnasium`: the class that is written for an environment."""
+
+import importlib.util
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import runtime.rendered  # noqa: F401  # makes my_env_runtime importable
+
+# isort: split
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from conftest import ROOT, render_project
+from my_env_runtime.episode.samples import sample_arguments
+from my_env_runtime.episode.tools import make_tool
+from my_env_runtime.errors import GateError
+
+MINIGRID = "minigrid:MiniGrid-Empty-5x5-v0"
+# Each environment's actions, the range of its returns, and whether it has an oracle.
+ENVIRONMENTS: dict[str, tuple[str, tuple[float, float], bool]] = {
+    "FrozenLake-v1": (
+        'Literal["move_left", "move_down", "move_right", "move_up"]',
+        (0.0, 1.0),
+        True,
+    ),
+    "Taxi-v4": (
+        (
+            "Literal[\n"
+            '    "move_south",\n    "move_north",\n    "move_east",\n    "move_west",\n'
+            '    "pickup_passenger",\n    "drop_off_passenger",\n]'
+        ),
+        (-500.0, 20.0),
+        True,
+    ),
+    "CliffWalking-v1": (
+        'Literal["move_up", "move_right", "move_down", "move_left"]',
+        (-5000.0, 0.0),
+        True,
+    ),
+    "Blackjack-v1": ('Literal["stick", "hit"]', (-1.0, 1.0), False),
+    "CartPole-v1": (
+        'Literal["push_cart_to_the_left", "push_cart_to_the_right"]',
+        (0.0, 50.0),
+        False,
+    ),
+    "Pendulum-v1": (
+        (
+            "Annotated[\n    list[Annotated[float, Field(ge=-2.0, le=2.0)]], "
+            "Field(min_length=1, max_length=1)\n]"
+        ),
+        (-800.0, 0.0),
+        False,
+    ),
+    MINIGRID: (
+        'Literal["left", "right", "forward", "pickup", "drop", "toggle", "done"]',
+        (0.0, 1.0),
+        False,
+    ),
+}
+each_environment = pytest.mark.parametrize("name", ENVIRONMENTS)
+
+Write = Callable[[str], tuple[str, Any]]
+
+
+def load(path: Path, name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def project(render) -> Path:
+    return render(archetype="gymnasium")
+
+
+@pytest.fixture(scope="module")
+def writer(project) -> ModuleType:
+    """The runtime's module that writes the class."""
+    name = "my_env_runtime.gymnasium_class"
+    return load(project / "my_env_runtime/src/my_env_runtime/gymnasium_class.py", name)
+
+
+@pytest.fixture
+def write(project, writer, tmp_path) -> Write:
+    """The source of the class for an environment, and its module."""
+
+    def write_class(name: str) -> tuple[str, Any]:
+        text = writer.with_environment((project / "my_env.py").read_text(), name)
+        (tmp_path / "my_env.py").write_text(text)
+        return text, load(tmp_path / "my_env.py", "written_env")
+
+    return write_class
+
+
+def action_of(module: Any, *, high: bool = False) -> Any:
+    definition = make_tool(module.MyEnv.step).definition()
+    return sample_arguments(definition, high=high)["action"]
+
+
+def test_the_class_is_written_for_frozen_lake_already(project, write):
+    assert write("FrozenLake-v1")[0] == (project / "my_env.py").read_text()
+
+
+@each_environment
+def test_the_class_says_what_the_environment_has(write, tmp_path, name):
+    action, reward_range, has_oracle = ENVIRONMENTS[name]
+    text, module = write(name)
+    assert f"\nAction = {action}\n" in text
+    assert (module.ID, module.MyEnv.reward_range) == (name, reward_range)
+    assert hasattr(module.MyEnv, "oracle") == has_oracle
+    ruff = ["ruff", "check", "--no-cache", f"--config={ROOT / 'pyproject.toml'}"]
+    subprocess.run([*ruff, tmp_path / "my_env.py"], check=True)
+    command = ["ruff", "format", "--no-cache", "--check", tmp_path / "my_env.py"]
+    subprocess.run(command, check=True)
+
+
+@each_environment
+def test_an_episode_plays(write, name):
+    _, module = write(name)
+    low, high = module.MyEnv.reward_range
+    for top in (False, True):
+        episode = module.MyEnv({"seed": 3})
+        assert episode.observation() == module.MyEnv({"seed": 3}).observation() != ""
+        assert episode.reward() == low
+        action = action_of(module, high=top)
+        outputs = [episode.step(action)]
+        while not outputs[-1].endswith("The episode is over."):
+            outputs.append(episode.step(action))
+        assert len(outputs) <= module.MAX_TURNS
+        assert low <= episode.reward() <= high
+        with pytest.raises(ValueError, match="the episode is over"):
+            episode.step(action)
+        episode.close()
+
+
+@pytest.mark.parametrize(
+    "name, task, earned",
+    [
+        ("FrozenLake-v1", {"seed": 1, "options": {"is_slippery": False}}, 1.0),
+        ("FrozenLake-v1", {"seed": 1}, 1.0),
+        ("CliffWalking-v1", {}, -13.0),
+        ("Taxi-v4", {"seed": 1}, 9.0),
+    ],
+)
+def test_the_oracle_plays_as_well_as_possible(write, name, task, earned):
+    environment = write(name)[1].MyEnv
+    episode = environment(task)
+    for tool, arguments in environment.oracle(task):
+        getattr(episode, tool)(**arguments)
+    assert episode.reward() == earned
+
+
+def test_colors_of_a_terminal_are_brackets(write):
+    board = write("Taxi-v4")[1].MyEnv({"seed": 3}).observation()
+    assert "\x1b" not in board
+    assert [board.count(mark) for mark in "(<["] == [1, 1, 1], board
+
+
+class Spaces(gymnasium.Env):
+    """An environment that ends at once, with any action space."""
+
+    metadata = {"render_modes": []}  # noqa: RUF012
+    observation_space = spaces.Discrete(2)
+
+    def __init__(self, space, render_mode=None):
+        self.action_space = space
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return 0, {}
+
+    def step(self, action):
+        return 1, 0.5, True, False, {}
+
+
+SPACES: dict[str, tuple[Any, str, Any]] = {
+    "Discrete": (
+        spaces.Discrete(3, start=-1),
+        "Annotated[int, Field(ge=-1, le=1)]",
+        -1,
+    ),
+    "MultiDiscrete": (
+        spaces.MultiDiscrete([2, 3]),
+        (
+            "Annotated[\n    list[Annotated[int, Field(ge=0, le=2)]], "
+            "Field(min_length=2, max_length=2)\n]"
+        ),
+        [1, 2],
+    ),
+    "MultiBinary": (
+        spaces.MultiBinary(2),
+        "Annotated[list[bool], Field(min_length=2, max_length=2)]",
+        [True, False],
+    ),
+    "Box": (
+        spaces.Box(-np.inf, 1.0, (2, 2)),
+        (
+            "Annotated[\n    list[Annotated[float, Field(le=1.0)]], "
+            "Field(min_length=4, max_length=4)\n]"
+        ),
+        [0.0, 0.5, 1.0, -9.5],
+    ),
+}
+
+
+@pytest.fixture
+def register():
+    """Registers an environment with an action space of `SPACES`."""
+    names = []
+
+    def register_one(space: Any) -> str:
+        names.append(f"Spaces{len(names)}-v0")
+        gymnasium.register(names[-1], entry_point=Spaces, kwargs={"space": space})
+        return names[-1]
+
+    yield register_one
+    for name in names:
+        del gymnasium.registry[name]
+
+
+@pytest.mark.parametrize("kind", SPACES)
+def test_the_type_of_other_action_spaces(write, register, kind):
+    space, action, good = SPACES[kind]
+    text, module = write(register(space))
+    assert f"\nAction = {action}\n" in text
+    episode = module.MyEnv({})
+    assert episode.step(good) == "1\nReward: 0.5. The episode is over."
+    assert episode.reward() == 0.5
+
+
+def test_an_action_that_its_type_allows_and_its_space_does_not_is_refused(
+    write, register
+):
+    module = write(register(spaces.MultiDiscrete([2, 3])))[1]
+    with pytest.raises(ValueError, match=r"action must be in MultiDiscrete"):
+        module.MyEnv({}).step([2, 2])
+
+
+@pytest.mark.parametrize(
+    "name, problem",
+    [
+        ("Nothing-v9", r"gymnasium.make\('Nothing-v9'\) failed: NameNotFound"),
+        ("nothing:Nothing-v9", "ModuleNotFoundError"),
+    ],
+)
+def test_an_unknown_environment_is_named(write, name, problem):
+    with pytest.raises(GateError, match=problem):
+        write(name)
+
+
+def test_a_space_without_a_type_is_named(write, register):
+    with pytest.raises(GateError, match="has the action space Text"):
+        write(register(spaces.Text(5)))
+
+
+def test_the_rows_of_the_archetype_are_solved_and_start_with_the_board(write):
+    """tests/test_environments.py makes rows where the environment is installed."""
+    environment = write("FrozenLake-v1")[1].MyEnv
+    tasks = json.loads((ROOT / "archetypes/gymnasium/tasks.json").read_text())
+    assert {task["difficulty"] for task in tasks} == {"easy", "medium", "hard"}
+    for task in tasks:
+        episode = environment(task["ground_truth"])
+        assert task["prompt"].endswith(episode.observation())
+        for tool, arguments in environment.oracle(task["ground_truth"]):
+            getattr(episode, tool)(**arguments)
+        assert episode.reward() == 1.0
+
+
+@pytest.mark.parametrize("id_", ["Frozen Lake", "", "Taxi-v4\n", "x'); import os"])
+def test_an_id_that_gymnasium_could_not_take_is_refused(template, tmp_path, id_):
+    answers = {"archetype": "gymnasium", "gymnasium_id": id_}
+    with pytest.raises(ValueError, match="gymnasium_id must be an id such as"):
+        render_project(template, tmp_path / "my_env", **answers)
+    assert not (tmp_path / "my_env").exists()
+
+
+def test_a_class_of_the_users_own_needs_none_of_it(copy, tmp_path):
+    project = tmp_path / "lake"
+    project.mkdir()
+    (project / "lake.py").write_text("class Lake:\n    pass\n")
+    done = copy(project, archetype="gymnasium", tools="look")
+    assert done.returncode == 0, done.stdout
+    assert not list(project.rglob("gymnasium_class.py"))
+    assert "gymnasium" not in (project / "nemo_gym/pyproject.toml").read_text()
