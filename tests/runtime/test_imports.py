@@ -1,6 +1,6 @@
 """The packages of the modules that a class imports."""
 
-import importlib.metadata
+import importlib
 import sys
 
 import pytest
@@ -87,7 +87,7 @@ def site(tmp_path, monkeypatch):
     (folder / "pyproject.toml").write_text('[project]\nname = "the-environment"\n')
     monkeypatch.setattr(sys, "path", [str(folder)])
     imports._declared.cache_clear()
-    importlib.metadata.MetadataPathFinder.invalidate_caches()
+    importlib.invalidate_caches()
     yield folder
     imports._declared.cache_clear()
 

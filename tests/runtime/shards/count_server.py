@@ -3,6 +3,7 @@
 import ctypes
 import os
 import time
+from typing import Any
 
 from fastapi import Request
 
@@ -46,7 +47,8 @@ class Server(SessionServer):
     def build(cls, **limits):
         server = super().build(**limits)
         if os.environ.get("OVER_MCP"):
-            server.config.expose_tools_over_mcp = True
+            config: Any = server.config  # NeMo Gym 0.4 does not have the setting
+            config.expose_tools_over_mcp = True
         return server
 
     def setup_webserver(self):
