@@ -77,11 +77,11 @@ async def seed_of_keys(stream: Stream, row: bytes) -> None:
 
 
 async def allowed_seed_of_objects(stream: Stream, row: bytes) -> None:
-    await posts(stream, "/seed_session", within(3 * 490_000, b"{}", by_name=True))
+    await posts(stream, "/seed_session", within(3 * 240_000, b"{}", by_name=True))
 
 
 async def allowed_seed_of_keys(stream: Stream, row: bytes) -> None:
-    await posts(stream, "/seed_session", keyed(11 * 90_000))
+    await posts(stream, "/seed_session", keyed(11 * 44_000))
 
 
 async def seed_of_30_mib(stream: Stream, row: bytes) -> None:
@@ -90,7 +90,7 @@ async def seed_of_30_mib(stream: Stream, row: bytes) -> None:
 
 async def used_cookie(stream: Stream, row: bytes) -> None:
     cookie = await seeded(stream, row)
-    await posts(stream, "/seed_session", within(3 * 490_000, b"{}"), cookie)
+    await posts(stream, "/seed_session", within(3 * 240_000, b"{}"), cookie)
 
 
 async def flood_of_verdicts(stream: Stream, row: bytes) -> None:
@@ -100,7 +100,7 @@ async def flood_of_verdicts(stream: Stream, row: bytes) -> None:
 
 async def flood_of_allowed_verdicts(stream: Stream, row: bytes) -> None:
     cookie = await seeded(stream, row)
-    await posts(stream, "/verify", within(3 * 1_900_000, b"{}"), cookie)
+    await posts(stream, "/verify", within(3 * 990_000, b"{}"), cookie)
 
 
 async def unread_verdict(stream: Stream, row: bytes) -> None:

@@ -19,6 +19,13 @@ PositiveFloat = Annotated[
 ]
 Port = Annotated[int, Field(ge=0, le=65535, description="a number from 0 to 65535")]
 ShardsOn = Annotated[Literal["ray", "processes"], Field(description="ray or processes")]
+Token = Annotated[
+    str,
+    Field(
+        pattern=r"^[\x21-\x7e]+$",
+        description="printable ASCII characters without spaces, as a header holds them",
+    ),
+]
 Switch = str  # "1" is on, any other value is off
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
@@ -80,7 +87,7 @@ class ServerSettings(Settings):
     host: str = "127.0.0.1"
     port: Port | None = None
     space_id: str | None = None  # set on a Hugging Face Space
-    api_token: str | None = None
+    api_token: Token | None = None
     allow_anybody: str = ""  # "1", or "container" in an image
     trusted_policy: Switch = ""  # "1": serve though commands could do harm
     session_secret: str | None = None

@@ -309,6 +309,21 @@ def test_a_workspace_is_measured_when_a_command_ends(start, quota, monkeypatch):
     assert episode.run_command("rm 1*; echo removed") == "removed"
 
 
+@linux_only
+@pytest.mark.parametrize(
+    "opened",
+    ["open('f', 'wb', 0); os.unlink('f')", "os.fdopen(os.memfd_create('f'), 'wb', 0)"],
+)
+def test_deleted_files_that_are_open_count(start, quota, opened):
+    """They would fill the disk, and others' episodes would be masked."""
+    code = f"import os, time\nfile = {opened.partition(';')[0]}\n"
+    code += f"{opened.partition('; ')[2]}\nprint('begun')\n"
+    code += "while True: file.write(bytes(100_000)); time.sleep(0.001)"
+    output = start().run_python(code)
+    assert output.startswith(f"error: killed: {FULL}")
+    assert output.endswith("\nbegun")
+
+
 def test_nothing_runs_far_above_the_quota(start, quota, monkeypatch):
     """Or each call could add what can be made between two looks."""
     monkeypatch.setattr(module, "LOOK_SECONDS", 60)
