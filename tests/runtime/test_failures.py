@@ -137,7 +137,7 @@ def test_many_problems_have_a_short_answer(server_of, run, path, body):
 
     client = run(server_of(Adder))()
     if path == "/verify":  # without a session it would not be read
-        client.post("/seed_session", json={"ground_truth": [{"id": 1}]})
+        client.post("/seed_session", json={"ground_truth": [{"expected_output": "1"}]})
     answer = client.post(path, json=body)
     assert answer.status_code == 422
     assert len(answer.content) < 5000
