@@ -14,6 +14,7 @@ are taken from the environment.
 import argparse
 import asyncio
 import contextlib
+import functools
 import json
 import subprocess
 import sys
@@ -77,11 +78,11 @@ async def seed_of_keys(stream: Stream, row: bytes) -> None:
 
 
 async def allowed_seed_of_objects(stream: Stream, row: bytes) -> None:
-    await posts(stream, "/seed_session", within(3 * 490_000, b"{}", by_name=True))
+    await posts(stream, "/seed_session", within(3 * 240_000, b"{}", by_name=True))
 
 
 async def allowed_seed_of_keys(stream: Stream, row: bytes) -> None:
-    await posts(stream, "/seed_session", keyed(11 * 90_000))
+    await posts(stream, "/seed_session", keyed(11 * 44_000))
 
 
 async def seed_of_30_mib(stream: Stream, row: bytes) -> None:
@@ -90,7 +91,7 @@ async def seed_of_30_mib(stream: Stream, row: bytes) -> None:
 
 async def used_cookie(stream: Stream, row: bytes) -> None:
     cookie = await seeded(stream, row)
-    await posts(stream, "/seed_session", within(3 * 490_000, b"{}"), cookie)
+    await posts(stream, "/seed_session", within(3 * 240_000, b"{}"), cookie)
 
 
 async def flood_of_verdicts(stream: Stream, row: bytes) -> None:
@@ -100,17 +101,12 @@ async def flood_of_verdicts(stream: Stream, row: bytes) -> None:
 
 async def flood_of_allowed_verdicts(stream: Stream, row: bytes) -> None:
     cookie = await seeded(stream, row)
-    await posts(stream, "/verify", within(3 * 1_900_000, b"{}"), cookie)
+    await posts(stream, "/verify", within(3 * 990_000, b"{}"), cookie)
 
 
 async def unread_verdict(stream: Stream, row: bytes) -> None:
     cookie = await seeded(stream, row)
-    text = "x" * (30 << 20)
-    message = {"type": "message", "id": "", "role": "assistant", "status": "completed"}
-    message["content"] = [{"type": "output_text", "text": text, "annotations": []}]
-    response = module("rollouts.trajectory").as_response("attack", [], [message])
-    body = json.dumps({**json.loads(row), "response": response}).encode()
-    stream[1].write(request("/verify", body, cookie))
+    stream[1].write(request("/verify", trajectory(row), cookie))
     await asyncio.sleep(3600)
 
 
@@ -131,6 +127,7 @@ ATTACKS: dict[str, Callable[[Stream, bytes], Awaitable[None]]] = {
 }
 
 
+@functools.cache
 def within(size: int, item: bytes, by_name: bool = False) -> bytes:
     """A row of `size` bytes at most, with a list of `item`."""
     items = b",".join([item] * ((size - 1000) // (len(item) + 1)))
@@ -141,6 +138,18 @@ def within(size: int, item: bytes, by_name: bool = False) -> bytes:
     return b'{"ground_truth":[{"a":[%s]}]}' % items
 
 
+@functools.cache
+def trajectory(row: bytes) -> bytes:
+    """A body for /verify, with a text of 30 MiB."""
+    text = "x" * (30 * MIB)
+    message = {"type": "message", "id": "", "role": "assistant", "status": "completed"}
+    content = [{"type": "output_text", "text": text, "annotations": []}]
+    items = [{**message, "content": content}]
+    response = module("rollouts.trajectory").as_response("attack", [], items)
+    return json.dumps({**json.loads(row), "response": response}).encode()
+
+
+@functools.cache
 def keyed(size: int) -> bytes:
     """A row of some `size` bytes, with a key for each 11."""
     keys = b",".join(b'"%d":0' % (10**6 + number) for number in range(size // 11))
@@ -259,7 +268,7 @@ def measure(name: str, connections: int, seconds: float, server: psutil.Process)
             attacker = subprocess.Popen(command, stderr=subprocess.DEVNULL)
             stack.callback(attacker.wait)
             stack.callback(attacker.kill)
-            time.sleep(1)
+            time.sleep(2)  # it makes its bodies
         thread.start()
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:

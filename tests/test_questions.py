@@ -28,6 +28,8 @@ def answers(project):
         ("domain_class", "None", 'domain_class must be a Python class name in PascalCase, got "None"'),
         ("domain_class", "BaseModel", 'that Python or server.py uses itself, got "BaseModel"'),
         ("description", "", 'description must not be empty, got ""'),
+        ("description", "a\ufffeb", "description must be one line without control characters"),
+        ("description", "a\u202eb", "description must be one line without control characters"),
         ("description", "two\nlines", "description must be one line without control characters"),
         ("space", "no-owner", 'space must be a Hugging Face Space as owner/name, or empty, got "no-owner"'),
         ("tools", "", "tools: no tool is named"),

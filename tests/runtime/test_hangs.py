@@ -275,3 +275,21 @@ def test_a_session_that_ends_while_it_is_made_is_closed(
         assert seeding.result().status_code == 422
     until(lambda: calls == ["made", "closed"])
     assert not server.sessions
+
+
+def test_openapi_json_is_made_beside_other_requests(connect, barrier):
+    """The first time it takes a second."""
+    asking, other = connect(), connect()
+    make = asking.app.openapi
+
+    def openapi():
+        barrier.wait()
+        return make()
+
+    asking.app.openapi = openapi
+    asked = threading.Thread(target=asking.get, args=["/openapi.json"])
+    asked.start()
+    barrier.await_arrival()
+    assert other.get("/health").status_code == 200
+    barrier.opened.set()
+    asked.join()

@@ -2,7 +2,6 @@
 
 import json
 import threading
-import time
 
 import pytest
 import requests
@@ -57,15 +56,15 @@ def test_a_long_row_is_refused(serve, run, rows):
 
 @pytest.mark.parametrize(
     "value",
-    [lists(600_000), {str(n): 0 for n in range(100_000)}, [0] * 1_100_000],
+    [lists(300_000), {str(n): 0 for n in range(50_000)}, [0] * 600_000],
     ids=["lists", "keys", "numbers"],
 )
 def test_a_row_of_too_many_values_is_refused_unread(client, rows, value, parsed):
-    """8 MB of empty lists take a second to parse, in which nothing else runs."""
+    """8 MB of empty lists take half a second to parse, in which nothing else runs."""
     body = json.dumps({"ground_truth": [{"a": value}]}).encode()
     answer = client.post("/seed_session", content=body)
     assert answer.status_code == 413
-    assert "over 1000000 commas and brackets" in answer.json()["detail"]
+    assert "over 500000 commas and brackets" in answer.json()["detail"]
     assert len(body) not in parsed
     assert client.post("/seed_session", json=rows[0]).status_code == 200
 
@@ -83,11 +82,11 @@ def test_a_trajectory_of_too_many_values_earns_nothing(
 ):
     client.post("/seed_session", json=rows[0])
     body = verify_body(rows[0])
-    body["response"]["output"] = lists(2_100_000)
+    body["response"]["output"] = lists(1_100_000)
     text = json.dumps(body).encode()
     verdict = client.post("/verify", content=text).json()
     assert (verdict["reward"], verdict["mask_sample"]) == (0.0, False)
-    assert "over 4000000 commas and brackets" in verdict["failure_reason"]
+    assert "over 2000000 commas and brackets" in verdict["failure_reason"]
     assert len(text) not in parsed
 
 
@@ -117,27 +116,17 @@ def test_one_session_cannot_ask_for_ever(client, rows, verify_body, monkeypatch)
     assert (verdict["reward"], verdict["mask_sample"]) == (0.0, False)
 
 
-def test_others_have_a_turn_between_large_bodies(url, rows):
-    """Five hundred milliseconds of parsing that arrive at once hold nobody up for long."""
-    task = {"a": lists(400_000)}
-    body = json.dumps({"ground_truth": [task]}).encode()
-    began = time.monotonic()
-    requests.post(f"{url}/seed_session", data=body, timeout=60)
-    one = time.monotonic() - began
+def test_others_have_a_turn_between_large_bodies(url):
+    """What takes a second to parse, and arrives at once, holds nobody up until its end."""
+    body = json.dumps({"ground_truth": [{"a": lists(200_000)}]}).encode()
+    post, options = f"{url}/seed_session", {"data": body, "timeout": 60}
     senders = [
-        threading.Thread(
-            target=requests.post,
-            args=[f"{url}/seed_session"],
-            kwargs={"data": body, "timeout": 60},
-        )
+        threading.Thread(target=requests.post, args=[post], kwargs=options)
         for _ in range(8)
     ]
     for sender in senders:
         sender.start()
-    waits = []
+    answers = 0
     while any(sender.is_alive() for sender in senders):
-        began = time.monotonic()
-        requests.get(f"{url}/health", timeout=60)
-        waits.append(time.monotonic() - began)
-    assert max(waits) < 4 * one
-    assert len(waits) > 8
+        answers += requests.get(f"{url}/health", timeout=60).ok
+    assert answers > 8

@@ -80,6 +80,16 @@ def test_the_reward_is_that_of_the_calls(client, safe_row, verify_body, calls, r
     assert answer.json()["mask_sample"] is False
 
 
+def test_a_trajectory_may_be_longer_than_a_row(
+    server_of, run, monkeypatch, safe_row, verify_body
+):
+    monkeypatch.setenv("REVERIFY", "1")
+    client = run(server_of(Safe, max_seed_bytes=1000))()
+    output = trajectory(("turn", '{"number": 4}'), *[("other", "{}")] * 20)
+    answer = client.post("/verify", json=verify_body(safe_row, output))
+    assert answer.json()["reward"] == 1.0
+
+
 def test_a_live_session_is_graded_as_it_is(client, safe_row, verify):
     """A forged trajectory counts for nothing while there is an episode."""
     client.post("/seed_session", json=safe_row)

@@ -11,6 +11,7 @@ from my_env_runtime.rollouts.client import Client
 from my_env_runtime.rollouts.policies import fixed_policy
 
 from .strict_model import StrictModel
+from .support import rows_file
 
 
 def test_max_turns(play, api, model, a_call, paths, monkeypatch):
@@ -122,3 +123,28 @@ def test_a_file_without_rows_is_an_error(play, tmp_path):
     status, printed, errors = play("--policy", "noop", "--rows", str(rows))
     assert (status, printed) == (1, [])
     assert errors == f"rollout.py: {rows} has no rows\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ('{"a": ' + "9" * 5000 + "}", "Exceeds the limit"),
+        ("[" * 100_000 + "]" * 100_000, "recursion"),
+    ],
+)
+def test_a_line_that_python_cannot_read(play, tmp_path, line, problem):
+    path = tmp_path / "rows.jsonl"
+    path.write_text(line)
+    status, printed, errors = play("--rows", str(path))
+    assert (status, printed) == (1, [])
+    assert f"{path}, line 1: " in errors
+    assert problem in errors
+    assert errors.count("\n") == 1
+
+
+def test_an_oracle_that_fails_on_a_row(play, rows, tmp_path):
+    path = rows_file(tmp_path, {**rows[0], "ground_truth": [{"other": 1}]})
+    status, _, errors = play("--policy", "oracle", "--rows", path)
+    assert status == 1
+    assert "MyEnv.oracle(task) raised KeyError" in errors
+    assert "Traceback" not in errors

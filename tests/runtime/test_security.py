@@ -7,6 +7,7 @@ import uvicorn
 from fastapi.testclient import TestClient
 
 from my_env_runtime.episode.samples import sample_arguments
+from my_env_runtime.project import load_server
 
 
 @pytest.fixture
@@ -175,3 +176,10 @@ def test_a_server_that_strangers_could_misuse_does_not_start(
     else:
         serve()
     assert bool(served) == (message is None)
+
+
+@pytest.mark.parametrize("variable", ["PORT", "MAX_SESSIONS", "API_TOKEN"])
+def test_a_wrong_setting_ends_the_start_with_a_line(variable, monkeypatch):
+    monkeypatch.setenv(variable, "a\nb")
+    with pytest.raises(SystemExit, match=f"server.py: {variable} must be "):
+        load_server().main()

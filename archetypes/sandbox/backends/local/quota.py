@@ -50,6 +50,30 @@ def measure(root: Path, limits: Limits, enough: float) -> float:
     return fill()
 
 
+def deleted(leader: int, output: int) -> int:
+    """Bytes of the files that a command holds open and has deleted, memfds included.
+
+    `leader` is its first process, and `output` the descriptor of its output, which does
+    not count. 0 where there is no /proc (macOS).
+    """
+    own = os.fstat(output)
+    sizes = {(own.st_dev, own.st_ino): 0}
+    processes = [leader]
+    while processes:
+        folder = f"/proc/{processes.pop()}"
+        with suppress(OSError):  # a process has ended
+            for thread in os.listdir(f"{folder}/task"):
+                children = Path(f"{folder}/task/{thread}/children").read_text()
+                processes += map(int, children.split())
+            for file in os.listdir(f"{folder}/fd"):
+                with suppress(OSError):
+                    status = os.stat(f"{folder}/fd/{file}")
+                    if stat.S_ISREG(status.st_mode) and not status.st_nlink:
+                        place = status.st_dev, status.st_ino
+                        sizes.setdefault(place, status.st_blocks * 512)
+    return sum(sizes.values())
+
+
 def _open_folder(root: Path, path: str, mode: int) -> int:
     """The descriptor of a folder; one that a command locked is unlocked."""
     if mode & 0o500 != 0o500:

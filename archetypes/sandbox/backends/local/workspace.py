@@ -11,10 +11,11 @@ The settings, which are environment variables, are in limits.py and settings.py.
 
 Weaker than it may look:
 
-* Memory is bounded per process, not in sum. Bound the sum with a container.
+* Memory is bounded per process, not in sum. Bound the sum with a container. If it runs
+  out, the kernel ends a command before this server.
 * The workspace is measured a few times a second, so a fast command gets some way above
-  the quota before it is killed. A file that was deleted while it is open is not counted;
-  it takes space until the call ends.
+  the quota before it is killed. A file that was deleted while it is open counts, but
+  not if the command also hides it: in a mapping, or in a socket's queue.
 * A full disk counts as an infrastructure failure, unless the workspace is above its
   quota.
 * Without bubblewrap the kernel would count every process of the user, this server and
@@ -180,6 +181,7 @@ class Workspace:
         with self._output() as output:
             give(output.fileno(), self._isolated)  # for those who open /dev/stdout
             reading, writing = os.pipe()
+            told, telling = os.pipe()
             try:
                 try:
                     process = processes.start(
@@ -190,13 +192,15 @@ class Workspace:
                         name,
                         output,
                         writing,
+                        telling,
                     )
                 finally:
                     os.close(writing)
+                    os.close(telling)
                 try:
-                    reason = self._wait(process)
+                    reason = self._wait(process, output.fileno())
                 finally:
-                    processes.kill(process, self._root, self._isolated)
+                    processes.kill(process, self._root, self._isolated, told)
                 started = b""
                 os.set_blocking(reading, False)
                 # Bubblewrap may not have let go of its end yet.
@@ -204,6 +208,7 @@ class Workspace:
                     started = os.read(reading, 1)
             finally:
                 os.close(reading)
+                os.close(told)
             text = self._text(output.fileno(), name)
         if not started:
             raise WorkspaceError(
@@ -251,7 +256,7 @@ class Workspace:
             paths = folder.shown_paths(str(self._root), script)
         return folder.clipped(output, self._limits.sandbox_output_bytes, paths)
 
-    def _wait(self, process: subprocess.Popen) -> str | None:
+    def _wait(self, process: subprocess.Popen, output: int) -> str | None:
         """Wait for the end of a command. Returns why it must be killed, if it must."""
         seconds = self._limits.sandbox_seconds
         deadline = time.monotonic() + seconds
@@ -265,7 +270,8 @@ class Workspace:
             if left <= pause:
                 return time_limit(seconds)
             began = time.monotonic()
-            if self._measure(allowed) > allowed:
+            deleted = quota.deleted(process.pid, output) / self._limits.disk_bytes
+            if self._measure(allowed) + deleted > allowed:
                 return f"killed: {self._full()}"
             # Many large workspaces must not keep this process busy.
             pause = max(LOOK_SECONDS, 4 * (time.monotonic() - began))

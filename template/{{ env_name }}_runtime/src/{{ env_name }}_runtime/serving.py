@@ -70,8 +70,11 @@ class SessionServer(base.SessionServer):
         SystemExit with the reason if untrusted policies could do harm, or if the shards
         do not start.
         """
-        serve.refuse_to_serve(cls)
-        serve.log_to_file()
+        try:
+            serve.refuse_to_serve(cls)
+            serve.log_to_file()
+        except SettingError as error:
+            sys.exit(f"server.py: {error}")
         # The modules stay: garbage collection need not look through them, which takes
         # 0.1 s each time.
         gc.collect()

@@ -21,6 +21,13 @@ Port = Annotated[int, Field(ge=0, le=65535, description="a number from 0 to 6553
 ShardsOn = Annotated[Literal["ray", "processes"], Field(description="ray or processes")]
 _API = Field(description="chat or responses")
 Count = Annotated[int, Field(ge=0, description="a number from 0 on")]
+Token = Annotated[
+    str,
+    Field(
+        pattern=r"^[\x21-\x7e]+$",
+        description="printable ASCII characters without spaces, as a header holds them",
+    ),
+]
 Switch = str  # "1" is on, any other value is off
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
@@ -82,7 +89,7 @@ class ServerSettings(Settings):
     host: str = "127.0.0.1"
     port: Port | None = None
     space_id: str | None = None  # set on a Hugging Face Space
-    api_token: str | None = None
+    api_token: Token | None = None
     allow_anybody: str = ""  # "1", or "container" in an image
     trusted_policy: Switch = ""  # "1": serve though commands could do harm
     session_secret: str | None = None

@@ -221,6 +221,24 @@ def test_a_background_command_ends_with_its_call(start, redirect, monkeypatch):
 
 
 @linux_only
+def test_a_command_inherits_no_descriptor_but_its_output(start):
+    code = "import os; print([x for x in range(3, 99) if os.path.exists(f'/proc/self/fd/{x}')])"
+    assert start().run_python(code) == "[]"
+
+
+@linux_only
+def test_nothing_writes_after_the_answer(start, folders):
+    """Not even for the milliseconds in which a namespace dies."""
+    episode = start()
+    for _ in range(10):
+        episode.run_command("(while :; do echo >> log; done) & sleep 0.05")
+        [home] = folders()
+        size = (home / "log").stat().st_size
+        time.sleep(0.03)
+        assert (home / "log").stat().st_size == size
+
+
+@linux_only
 def test_a_daemon_ends_with_its_call(start):
     episode = start()
     daemon = HOLD_LOCK.format(redirect="").replace("python3", "setsid setsid python3")
@@ -307,6 +325,21 @@ def test_a_workspace_is_measured_when_a_command_ends(start, quota, monkeypatch):
     assert output.startswith(f"error: {FULL}")
     assert output.endswith("\nmade")
     assert episode.run_command("rm 1*; echo removed") == "removed"
+
+
+@linux_only
+@pytest.mark.parametrize(
+    "opened",
+    ["open('f', 'wb', 0); os.unlink('f')", "os.fdopen(os.memfd_create('f'), 'wb', 0)"],
+)
+def test_deleted_files_that_are_open_count(start, quota, opened):
+    """They would fill the disk, and others' episodes would be masked."""
+    code = f"import os, time\nfile = {opened.partition(';')[0]}\n"
+    code += f"{opened.partition('; ')[2]}\nprint('begun')\n"
+    code += "while True: file.write(bytes(100_000)); time.sleep(0.001)"
+    output = start().run_python(code)
+    assert output.startswith(f"error: killed: {FULL}")
+    assert output.endswith("\nbegun")
 
 
 def test_nothing_runs_far_above_the_quota(start, quota, monkeypatch):

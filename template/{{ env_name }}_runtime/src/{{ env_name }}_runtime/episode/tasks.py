@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 from pydantic_core import to_jsonable_python
 
-from ..errors import NoOracleError, RolloutError, ToolError
+from ..errors import NoOracleError, RolloutError, ToolError, one_line
 from .tools import hints_of
 from .types import Calls, Row, Solution, Task
 
@@ -205,14 +205,22 @@ def solution_of(domain_class: type, row: Row) -> Solution:
 
     `oracle(task)` returns calls, `(tool, arguments)` each. The final answer is a text
     after them, or alone. Raises NoOracleError if there is no oracle, or if this machine
-    lacks something that an episode needs; RolloutError if it returns anything else.
+    lacks something that an episode needs; RolloutError if it raises, or returns anything
+    else.
     """
     if lacking := getattr(domain_class, "missing_requirement", lambda: None)():
         raise NoOracleError(lacking)
     solve = getattr(domain_class, "oracle", None)
     if solve is None:
         raise NoOracleError(f"{domain_class.__name__} has no oracle(task)")
-    returned = solve(read_task(domain_class, task_of(row), task_place(row)))
+    task = read_task(domain_class, task_of(row), task_place(row))
+    try:
+        returned = solve(task)
+    except Exception as error:
+        raise RolloutError(
+            f"{domain_class.__name__}.oracle(task) raised {type(error).__name__}: "
+            f"{one_line(error)}; its task was {one_line(task)[:200]}"
+        ) from error
     try:
         steps = [returned] if isinstance(returned, str) else list(returned)
         answer = steps.pop() if steps and isinstance(steps[-1], str) else ""

@@ -44,8 +44,11 @@ def split_rows(domain_class: type, split: str) -> list[Row]:
 def split_row(domain_class: type, split: str, index: int) -> Row:
     """A row of a split, counted from 0.
 
-    Raises IndexError if the split has no such row, else like split_rows.
+    Raises ValueError if `index` is no number, IndexError if the split has no such row,
+    else like split_rows.
     """
+    if type(index) is not int:
+        raise ValueError(f"index must be the number of a row, got {index!r:.80}")
     rows = split_rows(domain_class, split)
     if not 0 <= index < len(rows):
         raise IndexError(f"{split} has the rows 0 to {len(rows) - 1}, got {index}")

@@ -32,6 +32,8 @@ def _row(line: str, place: str) -> Row:
         row = json.loads(line)
     except json.JSONDecodeError as error:
         raise RolloutError(f"{place}, column {error.colno}: {error.msg}") from None
+    except (ValueError, RecursionError) as error:  # thousands of digits, or of brackets
+        raise RolloutError(f"{place}: {one_line(error)}") from None
     if not isinstance(row, dict):
         raise RolloutError(
             f"{place}: a row is a JSON object, got {one_line(line)[:80]}"

@@ -42,7 +42,13 @@ from ..settings import Limits, ServerSettings
 from . import serve
 from .bodies import LargeBodies
 from .cookies import SEEDED, SessionCookies
-from .endpoints import post_routes, tool_definitions, tool_endpoint, written_endpoint
+from .endpoints import (
+    describe_off_loop,
+    post_routes,
+    tool_definitions,
+    tool_endpoint,
+    written_endpoint,
+)
 from .guard import RequestGuard
 from .limits import TOO_LONG
 from .messages import (
@@ -186,6 +192,7 @@ class SessionServer(SimpleResourcesServer):
         if all(getattr(route, "path", "") != "/close_session" for route in app.routes):
             app.post("/close_session")(self.close_resources_session)
         make_final(self._store, app)
+        describe_off_loop(app)
         app.get("/health")(self.health)
         app.get("/tools")(lambda: self._about(app))
         app.add_exception_handler(Exception, _server_error)

@@ -22,10 +22,11 @@ from .verdict import lowest_verdict
 
 LARGE_BYTES = 1 << 16  # a shorter body is read at once
 
-# Commas and brackets, and ten for each colon: 1,000,000 take 0.1 to 0.2 s.
+# Commas and brackets, and ten for each colon: 1,000,000 take 0.1 to 0.3 s.
 MANY_MARKS = 20_000  # bodies with more are read in turns
-MAX_MARKS = 1_000_000
-MAX_TRAJECTORY_MARKS = 4_000_000  # a trainer posts the numbers of tokens
+BYTES_OF_A_MARK = 50  # of text, which take as long as a comma
+MAX_MARKS = 500_000
+MAX_TRAJECTORY_MARKS = 2_000_000  # a trainer posts the numbers of tokens
 
 MAX_VERDICTS = 100  # large bodies that one session may post to /verify
 
@@ -102,7 +103,7 @@ class LargeBodies:
             if scope["path"] == "/verify":
                 return self._lowest(message)
             return JSONResponse({"detail": message}, 413)
-        if marks > MANY_MARKS:
+        if marks + len(body) // BYTES_OF_A_MARK > MANY_MARKS:
             await self._turn.acquire()
             ending = asyncio.create_task(self._end_turn())
             self._turns.add(ending)

@@ -12,7 +12,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from .. import gym_series
 
 MAX_HEAD_BYTES = 1 << 20  # of a request's line and headers, and of trailers
-MAX_PIPELINED = 16  # requests that wait for the answer to an earlier one
+MAX_PIPELINED = 2  # requests that wait for the answer to an earlier one
 HEAD_SECONDS = 30.0  # from the first byte of a head to its last
 ANSWER_SECONDS = 60.0  # to take so much of an answer that more can be sent
 REFUSAL_SECONDS = 5.0  # to take a refusal, before the connection is closed

@@ -1,5 +1,6 @@
 """Endpoints of tools, routes that a user writes by hand, and the tools' definitions."""
 
+import asyncio
 import functools
 import inspect
 import json
@@ -7,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from fastapi import FastAPI, HTTPException, Request
-from fastapi.responses import Response
+from fastapi.responses import JSONResponse, Response
 from fastapi.routing import APIRoute
 from pydantic import BaseModel
 
@@ -111,6 +112,19 @@ def post_routes(app: FastAPI) -> list[APIRoute]:
         for route in app.routes
         if isinstance(route, APIRoute) and "POST" in (route.methods or ())
     ]
+
+
+def describe_off_loop(app: FastAPI) -> None:
+    """Have GET /openapi.json answered from a thread: the first one takes a second."""
+    for route in app.routes:
+        if getattr(route, "path", "") == app.openapi_url:
+            app.routes.remove(route)
+            break
+
+    async def openapi(request: Request) -> Response:
+        return JSONResponse(await asyncio.to_thread(app.openapi))
+
+    app.add_route(app.openapi_url or "/openapi.json", openapi, include_in_schema=False)
 
 
 def _definition_of(app: FastAPI, path: str) -> dict[str, Any]:

@@ -43,7 +43,8 @@ async def replay(app: FastAPI, request: Request) -> Response:
         headers={"authorization": token} if token else {},
         timeout=None,
     ) as client:
-        answer = await client.post("/seed_session", json=body)
+        row = {key: value for key, value in body.items() if key != "response"}
+        answer = await client.post("/seed_session", json=row)
         for item in body["response"]["output"]:
             if answer.is_success and item.get("type") == "function_call":
                 url = str(url_of(item["name"]))
