@@ -444,7 +444,8 @@ def archetypes(render, game, tmp_path_factory):
             return game
         project = tmp_path_factory.mktemp(archetype) / "my_env"
         shutil.copytree(render(archetype=archetype, siblings=FRAMEWORKS), project)
-        borrow_venvs(project, game, *(["pillow"] if archetype == "vision" else []))
+        packages = {"vision": ["pillow"], "answer": ["math-verify>=0.9"]}
+        borrow_venvs(project, game, *packages.get(archetype, []))
         return project
 
     return of
@@ -492,6 +493,18 @@ def test_a_class_of_ones_own_plays_and_is_closed(bell, name):
     assert all(result["passed"] for result in results), results
     assert results[-1]["detail"].startswith("1 row: the oracle earns 1.0")
     assert log.read_text().count("closed") > 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FRAMEWORKS)
+def test_an_environment_without_tools(archetypes, name):
+    project = archetypes("answer")
+    gates = ["import", "smoke", "rollout"]
+    results = json.loads(python(project, name, "gates.py", *gates, "--json"))
+    assert all(result["passed"] for result in results), results
+    details = [result["detail"] for result in results]
+    assert details[0].endswith("has no tools: its answer is graded")
+    assert details[2] == "30 rows: the oracle earns 1.0, noop and nonsense 0.0"
 
 
 # The row that each archetype's scripts are written for.
