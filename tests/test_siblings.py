@@ -265,7 +265,9 @@ def test_a_missing_package_is_one_line(render, name):
     done = run(command, project / name, check=False, PYTHONPATH=path)
     [line] = done.stdout.splitlines()
     assert done.returncode == 1
-    problem = r"FAIL import .* ModuleNotFoundError in \w+\.py, line \d+: No module .*"
+    problem = (
+        r"FAIL import .* ModuleNotFoundError in [\w/]+\.py, line \d+: No module .*"
+    )
     advice = f"Add the package that has it: `uv add PACKAGE` in {name}/"
     assert re.fullmatch(problem + re.escape(advice), line)
 
