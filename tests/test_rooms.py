@@ -25,7 +25,8 @@ VARIANTS = {
 
 @pytest.fixture(params=VARIANTS)
 def project(request: pytest.FixtureRequest, render) -> Path:
-    return render(**VARIANTS[request.param])
+    # Every sibling brings the room `frameworks`, which the contract names.
+    return render(**{"siblings": ["ors"], **VARIANTS[request.param]})
 
 
 def test_the_import_contract_is_kept(project):

@@ -36,9 +36,10 @@ FILES = {
     "verifiers": {"my_env_env.py", "hatch_build.py"},
     "openenv": {
         *("Dockerfile", "openenv.yaml"),
-        *("server/app.py", "server/my_env_environment.py", "my_env_trl.py"),
+        *("server/__init__.py", "server/app.py", "server/my_env_environment.py"),
+        "my_env_trl.py",
     },
-    "ors": {"Dockerfile.spaces", "server.py", "tasks.py"},
+    "ors": {"Dockerfile", "requirements.txt", "server.py", "tasks.py"},
 }
 EACH = {"README.md", "gates.py", "pyproject.toml", "rollout.py", ".python-version"}
 EACH |= {"tests/conftest.py", "tests/test_environment.py"}
@@ -90,7 +91,7 @@ def siblings_of(project):
     return {name for name in FRAMEWORKS if (project / name).exists()}
 
 
-@pytest.mark.parametrize("archetype", GAME_FIRST)
+@pytest.mark.parametrize("archetype", [*GAME_FIRST, "answer"])
 def test_rendered_files(render, archetype):
     project = render(archetype=archetype, siblings=FRAMEWORKS)
     check(project)
@@ -136,8 +137,25 @@ def test_a_class_of_ones_own(copy, tmp_path, module):
     assert (project / f"verifiers/{taskset}.py").is_file()
 
 
+def test_the_readmes_call_a_tool_with_its_arguments(render):
+    projects = {
+        '{"word": "crane"}': render(siblings=FRAMEWORKS),
+        '{"text": "..."}': render(archetype="answer", siblings=FRAMEWORKS),
+        '{"n": 1, "on": True, "kind": "a b", "more": []}': render(
+            siblings=FRAMEWORKS,
+            tools="f(n: int, on: bool, kind: Literal['a b'], more: list[int], x: int = 1)",
+        ),
+    }
+    for arguments, project in projects.items():
+        for name in ("openenv", "ors"):
+            assert arguments in (project / name / "README.md").read_text()
+
+
 def test_none_is_the_default(render):
     assert not siblings_of(render())
+    runtime = "my_env_runtime/src/my_env_runtime/frameworks"
+    assert not (render() / runtime).exists()
+    assert (render(siblings=["ors"]) / runtime / "episodes.py").is_file()
     assert "ors" not in (render() / ".dockerignore").read_text().splitlines()
 
 
@@ -176,8 +194,10 @@ def test_an_update_adds_one(template, tmp_path):
     assert siblings_of(project) == {"ors"}
     check(project)
     changed = git(project, "status", "--porcelain", "--untracked-files=all")
-    outside = [line[3:] for line in changed.splitlines() if " ors/" not in line]
-    assert sorted(outside) == [".copier-answers.yml", ".dockerignore"]
+    outside = {line[3:] for line in changed.splitlines() if " ors/" not in line}
+    room = {path for path in outside if "_runtime/frameworks/" in path}
+    assert outside - room == {".copier-answers.yml", ".dockerignore"}
+    assert len(room) > 5
     answers = yaml.safe_load((project / ".copier-answers.yml").read_text())
     assert answers["siblings"] == ["ors"]
 
@@ -245,7 +265,9 @@ def test_a_missing_package_is_one_line(render, name):
     done = run(command, project / name, check=False, PYTHONPATH=path)
     [line] = done.stdout.splitlines()
     assert done.returncode == 1
-    problem = r"FAIL import .* ModuleNotFoundError in [\w/]+\.py, line \d+: No module .*"
+    problem = (
+        r"FAIL import .* ModuleNotFoundError in [\w/]+\.py, line \d+: No module .*"
+    )
     advice = f"Add the package that has it: `uv add PACKAGE` in {name}/"
     assert re.fullmatch(problem + re.escape(advice), line)
 
@@ -288,6 +310,133 @@ def bell(template, game, tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
+def stall(template, game, tmp_path_factory):
+    """A class that is unlike the archetypes in all, on the venvs of the game."""
+    project = tmp_path_factory.mktemp("own") / "stall"
+    project.mkdir()
+    shutil.copy(CLASSES / "stall.py", project)
+    data = ["domain_class=Stall", "tools=prices, buy", "env_name=my_env"]
+    data += ["domain_module=stall", "siblings=[verifiers, openenv, ors]"]
+    command = [COPIER, "copy", "--skip-tasks", "--defaults", "--quiet"]
+    run(
+        [*command, *(f"--data={answer}" for answer in data), template, project], project
+    )
+    shutil.copy(CLASSES / "stall.jsonl", project / "nemo_gym/data/example.jsonl")
+    manifest = project / "openenv/openenv.yaml"
+    text = manifest.read_text()
+    manifest.write_text(text.replace("range: [0.0, 1.0]", "range: [-1.0, 2.0]"))
+    borrow_venvs(project, game)
+    return project
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FRAMEWORKS)
+def test_a_class_as_it_is(stall, name):
+    """Native rows, a reward from -1 to 2, JSON as an answer, and a last message."""
+    results = json.loads(python(stall, name, "gates.py", "--json"))
+    details = {result["gate"]: result["detail"] for result in results}
+    assert all(result["passed"] for result in results), results
+    assert details["import"] == "stall.Stall has prices, buy"
+    assert details["rollout"] == (
+        "2 rows: the oracle earns 2.0, noop and nonsense at most 0.0"
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["openenv", "ors"])
+def test_a_model_sees_the_first_observation_and_its_last_message_counts(stall, name):
+    _, plan = json.loads(python(stall, name, "-c", SOLVE, "0"))
+    claim = "I bought apples."
+    with scripted(plan, claim) as model, serving(stall, name) as url:
+        settings = {"MODEL": "m", "OPENAI_API_KEY": "k", "OPENAI_BASE_URL": model.url}
+        command = ["rollout.py", "--url", url, "--limit", "1"]
+        assert "mean reward: 2.0" in python(stall, name, *command, **settings)
+    opening = json.dumps(model.seen[0])
+    assert "On the stall: apples, pears." in opening
+    assert "data:image/png;base64," in opening
+    assert '{\\"apples\\": 4.0' in json.dumps(model.seen[1])
+
+
+MCP_CLIENT = """
+from openenv.core.env_server.mcp_types import CallToolAction
+from openenv.core.mcp_client import MCPToolClient
+
+def call(env, name, **arguments):
+    step = env.step(CallToolAction(tool_name=name, arguments=arguments))
+    error = step.observation.error
+    return [step.observation.result, error and error.error_type.value, step.reward]
+
+with MCPToolClient(base_url=url).sync() as env:
+    seen = []
+    try:
+        call(env, "prices")
+    except RuntimeError as error:
+        seen.append(str(error))
+    start = env.reset(split="test", index=1)
+    seen.append(start.observation.image[:22])
+    seen.append(call(env, "prices"))
+    seen.append(call(env, "buy", item="nuts", offer=1))
+    seen.append(call(env, "secret"))
+    seen.append([tool.name for tool in env.list_tools()])
+print(json.dumps(seen))
+"""
+
+
+@pytest.mark.slow
+def test_openenvs_client_for_tools(stall):
+    printed = python(stall, "openenv", "-c", SERVE + MCP_CLIENT)
+    lost, image, prices, wrong, unserved, names = json.loads(printed.splitlines()[-1])
+    assert "no episode: reset the environment first" in lost
+    assert image == "data:image/png;base64,"
+    assert prices == [{"data": '{"apples": 4.0, "pears": 6.0}'}, None, 0.0]
+    told = "error: there are only apples, pears"
+    assert wrong == [{"data": told}, "execution_error", 0.0]
+    assert unserved[1] == "tool_not_found"
+    assert names == ["prices", "buy", "answer"]
+
+
+@pytest.mark.slow
+def test_openenvs_page_shows_the_tools(stall):
+    """The form has a field for each parameter, and a call may be typed as text."""
+    code = """
+import os
+os.environ["ENABLE_WEB_INTERFACE"] = "true"
+import json
+from fastapi.testclient import TestClient
+from server.app import app
+with TestClient(app) as client:
+    client.post("/web/reset", json={})
+    arguments = {"item": "pears", "offer": 6}
+    action = {"type": "call_tool", "tool_name": "buy", "arguments": arguments}
+    typed = {**action, "arguments": json.dumps(arguments)}
+    steps = [client.post("/web/step", json={"action": each}) for each in (action, typed)]
+    print(json.dumps([
+        client.get("/metadata").json(),
+        client.get("/web/config").text,
+        [step.json()["observation"]["data"] for step in steps],
+    ]))
+"""
+    printed = python(stall, "openenv", "-c", code)
+    metadata, page, answers = json.loads(printed.splitlines()[-1])
+    assert (metadata["name"], metadata["description"]) == (
+        *("my_env", "The Stall environment."),
+    )
+    assert "At least three quarters of its price." in page
+    assert answers == ["Sold.", "Sold."]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["openenv", "ors"])
+def test_rollouts_without_a_server_are_one_line(game, name):
+    command = [game / name / ".venv/bin/python", "rollout.py", "--policy", "oracle"]
+    command += ["--url", "http://127.0.0.1:9"]
+    done = run(command, game / name, check=False)
+    assert done.returncode == 1
+    [line] = done.stdout.splitlines()
+    assert line.startswith("rollout.py: no server answers at http://127.0.0.1:9 (")
+
+
+@pytest.fixture(scope="session")
 def archetypes(render, game, tmp_path_factory):
     """Each archetype with all frameworks, on the venvs of the game."""
 
@@ -297,7 +446,8 @@ def archetypes(render, game, tmp_path_factory):
             return game
         project = tmp_path_factory.mktemp(archetype) / "my_env"
         shutil.copytree(render(archetype=archetype, siblings=FRAMEWORKS), project)
-        borrow_venvs(project, game, *(["pillow"] if archetype == "vision" else []))
+        packages = {"vision": ["pillow"], "answer": ["math-verify>=0.9"]}
+        borrow_venvs(project, game, *packages.get(archetype, []))
         return project
 
     return of
@@ -347,6 +497,18 @@ def test_a_class_of_ones_own_plays_and_is_closed(bell, name):
     assert log.read_text().count("closed") > 2
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FRAMEWORKS)
+def test_an_environment_without_tools(archetypes, name):
+    project = archetypes("answer")
+    gates = ["import", "smoke", "rollout"]
+    results = json.loads(python(project, name, "gates.py", *gates, "--json"))
+    assert all(result["passed"] for result in results), results
+    details = [result["detail"] for result in results]
+    assert details[0].endswith("has no tools: its answer is graded")
+    assert details[2] == "30 rows: the oracle earns 1.0, noop and nonsense 0.0"
+
+
 # The row that each archetype's scripts are written for.
 ROW = {"game": 0, "sandbox": 4, "vision": 2}
 
@@ -356,7 +518,7 @@ from my_env_runtime import frameworks, project
 MyEnv = project.load_class()
 row = frameworks.read_rows(MyEnv)[int(sys.argv[1])]
 calls, _ = frameworks.PLANS["oracle"](row, frameworks.definitions_of(MyEnv))
-print(json.dumps([row["ground_truth"][0], calls]))
+print(json.dumps([frameworks.task_of(row), calls]))
 """
 
 # One process for a framework's server and its client: their imports cost most.
@@ -574,10 +736,10 @@ def test_names_that_are_refused_are_those_of_the_base_classes(game):
 class Model(ThreadingHTTPServer):
     """Follows a plan, at `url`; `seen` has the messages of each request."""
 
-    def __init__(self, plan):
+    def __init__(self, plan, claim="Reward: 1.0"):
         super().__init__(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self.server_port}/v1"
-        self.plan, self.seen = plan, []
+        self.plan, self.claim, self.seen = plan, claim, []
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -590,7 +752,7 @@ class Handler(BaseHTTPRequestHandler):
         self.server.seen.append(request["messages"])
         roles = [message["role"] for message in request["messages"]]
         made = roles.count("assistant")
-        message = {"role": "assistant", "content": "Reward: 1.0"}
+        message = {"role": "assistant", "content": self.server.claim}
         if made < len(self.server.plan):
             name, arguments = self.server.plan[made]
             function = {"name": name, "arguments": json.dumps(arguments)}
@@ -618,8 +780,8 @@ class Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def scripted(plan):
-    with Model(plan) as model:
+def scripted(plan, *claim):
+    with Model(plan, *claim) as model:
         threading.Thread(target=model.serve_forever, daemon=True).start()
         yield model
         model.shutdown()
@@ -720,8 +882,8 @@ def test_verifiers_smoke_gate_and_close(bell):
 
 WHEEL = """
 import asyncio, json, sys
-import my_env, my_env_env, my_env_runtime
-modules = [my_env, my_env_env, my_env_runtime]
+import my_env_env, my_env_runtime
+modules = [sys.modules["my_env"], my_env_env, my_env_runtime]
 assert all(module.__file__.startswith(sys.prefix) for module in modules), modules
 tasks = list(my_env_env.create_verifiers_env().taskset)
 calls = [("guess", {"word": tasks[0].data.ground_truth["target"]})]
@@ -733,6 +895,12 @@ print(json.dumps([len(tasks), *(asyncio.run(tasks[0].earned(c)) for c in (calls,
 def test_a_wheel_for_verifiers_plays_without_the_project(game, tmp_path):
     [packages] = (game / "verifiers").glob(".venv/lib/python*/site-packages")
     assert {path.suffix for path in packages.glob("my_env*")} == {".dist-info"}
+    code = (
+        "import importlib.util as u; names = 'nemo_gym gates rollout tests my_env "
+        "my_env_env my_env_runtime'; print(*filter(u.find_spec, names.split()))"
+    )
+    exposed = run([game / "verifiers/.venv/bin/python", "-c", code], tmp_path).stdout
+    assert exposed.split() == ["my_env_env", "my_env_runtime"]
     interpreter = (game / "verifiers/.venv/bin/python").resolve()
     command = [UV, "build", "--quiet", "--wheel", "--python", interpreter]
     run([*command, "--out-dir", tmp_path, game / "verifiers"], tmp_path)
@@ -768,15 +936,23 @@ async def play(taskset):
 async def play_both():
     return await asyncio.gather(play(a_env_env), play(b_env_env))
 
+classes = [a_env_env.EnvironmentClass, b_env_env.EnvironmentClass]
+assert [hasattr(each, "b") for each in classes] == [False, True], classes
 print(json.dumps(asyncio.run(play_both())))
 """
 
 
 @pytest.mark.slow
 def test_environments_of_two_releases_play_in_one_venv(render, tmp_path):
-    """A trainer's venv: each environment has a runtime of its own."""
+    """A trainer's venv: each environment has a runtime and a class of its own."""
     for name in ("a_env", "b_env"):
-        shutil.copytree(render(env_name=name, siblings=["verifiers"]), tmp_path / name)
+        answers = {"env_name": name, "domain_module": "world"}
+        project = render(**answers, siblings=["verifiers"])
+        shutil.copytree(project, tmp_path / name)
+    module = tmp_path / "b_env/world.py"  # both have a class in `world`
+    module.write_text(
+        module.read_text().replace("class BEnv:", "class BEnv:\n    b = 1")
+    )
     other = tmp_path / "b_env/b_env_runtime/src/b_env_runtime/frameworks/episodes.py"
     text = other.read_text()
     assert text.count("no tool {name!r}") == 1

@@ -19,5 +19,5 @@ IMPORT_PATH = import_path(PROJECT)
 
 atexit.register(shutil.rmtree, FOLDER, ignore_errors=True)
 copy_working_tree(FOLDER / "template")
-render_project(FOLDER / "template", PROJECT, env_name="my_env")
+render_project(FOLDER / "template", PROJECT, env_name="my_env", siblings=["ors"])
 sys.path += IMPORT_PATH.split(os.pathsep)
