@@ -6,9 +6,9 @@ import subprocess
 import threading
 
 import pytest
+from scripted_judge import Judge
 
 from conftest import clean_environment
-from scripted_judge import Judge
 
 pytestmark = pytest.mark.slow
 
