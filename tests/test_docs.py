@@ -60,6 +60,11 @@ NOT_RUN = {
     "docs/grading.md": {
         "uv run python -m my_env_runtime.under_gym --reverify": "tests/test_nemo_gym.py runs it",
     },
+    "docs/models.md": {
+        "uvx copier copy ": "tests/test_models.py generates such an environment",
+        "uv run python -m my_env_runtime.under_gym --reverify": "tests/test_models.py runs it",
+        "uv run python -m my_env_runtime.measure_judge": "needs labels; tests/runtime/test_models.py runs it",
+    },
     "docs/updating.md": {
         "uvx copier update ": "needs a project of an earlier release; tests/test_update.py runs it",
     },

@@ -15,7 +15,7 @@ import yaml
 from conftest import ROOT, borrow_venv
 
 EXAMPLES = ROOT / "examples"
-NAMES = ["shop", "bugs", "shapes"]
+NAMES = ["shop", "bugs", "shapes", "helpdesk"]
 # One proves that examples generate; the others' classes are attacked all the same.
 
 
@@ -101,13 +101,31 @@ def example(monkeypatch, render):
     return of
 
 
+# Parameters of the constructor, after the task.
+MODELS = {"helpdesk": ["user", "judge"]}
+
+
+class StandIn:
+    """A model that says what the class's stand_in() does."""
+
+    def __init__(self, domain_class, name):
+        self.say, self.name = domain_class.stand_in, name
+
+    def ask(self, prompt, choices=None, *, data=""):
+        texts = [prompt] if isinstance(prompt, str) else [m["content"] for m in prompt]
+        said = self.say(self.name, "\n\n".join([*texts, data]))
+        assert choices is None or said in choices
+        return said
+
+
 @pytest.fixture
 def play(example):
     """The reward of an episode with these calls. Errors that a policy reads are passed."""
 
     def earn(name, task, calls):
-        module = example(name)
-        episode = getattr(module, name.capitalize())(task)
+        domain_class = getattr(example(name), name.capitalize())
+        models = {model: StandIn(domain_class, model) for model in MODELS.get(name, [])}
+        episode = domain_class(task, **models)
         try:
             for tool, arguments in calls:
                 try:
@@ -310,3 +328,52 @@ def test_the_canvas_shows_what_is_clicked(example):
         for name, (x, y) in episode._centers.items():
             place = y * (3 * shapes.WIDTH + 1) + 1 + 3 * x
             assert pixels[place : place + 3] == shapes.COLORS[name.split()[0]]
+
+
+@pytest.fixture
+def desk(play):
+    """The reward of a row of the help desk, whose oracle's calls may be changed."""
+
+    def earn(number, change=lambda calls: calls):
+        task = tasks_of("helpdesk")[number]
+        module = sys.modules.get("helpdesk") or load(
+            EXAMPLES / "helpdesk/helpdesk.py", "helpdesk"
+        )
+        return play("helpdesk", task, change(module.Helpdesk.oracle(task)))
+
+    return earn
+
+
+def test_a_help_desk_that_says_nothing_or_closes_wrongly_earns_nothing(desk):
+    """What no guess may do: change the wrong order, or all of them."""
+    outcomes = ["done", "too late", "not allowed", "not the customer's", "passed on"]
+    for number, task in enumerate(tasks_of("helpdesk")):
+        silent = desk(number, lambda calls: [c for c in calls if c[0] != "talk"])
+        assert silent == 0.0
+        for outcome in outcomes:
+            last = ("close_case", {"outcome": outcome})
+            earned = desk(number, lambda calls, last=last: [*calls[:-1], last])
+            assert earned == float(outcome == task["outcome"])
+        for tool in ("cancel_order", "refund_order"):
+            more = (tool, {"order": 24})
+            assert desk(number, lambda calls, more=more: [more, *calls]) == 0.0
+
+
+def test_a_case_that_is_closed_stays_as_it_is(desk):
+    for number, task in enumerate(tasks_of("helpdesk")):
+        late = desk(number, lambda calls: [*calls, ("cancel_order", {"order": 24})])
+        assert late == 1.0
+        first = desk(number, lambda calls: [calls[0], calls[-1], *calls[1:-1]])
+        assert first == (0.0 if task["actions"] else 0.8)  # and no thanks
+
+
+def test_the_tone_is_a_small_part_of_a_right_case(desk):
+    def rude(calls):
+        return [
+            (tool, {"text": "Wait."} if tool == "talk" else given)
+            for tool, given in calls
+        ]
+
+    assert desk(0, rude) == 0.8
+    assert desk(0, lambda calls: [calls[0]] * 12 + calls) == 0.8  # all said before
+    assert desk(0, lambda calls: [("talk", {"text": "x" * 601}), *calls]) == 1.0

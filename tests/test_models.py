@@ -62,7 +62,7 @@ def with_gym_command(environment):
 
 
 def test_nemo_gym_s_own_loop_asks_the_judge(variant, series, judge, tmp_path):
-    """On 0.7 a row whose judge was down is left out, and graded later."""
+    """A row whose judge was down is left out, and on 0.7 graded later."""
     environment = variant(archetype="answer", backend="judge")
     with_gym_command(environment)
     questions = [
@@ -79,15 +79,15 @@ def test_nemo_gym_s_own_loop_asks_the_judge(variant, series, judge, tmp_path):
         printed = environment.run(*command, *options, **variables)
     rollouts = [json.loads(line) for line in output.open()]
     for rollout in rollouts:
-        down = rollout["_ng_task_index"] == 0
-        assert (rollout["reward"], rollout["mask_sample"]) == (1.0 - down, down)
-        assert len(rollout["model_calls"]) == 3
-        assert rollout["judge_tokens"] == (0 if down else 45)
-    if series == "0.4":
-        assert len(rollouts) == 4
-        return
+        assert (rollout["reward"], rollout["mask_sample"]) == (1.0, False)
+        assert (len(rollout["model_calls"]), rollout["judge_tokens"]) == (3, 45)
     assert len(rollouts) == 3
     assert "1 of 4 rows wait for a model that the class asks" in printed
+    failures = output.with_name("rollouts_failures.jsonl")
+    [failed] = map(json.loads, failures.open())
+    assert (failed["_ng_task_index"], failed["failure_kind"]) == (0, "judge_failed")
+    if series == "0.4":
+        return
     judge.say = lambda text: "MET"
     asked = len(judge.requests)
     command += ["--reverify", str(output), "--judge-failed-only"]

@@ -3,6 +3,8 @@
 import asyncio
 import contextlib
 import logging
+import re
+import runpy
 import threading
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -13,7 +15,8 @@ from fastapi.testclient import TestClient
 from pydantic import BaseModel
 from scripted_judge import TEXT, Judge
 
-from my_env_runtime import project
+from conftest import ROOT
+from my_env_runtime import measure_judge, project
 from my_env_runtime.errors import GateError, ModelError, SettingError
 from my_env_runtime.frameworks.episodes import AsyncEpisode
 from my_env_runtime.gates.class_checks import check_class
@@ -551,3 +554,66 @@ def test_the_import_gate_compares_the_constructor(
 def test_a_fitting_constructor_passes(server_of, monkeypatch):
     monkeypatch.setattr(project, "MODELS", ["judge"])
     assert "its answer is graded" in check_class(Essay, server_of(Essay))
+
+
+# ---------------------------------------------------------------------- measuring
+
+
+def test_agreement_with_labels(judge, row, monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(project, "load_class", lambda: Essay)
+    judge.say = lambda text: "GOOD" if "please" in text else "BAD"
+    labelled = [("please", 1), ("pretty please", 1), ("please, fool", 0), ("no", 0)]
+    rows = [{**row, "answer": answer, "label": label} for answer, label in labelled]
+    assert measure_judge.main([rows_file(tmp_path, *rows)]) == 0
+    first, _, *table = capsys.readouterr().out.splitlines()
+    assert first == "accuracy: 0.750 (3 of 4)"
+    assert [line.split()[-2:] for line in table] == [["0", "1"], ["1", "1"], ["0", "2"]]
+
+
+def test_an_answer_that_is_not_graded_is_no_agreement(
+    judge, row, monkeypatch, tmp_path, capsys
+):
+    monkeypatch.setattr(project, "load_class", lambda: AsyncEssay)
+    judge.say = lambda text: 401 if "nope" in text else "GOOD"
+    rows = [{**row, "answer": answer, "label": 1} for answer in ("nope", "please")]
+    assert measure_judge.main([rows_file(tmp_path, *rows)]) == 1
+    printed = capsys.readouterr().out
+    assert "accuracy: 1.000 (1 of 1)" in printed
+    assert "not graded: 1 of 2, the first: judge: AuthenticationError" in printed
+
+
+def test_rows_without_labels_are_refused(row, tmp_path, capsys):
+    assert measure_judge.main([rows_file(tmp_path, row)]) == 1
+    assert "it needs an `answer`, a text, and a `label`" in capsys.readouterr().err
+
+
+# ---------------------------------------------------------------------- the page
+
+
+def classes_of(document: str) -> list[type]:
+    """The classes of a page's Python blocks, each block by itself."""
+    text = (ROOT / "docs" / document).read_text()
+    classes = []
+    for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
+        path = project.ROOT / f"block_{len(classes)}.py"
+        path.write_text(block)
+        classes.append(runpy.run_path(str(path)))
+    return [
+        value
+        for names in classes
+        for value in names.values()
+        if isinstance(value, type) and value.__module__ == "<run_path>"
+    ]
+
+
+def test_the_classes_of_the_page_pass_the_gates(
+    gate_client, row, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("STAND_IN", "1")
+    reply, booking = classes_of("models.md")
+    assert (reply.__name__, booking.__name__) == ("Reply", "Booking")
+    for kind in (reply, booking):
+        client = gate_client(kind)
+        params = {"input": "Go.", "tools": client.tools()}
+        path = Path(rows_file(tmp_path, {**row, "responses_create_params": params}))
+        assert "the oracle earns 1.0" in rollout_gate(client, path)

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ValidationError
 from pydantic_core import to_jsonable_python
 
-from ..errors import NoAnswerError, NotTextError
+from ..errors import ModelError, NoAnswerError, NotTextError
 from ..files import source_name
 from .tasks import grader, read_task, reward_range, takes_answer
 from .text_match import printed, scalars, sendable
@@ -164,6 +164,9 @@ class Episode:
                 value = await value
         except NoAnswerError as error:
             log.warning("%s: %s: %s", self.label, name, error)
+            return max(low, min(0.0, high))
+        except ModelError as error:
+            log.error("%s: %s: %s", self.label, name, error)
             return max(low, min(0.0, high))
         except (Exception, SystemExit) as error:
             log.error("%s: %s failed", self.label, name, exc_info=error)

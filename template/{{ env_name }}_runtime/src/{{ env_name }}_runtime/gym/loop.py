@@ -86,19 +86,23 @@ def collect(
         failed = f"{total - len(rollouts)} of {total} rows failed, see {LOG}"
         raise RolloutError(f"{failed}; the others are in {new}")
     if ungraded:
-        print(
-            f"{ungraded} of {total} rows wait for a model that the class asks: run this "
-            f"with --reverify {output} --judge-failed-only",
-            file=sys.stderr,
-        )
+        print(_ungraded(ungraded, total, output), file=sys.stderr)
     for path in new.parent.iterdir():
         os.replace(path, output.with_name(path.name))
     new.parent.rmdir()
     return sorted(rollouts, key=lambda rollout: rollout[TASK])
 
 
+def _ungraded(rows: int, total: int, output: Path) -> str:
+    """What the user reads of rows that a model of the class could not grade."""
+    text = f"{rows} of {total} rows wait for a model that the class asks"
+    if HAS_REVERIFICATION:
+        text += f": run this with --reverify {output} --judge-failed-only"
+    return text
+
+
 def _without_judge(rollouts: Path) -> int:
-    """How many rows NeMo Gym 0.7 left out because a model of the class failed."""
+    """How many rows NeMo Gym left out because a model of the class failed."""
     failures = rollouts.with_name(f"{rollouts.stem}_failures.jsonl")
     rows = load_rows(failures) if failures.is_file() else []
     return sum(row.get("_ng_failure_class") == "judge_failed" for row in rows)

@@ -64,10 +64,8 @@ def verdict(
 
 
 def judge_failed(reason: str) -> dict[str, str]:
-    """What sends the sample to NeMo Gym's file of failures, and to reverify from there.
-
-    NeMo Gym 0.4 leaves the sample out by its `mask_sample` alone, and ignores these.
-    """
+    """What sends the sample to NeMo Gym's file of failures, and on 0.7 from there to
+    `gym eval reverify --judge-failed-only`."""
     return {
         "failure_kind": "judge_failed",
         "_ng_failure_class": "judge_failed",

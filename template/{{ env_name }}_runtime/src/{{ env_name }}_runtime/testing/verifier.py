@@ -7,6 +7,7 @@ calls and the answer of the class's oracle(task). Other keys of its request repl
 of the row. NeMo Gym 0.7 and later.
 """
 
+import os
 from pathlib import Path
 from typing import Any, Literal
 
@@ -31,6 +32,7 @@ class Case(BaseModel):
 
 def fixture(server_class: Any, cases: Path) -> VerifierFixture:
     """The VERIFIER_FIXTURE of a server class, with the cases of a .jsonl file."""
+    os.environ.setdefault("STAND_IN", "1")  # no key, as in all tests
     return VerifierFixture(
         server_factory=server_class.build,
         request_model=Case,

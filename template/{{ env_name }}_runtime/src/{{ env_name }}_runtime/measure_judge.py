@@ -1,0 +1,115 @@
+"""Compare the grades of a judge with labels that people gave.
+
+uv run python -m {package}.measure_judge labelled.jsonl
+
+Each line is a row of the dataset with two keys more: `answer`, the policy's last
+message, and `label`, the reward that it deserves. The class grades the answers, and this
+prints how many grades are the labels, and a table of both. It takes the judge of the
+server: JUDGE_MODEL, JUDGE_BASE_URL and JUDGE_API_KEY, if it is called judge.
+"""
+
+import argparse
+import asyncio
+import sys
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+from . import project
+from .command_line import exit_status, new_parser, positive
+from .episode.episode import Episode
+from .episode.session import Session
+from .episode.tasks import task_of
+from .episode.types import Row
+from .errors import RolloutError
+from .models.client import Models
+from .rollouts.rows import load_rows, row_name
+
+SECONDS = 600  # that one grade may take
+
+Pair = tuple[float, float]  # a label, and the grade of the same answer
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Print how well grades and labels agree. Returns the exit status."""
+    return exit_status("measure_judge", lambda: _run(_parse(arguments)))
+
+
+def _parse(arguments: list[str] | None) -> argparse.Namespace:
+    parser = new_parser(__doc__)
+    parser.add_argument("file", type=Path, help="rows with answer and label")
+    text = "answers that are graded at a time (8)"
+    parser.add_argument("--concurrency", type=positive, default=8, help=text)
+    return parser.parse_args(arguments)
+
+
+def _run(options: argparse.Namespace) -> int:
+    rows = load_rows(options.file)
+    for number, row in enumerate(rows, start=1):
+        label, answer = row.get("label"), row.get("answer")
+        if not isinstance(label, int | float) or not isinstance(answer, str):
+            raise RolloutError(
+                f"{row_name(number, options.file)}: it needs an `answer`, a text, and "
+                f"a `label`, the reward that the answer deserves; got {answer!r:.50} and "
+                f"{label!r:.50}"
+            )
+    domain_class = project.load_class()
+    grades = asyncio.run(grades_of(domain_class, rows, options.concurrency))
+    failed = [grade for grade in grades if isinstance(grade, str)]
+    pairs = [
+        (float(row["label"]), grade)
+        for row, grade in zip(rows, grades, strict=True)
+        if not isinstance(grade, str)
+    ]
+    print("\n".join(agreement(pairs)))
+    if failed:
+        print(f"not graded: {len(failed)} of {len(rows)}, the first: {failed[0]}")
+    return 1 if failed else 0
+
+
+async def grades_of(
+    domain_class: type, rows: Iterable[Row], concurrency: int = 8
+) -> list[float | str]:
+    """The grade of each row's `answer`, or why there is none."""
+    models, room = Models(domain_class), asyncio.Semaphore(concurrency)
+
+    async def grade(row: Row) -> float | str:
+        # `answer` and `label` are no keys of a native row's task.
+        task = task_of({k: v for k, v in row.items() if k not in ("answer", "label")})
+        asked = models.of_episode()
+        async with room:
+            session = Session.of(domain_class, task)
+            try:
+                await session.start(
+                    lambda: Episode(domain_class, task, models=asked), SECONDS
+                )
+                reward = await session.reward(row["answer"], SECONDS)
+            except Exception as error:  # noqa: BLE001 - the class's own
+                return asked.failure or f"{type(error).__name__}: {error}"
+            finally:
+                await session.close(SECONDS)
+        assert session.episode is not None
+        return asked.failure or session.episode.failure or reward
+
+    return await asyncio.gather(*map(grade, rows))
+
+
+def agreement(pairs: list[Pair]) -> list[str]:
+    """Lines that say how many grades are the labels, and a table of both."""
+    if not pairs:
+        return ["no answer was graded"]
+    same = sum(abs(label - grade) < 1e-6 for label, grade in pairs)
+    lines = [f"accuracy: {same / len(pairs):.3f} ({same} of {len(pairs)})", ""]
+    texts = [(f"{label:g}", f"{grade:.3g}") for label, grade in pairs]
+    counts = Counter(texts)
+    labels = sorted({label for label, _ in texts}, key=float)
+    grades = sorted({grade for _, grade in texts}, key=float)
+    lines.append("label \\ grade" + "".join(f"{grade:>8}" for grade in grades))
+    for label in labels:
+        cells = "".join(f"{counts[label, grade]:>8}" for grade in grades)
+        lines.append(f"{label:>13}{cells}")
+    return lines
+
+
+if __name__ == "__main__":
+    sys.exit(main())
