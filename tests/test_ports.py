@@ -4,6 +4,7 @@ NeMo Gym's wheel has five recorded rollouts for each. A class plays each of them
 the server: its row as it is, the recorded calls, and the recorded response.
 """
 
+import asyncio
 import importlib.util
 import json
 from collections.abc import Iterator
@@ -54,6 +55,10 @@ NEEDS_LATER = pytest.mark.skipif(
     version("nemo-gym").startswith("0.4."), reason="needs nemo-gym 0.7's recordings"
 )
 
+# What app.py pays today where a recording is older than it: rollout 2 of mcqa has text
+# beside the letter in its box, which the release that recorded it did not read.
+PAID_TODAY = {("mcqa", 2): 1.0}
+
 Json = dict[str, Any]
 
 each_port = pytest.mark.parametrize(
@@ -70,6 +75,14 @@ def rollouts_of(name: str) -> list[Json]:
     rollouts = read_lines(SERVERS / name / "data/example_rollouts.jsonl")
     assert len(rollouts) == 5
     return rollouts
+
+
+def paid(name: str, rollout: Json) -> float:
+    """The reward that the server of the installed wheel gives a recorded rollout."""
+    number = rollouts_of(name).index(rollout)
+    if version("nemo-gym").startswith("0.4."):
+        return rollout["reward"]
+    return PAID_TODAY.get((name, number), rollout["reward"])
 
 
 def response_of(rollout: Json) -> Json:
@@ -189,7 +202,25 @@ def test_a_port_pays_what_the_server_paid(connect, name):
         added = {"_ng_rollout_index": 0, "agent_ref": {"name": "agent"}}
         body = {**row, **added, "response": response_of(rollout)}
         verdict = post(client, "verify", body)
-        assert (verdict["reward"], verdict["mask_sample"]) == (rollout["reward"], False)
+        assert (verdict["reward"], verdict["mask_sample"]) == (
+            paid(name, rollout),
+            False,
+        )
+
+
+@NEEDS_LATER
+def test_a_recording_that_is_older_than_its_server():
+    """The class pays what app.py pays today."""
+    from resources_servers.mcqa import app
+
+    for (name, number), expected in PAID_TODAY.items():
+        rollout = rollouts_of(name)[number]
+        assert rollout["reward"] != expected
+        body = {**row_of(name, rollout), "response": response_of(rollout)}
+        config = app.MCQAResourcesServerConfig.model_construct(grading_mode=None)
+        server = app.MCQAResourcesServer.model_construct(config=config)
+        request = app.MCQAVerifyRequest.model_validate(body)
+        assert asyncio.run(server.verify(request)).reward == expected
 
 
 @each_port
@@ -199,7 +230,10 @@ def test_a_recorded_rollout_is_graded_again(connect, name, monkeypatch):
         row = row_of(name, rollout)
         body = {**rollout, **row, "response": response_of(rollout)}
         verdict = post(connect(name), "verify", body)
-        assert (verdict["reward"], verdict["mask_sample"]) == (rollout["reward"], False)
+        assert (verdict["reward"], verdict["mask_sample"]) == (
+            paid(name, rollout),
+            False,
+        )
 
 
 @each_port
@@ -237,7 +271,9 @@ def test_the_table_is_right():
     """The table of examples/nemo_gym/README.md: the lines of app.py, and of the class."""
     text = (CLASSES / "README.md").read_text()
     lines = [
-        line.strip("|").split("|") for line in text.splitlines() if "`" in line[:4]
+        line.strip("|").split("|")
+        for line in text.splitlines()
+        if line.startswith("| `")
     ]
     table = {
         cells[0].strip(" `"): [cell.strip() for cell in cells[1:]] for cells in lines
@@ -249,7 +285,8 @@ def test_the_table_is_right():
     for name, (_, theirs, ours, equal, _) in table.items():
         own = CLASSES / f"{MODULES.get(name, name)}.py"
         assert (name, ours) == (name, str(len(own.read_text().splitlines())))
-        assert equal == "5 of 5"
+        older = [each for each in PAID_TODAY if each[0] == name]
+        assert (name, equal) == (name, f"{5 - len(older)} of 5")
         if not version("nemo-gym").startswith("0.4."):
             app = SERVERS / name / "app.py"
             assert (name, theirs) == (name, str(len(app.read_text().splitlines())))
