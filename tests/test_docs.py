@@ -31,7 +31,7 @@ from conftest import COPIER, ROOT, UV, clean_environment, git
 DOCUMENTS = [
     "README.md",
     "examples/README.md",
-    *sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("docs/*.md")),
+    *sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("docs/**/*.md")),
     *sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("skills/**/*.md")),
 ]
 IN_A_CLONE = ["README.md", "examples/README.md"]
@@ -59,6 +59,9 @@ NOT_RUN = {
     },
     "docs/grading.md": {
         "uv run python -m my_env_runtime.under_gym --reverify": "tests/test_nemo_gym.py runs it",
+    },
+    "docs/from/gymnasium.md": {
+        "uvx copier copy ": "installs Gymnasium; tests/test_environments.py runs it",
     },
     "docs/updating.md": {
         "uvx copier update ": "needs a project of an earlier release; tests/test_update.py runs it",
@@ -376,6 +379,10 @@ from pydantic import BaseModel, Field
 # What a class of a Python block is, with its tools.
 CLASSES = {
     "README.md": {"Counter": ["add"]},
+    "docs/from/nemo-gym-server.md": {"Counter": []},
+    "docs/from/openenv.md": {"Counter": ["add"]},
+    "docs/from/script.md": {"NumbersGame": ["guess"]},
+    "docs/from/verifiers.md": {"Capital": []},
     "docs/grading.md": {"Counter": ["add"]},
     "docs/vision.md": {"Dots": ["look", "answer"]},
     "docs/your-own-class.md": {"Counter": ["add"], "Capital": [], "MyMaze": ["step"]},

@@ -26,6 +26,15 @@ def test_there_is_a_command_for_each_class():
     assert set(NAMES) == {*classes, "lake"} == set(EARNED)
 
 
+@pytest.mark.parametrize("name", ["textarena", "reasoning-gym"])
+def test_the_page_shows_lines_of_the_class(name):
+    page = (ROOT / f"docs/from/{name}.md").read_text()
+    _, block = re.findall(r"```py\n(.*?)```", page, re.DOTALL)
+    [module] = re.findall(r"packages/(\w+\.py)", page)
+    lines = (ROOT / "examples/packages" / module).read_text().splitlines()
+    assert [line for line in block.splitlines() if line not in lines] == []
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("number", range(len(COMMANDS)), ids=NAMES)
 def test_its_gates_are_green(template, interpreter, tmp_path, number):
