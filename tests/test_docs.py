@@ -60,6 +60,9 @@ NOT_RUN = {
     "docs/grading.md": {
         "uv run python -m my_env_runtime.under_gym --reverify": "tests/test_nemo_gym.py runs it",
     },
+    "skills/generate-nemo-gym-env/SKILL.md": {
+        "uvx copier copy --trust --defaults -d archetype=gymnasium": "installs Gymnasium; tests/test_environments.py runs it",
+    },
     "docs/from/gymnasium.md": {
         "uvx copier copy ": "installs Gymnasium; tests/test_environments.py runs it",
     },
