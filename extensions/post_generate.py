@@ -207,6 +207,7 @@ def install(folder: Path, uv: str, options: list[str], writer: str = "") -> str:
     """Install a framework's folder and run its import gate. Returns the versions."""
     print(f"{folder}/", flush=True)
     here = folder.resolve()
+    first = not (folder / ".venv").exists()  # later, the class and rows are the user's
     found = find_python(uv, required_python(folder))
     sync = [uv, "sync", "--quiet", "--directory", str(folder)]
     run(
@@ -215,7 +216,7 @@ def install(folder: Path, uv: str, options: list[str], writer: str = "") -> str:
     )
     python, package = installed(folder)
     pin_python(python, uv, folder)
-    if writer:
+    if writer and first:
         steps = [f"-m {writer}", "make_rows.py --example --overwrite"]
         failure = " && ".join(
             f"uv run python {step}" for step in [*steps, "gates.py --write-tools"]
