@@ -13,7 +13,7 @@ class ReasoningGym:
     def __init__(self, task: dict[str, Any]) -> None:
         self._entry = {key: task[key] for key in ("question", "answer", "metadata")}
         name = task["metadata"]["source_dataset"]
-        self._score = reasoning_gym.get_score_answer_fn(name)
+        self._score: Any = reasoning_gym.get_score_answer_fn(name)
 
     def reward(self, answer: str) -> float:
         """The library's score of the text in <answer>, or in a box, or of all of it."""

@@ -30,8 +30,9 @@ class Rooms:
 
     def observation(self) -> Seen:
         """The room from above."""
+        frame: Any = self._env.render()
         file = io.BytesIO()
-        Image.fromarray(self._env.render()).resize((160, 160)).save(file, "PNG")
+        Image.fromarray(frame).resize((160, 160)).save(file, "PNG")
         picture = base64.b64encode(file.getvalue()).decode()
         return Seen("The room:", f"data:image/png;base64,{picture}")
 
