@@ -244,6 +244,7 @@ def install(
     """
     print(f"{folder}/", flush=True)
     here = folder.resolve()
+    first = not (folder / ".venv").exists()  # later, the class and rows are the user's
     required = required_python(folder)
     found = kept_python(folder, required) or find_python(uv, required)
     python_option = ["--python", found] if found else []
@@ -261,7 +262,7 @@ def install(
     )
     python, package = installed(folder)
     pin_python(python, uv, folder)
-    if writer:
+    if writer and first:
         steps = [f"-m {writer}", "make_rows.py --example --overwrite"]
         failure = " && ".join(
             f"uv run python {step}" for step in [*steps, "gates.py --write-tools"]

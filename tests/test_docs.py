@@ -31,7 +31,7 @@ from conftest import COPIER, ROOT, UV, clean_environment, git
 DOCUMENTS = [
     "README.md",
     "examples/README.md",
-    *sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("docs/*.md")),
+    *sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("docs/**/*.md")),
     *sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("skills/**/*.md")),
 ]
 IN_A_CLONE = ["README.md", "examples/README.md"]
@@ -64,6 +64,12 @@ NOT_RUN = {
         "uvx copier copy ": "tests/test_models.py generates such an environment",
         "uv run python -m my_env_runtime.under_gym --reverify": "tests/test_models.py runs it",
         "uv run python -m my_env_runtime.measure_judge": "needs labels; tests/runtime/test_models.py runs it",
+    },
+    "skills/generate-nemo-gym-env/SKILL.md": {
+        "uvx copier copy --trust --defaults -d archetype=gymnasium": "installs Gymnasium; tests/test_environments.py runs it",
+    },
+    "docs/from/gymnasium.md": {
+        "uvx copier copy ": "installs Gymnasium; tests/test_environments.py runs it",
     },
     "docs/updating.md": {
         "uvx copier update ": "needs a project of an earlier release; tests/test_update.py runs it",
@@ -381,6 +387,10 @@ from pydantic import BaseModel, Field
 # What a class of a Python block is, with its tools.
 CLASSES = {
     "README.md": {"Counter": ["add"]},
+    "docs/from/nemo-gym-server.md": {"Counter": []},
+    "docs/from/openenv.md": {"Counter": ["add"]},
+    "docs/from/script.md": {"NumbersGame": ["guess"]},
+    "docs/from/verifiers.md": {"Capital": []},
     "docs/grading.md": {"Counter": ["add"]},
     "docs/vision.md": {"Dots": ["look", "answer"]},
     "docs/your-own-class.md": {"Counter": ["add"], "Capital": [], "MyMaze": ["step"]},

@@ -3,6 +3,7 @@
 A series' variants of the game borrow the packages of the one that was installed.
 """
 
+import json
 import os
 import re
 import shutil
@@ -54,6 +55,23 @@ def test_gates_and_tests_are_green(generate, variant, series, archetype):
     printed = environment.run("-m", "pytest", "-q", "--no-header")
     assert re.search(r"\d+ passed", printed)
     assert not re.search(r"\d+ (failed|error|xfailed)", printed)
+
+
+@pytest.mark.slow
+@ONE_SERIES
+def test_the_rows_of_frozen_lake_are_those_of_its_generator(generate):
+    """archetypes/gymnasium/tasks.json is for a copy without tasks."""
+    text = (generate(archetype="gymnasium").folder / "data/example.jsonl").read_text()
+    rows = [json.loads(line) for line in text.splitlines()]
+    kept = json.loads((ROOT / "archetypes/gymnasium/tasks.json").read_text())
+    assert kept == [
+        {
+            "prompt": row["responses_create_params"]["input"][0]["content"],
+            "ground_truth": row["ground_truth"][0],
+            "difficulty": row["difficulty"],
+        }
+        for row in rows
+    ]
 
 
 @pytest.mark.slow

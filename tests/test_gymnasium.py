@@ -220,8 +220,11 @@ def register():
 
     def register_one(space: Any) -> str:
         names.append(f"Spaces{len(names)}-v0")
-        make: Any = Spaces
-        gymnasium.register(names[-1], entry_point=make, kwargs={"space": space})
+        gymnasium.register(
+            names[-1],
+            entry_point=lambda **options: Spaces(**options),
+            kwargs={"space": space},
+        )
         return names[-1]
 
     yield register_one

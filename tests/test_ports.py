@@ -1,9 +1,10 @@
-"""Five of NeMo Gym's own servers as plain classes: their recorded rewards, exactly.
+"""examples/nemo_gym: NeMo Gym's own servers as classes, and their recorded rewards.
 
 NeMo Gym's wheel has five recorded rollouts for each. A class plays each of them through
 the server: its row as it is, the recorded calls, and the recorded response.
 """
 
+import asyncio
 import importlib.util
 import json
 from collections.abc import Iterator
@@ -22,7 +23,7 @@ from my_env_runtime.episode.tasks import is_native, oracle_reward, solution_of
 from my_env_runtime.episode.tools import tools_of
 from my_env_runtime.serving import SessionServer, VerifyRequest, VerifyResponse
 
-CLASSES = Path(__file__).parent / "classes/ports"
+CLASSES = Path(__file__).parents[1] / "examples/nemo_gym"
 SERVERS = Path(str(distribution("nemo-gym").locate_file("resources_servers")))
 
 # Each server's class, and the tools that server.py serves.
@@ -35,12 +36,28 @@ PORTS: dict[str, tuple[str, list[str]]] = {
         ["increment_counter", "get_counter_value"],
     ),
     "wordle": ("Wordle", ["submit_guess", "check_word_validity", "get_game_state"]),
+    "mcqa": ("Mcqa", []),
+    "example_multi_step": (
+        "MultiStep",
+        ["get_synonym_value", "extract_synonym_values"],
+    ),
+    "circle_click": ("CircleClick", ["click"]),
+    "circle_count": ("CircleCount", []),
+    "calendar": ("Calendar", []),
+    "arc_agi": ("ArcAgi", []),
+    "reasoning_gym": ("ReasoningGym", []),
 }
+# A module must not hide one of Python's library, or the package that it imports.
+MODULES = {"calendar": "calendar_env", "reasoning_gym": "reasoning_gym_env"}
 # NeMo Gym 0.4's wheel does not have these.
 LATER = ["string_match", "gui_coordinate", "wordle"]
 NEEDS_LATER = pytest.mark.skipif(
     version("nemo-gym").startswith("0.4."), reason="needs nemo-gym 0.7's recordings"
 )
+
+# What app.py pays today where a recording is older than it: rollout 2 of mcqa has text
+# beside the letter in its box, which the release that recorded it did not read.
+PAID_TODAY = {("mcqa", 2): 1.0}
 
 Json = dict[str, Any]
 
@@ -58,6 +75,14 @@ def rollouts_of(name: str) -> list[Json]:
     rollouts = read_lines(SERVERS / name / "data/example_rollouts.jsonl")
     assert len(rollouts) == 5
     return rollouts
+
+
+def paid(name: str, rollout: Json) -> float:
+    """The reward that the server of the installed wheel gives a recorded rollout."""
+    number = rollouts_of(name).index(rollout)
+    if version("nemo-gym").startswith("0.4."):
+        return rollout["reward"]
+    return PAID_TODAY.get((name, number), rollout["reward"])
 
 
 def response_of(rollout: Json) -> Json:
@@ -101,7 +126,7 @@ def calls_of(rollout: Json) -> Iterator[tuple[Json, Json | None]]:
 
 def port_of(name: str) -> type:
     """The class of a port."""
-    path = CLASSES / f"{name}.py"
+    path = CLASSES / f"{MODULES.get(name, name)}.py"
     spec = importlib.util.spec_from_file_location(f"port_{name}", path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -177,7 +202,25 @@ def test_a_port_pays_what_the_server_paid(connect, name):
         added = {"_ng_rollout_index": 0, "agent_ref": {"name": "agent"}}
         body = {**row, **added, "response": response_of(rollout)}
         verdict = post(client, "verify", body)
-        assert (verdict["reward"], verdict["mask_sample"]) == (rollout["reward"], False)
+        assert (verdict["reward"], verdict["mask_sample"]) == (
+            paid(name, rollout),
+            False,
+        )
+
+
+@NEEDS_LATER
+def test_a_recording_that_is_older_than_its_server():
+    """The class pays what app.py pays today."""
+    from resources_servers.mcqa import app
+
+    for (name, number), expected in PAID_TODAY.items():
+        rollout = rollouts_of(name)[number]
+        assert rollout["reward"] != expected
+        body = {**row_of(name, rollout), "response": response_of(rollout)}
+        config = app.MCQAResourcesServerConfig.model_construct(grading_mode=None)
+        server = app.MCQAResourcesServer.model_construct(config=config)
+        request = app.MCQAVerifyRequest.model_validate(body)
+        assert asyncio.run(server.verify(request)).reward == expected
 
 
 @each_port
@@ -187,12 +230,17 @@ def test_a_recorded_rollout_is_graded_again(connect, name, monkeypatch):
         row = row_of(name, rollout)
         body = {**rollout, **row, "response": response_of(rollout)}
         verdict = post(connect(name), "verify", body)
-        assert (verdict["reward"], verdict["mask_sample"]) == (rollout["reward"], False)
+        assert (verdict["reward"], verdict["mask_sample"]) == (
+            paid(name, rollout),
+            False,
+        )
 
 
 @each_port
 def test_the_oracle_of_a_port_earns_its_reward(connect, name):
     port, response = port_of(name), response_of(rollouts_of(name)[0])
+    if not hasattr(port, "oracle"):
+        pytest.skip("a solution of the row is nowhere")
     for row in read_lines(SERVERS / name / "data/example.jsonl"):
         client = connect(name)
         post(client, "seed_session", row)
@@ -217,3 +265,28 @@ def test_a_refused_row_is_answered_with_its_own_key(connect):
 def test_a_method_without_a_line_in_server_py_is_no_tool(name):
     served = PORTS[name][1]
     assert list(tools_of(port_of(name), served)) == served
+
+
+def test_the_table_is_right():
+    """The table of examples/nemo_gym/README.md: the lines of app.py, and of the class."""
+    text = (CLASSES / "README.md").read_text()
+    lines = [
+        line.strip("|").split("|")
+        for line in text.splitlines()
+        if line.startswith("| `")
+    ]
+    table = {
+        cells[0].strip(" `"): [cell.strip() for cell in cells[1:]] for cells in lines
+    }
+    assert set(table) == set(PORTS)
+    assert {path.stem for path in CLASSES.glob("*.py")} == {
+        MODULES.get(name, name) for name in PORTS
+    }
+    for name, (_, theirs, ours, equal, _) in table.items():
+        own = CLASSES / f"{MODULES.get(name, name)}.py"
+        assert (name, ours) == (name, str(len(own.read_text().splitlines())))
+        older = [each for each in PAID_TODAY if each[0] == name]
+        assert (name, equal) == (name, f"{5 - len(older)} of 5")
+        if not version("nemo-gym").startswith("0.4."):
+            app = SERVERS / name / "app.py"
+            assert (name, theirs) == (name, str(len(app.read_text().splitlines())))

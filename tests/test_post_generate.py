@@ -199,3 +199,29 @@ def test_the_pin_names_the_interpreter_and_pyenvs_uv(tmp_path, monkeypatch):
 def test_the_script_needs_nothing_but_python():
     code = f"import sys; sys.argv = ['x']; exec(compile(open({str(SCRIPT)!r}).read(), 'x', 'exec'), {{'__name__': 'x'}})"
     run([sys.executable, "-I", "-S", "-c", code], Path("/"))
+
+
+def test_a_class_is_completed_once_and_before_it_is_imported(tmp_path, monkeypatch):
+    """For archetype=gymnasium. Later, the class and the rows are the user's."""
+    sys.path.insert(0, str(ROOT / "extensions"))
+    import post_generate as step
+
+    folder = tmp_path / "nemo_gym"
+    folder.mkdir()
+    commands = []
+    monkeypatch.setattr(step, "run", lambda command, failure: commands.append(command))
+    monkeypatch.setattr(step, "installed", lambda folder: ("3.13.15", "0.7.0"))
+    monkeypatch.setattr(step, "required_python", lambda folder: ">=3.12")
+    monkeypatch.setattr(step, "find_python", lambda uv, required: None)
+    monkeypatch.setattr(step, "pin_python", lambda *arguments: None)
+    step.install(folder, "uv", [], "my_env_runtime.gymnasium_class")
+    ran = [command[command.index("python") + 1 :] for command in commands[1:]]
+    assert ran == [
+        ["-m", "my_env_runtime.gymnasium_class"],
+        ["make_rows.py", "--example", "--overwrite"],
+        ["gates.py", "import"],
+    ]
+    commands.clear()
+    (folder / ".venv").mkdir()
+    step.install(folder, "uv", [], "my_env_runtime.gymnasium_class")
+    assert [command[1] for command in commands] == ["sync", "run"]

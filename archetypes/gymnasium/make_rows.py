@@ -32,7 +32,11 @@ INSTRUCTIONS = (
     "Call `step` with one action at a time until the episode is over. An episode that "
     "you leave before its end earns the least."
 )
-COLORS = "Highlighted text is shown as [text], blue as (text), magenta as <text>."
+# What the brackets mean that observation() writes for a terminal's colors.
+LEGENDS = {
+    "FrozenLake": "You are at the letter in [brackets].",
+    "Taxi": "The passenger waits at (X) and wants to go to <X>. The taxi is at [X].",
+}
 
 EnvironmentClass = load_class()
 ID = sys.modules[EnvironmentClass.__module__].ID
@@ -54,7 +58,7 @@ def tasks(rng: random.Random) -> Iterator[Example]:
         chosen = options(rng)
         task = {"id": ID, "seed": rng.randrange(10**6), "options": chosen}
         said = [f"{key} is {value}." for key, value in chosen.items() if key != "desc"]
-        text = f"{' '.join([rules, *said])}\n\n{INSTRUCTIONS}"
+        text = "\n\n".join([rules, *said, INSTRUCTIONS])
         if not hasattr(EnvironmentClass, "oracle"):
             yield Example(text, task, "medium", baseline_reward=chance(task))
             continue
@@ -72,9 +76,9 @@ def prompt() -> str:
     environment = gymnasium.make(ID)
     text = inspect.getdoc(type(environment.unwrapped)) or ""
     found = re.search(r"## Description\s*(.*?)(?=\n\s*## |\Z)", text, re.DOTALL)
-    rules = " ".join((found[1] if found else text).split())[:2000]
-    render_modes = environment.metadata.get("render_modes", [])
-    return f"You play {ID}. {rules}" + (f" {COLORS}" if "ansi" in render_modes else "")
+    rules = inspect.cleandoc(found[1] if found else text)[:2000].strip()
+    legend = [note for name, note in LEGENDS.items() if ID.startswith(name)]
+    return "\n\n".join([f"You play {ID}.", rules, *legend])
 
 
 def earned(task: dict[str, Any], calls: list[tuple[str, dict[str, Any]]]) -> float:

@@ -226,3 +226,23 @@ def test_a_task_that_the_class_refuses_is_not_written(make, tmp_path):
     assert printed.startswith("make_rows.py: row 1 for train: the row has no task")
     assert printed.count("\n") == 1
     assert os.listdir(tmp_path) == []
+
+
+def test_an_example_may_say_what_its_solution_and_nonsense_earn():
+    examples = [
+        row_generator.Example("Go.", {"n": 1}, "easy"),
+        row_generator.Example("Go.", {"n": 2}, "easy", 0.7, 0.01),
+        row_generator.Example("Go.", {"n": 3}, "easy", baseline_reward=1),
+    ]
+    rows = row_generator.example_rows(lambda rng: examples, 3)
+    rewards = ("oracle_reward", "baseline_reward")
+    assert [{key: row[key] for key in rewards if key in row} for row in rows] == [
+        {},
+        {"oracle_reward": 0.7, "baseline_reward": 0.01},
+        {"baseline_reward": 1},
+    ]
+
+
+def test_a_reward_of_an_example_is_a_number():
+    with pytest.raises(RolloutError, match="it must be a prompt, a task"):
+        row_generator.example_rows(lambda rng: [("Go.", {"n": 1}, "easy", "much")], 1)

@@ -16,8 +16,9 @@ class Mrcr:
         answer = answer.strip()
         if not answer.startswith(self._prefix):
             return 0.0
-        texts = [text.removeprefix(self._prefix) for text in (answer, self._expected)]
-        return SequenceMatcher(None, *texts).ratio()
+        said = answer.removeprefix(self._prefix)
+        expected = self._expected.removeprefix(self._prefix)
+        return SequenceMatcher(None, said, expected).ratio()
 
     @staticmethod
     def oracle(task: dict[str, Any]) -> str:

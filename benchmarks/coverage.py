@@ -1,0 +1,127 @@
+"""What NeMo Gym's own resources servers need, and whether a class here can express it.
+
+    python benchmarks/coverage.py             # each server
+    python benchmarks/coverage.py --summary   # the tables of docs/coverage.md
+
+Reads app.py, the configurations and the first row of each server in the installed
+`nemo-gym` (0.7). A feature is a pattern in those files, so this is an estimate. What
+no pattern shows is in BY_HAND.
+"""
+
+import argparse
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.metadata import distribution
+from pathlib import Path
+
+SERVERS = Path(str(distribution("nemo-gym").locate_file("resources_servers")))
+TEMPLATE = Path(__file__).resolve().parents[1]
+
+# Routes that belong to a harness, and are no tools.
+NO_TOOLS = {"/verify", "/seed_session", "/end_session", "/close", "/status"}
+# Agents whose loop is the one that a class has here: tools until the policy stops.
+USUAL_AGENTS = {"simple_agent", "gymnasium_agent", "non_executing_simple_agent"}
+
+# Why a server cannot be a class, where the patterns do not show it.
+BY_HAND = {
+    "genrm_compare": "several rollouts are compared with each other",
+    "lc_niah": "the policy's reasoning is graded",
+    "nemo_user_sim": "the loop runs inside the server",
+    "structured_outputs": "each row has tools of its own, which nobody executes",
+    "xlam_fc": "each row has tools of its own, which nobody executes",
+}
+SIMULATED = "each row has tools of its own, which nobody executes"
+OWN_AGENT = "an agent of its own runs the episode"
+IN_SANDBOX = "an agent of its own runs inside the task's container"
+
+
+@dataclass
+class Server:
+    """One server: its features, and why it cannot be expressed ("" if it can)."""
+
+    name: str
+    features: list[str]
+    problem: str
+
+
+def servers() -> Iterator[Server]:
+    """Every resources server of the installed wheel, by name."""
+    for app in sorted(SERVERS.glob("*/app.py")):
+        yield read(app.parent)
+
+
+def read(folder: Path) -> Server:
+    """A server's features, by the patterns in its files."""
+    source = (folder / "app.py").read_text()
+    configurations = "".join(path.read_text() for path in folder.glob("configs/*.yaml"))
+    agents = set(re.findall(r"responses_api_agents:\s*\n\s+(\w+):", configurations))
+    routes = set(re.findall(r'\.post\(\s*f?"(/[^"]*)"', source)) - NO_TOOLS
+    rows = folder / "data/example.jsonl"
+    first = rows.open().readline() if rows.is_file() else ""
+    # A server of this base class sees each of the policy's messages: a tool here.
+    steps = "GymnasiumServer" in source
+    patterns = {
+        "last message": not routes and not steps,
+        "tools": bool(routes) or steps,
+        "judge or user model": bool(re.search(r"\w*model_server\w*\s*:", source)),
+        "images": "input_image" in first,
+        "sandbox": bool(
+            re.search(r"sandbox|docker|apptainer|subprocess", source, re.IGNORECASE)
+        ),
+        "own agent": not agents & USUAL_AGENTS or any("sandboxed" in a for a in agents),
+    }
+    features = [name for name, needed in patterns.items() if needed]
+    problem = BY_HAND.get(folder.name, "")
+    if not problem and "own agent" in features:
+        problem = OWN_AGENT
+        if any("sandboxed" in agent for agent in agents):
+            problem = IN_SANDBOX
+        if agents == {"tool_simulation_agent"}:
+            problem = SIMULATED
+    return Server(folder.name, features, problem)
+
+
+def has_models() -> bool:
+    """Whether this template has the question `models`, which a judge needs."""
+    return "\nmodels:" in (TEMPLATE / "copier.yml").read_text()
+
+
+def summary(found: list[Server]) -> str:
+    """The tables of docs/coverage.md."""
+    needs = Counter(feature for each in found for feature in each.features)
+    able = [each for each in found if not each.problem]
+    done = Counter(feature for each in able for feature in each.features)
+    lines = [
+        f"| needs | servers of {len(found)} | a class can |",
+        "| --- | --- | --- |",
+    ]
+    lines += [f"| {name} | {count} | {done[name]} |" for name, count in needs.items()]
+    lines += [f"| **any** | **{len(found)}** | **{len(able)}** |"]
+    lines += ["", "| cannot be expressed, because | servers |", "| --- | --- |"]
+    reasons = Counter(each.problem for each in found if each.problem)
+    for reason, _ in reasons.most_common():
+        names = [f"`{each.name}`" for each in found if each.problem == reason]
+        lines.append(f"| {reason} | {', '.join(names)} |")
+    return "\n".join(lines)
+
+
+def main() -> int:
+    """Prints the tables. Returns the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--summary", action="store_true")
+    found = list(servers())
+    if parser.parse_args().summary:
+        print(summary(found))
+        return 0
+    for each in found:
+        missing = "judge or user model" in each.features and not has_models()
+        says = each.problem or ("needs the question `models`" if missing else "yes")
+        print(f"{each.name:44} {', '.join(each.features):50} {says}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

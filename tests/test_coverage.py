@@ -1,0 +1,46 @@
+"""benchmarks/coverage.py: what NeMo Gym's own servers need."""
+
+import importlib.util
+import sys
+from importlib.metadata import version
+
+import pytest
+
+from conftest import ROOT
+
+pytestmark = pytest.mark.skipif(
+    not version("nemo-gym").startswith("0.7."), reason="the page is about 0.7"
+)
+
+
+@pytest.fixture(scope="module")
+def coverage():
+    """The script. Its name is that of a package, so it is loaded under another one."""
+    place = ROOT / "benchmarks/coverage.py"
+    spec = importlib.util.spec_from_file_location("coverage_of_servers", place)
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_page_has_what_the_command_prints(coverage):
+    page = (ROOT / "docs/coverage.md").read_text()
+    assert coverage.summary(list(coverage.servers())) in page
+
+
+@pytest.mark.parametrize(
+    ("name", "features", "possible"),
+    [
+        ("mcqa", ["last message"], True),
+        ("circle_click", ["tools", "images"], True),
+        ("blackjack", ["tools"], True),
+        ("equivalence_llm_judge", ["last message", "judge or user model"], True),
+        ("swe_next", ["last message", "sandbox", "own agent"], False),
+        ("lc_niah", ["last message"], False),
+    ],
+)
+def test_the_features_of_a_server(coverage, name, features, possible):
+    server = coverage.read(coverage.SERVERS / name)
+    assert (server.features, not server.problem) == (features, possible)

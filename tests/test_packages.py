@@ -1,0 +1,57 @@
+"""examples/packages: every command of its README, as it is written."""
+
+import os
+import re
+import shlex
+import subprocess
+
+import pytest
+
+from conftest import ROOT, UV, clean_environment
+
+README = (ROOT / "examples/packages/README.md").read_text()
+COMMANDS = re.findall(r"```sh\n(.*?)\n```", README)
+NAMES = [re.search(r"directory \.\./(\w+)", command)[1] for command in COMMANDS]
+EARNED = {
+    "mastermind": "6 rows: the oracle earns 1.0, noop and nonsense 0.0",
+    "puzzles": "6 rows: the oracle earns 1.0, noop and nonsense at most what each row",
+    "desk": "5 rows: the oracle earns 1.0, noop and nonsense 0.0",
+    "lake": "20 rows: the oracle earns 1.0, noop and nonsense 0.0",
+    "rooms": "3 rows: the oracle earns what each row says, noop and nonsense 0.0",
+}
+
+
+def test_there_is_a_command_for_each_class():
+    classes = {path.stem for path in (ROOT / "examples/packages").glob("*.py")}
+    assert set(NAMES) == {*classes, "lake"} == set(EARNED)
+
+
+@pytest.mark.parametrize("name", ["textarena", "reasoning-gym"])
+def test_the_page_shows_lines_of_the_class(name):
+    page = (ROOT / f"docs/from/{name}.md").read_text()
+    _, block = re.findall(r"```py\n(.*?)```", page, re.DOTALL)
+    [module] = re.findall(r"packages/(\w+\.py)", page)
+    lines = (ROOT / "examples/packages" / module).read_text().splitlines()
+    assert [line for line in block.splitlines() if line not in lines] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", range(len(COMMANDS)), ids=NAMES)
+def test_its_gates_are_green(template, interpreter, tmp_path, number):
+    name, command = NAMES[number], COMMANDS[number]
+    command = command.replace("../", f"{tmp_path}/")
+    command = command.replace("uvx", f"{shlex.quote(UV)} tool run")
+    command = command.replace("uv run", f"{shlex.quote(UV)} run")
+    done = subprocess.run(
+        ["sh", "-c", command],
+        cwd=template,
+        env=clean_environment(UV_PYTHON=interpreter, PWD=os.fspath(template)),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert EARNED[name] in done.stdout
+    if name != "lake":
+        module = (tmp_path / name / f"{name}.py").read_bytes()
+        assert module == (ROOT / f"examples/packages/{name}.py").read_bytes()
