@@ -188,6 +188,20 @@ def test_a_file_can_be_named_in_pyproject(project, dry_run):
     assert "words.txt" in files
 
 
+def test_the_repositorys_own_code_goes(project, dry_run):
+    """What the class imports beside it, and the package that the image builds."""
+    module = project / "my_env.py"
+    write(module, f"import my_words\n{module.read_text()}")
+    write(project / "my_words.py", "import mazes.walls\n")
+    write(project / "other.py", "")
+    write(project / "src/mazes/walls.py", "")
+    text = '[project]\nname = "mazes"\n\n[build-system]\nrequires = ["hatchling"]\n'
+    write(project / "pyproject.toml", text)
+    _, files = dry_run()
+    assert {"my_words.py", "pyproject.toml", "src/mazes/walls.py"} <= files
+    assert "other.py" not in files
+
+
 def test_a_link_stays(project, dry_run, tmp_path):
     write(tmp_path / "elsewhere", "private")
     (project / "link.txt").symlink_to(tmp_path / "elsewhere")

@@ -24,20 +24,13 @@ def imported_modules(root: Path, module: str) -> list[str]:
     Imports that may fail do not count: in a `try` that handles an ImportError, or for
     type checkers only.
     """
-    names: set[str] = set()
-    pending, seen = [module], {module}
-    while pending:
-        for file in _files(root, pending.pop()):
-            tree = ast.parse(file.read_text(encoding="utf-8"))
-            for name in _needed(tree.body):
-                if name in seen:
-                    continue
-                seen.add(name)
-                if any(_files(root, name)):
-                    pending.append(name)
-                else:
-                    names.add(name)
+    names, _ = _follow(root, module)
     return sorted(names - set(sys.stdlib_module_names))
+
+
+def own_files(root: Path, module: str) -> list[Path]:
+    """The files of `module`, and of the modules in `root` that it imports."""
+    return _follow(root, module)[1]
 
 
 def missing_modules(root: Path, module: str) -> list[str]:
@@ -52,7 +45,10 @@ def undeclared_packages(root: Path, module: str, project: Path) -> dict[str, str
     That is: neither the pyproject.toml of the folder `project`, nor that of a local
     package which it depends on, names the package. {} if `project` is not installed.
     """
-    text = (project / "pyproject.toml").read_text(encoding="utf-8")
+    settings = project / "pyproject.toml"
+    if not settings.is_file():
+        return {}
+    text = settings.read_text(encoding="utf-8")
     try:
         declared = _declared(tomllib.loads(text)["project"]["name"])
     except importlib.metadata.PackageNotFoundError:
@@ -66,10 +62,27 @@ def undeclared_packages(root: Path, module: str, project: Path) -> dict[str, str
     return undeclared
 
 
-def _files(root: Path, module: str) -> Iterable[Path]:
+def _follow(root: Path, module: str) -> tuple[set[str], list[Path]]:
+    """The modules of elsewhere that `module` imports, and the files that import them."""
+    names: set[str] = set()
+    files: list[Path] = []
+    pending, seen = [module], {module}
+    while pending:
+        for file in _files(root, pending.pop()):
+            files.append(file)
+            tree = ast.parse(file.read_text(encoding="utf-8"))
+            new = set(_needed(tree.body)) - seen
+            seen |= new
+            own = {name for name in new if _files(root, name)}
+            pending += sorted(own)
+            names |= new - own
+    return names, files
+
+
+def _files(root: Path, module: str) -> list[Path]:
     """The files of a module or package in `root`; none if it is elsewhere."""
     if (root / module / "__init__.py").is_file():
-        return (root / module).rglob("*.py")
+        return sorted((root / module).rglob("*.py"))
     file = root / f"{module}.py"
     return [file] if file.is_file() else []
 

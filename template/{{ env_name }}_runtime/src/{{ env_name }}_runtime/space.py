@@ -16,6 +16,7 @@ from detect_secrets.settings import transient_settings
 from pathspec import PathSpec
 
 from .errors import DeployError
+from .imports import own_files
 from .project import ENV_NAME, GYM, MODULE, ROOT
 
 PORT = 7860  # of a Space: server.py takes it if SPACE_ID is set
@@ -74,7 +75,7 @@ def assemble(folder: Path, named: Sequence[str] = ()) -> list[str]:
     `named` are patterns of files that go, too. Raises DeployError if a file that the
     image needs is missing, or one holds a key.
     """
-    wanted = matcher([*NEEDED, *named])
+    wanted = matcher([*NEEDED, *_own_code(), *named])
     files = [path for path in collect(folder) if wanted.match_file(path)]
     _check_complete(files)
     for path in files:
@@ -90,6 +91,17 @@ def assemble(folder: Path, named: Sequence[str] = ()) -> list[str]:
     (folder / "Dockerfile").write_text(_dockerfile(), encoding="utf-8")
     (folder / "README.md").write_text(_readme(), encoding="utf-8")
     return sorted({*files, "Dockerfile", "README.md"})
+
+
+def _own_code() -> list[str]:
+    """The modules that the class imports, and the repository's own package, if any."""
+    patterns = [str(file.relative_to(ROOT)) for file in own_files(ROOT, MODULE)]
+    project = ROOT / "pyproject.toml"
+    if project.is_file() and "\n[build-system]" in _read(project):
+        name = tomllib.loads(_read(project)).get("project", {}).get("name", MODULE)
+        folder = re.sub(r"[-.]+", "_", name).lower()
+        patterns += ["pyproject.toml", "LICENSE*", "src/**/*.py", f"{folder}/**/*.py"]
+    return patterns
 
 
 def _check_complete(files: list[str]) -> None:

@@ -3,9 +3,12 @@
 import asyncio
 import contextlib
 import json
+import sys
 from collections.abc import Awaitable, Callable, Iterable
+from pathlib import Path
 from typing import Any
 
+from .. import project
 from ..episode.tasks import reward_range, takes_answer, task_of
 from ..episode.types import Calls, Row
 from ..errors import GateError, NoOracleError
@@ -34,6 +37,7 @@ def check_class(domain_class: type, served: Iterable[str] | None = None) -> str:
     tools = tools_of(domain_class)
     check_tools(domain_class, tools if served is None else served)
     has = f"has {', '.join(tools)}" if tools else "has no tools: its answer is graded"
+    project.check_imports(Path(sys.argv[0]).resolve().parent)
     return f"{domain_class.__module__}.{domain_class.__name__} {has}"
 
 
