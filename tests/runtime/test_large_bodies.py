@@ -131,6 +131,9 @@ def test_others_have_a_turn_between_large_bodies(serve):
     async def receive():
         return {"type": "http.request", "body": body, "more_body": False}
 
+    async def send(message):
+        pass
+
     async def others():
         nonlocal rounds
         while len(parsed_in) < 4:
@@ -141,7 +144,7 @@ def test_others_have_a_turn_between_large_bodies(serve):
         layer = bodies.LargeBodies(app, serve()._store)
         scope = {"type": "http", "method": "POST", "path": "/look", "headers": []}
         scope["session"] = {SESSION_ID_KEY: "one"}
-        posts = [layer(scope, receive, None) for _ in range(4)]
+        posts = [layer(scope, receive, send) for _ in range(4)]
         await asyncio.gather(others(), *posts)
 
     asyncio.run(main())
