@@ -90,7 +90,7 @@ def test_splits_without_files_are_those_of_the_example_rows():
     with pytest.raises(IndexError, match=f"rows 0 to {len(rows) - 1}, got -1"):
         frameworks.split_row(domain_class, "test", -1)
     with pytest.raises(ValueError, match="index must be the number of a row, got 'a'"):
-        frameworks.split_row(domain_class, "test", "a")
+        frameworks.split_row(domain_class, "test", "a")  # type: ignore
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import os
-import re
 import select
 import subprocess
 from collections.abc import Sequence
@@ -18,9 +17,6 @@ from .folder import base_python, kill_all, kill_group
 from .limits import Limits
 from .places import UNDER_BUBBLEWRAP, unconfined
 
-# How long to wait for the processes of a command that was killed, in seconds.
-_END_SECONDS = 2
-
 
 def start(
     root: Path,
@@ -30,18 +26,13 @@ def start(
     script: str,
     output: IO[bytes],
     started: int,
-    info: int,
 ) -> subprocess.Popen:
     """Start `script`, a file in the workspace's folder of scripts.
 
-    A byte arrives at the descriptor `started` once the sandbox is set up. Bubblewrap
-    writes to `info` which process is the first in its namespace.
+    A byte arrives at the descriptor `started` once the sandbox is set up.
     """
     places = UNDER_BUBBLEWRAP if isolated else unconfined(root)
-    prefix = []
-    if isolated:
-        program, *arguments = bubblewrap.arguments(root)
-        prefix = [program, "--info-fd", str(info), *arguments]
+    prefix = bubblewrap.arguments(root) if isolated else []
     launcher = [base_python(), "-I", "-S", "-c", _launcher(), str(started)]
     # All of it: nothing is inherited, so no key of the server can be read from here.
     environment = {
@@ -63,7 +54,7 @@ def start(
         env=environment,
         cwd="/",
         start_new_session=True,
-        pass_fds=(started, info) if isolated else (started,),
+        pass_fds=(started,),
     )
 
 
@@ -88,31 +79,10 @@ def ended(process: subprocess.Popen, seconds: float) -> bool:
         os.close(watched)
 
 
-def kill(process: subprocess.Popen, root: Path, isolated: bool, info: int) -> None:
-    """Kill a command and everything it started, whether it has ended or not.
-
-    `info` is the end to read of that of `start`.
-    """
-    if not isolated:
+def kill(process: subprocess.Popen, root: Path, isolated: bool) -> None:
+    """Kill a command and everything it started, whether it has ended or not."""
+    if isolated:  # the processes die with their namespace
+        kill_group(process.pid)
+    else:
         kill_all(process.pid, f"HOME={unconfined(root).home}")
-        process.wait()
-        return
-    kill_group(process.pid)
     process.wait()
-    # The other processes die with the first one of their namespace, which bubblewrap
-    # does not wait for. Until then they write into the workspace.
-    found = re.search(rb'"child-pid": (\d+)', _written(info))
-    with suppress(ProcessLookupError):
-        if found:
-            first = os.pidfd_open(int(found[1]))
-            try:
-                select.select([first], [], [], _END_SECONDS)
-            finally:
-                os.close(first)
-
-
-def _written(pipe: int) -> bytes:
-    os.set_blocking(pipe, False)
-    with suppress(BlockingIOError):
-        return os.read(pipe, 1000)
-    return b""

@@ -181,7 +181,6 @@ class Workspace:
         with self._output() as output:
             give(output.fileno(), self._isolated)  # for those who open /dev/stdout
             reading, writing = os.pipe()
-            told, telling = os.pipe()
             try:
                 try:
                     process = processes.start(
@@ -192,15 +191,13 @@ class Workspace:
                         name,
                         output,
                         writing,
-                        telling,
                     )
                 finally:
                     os.close(writing)
-                    os.close(telling)
                 try:
                     reason = self._wait(process, output.fileno())
                 finally:
-                    processes.kill(process, self._root, self._isolated, told)
+                    processes.kill(process, self._root, self._isolated)
                 started = b""
                 os.set_blocking(reading, False)
                 # Bubblewrap may not have let go of its end yet.
@@ -208,7 +205,6 @@ class Workspace:
                     started = os.read(reading, 1)
             finally:
                 os.close(reading)
-                os.close(told)
             text = self._text(output.fileno(), name)
         if not started:
             raise WorkspaceError(

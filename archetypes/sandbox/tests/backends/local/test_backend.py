@@ -221,24 +221,6 @@ def test_a_background_command_ends_with_its_call(start, redirect, monkeypatch):
 
 
 @linux_only
-def test_a_command_inherits_no_descriptor_but_its_output(start):
-    code = "import os; print([x for x in range(3, 99) if os.path.exists(f'/proc/self/fd/{x}')])"
-    assert start().run_python(code) == "[]"
-
-
-@linux_only
-def test_nothing_writes_after_the_answer(start, folders):
-    """Not even for the milliseconds in which a namespace dies."""
-    episode = start()
-    for _ in range(10):
-        episode.run_command("(while :; do echo >> log; done) & sleep 0.05")
-        [home] = folders()
-        size = (home / "log").stat().st_size
-        time.sleep(0.03)
-        assert (home / "log").stat().st_size == size
-
-
-@linux_only
 def test_a_daemon_ends_with_its_call(start):
     episode = start()
     daemon = HOLD_LOCK.format(redirect="").replace("python3", "setsid setsid python3")

@@ -1,7 +1,7 @@
 """Limits of a connection before it has a request: uvicorn has no settings for them.
 
-Its protocol on h11 bounds the head of a request, at half the calls per second, and lets
-half a head stay open for ever. See docs/decisions.md.
+Its protocol on h11 bounds the head of a request, but lets half a head and unread answers
+stay for ever. See docs/decisions.md.
 """
 
 import asyncio
