@@ -58,7 +58,7 @@ class _Handler(BaseHTTPRequestHandler):
             choice = {"index": 0, "finish_reason": "stop", "message": message}
             content = {"object": "chat.completion", "choices": [choice]}
         elif isinstance(said, str) and self.path == "/v1/responses":
-            item = {"type": "message", "id": "m", "role": "assistant"}
+            item: dict[str, Any] = {"type": "message", "id": "m", "role": "assistant"}
             item |= {"status": "completed", "content": [{**TEXT, "text": said}]}
             usage |= {"input_tokens": 10, "output_tokens": 5}
             content = {"object": "response", "output": [item], "tools": []}
