@@ -49,6 +49,8 @@ class Helpdesk:
         Args:
             text: At most 600 characters.
         """
+        if self._outcome:
+            raise ValueError("the case is closed")
         if len(self._said) == MOST_MESSAGES or len(text) > MOST_CHARACTERS:
             raise ValueError(
                 f"at most {MOST_MESSAGES} messages of {MOST_CHARACTERS} characters"

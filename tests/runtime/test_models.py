@@ -184,6 +184,19 @@ def test_a_class_may_ask_anywhere(judge, client_of, row):
     assert asked == ["constructor", "tool", "reward", "close"]
 
 
+def test_a_policy_that_writes_a_lot_fills_no_memory(judge, client_of, row):
+    client = client_of(Everywhere)
+    assert client.post("/seed_session", json=row).status_code == 200
+    for _ in range(4):
+        client.post("/talk", json={"text": "x" * 400_000})
+    verdict = client.post("/verify", json=verify_body(row)).json()
+    assert verdict["judge_calls"] == 6
+    asked = [
+        call["messages"][0]["content"].split()[0] for call in verdict["model_calls"]
+    ]
+    assert asked == ["constructor", "tool", "tool", "reward"]
+
+
 def test_other_frameworks_ask_the_same(judge):
     async def main() -> tuple[float, dict[str, float]]:
         episode = AsyncEpisode(Everywhere, {"id": 1})

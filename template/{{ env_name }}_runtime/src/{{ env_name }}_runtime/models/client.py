@@ -22,8 +22,10 @@ log = logging.getLogger(__name__)
 # What is asked and said, which goes to session.log only: see serve.log_to_file.
 texts = logging.getLogger(f"{__name__}.texts")
 
-# The calls of which an episode keeps the texts; later ones are only counted.
-MAX_KEPT = 100
+# The calls, and the characters in their messages, that an episode keeps. Others are
+# only counted: a policy may write a lot, and a conversation repeats it each time.
+MAX_CALLS = 100
+MAX_CHARACTERS = 1 << 20
 
 
 def model_names(domain_class: type) -> list[str]:
@@ -115,6 +117,7 @@ class EpisodeModels:
 
     def __post_init__(self) -> None:
         self._figures: dict[str, float] = {}
+        self._characters = 0
 
     @property
     def parameters(self) -> dict[str, "ModelClient"]:
@@ -155,8 +158,11 @@ class EpisodeModels:
             self.waiting -= 1
 
     async def _say(self, name: str, question: Question, messages: list[Message]) -> str:
-        call = ModelCall(name, messages)
-        if len(self.calls) < MAX_KEPT:
+        size = sum(len(str(each["content"])) for each in messages)
+        fits = self._characters + size <= MAX_CHARACTERS
+        call = ModelCall(name, messages if fits else [])
+        if fits and len(self.calls) < MAX_CALLS:
+            self._characters += size
             self.calls.append(call)
         started = time.monotonic()
         try:
