@@ -398,6 +398,7 @@ CLASSES = {
     "docs/from/script.md": {"NumbersGame": ["guess"]},
     "docs/from/verifiers.md": {"Capital": []},
     "docs/grading.md": {"Counter": ["add"]},
+    "docs/models.md": {"Reply": [], "Booking": ["talk", "book"]},
     "docs/vision.md": {"Dots": ["look", "answer"]},
     "docs/your-own-class.md": {"Counter": ["add"], "Capital": [], "MyMaze": ["step"]},
     "skills/generate-nemo-gym-env/SKILL.md": {"NumberGame": ["guess"]},

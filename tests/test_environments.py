@@ -219,6 +219,7 @@ def test_types(generate, archetype):
     run([*ty, "--error-on-warning", "."], environment.folder)
 
 
+@pytest.mark.slow
 @ONE_SERIES
 def test_plain_uv_run_keeps_the_interpreter(generate):
     """`uv run` must not replace the venv that the post-generation step made."""
@@ -346,6 +347,7 @@ def test_write_tools_brings_the_rows_up_to_date(variant):
     assert "failed" not in environment.run(*ROW_TESTS)
 
 
+@pytest.mark.slow
 @ONE_SERIES
 def test_no_server_is_one_clear_line(variant):
     environment = variant()

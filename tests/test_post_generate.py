@@ -214,7 +214,7 @@ def test_a_class_is_completed_once_and_before_it_is_imported(tmp_path, monkeypat
     monkeypatch.setattr(step, "required_python", lambda folder: ">=3.12")
     monkeypatch.setattr(step, "find_python", lambda uv, required: None)
     monkeypatch.setattr(step, "pin_python", lambda *arguments: None)
-    step.install(folder, "uv", [], "my_env_runtime.gymnasium_class")
+    step.install(folder, "uv", [], [], "my_env_runtime.gymnasium_class")
     ran = [command[command.index("python") + 1 :] for command in commands[1:]]
     assert ran == [
         ["-m", "my_env_runtime.gymnasium_class"],
@@ -223,5 +223,5 @@ def test_a_class_is_completed_once_and_before_it_is_imported(tmp_path, monkeypat
     ]
     commands.clear()
     (folder / ".venv").mkdir()
-    step.install(folder, "uv", [], "my_env_runtime.gymnasium_class")
+    step.install(folder, "uv", [], [], "my_env_runtime.gymnasium_class")
     assert [command[1] for command in commands] == ["sync", "run"]

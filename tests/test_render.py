@@ -83,6 +83,7 @@ def test_backends(render, archetype, backend):
     check(render(archetype=archetype, backend=backend))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("archetype", ARCHETYPES)
 def test_long_and_short_names(render, archetype):
     check(render(archetype=archetype, env_name="e", domain_class="E"))

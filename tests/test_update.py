@@ -119,6 +119,7 @@ def test_fixes_arrive_and_edits_stay(releases, project):
     assert not list(project.rglob("*.rej"))
 
 
+@pytest.mark.slow
 def test_a_tool_can_be_added_by_an_update(project):
     done = update(project, "--data", "tools=guess; hint()")
     assert done.returncode == 0, done.stdout
@@ -222,6 +223,7 @@ def test_a_class_can_become_a_package(project):
         assert ("../my_env/ " in readme) == bool(options)
 
 
+@pytest.mark.slow
 def test_a_method_called_like_the_archetypes_tool(releases, tmp_path):
     """Over a class with guess(code): 0.2 died in such an update."""
     project = tmp_path / "safe"
@@ -363,6 +365,7 @@ def test_mine(client):
 """
 
 
+@pytest.mark.slow
 def test_imports_of_what_moved_are_rewritten(earlier):
     project = earlier("v0.3.0")
     mine = project / "nemo_gym/tests/test_mine.py"
@@ -392,6 +395,7 @@ def test_imports_of_what_moved_are_rewritten(earlier):
     }
 
 
+@pytest.mark.slow
 def test_the_targets_of_rewritten_imports_exist(render, tmp_path):
     sys.path.insert(0, str(ROOT / "extensions"))
     from migrate import MOVED
@@ -426,6 +430,7 @@ def add_package(project, *options):
     run([UV, "add", "--frozen", "--quiet", *options], folder, UV_PYTHON=sys.executable)
 
 
+@pytest.mark.slow
 def test_added_dependencies_stay_when_the_templates_move_away(earlier):
     """In 0.3 they stood in one list, so every change of it was a conflict."""
     project = earlier("v0.3.0")
@@ -443,6 +448,7 @@ def test_added_dependencies_stay_when_the_templates_move_away(earlier):
     assert "max_turns = 9" in (project / "nemo_gym/pyproject.toml").read_text()
 
 
+@pytest.mark.slow
 def test_a_raised_bound_of_the_templates_meets_no_added_dependency(releases, project):
     add_package(project, "numpy>=2")
     add_package(project, "--dev", "hypothesis>=6")
@@ -476,6 +482,7 @@ def test_from_an_earlier_release_over_a_class_of_ones_own(earlier, tmp_path, tag
     assert "Wordle:" not in readme
 
 
+@pytest.mark.slow
 def test_an_update_installs_once_after_the_merge(releases, tmp_path):
     """The post-generation step runs on a copy, and once at the end of an update."""
     log = tmp_path / "log"
@@ -519,6 +526,7 @@ def use_template(template, tmp_path):
     return made, use
 
 
+@pytest.mark.slow
 def test_use_this_template_renders_in_place(template, use_template):
     made, use = use_template
     use()

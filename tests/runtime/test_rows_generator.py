@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 from pydantic import BaseModel
@@ -245,4 +246,5 @@ def test_an_example_may_say_what_its_solution_and_nonsense_earn():
 
 def test_a_reward_of_an_example_is_a_number():
     with pytest.raises(RolloutError, match="it must be a prompt, a task"):
-        row_generator.example_rows(lambda rng: [("Go.", {"n": 1}, "easy", "much")], 1)
+        tasks: Any = lambda rng: [("Go.", {"n": 1}, "easy", "much")]
+        row_generator.example_rows(tasks, 1)
