@@ -125,6 +125,8 @@ BEFORE = {
     ),
 }
 
+LANGUAGES = ["", "sh", "python", "py", "json", "toml", "yaml", "nginx"]
+
 
 class Block(NamedTuple):
     language: str
@@ -213,15 +215,7 @@ def test_no_command_hides_in_a_block_of_another_kind():
         found = blocks(document)
         assert text.count("```") == 2 * len(found), f"{document}: a fence does not end"
         for block in found:
-            assert block.language in (
-                "",
-                "sh",
-                "python",
-                "py",
-                "json",
-                "toml",
-                "yaml",
-            ), document
+            assert block.language in LANGUAGES, document
             if block.language == "":
                 start = r"^ *(uv|uvx|python3?|pip) "
                 assert not re.search(start, block.text, re.MULTILINE), block.text
