@@ -291,5 +291,6 @@ def test_openapi_json_is_made_beside_other_requests(connect, barrier):
     asked.start()
     barrier.await_arrival()
     assert other.get("/health").status_code == 200
+    assert asked.is_alive()  # it waited for nobody
     barrier.opened.set()
     asked.join()
