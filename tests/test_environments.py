@@ -46,10 +46,8 @@ def test_gates_and_tests_are_green(generate, variant, series, archetype):
     if series == QUICK or archetype == "game":
         environment = generate(archetype=archetype)
     else:
-        environment = variant(archetype=archetype)
-        if packages := PACKAGES.get(archetype):
-            install = [UV, "pip", "install", "--quiet", "--python", environment.python]
-            run([*install, *packages], environment.folder)
+        packages = PACKAGES.get(archetype, [])
+        environment = variant(archetype=archetype, packages=packages)
     rollout = passed(environment.gates())[-1]
     assert "the oracle earns 1.0, noop and nonsense 0.0" in rollout["detail"]
     printed = environment.run("-m", "pytest", "-q", "--no-header")
