@@ -50,7 +50,7 @@ def test_missing_modules(maze):
     assert imports.missing_modules(maze, "maze") == ["no_such_module"]
 
 
-def installed(folder, name, requires=(), module=None, local=False):
+def installed(folder, name, requires=(), module=None):
     """Write the metadata of a distribution, as an installer does."""
     info = folder / f"{name.replace('-', '_')}-1.0.dist-info"
     info.mkdir(parents=True)
@@ -58,8 +58,6 @@ def installed(folder, name, requires=(), module=None, local=False):
     text = f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n{''.join(lines)}"
     (info / "METADATA").write_text(text)
     (info / "top_level.txt").write_text(module or "")
-    if local:
-        (info / "direct_url.json").write_text('{"dir_info": {"editable": true}}')
 
 
 @pytest.fixture
@@ -67,21 +65,22 @@ def site(tmp_path, monkeypatch):
     """An environment with its runtime, its own package, and what they need."""
     folder = tmp_path / "site"
     asks = [
-        "the-runtime[served] ",
+        "my-env-runtime[served] ",
         "Own_Package",
         "scikit.learn>=1 ; python_version>'3'",
     ]
-    installed(folder, "the-environment", asks, local=True)
-    asks = ["numpy", "pytest; extra == 'testing'", 'xgb ; extra == "served"']
-    installed(folder, "the-runtime", asks, local=True)
-    installed(folder, "own-package", ["pillow"], "mazes", local=True)
-    installed(folder, "scikit-learn", ["late-joiner"], "sklearn")
+    installed(folder, "the-environment", asks)
+    asks = ["xgb", "pytest; extra == 'testing'", 'numpy ; extra == "served"']
+    installed(folder, "my-env-runtime", asks)
+    installed(folder, "own-package", ["pillow[more]"], "mazes")
+    installed(folder, "pillow", ["for-all; extra == 'all'"], "PIL")
+    installed(folder, "scikit-learn", [], "sklearn")
+    installed(folder, "xgb", ["late-joiner"], "xgboost")
     for name, module in [
         ("numpy", "numpy"),
-        ("pillow", "PIL"),
         ("late-joiner", "late"),
-        ("xgb", "xgboost"),
         ("pytest", "testing"),
+        ("for-all", "unasked"),
     ]:
         installed(folder, name, module=module)
     (folder / "pyproject.toml").write_text('[project]\nname = "the-environment"\n')
@@ -92,13 +91,15 @@ def site(tmp_path, monkeypatch):
     imports._declared.cache_clear()
 
 
-def test_what_only_another_package_needs_is_there_by_accident(maze, site):
+def test_what_only_the_runtime_brings_is_there_by_accident(maze, site):
+    """PIL comes with a package that the project names, late with one of the runtime's."""
     assert imports.undeclared_packages(maze, "maze", site) == {"late": "late-joiner"}
 
 
 def test_an_extra_that_nobody_asked_for_declares_nothing(maze, site):
-    (maze / "maze.py").write_text("import testing, mazes")
-    assert imports.undeclared_packages(maze, "maze", site) == {"testing": "pytest"}
+    (maze / "maze.py").write_text("import testing, mazes, unasked")
+    undeclared = imports.undeclared_packages(maze, "maze", site)
+    assert undeclared == {"testing": "pytest", "unasked": "for-all"}
 
 
 def test_a_project_that_is_not_installed_is_not_checked(maze, site):

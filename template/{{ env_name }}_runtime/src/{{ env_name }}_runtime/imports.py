@@ -14,6 +14,8 @@ import tomllib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+RUNTIME = __name__.partition(".")[0].replace("_", "-")
+
 # These make an import optional if an `except` names them.
 IMPORT_ERRORS = {"ImportError", "ModuleNotFoundError", "Exception"}
 
@@ -42,16 +44,15 @@ def missing_modules(root: Path, module: str) -> list[str]:
 def undeclared_packages(root: Path, module: str, project: Path) -> dict[str, str]:
     """Modules that are there by accident, with the package that has each.
 
-    That is: neither the pyproject.toml of the folder `project`, nor that of a local
-    package which it depends on, names the package. {} if `project` is not installed.
+    That is: neither the pyproject.toml of the folder `project` nor this runtime names
+    the package, and no package of the user's needs it. {} if `project` is not installed.
     """
     settings = project / "pyproject.toml"
     if not settings.is_file():
         return {}
     text = settings.read_text(encoding="utf-8")
-    try:
-        declared = _declared(tomllib.loads(text)["project"]["name"])
-    except importlib.metadata.PackageNotFoundError:
+    declared = _declared(tomllib.loads(text)["project"]["name"])
+    if not declared:
         return {}
     packages = importlib.metadata.packages_distributions()
     undeclared = {}
@@ -113,30 +114,38 @@ def _handles_import_errors(node: ast.Try) -> bool:
 
 
 @functools.cache
-def _declared(distribution: str, extras: str = "") -> frozenset[str]:
-    """The packages that a distribution asks for, and those of its local packages."""
-    asked = importlib.metadata.requires(distribution) or []
-    names = set()
+def _declared(project: str) -> frozenset[str]:
+    """The packages that a project names, with all that these need.
+
+    Of this runtime only what itself names: NeMo Gym needs much that an image leaves out.
+    """
+    named: set[tuple[str, str]] = set()
+    pending = [(project, "")]
+    while pending:
+        distribution, extras = pending.pop()
+        new = _requirements(distribution, extras) - named
+        named |= new
+        if distribution != RUNTIME:
+            pending += new
+    return frozenset(name for name, _ in named)
+
+
+def _requirements(distribution: str, extras: str) -> set[tuple[str, str]]:
+    """The packages that a distribution asks for, each with its extras."""
+    try:
+        asked = importlib.metadata.requires(distribution) or []
+    except importlib.metadata.PackageNotFoundError:
+        return set()  # for another platform, for instance
+    found = set()
     for requirement in asked:
         only = re.search(r"""extra == ["']([^"']+)""", requirement)
         if only and _normalized(only[1]) not in extras.split(","):
             continue
         match = re.match(r"([\w.-]+)\s*(?:\[([^]]*)])?", requirement)
         assert match, requirement
-        name = _normalized(match[1])
-        names.add(name)
-        if _is_local(name):
-            names |= _declared(name, _normalized((match[2] or "").replace(" ", "")))
-    return frozenset(names)
-
-
-def _is_local(distribution: str) -> bool:
-    """Whether a distribution is installed from a folder."""
-    try:
-        origin = importlib.metadata.distribution(distribution)
-    except importlib.metadata.PackageNotFoundError:
-        return False
-    return "dir_info" in (origin.read_text("direct_url.json") or "")
+        more = _normalized((match[2] or "").replace(" ", ""))
+        found.add((_normalized(match[1]), more))
+    return found
 
 
 def _normalized(name: str) -> str:
