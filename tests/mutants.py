@@ -61,8 +61,17 @@ def unseeded_episodes_count(patch: pytest.MonkeyPatch) -> None:
     before(patch, SessionServer, "finished_session", seed)
 
 
+def read_all_bodies(patch: pytest.MonkeyPatch) -> None:
+    """The layer that refuses a used cookie before the body is read refuses nothing."""
+    from my_env_runtime.server.bodies import LargeBodies
+
+    patch.setattr(LargeBodies, "_refusal", lambda layer, scope, large: None)
+
+
 def a_session_is_seeded_again(patch: pytest.MonkeyPatch) -> None:
     from my_env_runtime.server.seeding import Seeding
+
+    read_all_bodies(patch)
 
     def forget(seeding: Any, request: Any, body: Any) -> None:
         request.session.pop("seeded", None)
@@ -74,6 +83,8 @@ def a_session_is_seeded_again(patch: pytest.MonkeyPatch) -> None:
 
 def a_session_is_seeded_again_by_name(patch: pytest.MonkeyPatch) -> None:
     from my_env_runtime.server.seeding import Seeding
+
+    read_all_bodies(patch)
 
     def forget(seeding: Any, request: Any, body: Any) -> None:
         if hasattr(body, "resources_session_id"):

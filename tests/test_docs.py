@@ -68,6 +68,9 @@ NOT_RUN = {
     "skills/generate-nemo-gym-env/SKILL.md": {
         "uvx copier copy --trust --defaults -d archetype=gymnasium": "installs Gymnasium; tests/test_environments.py runs it",
     },
+    "docs/questions.md": {
+        "uvx copier copy --trust --defaults -d archetype=gymnasium": "installs Gymnasium; tests/test_environments.py runs it",
+    },
     "docs/from/gymnasium.md": {
         "uvx copier copy ": "installs Gymnasium; tests/test_environments.py runs it",
     },

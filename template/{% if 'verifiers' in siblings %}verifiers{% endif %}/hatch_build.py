@@ -54,11 +54,12 @@ class CustomBuildHook(BuildHookInterface):
             if canonicalize_name(requirement.name) == name
             for extra in requirement.extras
         ]
-        others = [
-            text
-            for text in requirements
-            if canonicalize_name(Requirement(text).name) not in (name, "editables")
-        ]
-        requirements[:] = others + runtime["dependencies"]
+        wanted = [*requirements, *runtime["dependencies"]]
         for extra in sorted(extras):
-            requirements += runtime["optional-dependencies"][extra]
+            wanted += runtime["optional-dependencies"][extra]
+        left_out = (name, "editables")  # the second is for editable installations
+        requirements[:] = [
+            text
+            for text in wanted
+            if canonicalize_name(Requirement(text).name) not in left_out
+        ]
