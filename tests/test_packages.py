@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from conftest import ROOT, UV, clean_environment
+from conftest import ONE_SERIES, ROOT, UV, clean_environment
 
 README = (ROOT / "examples/packages/README.md").read_text()
 COMMANDS = re.findall(r"```sh\n(.*?)\n```", README)
@@ -36,6 +36,7 @@ def test_the_page_shows_lines_of_the_class(name):
 
 
 @pytest.mark.slow
+@ONE_SERIES
 @pytest.mark.parametrize("number", range(len(COMMANDS)), ids=NAMES)
 def test_its_gates_are_green(template, interpreter, tmp_path, number):
     name, command = NAMES[number], COMMANDS[number]
