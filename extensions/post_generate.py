@@ -196,7 +196,7 @@ def run(command: list[str], failure: str, folder: Path | None = None) -> None:
     kept = {
         name: value
         for name, value in os.environ.items()
-        if name not in ("VIRTUAL_ENV", "UV_PYTHON")
+        if name not in ("VIRTUAL_ENV", "UV_PYTHON", "UV_PROJECT_ENVIRONMENT")
     }
     if subprocess.run(command, check=False, env=kept, cwd=folder).returncode != 0:
         raise Problem(failure)
