@@ -1,4 +1,4 @@
-"""What NeMo Gym's own resources servers need, and whether a class here can express it.
+"""Say what NeMo Gym's own servers need, and whether a class here can express it.
 
     python benchmarks/coverage.py             # each server
     python benchmarks/coverage.py --summary   # the tables of docs/coverage.md
@@ -18,9 +18,8 @@ from importlib.metadata import distribution
 from pathlib import Path
 
 SERVERS = Path(str(distribution("nemo-gym").locate_file("resources_servers")))
-TEMPLATE = Path(__file__).resolve().parents[1]
 
-# Routes that belong to a harness, and are no tools.
+# Routes that belong to a harness, and are not tools.
 NO_TOOLS = {"/verify", "/seed_session", "/end_session", "/close", "/status"}
 # Agents whose loop is the one that a class has here: tools until the policy stops.
 USUAL_AGENTS = {"simple_agent", "gymnasium_agent", "non_executing_simple_agent"}
@@ -84,11 +83,6 @@ def read(folder: Path) -> Server:
     return Server(folder.name, features, problem)
 
 
-def has_models() -> bool:
-    """Whether this template has the question `models`, which a judge needs."""
-    return "\nmodels:" in (TEMPLATE / "copier.yml").read_text()
-
-
 def summary(found: list[Server]) -> str:
     """The tables of docs/coverage.md."""
     needs = Counter(feature for each in found for feature in each.features)
@@ -117,8 +111,7 @@ def main() -> int:
         print(summary(found))
         return 0
     for each in found:
-        missing = "judge or user model" in each.features and not has_models()
-        says = each.problem or ("needs the question `models`" if missing else "yes")
+        says = each.problem or "yes"
         print(f"{each.name:44} {', '.join(each.features):50} {says}")
     return 0
 

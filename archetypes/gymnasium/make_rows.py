@@ -32,7 +32,7 @@ INSTRUCTIONS = (
     "Call `step` with one action at a time until the episode is over. An episode that "
     "you leave before its end earns the least."
 )
-# What the brackets mean that observation() writes for a terminal's colors.
+# The meaning of the brackets that observation() writes for a terminal's colors
 LEGENDS = {
     "FrozenLake": "You are at the letter in [brackets].",
     "Taxi": "The passenger waits at (X) and wants to go to <X>. The taxi is at [X].",
@@ -43,7 +43,7 @@ ID = sys.modules[EnvironmentClass.__module__].ID
 
 
 def options(rng: random.Random) -> dict[str, Any]:
-    """What gymnasium.make() gets for a task: here, a frozen lake of its own."""
+    """Draw the options of a task for gymnasium.make(): here, a frozen lake."""
     if ID != "FrozenLake-v1":
         return {}
     size, slippery = rng.choice([(4, False), (6, False), (8, False), (4, True)])
@@ -95,7 +95,7 @@ def earned(task: dict[str, Any], calls: list[tuple[str, dict[str, Any]]]) -> flo
 
 
 def chance(task: dict[str, Any]) -> float | None:
-    """What two actions earn that are chosen without looking; None if that is nothing."""
+    """The reward of two actions taken without looking; None if it is nothing."""
     reward = earned(task, call_everything({}, server_tools()).calls)
     return reward if reward > max(0.0, EnvironmentClass.reward_range[0]) else None
 

@@ -162,7 +162,7 @@ class Helpdesk:
         return "Done."
 
 
-# What the tools do to the database, with their arguments in the statement's order.
+# Each tool's statement, which takes the tool's arguments in this order
 ACTIONS = {
     "cancel_order": "UPDATE orders SET status = 'canceled' WHERE id = ?",
     "refund_order": "UPDATE orders SET status = 'refunded' WHERE id = ?",

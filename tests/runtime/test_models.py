@@ -357,7 +357,7 @@ def test_a_constructor_that_gets_no_answer_starts_no_session(judge, client_of, r
 
 def test_no_model_is_a_failure_that_says_what_to_set(client_of, row, no_stand_in):
     verdict = graded(client_of(Essay), row)
-    assert_judge_failed(verdict, "JUDGE_MODEL is not set")
+    assert_judge_failed(verdict, "neither JUDGE_MODEL nor JUDGE_BASE_URL is set")
 
 
 @pytest.mark.parametrize("kind", [Essay, AsyncEssay])
@@ -526,7 +526,9 @@ def test_without_a_stand_in_no_grade_is_checked(
 def test_a_stand_in_is_never_used_where_nobody_asked_for_it(
     client_of, row, no_stand_in
 ):
-    assert_judge_failed(graded(client_of(StoodIn), row), "JUDGE_MODEL is not set")
+    assert_judge_failed(
+        graded(client_of(StoodIn), row), "neither JUDGE_MODEL nor JUDGE_BASE_URL is set"
+    )
 
 
 def test_samples_fit_a_schema(monkeypatch):

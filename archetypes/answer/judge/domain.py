@@ -68,7 +68,7 @@ class DomainClass:
 
     @staticmethod
     def stand_in(model: str, prompt: str) -> str:
-        """What the judge says in gates and tests, without a key.
+        """Answer for the judge in gates and tests, without a key.
 
         A criterion is met if the essay has every word that the criterion quotes.
         """

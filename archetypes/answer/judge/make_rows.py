@@ -67,7 +67,7 @@ TOPICS: dict[str, list[Fact]] = {
         (
             "what does not cause them",
             "distance",
-            "The distance to the sun is no cause.",
+            "The distance is not the cause.",
         ),
     ],
     "how a law is made in a parliament": [

@@ -15,7 +15,7 @@ from .folder import base_python
 from .places import NOBODY, UNDER_BUBBLEWRAP, make_folders
 
 # Tries a sandbox out: whether a command in there can start, use its folders, and have a
-# filter of system calls. None is no filter, which a kernel that takes one says (EFAULT).
+# filter of system calls. A kernel that has filters refuses a missing one with EFAULT.
 _TRIAL = f"""
 import ctypes
 libc = ctypes.CDLL(None, use_errno=True)

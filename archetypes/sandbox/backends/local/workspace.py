@@ -225,7 +225,7 @@ class Workspace:
 
     @contextmanager
     def _touched(self, action: str) -> Generator[None]:
-        """Turns an OSError in a folder that is not the commands' to change.
+        """Report an OSError in a folder that commands must not change.
 
         Under bubblewrap it is the machine's failure: commands cannot reach the folder.
         Else it is taken for a command's doing, which must not mask the episode.

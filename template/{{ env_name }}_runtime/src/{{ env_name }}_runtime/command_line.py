@@ -1,4 +1,4 @@
-"""What the commands share: their parsers, the types of their options, their errors."""
+"""What the commands share: their parsers, the types of their options, their words."""
 
 import argparse
 import sys
@@ -33,6 +33,11 @@ def exit_status(name: str, run: Callable[[], int]) -> int:
         return 1
     except KeyboardInterrupt:
         return 130
+
+
+def counted(number: int, thing: str) -> str:
+    """`1 row`, `2 rows`."""
+    return f"{number} {thing}{'' if number == 1 else 's'}"
 
 
 def positive(text: str) -> int:

@@ -40,7 +40,7 @@ class ModelError(Exception):
 
 
 class NoAnswerError(ValueError):
-    """What a model beside the policy said is none of the answers it may give."""
+    """A model beside the policy gave none of the answers that it may give."""
 
 
 class DeployError(Exception):

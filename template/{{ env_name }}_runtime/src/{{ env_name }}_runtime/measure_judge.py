@@ -74,7 +74,7 @@ async def grades_of(
     models, room = Models(domain_class), asyncio.Semaphore(concurrency)
 
     async def grade(row: Row) -> float | str:
-        # `answer` and `label` are no keys of a native row's task.
+        # `answer` and `label` are not keys of a native row's task.
         task = task_of({k: v for k, v in row.items() if k not in ("answer", "label")})
         asked = models.of_episode()
         async with room:

@@ -404,7 +404,7 @@ def test_no_door_to_the_machine_is_open(start):
     assert start().run_python(ATTACKS) == "(no output)"
 
 
-# What no namespace covers. Each line names a door that is open.
+# Tries the doors that no namespace closes, and names each that is open.
 BESIDE_NAMESPACES = """
 import ctypes, os, pathlib, socket
 libc = ctypes.CDLL(None, use_errno=True)

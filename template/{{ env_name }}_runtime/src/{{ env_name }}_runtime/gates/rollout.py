@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import project
+from ..command_line import counted
 from ..episode.tasks import task_of
 from ..episode.types import Definitions, Row
 from ..errors import GateError, NoOracleError, RolloutError
@@ -19,7 +20,7 @@ from ..rollouts.policies import FIXED_TURNS, PLANS, fixed_policy, solution_for
 from ..rollouts.rows import row_name
 from .manifests import is_deterministic, outdated_manifests
 from .rewards import earned_by_oracle, least, reward_problem
-from .rows import counted, read_rows
+from .rows import read_rows
 
 ROWS_AT_A_TIME = 20
 # So many rows are played a second time, to compare the outputs and the rewards.

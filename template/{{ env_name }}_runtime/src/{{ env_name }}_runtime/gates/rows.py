@@ -4,6 +4,7 @@ import contextlib
 from pathlib import Path
 
 from .. import project
+from ..command_line import counted
 from ..episode.tasks import task_skeleton
 from ..episode.types import Definitions, Row
 from ..errors import RolloutError
@@ -57,11 +58,6 @@ def write_tools(path: Path = ROWS) -> str:
     for manifest, corrected in outdated_manifests():
         manifest.write_text(corrected, encoding="utf-8")
     return f"{counted(len(rows), 'row')} of {path} with {counted(len(definitions), 'tool')}"
-
-
-def counted(number: int, thing: str) -> str:
-    """`1 row`, `2 rows`."""
-    return f"{number} {thing}{'' if number == 1 else 's'}"
 
 
 def read_rows(path: Path = ROWS) -> list[Row]:

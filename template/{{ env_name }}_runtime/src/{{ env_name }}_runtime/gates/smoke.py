@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import project
+from ..command_line import counted
 from ..episode.samples import sample_arguments
 from ..episode.tasks import grader, task_of
 from ..episode.types import Definitions, Row
@@ -13,7 +14,7 @@ from ..errors import GateError, NoOracleError, RolloutError
 from ..rollouts.client import Client, ClientSession, problem_of
 from ..rollouts.policies import solve
 from ..rollouts.rows import row_name
-from .rows import counted, read_rows
+from .rows import read_rows
 
 
 def smoke_gate(client: Client, path: Path) -> str:

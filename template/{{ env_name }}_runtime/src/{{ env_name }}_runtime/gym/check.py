@@ -3,10 +3,11 @@
 import tempfile
 from pathlib import Path
 
+from ..command_line import counted
 from ..episode.types import Solution
 from ..errors import NoOracleError, RolloutError
 from ..gates.rewards import earned_by_oracle, least, reward_problem
-from ..gates.rows import counted, server_tools
+from ..gates.rows import server_tools
 from ..project import ROWS, load_class
 from ..rollouts.policies import solution_for
 from ..rollouts.rows import load_rows, write_rows

@@ -56,7 +56,7 @@ class NotSet:
 
     async def say(self, question: Question, messages: list[Message]) -> Said:
         name = self.name.upper()
-        raise ModelError(f"{name}_MODEL is not set, nor {name}_BASE_URL")
+        raise ModelError(f"neither {name}_MODEL nor {name}_BASE_URL is set")
 
 
 class Bounded:

@@ -79,8 +79,8 @@ class SessionStore:
         """Start an episode under the id `name`.
 
         Raises TaskRefusedError if the class refuses the task, ValueError if the session
-        ended meanwhile, and HTTPException (503) if there is no room, or if a model that
-        the constructor asks does not answer.
+        ended meanwhile, and HTTPException (503) if MAX_SESSIONS are open, or if a model
+        that the constructor asks does not answer.
         """
         self.end_idle()
         self._make_room()

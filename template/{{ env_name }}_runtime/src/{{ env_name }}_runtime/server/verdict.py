@@ -64,8 +64,10 @@ def verdict(
 
 
 def judge_failed(reason: str) -> dict[str, str]:
-    """What sends the sample to NeMo Gym's file of failures, and on 0.7 from there to
-    `gym eval reverify --judge-failed-only`."""
+    """The keys by which NeMo Gym puts a sample into its file of failures.
+
+    On 0.7, `gym eval reverify --judge-failed-only` grades it from there.
+    """
     return {
         "failure_kind": "judge_failed",
         "_ng_failure_class": "judge_failed",

@@ -11,7 +11,7 @@ serving       who may play on a server
 Needs neither NeMo Gym nor requests.
 """
 
-from ..command_line import exit_status, new_parser, positive
+from ..command_line import counted, exit_status, new_parser, positive
 from ..episode.episode import Answer
 from ..episode.tasks import (
     baseline_reward,
@@ -33,7 +33,6 @@ from .checks import (
     check_reward,
     check_rewards,
     check_tools,
-    counted,
 )
 from .episodes import AsyncEpisode, bare_reward
 from .playing import Start, image_message, play, run_rollouts, summary

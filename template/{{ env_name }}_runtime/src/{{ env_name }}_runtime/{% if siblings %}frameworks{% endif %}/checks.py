@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import project
+from ..command_line import counted
 from ..episode.tasks import reward_range, takes_answer, task_of
 from ..episode.types import Calls, Row
 from ..errors import GateError, NoOracleError
@@ -61,7 +62,7 @@ def check_reward(
 ) -> None:
     """Raise GateError if a policy does not earn what it should on a row."""
     number = isinstance(reward, float)
-    problem = "which is no number"
+    problem = "which is not a number"
     if number:
         problem = reward_problem(domain_class, row, policy, reward)
     if problem is not None:
@@ -205,11 +206,6 @@ async def _output(player: Player, name: str, arguments: dict[str, Any]) -> str:
     if not isinstance(output, str):
         raise GateError(f"{name} with {arguments} answered {output!r:.100}, not text")
     return output
-
-
-def counted(number: int, thing: str) -> str:
-    """`1 row`, `2 rows`."""
-    return f"{number} {thing}{'' if number == 1 else 's'}"
 
 
 def missing_requirement(domain_class: type) -> str | None:

@@ -44,7 +44,7 @@ def split_rows(domain_class: type, split: str) -> list[Row]:
 def split_row(domain_class: type, split: str, index: int) -> Row:
     """A row of a split, counted from 0.
 
-    Raises ValueError if `index` is no number, IndexError if the split has no such row,
+    Raises ValueError if `index` is not a number, IndexError if the split has no such row,
     else like split_rows.
     """
     if type(index) is not int:
