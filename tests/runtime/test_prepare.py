@@ -29,6 +29,7 @@ def test_at_least_one_row_is_held_out():
     [
         ({"ground_truth": []}, "ground_truth must be a list that starts with an obj"),
         ({"ground_truth": [{}]}, "the row has no task"),
+        ({"ground_truth": [{"a": 1}, {"b": 2}]}, "ground_truth holds 2 objects"),
         ({"responses_create_params": 1}, "responses_create_params must be an object"),
         ({"responses_create_params": {}}, "responses_create_params.input: Field req"),
         ({"responses_create_params": {"input": [], "tool": 1}}, "tool: Extra inputs"),

@@ -167,8 +167,14 @@ def check_row(domain_class: type, row: Row) -> None:
     """Raise ValueError if the row could not be played and graded."""
     if not isinstance(row.get("responses_create_params"), dict):
         raise ValueError("responses_create_params must be an object")  # noqa: TRY004
-    if row.get("ground_truth", ...) == []:
+    truth = row.get("ground_truth")
+    if truth == []:
         raise ValueError("ground_truth must be a list that starts with an object")
+    if not is_native(row) and len(truth) > 1:
+        raise ValueError(
+            f"ground_truth holds {len(truth)} objects, and a task is one: if they are a "
+            "part of the task, give that key of the rows another name"
+        )
     task = task_of(row)
     if not task:
         raise ValueError(
