@@ -145,7 +145,7 @@ class Names:
 
 
 def git(*arguments: str) -> str | None:
-    """What git prints, or None if it fails."""
+    """The output of a git command, or None if it fails."""
     done = subprocess.run(
         ["git", *arguments], check=False, capture_output=True, text=True
     )

@@ -179,7 +179,7 @@ class DomainClass:
 
     @staticmethod
     def notice() -> str:
-        """What whoever starts the server has to know."""
+        """A warning for the person who starts the server."""
         return f"sandbox isolation: {isolation()}"
 
     @staticmethod

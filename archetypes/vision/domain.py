@@ -120,7 +120,7 @@ _ALIASES = {
 
 
 class Observation(NamedTuple):
-    """What the policy gets back: a line of text and a screenshot."""
+    """A tool's answer: a line of text and a screenshot."""
 
     output: str
     image: str  # a PNG as a data: URL

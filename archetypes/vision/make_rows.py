@@ -159,7 +159,7 @@ def part(field: str, value: Any, old: Any = "") -> str:
 
 
 def prompt(what: str, parts: list[str], rest: str, count: int) -> str:
-    """What the policy reads."""
+    """The prompt."""
     *others, last = parts
     asked = f"{', '.join(others)} and {last}" if others else last
     rest = f" {rest}" if count < len(EMPTY) else ""

@@ -1,4 +1,4 @@
-"""How full a workspace is."""
+"""The space that a workspace uses."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .limits import Limits
 
 
 def measure(root: Path, limits: Limits, enough: float) -> float:
-    """How full the workspace at `root` is; 1.0 is the quota. Stops above `enough`.
+    """The used share of the quota of the workspace at `root`. Stops above `enough`.
 
     A folder that is nested too deep to be opened counts as a full workspace.
     """

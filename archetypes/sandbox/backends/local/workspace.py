@@ -245,7 +245,7 @@ class Workspace:
         return f"the workspace has more than {self._limits.quota}; delete some"
 
     def _text(self, output: int, name: str) -> str:
-        """What a command has printed, without the random path of the workspace."""
+        """A command's output, without the random path of the workspace."""
         paths = []
         if not self._isolated:
             script = f"{unconfined(self._root).scripts}/{name}"

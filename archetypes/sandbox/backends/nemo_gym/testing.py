@@ -1,4 +1,4 @@
-"""What the tests of a project need from this backend."""
+"""The preparation of this backend for a project's tests."""
 
 from __future__ import annotations
 

@@ -162,7 +162,7 @@ class Workspace:
         return report(answer["text"], status if isinstance(status, int) else 0)
 
     def _ask(self, action: str, size: int, **request: Any) -> dict[str, Any]:
-        """What the helper in the sandbox answers; `text` is a string.
+        """The answer of the helper in the sandbox; `text` is a string.
 
         It has about `size` bytes. A much longer answer is not the helper's.
         """

@@ -1,4 +1,4 @@
-"""What the commands share: their parsers, the types of their options, their words."""
+"""The common parts of the commands: parsers, types of options, errors."""
 
 import argparse
 import sys

@@ -115,7 +115,7 @@ def _keys(paths: Iterable[Path]) -> Iterator[str]:
 
 
 def _difficulties(rows: list[Row]) -> str:
-    """How many rows there are of each difficulty, as `8 easy, 2 hard`."""
+    """The number of rows of each difficulty, as `8 easy, 2 hard`."""
     counts = Counter(row["difficulty"] for row in rows)
     levels = dict.fromkeys([*LEVELS, *sorted(counts)])
     return ", ".join(f"{counts[level]} {level}" for level in levels if counts[level])

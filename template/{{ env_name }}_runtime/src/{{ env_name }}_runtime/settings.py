@@ -84,7 +84,7 @@ class Limits(Settings):
 
 
 class ServerSettings(Settings):
-    """How a server is reached, and by whom."""
+    """A server's address, and who may use it."""
 
     host: str = "127.0.0.1"
     port: Port | None = None
@@ -117,7 +117,7 @@ class ServerSettings(Settings):
 
 
 class ShardSettings(Settings):
-    """How many processes hold the sessions, and where."""
+    """The number of processes that hold the sessions, and their place."""
 
     shards: PositiveInt | None = None
     shards_on: ShardsOn = "ray"
@@ -160,7 +160,7 @@ class StandInSettings(Settings):
 
 
 class ClientSettings(Settings):
-    """Which server and which model a rollout uses."""
+    """The server and the model of a rollout."""
 
     env_url: str = "http://127.0.0.1:11000"
     api_token: str | None = None

@@ -9,14 +9,14 @@ Definitions = list[dict[str, Any]]  # of tools, for the Responses API
 
 
 class Solution(NamedTuple):
-    """What solves a row: tool calls, then a final answer, "" if none is needed."""
+    """A row's solution: tool calls, then a final answer, "" if none is needed."""
 
     calls: Calls
     answer: str = ""
 
 
 class Asked(Protocol):
-    """What an episode's class asks beside the policy: models.client.EpisodeModels."""
+    """An episode's models, which its class asks: models.client.EpisodeModels."""
 
     failure: str | None  # why a model could not be asked
     waiting: int  # questions without an answer yet
@@ -31,5 +31,5 @@ class Asked(Protocol):
         ...
 
     def trace(self) -> list[dict[str, Any]]:
-        """What was asked and said."""
+        """The calls so far, with their questions and answers."""
         ...

@@ -105,7 +105,7 @@ def _check_protocol(domain_class: type) -> None:
 
 
 def _constructor_problem(domain_class: type, error: TypeError) -> str:
-    """What the constructor must take, after the name of the class."""
+    """The parameters that the constructor must have, for a message."""
     if models := ", ".join(project.MODELS):
         return (
             f"must be made of the task and the models of the answers: {error}. Write "

@@ -1,4 +1,4 @@
-"""What each policy must earn on a row: the same for every framework."""
+"""The reward that each policy must earn on a row: the same in every framework."""
 
 from collections.abc import Iterable
 

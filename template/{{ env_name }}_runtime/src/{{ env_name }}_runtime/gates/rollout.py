@@ -58,7 +58,7 @@ def rollout_gate(client: Client, path: Path) -> str:
 
 
 def _stand_ins(domain_class: type) -> str:
-    """Which models were not asked, and what that means, for the end of a gate's line."""
+    """The models that were not asked, and what it means, for the end of a gate's line."""
     keys = " and ".join(
         f"{name.upper()}_MODEL" for name in models_not_set(domain_class)
     )
@@ -187,7 +187,7 @@ class _Game:
 
 
 def submitted(calls: Iterable[tuple[str, dict[str, Any]]], answer: str) -> str:
-    """What a policy submitted, for a message."""
+    """A policy's calls and answer, for a message."""
     made = [f"{tool}({_arguments(sent)})" for tool, sent in calls]
     text = f"it called {', '.join(made)}" if made else "it called nothing"
     if len(text) > 300:

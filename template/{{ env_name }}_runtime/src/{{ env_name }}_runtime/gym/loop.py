@@ -94,7 +94,7 @@ def collect(
 
 
 def _ungraded(rows: int, total: int, output: Path) -> str:
-    """What the user reads of rows that a model of the class could not grade."""
+    """The message about rows that a model of the class could not grade."""
     text = f"{rows} of {total} rows wait for a model that the class asks"
     if HAS_REVERIFICATION:
         text += f": run this with --reverify {output} --judge-failed-only"
@@ -102,7 +102,7 @@ def _ungraded(rows: int, total: int, output: Path) -> str:
 
 
 def _without_judge(rollouts: Path) -> int:
-    """How many rows NeMo Gym left out because a model of the class failed."""
+    """The number of rows that NeMo Gym left out because a model of the class failed."""
     failures = rollouts.with_name(f"{rollouts.stem}_failures.jsonl")
     rows = load_rows(failures) if failures.is_file() else []
     return sum(row.get("_ng_failure_class") == "judge_failed" for row in rows)

@@ -195,7 +195,7 @@ class ModelClient:
         schema: type[BaseModel] | None = None,
         data: str | None = None,
     ) -> Any:
-        """What the model says: text, one of `choices`, or an object of `schema`.
+        """The model's answer: text, one of `choices`, or an object of `schema`.
 
         See protocol.Model.ask. A class with async methods awaits it.
         """

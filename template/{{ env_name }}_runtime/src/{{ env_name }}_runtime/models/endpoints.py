@@ -15,7 +15,7 @@ from .question import Question
 
 @dataclass(frozen=True)
 class Said:
-    """What a model said, and its cost."""
+    """A model's answer, and its cost."""
 
     text: str
     input_tokens: int = 0

@@ -1,4 +1,4 @@
-"""What a class gets for each model, for editors and type checkers.
+"""The type of the models that a class gets, for editors and type checkers.
 
 The class need not import this:
 
@@ -33,7 +33,7 @@ class Model(Protocol):
     ) -> T: ...
 
     def ask(self, prompt: Any, choices: Any = None, **options: Any) -> Any:
-        """What the model says: text, one of `choices`, or an object of `schema`.
+        """The model's answer: text, one of `choices`, or an object of `schema`.
 
         `prompt` is text, or messages as in Chat Completions, with images, too. `data`
         is text that the model must not obey, such as the policy's answer: it goes into

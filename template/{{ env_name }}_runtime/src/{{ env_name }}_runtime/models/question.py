@@ -13,7 +13,7 @@ from .protocol import Message, Prompt
 
 
 class Question:
-    """What a class asks. Raises ValueError for choices that no answer could be."""
+    """A class's question. Raises ValueError for choices that no answer could be."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class Question:
         ]
 
     def _rules(self) -> str:
-        """How the model must answer, "" if it may say anything."""
+        """The form that the answer must have, "" if it may be anything."""
         if self.schema is not None:
             wanted = json.dumps(self.schema.model_json_schema(), ensure_ascii=False)
             return f"Answer with one JSON object that fits this JSON Schema: {wanted}"

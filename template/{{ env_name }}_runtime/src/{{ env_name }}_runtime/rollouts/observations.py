@@ -1,4 +1,4 @@
-"""What the policy sees before its first call, and the prompts of rows that end with it."""
+"""The first observation, which the prompt of a row ends with."""
 
 import asyncio
 from typing import Any

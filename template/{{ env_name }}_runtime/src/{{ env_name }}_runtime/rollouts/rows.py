@@ -56,7 +56,7 @@ def check_rows(domain_class: type, rows: list[Row], path: Path) -> None:
 
 
 def row_name(number: int, path: Path = ROWS) -> str:
-    """How messages name a row, counted from 1: `row 3 of data/example.jsonl`."""
+    """A row's name in messages, counted from 1: `row 3 of data/example.jsonl`."""
     return f"row {number} of {shown(path)}"
 
 

@@ -31,7 +31,7 @@ FULL = "x-no-room"
 
 @dataclass(frozen=True)
 class Ended:
-    """What is remembered of a session that ended."""
+    """The part of an ended session that the server keeps."""
 
     reason: str
     task: TaskMark
@@ -144,7 +144,7 @@ class SessionStore:
             raise HTTPException(503, reason, headers=retry)
 
     def hung_calls(self) -> int:
-        """How many calls run for longer than a call may, in threads of their own."""
+        """The number of calls that run for longer than a call may, in threads of their own."""
         seconds = self.limits.tool_seconds
         return sum(thread.hangs(seconds) for thread in list(self._threads))
 

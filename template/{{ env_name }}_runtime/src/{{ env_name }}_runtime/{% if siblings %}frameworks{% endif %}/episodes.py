@@ -91,7 +91,7 @@ class AsyncEpisode:
         return Answer("The episode is over.")
 
     async def observation(self) -> Answer | None:
-        """What the policy sees before its first call; None if the class shows nothing.
+        """The first observation, before the policy's first call; None if the class shows nothing.
 
         Raises TimeoutError, and what the class's observation() raises.
         """
