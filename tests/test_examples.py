@@ -16,7 +16,6 @@ from conftest import ROOT, borrow_venv
 
 EXAMPLES = ROOT / "examples"
 NAMES = ["shop", "bugs", "shapes", "helpdesk"]
-# One proves that examples generate; the others' classes are attacked all the same.
 
 
 def rows_of(name):

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 import logging
 import re
 import runpy
@@ -632,3 +633,38 @@ def test_the_classes_of_the_page_pass_the_gates(
         params = {"input": "Go.", "tools": client.tools()}
         path = Path(rows_file(tmp_path, {**row, "responses_create_params": params}))
         assert "the oracle earns 1.0" in rollout_gate(client, path)
+
+
+# ---------------------------------------------------------------------- the help desk
+
+
+def helpdesk() -> tuple[type, list[dict[str, Any]]]:
+    """The class of examples/helpdesk, and its rows."""
+    folder = ROOT / "examples/helpdesk"
+    domain_class = runpy.run_path(str(folder / "helpdesk.py"))["Helpdesk"]
+    lines = (folder / "rows.jsonl").read_text().splitlines()
+    return domain_class, [json.loads(line) for line in lines]
+
+
+@pytest.mark.parametrize(("tone", "reward"), [("GOOD", 1.0), ("BAD", 0.8), (401, 0.0)])
+def test_the_help_desk_with_two_models(
+    judge, client_of, monkeypatch, no_stand_in, tone, reward
+):
+    """The customer and the judge answer over HTTP; each knows its own part only."""
+    monkeypatch.setenv("USER_MODEL", "customer")
+    monkeypatch.setenv("USER_BASE_URL", judge.url)
+    judge.say = lambda text: "It is me." if "You are a customer" in text else tone
+    domain_class, rows = helpdesk()
+    client = client_of(domain_class)
+    task = rows[0]["ground_truth"][0]
+    client.post("/seed_session", json=rows[0])
+    for tool, arguments in domain_class.oracle(task):
+        output = client.post(f"/{tool}", json=arguments).json()["output"]
+        assert (output == "It is me.") == (tool == "talk")
+    verdict = client.post("/verify", json=verify_body(rows[0])).json()
+    assert verdict["reward"] == reward
+    assert verdict["mask_sample"] == (tone == 401)
+    assert (verdict["user_calls"], verdict["judge_calls"]) == (2, 1)
+    customer, graded = judge.texts[:2], judge.texts[-1]
+    assert all("postal code is" in text for text in customer)
+    assert "You are a customer" not in graded
