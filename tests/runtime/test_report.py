@@ -279,7 +279,7 @@ def test_lines_that_are_no_rollouts_are_named(tmp_path, capsys):
     lines = ["[1]", '{"a": 1}', "", "NaN", "[" * 100_000, rollout(reward=0.0), half]
     path = write(tmp_path / "x.jsonl", rollout(), *lines)
     path.write_bytes(path.read_bytes() + b"\xff\xfe\n")
-    assert report.main(None, [str(path)]) == 0
+    assert report.main(None, [str(path)]) == 1
     errors = capsys.readouterr().err.splitlines()
     numbers = [int(re.findall(r"line (\d+)", line)[0]) for line in errors]
     assert numbers == [2, 3, 5, 6, 8, 9]

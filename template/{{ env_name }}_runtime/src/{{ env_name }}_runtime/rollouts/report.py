@@ -35,10 +35,11 @@ def main(description: str | None, arguments: list[str] | None = None) -> int:
     output = options.output or options.files[0].with_suffix(".html")
 
     def run() -> int:
-        for notice in write_page(options.files, output):
+        left_out, other = write_page(options.files, output)
+        for notice in left_out + other:
             print(f"view.py: {notice}", file=sys.stderr)
         print(output)
-        return 0
+        return 1 if left_out else 0
 
     return exit_status("view.py", run)
 
@@ -54,10 +55,10 @@ class Source(NamedTuple):
     left_out: list[str]  # why lines were left out, with file and line
 
 
-def write_page(paths: list[Path], output: Path) -> list[str]:
+def write_page(paths: list[Path], output: Path) -> tuple[list[str], list[str]]:
     """Write the page of some files of rollouts, whole or not at all.
 
-    Returns notices for the user, a line each. Raises RolloutError if a file cannot be
+    Returns notices for the user: the lines that were left out, and others. Raises RolloutError if a file cannot be
     read or holds no rollouts, and OSError if the page cannot be written.
     """
     for path in paths:
@@ -67,7 +68,7 @@ def write_page(paths: list[Path], output: Path) -> list[str]:
         return _write(paths, page)
 
 
-def _write(paths: list[Path], page: IO[bytes]) -> list[str]:
+def _write(paths: list[Path], page: IO[bytes]) -> tuple[list[str], list[str]]:
     template = TEMPLATE.read_text(encoding="utf-8")
     # The one script that may run, and so nothing that a policy wrote.
     [script] = re.findall(r"<script>(.*?)</script>", template, re.DOTALL)
@@ -86,11 +87,11 @@ def _write(paths: list[Path], page: IO[bytes]) -> list[str]:
             wrong = source.left_out[0] if source.left_out else f"{path} is empty"
             raise RolloutError(f"{wrong}: the file holds no rollouts")
         sources.append(source)
-    notices = [notice for source in sources for notice in source.left_out]
-    notices += _other_prompts(sources)
-    page.write(_data("summary", _summary(sources, notices)))
+    left_out = [notice for source in sources for notice in source.left_out]
+    other = _other_prompts(sources)
+    page.write(_data("summary", _summary(sources, left_out + other)))
     page.write(after.encode())
-    return notices
+    return left_out, other
 
 
 def _rollouts(path: Path, left_out: list[str]) -> Iterator[dict[str, Any]]:
