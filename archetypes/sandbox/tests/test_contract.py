@@ -8,14 +8,14 @@ import sys
 import time
 
 import pytest
-from test_environment import backend, player, row, start, task
+from test_environment import backend, player, row, task
 
 from my_env import MyEnv as EnvironmentClass
 from my_env_runtime import workspace
 from my_env_runtime.testing.fixtures import verify_body
 from my_env_runtime.workspace.testing import prepare_tests
 
-__all__ = ["backend", "player", "row", "start", "task"]
+__all__ = ["backend", "player", "row", "task"]
 
 
 def has(module):

@@ -17,20 +17,6 @@ def backend(monkeypatch, tmp_path_factory):
         pytest.skip(problem)
 
 
-@pytest.fixture
-def start(backend):
-    """Makes episodes of the given tasks, and closes them at the end."""
-    episodes = []
-
-    def make(**task):
-        episodes.append(EnvironmentClass(task))
-        return episodes[-1]
-
-    yield make
-    for episode in episodes:
-        episode.close()
-
-
 # ---------------------------------------------------------------------- the tools
 
 

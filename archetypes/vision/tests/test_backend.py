@@ -4,54 +4,15 @@ import base64
 import hashlib
 import operator
 import struct
-import sys
 import time
 import zlib
 from concurrent.futures import ThreadPoolExecutor
 
-import pytest
+from test_environment import CONTROLS, FORM, SCREEN, point, warm
 
 from my_env import MyEnv as EnvironmentClass
 
-if problem := EnvironmentClass.missing_requirement():
-    pytest.skip(problem, allow_module_level=True)
-
-_domain = sys.modules[EnvironmentClass.__module__]
-FORM, SCREEN = _domain.FORM, _domain.SCREEN
-CONTROLS = {control["name"]: control for control in FORM["controls"]}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def warm():
-    """Keeps one episode open, so that a browser is not started for every test."""
-    desktop = EnvironmentClass({})
-    desktop.screenshot()
-    yield
-    desktop.close()
-
-
-@pytest.fixture
-def start():
-    """Makes episodes of the given tasks, and closes them at the end."""
-    episodes = []
-
-    def make(**task):
-        episodes.append(EnvironmentClass(task))
-        return episodes[-1]
-
-    yield make
-    for episode in episodes:
-        episode.close()
-
-
-def point(desktop, name):
-    """Where the control is on the screen now."""
-    left, top, _, height = CONTROLS[name]["box"]
-    view_left, view_top, _, _ = FORM["view"]
-    return {
-        "x": view_left + left + 12,
-        "y": view_top + top - desktop.state()["scroll"] + height // 2,
-    }
+__all__ = ["warm"]
 
 
 def pixels(image):

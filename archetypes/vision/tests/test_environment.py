@@ -27,20 +27,6 @@ def warm():
     desktop.close()
 
 
-@pytest.fixture
-def start():
-    """Makes episodes of the given tasks, and closes them at the end."""
-    episodes = []
-
-    def make(**task):
-        episodes.append(EnvironmentClass(task))
-        return episodes[-1]
-
-    yield make
-    for episode in episodes:
-        episode.close()
-
-
 def point(desktop, name):
     """Where the control is on the screen now."""
     left, top, _, height = CONTROLS[name]["box"]

@@ -1,12 +1,12 @@
 """The workspace on E2B, with the stand-in for E2B's SDK."""
 
 import pytest
-from test_environment import backend, start
+from test_environment import backend
 
 from my_env import MyEnv as EnvironmentClass
 from my_env_runtime.workspace.testing import FakeSandbox, SandboxException
 
-__all__ = ["backend", "start"]
+__all__ = ["backend"]
 
 
 @pytest.fixture

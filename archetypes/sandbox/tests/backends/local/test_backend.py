@@ -13,14 +13,11 @@ import time
 
 import httpx
 import pytest
-from test_environment import start
 
 from my_env import MyEnv as EnvironmentClass
 from my_env_runtime import workspace
 from my_env_runtime.workspace import bubblewrap, folder
 from my_env_runtime.workspace import workspace as module
-
-__all__ = ["start"]
 
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
 
@@ -52,11 +49,6 @@ def wait_until_gone(find):
     while find():
         assert time.monotonic() < deadline, find()
         time.sleep(0.01)
-
-
-@pytest.fixture
-def backend(isolation, folders):
-    """What `start` waits for."""
 
 
 # ---------------------------------------------------------------------- commands

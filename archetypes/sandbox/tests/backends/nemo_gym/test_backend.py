@@ -11,14 +11,11 @@ import sys
 import threading
 
 import pytest
-from test_environment import start
 
 from my_env import MyEnv as EnvironmentClass
 from my_env_runtime.workspace import workspace as module
 from my_env_runtime.workspace.providers import Provider
 from my_env_runtime.workspace.testing import prepare_tests
-
-__all__ = ["start"]
 
 NEWER = not importlib.metadata.version("nemo-gym").startswith("0.4.")
 
@@ -33,6 +30,11 @@ def backend(prepared):
     """Skips a test that needs sandboxes where they cannot be had."""
     if problem := EnvironmentClass.missing_requirement():
         pytest.skip(problem)
+
+
+@pytest.fixture
+def start(backend, start):
+    return start
 
 
 only_local = pytest.mark.skipif(

@@ -9,7 +9,7 @@ from fastapi.testclient import TestClient
 
 from ..episode.types import Definitions, Row
 from ..gates.rows import server_tools
-from ..project import load_server
+from ..project import load_class, load_server
 from ..rollouts.rows import load_rows
 from ..rollouts.trajectory import Item, as_response
 from ..serving import SessionServer
@@ -17,7 +17,30 @@ from ..serving import SessionServer
 # Tests need no key: a model that is not set is played by the class's stand_in().
 os.environ.setdefault("STAND_IN", "1")
 
-__all__ = ["client", "connect", "rows", "server", "tools", "verify", "verify_body"]
+__all__ = [
+    "client",
+    "connect",
+    "rows",
+    "server",
+    "start",
+    "tools",
+    "verify",
+    "verify_body",
+]
+
+
+@pytest.fixture
+def start() -> Iterator[Callable[..., Any]]:
+    """Makes episodes of the class, `start(word="crane")`, and closes them at the end."""
+    episodes = []
+
+    def make(**task: Any) -> Any:
+        episodes.append(load_class()(task))
+        return episodes[-1]
+
+    yield make
+    for episode in episodes:
+        getattr(episode, "close", lambda: None)()
 
 
 @pytest.fixture
