@@ -44,6 +44,10 @@ NOT_RUN = {
     "README.md": {
         "python3 -m pip install uv && python3 -m uv run pytest": "is these tests; .ci/run runs it",
     },
+    "examples/README.md": {
+        f"mkdir -p ../{name}": "as for `shop`; tests/test_examples.py generates it"
+        for name in ("bugs", "shapes", "helpdesk")
+    },
     "docs/nemo-gym.md": {
         "uv run python gates.py rollout --under-gym": "takes a minute; tests/test_nemo_gym.py runs it",
         "uv run python -m my_env_runtime.under_gym --reverify": "tests/test_nemo_gym.py runs it",

@@ -333,7 +333,9 @@ def stall(template, game, tmp_path_factory):
 @pytest.mark.parametrize("name", FRAMEWORKS)
 def test_a_class_as_it_is(stall, name):
     """Native rows, a reward from -1 to 2, JSON as an answer, and a last message."""
-    results = json.loads(python(stall, name, "gates.py", "--json"))
+    # The class of another test passes verifiers' smoke gate, which takes half a minute.
+    gates = ["import", "rollout"] if name == "verifiers" else []
+    results = json.loads(python(stall, name, "gates.py", *gates, "--json"))
     details = {result["gate"]: result["detail"] for result in results}
     assert all(result["passed"] for result in results), results
     assert details["import"] == "stall.Stall has prices, buy"

@@ -1,0 +1,161 @@
+"""The smoke gate and the rollout gate, over classes that they find fault with."""
+
+import random
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pydantic
+import pytest
+
+from my_env_runtime.errors import GateError
+from my_env_runtime.gates import manifests, rollout
+from my_env_runtime.gates.rollout import rollout_gate
+from my_env_runtime.gates.smoke import smoke_gate
+from my_env_runtime.project import GYM
+
+from .support import rows_file
+
+
+class Guessing:
+    """A class with a tool `guess`, which a test completes."""
+
+    blocking = False
+
+    def __init__(self, task: dict) -> None:
+        self.right = False
+
+    def guess(self, word: str) -> str:
+        """Guess."""
+        self.right = word == "right"
+        return "Right." if self.right else "Wrong."
+
+    def reward(self) -> float:
+        return float(self.right)
+
+    @staticmethod
+    def oracle(task: dict) -> list[tuple[str, dict]]:
+        return [("guess", {"word": "right"})]
+
+
+@pytest.fixture
+def run_gate(
+    gate_client: Callable[..., Any], row: dict[str, Any], tmp_path: Path
+) -> Callable[..., str]:
+    """Runs a gate over a class, with as many rows as there are tasks."""
+
+    def run(gate: Callable[..., str], kind: type, *tasks: dict[str, Any]) -> str:
+        client = gate_client(kind)
+        params = {"input": "Go.", "tools": client.tools()}
+        rows = [
+            {**row, "responses_create_params": params, "ground_truth": [task]}
+            for task in tasks or [{"id": 1}]
+        ]
+        return gate(client, Path(rows_file(tmp_path, *rows)))
+
+    return run
+
+
+class Mapped(Guessing):
+    def guess(self, word: str) -> str:
+        """Guess."""
+        answers: dict[str, str] = {}
+        return answers[word]
+
+
+class Silent(Guessing):
+    def guess(self, word: str) -> str:
+        """Guess."""
+        return None  # type: ignore
+
+
+class Parsed(Guessing):
+    def guess(self, word: str) -> str:
+        """Guess."""
+        return str(pydantic.TypeAdapter(int).validate_python("x"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "fault"),
+    [
+        (Mapped, "the tool raised KeyError ("),
+        (Silent, "the tool returned None, but a tool must return text"),
+        (Parsed, "the tool raised ValidationError"),
+    ],
+)
+def test_the_smoke_gate_sees_a_bug_behind_a_tool(run_gate, kind, fault):
+    with pytest.raises(GateError) as error:
+        run_gate(smoke_gate, kind)
+    assert fault in str(error.value)
+
+
+def test_the_smoke_gate_warns_of_an_echo(run_gate):
+    class Echo:
+        def __init__(self, task: dict) -> None:
+            pass
+
+        def guess(self, word: str) -> str:
+            """Guess."""
+            return f"You said {word}."
+
+    detail = run_gate(smoke_gate, Echo, {"expected_output": "x"})
+    assert "; guess can repeat the row's expected_output" in detail
+
+
+def test_an_oracle_that_does_not_solve_its_row(run_gate):
+    class Mistaken(Guessing):
+        @staticmethod
+        def oracle(task: dict) -> list[tuple[str, dict]]:
+            return [("guess", {"word": "left"})]
+
+    with pytest.raises(GateError, match="row 1 of .*: the policy 'oracle' earns 0.0"):
+        run_gate(rollout_gate, Mistaken)
+
+
+def test_an_oracle_that_calls_no_tool(run_gate):
+    class Misspelled(Guessing):
+        @staticmethod
+        def oracle(task: dict) -> list[tuple[str, dict]]:
+            return [("gues", {"word": "right"})]
+
+    with pytest.raises(GateError, match="oracle calls gues, which is not a tool"):
+        run_gate(rollout_gate, Misspelled)
+
+
+def test_a_row_that_cannot_be_played_is_named(run_gate):
+    class Picky(Guessing):
+        def __init__(self, task: dict) -> None:
+            super().__init__(task)
+            if task["id"] == 2:
+                raise ValueError("no such task")
+
+    with pytest.raises(GateError, match="row 2 of .*, policy 'noop': POST /seed"):
+        run_gate(rollout_gate, Picky, {"id": 1}, {"id": 2})
+
+
+class Dice(Guessing):
+    def guess(self, word: str) -> str:
+        """Guess."""
+        return f"{super().guess(word)} The die says {random.random()}."
+
+
+def test_calls_that_are_answered_otherwise_the_second_time(run_gate):
+    with pytest.raises(GateError, match="the same calls of the policy 'garbage' were"):
+        run_gate(rollout_gate, Dice)
+
+
+def test_a_class_that_is_not_deterministic(run_gate, tmp_path, monkeypatch):
+    class SaysSo(Dice):
+        deterministic = False
+
+    folder = tmp_path / "gym"
+    shutil.copytree(GYM / "environments", folder / "environments")
+    monkeypatch.setattr(manifests, "GYM", folder)
+    monkeypatch.setattr(rollout, "GYM", folder)
+    with pytest.raises(GateError, match="manifest.yaml does not say that the class is"):
+        run_gate(rollout_gate, SaysSo)
+    for path, corrected in manifests.outdated_manifests():
+        path.write_text(corrected)
+    detail = run_gate(rollout_gate, SaysSo)
+    assert detail.endswith("noop and nonsense 0.0; not deterministic")
