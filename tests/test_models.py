@@ -12,7 +12,8 @@ from conftest import clean_environment
 
 pytestmark = pytest.mark.slow
 
-# A policy that answers the first rows with their samples, until its input ends.
+# A policy that answers the first rows with their samples, until its input ends. Every
+# second row is written in NeMo Gym's native format.
 POLICY = """
 import sys
 from pathlib import Path
@@ -22,6 +23,8 @@ from my_env_runtime.testing.scripted_model import scripted_model
 rows = load_rows()[:4]
 for number, row in enumerate(rows):
     row["responses_create_params"]["metadata"] = {"row": str(number)}
+    if number % 2:
+        row |= row.pop("ground_truth")[0]
 write_rows(Path(sys.argv[1]), rows)
 with scripted_model([solution_for(row, []) for row in rows]) as model:
     print(model.url, flush=True)
