@@ -20,8 +20,12 @@ need not be in it:
 
 Each rollout is a session of its own, and /verify gives its reward. The trajectory that
 it grades holds the tool calls and their results: TRL shows an environment no other text
-of the model's. So a class whose reward(answer) grades the last message cannot be trained
-with this adapter: it would get "" as the answer. A server without tools is refused.
+of the model's. So a class that has tools and grades the last message, too, cannot be
+trained with this adapter: its reward(answer) would get "".
+
+A server without tools grades the model's answer, which TRL shows to reward functions:
+
+    GRPOTrainer(..., reward_funcs=answer_reward("http://127.0.0.1:11000"))
 """
 
 import base64
@@ -34,6 +38,7 @@ import logging
 import operator
 import re
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -42,9 +47,11 @@ from ..errors import RolloutError
 from ..project import ROWS
 from ..rollouts.client import Client, ClientSession
 from ..rollouts.rows import load_rows
-from ..rollouts.trajectory import Item, as_response, function_call
+from ..rollouts.trajectory import Item, as_response, function_call, message
 
 log = logging.getLogger(__name__)
+
+ANSWERS_AT_ONCE = 16  # that the server grades: a judge may take seconds for each
 
 
 def dataset(path: Path | str = ROWS) -> Any:
@@ -110,8 +117,9 @@ def environment(url: str | None = None) -> type:
     definitions = client.tools()
     if not definitions:
         raise RolloutError(
-            f"the server at {client.url} has no tools: it grades the model's last "
-            "message, which TRL does not show an environment"
+            f"the server at {client.url} has no tools: it grades the model's answer, "
+            "which TRL does not show an environment; give GRPOTrainer "
+            "reward_funcs=answer_reward(url) instead"
         )
     for name in (tool["name"] for tool in definitions):
         if name in ("reset", "get_reward") or name.startswith("_"):
@@ -119,6 +127,51 @@ def environment(url: str | None = None) -> type:
     methods = {tool["name"]: _method(tool) for tool in definitions}
     members = {"_client": client, "_definitions": definitions, **methods}
     return type("NeMoGymEnvironment", (_Rollouts,), members)
+
+
+def answer_reward(url: str | None = None) -> Callable[..., list[float | None]]:
+    """A function for `reward_funcs`: the server at `url` grades the model's answers.
+
+    Its dataset is that of `dataset`. The answer is what follows the model's thinking, if
+    that ends with </think>. A sample is left out, as with `environment`, if the server's
+    class failed. Without `url` it is as with `environment`, too.
+
+    Raises RolloutError if no server answers, or if it has tools. The function raises it,
+    and so ends the training, if the server cannot seed or grade.
+    """
+    client = Client(url)
+    if client.tools():
+        raise RolloutError(
+            f"the server at {client.url} has tools: give GRPOTrainer "
+            "environment_factory=environment(url) instead"
+        )
+
+    def grade(text: str, completion: list[dict[str, Any]]) -> float | None:
+        session, row = client.session(), json.loads(text)
+        session.post("/seed_session", row)
+        answer = completion[-1].get("content") or ""
+        answer = answer.rpartition("</think>")[2].partition("<think>")[0]
+        return _verdict(session, row, [], [message(answer)])
+
+    def nemo_gym(
+        completions: list[list[dict[str, Any]]], row: list[str], **rest: Any
+    ) -> list[float | None]:
+        with ThreadPoolExecutor(ANSWERS_AT_ONCE) as pool:
+            return list(pool.map(grade, row, completions))
+
+    return nemo_gym
+
+
+def _verdict(
+    session: ClientSession, row: Row, definitions: Definitions, output: list[Item]
+) -> float | None:
+    """The reward of a trajectory, which ends its session. None if it is masked."""
+    response = as_response("trl", definitions, output)
+    answer = session.post("/verify", {**row, "response": response})
+    if answer.get("mask_sample"):
+        log.warning("a rollout has no reward: %s", answer.get("failure_reason"))
+        return None
+    return float(answer["reward"])
 
 
 class _Rollouts:
@@ -161,16 +214,13 @@ class _Rollouts:
             raise RolloutError(
                 "nothing to grade: call reset(row) first, then this once"
             )
-        if not self._failure:
-            response = as_response("trl", self._definitions, self._output)
-            answer = self._session.post("/verify", {**row, "response": response})
-            self._session = None  # /verify has ended it
-            if not answer.get("mask_sample"):
-                return float(answer["reward"])
-            self._failure = str(answer.get("failure_reason"))
-        self._close()
-        log.warning("a rollout has no reward: %s", self._failure)
-        return None
+        if self._failure:
+            self._close()
+            log.warning("a rollout has no reward: %s", self._failure)
+            return None
+        reward = _verdict(self._session, row, self._definitions, self._output)
+        self._session = None  # /verify has ended it
+        return reward
 
     def _close(self) -> None:
         """End the session, if one is open. If that fails, the server's limit does."""
