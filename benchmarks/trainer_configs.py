@@ -33,7 +33,9 @@ WRONG = "no_such_key"
 
 def block(language: str, text: str) -> str:
     """The block of the page in this language that holds `text`."""
-    fences = re.findall(rf"^```{language}\n(.*?)^```$", PAGE.read_text(), re.M | re.S)
+    fences = re.findall(
+        rf"^```{language}\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL
+    )
     [found] = [fence for fence in fences if text in fence]
     return found
 
@@ -83,8 +85,9 @@ def axolotl(checkout: Path | None) -> tuple[Any, Callable[[Any], Any]]:
 
 
 def prime_rl(checkout: Path | None) -> tuple[Any, Callable[[Any], Any]]:
-    import tomli_w
     import tomllib
+
+    import tomli_w
     from prime_rl.configs.rl import RLConfig
     from pydantic_config import cli
 
