@@ -12,7 +12,6 @@ compares like with like: the last column says what each has proven.
 """
 
 import argparse
-import contextlib
 import os
 import platform
 import resource
@@ -143,22 +142,18 @@ def main() -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(SCAFFOLDS))
     parser.add_argument("--rounds", type=int, default=2)
     options = parser.parse_args()
-    rows = []
-    with contextlib.ExitStack() as stack:
-        logs = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+    rows, load = [], os.getloadavg()[0]
+    with tempfile.TemporaryDirectory() as logs:
         for name in options.names or SCAFFOLDS:
-            scaffold = SCAFFOLDS[name]
-            seconds, proven = 0.0, ""
+            scaffold, end = SCAFFOLDS[name], ""
             for _ in range(options.rounds):
                 print(name, flush=True)
-                seconds, proven = measure(scaffold, logs / "log")
-            rows.append(f"| {name} | {scaffold.package} | {seconds:.0f} s | {proven} |")
-    load = os.getloadavg()[0]
-    print(
-        f"\n{date.today()}, {os.cpu_count()} cores, {platform.machine()}, load {load}"
-    )
-    print("| scaffold | package | seconds | proven at the end |")
-    print("| --- | --- | --- | --- |")
+                end = measure(scaffold, Path(logs, "log"))
+            rows.append(f"| `{name}` | {scaffold.package} | {end}")
+    where = f"{os.cpu_count()} cores, {platform.machine()}"
+    print(f"\n{date.today()}, {where}, load {load:.1f} to {os.getloadavg()[0]:.1f}")
+    print("| scaffold | package | seconds | of the CPU | proven at the end |")
+    print("| --- | --- | --- | --- | --- |")
     print("\n".join(rows))
 
 
