@@ -35,6 +35,20 @@ class Sum:
         return float(self.expected in answer.split())
 
 
+class Calculator(Sum):
+    """A sum, and a tool that must be called before the answer."""
+
+    added = False
+
+    def add(self, a: int, b: int) -> str:
+        """Add two numbers."""
+        self.added = True
+        return str(a + b)
+
+    def reward(self, answer: str) -> float:
+        return super().reward(answer) * self.added
+
+
 @pytest.fixture(scope="module")
 def made(url) -> type:
     return trl.environment(url)
@@ -414,9 +428,40 @@ def test_answers_need_a_server_that_grades(ask, broken):
         ask((1, "2"))
 
 
-def test_a_server_is_for_answers_or_for_tools(url, server_of, server_thread):
-    with pytest.raises(RolloutError, match="has tools: give .*environment_factory="):
-        trl.answer_reward(url)
+def test_an_answer_after_tool_calls(server_of, server_thread):
+    """TRL asks the function first, then each environment, and adds up what they say."""
+    url = f"http://127.0.0.1:{server_thread(server_of(Calculator))}"
+    made, reward = trl.environment(url), trl.answer_reward(url)
+    row = {"responses_create_params": {"input": "?"}, "ground_truth": [{"a": 4}]}
+    called = {"role": "assistant", "tool_calls": []}
+    seen = {"role": "tool", "name": "add", "content": "5"}
+
+    def play(calls: int, *completion: dict[str, Any]) -> list[float | None]:
+        environment = made()
+        environment.reset(row=json.dumps(row))
+        for _ in range(calls):
+            assert text(call(environment, "add", {"a": 4, "b": 1})) == "5"
+        [answered] = reward(
+            completions=[list(completion)],
+            row=[json.dumps(row)],
+            environments=[environment],
+        )
+        return [answered, environment.get_reward()]
+
+    def said(words: str) -> dict[str, str]:
+        return {"role": "assistant", "content": words}
+
+    assert play(1, called, seen, said("5")) == [1.0, None]
+    assert play(1, called, seen, said("6")) == [0.0, None]
+    assert play(0, said("5")) == [0.0, None]
+    assert play(1, called, seen) == [0.0, None]  # no answer: the last text is a tool's
+
+
+def test_the_function_needs_the_environment(url, texts, server_of, server_thread):
+    reward = trl.answer_reward(url)
+    completion = [{"role": "assistant", "content": "5"}]
+    with pytest.raises(RolloutError, match=r"has tools: give .* environment_factory="):
+        reward(completions=[completion], row=texts[:1])
     answers = f"http://127.0.0.1:{server_thread(server_of(Sum))}"
     with pytest.raises(RolloutError, match=r"has no tools: .*reward_funcs=answer_rew"):
         trl.environment(answers)
