@@ -8,9 +8,11 @@ model plays the oracle in every other row.
 """
 
 import asyncio
+import contextlib
 import json
 import sys
 import tempfile
+from collections.abc import Generator
 from pathlib import Path
 
 FOLDER, AGENT = Path(sys.argv[1]), sys.argv[2]
@@ -51,7 +53,8 @@ async def rollouts(rows: list[dict], head: BaseServerConfig) -> list[float]:
     return [rewards[number] for number in range(len(rows))]
 
 
-def main() -> None:
+def scripted_rows() -> tuple[list[dict], list]:
+    """The first rows, and the calls that the model makes in each."""
     rows = load_rows(FOLDER / "prepared" / "train.jsonl")[:ROWS]
     plans = []
     for number, row in enumerate(rows):
@@ -59,6 +62,12 @@ def main() -> None:
         plans.append(solve(row, tools) if number % 2 == 0 else [])
         row["responses_create_params"]["metadata"] = {"row": str(number)}
         row["_rowidx"] = number
+    return rows, plans
+
+
+@contextlib.contextmanager
+def serving(plans: list) -> Generator[BaseServerConfig]:
+    """NeMo Gym's servers, which run in the with block. Yields where their head is."""
     [config] = FOLDER.glob("configs/*_agent.yaml")
     ray.init(include_dashboard=False, log_to_driver=False)
     port = free_port()
@@ -86,9 +95,16 @@ def main() -> None:
                 skip_load_from_cli=True,
             )
         )
-        head = BaseServerConfig(host="127.0.0.1", port=port)
+        try:
+            yield BaseServerConfig(host="127.0.0.1", port=port)
+        finally:
+            helper.shutdown()
+
+
+def main() -> None:
+    rows, plans = scripted_rows()
+    with serving(plans) as head:
         rewards = asyncio.run(rollouts(rows, head))
-        helper.shutdown()
     print(json.dumps({"rewards": rewards}))
 
 

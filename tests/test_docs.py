@@ -102,6 +102,7 @@ NOT_RUN = {
         "uv run python examples/nemo_gym/run_grpo_nemo_gym.py ": "needs NeMo RL and GPUs",
         "export OPENAI_API_KEY=": "is for the next one",
         "uvx --from verifiers": "installs verifiers; tests/test_verifiers.py runs it",
+        ".venv/bin/ng_run ": "needs vLLM; benchmarks/trainer_configs.py reads Axolotl's part",
     },
     "docs/deploying.md": {
         "docker ": "needs Docker",

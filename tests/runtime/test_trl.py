@@ -6,6 +6,7 @@ import json
 import socket
 import subprocess
 import sys
+from collections.abc import Callable
 from typing import Any, Literal
 
 import pytest
@@ -18,6 +19,34 @@ from my_env_runtime.rollouts.policies import solve
 from my_env_runtime.trainers import trl
 
 from .support import PNG, Camera
+
+
+class Sum:
+    """Asks for a sum. It has no tool."""
+
+    blocking = False
+
+    def __init__(self, task: dict[str, Any]) -> None:
+        self.expected = str(task.get("a", 1) + 1)
+
+    def reward(self, answer: str) -> float:
+        if answer == "broken":
+            raise RuntimeError("the grader is broken")
+        return float(self.expected in answer.split())
+
+
+class Calculator(Sum):
+    """A sum, and a tool that must be called before the answer."""
+
+    added = False
+
+    def add(self, a: int, b: int) -> str:
+        """Add two numbers."""
+        self.added = True
+        return str(a + b)
+
+    def reward(self, answer: str) -> float:
+        return super().reward(answer) * self.added
 
 
 @pytest.fixture(scope="module")
@@ -345,6 +374,97 @@ def test_a_prompt_that_is_more_than_text_is_refused(tmp_path, item):
     path.write_text(json.dumps({"responses_create_params": {"input": [item]}}) + "\n")
     with pytest.raises(RolloutError, match=r"rows\.jsonl, row 1: .* text only"):
         trl.dataset_rows(path)
+
+
+@pytest.fixture
+def ask(server_of, server_thread) -> Callable[..., list[float | None]]:
+    """Grades pairs of `a` and a completion, as GRPOTrainer calls a reward function."""
+    url = f"http://127.0.0.1:{server_thread(server_of(Sum))}"
+    reward = trl.answer_reward(url)
+
+    def grades(*pairs: tuple[int, str | None]) -> list[float | None]:
+        params = {"input": "?"}
+        rows = [
+            {"responses_create_params": params, "ground_truth": [{"a": a}]}
+            for a, _ in pairs
+        ]
+        return reward(
+            prompts=[[{"role": "user", "content": "?"}] for _ in pairs],
+            completions=[[{"role": "assistant", "content": text}] for _, text in pairs],
+            completion_ids=[[1] for _ in pairs],
+            row=[json.dumps(row) for row in rows],
+            trainer_state=None,
+        )
+
+    return grades
+
+
+def test_an_answer_is_graded_by_its_row(ask):
+    grades = ask((4, "5"), (4, "4"), (3, "4"), (3, "5"), (3, ""), (3, None))
+    assert grades == [1.0, 0.0, 1.0, 0.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("completion", "reward"),
+    [
+        ("<think>Is it 7?</think>\n5", 1.0),
+        ("Is it 7?</think>5", 1.0),  # where the prompt ends with <think>
+        ("<think> 5 </think> 7", 0.0),
+        ("<think> 5", 0.0),
+    ],
+)
+def test_thinking_is_no_answer(ask, completion, reward):
+    assert ask((4, completion)) == [reward]
+
+
+def test_an_answer_whose_grade_fails_is_left_out(ask, caplog):
+    assert ask((1, "broken"), (1, "2")) == [None, 1.0]
+    assert "a rollout has no reward: " in caplog.text
+
+
+def test_answers_need_a_server_that_grades(ask, broken):
+    broken.add("/verify")
+    with pytest.raises(RolloutError, match="no server answers at"):
+        ask((1, "2"))
+
+
+def test_an_answer_after_tool_calls(server_of, server_thread):
+    """TRL asks the function first, then each environment, and adds up what they say."""
+    url = f"http://127.0.0.1:{server_thread(server_of(Calculator))}"
+    made, reward = trl.environment(url), trl.answer_reward(url)
+    row = {"responses_create_params": {"input": "?"}, "ground_truth": [{"a": 4}]}
+    called = {"role": "assistant", "tool_calls": []}
+    seen = {"role": "tool", "name": "add", "content": "5"}
+
+    def play(calls: int, *completion: dict[str, Any]) -> list[float | None]:
+        environment = made()
+        environment.reset(row=json.dumps(row))
+        for _ in range(calls):
+            assert text(call(environment, "add", {"a": 4, "b": 1})) == "5"
+        [answered] = reward(
+            completions=[list(completion)],
+            row=[json.dumps(row)],
+            environments=[environment],
+        )
+        return [answered, environment.get_reward()]
+
+    def said(words: str) -> dict[str, str]:
+        return {"role": "assistant", "content": words}
+
+    assert play(1, called, seen, said("5")) == [1.0, None]
+    assert play(1, called, seen, said("6")) == [0.0, None]
+    assert play(0, said("5")) == [0.0, None]
+    assert play(1, called, seen) == [0.0, None]  # no answer: the last text is a tool's
+
+
+def test_the_function_needs_the_environment(url, texts, server_of, server_thread):
+    reward = trl.answer_reward(url)
+    completion = [{"role": "assistant", "content": "5"}]
+    with pytest.raises(RolloutError, match=r"has tools: give .* environment_factory="):
+        reward(completions=[completion], row=texts[:1])
+    answers = f"http://127.0.0.1:{server_thread(server_of(Sum))}"
+    with pytest.raises(RolloutError, match=r"has no tools: .*reward_funcs=answer_rew"):
+        trl.environment(answers)
 
 
 def test_no_server(monkeypatch):

@@ -20,8 +20,10 @@ need not be in it:
 
 Each rollout is a session of its own, and /verify gives its reward. The trajectory that
 it grades holds the tool calls and their results: TRL shows an environment no other text
-of the model's. So a class whose reward(answer) grades the last message cannot be trained
-with this adapter: it would get "" as the answer. A server without tools is refused.
+of the model's. It shows that to reward functions. So for a class whose reward(answer)
+grades the model's last message, add one, or give it alone if the class has no tools:
+
+    GRPOTrainer(..., reward_funcs=answer_reward("http://127.0.0.1:11000"))
 """
 
 import base64
@@ -34,6 +36,7 @@ import logging
 import operator
 import re
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -42,9 +45,11 @@ from ..errors import RolloutError
 from ..project import ROWS
 from ..rollouts.client import Client, ClientSession
 from ..rollouts.rows import load_rows
-from ..rollouts.trajectory import Item, as_response, function_call
+from ..rollouts.trajectory import Item, as_response, function_call, message
 
 log = logging.getLogger(__name__)
+
+ANSWERS_AT_ONCE = 16  # that the server grades: a judge may take seconds for each
 
 
 def dataset(path: Path | str = ROWS) -> Any:
@@ -110,8 +115,9 @@ def environment(url: str | None = None) -> type:
     definitions = client.tools()
     if not definitions:
         raise RolloutError(
-            f"the server at {client.url} has no tools: it grades the model's last "
-            "message, which TRL does not show an environment"
+            f"the server at {client.url} has no tools: it grades the model's answer, "
+            "which TRL does not show an environment; give GRPOTrainer "
+            "reward_funcs=answer_reward(url) instead"
         )
     for name in (tool["name"] for tool in definitions):
         if name in ("reset", "get_reward") or name.startswith("_"):
@@ -119,6 +125,64 @@ def environment(url: str | None = None) -> type:
     methods = {tool["name"]: _method(tool) for tool in definitions}
     members = {"_client": client, "_definitions": definitions, **methods}
     return type("NeMoGymEnvironment", (_Rollouts,), members)
+
+
+def answer_reward(url: str | None = None) -> Callable[..., list[float | None]]:
+    """A function for `reward_funcs`: the server at `url` grades the model's last message.
+
+    If the server has tools, GRPOTrainer needs `environment_factory=environment(url)`,
+    too. If it has none, each answer is a session of its own. The dataset is that of
+    `dataset`. The answer is what follows the model's thinking, if that ends with
+    </think>. A sample is left out, as with `environment`, if the environment failed.
+
+    Raises RolloutError if no server answers. The function raises it, and so ends the
+    training, if the server cannot seed or grade.
+    """
+    client = Client(url)
+    has_tools = bool(client.tools())
+
+    def grade(text: str, completion: list[dict[str, Any]]) -> float | None:
+        session, row = client.session(), json.loads(text)
+        session.post("/seed_session", row)
+        return _verdict(session, row, [], [message(_answer(completion))])
+
+    def nemo_gym(
+        completions: list[list[dict[str, Any]]],
+        row: list[str],
+        environments: list["_Rollouts"] | None = None,
+        **rest: Any,
+    ) -> list[float | None]:
+        if has_tools and environments is None:
+            raise RolloutError(
+                f"the server at {client.url} has tools: give GRPOTrainer "
+                "environment_factory=environment(url), too"
+            )
+        with ThreadPoolExecutor(ANSWERS_AT_ONCE) as pool:
+            if environments is None:
+                return list(pool.map(grade, row, completions))
+            answers = map(_answer, completions)
+            return list(pool.map(_Rollouts._grade, environments, answers))
+
+    return nemo_gym
+
+
+def _answer(completion: list[dict[str, Any]]) -> str:
+    """The model's last message, without its thinking. "" if there is none."""
+    last = completion[-1] if completion else {}
+    text = last.get("content") if last.get("role") == "assistant" else None
+    return (text or "").rpartition("</think>")[2].partition("<think>")[0]
+
+
+def _verdict(
+    session: ClientSession, row: Row, definitions: Definitions, output: list[Item]
+) -> float | None:
+    """The reward of a trajectory, which ends its session. None if it is masked."""
+    response = as_response("trl", definitions, output)
+    answer = session.post("/verify", {**row, "response": response})
+    if answer.get("mask_sample"):
+        log.warning("a rollout has no reward: %s", answer.get("failure_reason"))
+        return None
+    return float(answer["reward"])
 
 
 class _Rollouts:
@@ -137,6 +201,7 @@ class _Rollouts:
         self._row: Row | None = None  # None while there is nothing to play or to grade
         self._output: list[Item] = []
         self._failure: str | None = None
+        self._graded = False  # by answer_reward
 
     def reset(self, row: str, **rest: Any) -> None:
         """Start an episode of `row`, the dataset's JSON text.
@@ -145,6 +210,7 @@ class _Rollouts:
         """
         self._close()
         self._row, self._output, self._failure = None, [], None
+        self._graded = False
         seed = json.loads(row)
         self._session = self._client.session()  # a cookie is good for one episode
         self._session.post("/seed_session", seed)
@@ -154,23 +220,27 @@ class _Rollouts:
         """Grade the rollout and end its session: within the class's reward_range.
 
         None, with which TRL leaves the sample out, if the environment failed rather
-        than the model. Raises RolloutError if the server cannot grade.
+        than the model. None, too, if answer_reward has graded it: TRL asks that first,
+        and adds up what is not None. Raises RolloutError if the server cannot grade.
         """
+        return None if self._graded else self._grade()
+
+    def _grade(self, answer: str | None = None) -> float | None:
+        """As get_reward, with the model's last message if that is graded."""
+        self._graded = answer is not None
         row, self._row = self._row, None
         if row is None or self._session is None:
             raise RolloutError(
                 "nothing to grade: call reset(row) first, then this once"
             )
-        if not self._failure:
-            response = as_response("trl", self._definitions, self._output)
-            answer = self._session.post("/verify", {**row, "response": response})
-            self._session = None  # /verify has ended it
-            if not answer.get("mask_sample"):
-                return float(answer["reward"])
-            self._failure = str(answer.get("failure_reason"))
-        self._close()
-        log.warning("a rollout has no reward: %s", self._failure)
-        return None
+        if self._failure:
+            self._close()
+            log.warning("a rollout has no reward: %s", self._failure)
+            return None
+        output = self._output + ([] if answer is None else [message(answer)])
+        reward = _verdict(self._session, row, self._definitions, output)
+        self._session = None  # /verify has ended it
+        return reward
 
     def _close(self) -> None:
         """End the session, if one is open. If that fails, the server's limit does."""
