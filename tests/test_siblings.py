@@ -1007,11 +1007,10 @@ def test_a_wheel_for_verifiers_plays_without_the_project(game, tmp_path):
 TWO = """
 import asyncio, json
 import a_env_env, b_env_env
-import verifiers.v1 as vf
 
 async def play(taskset):
     task = next(iter(taskset.create_verifiers_env().taskset))
-    tools = taskset.Tools(vf.ToolsetConfig())
+    tools = taskset.Tools(taskset.ToolsConfig())
     async with tools._exit_stack:
         await tools.setup_task(task.data)
         answer = await tools.play("dance", {})
