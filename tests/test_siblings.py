@@ -9,6 +9,7 @@ import struct
 import subprocess
 import sys
 import threading
+import tomllib
 import zipfile
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -149,6 +150,15 @@ def test_the_readmes_call_a_tool_with_its_arguments(render):
     for arguments, project in projects.items():
         for name in ("openenv", "ors"):
             assert arguments in (project / name / "README.md").read_text()
+
+
+def test_what_prime_rl_reads_names_the_taskset(render):
+    """The README's blocks for its training and its eval."""
+    readme = (render(siblings=FRAMEWORKS) / "verifiers/README.md").read_text()
+    blocks = re.findall(r"```toml\n(.*?)```", readme, re.DOTALL)
+    train, evaluation = map(tomllib.loads, blocks)
+    for [source] in (train["orchestrator"]["train"]["source"], evaluation["source"]):
+        assert source["env"] == {"taskset": {"id": "my_env_env"}}
 
 
 def test_none_is_the_default(render):
