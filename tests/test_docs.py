@@ -66,6 +66,7 @@ NOT_RUN = {
     },
     "docs/models.md": {
         "uvx copier copy ": "tests/test_models.py generates such an environment",
+        "uv run vf-eval ": "needs a key; verifiers/tests show where the models come from",
         "uv run python -m my_env_runtime.under_gym --reverify": "tests/test_models.py runs it",
         "uv run python -m my_env_runtime.measure_judge": "needs labels; tests/runtime/test_models.py runs it",
     },

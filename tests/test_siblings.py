@@ -9,6 +9,7 @@ import struct
 import subprocess
 import sys
 import threading
+import tomllib
 import zipfile
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -37,7 +38,7 @@ FILES = {
     "openenv": {
         *("Dockerfile", "openenv.yaml"),
         *("server/__init__.py", "server/app.py", "server/my_env_environment.py"),
-        "my_env_trl.py",
+        *("my_env_openenv/client.py", "my_env_openenv/models.py", "my_env_trl.py"),
     },
     "ors": {"Dockerfile", "requirements.txt", "server.py", "tasks.py"},
 }
@@ -151,6 +152,15 @@ def test_the_readmes_call_a_tool_with_its_arguments(render):
             assert arguments in (project / name / "README.md").read_text()
 
 
+def test_what_prime_rl_reads_names_the_taskset(render):
+    """The README's blocks for its training and its eval."""
+    readme = (render(siblings=FRAMEWORKS) / "verifiers/README.md").read_text()
+    blocks = re.findall(r"```toml\n(.*?)```", readme, re.DOTALL)
+    train, evaluation = map(tomllib.loads, blocks)
+    for [source] in (train["orchestrator"]["train"]["source"], evaluation["source"]):
+        assert source["env"] == {"taskset": {"id": "my_env_env"}}
+
+
 def test_none_is_the_default(render):
     assert not siblings_of(render())
     runtime = "my_env_runtime/src/my_env_runtime/frameworks"
@@ -173,7 +183,8 @@ def test_a_name_of_the_frameworks_own_is_refused(copy, tmp_path, framework, tool
 
 
 @pytest.mark.parametrize(
-    ("framework", "module"), [("ors", "tasks"), ("openenv", "my_env_trl")]
+    ("framework", "module"),
+    [("ors", "tasks"), ("openenv", "my_env_trl"), ("openenv", "my_env_openenv")],
 )
 def test_a_module_of_the_frameworks_own_is_refused(copy, tmp_path, framework, module):
     done = copy(tmp_path / "my_env", siblings=f"[{framework}]", domain_module=module)
@@ -709,10 +720,93 @@ def test_verifiers_own_commands(game):
     assert summary["checks"]["gold"]["valid"] == 24
 
 
+# OpenEnv's own commands, with a Hub that copies what it gets.
+PUSH = """
+import shutil, sys
+from my_env_runtime.frameworks import openenv_space
+from openenv.cli.__main__ import app
+from openenv.cli.commands import push
+from typer.testing import CliRunner
+
+class Hub:
+    def create_repo(self, **options):
+        assert options["space_sdk"] == "docker"
+
+    def upload_folder(self, folder_path, **options):
+        shutil.copytree(folder_path, sys.argv[2])
+
+push.whoami, push.HfApi = lambda: {"name": "me"}, Hub
+openenv_space.main([sys.argv[1]])
+validate = ["validate", "--level", "static"]
+for command in ([*validate, "."], [*validate, sys.argv[1]], ["push", sys.argv[1]]):
+    done = CliRunner().invoke(app, command)
+    print(done.output)
+    assert done.exit_code == 0, command
+"""
+
+# A client's venv: OpenEnv, and the packages of two environments.
+AUTO = """
+import importlib.util, json, sys
+from openenv import AutoAction, AutoEnv
+
+url, word = sys.argv[1:]
+Action = AutoAction.from_env("my-env")
+with AutoEnv.from_env("my_env", base_url=url).sync() as env:
+    start = env.reset(split="test", index=0)
+    no, yes = [
+        env.step(Action(tool_name="guess", arguments={"word": each}))
+        for each in ("no", word)
+    ]
+    steps = env.state().step_count
+names = "server client models rollout my_env my_env_runtime my_env_trl my_env_openenv"
+print(json.dumps([
+    [start.observation.prompt, start.reward, start.done],
+    [no.observation.data, no.observation.error.error_type.value, no.reward],
+    [yes.reward, yes.observation.reward, steps],
+    [type(each.observation).__name__ for each in (start, no)],
+    [AutoEnv.get_env_class(each).__name__ for each in ("my_env", "sea_envoy_2")],
+    [*filter(importlib.util.find_spec, names.split())],
+]))
+"""
+
+
 @pytest.mark.slow
-def test_openenvs_own_commands(game):
-    command = [game / "openenv/.venv/bin/openenv", "validate", "--level", "static", "."]
-    assert "Verdict: PASS" in run(command, game / "openenv").stdout
+def test_openenvs_own_commands_and_a_space(game, render, tmp_path):
+    """What `openenv push` sends serves the game, and AutoEnv plays it from elsewhere."""
+    staged, space = tmp_path / "staged", tmp_path / "space"
+    printed = python(game, "openenv", "-c", PUSH, staged, space)
+    assert "The rows are among them" in printed
+    assert printed.count("Verdict: PASS") == 2
+    assert (space / "README.md").read_text().startswith("---\ntitle: My Env\n")
+    assert "\nENV ENABLE_WEB_INTERFACE=true\nCMD" in (space / "Dockerfile").read_text()
+    # Its rows, and not the game's, are those that it serves.
+    rows = space / "nemo_gym/data/example.jsonl"
+    row = json.loads(rows.read_text().splitlines()[0])
+    row["responses_create_params"]["input"] = "Play."
+    rows.write_text(json.dumps(row) + "\n")
+
+    venv = tmp_path / "venv"
+    interpreter = (game / "openenv/.venv/bin/python").resolve()
+    run([UV, "venv", "--quiet", "--python", interpreter, venv], tmp_path)
+    other = render(env_name="sea_envoy_2", siblings=["openenv"]) / "openenv"
+    [installed] = (game / "openenv").glob(".venv/lib/python*/site-packages")
+    [own] = venv.glob("lib/python*/site-packages")
+    (own / "Borrowed.pth").write_text(f"{installed}\n")  # OpenEnv
+    command = [UV, "pip", "install", "--quiet", "--no-deps", space, "--editable", other]
+    run(command, tmp_path, VIRTUAL_ENV=str(venv))
+    path = f"{space}:{space}/my_env_runtime/src"
+    with serving(game, "openenv", space / "openenv", PYTHONPATH=path) as url:
+        command = [venv / "bin/python", "-c", AUTO, url]
+        command += [row["ground_truth"][0]["target"]]
+        printed = run(command, tmp_path, XDG_CACHE_HOME=str(tmp_path)).stdout
+    start, no, yes, observed, clients, exposed = json.loads(printed.splitlines()[-1])
+    assert start == ["Play.", 0.0, False]
+    refusal = "error: 'no' is not a word of five letters, a to z"
+    assert no == [refusal, "execution_error", 0.0]
+    assert yes == [1.0, 1.0, 2]
+    assert observed == ["ResetObservation", "ToolObservation"]
+    assert clients == ["MyEnv", "Seaoy2Env"]  # as OpenEnv makes names of names
+    assert exposed == ["my_env_trl", "my_env_openenv"]
 
 
 @pytest.mark.slow
@@ -790,12 +884,13 @@ def scripted(plan, *claim):
 
 
 @contextmanager
-def serving(project, name):
+def serving(project, name, folder=None, **variables):
+    """The server of a folder, by default the project's own, on the project's venv."""
     command = ["-m", "server.app"] if name == "openenv" else ["server.py"]
     process = subprocess.Popen(
         [project / name / ".venv/bin/python", *command],
-        cwd=project / name,
-        env=clean_environment(HOST="127.0.0.1", PORT="0"),
+        cwd=folder or project / name,
+        env=clean_environment(HOST="127.0.0.1", PORT="0", **variables),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -924,11 +1019,10 @@ def test_a_wheel_for_verifiers_plays_without_the_project(game, tmp_path):
 TWO = """
 import asyncio, json
 import a_env_env, b_env_env
-import verifiers.v1 as vf
 
 async def play(taskset):
     task = next(iter(taskset.create_verifiers_env().taskset))
-    tools = taskset.Tools(vf.ToolsetConfig())
+    tools = taskset.Tools(taskset.ToolsConfig())
     async with tools._exit_stack:
         await tools.setup_task(task.data)
         answer = await tools.play("dance", {})

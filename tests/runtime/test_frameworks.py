@@ -8,7 +8,8 @@ import pytest
 from fastapi import FastAPI
 
 from my_env_runtime import frameworks
-from my_env_runtime.errors import GateError
+from my_env_runtime.errors import DeployError, GateError, SettingError
+from my_env_runtime.frameworks import openenv_space
 from my_env_runtime.project import load_class
 
 from .support import recording, slow_class
@@ -233,3 +234,32 @@ def test_the_model_plays_until_it_calls_no_tool(monkeypatch):
     monkeypatch.setattr(frameworks.playing, "_complete", complete)
     assert asyncio.run(play()) == 1.0
     assert seen[1]["content"].startswith("error: the arguments are not JSON")
+
+
+def test_the_variables_of_a_classs_models(monkeypatch):
+    """For a process that a framework starts without those of this one."""
+
+    class Asking:
+        def __init__(self, task: dict, critic, user):
+            """Asks two models."""
+
+    monkeypatch.setenv("CRITIC_API_KEY", "own")
+    monkeypatch.setenv("CRITIC_SECONDS", "5")
+    chosen = {"critic": {"model": "m", "api_key": "theirs", "tokens": None}}
+    assert frameworks.model_variables(Asking, {}) == {
+        "CRITIC_API_KEY": "own",
+        "CRITIC_SECONDS": "5.0",
+    }
+    assert frameworks.model_variables(Asking, chosen) == {
+        "CRITIC_API_KEY": "theirs",
+        "CRITIC_SECONDS": "5.0",
+        "CRITIC_MODEL": "m",
+    }
+    with pytest.raises(SettingError, match="the class asks critic, user, got judge"):
+        frameworks.model_variables(Asking, {"judge": {}})
+
+
+def test_the_folder_for_openenv_push_must_be_new(tmp_path):
+    (tmp_path / "notes").touch()
+    with pytest.raises(DeployError, match="is there already: name a new folder"):
+        openenv_space.write_space(tmp_path)

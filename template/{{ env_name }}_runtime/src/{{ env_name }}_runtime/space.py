@@ -75,9 +75,17 @@ def assemble(folder: Path, named: Sequence[str] = ()) -> list[str]:
     `named` are patterns of files that go, too. Raises DeployError if a file that the
     image needs is missing, or one holds a key.
     """
-    wanted = matcher([*NEEDED, *_own_code(), *named])
+    wanted = matcher([*NEEDED, *own_code(), *named])
     files = [path for path in collect(folder) if wanted.match_file(path)]
     _check_complete(files)
+    copy_files(files, folder)
+    (folder / "Dockerfile").write_text(_dockerfile(), encoding="utf-8")
+    (folder / "README.md").write_text(_readme(), encoding="utf-8")
+    return sorted({*files, "Dockerfile", "README.md"})
+
+
+def copy_files(files: Sequence[str], folder: Path) -> None:
+    """Copy files of the project. Raises DeployError if one holds a key."""
     for path in files:
         content = (ROOT / path).read_bytes()
         for line, kind in _keys(ROOT / path, content):
@@ -88,12 +96,9 @@ def assemble(folder: Path, named: Sequence[str] = ()) -> list[str]:
         target = folder / path
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(content)
-    (folder / "Dockerfile").write_text(_dockerfile(), encoding="utf-8")
-    (folder / "README.md").write_text(_readme(), encoding="utf-8")
-    return sorted({*files, "Dockerfile", "README.md"})
 
 
-def _own_code() -> list[str]:
+def own_code() -> list[str]:
     """The modules that the class imports, and the repository's own package, if any."""
     patterns = [str(file.relative_to(ROOT)) for file in own_files(ROOT, MODULE)]
     project = ROOT / "pyproject.toml"
@@ -127,12 +132,13 @@ def unnamed(files: Sequence[str], folder: Path) -> list[str]:
     return [path for path in collect(folder) if path not in files]
 
 
-def collect(dry_run: Path | None = None) -> Iterator[str]:
+def collect(dry_run: Path | None = None, ignore: Path | None = None) -> Iterator[str]:
     """The files of the project, relative to ROOT, that an image gets.
 
-    `dry_run` is a folder that is left out.
+    `dry_run` is a folder that is left out, and `ignore` the file that `docker build`
+    reads for the image: by default that of nemo_gym/.
     """
-    lines = _read(ignore_file()).splitlines()
+    lines = _read(ignore or ignore_file()).splitlines()
     ignored, never = matcher(lines), matcher(NEVER)
     for path in _in_git() or _walk(lines):
         file = ROOT / path
@@ -229,8 +235,12 @@ def warnings(files: list[str]) -> Iterator[str]:
     """Warnings about the files, for the person who deploys them."""
     for path in rows_among(ROOT, [name for name in files if (ROOT / name).is_file()]):
         yield f"{path} may hold tasks with their answers, for all to read"
-    lock = _read(GYM / "uv.lock")
-    indexes = set(re.findall(r'registry = "(https?://[^"]+)"', lock))
+    yield from lock_warnings(GYM / "uv.lock")
+
+
+def lock_warnings(lock: Path) -> Iterator[str]:
+    """Warnings about the packages' sources that a lock file names."""
+    indexes = set(re.findall(r'registry = "(https?://[^"]+)"', _read(lock)))
     for index in sorted(indexes - {"https://pypi.org/simple"}):
         yield (
             f"uv.lock names the package index {index}, which Hugging Face may not "

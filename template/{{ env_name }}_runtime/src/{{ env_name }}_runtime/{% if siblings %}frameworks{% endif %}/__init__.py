@@ -4,6 +4,7 @@ tools         the tools that server.py serves, and `answer`
 episodes      an episode behind a server on an event loop
 rows          splits, tasks without answers, prompts
 playing       clients of a server, and the command of rollout.py
+models        who answers the questions of the class
 checks        the class, its episodes and its rewards, for gates
 server_gates  the gates of a framework that has a server
 serving       who may play on a server
@@ -35,6 +36,7 @@ from .checks import (
     check_tools,
 )
 from .episodes import AsyncEpisode, bare_reward
+from .models import model_variables
 from .playing import Start, image_message, play, run_rollouts, summary
 from .rows import (
     SPLIT_FILES,
@@ -85,6 +87,7 @@ __all__ = [
     "guarded",
     "image_message",
     "images_of",
+    "model_variables",
     "new_parser",
     "opened",
     "oracle_reward",
