@@ -638,7 +638,7 @@ def test_the_classes_of_the_page_pass_the_gates(
 # ---------------------------------------------------------------------- the help desk
 
 
-def helpdesk() -> tuple[type, list[dict[str, Any]]]:
+def helpdesk() -> tuple[Any, list[dict[str, Any]]]:
     """The class of examples/helpdesk, and its rows."""
     folder = ROOT / "examples/helpdesk"
     domain_class = runpy.run_path(str(folder / "helpdesk.py"))["Helpdesk"]
