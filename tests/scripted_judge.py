@@ -23,6 +23,7 @@ class Judge(ThreadingHTTPServer):
         self.keys: list[str | None] = []
         self.lock = threading.Lock()
         self.busy = self.most = 0
+        self.finish_reason = "stop"
 
     @property
     def texts(self) -> list[str]:
@@ -55,7 +56,8 @@ class _Handler(BaseHTTPRequestHandler):
         if isinstance(said, str) and self.path == "/v1/chat/completions":
             message = {"role": "assistant", "content": said}
             usage |= {"prompt_tokens": 10, "completion_tokens": 5}
-            choice = {"index": 0, "finish_reason": "stop", "message": message}
+            choice = {"index": 0, "message": message}
+            choice["finish_reason"] = judge.finish_reason
             content = {"object": "chat.completion", "choices": [choice]}
         elif isinstance(said, str) and self.path == "/v1/responses":
             item: dict[str, Any] = {"type": "message", "id": "m", "role": "assistant"}

@@ -86,6 +86,23 @@ def test_a_trajectory_of_too_many_items_earns_nothing(serve, rows, verify_body, 
     BaseVerifyResponse.model_validate(verdict)
 
 
+@pytest.mark.parametrize("item", [{"type": "message"}, {"type": "dance"}, 7])
+@pytest.mark.parametrize(
+    ("part", "key"), [("response", "output"), ("responses_create_params", "input")]
+)
+def test_the_first_malformed_item_of_many_is_named(
+    serve, rows, verify_body, part, key, item
+):
+    """The others are not looked at: each would cost as much as a tool call."""
+    client = TestClient(serve().setup_webserver())
+    body = verify_body(rows[0])
+    body[part] = {**body[part], key: [item] * 2_000}
+    answer = client.post("/verify", json=body)
+    assert answer.status_code == 422
+    assert f"{part}.{key}.0: " in answer.text
+    assert len(answer.text) < 5_000
+
+
 def test_a_trajectory_of_too_many_bytes_earns_nothing(serve, rows, verify_body):
     client = TestClient(serve(max_trajectory_bytes=10_000).setup_webserver())
     client.post("/seed_session", json=rows[0])

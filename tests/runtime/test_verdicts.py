@@ -136,6 +136,8 @@ def test_an_episode_without_a_task_earns_nothing_on_any_row(
         "seed_session",
         "./seed_session",
         "seed_session/",  # which is redirected, and the agent follows
+        "seed_session%0A",
+        " seed_session",
         "seed_session?x",
         "%73eed_session",
         "seed\t_session",
@@ -152,6 +154,13 @@ def test_an_episode_that_the_policy_seeded_earns_nothing(
         assert verify(client, row, [function_call(tool, "{}")]) == reward
         # Nor may the policy post to /verify first, with a trajectory that it made up.
         assert verify(client, row, [function_call(name, "{}")]) == 0.0
+
+
+def test_a_path_with_a_line_break_is_no_route(server_of, run, row, generous):
+    """Starlette's routes match a line break at their end."""
+    client = run(server_of(generous))()
+    assert client.post("/seed_session%0A", json=row).status_code == 404
+    assert client.post("/seed_session", json=row).status_code == 200
 
 
 class Ungraded:

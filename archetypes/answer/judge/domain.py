@@ -19,6 +19,7 @@ Question: {question}
 
 Criterion: {criterion}"""
 MET, NOT_MET = "MET", "NOT MET"
+CHARACTERS = 20  # for each word that an essay may have
 
 
 class DomainClass:
@@ -34,15 +35,19 @@ class DomainClass:
         usual = [{"text": 'It says that air "scatters" blue light most.', "points": 1}]
         self._criteria = task.get("criteria", usual)
         self._max_words = int(task.get("max_words", 150))
-        if not sum(criterion["points"] for criterion in self._criteria) > 0:
-            raise ValueError("criteria must have points")
+        points = [criterion["points"] for criterion in self._criteria]
+        if min(points, default=0) < 0 or not sum(points):
+            raise ValueError(f"points must be 0 or more, and not all 0; got {points}")
         self._met: list[bool] = []
 
     async def reward(self, answer: str) -> float:
         """The share of the points whose criteria the essay meets.
 
-        0.0 for an essay with too many words: a judge likes long ones.
+        0.0 for an essay with too many words: a judge likes long ones. Characters are
+        limited, too, because `a-b-c` is one word.
         """
+        if len(answer) > CHARACTERS * self._max_words:
+            return 0.0
         if not 0 < len(answer.split()) <= self._max_words:
             return 0.0
         self._met = await asyncio.gather(

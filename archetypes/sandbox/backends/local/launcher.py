@@ -13,10 +13,10 @@ import struct
 import sys
 
 # By machine: its name in a filter, and the numbers of keyctl, of all system calls that
-# reach keys, and of socket.
+# reach keys, of socket, and of fallocate.
 MACHINES = {
-    "x86_64": (0xC000003E, 250, (248, 249, 250), 41),
-    "aarch64": (0xC00000B7, 219, (217, 218, 219), 198),
+    "x86_64": (0xC000003E, 250, (248, 249, 250), 41, 285),
+    "aarch64": (0xC00000B7, 219, (217, 218, 219), 198, 47),
 }
 IO_URING = (425, 426, 427)  # makes sockets, too
 FAMILIES = (1, 2, 10, 16)  # of sockets: unix, IPv4, IPv6, netlink
@@ -24,6 +24,7 @@ FAMILIES = (1, 2, 10, 16)  # of sockets: unix, IPv4, IPv6, netlink
 # prctl, keyctl, and the answers of a filter
 GET_NO_NEW_PRIVS, SET_SECCOMP, FILTER, JOIN_SESSION_KEYRING = 39, 22, 2, 1
 ALLOW, NO_SUCH_CALL, NO_SUCH_FAMILY = 0x7FFF0000, 0x50000 | 38, 0x50000 | 97
+NOT_SUPPORTED = 0x50000 | 95  # the C library writes zeros instead
 
 
 def main() -> None:
@@ -31,9 +32,11 @@ def main() -> None:
     os.chdir(os.environ["HOME"])
     for limit in limits.split():
         name, value = limit.split("=")
-        lower(getattr(resource, name), int(value))
+        if hasattr(resource, name):  # macOS does not have all of them
+            lower(getattr(resource, name), int(value))
     for ignored_by_python in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(ignored_by_python, signal.SIG_DFL)
+    os.nice(19)  # the server's own work goes first
     if sys.platform == "linux":
         be_the_first_to_go()
         leave_the_servers_kernel()
@@ -49,7 +52,7 @@ def lower(kind: int, value: int) -> None:
     try:
         resource.setrlimit(kind, (value, value))
     except (OSError, ValueError):
-        pass  # macOS does not have all of them
+        pass  # nor does it lower all that it has
 
 
 def be_the_first_to_go() -> None:
@@ -66,23 +69,24 @@ def leave_the_servers_kernel() -> None:
 
     The server's session keyring would be one for all episodes. A new one is joined, and
     under bubblewrap a filter refuses keys, io_uring, and sockets of families without
-    namespaces, as it does every call of another machine's numbers.
+    namespaces, as it does every call of another machine's numbers. It refuses fallocate,
+    too, which takes gigabytes of the disk before the quota is looked at.
     """
     if os.uname().machine not in MACHINES:
         return
-    machine, keyctl, keys, socket = MACHINES[os.uname().machine]
+    machine, keyctl, keys, socket, fallocate = MACHINES[os.uname().machine]
     libc = ctypes.CDLL(None, use_errno=True)
     libc.syscall(keyctl, JOIN_SESSION_KEYRING, None)
     if libc.prctl(GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 1:
         return  # without bubblewrap; sudo goes on to work
-    program = filtered(machine, (*keys, *IO_URING), socket)
+    program = filtered(machine, (*keys, *IO_URING), socket, fallocate)
     code = ctypes.create_string_buffer(program, len(program))
     pointer = struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(code))
     if libc.prctl(SET_SECCOMP, FILTER, pointer, 0, 0):
         raise OSError(ctypes.get_errno(), "the kernel takes no seccomp filter")
 
 
-def filtered(machine: int, refused: tuple, socket: int) -> bytes:
+def filtered(machine: int, refused: tuple, socket: int, fallocate: int) -> bytes:
     """A filter of system calls, in the kernel's BPF: load, compare and skip, return."""
 
     def load(offset: int) -> bytes:
@@ -98,6 +102,7 @@ def filtered(machine: int, refused: tuple, socket: int) -> bytes:
     lines += [skip(1 << 30, 0, 1, compare=0x35), answer(NO_SUCH_CALL)]  # x32
     for number in refused:
         lines += [skip(number, 0, 1), answer(NO_SUCH_CALL)]
+    lines += [skip(fallocate, 0, 1), answer(NOT_SUPPORTED)]
     lines += [skip(socket, 1, 0), answer(ALLOW), load(16)]
     for family in FAMILIES:
         lines += [skip(family, 0, 1), answer(ALLOW)]

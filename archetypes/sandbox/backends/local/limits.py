@@ -43,6 +43,10 @@ class Limits(SandboxSettings):
             "RLIMIT_AS": int(self.sandbox_memory_mb * MIB),
             "RLIMIT_FSIZE": self.file_bytes,
             "RLIMIT_CORE": 0,
+            "RLIMIT_NOFILE": 1024,
+            # Queues of one user, and so of all sandboxes
+            "RLIMIT_MSGQUEUE": 0,
+            "RLIMIT_SIGPENDING": 1024,
             # For what outlives its call; what does not meets the wall time first.
             "RLIMIT_CPU": int(self.sandbox_seconds) + 2,
         }

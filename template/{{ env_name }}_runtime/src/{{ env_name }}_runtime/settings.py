@@ -137,6 +137,7 @@ class ModelSettings(Settings):
     concurrency: PositiveInt = 32  # questions at a time, of each process
     seconds: PositiveFloat = 45  # of one question, with its retries
     tokens: PositiveInt = 4096  # that an answer may have
+    characters: PositiveInt = 40_000  # that `data` may have
     retries: Count = 4  # after 408, 409, 429, 5xx and broken connections, ever later
     temperature: float | None = None  # None: the endpoint's own
 

@@ -421,6 +421,22 @@ def test_doors_beside_the_namespaces_are_closed(start):
     assert start().run_python(BESIDE_NAMESPACES) == "(no output)"
 
 
+@only_isolated
+def test_the_disk_cannot_be_taken_before_it_is_looked_at(start):
+    """fallocate takes 10 GiB in 18 ms. The C library writes zeros instead of it."""
+    take = "import os; fd = os.open('big', os.O_RDWR | os.O_CREAT); "
+    take += "os.posix_fallocate(fd, 0, 1 << 20); print(os.fstat(fd).st_size)"
+    assert start().run_python(take) == "1048576"
+    kind = "libc.fallocate(fd, 0, ctypes.c_long(0), ctypes.c_long(1 << 20))"
+    libc = f"import ctypes; libc = ctypes.CDLL(None, use_errno=True); print({kind}, ctypes.get_errno())"
+    assert start().run_python(take + "; " + libc).splitlines()[-1] == "-1 95"
+
+
+@linux_only
+def test_a_command_gives_way_to_the_server(start):
+    assert start().run_command("nice; ulimit -n -q").split()[0] == "19"
+
+
 # Puts a key into the session keyring, or finds one there.
 KEYS = """
 import ctypes, os

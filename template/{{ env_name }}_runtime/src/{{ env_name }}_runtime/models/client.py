@@ -14,7 +14,7 @@ from .. import project
 from ..episode.episode import has_async_methods
 from ..errors import ModelError, NoAnswerError
 from ..settings import ModelSettings, StandInSettings
-from .endpoints import Endpoint, NotSet, StandIn, openai_endpoint
+from .endpoints import Endpoint, NotSet, Said, StandIn, openai_endpoint
 from .protocol import Message, Prompt
 from .question import Question
 
@@ -145,19 +145,22 @@ class EpisodeModels:
         try:
             said = await self._say(name, question, question.messages)
             try:
-                return question.read(said)
+                return question.read(said.text, cut_off=said.cut_off)
             except ValueError:
-                said = await self._say(name, question, question.repaired(said))
+                again = question.repaired(said.text)
+                said = await self._say(name, question, again)
             try:
-                return question.read(said)
+                return question.read(said.text, cut_off=said.cut_off)
             except ValueError as error:
                 self.count(name, "unreadable", 1)
-                log.warning("%s: %s: %s: %s", self.label, name, error, said)
+                log.warning("%s: %s: %s: %s", self.label, name, error, said.text)
                 raise NoAnswerError(f"{name} gave no answer that can be read") from None
         finally:
             self.waiting -= 1
 
-    async def _say(self, name: str, question: Question, messages: list[Message]) -> str:
+    async def _say(
+        self, name: str, question: Question, messages: list[Message]
+    ) -> Said:
         size = sum(len(str(each["content"])) for each in messages)
         fits = self._characters + size <= MAX_CHARACTERS
         call = ModelCall(name, messages if fits else [])
@@ -168,7 +171,10 @@ class EpisodeModels:
         try:
             said = await self.endpoints[name].say(question, messages)
             call.said, call.tokens = said.text, said.input_tokens + said.output_tokens
-            return said.text
+            return said
+        except NoAnswerError as error:
+            call.error = str(error)
+            raise
         except ModelError as error:
             call.error = str(error)
             self.failure = f"{name}: {error}"

@@ -7,10 +7,13 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from ..errors import ModelError, one_line
+from ..errors import ModelError, NoAnswerError, one_line
 from ..settings import ModelSettings
 from .protocol import Message
 from .question import Question
+
+# Statuses of an endpoint that takes a question's text for too long, or for wrong
+REFUSED = (400, 413, 422)
 
 
 @dataclass(frozen=True)
@@ -20,6 +23,7 @@ class Said:
     text: str
     input_tokens: int = 0
     output_tokens: int = 0
+    cut_off: bool = False  # at its limit of tokens, so that its end is no answer
 
 
 class Endpoint(Protocol):
@@ -28,7 +32,10 @@ class Endpoint(Protocol):
     loop: asyncio.AbstractEventLoop | None
 
     async def say(self, question: Question, messages: list[Message]) -> Said:
-        """Raises ModelError if the model cannot be asked."""
+        """Raises ModelError if the model cannot be asked.
+
+        Raises NoAnswerError if it takes other questions, but not the text of this one.
+        """
         ...
 
 
@@ -73,21 +80,34 @@ class Bounded:
     ) -> None:
         self.settings, self.loop, self._post = settings, loop, post
         self._room = asyncio.Semaphore(settings.concurrency)
+        self._has_answered = False
 
     async def say(self, question: Question, messages: list[Message]) -> Said:
         settings = self.settings
+        if len(question.data or "") > settings.characters:
+            raise NoAnswerError(
+                f"{len(question.data or '')} characters of data, and a model is given "
+                f"{settings.characters} at most"
+            )
         async with self._room:
             try:
                 async with asyncio.timeout(settings.seconds):
                     answer = await self._post(_request(settings, messages))
-                return _said(answer)
+                said = _said(answer)
+                self._has_answered = True
+                return said
             except TimeoutError:
                 raise ModelError(f"no answer in {settings.seconds:g} s") from None
             except ModelError:
                 raise
             except Exception as error:
                 text = one_line(f"{error} {error.__cause__ or ''}").strip()
-                raise ModelError(f"{type(error).__name__}: {text}") from error
+                text = f"{type(error).__name__}: {text}"
+                status = getattr(error, "status_code", getattr(error, "status", None))
+                # A policy must not be able to mask its sample by what it writes.
+                if status in REFUSED and question.data and self._has_answered:
+                    raise NoAnswerError(f"the text was refused: {text}") from error
+                raise ModelError(text) from error
 
 
 def openai_endpoint(settings: ModelSettings) -> Bounded:
@@ -153,12 +173,15 @@ def _said(answer: dict[str, Any]) -> Said:
     read = usage.get("input_tokens") or usage.get("prompt_tokens") or 0
     wrote = usage.get("output_tokens") or usage.get("completion_tokens") or 0
     if "choices" in answer:
-        text = answer["choices"][0]["message"]["content"] or ""
+        [choice, *_] = answer["choices"]
+        text = choice["message"]["content"] or ""
+        cut_off = choice.get("finish_reason") == "length"
     else:
+        cut_off = answer.get("status") == "incomplete"
         text = "".join(
             part.get("text") or ""
             for item in answer["output"]
             if item["type"] == "message"
             for part in item["content"]
         )
-    return Said(text, read, wrote)
+    return Said(text, read, wrote, cut_off)

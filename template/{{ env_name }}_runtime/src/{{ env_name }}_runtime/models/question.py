@@ -1,6 +1,7 @@
 """A question to a model: its messages, and what counts as an answer."""
 
 import json
+import re
 import secrets
 from collections.abc import Sequence
 from typing import Any
@@ -10,6 +11,11 @@ from pydantic import BaseModel, ValidationError
 from ..episode.samples import sample_of
 from ..episode.schema import plain_schema
 from .protocol import Message, Prompt
+
+# `**Final verdict:** GOOD`. A line that quotes somebody begins with something else.
+LABEL = re.compile(
+    r"[\s*_#]*(?:final )?(?:verdict|answer|grade|decision)[\s*_]*:", re.IGNORECASE
+)
 
 
 class Question:
@@ -47,19 +53,24 @@ class Question:
                 parts += [part["text"] for part in content if "text" in part]
         return "\n\n".join([*parts, *([] if self.data is None else [self.data])])
 
-    def read(self, said: str) -> Any:
-        """The answer in what the model said. Raises ValueError if there is none."""
+    def read(self, said: str, *, cut_off: bool = False) -> Any:
+        """The answer in what the model said. Raises ValueError if there is none.
+
+        An answer that was cut off may be text, but neither a choice nor an object.
+        """
+        if cut_off and (self.choices or self.schema is not None):
+            raise ValueError("the answer was cut off")
         if self.schema is not None:
             return self._object(said)
         if not self.choices:
             return said
         lines = [line for line in said.splitlines() if line.strip()]
-        for line in lines[-1:]:
-            # `Verdict: GOOD` counts, `not GOOD` does not.
-            for text in (line, line.rpartition(":")[2]):
-                if (choice := self.choices.get(_plain(text))) is not None:
-                    return choice
-        raise ValueError("the last line was none of the choices")
+        choices = [self.choices.get(_plain(_without_label(line))) for line in lines]
+        if not choices or choices[-1] is None:
+            raise ValueError("the last line was none of the choices")
+        if len({choice for choice in choices if choice is not None}) > 1:
+            raise ValueError("lines with different choices")
+        return choices[-1]
 
     def sample(self) -> str:
         """An answer that can be read, and means nothing."""
@@ -122,6 +133,11 @@ def _messages(prompt: Prompt, rules: str, data: str | None) -> list[Message]:
     # Without lone surrogates, which a policy may have written.
     text = json.dumps(messages, ensure_ascii=False).encode("utf-8", "replace")
     return json.loads(text)
+
+
+def _without_label(line: str) -> str:
+    label = LABEL.match(line)
+    return line[label.end() :] if label else line
 
 
 def _plain(text: str) -> str:

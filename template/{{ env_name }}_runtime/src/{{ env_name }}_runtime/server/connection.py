@@ -5,6 +5,8 @@ stay for ever. See docs/decisions.md.
 """
 
 import asyncio
+import functools
+import resource
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -35,6 +37,8 @@ class Bounded(HttpToolsProtocol):
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
         self._await_head()
+        if len(self.connections) > most_connections():
+            transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._head_is_there()
@@ -90,6 +94,12 @@ class Bounded(HttpToolsProtocol):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+
+@functools.cache
+def most_connections() -> int:
+    """Half of the files that this process may open: episodes need the others."""
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2
 
 
 class BoundedInGym(Bounded, gym_series.Protocol):

@@ -80,6 +80,9 @@ class RequestGuard:
             if not hmac.compare_digest(given, self.authorization):
                 detail = "this server needs Authorization: Bearer <API_TOKEN>"
                 return JSONResponse({"detail": detail}, 401)
+        if not path.isprintable():
+            # Routes match `/seed_session\n`, too, and other layers look for the name.
+            return JSONResponse({"detail": "Not Found"}, 404)
         if int(headers.get(b"content-length", b"0")) <= self._limit(scope):
             return None
         message = self._too_long(scope)

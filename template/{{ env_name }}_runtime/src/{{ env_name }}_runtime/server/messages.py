@@ -1,6 +1,6 @@
 """The bodies of requests and answers."""
 
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Self, get_args
 
 from nemo_gym.base_resources_server import (
     BaseResourcesServerConfig,
@@ -8,14 +8,36 @@ from nemo_gym.base_resources_server import (
     BaseVerifyResponse,
 )
 from nemo_gym.config_types import AggregateMetricsRequest
-from pydantic import BaseModel, ConfigDict, FailFast, Field, model_validator
+from nemo_gym.openai_utils import (
+    NeMoGymResponse,
+    NeMoGymResponseCreateParamsNonStreaming,
+)
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    FailFast,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
 
 from .. import gym_series
-from ..episode.tasks import is_native, task_of
+from ..episode.tasks import is_native, task_of, validation_problem
 from ..episode.tools import Arguments
 from ..episode.types import Task
 from ..settings import ShardSettings
 from .limits import reject_oversized
+
+_INPUT = NeMoGymResponseCreateParamsNonStreaming.model_fields["input"].annotation
+_OUTPUT = NeMoGymResponse.model_fields["output"].annotation
+[_INPUT_ITEMS] = [kind for kind in get_args(_INPUT) if kind is not str]
+# The lists of a trajectory, and what an item of each is
+ITEMS: dict[tuple[str, str], TypeAdapter[Any]] = {
+    ("responses_create_params", "input"): TypeAdapter(get_args(_INPUT_ITEMS)[0]),
+    ("response", "output"): TypeAdapter(get_args(_OUTPUT)[0]),
+}
+MANY_ITEMS = 100
 
 
 class SessionServerConfig(BaseResourcesServerConfig):
@@ -80,6 +102,7 @@ class VerifyRequest(Arguments, BaseVerifyRequest):
         """Raise an error of the type TOO_LONG for a trajectory with too many items."""
         if isinstance(body, dict):
             reject_oversized(body)
+            _reject_malformed(body)
         try:
             request = validate(body)
         except TypeError as error:  # by NeMo Gym's own validators: `"role": {}`
@@ -99,6 +122,25 @@ class VerifyResponse(BaseVerifyResponse):
 
     mask_sample: bool = False
     failure_reason: str | None = None
+
+
+def _reject_malformed(body: dict[str, Any]) -> None:
+    """Raise ValueError at the first malformed item of a long trajectory.
+
+    pydantic would describe each of them, and nothing else runs meanwhile.
+    """
+    for (part, key), item_type in ITEMS.items():
+        items = body[part].get(key) if isinstance(body.get(part), dict) else None
+        if not isinstance(items, list) or len(items) <= MANY_ITEMS:
+            continue
+        for number, item in enumerate(items):
+            try:
+                item_type.validate_python(item)
+            except (ValidationError, TypeError) as error:
+                problem = error
+                if isinstance(error, ValidationError):
+                    problem = validation_problem(error)
+                raise ValueError(f"{part}.{key}.{number}: {problem}") from None
 
 
 def _task(body: BaseModel, ground_truth: Any) -> Task:

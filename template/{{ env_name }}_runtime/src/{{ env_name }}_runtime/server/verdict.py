@@ -7,6 +7,7 @@ import json
 import time
 import uuid
 from collections.abc import Callable
+from string import whitespace
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -93,7 +94,8 @@ def _ended_with(ended: Ended, body: VerifyRequest) -> bool:
 def policy_seeds(body: BaseVerifyRequest) -> bool:
     """Whether the policy of a trajectory posted to /seed_session."""
     calls = [item for item in body.response.output if item.type == "function_call"]
-    return "seed_session" in [url_of(call.name).path.strip("/") for call in calls]
+    paths = [url_of(call.name).path for call in calls]
+    return "seed_session" in [path.strip(f"/{whitespace}") for path in paths]
 
 
 def make_final(store: SessionStore, app: FastAPI) -> None:
