@@ -5,6 +5,7 @@ import pytest
 from env_runtime.episode.samples import sample_arguments
 from env_runtime.episode.tasks import baseline_reward, oracle_reward
 from env_runtime.errors import NoOracleError
+from env_runtime.models.client import without_answers
 from env_runtime.project import load_class
 from env_runtime.rollouts.policies import solution_for
 from env_runtime.rollouts.trajectory import message
@@ -13,6 +14,8 @@ from env_runtime.rollouts.trajectory import message
 @pytest.fixture
 def solved(rows, tools):
     """The first row, and the calls and the answer that solve it."""
+    if without_answers(load_class()):
+        pytest.skip("without stand_in(model, prompt) no grade can be checked")
     try:
         return rows[0], solution_for(rows[0], tools)
     except NoOracleError as error:

@@ -603,7 +603,7 @@ class NotStatic(Essay):
 @pytest.mark.parametrize(
     ("kind", "models", "wrong"),
     [
-        (Essay, [], "copier update -d models='[judge]'"),
+        (Essay, [], "copy again with `--overwrite -d models='[judge]'`"),
         (Essay, ["judge", "user"], "def __init__(self, task: dict, judge, user)"),
         (Stuck, ["judge"], "remove `blocking = False`"),
         (NotStatic, ["judge"], "put @staticmethod above it"),

@@ -202,7 +202,10 @@ def test_a_task_with_an_unusable_file_is_not_the_policys_fault(start):
 @pytest.fixture
 def row(rows):
     """A task with a file that must be right, too."""
-    return next(row for row in rows if row["ground_truth"][0].get("expected_files"))
+    for row in rows:
+        if row["ground_truth"][0].get("expected_files"):
+            return row
+    pytest.skip("no row has expected_files")
 
 
 @pytest.fixture

@@ -154,8 +154,10 @@ def _keys_read(domain_class: type) -> Task:
                 func=ast.Attribute(value=ast.Name(id=name), attr="get"),
                 args=[ast.Constant(value=str(key)), *rest],
             ):
-                literal = len(rest) == 1 and isinstance(rest[0], ast.Constant)
-                default = rest[0].value if literal else None
+                try:
+                    default = ast.literal_eval(rest[0]) if rest else None
+                except ValueError:
+                    default = None
             case _:
                 continue
         if name == parameter:

@@ -109,8 +109,8 @@ def _constructor_problem(domain_class: type, error: TypeError) -> str:
     if models := ", ".join(project.MODELS):
         return (
             f"must be made of the task and the models of the answers: {error}. Write "
-            f"`def __init__(self, task: dict, {models})`, or change the answers with "
-            "`copier update -d models=...`"
+            f"`def __init__(self, task: dict, {models})`, or copy again with "
+            "`--overwrite -d models=...`"
         )
     text = (
         f"must be made of one argument, the task: {error}. Write "
@@ -118,7 +118,7 @@ def _constructor_problem(domain_class: type, error: TypeError) -> str:
     )
     if names := ", ".join(model_names(domain_class)):
         text += (
-            f"; if it asks models of these names, answer so: `copier update -d "
+            "; if it asks models of these names, copy again with `--overwrite -d "
             f"models='[{names}]'`"
         )
     return text

@@ -143,9 +143,9 @@ class _Game:
                     shown += " and an image"
                 raise GateError(
                     f"{place}: its prompt does not end with {domain_class.__name__}."
-                    f"observation(), {shown}: the policy would not see it. Rows that "
-                    "make_rows.py writes have it: `uv run python make_rows.py --example "
-                    "--overwrite`, or add it to the last user message"
+                    f"observation(), {shown}: the policy would not see it. Add it to the "
+                    "last user message, or have make_rows.py write all rows anew, with "
+                    "it: `uv run python make_rows.py --example --overwrite`"
                 )
 
     def check_turns(self, max_turns: int) -> None:

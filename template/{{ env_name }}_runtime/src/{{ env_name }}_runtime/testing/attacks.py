@@ -17,6 +17,7 @@ from ..episode.tasks import (
 )
 from ..episode.types import Calls, Row, Solution
 from ..errors import NoOracleError
+from ..models.client import without_answers
 from ..project import load_class
 from ..rollouts.observations import prompt_text
 from ..rollouts.policies import call_everything, solution_for
@@ -229,6 +230,8 @@ class TestAttacks:
 
     def test_the_same_verdict_twice(self, client, row, solution):
         """A client that lost the answer posts /verify again: the answer is the same."""
+        if without_answers(load_class()):
+            pytest.skip("without stand_in(model, prompt) no grade can be checked")
         client.post("/seed_session", json=row)
         play(client, solution.calls)
         body = verify_body(row, said(solution))
