@@ -31,7 +31,7 @@ __all__ = [
 
 @pytest.fixture
 def start() -> Iterator[Callable[..., Any]]:
-    """Makes episodes of the class, `start(word="crane")`, and closes them at the end."""
+    """Makes episodes of the class, `start(seed=7)`, and closes them at the end."""
     episodes = []
 
     def make(**task: Any) -> Any:
