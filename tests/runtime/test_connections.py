@@ -142,3 +142,15 @@ def test_nemo_gym_serves_with_these_limits(monkeypatch):
         config.load()
         chosen = config.http_protocol_class
     assert issubclass(chosen, connection.Bounded)
+
+
+def test_connections_leave_files_for_episodes(serve, monkeypatch):
+    monkeypatch.setattr(connection, "most_connections", lambda: 2)
+    request = b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n"
+    with bounded(serve()) as port, contextlib.ExitStack() as stack:
+        first, second, third = (stack.enter_context(connect(port)) for _ in range(3))
+        with contextlib.suppress(ConnectionError):
+            assert third.recv(1000) == b""
+        for client in (first, second):
+            client.sendall(request)
+            assert client.recv(1000).startswith(b"HTTP/1.1 200 ")
