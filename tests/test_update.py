@@ -162,13 +162,8 @@ def wrap(releases, tmp_path):
     return of
 
 
-@pytest.mark.parametrize(
-    "module",
-    [
-        one if one == "exam" else pytest.param(one, marks=pytest.mark.slow)
-        for one in OWN
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("module", OWN)
 def test_a_class_of_ones_own_stays_through_updates(releases, wrap, module):
     class_name, tools = OWN[module]
     project = wrap(module, class_name, tools)
