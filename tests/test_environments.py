@@ -99,10 +99,7 @@ def test_the_newest_nemo_gym_of_the_series_is_there(generate, series):
     [
         (QUICK, "game"),
         (OTHER, "game"),
-        *(
-            pytest.param(QUICK, archetype, marks=pytest.mark.slow)
-            for archetype in ("sandbox", "vision", "answer")
-        ),
+        pytest.param(QUICK, "vision", marks=pytest.mark.slow),
     ],
     indirect=["series"],
 )
