@@ -107,7 +107,7 @@ def variables() -> dict[str, str]:
 
 
 def cpu_seconds() -> float:
-    """Of all processes that have ended."""
+    """The CPU time of all child processes that have ended, in seconds."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 

@@ -40,7 +40,7 @@ from transformers import (
 ROOT = Path(__file__).resolve().parents[1]
 UV = os.environ.get("UV") or shutil.which("uv") or "uv"  # `uv run` sets UV
 
-WORDS = 4  # of an answer
+WORDS = 4  # in an answer
 DIGITS = "0123456789"
 REPEAT = f'''
 class Repeat:
@@ -140,7 +140,7 @@ def make_model() -> tuple[LlamaForCausalLM, PreTrainedTokenizerFast]:
 
 
 def answers(model: Any, tokenizer: Any) -> list[str]:
-    """What the model answers to each row, the likeliest token each time."""
+    """The model's answer to each row, by greedy decoding."""
     texts = []
     for row in rows():
         prompt = tokenizer.apply_chat_template(

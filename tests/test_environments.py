@@ -42,9 +42,9 @@ PACKAGES = {"vision": ["pillow"]}
 
 @pytest.mark.parametrize("archetype", WITH_ANSWER)
 def test_gates_and_tests_are_green(generate, variant, series, archetype):
-    """On the other series two are installed as users do it, for math-verify's sake.
+    """The other series installs two archetypes as users do, because of math-verify.
 
-    The others' classes know nothing of NeMo Gym, so only NeMo Gym's contract is tested.
+    The other classes know nothing of NeMo Gym, so it tests NeMo Gym's contract only.
     """
     tests = ["-m", "pytest", "-q", "--no-header"]
     if series == QUICK or archetype in ("game", "answer"):
@@ -268,7 +268,7 @@ def test_custom_tools_of_many_kinds_wait_to_be_written(variant):
 @pytest.mark.slow
 @ONE_SERIES
 def test_gates_fail_with_exit_status_1(variant):
-    """On rows of another file, which rollout.py plays, too."""
+    """The gates and rollout.py play the rows of another file."""
     environment = variant()
     first, second, *_ = (environment.folder / "data/example.jsonl").open()
     other = environment.folder / "mine.jsonl"

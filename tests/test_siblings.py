@@ -772,7 +772,7 @@ print(json.dumps([
 
 @pytest.mark.slow
 def test_openenvs_own_commands_and_a_space(game, render, tmp_path):
-    """What `openenv push` sends serves the game, and AutoEnv plays it from elsewhere."""
+    """The folder that `openenv push` sends serves the game; AutoEnv plays it from elsewhere."""
     staged, space = tmp_path / "staged", tmp_path / "space"
     printed = python(game, "openenv", "-c", PUSH, staged, space)
     assert "The rows are among them" in printed

@@ -35,7 +35,7 @@ class DomainClass:
         self._return, self._done = 0.0, False
 
     def observation(self) -> str:
-        """The board as text, or the observation as JSON if there is no board."""
+        """The board as text. Without a board, the observation as JSON."""
         if RENDER_MODE is None:
             return json.dumps(self._seen, default=lambda x: np.round(x, 4).tolist())
         text = str(self._env.render())

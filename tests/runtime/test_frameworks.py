@@ -237,7 +237,7 @@ def test_the_model_plays_until_it_calls_no_tool(monkeypatch):
 
 
 def test_the_variables_of_a_classs_models(monkeypatch):
-    """For a process that a framework starts without those of this one."""
+    """A framework's own process does not inherit them."""
 
     class Asking:
         def __init__(self, task: dict, critic, user):

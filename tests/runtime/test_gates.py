@@ -103,35 +103,36 @@ def test_the_smoke_gate_warns_of_an_echo(run_gate):
     assert "; guess can repeat the row's expected_output" in detail
 
 
-def test_an_oracle_that_does_not_solve_its_row(run_gate):
-    class Mistaken(Guessing):
-        @staticmethod
-        def oracle(task: dict) -> list[tuple[str, dict]]:
-            return [("guess", {"word": "left"})]
-
-    with pytest.raises(GateError, match="row 1 of .*: the policy 'oracle' earns 0.0"):
-        run_gate(rollout_gate, Mistaken)
+class Mistaken(Guessing):
+    @staticmethod
+    def oracle(task: dict) -> list[tuple[str, dict]]:
+        return [("guess", {"word": "left"})]
 
 
-def test_an_oracle_that_calls_no_tool(run_gate):
-    class Misspelled(Guessing):
-        @staticmethod
-        def oracle(task: dict) -> list[tuple[str, dict]]:
-            return [("gues", {"word": "right"})]
-
-    with pytest.raises(GateError, match="oracle calls gues, which is not a tool"):
-        run_gate(rollout_gate, Misspelled)
+class Misspelled(Guessing):
+    @staticmethod
+    def oracle(task: dict) -> list[tuple[str, dict]]:
+        return [("gues", {"word": "right"})]
 
 
-def test_a_row_that_cannot_be_played_is_named(run_gate):
-    class Picky(Guessing):
-        def __init__(self, task: dict) -> None:
-            super().__init__(task)
-            if task["id"] == 2:
-                raise ValueError("no such task")
+class Picky(Guessing):
+    def __init__(self, task: dict) -> None:
+        super().__init__(task)
+        if task["id"] == 2:
+            raise ValueError("no such task")
 
-    with pytest.raises(GateError, match="row 2 of .*, policy 'noop': POST /seed"):
-        run_gate(rollout_gate, Picky, {"id": 1}, {"id": 2})
+
+@pytest.mark.parametrize(
+    ("kind", "fault"),
+    [
+        (Mistaken, "row 1 of .*: the policy 'oracle' earns 0.0"),
+        (Misspelled, "oracle calls gues, which is not a tool"),
+        (Picky, "row 2 of .*, policy 'noop': POST /seed"),
+    ],
+)
+def test_the_rollout_gate_names_the_row_or_the_call(run_gate, kind, fault):
+    with pytest.raises(GateError, match=fault):
+        run_gate(rollout_gate, kind, {"id": 1}, {"id": 2})
 
 
 class Dice(Guessing):

@@ -19,7 +19,7 @@ Question: {question}
 
 Criterion: {criterion}"""
 MET, NOT_MET = "MET", "NOT MET"
-CHARACTERS = 20  # for each word that an essay may have
+CHARACTERS = 20  # an essay may have this many for each allowed word
 
 
 class DomainClass:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 
 def main() -> None:
-    # Not installed with this package: another environment's may be called `server`, too.
+    # This package does not install server/: another environment may have one, too.
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
     from server.app import main as serve
 

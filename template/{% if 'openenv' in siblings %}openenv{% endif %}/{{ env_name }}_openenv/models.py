@@ -1,4 +1,4 @@
-"""What the server sends: an observation of reset(), and one of each step()."""
+"""The observations that the server sends: of reset(), and of each step()."""
 
 from openenv.core.env_server.mcp_types import CallToolObservation
 from openenv.core.env_server.types import Observation

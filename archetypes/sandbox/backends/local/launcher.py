@@ -52,7 +52,7 @@ def lower(kind: int, value: int) -> None:
     try:
         resource.setrlimit(kind, (value, value))
     except (OSError, ValueError):
-        pass  # nor does it lower all that it has
+        pass  # macOS does not lower all of its limits
 
 
 def be_the_first_to_go() -> None:

@@ -40,7 +40,7 @@ class ModelError(Exception):
 
 
 class NoAnswerError(ValueError):
-    """A model beside the policy gave none of the answers that it may give."""
+    """The answer of a model beside the policy cannot be read."""
 
 
 class DeployError(Exception):

@@ -84,7 +84,7 @@ class Limits(Settings):
 
 
 class ServerSettings(Settings):
-    """A server's address, and who may use it."""
+    """A server's address and access."""
 
     host: str = "127.0.0.1"
     port: Port | None = None
@@ -123,7 +123,7 @@ class ShardSettings(Settings):
     shards_on: ShardsOn = "ray"
     shards_at: str | None = None  # set for further workers: where the shards are
     shard_seconds: PositiveFloat = 30  # a shard that is silent for longer is killed
-    shard_cpus: PositiveFloat = 0.01  # that Ray reserves for each
+    shard_cpus: PositiveFloat = 0.01  # reserved by Ray for each shard
     ray_address: str | None = None
 
 
@@ -134,11 +134,11 @@ class ModelSettings(Settings):
     base_url: str = "https://api.openai.com/v1"
     api_key: str | None = None
     api: Annotated[Literal["chat", "responses"], _API] = "chat"
-    concurrency: PositiveInt = 32  # questions at a time, of each process
-    seconds: PositiveFloat = 45  # of one question, with its retries
-    tokens: PositiveInt = 4096  # that an answer may have
-    characters: PositiveInt = 40_000  # that `data` may have
-    retries: Count = 4  # after 408, 409, 429, 5xx and broken connections, ever later
+    concurrency: PositiveInt = 32  # the most questions at a time in a process
+    seconds: PositiveFloat = 45  # the most for a question, retries included
+    tokens: PositiveInt = 4096  # the most in an answer
+    characters: PositiveInt = 40_000  # the most in `data`
+    retries: Count = 4  # after 408, 409, 429, 5xx and broken connections
     temperature: float | None = None  # None: the endpoint's own
 
     @classmethod

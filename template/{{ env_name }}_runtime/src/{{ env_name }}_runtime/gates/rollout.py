@@ -58,7 +58,7 @@ def rollout_gate(client: Client, path: Path) -> str:
 
 
 def _stand_ins(domain_class: type) -> str:
-    """The models that were not asked, and what it means, for the end of a gate's line."""
+    """The end of the gate's line: which models it did not ask, and what that means."""
     keys = " and ".join(
         f"{name.upper()}_MODEL" for name in models_not_set(domain_class)
     )

@@ -23,7 +23,9 @@ class Said:
     text: str
     input_tokens: int = 0
     output_tokens: int = 0
-    cut_off: bool = False  # at its limit of tokens, so that its end is no answer
+    cut_off: bool = (
+        False  # by the limit of tokens: the verdict at its end may be missing
+    )
 
 
 class Endpoint(Protocol):

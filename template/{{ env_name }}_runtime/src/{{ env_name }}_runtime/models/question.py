@@ -19,7 +19,7 @@ LABEL = re.compile(
 
 
 class Question:
-    """A class's question. Raises ValueError for choices that no answer could be."""
+    """A class's question. Raises ValueError if an answer could not be one of the choices."""
 
     def __init__(
         self,

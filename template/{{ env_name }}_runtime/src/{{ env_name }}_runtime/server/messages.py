@@ -32,7 +32,7 @@ from .limits import reject_oversized
 _INPUT = NeMoGymResponseCreateParamsNonStreaming.model_fields["input"].annotation
 _OUTPUT = NeMoGymResponse.model_fields["output"].annotation
 [_INPUT_ITEMS] = [kind for kind in get_args(_INPUT) if kind is not str]
-# The lists of a trajectory, and what an item of each is
+# The lists of a trajectory, with the type of their items
 ITEMS: dict[tuple[str, str], TypeAdapter[Any]] = {
     ("responses_create_params", "input"): TypeAdapter(get_args(_INPUT_ITEMS)[0]),
     ("response", "output"): TypeAdapter(get_args(_OUTPUT)[0]),

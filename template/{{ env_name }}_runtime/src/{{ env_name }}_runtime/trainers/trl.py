@@ -49,7 +49,8 @@ from ..rollouts.trajectory import Item, as_response, function_call, message
 
 log = logging.getLogger(__name__)
 
-ANSWERS_AT_ONCE = 16  # that the server grades: a judge may take seconds for each
+# The server grades this many answers at once. A judge may take seconds for each.
+ANSWERS_AT_ONCE = 16
 
 
 def dataset(path: Path | str = ROWS) -> Any:

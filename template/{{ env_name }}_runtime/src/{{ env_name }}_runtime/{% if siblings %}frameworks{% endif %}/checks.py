@@ -137,7 +137,7 @@ async def _check_tricks(domain_class: type, rows: list[Row], play: Play) -> None
 
 
 def calls_for(domain_class: type, row: Row, policy: str) -> Calls:
-    """The calls and the answer of a policy of PLANS on a row. Raises like PLANS."""
+    """The calls and the answer that one of PLANS makes of a row. Raises like PLANS."""
     plan = PLANS[policy](row, definitions_of(domain_class))
     return calls_of(domain_class, plan)
 

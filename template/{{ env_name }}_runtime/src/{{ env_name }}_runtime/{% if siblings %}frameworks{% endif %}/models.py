@@ -11,10 +11,10 @@ from ..settings import ModelSettings
 def model_variables(
     domain_class: type, chosen: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, str]:
-    """The environment variables, as JUDGE_MODEL, that say who answers the class.
+    """The environment variables for the class's models, such as JUDGE_MODEL.
 
-    They are those of this process. `chosen` has settings by the model's name, as
-    {"judge": {"model": ..., "api_key": ...}}, which count more. Raises SettingError.
+    Their values are those of this process. `chosen` overrides them, by the model's name:
+    {"judge": {"model": ..., "api_key": ...}}. Raises SettingError.
     """
     names = model_names(domain_class)
     if unknown := sorted(set(chosen) - set(names)):

@@ -24,14 +24,14 @@ from .rows import SPLIT_FILES
 HERE = ROOT / "openenv"
 PACKAGE = f"{ENV_NAME}_openenv"
 
-# As patterns of Docker's. Any other file goes only if it is named.
+# Patterns, as in a .dockerignore. Other files are copied only if --add names them.
 NEEDED = [f"{MODULE}.py", f"{MODULE}/**/*.py", f"{MODULE}/**/py.typed", "openenv"]
 NEEDED += [f"{RUNTIME}/{name}" for name in ("pyproject.toml", "README.md", "src")]
 NEEDED += [f"nemo_gym/{name}" for name in ("pyproject.toml", "server.py")]
 NEEDED += [f"nemo_gym/data/{name}" for name in SPLIT_FILES.values()]
 NEEDED += ["!openenv/dist"]
 
-# What goes to the root, too: OpenEnv and pip look for it there.
+# Files of openenv/ that are copied to the root, too: OpenEnv and pip look for them there.
 AT_ROOT = ["Dockerfile", "README.md", "openenv.yaml", f"{ENV_NAME}_trl.py"]
 AT_ROOT += [f"{PACKAGE}/**"]
 NEXT = """\
