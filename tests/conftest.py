@@ -28,6 +28,9 @@ GAME_FIRST = [
 # Classes of generated projects.
 collect_ignore = ["classes"]
 
+# If a machine sets this, each process compiles NeMo Gym anew, for three seconds.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 # Copier's own command, as users have it: no checkout on sys.path.
 COPIER = str(Path(sys.executable).with_name("copier"))
 UV = os.environ.get("UV") or shutil.which("uv") or "uv"  # `uv run` sets UV
