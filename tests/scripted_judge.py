@@ -2,7 +2,8 @@
 
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -29,6 +30,17 @@ class Judge(ThreadingHTTPServer):
     def texts(self) -> list[str]:
         """The text of each request."""
         return [text_of(request) for request in self.requests]
+
+
+@contextmanager
+def serving() -> Iterator[Judge]:
+    """A judge that answers until the with block ends."""
+    with Judge() as judge:
+        threading.Thread(target=judge.serve_forever, args=[0.01]).start()
+        try:
+            yield judge
+        finally:
+            judge.shutdown()
 
 
 def text_of(request: dict[str, Any]) -> str:

@@ -3,10 +3,9 @@
 import contextlib
 import json
 import subprocess
-import threading
 
 import pytest
-from scripted_judge import Judge
+from scripted_judge import serving
 
 from conftest import clean_environment
 
@@ -34,10 +33,8 @@ with scripted_model([solution_for(row, []) for row in rows]) as model:
 
 @pytest.fixture
 def judge():
-    with Judge() as server:
-        threading.Thread(target=server.serve_forever, args=[0.01]).start()
+    with serving() as server:
         yield server
-        server.shutdown()
 
 
 @contextlib.contextmanager

@@ -18,6 +18,7 @@ import runtime.rendered  # noqa: F401  # makes my_env_runtime importable
 import pytest
 from fastapi import Request
 from fastapi.testclient import TestClient
+from scripted_judge import Judge, serving
 
 from my_env_runtime.episode.tasks import is_native, oracle_reward, solution_of
 from my_env_runtime.episode.tools import tools_of
@@ -46,11 +47,15 @@ PORTS: dict[str, tuple[str, list[str]]] = {
     "calendar": ("Calendar", []),
     "arc_agi": ("ArcAgi", []),
     "reasoning_gym": ("ReasoningGym", []),
+    "equivalence_llm_judge": ("EquivalenceJudge", []),
+    "simpleqa": ("SimpleQA", []),
+    "abstention": ("Abstention", []),
+    "longmemeval": ("LongMemEval", []),
 }
 # A module must not hide one of Python's library, or the package that it imports.
 MODULES = {"calendar": "calendar_env", "reasoning_gym": "reasoning_gym_env"}
 # NeMo Gym 0.4's wheel does not have these.
-LATER = ["string_match", "gui_coordinate", "wordle"]
+LATER = ["string_match", "gui_coordinate", "wordle", "longmemeval"]
 NEEDS_LATER = pytest.mark.skipif(
     version("nemo-gym").startswith("0.4."), reason="needs nemo-gym 0.7's recordings"
 )
@@ -188,9 +193,39 @@ def post(client: TestClient, path: str, body: Json) -> Json:
     return answer.json()
 
 
+def judged(rollout: Json) -> tuple[str, str] | None:
+    """What the recorded judge said, and its verdict alone. None without a judge."""
+    if evaluations := rollout.get("judge_evaluations"):
+        [item] = evaluations[0]["response"]["output"]
+        return item["content"][0]["text"], evaluations[0]["verdict_label"]
+    said = rollout.get("judge_output") or rollout.get("judge_raw")
+    return (said, said.rstrip(".").split()[-1]) if said else None
+
+
+@pytest.fixture
+def recorded_judge(monkeypatch):
+    """Answers the classes' judge as the one of a rollout did.
+
+    A class that cannot read what it said asks once more, and gets the verdict alone.
+    """
+    with serving() as judge:
+        monkeypatch.setenv("JUDGE_MODEL", "recorded")
+        monkeypatch.setenv("JUDGE_BASE_URL", judge.url)
+
+        def follow(rollout: Json) -> Judge:
+            judge.requests.clear()
+            if recorded := judged(rollout):
+                said, verdict = recorded
+                judge.say = lambda text: verdict if "cannot be read" in text else said
+            return judge
+
+        yield follow
+
+
 @each_port
-def test_a_port_pays_what_the_server_paid(connect, name):
+def test_a_port_pays_what_the_server_paid(connect, recorded_judge, name):
     for rollout in rollouts_of(name):
+        judge = recorded_judge(rollout)
         client, row = connect(name), row_of(name, rollout)
         assert is_native(row)
         post(client, "seed_session", row)
@@ -206,6 +241,7 @@ def test_a_port_pays_what_the_server_paid(connect, name):
             paid(name, rollout),
             False,
         )
+        assert bool(judge.requests) == (judged(rollout) is not None)
 
 
 @NEEDS_LATER
@@ -224,9 +260,10 @@ def test_a_recording_that_is_older_than_its_server():
 
 
 @each_port
-def test_a_recorded_rollout_is_graded_again(connect, name, monkeypatch):
+def test_a_recorded_rollout_is_graded_again(connect, recorded_judge, name, monkeypatch):
     monkeypatch.setenv("REVERIFY", "1")
     for rollout in rollouts_of(name):
+        recorded_judge(rollout)
         row = row_of(name, rollout)
         body = {**rollout, **row, "response": response_of(rollout)}
         verdict = post(connect(name), "verify", body)
@@ -237,7 +274,8 @@ def test_a_recorded_rollout_is_graded_again(connect, name, monkeypatch):
 
 
 @each_port
-def test_the_oracle_of_a_port_earns_its_reward(connect, name):
+def test_the_oracle_of_a_port_earns_its_reward(connect, name, monkeypatch):
+    monkeypatch.setenv("STAND_IN", "1")
     port, response = port_of(name), response_of(rollouts_of(name)[0])
     if not hasattr(port, "oracle"):
         pytest.skip("a solution of the row is nowhere")

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 from pydantic import BaseModel
-from scripted_judge import TEXT, Judge
+from scripted_judge import TEXT, Judge, serving
 
 from conftest import ROOT
 from my_env_runtime import measure_judge, project
@@ -33,13 +33,11 @@ from .support import at_once, rows_file, until
 
 @pytest.fixture
 def judge(monkeypatch: pytest.MonkeyPatch) -> Iterator[Judge]:
-    with Judge() as server:
-        threading.Thread(target=server.serve_forever, args=[0.01]).start()
+    with serving() as server:
         monkeypatch.setenv("JUDGE_MODEL", "scripted")
         monkeypatch.setenv("JUDGE_BASE_URL", server.url)
         monkeypatch.setenv("JUDGE_API_KEY", "secret")
         yield server
-        server.shutdown()
 
 
 @pytest.fixture
