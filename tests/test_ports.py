@@ -300,7 +300,7 @@ def test_a_refused_row_is_answered_with_its_own_key(connect):
 
 
 @each_port
-def test_a_method_without_a_line_in_server_py_is_no_tool(name):
+def test_only_the_methods_in_server_py_are_tools(name):
     served = PORTS[name][1]
     assert list(tools_of(port_of(name), served)) == served
 

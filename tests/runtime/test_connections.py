@@ -116,7 +116,7 @@ def test_some_requests_in_a_row_are_answered(port):
             got += client.recv(1000)
 
 
-def test_a_long_body_is_no_head(port):
+def test_a_long_body_is_not_taken_for_a_head(port):
     with connect(port) as client:
         length = 8 << 20
         head = f"POST /seed_session HTTP/1.1\r\nHost: x\r\nContent-Length: {length}"

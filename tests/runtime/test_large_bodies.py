@@ -71,7 +71,7 @@ def test_a_row_of_too_many_values_is_refused_unread(client, rows, value, parsed)
     assert client.post("/seed_session", json=rows[0]).status_code == 200
 
 
-def test_a_long_text_is_no_structure(client, rows):
+def test_a_long_text_is_not_taken_for_a_structure(client, rows):
     row = {**rows[0], "prompt": 4_000_000 * "Hm. "}
     assert len(json.dumps(row)) > 8 << 20
     assert client.post("/seed_session", json=row).status_code == 413

@@ -459,7 +459,7 @@ def test_signs_are_part_of_a_choice():
         "",
     ],
 )
-def test_a_quotation_is_no_answer(said):
+def test_a_quotation_does_not_count(said):
     with pytest.raises(ValueError, match="choice"):
         Question("Well?", ["MET", "NOT MET"]).read(said)
 
@@ -469,7 +469,7 @@ def test_a_labeled_answer_counts(said):
     assert Question("Well?", ["MET", "NOT MET"]).read(said) == "MET"
 
 
-def test_an_answer_that_was_cut_off_is_no_choice(judge, client_of, row):
+def test_an_answer_that_was_cut_off_does_not_count(judge, client_of, row):
     """Its last line may be a quotation."""
     judge.finish_reason = "length"
     verdict = graded(client_of(Essay), row)
@@ -635,7 +635,7 @@ def test_agreement_with_labels(judge, row, monkeypatch, tmp_path, capsys):
     assert [line.split()[-2:] for line in table] == [["0", "1"], ["1", "1"], ["0", "2"]]
 
 
-def test_an_answer_that_is_not_graded_is_no_agreement(
+def test_an_answer_that_is_not_graded_does_not_agree(
     judge, row, monkeypatch, tmp_path, capsys
 ):
     monkeypatch.setattr(project, "load_class", lambda: AsyncEssay)

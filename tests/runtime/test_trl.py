@@ -413,7 +413,7 @@ def test_an_answer_is_graded_by_its_row(ask):
         ("<think> 5", 0.0),
     ],
 )
-def test_thinking_is_no_answer(ask, completion, reward):
+def test_thinking_does_not_count(ask, completion, reward):
     assert ask((4, completion)) == [reward]
 
 

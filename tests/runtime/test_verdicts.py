@@ -156,7 +156,7 @@ def test_an_episode_that_the_policy_seeded_earns_nothing(
         assert verify(client, row, [function_call(name, "{}")]) == 0.0
 
 
-def test_a_path_with_a_line_break_is_no_route(server_of, run, row, generous):
+def test_a_path_with_a_line_break_is_not_found(server_of, run, row, generous):
     """Starlette's routes match a line break at their end."""
     client = run(server_of(generous))()
     assert client.post("/seed_session%0A", json=row).status_code == 404

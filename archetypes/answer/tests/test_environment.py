@@ -158,7 +158,7 @@ def test_the_last_message_counts(connect, rows, verify):
         assert verify(client, row, output) == expected
 
 
-def test_what_a_tool_returned_is_no_answer(client, rows, verify):
+def test_what_a_tool_returned_does_not_count(client, rows, verify):
     row = rows[0]
     right = EnvironmentClass.oracle(row["ground_truth"][0])
     client.post("/seed_session", json=row)
