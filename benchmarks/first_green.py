@@ -98,9 +98,13 @@ SCAFFOLDS = {
 
 
 def variables() -> dict[str, str]:
-    """NeMo Gym's tests look for the interpreter on PATH, and must not see UV_PYTHON."""
+    """NeMo Gym's tests look for the interpreter on PATH, and must not see UV_PYTHON.
+
+    Bytecode is kept, as on most machines.
+    """
     hidden = ("UV_PYTHON", "VIRTUAL_ENV", "UV_PROJECT_ENVIRONMENT", "PYTHONPATH")
     hidden += ("UV_INTERNAL__PARENT_INTERPRETER", "UV_RUN_RECURSION_DEPTH")
+    hidden += ("PYTHONDONTWRITEBYTECODE",)
     kept = {key: value for key, value in os.environ.items() if key not in hidden}
     path = os.pathsep.join([str(Path(PYTHON).parent), kept["PATH"]])
     return {**kept, "PATH": path, "UV_PYTHON_PREFERENCE": "only-system"}
