@@ -90,6 +90,10 @@ FIX = {
     "archetypes/game/domain.py": ("MAX_GUESSES = 6", "MAX_GUESSES = 7"),
     "archetypes/game/tasks.json": ("Play Wordle", "Play the game"),
 }  # fmt: skip
+ROWS_OF_A_CLASS = "nemo_gym/make_rows.py"
+FIX_OF_ROWS = {
+    "archetypes/_wrapped/make_rows.py": ("Tasks as (prompt", "The tasks as (prompt")
+}
 
 
 def test_fixes_arrive_and_edits_stay(releases, project):
@@ -167,8 +171,10 @@ def wrap(releases, tmp_path):
 def test_a_class_of_ones_own_stays_through_updates(releases, wrap, module):
     class_name, tools = OWN[module]
     project = wrap(module, class_name, tools)
+    edit(project, ROWS_OF_A_CLASS, '"easy")', '"hard")')
+    commit(project)
     before = files_of(project)
-    release(releases, "v0.5.0", FIX)
+    release(releases, "v0.5.0", {**FIX, **FIX_OF_ROWS})
     done = update(project)
     assert done.returncode == 0, done.stdout
     source = (CLASSES / f"{module}.py").read_bytes()
@@ -180,7 +186,10 @@ def test_a_class_of_ones_own_stays_through_updates(releases, wrap, module):
     }
     runtime = f"{module}_runtime"
     limits = f"{runtime}/src/{runtime}/server/limits.py"
-    assert changed == {".copier-answers.yml", limits}
+    assert changed == {".copier-answers.yml", limits, ROWS_OF_A_CLASS}
+    rows = (project / ROWS_OF_A_CLASS).read_text()
+    assert '"hard")' in rows
+    assert "The tasks as (prompt" in rows
     assert "wrapped: true" in (project / ".copier-answers.yml").read_text()
 
 
