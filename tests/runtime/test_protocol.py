@@ -326,6 +326,6 @@ def test_a_cookie_of_another_start_is_lost_and_masked(
     after.cookies.update(before.cookies)
     verdict = after.post("/verify", json=verify_body(row)).json()
     assert (verdict["reward"], verdict["mask_sample"]) == (0.0, True)
-    assert "not of this server, or from before a start" in verdict["failure_reason"]
+    assert "from another server, or from before a restart" in verdict["failure_reason"]
     output = after.post("/look", json={}).json()["output"]
     assert output.startswith("error: this episode was lost: ")

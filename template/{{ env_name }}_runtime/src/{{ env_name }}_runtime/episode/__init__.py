@@ -1,6 +1,6 @@
-"""Tools, tasks and grades out of the class.
+"""Tools, tasks and grades, derived from the class.
 
-The class is the one declaration of an environment. This room reads its tools off its
-methods, plays episodes of it and grades them. It knows no server: the standard library
-and pydantic are enough.
+The class is the only declaration of an environment. This room reads the tools from its
+methods, plays its episodes and grades them. It does not know any server, and needs only
+the standard library and pydantic.
 """

@@ -1,4 +1,4 @@
-"""Descriptions of a tool and its parameters, out of a Google-style docstring."""
+"""Descriptions of a tool and its parameters, read from a Google-style docstring."""
 
 import inspect
 import re
@@ -11,9 +11,9 @@ PARAMETER_SECTIONS = ("args", "arguments", "parameters", "params")
 
 
 def read_docstring(text: str) -> tuple[str, dict[str, str]]:
-    """The description, and the description of each parameter.
+    """The description of a tool, and the description of each parameter.
 
-    The description ends at the first section. All white space is folded.
+    The tool's description ends at the first section. All white space is folded.
     """
     sections: dict[str, list[str]] = {"": []}
     current = sections[""]

@@ -37,7 +37,7 @@ class Answer:
     """The answer to a tool call."""
 
     output: str  # the policy reads it
-    # Further fields of the method's NamedTuple: an image.
+    # Further fields of the method's NamedTuple, such as an image.
     extra: dict[str, Any] = field(default_factory=dict)
     error: Literal["", "expected", "unexpected"] = ""
     fault: str = ""  # describes an unexpected error to a gate, never to a policy
@@ -68,7 +68,7 @@ class Episode:
     failure: str | None = None  # why the grade says nothing about the policy
     keeps_calls: bool = True
     label: str = "an episode"  # names the row in the log
-    models: Asked | None = None  # that the class asks beside the policy
+    models: Asked | None = None  # the models that the class asks beside the policy
 
     def __post_init__(self) -> None:
         self._kept_characters = 0
@@ -137,12 +137,12 @@ class Episode:
             self.calls.append(call)
 
     async def reward(self, answer: str = "") -> float:
-        """The grade: the class's own reward(), else by `expected_output`.
+        """The grade: the class's own reward(), else a grade by `expected_output`.
 
-        `answer` is the text of the policy's last message, for a `reward(answer)`. A
-        grader that raises, or returns anything but a number within `reward_range`,
-        leaves 0.0 and the reason in `failure`. So does an `infrastructure_failure` of
-        the class.
+        `answer` is the text of the policy's last message, for a `reward(answer)`. If a
+        grader raises, or returns anything but a number within `reward_range`, the grade
+        is 0.0 and `failure` has the reason. An `infrastructure_failure` of the class is
+        a `failure`, too.
         """
         grade = grader(self.domain_class)
         if grade is None:
@@ -181,7 +181,7 @@ class Episode:
         return 0.0
 
     async def metrics(self) -> dict[str, float]:
-        """The class's own metrics(), none if they raise; and those of its models."""
+        """The class's metrics, none if metrics() raises, and those of its models."""
         asked = self.models.metrics() if self.models else {}
         try:
             values = getattr(self.environment, "metrics", dict)()
@@ -200,7 +200,7 @@ class Episode:
     async def observation(self) -> Answer | None:
         """The class's observation(), which the policy sees before its first call.
 
-        None if it has none. Raises what it raises.
+        None if the class has no observation(). Raises what observation() raises.
         """
         look = getattr(self.environment, "observation", None)
         if look is None:

@@ -18,7 +18,7 @@ class Session:
     """One episode: the task it was seeded with (ground_truth[0]), and its object."""
 
     task: Task
-    seeded: bool  # by a harness, with a task
+    seeded: bool  # whether a harness seeded it with a task
     owner: Any = None  # the episode_id of NeMo Gym 0.7's typed seed
     thread: EpisodeThread | None = None  # None: the class is called on the event loop
     episode: Episode | None = None  # None while the object is made
@@ -73,7 +73,7 @@ class Session:
         """The result of `job`, a function or a coroutine function, run alone.
 
         Raises TimeoutError after `seconds`. A job that has not started by then never
-        does. A job in the thread goes on, because nothing can stop it, and later jobs
+        starts. A job in the thread goes on, because nothing can stop it, and later jobs
         wait for its end. `on_loop` keeps a job out of the thread.
         """
         self.busy += 1

@@ -1,4 +1,7 @@
-"""The schema of a row's own fields, in both forms, for `gym env schema` of NeMo Gym 0.7."""
+"""The schema of a row's own fields, in both formats of rows.
+
+`gym env schema` of NeMo Gym 0.7 reads it.
+"""
 
 from typing import Any
 
@@ -28,7 +31,7 @@ def task_data_of(domain_class: type) -> type[BaseModel]:
             task = task_of(row)
             if not task:
                 raise ValueError(
-                    "the row has no task: ground_truth, or keys of its own"
+                    "the row has no task: it needs ground_truth, or keys of its own"
                 )
             place = "" if is_native(row) else "ground_truth.0."
             read_task(domain_class, task, place)

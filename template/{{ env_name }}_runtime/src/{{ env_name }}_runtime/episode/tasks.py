@@ -1,4 +1,4 @@
-"""Tasks: the constructor's argument, out of a row of the dataset."""
+"""Tasks: the constructor's argument, taken from a row of the dataset."""
 
 import ast
 import inspect
@@ -25,7 +25,7 @@ NOT_IN_TASK = frozenset(
 def grader(domain_class: type) -> Callable[..., Any] | None:
     """The method that grades an episode, if the class has one.
 
-    `solved() -> bool` stands for `reward()` in environments of release 0.2.
+    `solved() -> bool` stands in for `reward()` in environments of release 0.2.
     """
     return getattr(domain_class, "reward", None) or getattr(
         domain_class, "solved", None
@@ -79,7 +79,7 @@ def task_of(row: Row) -> Task:
 
 
 def task_place(row: Row) -> str:
-    """Where the task stands in its row, for messages: `ground_truth.0.`, or nothing."""
+    """The task's place in its row, for messages: `ground_truth.0.`, or ""."""
     return "" if is_native(row) else "ground_truth.0."
 
 
@@ -100,7 +100,7 @@ def _is_model(annotation: Any) -> bool:
 def read_task(domain_class: type, task: Task, place: str = "ground_truth.0.") -> Any:
     """`task` as the constructor takes it. Raises ValueError if its model refuses it.
 
-    `place` is where the task stands in its row, for the message.
+    `place` is the task's place in its row, for the message.
     """
     model = task_type(domain_class)
     if not _is_model(model):
@@ -174,8 +174,8 @@ def check_row(domain_class: type, row: Row) -> None:
         raise ValueError("ground_truth must be a list that starts with an object")
     if not is_native(row) and len(truth) > 1:
         raise ValueError(
-            f"ground_truth holds {len(truth)} objects, and a task is one: if they are a "
-            "part of the task, give that key of the rows another name"
+            f"ground_truth holds {len(truth)} objects, but a task is one object: if "
+            "they are a part of the task, rename that key in the rows"
         )
     task = task_of(row)
     if not task:
@@ -189,7 +189,7 @@ def check_row(domain_class: type, row: Row) -> None:
 def check_task(domain_class: type, task: Task, place: str = "ground_truth.0.") -> None:
     """Raise ValueError if the task could not be played and graded.
 
-    `place` is where the task stands in its row, for the message.
+    `place` is the task's place in its row, for the message.
     """
     read_task(domain_class, task, place)
     if grader(domain_class) is None:
@@ -202,7 +202,7 @@ def check_task(domain_class: type, task: Task, place: str = "ground_truth.0.") -
 
 
 def validation_problem(error: ValidationError) -> str:
-    """pydantic's first complaint, as `field.0: the problem`."""
+    """The first problem that pydantic found, as `field.0: the problem`."""
     first = error.errors()[0]
     place = ".".join(str(part) for part in first["loc"])
     return f"{place}: {first['msg']}" if place else first["msg"]
@@ -211,10 +211,10 @@ def validation_problem(error: ValidationError) -> str:
 def solution_of(domain_class: type, row: Row) -> Solution:
     """The calls and the answer that solve a row, by the class's own `oracle(task)`.
 
-    `oracle(task)` returns calls, `(tool, arguments)` each. The final answer is a text
-    after them, or alone. Raises NoOracleError if there is no oracle, or if this machine
-    lacks something that an episode needs; RolloutError if it raises, or returns anything
-    else.
+    `oracle(task)` returns calls as `(tool, arguments)`. A text after the calls, or
+    without calls, is the final answer. Raises NoOracleError if there is no oracle, or
+    if this machine lacks something that an episode needs; RolloutError if the oracle
+    raises, or returns anything else.
     """
     if lacking := getattr(domain_class, "missing_requirement", lambda: None)():
         raise NoOracleError(lacking)
@@ -251,14 +251,14 @@ def oracle_calls(domain_class: type, row: Row) -> Calls:
 
 
 def oracle_reward(domain_class: type, row: Row) -> float:
-    """The reward that the oracle must earn: the row's `oracle_reward`, else the most."""
+    """The reward that the oracle must earn: `oracle_reward`, else the highest one."""
     return float(row.get("oracle_reward", reward_range(domain_class)[1]))
 
 
 def baseline_reward(domain_class: type, row: Row) -> float:
     """The most that doing nothing and nonsense may earn: `baseline_reward`, else 0.0.
 
-    Where rewards begin above 0.0, or end below, it is the lowest of them.
+    If all rewards are above 0.0, or all below, it is the lowest reward instead of 0.0.
     """
     low, high = reward_range(domain_class)
     return float(row.get("baseline_reward", 0.0 if low <= 0.0 <= high else low))

@@ -16,12 +16,12 @@ class PlayedCall(Protocol):
 def printed(calls: Iterable[PlayedCall], text: str) -> bool:
     """Whether the environment itself printed `text` to the policy, as whole lines.
 
-    Errors do not count. Nor does a text that can be put together from what the policy
-    wrote up to then: the output may be an echo of it.
+    Errors do not count, and neither does a text that can be put together from what the
+    policy has written so far: the output may be an echo of it.
     """
     expected = _normal(text)
     written: list[str] = []  # everything that the policy wrote, in order
-    strings: set[str] = set()  # the same, but for numbers and keys
+    strings: set[str] = set()  # the same without numbers and keys
     for call in calls:
         arguments = list(call.arguments.values())
         written += map(_squeezed, scalars(arguments))

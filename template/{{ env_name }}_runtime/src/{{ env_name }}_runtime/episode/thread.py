@@ -12,7 +12,7 @@ from typing import Any
 class EpisodeThread:
     """A thread that runs the jobs of one episode, one after the other.
 
-    A daemon thread: a job that hangs must not hold up the server's exit.
+    It is a daemon thread: a job that hangs must not hold up the server's exit.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Tools out of the methods of an environment class."""
+"""Tools made from the methods of an environment class."""
 
 import functools
 import inspect
@@ -23,7 +23,7 @@ PROTOCOL = frozenset(
     + ["missing_requirement", "refuse_to_serve", "stand_in"]
 )
 
-# Validation errors of one call that are listed. Above this, only their number is given.
+# The most validation errors of a call that are listed. Above it, only their number is.
 MAX_PROBLEMS = 100
 
 
@@ -33,7 +33,7 @@ class Arguments(BaseModel):
     @model_validator(mode="wrap")
     @classmethod
     def few_problems(cls, body: Any, validate: Any) -> Any:
-        """Raise one error in place of more than MAX_PROBLEMS: each costs time."""
+        """Raise one error instead of more than MAX_PROBLEMS: each error costs time."""
         try:
             return validate(body)
         except ValidationError as error:
@@ -56,7 +56,7 @@ class Tool:
     method: Callable[..., Any]
 
     def keywords(self, arguments: BaseModel) -> dict[str, Any]:
-        """The keyword arguments of the method, out of validated `arguments`."""
+        """The keyword arguments of the method, from validated `arguments`."""
         fields = type(arguments).model_fields.items()
         return {str(field.alias): getattr(arguments, name) for name, field in fields}
 
@@ -72,10 +72,9 @@ def tools_of(
     """The tools of an environment class by name, in the order of their definition.
 
     A tool is a public method that is annotated to return text: `str`, or a NamedTuple
-    with a field `output`. A method that returns anything else that JSON can hold is a
-    tool if `served`, the names of the tools in server.py, has it; a method that is not
-    in `served` is none. Raises ToolError if a tool cannot be called with arguments from
-    JSON.
+    with a field `output`. With `served`, the names of the tools in server.py, exactly
+    those methods are tools, and they may return anything else that JSON can hold.
+    Raises ToolError if a tool cannot be called with arguments from JSON.
     """
     return {
         name: make_tool(function)
@@ -143,7 +142,7 @@ def hints_of(function: Callable[..., Any]) -> dict[str, Any]:
 
 @functools.cache
 def make_tool(function: Callable[..., Any]) -> Tool:
-    """The tool of a method. Raises ToolError if its signature cannot be one.
+    """The tool of a method. Raises ToolError if its signature does not allow that.
 
     Types and defaults come from the signature, descriptions from the docstring (Google
     style, with `Args:`) or from `Annotated[..., Field(description=...)]`.
@@ -160,7 +159,7 @@ def make_tool(function: Callable[..., Any]) -> Tool:
     fields: dict[str, Any] = {}
     for number, parameter in enumerate(parameters[1:]):
         _check_parameter(parameter, place, hints)
-        # A field may not be called like an attribute of pydantic's models.
+        # A field must not have the name of an attribute of pydantic's models.
         fields[f"field{number}"] = _field(
             parameter, hints[parameter.name], documented.get(parameter.name)
         )

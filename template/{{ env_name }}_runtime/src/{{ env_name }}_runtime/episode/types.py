@@ -2,10 +2,10 @@
 
 from typing import Any, NamedTuple, Protocol
 
-Row = dict[str, Any]  # of the dataset: responses_create_params, ground_truth
+Row = dict[str, Any]  # a row of the dataset: responses_create_params, ground_truth
 Task = dict[str, Any]  # ground_truth[0] of a row
-Calls = list[tuple[str, dict[str, Any]]]  # (tool, arguments)
-Definitions = list[dict[str, Any]]  # of tools, for the Responses API
+Calls = list[tuple[str, dict[str, Any]]]  # (tool, arguments) for each call
+Definitions = list[dict[str, Any]]  # tool definitions for the Responses API
 
 
 class Solution(NamedTuple):

@@ -69,7 +69,7 @@ from .verdict import lowest_verdict, make_final, policy_seeds, same_task, verdic
 
 log = logging.getLogger(__name__)
 
-# Names of metrics in all verdicts together: NeMo Gym makes a column of each.
+# The most metric names in all verdicts together: NeMo Gym makes a column of each.
 MAX_METRICS = 500
 
 
@@ -107,7 +107,7 @@ class SessionServer(SimpleResourcesServer):
         `limits` are fields of settings.Limits. Raises SettingError.
         """
         name, config = serve.configured()
-        Models(cls.domain_class)  # for its error
+        Models(cls.domain_class)  # raises SettingError
         settings = ServerSettings.read()
         return cls(
             config=SessionServerConfig(
@@ -132,7 +132,7 @@ class SessionServer(SimpleResourcesServer):
 
     @property
     def lowest_reward(self) -> float:
-        """The reward of an episode that does not count, 0.0 unless the class says so."""
+        """The reward of an episode that does not count: the lowest, by default 0.0."""
         return self._store.lowest_reward
 
     def tool(self, method: Callable[..., Any]) -> Callable[..., Any]:
@@ -153,7 +153,7 @@ class SessionServer(SimpleResourcesServer):
         return written_endpoint(self._store, function)
 
     def environment(self, request: Request) -> Any:
-        """The object that plays the request's session, for an endpoint of your own.
+        """The object that plays the request's session, for an endpoint that you write.
 
         Raises ValueError if the session ended.
         """
@@ -165,9 +165,9 @@ class SessionServer(SimpleResourcesServer):
     def finished_session(self, request: Request, body: VerifyRequest) -> Session | None:
         """The request's session, for grading.
 
-        None if it is gone, or if it was not seeded with the very task of the row: an
-        episode of a task that the policy chose must not count. None, too, if the policy
-        called `seed_session`.
+        None if it is gone, if it was not seeded with exactly the row's task, or if the
+        policy called `seed_session`: an episode of a task that the policy chose must
+        not count.
         """
         session = self.sessions.get(request.session[SESSION_ID_KEY])
         if session is None or not session.seeded or session.episode is None:
@@ -204,7 +204,7 @@ class SessionServer(SimpleResourcesServer):
     # -------------------------------------------------------------- routes
 
     async def verify(self, request: Request, body: Any) -> Any:  # type: ignore
-        """Grade the episode. server.py defines it."""
+        """Grade the episode. server.py defines this method."""
         raise NotImplementedError
 
     async def seed_session(  # type: ignore
@@ -222,7 +222,7 @@ class SessionServer(SimpleResourcesServer):
     async def aggregate_metrics(  # type: ignore
         self, request: Request, body: AggregateRequest
     ) -> Any:
-        """NeMo Gym's own, off the event loop: thousands of rows take minutes."""
+        """Run NeMo Gym's aggregation off the event loop: it may take minutes."""
         if request.session.get(SEEDED):
             raise HTTPException(403, "session cookies may not call /aggregate_metrics")
         names = set[str]().union(*body.verify_responses)
@@ -237,17 +237,17 @@ class SessionServer(SimpleResourcesServer):
             raise HTTPException(422, reason) from error
 
     async def get_reverify_mode(self) -> Any:
-        """NeMo Gym 0.7 asks for it before `gym eval reverify`."""
+        """The mode that NeMo Gym 0.7 asks for before `gym eval reverify`."""
         modes = gym_series.ReverifyMode
         return modes.STATELESS if replays(self.domain_class) else modes.UNSUPPORTED
 
     async def health(self) -> dict[str, Any]:
-        """That the server answers, the open sessions, and the calls that hang."""
+        """Report that the server answers, with its open sessions and hung calls."""
         hung = self._store.hung_calls()
         return {"status": "ok", "sessions": len(self.sessions), "hung_calls": hung}
 
     def _about(self, app: FastAPI) -> dict[str, Any]:
-        """GET /tools: everything that a client needs to play."""
+        """The answer of GET /tools: everything that a client needs to play."""
         return {
             "tools": tool_definitions(app),
             "reward_range": reward_range(self.domain_class),
@@ -296,7 +296,7 @@ class SessionServer(SimpleResourcesServer):
         return cookies
 
     def setup_exception_middleware(self, app: FastAPI) -> None:
-        """Nothing: setup_webserver's handler answers exceptions, at no cost."""
+        """Add no layer: setup_webserver's handler answers exceptions at no cost."""
 
     def get_session_middleware_key(self) -> str:
         """The key of NeMo Gym 0.7's MCP tokens. Anybody can compute its default."""

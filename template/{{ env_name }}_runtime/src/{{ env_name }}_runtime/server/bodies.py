@@ -1,8 +1,8 @@
-"""Large bodies: what need not be read is refused, and the rest is read in turns.
+"""Large bodies: some are refused without parsing, and the others are parsed in turns.
 
-The time that JSON takes is that of its structure, not of its bytes: 30 MB of text take
-0.05 s, 30 MB of `{},{},` ten seconds. Python parses in one piece, in whatever thread, and
-nothing else runs meanwhile. So the structure is counted first.
+The time to parse JSON depends on its structure, not on its bytes: 30 MB of text take
+0.05 s, 30 MB of `{},{},` ten seconds. Python parses a body in one piece, and no other
+thread runs meanwhile. So the structure is counted first.
 """
 
 import asyncio
@@ -20,13 +20,13 @@ from .seeding import USED_COOKIE
 from .store import SessionStore, lost_because, remember
 from .verdict import lowest_verdict
 
-LARGE_BYTES = 1 << 16  # a shorter body is read at once
+LARGE_BYTES = 1 << 16  # a shorter body is read immediately
 
-# Commas and brackets, and ten for each colon: 1,000,000 take 0.1 to 0.3 s.
-MANY_MARKS = 20_000  # bodies with more are read in turns
-BYTES_OF_A_MARK = 50  # of text, which take as long as a comma
+# A mark is a comma or a bracket; a colon is ten marks. 1,000,000 take 0.1 to 0.3 s.
+MANY_MARKS = 20_000  # bodies with more marks are parsed in turns
+BYTES_OF_A_MARK = 50  # so many bytes of text take as long as one mark
 MAX_MARKS = 500_000
-MAX_TRAJECTORY_MARKS = 2_000_000  # a trainer posts the numbers of tokens
+MAX_TRAJECTORY_MARKS = 2_000_000  # higher, because a trainer posts the ids of tokens
 
 MAX_VERDICTS = 100  # large bodies that one session may post to /verify
 
@@ -38,7 +38,7 @@ class LargeBodies:
         self.app, self.store = app, store
         self._turn = asyncio.Lock()
         self._turns: set[asyncio.Task] = set()
-        self._asked: dict[str, int] = {}  # by session: large posts to /verify
+        self._asked: dict[str, int] = {}  # large posts to /verify, by session
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["method"] in ("GET", "HEAD"):
@@ -60,7 +60,7 @@ class LargeBodies:
         await (answer or self.app)(scope, receive, send)
 
     def _refusal(self, scope: Scope, large: bool) -> JSONResponse | None:
-        """The answer to a request whose body does not matter."""
+        """The answer to a request that is refused whatever its body; else None."""
         path, cookie = scope["path"], scope["session"]
         name = cookie[SESSION_ID_KEY]
         session = self.store.sessions.get(name)
@@ -90,9 +90,9 @@ class LargeBodies:
         return self._lowest("no session was seeded")
 
     async def _refusal_of(self, scope: Scope, body: bytes) -> JSONResponse | None:
-        """The answer to a body with too much structure. Awaits the turn of the rest."""
+        """The answer to a body with too much structure. Others wait for their turn."""
         if scope["path"] == "/aggregate_metrics":
-            most = len(body)  # the verdicts of all rows, for the trainer only
+            most = len(body)  # no limit: only a trainer posts here, all rows at once
         elif scope["path"] == "/verify":
             most = MAX_TRAJECTORY_MARKS
         else:
@@ -111,7 +111,7 @@ class LargeBodies:
         return None
 
     async def _end_turn(self) -> None:
-        """Wait until the body is parsed, and for as long again: others have a turn."""
+        """End the turn once the body is parsed, after an equal pause for other work."""
         started = time.monotonic()
         for _ in range(4):  # it is parsed in one of the loop's next rounds
             await asyncio.sleep(0)
@@ -123,9 +123,9 @@ class LargeBodies:
 
 
 def count_marks(body: bytes, most: int) -> int:
-    """The commas and brackets of a JSON text, and its colons ten times.
+    """The number of marks in a JSON text: commas, brackets, and ten for each colon.
 
-    Stops above `most`.
+    Counting stops above `most`.
     """
     marks = 0
     for start in range(0, len(body), LARGE_BYTES):
@@ -150,7 +150,7 @@ async def read_body(receive: Receive) -> bytes:
 
 
 def received(body: bytes, receive: Receive) -> Receive:
-    """Gives a body that was read already, and then what `receive` gives."""
+    """A `receive` that gives a body already read, and then what `receive` gives."""
     messages = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def again() -> Message:

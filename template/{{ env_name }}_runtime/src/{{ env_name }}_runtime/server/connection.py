@@ -1,7 +1,7 @@
-"""Limits of a connection before it has a request: uvicorn has no settings for them.
+"""Limits on a connection before it has a request: uvicorn has no settings for them.
 
-Its protocol on h11 bounds the head of a request, but lets half a head and unread answers
-stay for ever. See docs/decisions.md.
+Its h11 protocol limits the head of a request, but keeps a connection with half a head,
+or with unread answers, for ever. See docs/decisions.md.
 """
 
 import asyncio
@@ -13,11 +13,11 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from .. import gym_series
 
-MAX_HEAD_BYTES = 1 << 20  # of a request's line and headers, and of trailers
+MAX_HEAD_BYTES = 1 << 20  # limit on a request's line and headers, and on trailers
 MAX_PIPELINED = 2  # requests that wait for the answer to an earlier one
-HEAD_SECONDS = 30.0  # from the first byte of a head to its last
-ANSWER_SECONDS = 60.0  # to take so much of an answer that more can be sent
-REFUSAL_SECONDS = 5.0  # to take a refusal, before the connection is closed
+HEAD_SECONDS = 30.0  # limit from the first byte of a head to its last
+ANSWER_SECONDS = 60.0  # limit for a client to take enough of an answer for more
+REFUSAL_SECONDS = 5.0  # time for a client to take a refusal before the close
 
 TOO_LONG = b"HTTP/1.1 431 Request Header Fields Too Large\r\n"
 TOO_LONG += b"connection: close\r\ncontent-length: 0\r\n\r\n"
@@ -30,9 +30,9 @@ class Bounded(HttpToolsProtocol):
     meanwhile.
     """
 
-    _timer: asyncio.TimerHandle | None = None  # until a head is complete
-    _unread: asyncio.TimerHandle | None = None  # until an answer is taken
-    _unparsed = 0  # bytes since the last end of a head, or part of a body
+    _timer: asyncio.TimerHandle | None = None  # runs until a head is complete
+    _unread: asyncio.TimerHandle | None = None  # runs until an answer is taken
+    _unparsed = 0  # bytes since a head ended, or since a part of a body
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
@@ -78,9 +78,9 @@ class Bounded(HttpToolsProtocol):
             self._unread = None
 
     def _refuse(self) -> None:
-        """Answer 431. A policy may choose the path: an agent is to get an answer.
+        """Answer 431: a policy may have chosen the path, and its agent needs an answer.
 
-        To close at once, with bytes unread, would take the answer back.
+        An immediate close, with unread bytes, would discard the answer.
         """
         self.transport.write(TOO_LONG)
         self.transport.pause_reading()
@@ -98,12 +98,12 @@ class Bounded(HttpToolsProtocol):
 
 @functools.cache
 def most_connections() -> int:
-    """Half of the files that this process may open: episodes need the others."""
+    """Half of the files that this process may open: episodes need the other half."""
     return resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2
 
 
 class BoundedInGym(Bounded, gym_series.Protocol):
-    """The same for NeMo Gym 0.7, whose protocol keeps TCP connections alive."""
+    """Bounded for NeMo Gym 0.7, whose own protocol keeps TCP connections alive."""
 
 
 def bound_connections_of_gym() -> None:

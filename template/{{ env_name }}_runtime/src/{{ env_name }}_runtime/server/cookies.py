@@ -9,8 +9,8 @@ import itsdangerous
 from nemo_gym.server_utils import SESSION_ID_KEY
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-# In the signed cookie of a session that was seeded, beside its id. It outlives the
-# server's memory: such a session is never seeded again. If it is unknown, it is lost.
+# The key that marks a seeded session in its signed cookie. The cookie outlives the
+# server's memory: a marked session is never seeded again. If it is unknown, it is lost.
 SEEDED = "seeded"
 
 # The longest id that a harness may give a session.
@@ -24,8 +24,8 @@ def random_id() -> str:
 class SessionCookies:
     """Gives every request its `request.session`, with an id in SESSION_ID_KEY.
 
-    It does the work of Starlette's SessionMiddleware, but not anew for every request:
-    it remembers what a cookie holds, and a session that did not change keeps its cookie.
+    It replaces Starlette's SessionMiddleware, and works less for each request: it
+    remembers what a cookie holds, and a session that did not change keeps its cookie.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class SessionCookies:
                 # A default episode would grade 0.0 for an episode that was lost.
                 session[SEEDED] = True
                 scope["lost"] = (
-                    "its cookie is not of this server, or from before a start"
+                    "its cookie is from another server, or from before a restart"
                 )
 
         async def answer(message: Message) -> None:

@@ -20,10 +20,10 @@ from ..errors import ToolError
 from .messages import ToolResponse
 from .store import SessionStore
 
-# Routes of the server's own. Every other POST route is a tool.
+# The server's own routes. Every other POST route is a tool.
 OWN_ROUTES = ["/seed_session", "/close_session", "/verify", "/aggregate_metrics"]
 
-# Tells a gate, and no policy, that a tool failed without meaning to.
+# A header that tells a gate, but not a policy, that a tool failed unexpectedly.
 FAULT = "X-Tool-Error"
 
 
@@ -36,7 +36,7 @@ def tool_endpoint(store: SessionStore, tool: Tool) -> Callable[..., Any]:
 
         return reply(await store.play(request, call))
 
-    # FastAPI, and NeMo Gym's MCP exposure, read the request and the answer off these.
+    # FastAPI and NeMo Gym's MCP exposure read the types of body and answer from these.
     endpoint.__annotations__ |= {"body": tool.arguments, "return": ToolResponse}
     endpoint.__name__ = endpoint.__qualname__ = tool.name
     endpoint.__doc__ = tool.description
@@ -47,10 +47,10 @@ def tool_endpoint(store: SessionStore, tool: Tool) -> Callable[..., Any]:
 def written_endpoint(
     store: SessionStore, function: Callable[..., Any]
 ) -> Callable[..., Any]:
-    """The endpoint `function(request, body)` of a user's own, in the session's turn.
+    """The endpoint of a user's `function(request, body)`, in the session's turn.
 
     A plain `def` runs in the episode's thread, an `async def` on the event loop. Raises
-    ToolError if it has no parameter `request`.
+    ToolError if `function` has no parameter `request`.
     """
     if "request" not in inspect.signature(function).parameters:
         raise ToolError(
@@ -85,7 +85,7 @@ def written_endpoint(
 def reply(answer: Answer) -> Response:
     """A tool's answer over HTTP: always 200, because the policy is to read it."""
     text = json.dumps({"output": answer.output, **answer.extra}, ensure_ascii=False)
-    body = text.encode("utf-8", "replace")  # lone surrogates
+    body = text.encode("utf-8", "replace")  # replaces lone surrogates
     headers = {FAULT: answer.fault} if answer.error == "unexpected" else None
     return Response(body, headers=headers, media_type="application/json")
 
@@ -94,7 +94,7 @@ def reply(answer: Answer) -> Response:
 
 
 def tool_definitions(app: FastAPI) -> Definitions:
-    """An app's tools for the Responses API: its POST routes but for the server's own."""
+    """An app's tools for the Responses API: its POST routes except the server's own."""
     definitions = []
     for route in post_routes(app):
         if route.path not in OWN_ROUTES:

@@ -1,7 +1,7 @@
-"""The outermost layer: the API token, and limits of a request's body.
+"""The outermost layer: the API token, and limits on a request's body.
 
-Plain ASGI: NeMo Gym's own layers are Starlette's BaseHTTPMiddleware, which costs more
-than all the rest of a call.
+It is plain ASGI. NeMo Gym's own layers use Starlette's BaseHTTPMiddleware, which costs
+more than the rest of a call.
 """
 
 import asyncio
@@ -81,7 +81,7 @@ class RequestGuard:
                 detail = "this server needs Authorization: Bearer <API_TOKEN>"
                 return JSONResponse({"detail": detail}, 401)
         if not path.isprintable():
-            # Routes match `/seed_session\n`, too, and other layers look for the name.
+            # Routes also match `/seed_session\n`, but layers compare the exact path.
             return JSONResponse({"detail": "Not Found"}, 404)
         if int(headers.get(b"content-length", b"0")) <= self._limit(scope):
             return None
@@ -101,7 +101,7 @@ class RequestGuard:
         return f"the request body is over {self._limit(scope)} bytes"
 
     def _bounded(self, scope: Scope, receive: Receive) -> Receive:
-        """`receive`, which raises HTTPException at a body that is too long or slow."""
+        """A `receive` that raises HTTPException if the body is too long or too slow."""
         seconds = self.limits.body_seconds
         deadline = asyncio.get_running_loop().time() + seconds
         received, complete = 0, False

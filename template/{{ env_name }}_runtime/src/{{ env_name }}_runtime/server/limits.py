@@ -1,7 +1,7 @@
 """Caps on a trajectory, counted before it is validated.
 
 Validating 300,000 malformed items takes half a minute, in which nothing else runs. Lists
-of numbers are long, and cheap to validate.
+of numbers do not count: they are long, but cheap to validate.
 """
 
 from typing import Any
@@ -30,7 +30,7 @@ def reject_oversized(body: dict[str, Any]) -> None:
 
 
 def _count_items(rest: list[Any]) -> tuple[int, list[Any]]:
-    """The number of list items inside, and the logprobs, which are counted apart."""
+    """The number of list items in `rest`, and its logprobs, which count separately."""
     items, logprobs = 0, list[Any]()
     while rest and items <= MAX_ITEMS:
         value = rest.pop()

@@ -48,7 +48,7 @@ class SessionServerConfig(BaseResourcesServerConfig):
 
     model_config = ConfigDict(extra="allow")
 
-    # Processes that hold the sessions, see docs/scale.md. None: this process does.
+    # The number of processes that hold the sessions, see docs/scale.md. None: this one.
     shards: int | None = Field(default=None, ge=1)
 
     @model_validator(mode="after")
@@ -74,7 +74,8 @@ class ToolResponse(BaseModel):
 class VerifyRequest(Arguments, BaseVerifyRequest):
     """A finished trajectory, and the row with its task.
 
-    `ground_truth: [task]`, or NeMo Gym's native format: the task is the row's own keys.
+    The row has `ground_truth: [task]`. In NeMo Gym's native format, its own keys are
+    the task.
     """
 
     model_config = ConfigDict(extra="allow")
@@ -105,10 +106,12 @@ class VerifyRequest(Arguments, BaseVerifyRequest):
             _reject_malformed(body)
         try:
             request = validate(body)
-        except TypeError as error:  # by NeMo Gym's own validators: `"role": {}`
+        except TypeError as error:  # NeMo Gym's validators raise it for `"role": {}`
             raise ValueError(f"the trajectory cannot be read: {error}") from error
         if not request.task and request.ground_truth in (None, []):
-            raise ValueError("the row has no task: ground_truth, or keys of its own")
+            raise ValueError(
+                "the row has no task: it needs ground_truth, or keys of its own"
+            )
         return request
 
 
@@ -127,7 +130,7 @@ class VerifyResponse(BaseVerifyResponse):
 def _reject_malformed(body: dict[str, Any]) -> None:
     """Raise ValueError at the first malformed item of a long trajectory.
 
-    pydantic would describe each of them, and nothing else runs meanwhile.
+    pydantic would describe every malformed item, while nothing else runs.
     """
     for (part, key), item_type in ITEMS.items():
         items = body[part].get(key) if isinstance(body.get(part), dict) else None

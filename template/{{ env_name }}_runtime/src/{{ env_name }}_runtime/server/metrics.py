@@ -1,4 +1,4 @@
-"""Figures of a server, for Prometheus."""
+"""Metrics of a server, for Prometheus."""
 
 import functools
 import time

@@ -1,7 +1,7 @@
 """/verify without a session: the trajectory's calls are played once more.
 
-For `gym eval reverify`, with REVERIFY=1. In training an episode without a session is a
-lost episode, and its trajectory is text that the policy wrote.
+This is for `gym eval reverify`, with REVERIFY=1. In training, an episode without a
+session is lost, and its trajectory is only text that the policy wrote.
 """
 
 from typing import Any
@@ -20,7 +20,7 @@ def replays(domain_class: type) -> bool:
 
 
 def url_of(tool: str) -> yarl.URL:
-    """The URL to which an agent posts a call of `tool`: NeMo Gym's takes any name."""
+    """The URL to which an agent posts a call of `tool`, which may be any name."""
     try:
         return yarl.URL(f"http://agent/{tool}")
     except ValueError:  # not a URL

@@ -27,7 +27,7 @@ class Seeding:
         self.store, self._new_id = store, new_id
 
     async def seed(self, request: Request, body: Any) -> Any:
-        """Start an episode of the row's task. Raises HTTPException (409) for a second."""
+        """Start an episode of the row's task. Raises HTTPException (409) if seeded."""
         if not isinstance(body, SeedSessionRequest):
             return await self._seed_by_name(request, body)
         name = request.session[SESSION_ID_KEY]
@@ -42,7 +42,7 @@ class Seeding:
         return SessionResponse()
 
     async def _seed_by_name(self, request: Request, body: Any) -> Any:
-        """NeMo Gym 0.7 names the session itself, and may repeat a seed."""
+        """Start a session that NeMo Gym 0.7 names itself. It may repeat a seed."""
         name = _checked_id(body.resources_session_id)
         cookie, session = request.session, self.store.sessions.get(name)
         if cookie.get(SEEDED) and (session is None or cookie[SESSION_ID_KEY] != name):

@@ -32,9 +32,9 @@ def configured() -> tuple[str, dict[str, Any]]:
 
 
 def log_to_file(suffix: str = "") -> None:
-    """Keep tracebacks in nemo_gym/session.log, or at SESSION_LOG, and on the console.
+    """Log tracebacks to nemo_gym/session.log, or to SESSION_LOG, and to the console.
 
-    A shard has a file of its own: two processes cannot rotate one.
+    Each shard has its own file: two processes cannot rotate the same one.
     """
     named = ServerSettings.read().session_log
     path = Path((named or str(project.GYM / "session.log")) + suffix)
@@ -87,8 +87,8 @@ def run(app: Any, server: Any, *, workers: int = 1, grace: float = 1) -> None:
         access_log=False,
         http=Bounded,
         timeout_graceful_shutdown=int(grace),
-        # As NeMo Gym's own: longer than its client keeps a connection.
+        # The same as in NeMo Gym: longer than its client keeps a connection.
         timeout_keep_alive=30,
-        # A worker answers its first ping once it has imported all.
+        # A worker does not answer its first ping before it has imported everything.
         timeout_worker_healthcheck=60,
     )

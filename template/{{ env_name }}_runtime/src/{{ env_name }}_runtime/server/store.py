@@ -25,7 +25,7 @@ from .task_mark import TaskMark
 
 log = logging.getLogger(__name__)
 
-# On an answer with 503: no session began for want of room. Another shard may have some.
+# A header of 503 answers: there is no room for a session. Another shard may have room.
 FULL = "x-no-room"
 
 
@@ -55,16 +55,16 @@ class SessionStore:
         self.keeps_calls = keeps_calls
         # Ids that ended, oldest first: a late call must not bring an episode back.
         self.ended: dict[str, Ended] = {}
-        # Ids that a harness closed before it seeded them. Kept apart: anybody can close
-        # ids that nobody has, and must not drive out the memory of sessions that were.
+        # Ids that a harness closed before it seeded them. They are kept apart: anybody
+        # can close made-up ids, which must not push real sessions out of `ended`.
         self._unseeded: dict[str, None] = {}
         self._closing: set[asyncio.Task] = set()
-        # Threads of open sessions, and of ended ones that a call still keeps.
+        # Threads of open sessions, and of ended sessions whose calls still run.
         self._threads: weakref.WeakSet = weakref.WeakSet()
 
     @property
     def lowest_reward(self) -> float:
-        """The reward of an episode that does not count, so that no policy escapes it."""
+        """The reward of an episode that does not count, so that none is an escape."""
         return reward_range(self.domain_class)[0]
 
     # -------------------------------------------------------------- begin
@@ -144,7 +144,7 @@ class SessionStore:
             raise HTTPException(503, reason, headers=retry)
 
     def hung_calls(self) -> int:
-        """The number of calls that run for longer than a call may, in threads of their own."""
+        """The number of calls in threads that run for longer than TOOL_SECONDS."""
         seconds = self.limits.tool_seconds
         return sum(thread.hangs(seconds) for thread in list(self._threads))
 
@@ -163,7 +163,7 @@ class SessionStore:
     ) -> Any:
         """The result of `call` on the session's episode, in its turn.
 
-        An Answer that reports the reason if the call cannot be made.
+        If the call cannot be made, the result is an Answer that reports the reason.
         """
         try:
             session = await self._session_of(request)
@@ -229,7 +229,7 @@ class SessionStore:
                 self.end(name, f"idle for more than {seconds:g} s")
 
     async def watch(self) -> None:
-        """End idle sessions, for as long as nobody cancels it."""
+        """End idle sessions until the task is cancelled."""
         while True:
             await asyncio.sleep(min(self.limits.session_idle_seconds / 2, 30))
             self.end_idle()

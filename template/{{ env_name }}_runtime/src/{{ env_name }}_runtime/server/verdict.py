@@ -25,7 +25,7 @@ from .store import Ended, SessionStore, lost_because
 
 # The parts of the request that the answer repeats.
 REPEATED = {"responses_create_params", "response"}
-# The texts of models, which are not remembered of a session that ended.
+# The texts of models, which the memory of an ended session leaves out.
 TEXTS = {"model_calls"}
 
 
@@ -67,7 +67,7 @@ def verdict(
 def judge_failed(reason: str) -> dict[str, str]:
     """The keys by which NeMo Gym puts a sample into its file of failures.
 
-    On 0.7, `gym eval reverify --judge-failed-only` grades it from there.
+    On 0.7, `gym eval reverify --judge-failed-only` grades the samples in that file.
     """
     return {
         "failure_kind": "judge_failed",
@@ -168,8 +168,8 @@ def _as_json(response: Any) -> Any:
 def lowest_verdict(reason: str, lowest: float, mask: bool = False) -> JSONResponse:
     """The verdict on a trajectory that is not read: the lowest reward.
 
-    One that is too long is graded instead of rejected: a policy controls the length, and
-    could avoid a grade.
+    A trajectory that is too long is graded instead of rejected: a policy controls the
+    length, and could avoid a grade.
     """
     response = {
         "id": f"resp_{uuid.uuid4().hex}",
