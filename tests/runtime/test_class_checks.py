@@ -61,7 +61,7 @@ def test_a_constructor_without_a_task():
             pass
 
     text = complaint(Wrong)
-    assert "Wrong must be made of one argument, the task" in text
+    assert "Wrong must take one argument, the task" in text
 
 
 def test_a_tool_that_an_attribute_hides():

@@ -308,7 +308,10 @@ def test_a_folder_and_the_input_are_refused(tmp_path, capsys):
     before = path.read_bytes()
     assert report.main(None, [str(tmp_path)]) == 1
     assert report.main(None, [str(path), "--output", str(path)]) == 1
-    assert f"{path} has the rollouts: name another --output" in capsys.readouterr().err
+    assert (
+        f"{path} is an input: name another file with --output"
+        in capsys.readouterr().err
+    )
     assert path.read_bytes() == before
 
 

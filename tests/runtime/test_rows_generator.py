@@ -211,9 +211,7 @@ def test_a_task_may_be_a_pydantic_model():
     ],
 )
 def test_what_is_not_an_example_is_named(wrong):
-    with pytest.raises(
-        RolloutError, match=r"^number 1 of what tasks\(\) yields is .+ must"
-    ):
+    with pytest.raises(RolloutError, match=r"^item 1 of tasks\(\) is .+ must"):
         row_generator.example_rows(lambda rng: [wrong], 1)
 
 

@@ -1,4 +1,4 @@
-"""server.py's app, and what is wrong if there is none."""
+"""The app of server.py, and the reason if it cannot be imported."""
 
 import traceback
 from collections.abc import Iterable

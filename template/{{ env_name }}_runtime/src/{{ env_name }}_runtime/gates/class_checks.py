@@ -60,7 +60,7 @@ def check_class(
 
 
 def _check_protocol(domain_class: type) -> None:
-    """Raise GateError if the constructor or a hook cannot be called as it will be."""
+    """Raise GateError if a call of the constructor, or of a hook, would fail."""
     place = _place(domain_class)
     try:
         inspect.signature(domain_class).bind({}, **dict.fromkeys(project.MODELS))
@@ -108,12 +108,12 @@ def _constructor_problem(domain_class: type, error: TypeError) -> str:
     """The parameters that the constructor must have, for a message."""
     if models := ", ".join(project.MODELS):
         return (
-            f"must be made of the task and the models of the answers: {error}. Write "
+            f"must take the task and the models of the answers: {error}. Write "
             f"`def __init__(self, task: dict, {models})`, or copy again with "
             "`--overwrite -d models=...`"
         )
     text = (
-        f"must be made of one argument, the task: {error}. Write "
+        f"must take one argument, the task: {error}. Write "
         "`def __init__(self, task: dict)`, or a subclass that does"
     )
     if names := ", ".join(model_names(domain_class)):
@@ -125,7 +125,7 @@ def _constructor_problem(domain_class: type, error: TypeError) -> str:
 
 
 def _check_waiting(domain_class: type) -> None:
-    """Raise GateError if the class asks models, and may not wait for their answers."""
+    """Raise GateError if the class asks models, but must not wait for answers."""
     names = model_names(domain_class)
     if names and runs_on_loop(domain_class) and not has_async_methods(domain_class):
         raise GateError(
@@ -245,7 +245,7 @@ def _check_lines(
 
 
 def _is_json(annotation: Any) -> bool:
-    """Whether a tool may return it: what JSON has, but for null, or a pydantic model."""
+    """Whether a tool may return it: any type of JSON but null, or a pydantic model."""
     if isinstance(annotation, typing.TypeAliasType):
         return _is_json(annotation.__value__)
     if annotation is Any:
@@ -279,7 +279,7 @@ def _unserved(
 
 
 def _misdescribed(tools: dict[str, Tool]) -> list[str]:
-    """Notes on parameters that a docstring describes, and the method does not have."""
+    """Notes on parameters that a docstring describes, but the method does not have."""
     notes = []
     for name, tool in tools.items():
         _, described = read_docstring(inspect.getdoc(tool.method) or "")
@@ -294,7 +294,7 @@ def _misdescribed(tools: dict[str, Tool]) -> list[str]:
 
 
 def _check_signature(tools: dict[str, Tool], signature: dict[str, Any]) -> None:
-    """Raise GateError if a method is not as its signature in the answers."""
+    """Raise GateError if a method differs from its signature in the answers."""
     name = signature["name"]
     if name not in tools or not signature["given"]:
         return
@@ -322,7 +322,7 @@ def _parameters(function: Any) -> list[str]:
 
 
 def _construct(domain_class: type, tools: dict[str, Tool]) -> str:
-    """Make an object of {}, and call nothing. Returns a note for the gate's line.
+    """Make an object of an empty task. Returns a note for the gate's line.
 
     Raises GateError if an attribute of the object hides a tool.
     """

@@ -1,4 +1,4 @@
-"""NeMo Gym's manifests, which repeat what the class says of itself."""
+"""NeMo Gym's manifests, which repeat what the class says about itself."""
 
 import re
 from collections.abc import Iterator
@@ -10,12 +10,12 @@ from ..project import GYM
 
 
 def is_deterministic() -> bool:
-    """Whether the class says that the same calls do the same. Raises GateError."""
+    """Whether the same calls always have the same results. Raises GateError."""
     return getattr(project.load_class(), "deterministic", True)
 
 
 def outdated_manifests() -> Iterator[tuple[Path, str]]:
-    """Each manifest that says another thing than the class, and its text corrected.
+    """Each manifest that contradicts the class, and its corrected text.
 
     Raises GateError and ToolError.
     """

@@ -30,8 +30,8 @@ def reward_problem(
     """Why a policy may not earn this reward on a row; None if it may.
 
     The oracle earns the row's `oracle_reward`, and every other policy at most its
-    `baseline_reward`. No reward means anything if a model that the class asks is not
-    set, and the class has no stand_in().
+    `baseline_reward`. Any reward is accepted if a model that the class asks is not set,
+    and the class has no stand_in(): rewards mean nothing then.
     """
     if without_answers(domain_class):
         return None

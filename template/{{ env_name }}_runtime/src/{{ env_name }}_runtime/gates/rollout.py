@@ -23,12 +23,12 @@ from .rewards import earned_by_oracle, least, reward_problem
 from .rows import read_rows
 
 ROWS_AT_A_TIME = 20
-# So many rows are played a second time, to compare the outputs and the rewards.
+# The number of rows that are played twice, to compare the outputs and the rewards.
 ROWS_TWICE = 5
 
 
 def rollout_gate(client: Client, path: Path) -> str:
-    """Plays every row of `path` with each policy.
+    """Play every row of `path` with each policy.
 
     Returns the gate's line. Raises GateError and RolloutError.
     """
@@ -96,13 +96,13 @@ class _Game:
             )
 
     def check(self, policy: str) -> None:
-        """Play all rows with a policy that must earn what it should.
+        """Play all rows with a policy, and check its rewards.
 
-        Raises GateError, and NoOracleError.
+        Raises GateError and NoOracleError.
         """
         rows = self.rows
         with ThreadPool(min(ROWS_AT_A_TIME, len(rows))) as pool:
-            # Several at a time, so that trouble with threads shows.
+            # Several rows at a time show problems with threads.
             results = pool.imap(lambda row: self._try(policy, row), rows)
             for number, result in enumerate(results, start=1):
                 row, place = rows[number - 1], row_name(number, self.path)
@@ -149,15 +149,15 @@ class _Game:
                 )
 
     def check_turns(self, max_turns: int) -> None:
-        """Raise GateError if a row cannot be solved in `max_turns`, a call a turn.
+        """Raise GateError if a row's solution, with a call per turn, is too long.
 
-        Raises NoOracleError, too.
+        Raises NoOracleError if there is no solution.
         """
         for number, row in enumerate(self.rows, start=1):
             place = row_name(number, self.path)
             try:
                 calls, answer = solution_for(row, self.definitions)
-            except NoOracleError:  # of all rows
+            except NoOracleError:  # it would be the same for every row
                 raise
             except RolloutError as error:
                 raise GateError(f"{place}, policy 'oracle': {error}") from error
@@ -180,7 +180,7 @@ class _Game:
         """The result of an episode, or the error that belongs to its row."""
         try:
             return self._play(policy, row)
-        except NoOracleError:  # of all rows
+        except NoOracleError:  # it would be the same for every row
             raise
         except RolloutError as error:
             return error

@@ -23,7 +23,7 @@ def server_tools() -> Definitions:
     """
     project.load_class()  # for its own error, which names the class's file
     app = served_app()
-    # Asks the app itself, so that this module need not import NeMo Gym.
+    # The app itself is asked, so that this module need not import NeMo Gym.
     [tools] = (
         route.endpoint
         for route in app.routes
@@ -35,10 +35,10 @@ def server_tools() -> Definitions:
 def write_tools(path: Path = ROWS) -> str:
     """Give every row of a .jsonl file the server's tool definitions.
 
-    A row of a new project, whose task is empty, also gets a skeleton of one, and what
-    the class's observation() shows of it, if the class takes the skeleton. Manifests
-    of NeMo Gym's are corrected. Returns one line for the user. Raises RolloutError if
-    the file cannot be read, or a line is no row.
+    A row of a new project, whose task is empty, also gets a skeleton of a task and, if
+    the class takes the skeleton, the class's observation() of it. NeMo Gym's manifests
+    are corrected, too. Returns one line for the user. Raises RolloutError if the file
+    cannot be read, or a line is not a row.
     """
     definitions = server_tools()
     rows = load_rows(path)
@@ -51,7 +51,7 @@ def write_tools(path: Path = ROWS) -> str:
         if row.get("ground_truth") == [{}]:
             domain_class = project.load_class()
             row["ground_truth"] = [task_skeleton(domain_class)]
-            with contextlib.suppress(RolloutError):  # the skeleton may be no task yet
+            with contextlib.suppress(RolloutError):  # the class may refuse the skeleton
                 observation = first_observation(domain_class, row)
                 rows[number] = with_observation(row, observation)
     write_rows(path, rows)

@@ -60,8 +60,8 @@ def new_gate_parser(
 
 
 def run(gates: dict[str, Gate]) -> Iterator[Result]:
-    """Run gates in order, up to the first that fails. Yields each one's result."""
-    # For the processes that they start, too: models that are not set have stand-ins.
+    """Run gates in order, up to the first that fails. Yields the result of each."""
+    # Models that are not set have stand-ins, also in processes that the gates start.
     os.environ.setdefault("STAND_IN", "1")
     for name, gate in gates.items():
         started = time.monotonic()
@@ -78,7 +78,7 @@ def run(gates: dict[str, Gate]) -> Iterator[Result]:
 
 
 def report(results: Iterable[Result], as_json: bool) -> bool:
-    """Print results, each as soon as it is there. Returns whether all gates passed."""
+    """Print each result as soon as it is known. Returns whether all gates passed."""
     printed = []
     for result in results:
         printed.append(result)

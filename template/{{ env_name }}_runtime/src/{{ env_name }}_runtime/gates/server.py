@@ -6,7 +6,7 @@ from ..rollouts.client import Client
 
 
 def server_gate(client: Client) -> str:
-    """Returns the gate's line. Raises GateError."""
+    """Check that /health answers. Returns the gate's line. Raises GateError."""
     response = client.session().request("GET", "/health")
     if response.status_code != 200:
         raise GateError(

@@ -18,9 +18,9 @@ from .rows import read_rows
 
 
 def smoke_gate(client: Client, path: Path) -> str:
-    """Calls every tool in an episode of the first row of `path`.
+    """Call every tool in an episode of the first row of `path`.
 
-    Without tools it posts to /verify only.
+    Without tools, only post to /verify.
 
     Returns the gate's line. Raises GateError and RolloutError.
     """
@@ -63,7 +63,7 @@ def smoke_gate(client: Client, path: Path) -> str:
 def _outputs(
     client: Client, definitions: Definitions, row: Row, path: Path
 ) -> dict[str, list[str]]:
-    """The outputs of each tool: to the oracle's calls, and to a call that fits.
+    """The outputs of each tool, to the oracle's calls and to a sample of a valid call.
 
     Raises GateError if a malformed call is not refused.
     """
@@ -140,7 +140,7 @@ def _call(
         raise GateError(f"{call} answered {problem_of(response)}")
     if fault := response.headers.get("X-Tool-Error"):
         raise GateError(
-            f"{call}: the tool {fault}. Mend it, or raise ValueError with a message for "
+            f"{call}: the tool {fault}. Fix it, or raise ValueError with a message for "
             "the policy (session.log has the traceback)"
         )
     try:

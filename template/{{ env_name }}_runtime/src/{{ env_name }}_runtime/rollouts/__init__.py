@@ -1,4 +1,4 @@
 """Rollouts: clients of a running server, policies, rows, results and figures.
 
-Only `client`, and what plays over it, needs the package requests.
+Only `client`, and the modules that play with it, need the package requests.
 """

@@ -15,7 +15,7 @@ from .trajectory import Item
 
 
 class Client:
-    """The server at `url`, else at ENV_URL, else at http://127.0.0.1:11000."""
+    """A client of the server at `url`, else ENV_URL, else http://127.0.0.1:11000."""
 
     def __init__(self, url: str | None = None) -> None:
         self.url = (url or ClientSettings.read().env_url).rstrip("/")
@@ -41,7 +41,7 @@ class Client:
 def connect(url: str) -> requests.Session:
     """A requests.Session for the server at `url`, with API_TOKEN if that is set."""
     http = requests.Session()
-    # Neither a proxy nor .netrc has a say in what stays on this machine.
+    # Requests to this machine use neither a proxy nor .netrc.
     http.trust_env = urlsplit(url).hostname not in LOOPBACK
     if token := ClientSettings.read().api_token:
         http.headers["Authorization"] = f"Bearer {token}"
@@ -56,7 +56,7 @@ class ClientSession:
         self.http = http or connect(url)
 
     def request(self, method: str, path: str, json: Any = None) -> requests.Response:
-        """The answer, with any status. Raises RolloutError if nothing answers."""
+        """The answer, whatever its status. Raises RolloutError if nothing answers."""
         try:
             answer = self.http.request(method, self.url + path, json=json, timeout=300)
         except requests.ConnectionError:
@@ -68,7 +68,7 @@ class ClientSession:
             raise RolloutError(
                 f"{method} {self.url}{path}: {one_line(error)}"
             ) from None
-        answer.encoding = "utf-8"  # JSON's, which requests would not assume
+        answer.encoding = "utf-8"  # the encoding of JSON; requests may guess another
         return answer
 
     def fetch(self, method: str, path: str, body: Any = None) -> dict[str, Any]:
@@ -83,14 +83,14 @@ class ClientSession:
         return answer
 
     def post(self, path: str, body: Any) -> dict[str, Any]:
-        """The JSON object that a POST answers. Raises RolloutError."""
+        """The JSON object that answers a POST. Raises RolloutError."""
         return self.fetch("POST", path, body)
 
     def call_tools(self, definitions: Definitions, calls: list[Item]) -> list[Item]:
         """The results of function_call items, and their images in a user message.
 
-        An image as text tells a model nothing, and NeMo Gym 0.4 accepts only results of
-        text.
+        An image as text tells a model nothing, and NeMo Gym 0.4 accepts only text as a
+        result.
         """
         names = {tool["name"] for tool in definitions}
         results, images = [], []
@@ -112,15 +112,15 @@ class ClientSession:
     def _call(
         self, names: set[str], name: str, arguments: str
     ) -> tuple[str, str | None]:
-        """The body of a tool's answer, {"output": ...}, without its image; the image.
+        """A tool's answer, {"output": ...}, without its image, and the image.
 
-        The policy's mistakes, and the tool's own errors, are outputs that say so.
+        The policy's mistakes and the tool's own errors are outputs, too.
         """
 
         def refusal(reason: str) -> tuple[str, None]:
             return json.dumps({"output": f"error: {reason}"}, ensure_ascii=False), None
 
-        if name not in names:  # not even posted: /verify is a path of the server's too
+        if name not in names:  # never posted: /verify is a path of the server, too
             others = ", ".join(sorted(names)) or "none"
             return refusal(f"no tool {name!r}; there are {others}")
         try:
@@ -131,7 +131,7 @@ class ClientSession:
         response = self.request("POST", f"/{name}", body)
         if response.status_code != 200:
             return refusal(problem_of(response))
-        with contextlib.suppress(ValueError, AttributeError):  # no JSON, no object
+        with contextlib.suppress(ValueError, AttributeError):  # not a JSON object
             answer = response.json()
             image = answer.pop("image", None)
             if isinstance(image, str) and image.startswith("data:image/"):

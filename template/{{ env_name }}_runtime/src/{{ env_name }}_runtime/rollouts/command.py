@@ -32,15 +32,16 @@ def main(
     add("--repeats", type=positive, default=1, metavar="K", help="episodes of each row")
     text = "episodes at a time"
     add("--concurrency", type=positive, default=1, metavar="N", help=text)
-    add("--api", choices=["responses", "chat"], default="responses", help="of the llm")
-    text = "of the llm, in place of the row's own"
+    text = "the API of the model (responses)"
+    add("--api", choices=["responses", "chat"], default="responses", help=text)
+    text = "the temperature of the model, instead of the row's"
     add("--temperature", type=float, metavar="T", help=text)
-    text = "of the llm with --api chat, plus the repeat from 0; Responses has no seed"
+    text = "the seed of a row's first repeat, for --api chat; each repeat adds 1"
     add("--seed", type=int, metavar="N", help=text)
     options = parser.parse_args(arguments)
     samples = options.temperature is not None or options.seed is not None
     if samples and options.policy != "llm":
-        parser.error("--temperature and --seed are for --policy llm: no other samples")
+        parser.error("--temperature and --seed are only for --policy llm")
     if options.seed is not None and options.api != "chat":
         parser.error("--seed needs --api chat: the Responses API has no seed")
     return exit_status("rollout.py", lambda: run(play, options))
@@ -77,7 +78,7 @@ def _run(play: Play, options: argparse.Namespace) -> int:
     definitions = client.tools()
 
     def episode(key: tuple[int, int]) -> tuple[str, dict[str, Any] | RolloutError]:
-        """The episode's name in messages, and its rollout or what failed."""
+        """The episode's name in messages, and its rollout or the error."""
         task, repeat = key
         name = f"row {task + 1}"
         if options.repeats > 1:
@@ -86,7 +87,7 @@ def _run(play: Play, options: argparse.Namespace) -> int:
             row = row_of(task, repeat)
             result = play(client, definitions, row, policy, max_turns)
             return name, as_rollout(task, repeat, row, result)
-        except NoOracleError:  # no other row would have an oracle
+        except NoOracleError:  # it would be the same for every other row
             raise
         except RolloutError as error:
             return name, error

@@ -59,14 +59,14 @@ def conversation(rollout: dict[str, Any], keep: KeepImage) -> list[Entry]:
     if not is_native(rollout):
         entries.append(_entry("ground truth", _json(rollout["ground_truth"], keep)))
     elif entries and (keys := task_of(rollout)):
-        # Of the row, and of what /verify answered beside the reward
+        # Keys of the row, and keys that /verify answered beside the reward
         entries.append(_entry("other keys", _json(keys, keep)))
     # A rollout without a trajectory, as some agents of NeMo Gym write, is shown whole.
     return entries or [_entry("rollout", _json(rollout, keep))]
 
 
 def entries_of(listed: Any, keep: KeepImage) -> list[Entry]:
-    """The items of a prompt or a trajectory as entries; a text is the user's."""
+    """The items of a prompt or a trajectory as entries. A text is a user's entry."""
     if isinstance(listed, str):
         return [_entry("user", [listed])]
     if not isinstance(listed, list):
@@ -88,7 +88,7 @@ def _entry(who: str, parts: list[Part], **more: Any) -> Entry:
 
 
 def _entry_of(item: Any, names: dict[str, str], keep: KeepImage) -> Entry:
-    """One item as an entry. `names` are those of the tools, by the call's id."""
+    """One item as an entry. `names` has the tool's name for the id of each call."""
     if not isinstance(item, dict):
         return _entry("data", _json(item, keep))
     kind = item.get("type", "message" if "role" in item else None)
@@ -145,7 +145,7 @@ def _arguments(arguments: Any, keep: KeepImage) -> list[Part]:
 
 
 def _value(value: Any) -> str:
-    """JSON, but a text of several lines as it is."""
+    """A value as JSON, except that a text of several lines stays as it is."""
     if isinstance(value, str) and "\n" in value:
         return f"\n{value}"
     with contextlib.suppress(RecursionError):
@@ -154,7 +154,7 @@ def _value(value: Any) -> str:
 
 
 def _output(output: Any, keep: KeepImage) -> list[Part]:
-    """A tool's output. The server's and NeMo Gym's is JSON: {"output": text, ...}."""
+    """A tool's output. The server and NeMo Gym write JSON: {"output": text, ...}."""
     if not isinstance(output, str):
         return _parts(output, keep)
     try:

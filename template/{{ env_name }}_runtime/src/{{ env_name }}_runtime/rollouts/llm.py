@@ -59,14 +59,14 @@ class LLMPolicy:
                 f"--policy llm needs {' and '.join(missing)} in the environment; "
                 "--policy oracle plays without a model"
             )
-        import openai  # optional, and takes a second that other policies need not wait
+        import openai  # optional, and other policies need not wait a second for it
 
         self.name = settings.model or ""
         self._ask = self._chat if api == "chat" else self._responses
         self._client = openai.OpenAI(
             base_url=settings.openai_base_url, api_key=settings.openai_api_key
         )
-        # The API's errors, and those that an answer of another shape leads to.
+        # The API's errors, and the errors that an answer of another shape causes.
         shape = (ValueError, LookupError, TypeError, AttributeError)
         self._failures = (openai.OpenAIError, *shape)
 
@@ -97,7 +97,7 @@ class LLMPolicy:
     def _responses(
         self, items: list[Item], definitions: Definitions, params: dict[str, Any]
     ) -> Turn:
-        # Any: an answer of another shape is caught above.
+        # Any: turn() catches the errors of an answer of another shape.
         create: Any = self._client.responses.create
         answer = create(
             model=self.name, input=items, tools=definitions, extra_body=params
@@ -108,7 +108,7 @@ class LLMPolicy:
                 name, arguments = item["name"], item.get("arguments", "")
                 item.update(function_call(name, arguments, item.get("call_id")))
             elif item["type"] == "reasoning":
-                item.pop("status", None)  # OpenAI's API sends it, and rejects it
+                item.pop("status", None)  # OpenAI's API sends it, but rejects it
         reason = plain.get("incomplete_details", {}).get("reason")
         tokens = _tokens(plain, "input_tokens", "output_tokens")
         return Turn(plain["output"], reason, *tokens)
@@ -125,7 +125,7 @@ class LLMPolicy:
 
         if instructions := params.pop("instructions", None):  # NeMo Gym 0.4 drops them
             items = [{"role": "system", "content": instructions}, *items]
-        metadata = dict(params.pop("metadata", {}))  # as NeMo Gym's own models have it
+        metadata = dict(params.pop("metadata", {}))  # read as NeMo Gym's models read it
         extra = json.loads(metadata.pop("extra_body", "{}"))
         if metadata:
             params["metadata"] = metadata
@@ -158,7 +158,7 @@ class LLMPolicy:
 def _plain_answer(answer: Any, key: str) -> dict[str, Any]:
     """A model's answer as JSON that can be posted back.
 
-    Raises LookupError if it has no `key`, as an error or a web page.
+    Raises LookupError if the answer has no `key`, such as an error or a web page.
     """
     plain = {}
     if hasattr(answer, "model_dump"):

@@ -1,4 +1,4 @@
-"""The first observation, which the prompt of a row ends with."""
+"""The first observation, which ends the prompt of a row."""
 
 import asyncio
 from typing import Any
@@ -30,7 +30,7 @@ def first_observation(domain_class: type, row: Row) -> Answer | None:
         if runs_on_loop(domain_class):
             return asyncio.run(look())
         return run_without_loop(look())
-    except Exception as error:  # the class's own
+    except Exception as error:  # the class may raise anything
         name = f"{domain_class.__name__}.observation()"
         raise RolloutError(f"{name}: {type(error).__name__}: {error}") from error
 

@@ -17,10 +17,11 @@ Play = Callable[[Client, Definitions, Row, Policy, int], dict[str, Any]]
 def play(
     client: Client, definitions: Definitions, row: Row, policy: Policy, max_turns: int
 ) -> dict[str, Any]:
-    """One episode: the answer of /verify, with its `reward` and the `response`.
+    """Play one episode. Returns the answer of /verify, with the `response`.
 
-    Ends when the policy calls no tool, or after `max_turns` turns; `out_of_turns` says
-    which. Raises RolloutError if the server or the model fails: there is no reward then.
+    The episode ends when the policy calls no tool, or after `max_turns` turns;
+    `out_of_turns` says which. Raises RolloutError if the server or the model fails:
+    there is no reward then.
     """
     session = client.session()
     session.post("/seed_session", row)

@@ -12,14 +12,14 @@ from ..episode.types import Calls, Definitions, Row, Solution
 from ..errors import NoOracleError, RolloutError
 from .trajectory import Item, function_call, message
 
-# What a policy does on a row, whatever the tools answer.
+# The calls and the answer of a policy on a row, whatever the tools answer.
 Plan = Callable[[Row, Definitions], Solution]
 
 # The turns of a fixed policy: its calls, and its final answer.
 FIXED_TURNS = 2
 
-# An answer that no grader should pay. The numbers are there for graders that look for
-# one, but not in a box: partial credit for an answer's format is honest.
+# An answer that no grader should pay for. It has numbers, because some graders look for
+# a number, but no box: a class may well pay a little for the format of an answer.
 NONSENSE = "Florp 31337 quibnax zundle: -8462.75 grobbles, wumplet."
 
 
@@ -40,7 +40,7 @@ class Policy(Protocol):
     name: str  # the model that the trajectory names
 
     def turn(self, row: Row, definitions: Definitions, output: list[Item]) -> Turn:
-        """Go on after `output`, the items of the episode so far."""
+        """The next turn after `output`, the items of the episode so far."""
         ...
 
 
@@ -61,10 +61,10 @@ class FixedPolicy:
 def solution_for(row: Row, definitions: Definitions) -> Solution:
     """The calls and the answer that solve the row, by the class's own oracle(task).
 
-    Raises NoOracleError if the class has none, if it needs a tool that is not among
-    `definitions`, or if this machine lacks something that an episode needs;
-    RolloutError if it calls something that is not a tool; GateError if the class cannot
-    be imported.
+    Raises NoOracleError if the class has no oracle, if the oracle needs a tool that is
+    not among `definitions`, or if this machine lacks something that an episode needs;
+    RolloutError if the oracle calls something that is not a tool; GateError if the
+    class cannot be imported.
     """
     domain_class = project.load_class()
     oracle = f"{domain_class.__name__}.oracle"
@@ -90,12 +90,15 @@ def solve(row: Row, definitions: Definitions) -> Calls:
 
 
 def do_nothing(row: Row, definitions: Definitions) -> Solution:
-    """No call at all, and no answer: no grader may pay for it."""
+    """No calls and no answer: no grader may pay for that."""
     return Solution([])
 
 
 def call_everything(row: Row, definitions: Definitions) -> Solution:
-    """Each tool twice with nonsense that fits, and NONSENSE: no grader should pay it."""
+    """Two valid but senseless calls of each tool, and the answer NONSENSE.
+
+    No grader should pay for that.
+    """
     calls = [
         (tool["name"], sample_arguments(tool, high=high))
         for high in (False, True)

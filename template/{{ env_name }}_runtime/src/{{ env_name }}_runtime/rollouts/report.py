@@ -48,9 +48,9 @@ class Source(NamedTuple):
     """A file of rollouts, in numbers."""
 
     name: str
-    models: set[str]  # that its responses name
+    models: set[str]  # the models that its responses name
     rollouts: list[RolloutStats]
-    played: set[tuple[int, int]]  # their rows and repeats
+    played: set[tuple[int, int]]  # the rows and repeats of its rollouts
     prompts: dict[int, bytes]  # a digest of each row's prompt
     left_out: list[str]  # why lines were left out, with file and line
 
@@ -58,19 +58,20 @@ class Source(NamedTuple):
 def write_page(paths: list[Path], output: Path) -> tuple[list[str], list[str]]:
     """Write the page of some files of rollouts, whole or not at all.
 
-    Returns notices for the user: the lines that were left out, and others. Raises RolloutError if a file cannot be
-    read or holds no rollouts, and OSError if the page cannot be written.
+    Returns two lists of notices for the user: the lines that were left out, and others.
+    Raises RolloutError if a file cannot be read or holds no rollouts, and OSError if
+    the page cannot be written.
     """
     for path in paths:
         if output.resolve() == path.resolve():
-            raise RolloutError(f"{path} has the rollouts: name another --output")
+            raise RolloutError(f"{path} is an input: name another file with --output")
     with write_atomically(output) as page:
         return _write(paths, page)
 
 
 def _write(paths: list[Path], page: IO[bytes]) -> tuple[list[str], list[str]]:
     template = TEMPLATE.read_text(encoding="utf-8")
-    # The one script that may run, and so nothing that a policy wrote.
+    # Only this script may run, so nothing that a policy wrote can.
     [script] = re.findall(r"<script>(.*?)</script>", template, re.DOTALL)
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     before, after = template.replace("SCRIPT_HASH", digest).split("<!-- DATA -->\n")
@@ -97,7 +98,7 @@ def _write(paths: list[Path], page: IO[bytes]) -> tuple[list[str], list[str]]:
 def _rollouts(path: Path, left_out: list[str]) -> Iterator[dict[str, Any]]:
     """The rollouts of a .jsonl file, one at a time: a file may be larger than memory.
 
-    Notes in `left_out` the lines that hold none. Raises RolloutError.
+    Adds a notice to `left_out` for each line without a rollout. Raises RolloutError.
     """
     try:
         with path.open("rb") as lines:
@@ -122,7 +123,7 @@ def _rollouts(path: Path, left_out: list[str]) -> Iterator[dict[str, Any]]:
 
 
 def _add(source: Source, rollout: dict[str, Any]) -> None:
-    """Note a rollout's numbers; a second one of the same repeat is one more repeat."""
+    """Add a rollout's numbers. A second rollout of a repeat counts as a new repeat."""
     # A file without NeMo Gym's keys has one rollout for each row.
     stats = measure(rollout, task=len(source.rollouts))
     while (stats.task, stats.repeat) in source.played:
@@ -140,7 +141,7 @@ def _add(source: Source, rollout: dict[str, Any]) -> None:
 
 
 def _other_prompts(sources: list[Source]) -> list[str]:
-    """A notice for each file whose rows are not those of the first."""
+    """A notice for each file whose prompts differ from those of the first file."""
     first, *others = sources
     notices = []
     for other in others:
@@ -180,7 +181,7 @@ def _summary(sources: list[Source], notices: list[str]) -> dict[str, Any]:
 
 
 def _rewards() -> tuple[float, float]:
-    """The lowest and the highest reward of the class, (0.0, 1.0) if it has no say."""
+    """The lowest and the highest reward of the class, (0.0, 1.0) if it has an error."""
     try:
         return reward_range(project.load_class())
     except (GateError, ToolError):
@@ -190,14 +191,14 @@ def _rewards() -> tuple[float, float]:
 def _data(name: str, value: Any) -> bytes:
     """A value as an element of the page that no browser runs.
 
-    All that is not ASCII is escaped, and so is anything that could end the element.
+    Everything that is not ASCII, or could end the element, is escaped.
     """
     text = json.dumps(value, separators=(",", ":")).replace("<", "\\u003c")
     return f'<script type="application/json" id="{name}">{text}</script>\n'.encode()
 
 
 def _image_store(page: IO[bytes]) -> KeepImage:
-    """Writes each image once, before the first trajectory that shows it."""
+    """A function that writes each image once, before a trajectory shows it."""
     numbers: dict[bytes, int] = {}
 
     def keep(image: str) -> int:

@@ -20,7 +20,7 @@ START = f'{{"{TASK}": '.encode()
 
 @contextlib.contextmanager
 def only_writer(path: Path) -> Iterator[None]:
-    """Locks an output file by a file beside it. Missing folders are made.
+    """Lock an output file with a lock file beside it. Missing folders are made.
 
     Raises RolloutError if another process has the lock.
     """
@@ -30,7 +30,7 @@ def only_writer(path: Path) -> Iterator[None]:
             yield
     except filelock.Timeout:
         raise RolloutError(
-            f"another rollout.py writes to {path}: wait for its end, or name another "
+            f"another rollout.py writes to {path}: wait until it ends, or name another "
             "file with --output"
         ) from None
 
@@ -42,7 +42,7 @@ def rollouts_in(
 
     `row_of(task, repeat)` returns the row that the policy plays, and raises LookupError
     if there is none. Raises RolloutError if the file holds anything but rollouts of
-    these rows by this policy: their rewards would count as its own.
+    these rows by this policy: other rewards would count as this policy's.
     """
     finished: dict[tuple[int, int], RolloutStats] = {}
     size, last = 0, b""
@@ -75,7 +75,9 @@ def rollouts_in(
                 )
     if last:
         if not last.startswith(START[: len(last)]):
-            raise RolloutError(f"{path} holds no rollouts: name another with --output")
+            raise RolloutError(
+                f"{path} holds no rollouts: name another file with --output"
+            )
         os.truncate(path, size)
     return finished
 

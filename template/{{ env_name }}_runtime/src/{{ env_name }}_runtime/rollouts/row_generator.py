@@ -1,4 +1,4 @@
-"""Rows of a dataset out of a generator of tasks."""
+"""Rows of a dataset, made from a generator of tasks."""
 
 import json
 import random
@@ -11,18 +11,18 @@ from ..errors import RolloutError, one_line
 
 SPLIT_NAMES = ("example", "validation", "train")
 LEVELS = ("easy", "medium", "hard")
-# A generator that repeats itself this often in a row is taken to have nothing new.
+# A generator that repeats known tasks this many times in a row has nothing new.
 PATIENCE = 10_000
 
 
 class Example(NamedTuple):
-    """One row's content. A plain tuple of the first three values is good, too."""
+    """One row's content. A plain tuple of the first three values will do, too."""
 
     prompt: str
     task: Any  # a dict, or the pydantic model that the class's constructor takes
     difficulty: str  # "easy", "medium" or "hard"
-    oracle_reward: float | None = None  # None: the most that the class pays
-    baseline_reward: float | None = None  # None: the least, or 0.0
+    oracle_reward: float | None = None  # None: the highest reward of the class
+    baseline_reward: float | None = None  # None: 0.0, or the lowest reward
 
 
 Tasks = Callable[[random.Random], Iterable[Example | tuple[str, Any, str]]]
@@ -91,8 +91,8 @@ def _row(example: Any, number: int) -> Row:
         good = False
     if not good:
         raise RolloutError(
-            f"number {number} of what tasks() yields is {one_line(example)[:200]}: it "
-            "must be a prompt, a task that JSON can hold, and a difficulty such as "
+            f"item {number} of tasks() is {one_line(example)[:200]}: an item must have "
+            "a prompt, a task that JSON can hold, and a difficulty such as "
             '"easy"'
         )
     params = {"input": [{"role": "user", "content": prompt}]}

@@ -12,7 +12,7 @@ from ..project import GYM, ROWS
 
 
 def load_rows(path: Path = ROWS) -> list[Row]:
-    """The objects of a .jsonl file, one a line.
+    """The objects of a .jsonl file, one per line.
 
     Raises RolloutError if the file cannot be read, or a line is not a JSON object.
     """
@@ -32,7 +32,7 @@ def _row(line: str, place: str) -> Row:
         row = json.loads(line)
     except json.JSONDecodeError as error:
         raise RolloutError(f"{place}, column {error.colno}: {error.msg}") from None
-    except (ValueError, RecursionError) as error:  # thousands of digits, or of brackets
+    except (ValueError, RecursionError) as error:  # too many digits, or brackets
         raise RolloutError(f"{place}: {one_line(error)}") from None
     if not isinstance(row, dict):
         raise RolloutError(
@@ -44,7 +44,7 @@ def _row(line: str, place: str) -> Row:
 def check_rows(domain_class: type, rows: list[Row], path: Path) -> None:
     """Raise RolloutError if there are no rows, or one could not be graded.
 
-    `path` is the file that they come from.
+    `path` is the file that the rows come from.
     """
     for number, row in enumerate(rows, start=1):
         try:

@@ -31,7 +31,7 @@ class RolloutStats(NamedTuple):
     input_tokens: int | None
     output_tokens: int | None
     metrics: dict[str, float]  # what /verify measured beside the reward
-    oracle_reward: float | None = None  # of the row, if it names one
+    oracle_reward: float | None = None  # the row's own, if it has one
 
 
 class Figure(NamedTuple):
@@ -43,7 +43,7 @@ class Figure(NamedTuple):
 
 
 def measure(rollout: dict[str, Any], task: int = 0) -> RolloutStats:
-    """A rollout in numbers. `task` is its row's number if it does not name one.
+    """A rollout in numbers. `task` is its row's number if the rollout has none.
 
     NeMo Gym's files do not say whether the turns ran out. They did if the trajectory
     ends with a tool's output, which the model never answered.
@@ -51,7 +51,7 @@ def measure(rollout: dict[str, Any], task: int = 0) -> RolloutStats:
     response = _object(rollout.get("response"))
     usage = _object(response.get("usage"))
     turns = calls = errors = 0
-    models_turn = False  # while the items are the model's
+    models_turn = False  # whether the last item was the model's
     for item in items(response.get("output")):
         turns += by_model(item) and not models_turn
         models_turn = by_model(item)
@@ -75,7 +75,7 @@ def measure(rollout: dict[str, Any], task: int = 0) -> RolloutStats:
         metrics={
             name: value
             for name, value in rollout.items()
-            # /verify's are floats, and NeMo Gym's own keys begin with an underscore.
+            # Metrics are floats, and NeMo Gym's own keys begin with an underscore.
             if isinstance(value, float) and math.isfinite(value)
             if name not in NO_METRICS and not name.startswith("_")
         },
@@ -128,7 +128,7 @@ def _number(value: Any) -> float | None:
 
 
 def _count(value: Any) -> int | None:
-    """An int from 0 on, else None."""
+    """An int of at least 0, else None."""
     if isinstance(value, bool) or not isinstance(value, int):
         return None
     return value if 0 <= value < 1e15 else None
@@ -141,8 +141,8 @@ def figures(rollouts: list[RolloutStats], highest: float = 1.0) -> list[Figure]:
     """The figures of rollouts, in the order in which they are shown.
 
     The mean reward has its standard error. Rows with several rollouts have pass@k: the
-    probability that one of k attempts passes, see `passes`. The others are means over
-    the rollouts, and over the metrics of /verify.
+    probability that one of k attempts passes, see `passes`. The other figures are means
+    over the rollouts, also of the metrics of /verify.
     """
     graded = [rollout for rollout in rollouts if rollout.reward is not None]
     rows = {rollout.task for rollout in rollouts}
@@ -192,8 +192,8 @@ def _mean(name: str, values: list[float], form: str) -> list[Figure]:
 def mean_reward(graded: list[RolloutStats]) -> tuple[float, float | None]:
     """The mean reward, and its standard error if there are two rollouts.
 
-    The repeats of a row are alike, so the error is that of a mean over rows, unless
-    there is one row only.
+    The repeats of a row are alike, so this is the error of a mean over rows, unless
+    there is only one row.
     """
     rewards = _by_row(graded)
     if len(rewards) == 1:
@@ -221,7 +221,7 @@ def passes(rollout: RolloutStats, highest: float = 1.0) -> bool:
 def pass_at(graded: list[RolloutStats], highest: float = 1.0) -> dict[int, float]:
     """pass@k for k = 1, 2, 4, ... up to the number of attempts that every row has.
 
-    {} if a row has one attempt only. An attempt passes if it earns its row's
+    {} if a row has only one attempt. An attempt passes if it earns its row's
     `oracle_reward`, or the `highest` reward. The estimator is unbiased: of n attempts
     with c passes, 1 - C(n - c, k) / C(n, k).
     """
@@ -243,8 +243,8 @@ def pass_at(graded: list[RolloutStats], highest: float = 1.0) -> dict[int, float
 def difference(before: list[RolloutStats], after: list[RolloutStats]) -> Figure | None:
     """The change of the mean reward over the rows that both have.
 
-    The standard error is that of the rows' differences: it does not grow because some
-    rows are harder than others. None if no common row has rewards.
+    The standard error is computed from the rows' differences, so it does not grow if
+    some rows are harder than others. None if no common row has rewards.
     """
     first, second = (
         {task: statistics.fmean(rewards) for task, rewards in _by_row(rollouts).items()}
