@@ -340,7 +340,7 @@ def test_a_dry_run_inside_the_project_is_not_deployed(project, dry_run):
 
 
 def test_a_dry_run_needs_a_new_folder(project):
-    with pytest.raises(DeployError, match="is there already"):
+    with pytest.raises(DeployError, match="already exists"):
         deploy.main(["--dry-run", str(project)])
 
 

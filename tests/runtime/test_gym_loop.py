@@ -112,7 +112,7 @@ def test_the_rows_are_not_written_over(paths, link, monkeypatch, capsys):
     arguments = ["--model", "m", "--model-url", "http://127.0.0.1:1/v1"]
     arguments += ["--rows", str(rows), "--output", str(output)]
     assert under_gym.main(arguments) == 1
-    assert f"{rows} has the rows: name another file" in capsys.readouterr().err
+    assert f"{rows} is the input: name another file" in capsys.readouterr().err
     assert rows.read_bytes() == written
 
 

@@ -649,7 +649,7 @@ def test_an_answer_that_is_not_graded_does_not_agree(
 
 def test_rows_without_labels_are_refused(row, tmp_path, capsys):
     assert measure_judge.main([rows_file(tmp_path, row)]) == 1
-    assert "it needs an `answer`, a text, and a `label`" in capsys.readouterr().err
+    assert "needs an `answer` (a text) and a `label`" in capsys.readouterr().err
 
 
 # ---------------------------------------------------------------------- the page

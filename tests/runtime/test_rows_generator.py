@@ -110,7 +110,7 @@ def test_a_file_that_is_there_is_not_overwritten(make, tmp_path):
     path.write_text("")
     status, printed = make("--train", "3", "--validation", "2")
     assert status == 1
-    assert f"{path} is there already: add --overwrite to replace it" in printed
+    assert f"{path} already exists: add --overwrite to replace it" in printed
     assert os.listdir(tmp_path) == ["train.jsonl"]
     assert make("--train", "3", "--validation", "2", "--overwrite") == (0, "")
     assert len(keys(path)) == 3

@@ -1,9 +1,9 @@
 """The runtime of one environment: it serves, plays and grades the class.
 
-`copier update` replaces this package. What is yours is the class, and nemo_gym/.
+`copier update` replaces this package. The class and nemo_gym/ are yours.
 
     errors, settings, project, files     what every room uses
-    episode      tools, tasks and grades out of the class
+    episode      tools, tasks and grades, derived from the class
     server       the NeMo Gym resources server; scale puts it behind several processes
     rollouts     clients and policies; rows, results and figures
     gates        the checks of gates.py

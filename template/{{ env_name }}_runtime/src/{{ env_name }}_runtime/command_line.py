@@ -21,10 +21,10 @@ def new_parser(description: str | None) -> argparse.ArgumentParser:
 
 
 def exit_status(name: str, run: Callable[[], int]) -> int:
-    """The exit status of a command that `run` runs.
+    """Run a command, and return its exit status.
 
-    An error that a user can mend is one line on standard error, after the command's
-    name, and the status 1.
+    For an error that a user can fix, the status is 1, and one line on standard error
+    has the command's name and the error.
     """
     try:
         return run()
@@ -36,26 +36,26 @@ def exit_status(name: str, run: Callable[[], int]) -> int:
 
 
 def counted(number: int, thing: str) -> str:
-    """`1 row`, `2 rows`."""
+    """A number with its noun: `1 row`, `2 rows`."""
     return f"{number} {thing}{'' if number == 1 else 's'}"
 
 
 def positive(text: str) -> int:
-    """An option's value, from 1 on."""
+    """The value of an option that must be at least 1."""
     if not text.isdecimal() or not int(text):
         raise argparse.ArgumentTypeError(f"must be a positive integer, got {text!r}")
     return int(text)
 
 
 def row_count(text: str) -> int:
-    """An option's value, from 0 on."""
+    """The value of an option that must be at least 0."""
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"must be a number of rows, got {text!r}")
     return int(text)
 
 
 def share(text: str) -> float:
-    """An option's value between 0 and 1, both excluded."""
+    """The value of an option that must be between 0 and 1, both excluded."""
     try:
         if 0 < float(text) < 1:
             return float(text)

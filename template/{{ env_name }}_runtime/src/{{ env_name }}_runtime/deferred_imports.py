@@ -1,4 +1,4 @@
-"""Import NeMo Gym quickly, and with settings for Ray. Import this module before it.
+"""Import NeMo Gym quickly, with settings for Ray. Import this module before NeMo Gym.
 
 pandas, SciPy and wandb take two thirds of a server's start. Only NeMo Gym's statistics
 use them, when rollouts are aggregated. So nemo_gym.reward_profile gets stand-ins, which
@@ -16,7 +16,7 @@ LATER = ["pandas", "pandas.core.groupby.generic", "scipy", "wandb"]
 
 
 class Later:
-    """Stands for an object of a module that is not imported yet."""
+    """A stand-in for an object of a module that is not imported yet."""
 
     def __init__(self, module: str, name: str) -> None:
         self._place = module, name
@@ -51,23 +51,23 @@ def _later(module: str, name: str) -> Later:
 
 
 def set_up_ray() -> None:
-    """Settings that Ray reads when it is imported, which NeMo Gym 0.4 does."""
-    # Else Ray finds the `uv run` above it, uploads this folder and works in the copy.
+    """Set variables that Ray reads on import. NeMo Gym 0.4 imports Ray."""
+    # Otherwise Ray detects `uv run`, uploads this folder and works in the copy.
     os.environ.setdefault("RAY_ENABLE_UV_RUN_RUNTIME_ENV", "0")
-    ours = "NEMO_GYM_CONFIG_PATH" not in os.environ  # else NeMo Gym has started it
+    ours = "NEMO_GYM_CONFIG_PATH" not in os.environ  # NeMo Gym did not start us
     if ours and (os.environ.get("RAY_ADDRESS") or "local") == "local":
-        # Ray on 127.0.0.1: it may not bind the other addresses of a shared machine.
+        # Keeps Ray on 127.0.0.1, off the other addresses of a shared machine.
         os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
 
 
 def import_quickly() -> None:
     """Import nemo_gym.reward_profile, with stand-ins for what is not imported yet."""
-    importlib.import_module("nemo_gym.server_utils")  # with all that is used at once
+    importlib.import_module("nemo_gym.server_utils")  # and all that is used right away
     here = [name for name in LATER if name.partition(".")[0] not in sys.modules]
     sys.modules |= {name: _stand_in(name) for name in here}
     try:
         importlib.import_module("nemo_gym.reward_profile")
-    except Exception:  # noqa: BLE001 - it is imported again, and raises what it raises
+    except Exception:  # noqa: BLE001 - the next import raises the error again
         sys.modules.pop("nemo_gym.reward_profile", None)
     finally:
         for name in here:

@@ -6,12 +6,12 @@
 The Space gets what a server needs: the runtime, the class, the files of nemo_gym/ that
 are served, and at its root nemo_gym/Dockerfile and a README of its own. Name every other
 file, such as data that the class reads, with --add, or in space_files of
-[tool.environment] in pyproject.toml. What .dockerignore or git ignores never goes.
-Whatever else is in the Space is removed. --dry-run writes all of that into a folder
-instead. Files that hold a key are refused, and those that look like rows are only pushed
-if you say so.
+[tool.environment] in pyproject.toml. Files that .dockerignore or git ignores are never
+pushed. Everything else in the Space is removed. --dry-run writes the same files into a
+folder instead. Files that hold a key are refused, and files that look like rows are
+only pushed if you say so.
 
-The token is HF_TOKEN, or that of `uv run hf auth login`.
+The token is HF_TOKEN, or the one of `uv run hf auth login`.
 """
 
 import re
@@ -27,8 +27,8 @@ from .space import assemble, ignore_file, pyproject, rows_among, unnamed, warnin
 
 NEXT = """\
 https://huggingface.co/spaces/{space} builds now. In its settings, set API_TOKEN as a
-secret: until then, all who reach the Space may play. Keys that the environment needs go
-there too. Then, from here:
+secret: until then, anybody who reaches the Space may play. Also add there the keys that
+the environment needs. Then, from here:
   API_TOKEN=... uv run python gates.py --url {url}"""
 
 
@@ -41,9 +41,9 @@ def main(arguments: list[str] | None = None) -> int:
     text = "default: space of [tool.environment] in pyproject.toml"
     add("--space", default=default, metavar="OWNER/NAME", help=text)
     add("--private", action="store_true", help="only you can see the Space")
-    text = "push these files, too: a path from the project's root on; * and ** match"
+    text = "also push these files: paths from the project's root, with * and **"
     add("--add", action="append", default=[], metavar="PATTERN", help=text)
-    text = "push files that look like rows of a dataset, too"
+    text = "also push files that look like rows of a dataset"
     add("--with-data", action="store_true", help=text)
     text = "push nothing: write what would be pushed into a new folder"
     add("--dry-run", type=Path, metavar="FOLDER", help=text)
@@ -59,7 +59,7 @@ def main(arguments: list[str] | None = None) -> int:
 def write_dry_run(folder: Path, named: Sequence[str] = ()) -> None:
     """Write the Space into a new folder. Raises DeployError."""
     if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
-        raise DeployError(f"{folder} is there already: name a new folder")
+        raise DeployError(f"{folder} already exists: name a new folder")
     folder.mkdir(parents=True, exist_ok=True)
     _report(assemble(folder, named), folder)
 
@@ -69,7 +69,7 @@ def deploy(
 ) -> None:
     """Push the project to the Space `owner/name`. Raises DeployError.
 
-    `named` are patterns of files that the server does not need, and that go, too.
+    `named` are patterns of further files, which the server itself does not need.
     """
     if not re.fullmatch(r"[\w-][\w.-]*/[\w-][\w.-]*", space):
         raise DeployError(
@@ -114,8 +114,8 @@ def _ask_for_rows(rows: list[str]) -> None:
 
 
 def push(folder: Path, space: str, private: bool) -> None:
-    """Replace the content of the Space by that of the folder. Raises DeployError."""
-    import huggingface_hub  # slow, and a dry run does without
+    """Replace the content of the Space with the folder's. Raises DeployError."""
+    import huggingface_hub  # slow to import, and a dry run does not need it
 
     if not (token := huggingface_hub.get_token()):
         raise DeployError("no token: set HF_TOKEN, or run `uv run hf auth login`")
@@ -124,10 +124,10 @@ def push(folder: Path, space: str, private: bool) -> None:
     upload: Any = {"delete_patterns": "*", "commit_message": "Deploy"}
     try:
         api.create_repo(**repo, space_sdk="docker", private=private, exist_ok=True)
-        if private:  # a Space that was there keeps its visibility otherwise
+        if private:  # an existing Space would keep its visibility
             api.update_repo_settings(**repo, private=True)
         api.upload_folder(**repo, **upload, folder_path=folder)
-    # Each release series of huggingface_hub has the errors of another HTTP library.
+    # Each release series of huggingface_hub raises the errors of another HTTP library.
     except Exception as error:
         reason = " ".join(str(error).split()) or repr(error)
         raise DeployError(

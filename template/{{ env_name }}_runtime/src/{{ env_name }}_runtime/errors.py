@@ -16,7 +16,7 @@ class TaskRefusedError(ValueError):
 
 
 class SettingError(ValueError):
-    """An environment variable has a value that it may not have."""
+    """An environment variable has an invalid value."""
 
 
 class ShardsError(Exception):

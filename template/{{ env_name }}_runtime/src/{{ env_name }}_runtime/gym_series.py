@@ -45,7 +45,7 @@ Protocol: Any = getattr(server_utils, _PROTOCOL, HttpToolsProtocol)
 def use_protocol(protocol: type[HttpToolsProtocol]) -> None:
     """Have run_webserver speak HTTP with this class, a subclass of Protocol.
 
-    On 0.4, workers beside the first one do not.
+    On 0.4, only the first worker does.
     """
     if Protocol is HttpToolsProtocol:
         HTTP_PROTOCOLS["auto"] = f"{protocol.__module__}:{protocol.__qualname__}"
@@ -61,7 +61,7 @@ def serves_mcp(server: Any) -> bool:
 def expose_over_mcp(server: Any, app: FastAPI) -> None:
     """Serve the tools over MCP, too, if the configuration says so."""
     if serves_mcp(server):
-        # Here, because it costs every start 0.3 s.
+        # Imported here, because the import takes 0.3 s.
         from nemo_gym.mcp_auto_exposure import maybe_auto_expose
 
         maybe_auto_expose(server, app)
@@ -71,7 +71,7 @@ def mcp_session(server: Any, scope: Scope) -> str | None:
     """The id of the session in an MCP request's token, if there is one."""
     if not serves_mcp(server):
         return None
-    from nemo_gym import mcp_auto_exposure as mcp  # as above
+    from nemo_gym import mcp_auto_exposure as mcp  # slow, as above
 
     token = dict(scope["headers"]).get(mcp.TOKEN_HEADER.lower().encode(), b"")
     key = server.get_session_middleware_key()

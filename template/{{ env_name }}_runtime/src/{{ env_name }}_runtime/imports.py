@@ -21,10 +21,10 @@ IMPORT_ERRORS = {"ImportError", "ModuleNotFoundError", "Exception"}
 
 
 def imported_modules(root: Path, module: str) -> list[str]:
-    """The top-level modules that `module` imports, those of `root` followed.
+    """The top-level modules that `module`, and the modules of `root` below it, import.
 
-    Imports that may fail do not count: in a `try` that handles an ImportError, or for
-    type checkers only.
+    Imports that may fail do not count: imports in a `try` that handles an ImportError,
+    and imports for type checkers only.
     """
     names, _ = _follow(root, module)
     return sorted(names - set(sys.stdlib_module_names))
@@ -36,16 +36,16 @@ def own_files(root: Path, module: str) -> list[Path]:
 
 
 def missing_modules(root: Path, module: str) -> list[str]:
-    """Those of imported_modules() that are not installed."""
+    """The modules of imported_modules() that are not installed."""
     names = imported_modules(root, module)
     return [name for name in names if importlib.util.find_spec(name) is None]
 
 
 def undeclared_packages(root: Path, module: str, project: Path) -> dict[str, str]:
-    """Modules that are there by accident, with the package that has each.
+    """Modules that are installed only by accident, each with its package.
 
-    That is: neither the pyproject.toml of the folder `project` nor this runtime names
-    the package, and no package of the user's needs it. {} if `project` is not installed.
+    Neither the pyproject.toml of the folder `project` nor this runtime names such a
+    package, and no package of the user's needs it. {} if `project` is not installed.
     """
     settings = project / "pyproject.toml"
     if not settings.is_file():
@@ -64,7 +64,7 @@ def undeclared_packages(root: Path, module: str, project: Path) -> dict[str, str
 
 
 def _follow(root: Path, module: str) -> tuple[set[str], list[Path]]:
-    """The modules of elsewhere that `module` imports, and the files that import them."""
+    """The modules outside `root` that `module` imports, and its files in `root`."""
     names: set[str] = set()
     files: list[Path] = []
     pending, seen = [module], {module}
@@ -115,9 +115,10 @@ def _handles_import_errors(node: ast.Try) -> bool:
 
 @functools.cache
 def _declared(project: str) -> frozenset[str]:
-    """The packages that a project names, with all that these need.
+    """The packages that a project names, and all packages that they need.
 
-    Of this runtime only what itself names: NeMo Gym needs much that an image leaves out.
+    For this runtime, only the packages that it names itself count: NeMo Gym needs many
+    packages that an image leaves out.
     """
     named: set[tuple[str, str]] = set()
     pending = [(project, "")]
@@ -135,7 +136,7 @@ def _requirements(distribution: str, extras: str) -> set[tuple[str, str]]:
     try:
         asked = importlib.metadata.requires(distribution) or []
     except importlib.metadata.PackageNotFoundError:
-        return set()  # for another platform, for instance
+        return set()  # it may be for another platform, for instance
     found = set()
     for requirement in asked:
         only = re.search(r"""extra == ["']([^"']+)""", requirement)

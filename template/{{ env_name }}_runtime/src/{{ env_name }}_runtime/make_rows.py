@@ -32,13 +32,13 @@ def main(
     description: str | None,
     arguments: list[str] | None = None,
 ) -> int:
-    """Write splits out of `tasks`. Returns the exit status.
+    """Write splits of rows for `tasks`. Returns the exit status.
 
     `examples` is the number of rows of data/example.jsonl.
     """
     parser = new_parser(description)
     add = parser.add_argument
-    add("--seed", type=int, default=0, help="0, if it is not given")
+    add("--seed", type=int, default=0, help="the seed of tasks() (0)")
     text = "rows to train on (200); 0 for none"
     add("--train", type=row_count, metavar="N", help=text)
     text = "rows to validate on (50); 0 for none"
@@ -75,17 +75,17 @@ def make(
 ) -> Iterator[tuple[Path, list[Row]]]:
     """Write `folder`/NAME.jsonl for each split. Yields each file and its rows.
 
-    Leaves out the tasks of the splits that are there and are not written, and those of
-    data/example.jsonl. Each prompt ends with the class's observation(), if it has one.
-    Raises RolloutError before anything is written if a file is there already, if there
-    are too few tasks, or if the class refuses one; GateError if the class or the server
-    cannot be imported.
+    Leaves out the tasks of data/example.jsonl, and of existing splits that are not
+    written. Each prompt ends with the class's observation(), if it has one. Raises
+    RolloutError before anything is written if a file already exists, if there are too
+    few tasks, or if the class refuses one; GateError if the class or the server cannot
+    be imported.
     """
     paths = {name: folder / f"{name}.jsonl" for name in SPLIT_NAMES}
     for name in counts:
         if paths[name].exists() and not overwrite:
             raise RolloutError(
-                f"{shown(paths[name])} is there already: add --overwrite to replace "
+                f"{shown(paths[name])} already exists: add --overwrite to replace "
                 "it, or name another folder with --output"
             )
     others = {path for name, path in paths.items() if name not in counts}

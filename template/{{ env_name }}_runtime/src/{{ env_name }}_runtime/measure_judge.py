@@ -3,9 +3,9 @@
 uv run python -m {package}.measure_judge labelled.jsonl
 
 Each line is a row of the dataset with two keys more: `answer`, the policy's last
-message, and `label`, the reward that it deserves. The class grades the answers, and this
-prints how many grades are the labels, and a table of both. It takes the judge of the
-server: JUDGE_MODEL, JUDGE_BASE_URL and JUDGE_API_KEY, if it is called judge.
+message, and `label`, the reward that it deserves. The class grades the answers. This
+prints how many grades equal their labels, and a table of both. It uses the judge of the
+server: JUDGE_MODEL, JUDGE_BASE_URL and JUDGE_API_KEY, if its name is judge.
 """
 
 import argparse
@@ -25,7 +25,7 @@ from .errors import RolloutError
 from .models.client import Models
 from .rollouts.rows import load_rows, row_name
 
-SECONDS = 600  # that one grade may take
+SECONDS = 600  # time limit for one grade
 
 Pair = tuple[float, float]  # a label, and the grade of the same answer
 
@@ -49,9 +49,9 @@ def _run(options: argparse.Namespace) -> int:
         label, answer = row.get("label"), row.get("answer")
         if not isinstance(label, int | float) or not isinstance(answer, str):
             raise RolloutError(
-                f"{row_name(number, options.file)}: it needs an `answer`, a text, and "
-                f"a `label`, the reward that the answer deserves; got {answer!r:.50} and "
-                f"{label!r:.50}"
+                f"{row_name(number, options.file)} needs an `answer` (a text) and a "
+                f"`label` (the reward that the answer deserves), got {answer!r:.50} "
+                f"and {label!r:.50}"
             )
     domain_class = project.load_class()
     grades = asyncio.run(grades_of(domain_class, rows, options.concurrency))
@@ -84,7 +84,7 @@ async def grades_of(
                     lambda: Episode(domain_class, task, models=asked), SECONDS
                 )
                 reward = await session.reward(row["answer"], SECONDS)
-            except Exception as error:  # noqa: BLE001 - the class's own
+            except Exception as error:  # noqa: BLE001 - the class may raise anything
                 return asked.failure or f"{type(error).__name__}: {error}"
             finally:
                 await session.close(SECONDS)
@@ -95,7 +95,7 @@ async def grades_of(
 
 
 def agreement(pairs: list[Pair]) -> list[str]:
-    """Lines that say how many grades are the labels, and a table of both."""
+    """Lines that say how many grades equal their labels, and a table of both."""
     if not pairs:
         return ["no answer was graded"]
     same = sum(abs(label - grade) < 1e-6 for label, grade in pairs)

@@ -55,8 +55,8 @@ def _gates(
 ) -> dict[str, Gate]:
     """All gates by name.
 
-    If one of `names` needs a server of its own, that starts now, while the import gate
-    runs; it ends with `stack`.
+    If one of `names` needs a server of its own, the server starts now, while the import
+    gate runs, and ends with `stack`.
     """
     rows = options.rows.resolve()
     playing = set(names) - {"import"}
@@ -68,14 +68,14 @@ def _gates(
 
     @functools.cache
     def client() -> Client:
-        project.load_class()  # for its own error: the server would only end
+        project.load_class()  # raises a clear error: the server would only end
         if process is None:
             return Client(options.url)
         return Client(url_of(process))
 
     def import_gate() -> str:
         domain_class = project.load_class()
-        # It imports NeMo Gym, which takes seconds. The server starts meanwhile.
+        # This imports NeMo Gym, which takes seconds. The server starts meanwhile.
         from .gates.class_checks import check_class
 
         passed = check_class(domain_class, asked=options.asked)

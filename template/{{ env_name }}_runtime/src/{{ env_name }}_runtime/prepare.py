@@ -1,4 +1,4 @@
-"""Make training data of task rows, for NeMo RL and other trainers.
+"""Make training data from task rows, for NeMo RL and other trainers.
 
     uv run python -m {package}.prepare [ROWS] [--validation ROWS]
 
@@ -46,7 +46,7 @@ def main(arguments: list[str] | None = None) -> int:
     add("rows", type=Path, nargs="?", default=ROWS, metavar="ROWS", help="to train on")
     add = parser.add_mutually_exclusive_group().add_argument
     add("--validation", type=Path, metavar="ROWS", help="to validate on")
-    add("--hold-out", type=share, default=0.1, metavar="SHARE", help="else (0.1)")
+    add("--hold-out", type=share, default=0.1, metavar="SHARE", help="or so many (0.1)")
     options = parser.parse_args(arguments)
 
     def run() -> int:
@@ -82,7 +82,7 @@ def prepare(train: list[Row], validation: list[Row]) -> None:
     _check_datasets(config)
     definitions = server_tools()
     [agent_config] = GYM.glob("configs/*_agent.yaml")
-    # In this order: of two files that set the same key, the later one wins.
+    # The order matters: if two files set the same key, the later file wins.
     configs = ["--config", str(agent_config), "--config", str(config)]
     output = ["--mode", "train_preparation", "--output-dir", str(PREPARED)]
     # NeMo Gym 0.7 names the rows' origin instead, and NeMo RL still reads the agent.
@@ -105,10 +105,10 @@ def _playable(row: Row, definitions: Definitions) -> Row:
 
 @contextlib.contextmanager
 def _replacing(folder: Path) -> Generator[None]:
-    """Lets the with block write a folder anew. If that fails, it is as before.
+    """Let the with block write a folder anew. If it fails, the old folder comes back.
 
-    The former folder waits beside it: NeMo Gym reads the splits from the paths in
-    configs/*_train.yaml.
+    The old folder, and not the new one, is moved: NeMo Gym reads the splits from the
+    paths in configs/*_train.yaml.
     """
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".former-") as name:
         former = Path(name, folder.name)
@@ -137,7 +137,7 @@ def playable_rows(path: Path) -> list[Row]:
 
 
 def _check_datasets(config: Path) -> None:
-    """Raise RolloutError if NeMo Gym would only say "almost a server"."""
+    """Raise RolloutError for a wrong dataset: NeMo Gym says only "almost a server"."""
     whole: Any = OmegaConf.to_container(OmegaConf.load(config))
     [server] = whole.values()
     [implementations] = server.values()

@@ -25,7 +25,7 @@ from .settings import ServerSettings
 
 __all__ = ["SessionServer", "ToolResponse", "VerifyRequest", "VerifyResponse"]
 
-# In a process that serves: what is to be ended with it. Unset, a server has no shards.
+# Everything that ends with a process that serves. If it is not set: no shards.
 PROCESS: ContextVar[contextlib.ExitStack] = ContextVar("PROCESS")
 
 
@@ -47,7 +47,7 @@ class SessionServer(base.SessionServer):
         return super().setup_webserver()
 
     async def health(self) -> dict[str, Any]:
-        """That the server answers, the open sessions, and the calls that hang."""
+        """Report that the server answers, with its open sessions and hung calls."""
         return await (health(self._links) if self._links else super().health())
 
     def _session_layer(self, app: ASGIApp, cookies: SessionCookies) -> ASGIApp:
@@ -66,7 +66,7 @@ class SessionServer(base.SessionServer):
     def main(cls) -> FastAPI | None:
         """Serve on HOST and PORT, or as the NeMo Gym command line wants it.
 
-        Returns the app in a worker process of NeMo Gym's, which serves it. Raises
+        Returns the app in a worker process of NeMo Gym, which serves the app. Raises
         SystemExit with the reason if untrusted policies could do harm, or if the shards
         do not start.
         """
@@ -75,16 +75,14 @@ class SessionServer(base.SessionServer):
             serve.log_to_file()
         except SettingError as error:
             sys.exit(f"server.py: {error}")
-        # The modules stay: garbage collection need not look through them, which takes
-        # 0.1 s each time.
+        # The modules stay, so the garbage collector need not scan them for 0.1 s.
         gc.collect()
         gc.freeze()
         with contextlib.ExitStack() as process:
             PROCESS.set(process)
             try:
-                if (
-                    is_nemo_gym_fastapi_worker()
-                ):  # one of several, which NeMo Gym serves
+                # NeMo Gym serves the app of each of several workers.
+                if is_nemo_gym_fastapi_worker():
                     return cls.run_webserver()
                 if ServerSettings.read().nemo_gym_config_path:
                     bound_connections_of_gym()
@@ -120,6 +118,6 @@ class SessionServer(base.SessionServer):
 
 
 def worker() -> FastAPI:
-    """For uvicorn, in each of several worker processes of `python server.py`."""
+    """The app for uvicorn, in each of several workers of `python server.py`."""
     PROCESS.set(contextlib.ExitStack())
     return project.load_server().worker()

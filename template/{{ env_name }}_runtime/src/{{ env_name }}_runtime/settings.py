@@ -12,7 +12,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from .errors import SettingError
 
-# A type's description is what a message says that a value must be.
+# The description of a type is part of a message: `PORT must be <description>`.
 PositiveInt = Annotated[int, Field(gt=0, description="a positive integer")]
 PositiveFloat = Annotated[
     float, Field(gt=0, allow_inf_nan=False, description="a positive number")
@@ -34,7 +34,7 @@ LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 class Settings(BaseSettings):
-    """Settings out of environment variables."""
+    """Settings from environment variables."""
 
     model_config = SettingsConfigDict(
         env_ignore_empty=True, frozen=True, extra="ignore"
@@ -44,7 +44,7 @@ class Settings(BaseSettings):
     def read(cls, **values: Any) -> Self:
         """The settings as they are now, with `values` in place of variables.
 
-        Raises SettingError at a value that is wrong.
+        Raises SettingError if a value is wrong.
         """
         try:
             return cls(**values)
@@ -73,12 +73,12 @@ class Limits(Settings):
     """Limits of one server."""
 
     max_sessions: PositiveInt = 1000  # one more open session is answered with 503
-    max_hung_calls: PositiveInt = 100  # so is a new session while so many calls hang
+    max_hung_calls: PositiveInt = 100  # 503, too, while this many calls hang
     session_idle_seconds: PositiveFloat = 1800  # an idle session is closed after this
     tool_seconds: PositiveFloat = 60  # a longer tool call ends with an error output
-    close_seconds: PositiveFloat = 10  # a longer close() is not waited for
+    close_seconds: PositiveFloat = 10  # nobody waits longer for close()
     body_seconds: PositiveFloat = 60  # a slower request body is answered with 408
-    max_body_bytes: PositiveInt = 1 << 20  # a longer request body: 413
+    max_body_bytes: PositiveInt = 1 << 20  # a longer request body is answered with 413
     max_seed_bytes: PositiveInt = 1 << 23  # the same for a row of /seed_session
     max_trajectory_bytes: PositiveInt = 1 << 25  # the same for trajectories
 
@@ -107,9 +107,10 @@ class ServerSettings(Settings):
 
     @property
     def anybody_may_play(self) -> bool:
-        """Whether it is known, and wanted, who reaches a class that runs commands.
+        """Whether a class that runs commands may be served to whoever reaches it.
 
-        An image says ALLOW_ANYBODY=container. On a Space everybody reaches it.
+        An image sets ALLOW_ANYBODY=container. On a Space, which everybody reaches, that
+        does not count.
         """
         accepted = ["1"] if self.space_id else ["1", "container"]
         allowed = self.allow_anybody in accepted or self.host in LOOPBACK
@@ -157,7 +158,7 @@ class ModelSettings(Settings):
 class StandInSettings(Settings):
     """Whether models may be played by the class's own stand_in()."""
 
-    stand_in: Switch = ""  # "1": where no model is set; the gates and tests set it
+    stand_in: Switch = ""  # "1": if the model is not set; gates and tests set this
 
 
 class ClientSettings(Settings):

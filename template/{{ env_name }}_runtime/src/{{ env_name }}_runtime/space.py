@@ -1,4 +1,4 @@
-"""The files of a Hugging Face Space, and what may not be among them."""
+"""The files of a Hugging Face Space, and the files that must not be in it."""
 
 import json
 import os
@@ -19,14 +19,14 @@ from .errors import DeployError
 from .imports import own_files
 from .project import ENV_NAME, GYM, MODULE, ROOT
 
-PORT = 7860  # of a Space: server.py takes it if SPACE_ID is set
+PORT = 7860  # a Space's port, which server.py takes if SPACE_ID is set
 RUNTIME = Path(f"{ENV_NAME}_runtime")  # this package's folder, which the image installs
 
-# A folder with this file in it is a dry run of before.
+# A folder that has this file is an earlier dry run.
 MARK = RUNTIME / "src" / RUNTIME / "deploy.py"
 
-# All that the image needs, as patterns of Docker's. Any other file is pushed only if the
-# user names it: nobody can list all names and formats of keys and of rows.
+# Everything that the image needs, as Docker's patterns. Any other file is pushed only
+# if the user names it: nobody can list all names and formats of keys and of rows.
 NEEDED = [".dockerignore", f"{MODULE}.py", f"{MODULE}/**/*.py", f"{MODULE}/**/py.typed"]
 NEEDED += [f"{RUNTIME}/{name}" for name in ("pyproject.toml", "README.md", "src")]
 _FILES = "__init__.py gates.py rollout.py server.py view.py pyproject.toml uv.lock"
@@ -70,10 +70,10 @@ resources server. `/docs` lists its tools, `/health` says whether it is up.
 
 
 def assemble(folder: Path, named: Sequence[str] = ()) -> list[str]:
-    """Write the Space into a folder, which is there and empty. Returns its files.
+    """Write the Space into an existing, empty folder. Returns its files.
 
-    `named` are patterns of files that go, too. Raises DeployError if a file that the
-    image needs is missing, or one holds a key.
+    `named` are patterns of further files. Raises DeployError if a file that the image
+    needs is missing, or if a file holds a key.
     """
     wanted = matcher([*NEEDED, *own_code(), *named])
     files = [path for path in collect(folder) if wanted.match_file(path)]
@@ -125,9 +125,9 @@ def _check_complete(files: list[str]) -> None:
 
 
 def unnamed(files: Sequence[str], folder: Path) -> list[str]:
-    """The files that the image gets, and that are not among `files`, which the Space gets.
+    """The files that an image gets, but the Space does not. `files` are the Space's.
 
-    `folder` is a dry run.
+    `folder` is the Space itself, which is left out.
     """
     return [path for path in collect(folder) if path not in files]
 
@@ -136,7 +136,7 @@ def collect(dry_run: Path | None = None, ignore: Path | None = None) -> Iterator
     """The files of the project, relative to ROOT, that an image gets.
 
     `dry_run` is a folder that is left out, and `ignore` the file that `docker build`
-    reads for the image: by default that of nemo_gym/.
+    reads for the image, by default the file for nemo_gym/Dockerfile.
     """
     lines = _read(ignore or ignore_file()).splitlines()
     ignored, never = matcher(lines), matcher(NEVER)
@@ -160,9 +160,9 @@ def ignore_file() -> Path:
 
 
 def matcher(patterns: Iterable[str]) -> PathSpec:
-    """Docker's patterns as git's. The last one that matches a file decides.
+    """Docker's patterns as git's. The last pattern that matches a file decides.
 
-    Docker reads each from the project's root on, git only those with a slash.
+    Docker matches all patterns from the project's root, git only patterns with a slash.
     """
     rooted = []
     for line in map(str.strip, patterns):
@@ -189,7 +189,7 @@ def _in_git() -> list[str]:
 
 
 def _walk(lines: list[str]) -> Iterator[str]:
-    """All files, without the folders that hold none for the Space: .venv, .git."""
+    """All files, except in folders that hold none for the Space, such as .venv."""
     # A pattern with ! may bring back a file in a folder that another one leaves out.
     keeps = any(line.strip().startswith("!") for line in lines)
     pruned = matcher(NEVER if keeps else NEVER + lines)
@@ -207,8 +207,8 @@ def _read(path: Path) -> str:
 
 
 def _keys(path: Path, content: bytes) -> Iterator[tuple[int, str]]:
-    """Line and kind of each key in a file."""
-    # As Windows' tools write it
+    """The line and the kind of each key in a file."""
+    # Tools of Windows write UTF-16.
     utf16 = content.startswith((b"\xff\xfe", b"\xfe\xff"))
     text = content.decode("utf-16" if utf16 else "utf-8", "replace")
     for match in KEY.finditer(text):
@@ -244,13 +244,13 @@ def lock_warnings(lock: Path) -> Iterator[str]:
     for index in sorted(indexes - {"https://pypi.org/simple"}):
         yield (
             f"uv.lock names the package index {index}, which Hugging Face may not "
-            "reach, and anyone who reads the Space learns of: "
-            "`uv lock --default-index https://pypi.org/simple` makes another"
+            "reach, and which everybody who reads the Space can see: make another with "
+            "`uv lock --default-index https://pypi.org/simple`"
         )
 
 
 def _dockerfile() -> str:
-    """The Dockerfile, for the port of a Space."""
+    """The text of the Dockerfile, with the port of a Space."""
     path = GYM / "Dockerfile"
     ports = f"ENV PORT={PORT}\nEXPOSE {PORT}"
     text, exposed = re.subn(r"^EXPOSE\b.*$", ports, _read(path), flags=re.MULTILINE)

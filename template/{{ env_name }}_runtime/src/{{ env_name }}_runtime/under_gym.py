@@ -3,13 +3,13 @@
 uv run python -m {package}.under_gym --model M --model-url http://localhost:8000/v1
 uv run python -m {package}.under_gym --reverify results/rollouts.jsonl
 
-Starts NeMo Gym's servers out of this environment's own .venv, which takes half a
+Starts NeMo Gym's servers from this environment's own .venv, which takes half a
 minute, collects one rollout per row, prints the rewards, and ends every process that it
 started. NeMo Gym's own output is in results/gym.log.
 
 --reverify, from NeMo Gym 0.7 on, grades the rollouts of an earlier run again, after a
 change of reward() for instance: the class's episodes are played once more, call by call.
---judge-failed-only does so for the rows that a model of the class's could not grade.
+--judge-failed-only does so only for the rows that a model of the class could not grade.
 """
 
 import argparse
@@ -63,7 +63,7 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     add("--model-api-key", default=key, help="(OPENAI_API_KEY)")
     add("--model-type", default="openai_model", help="vllm_model: no Responses API")
     add("--rows", type=Path, default=ROWS, metavar="FILE", help="data/example.jsonl")
-    add("--limit", type=positive, metavar="N", help="roll out the first N rows only")
+    add("--limit", type=positive, metavar="N", help="roll out only the first N rows")
     add("--output", type=Path, default=RESULTS / "rollouts.jsonl", metavar="FILE")
     text = "grade an earlier run's rollouts again"
     add("--reverify", type=Path, metavar="FILE", help=text)

@@ -1,1 +1,1 @@
-"""NeMo Gym's own command line, run out of this project's venv."""
+"""NeMo Gym's own command line, run from this project's venv."""

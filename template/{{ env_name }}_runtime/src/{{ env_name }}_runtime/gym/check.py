@@ -20,8 +20,8 @@ from .processes import LOG
 def check(path: Path = ROWS) -> str:
     """Check that NeMo Gym pays the oracle its reward, and nothing for doing nothing.
 
-    Plays the oracle in every other row. Returns the gate's line, and raises RolloutError
-    if a reward is another, or if there are no rows.
+    Plays the oracle in every other row. Returns the gate's line. Raises RolloutError if
+    a reward is wrong, or if there are no rows.
     """
     rows, definitions, domain_class = load_rows(path), server_tools(), load_class()
     if not rows:

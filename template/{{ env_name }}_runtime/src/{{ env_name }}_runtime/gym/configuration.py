@@ -37,7 +37,7 @@ def agent_name() -> str:
 
 
 def link_venvs(model_type: str = "openai_model") -> None:
-    """Link this interpreter's venv into .venvs/, as that of every server."""
+    """Link this interpreter's venv into .venvs/, as the venv of every server."""
     servers = [*_servers(GYM / loop_config())]
     servers.append(("", "responses_api_models", model_type))
     for _, kind, implementation in servers:
@@ -49,7 +49,7 @@ def link_venvs(model_type: str = "openai_model") -> None:
 
 
 def _servers(path: Path) -> Iterator[tuple[str, str, str]]:
-    """Name, type and implementation of each server that a file configures."""
+    """The name, type and implementation of each server that a file configures."""
     settings: Any = OmegaConf.load(path)
     for included in settings.get("config_paths", []):
         if (GYM / included).is_file():

@@ -59,7 +59,7 @@ def collect(
     """
     output = output.resolve()
     if output == rows.resolve():
-        raise RolloutError(f"{rows} has the rows: name another file with --output")
+        raise RolloutError(f"{rows} is the input: name another file with --output")
     total = len(load_rows(rows)[:limit])
     check_model_answers(url)
     new = output.with_name(f"{output.name}.partial") / output.name
@@ -109,7 +109,7 @@ def _without_judge(rollouts: Path) -> int:
 
 
 def _head_server() -> list[str]:
-    # NeMo Gym's default is 11000, where server.py is served.
+    # NeMo Gym's default is 11000, which is also the default of server.py.
     return ["++head_server.host=127.0.0.1", f"++head_server.port={free_port()}"]
 
 

@@ -1,4 +1,4 @@
-"""Processes of NeMo Gym's command line, and of all that they start."""
+"""The processes of NeMo Gym's command line, and all processes that they start."""
 
 import contextlib
 import os
@@ -26,11 +26,11 @@ LOG = RESULTS / "gym.log"
 # Python elsewhere; with API_TOKEN the server would refuse NeMo Gym's agents.
 DROPPED = ["UV_PYTHON", "VIRTUAL_ENV", "PYTHONPATH", "API_TOKEN"]
 SET = {
-    # Else Ray joins a cluster that runs on this machine, whoever started it.
+    # Otherwise Ray joins a cluster that runs on this machine, whoever started it.
     "RAY_ADDRESS": "local",
-    # Else Ray finds the `uv run` above it, uploads this folder and works in the copy.
+    # Otherwise Ray detects `uv run`, uploads this folder and works in the copy.
     "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",
-    # Ray on 127.0.0.1: it may not bind the other addresses of a shared machine.
+    # Keeps Ray on 127.0.0.1, off the other addresses of a shared machine.
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
 }
 
@@ -49,7 +49,7 @@ def handling(numbers: list[signal.Signals], handler: Any) -> Generator[None]:
 
 
 def leave(number: int, frame: Any) -> None:
-    """A signal handler: SystemExit, so that every with block ends."""
+    """Handle a signal: raise SystemExit, so that every with block ends."""
     sys.exit(128 + number)
 
 
@@ -72,7 +72,8 @@ def run_gym(*arguments: str, **variables: str) -> None:
 def ray_folder() -> Any:
     """A folder for Ray's files, away from those of other clusters on this machine.
 
-    Not in TMPDIR: Ray puts sockets there, whose paths may have 107 bytes, on macOS 103.
+    It is not in TMPDIR, because the paths of Ray's sockets may have only 107 bytes, on
+    macOS 103.
     """
     return tempfile.TemporaryDirectory("", "ray-", "/tmp", ignore_cleanup_errors=True)
 
@@ -81,7 +82,7 @@ def ray_folder() -> Any:
 def gym_process(arguments: list[str], **variables: str) -> Generator[subprocess.Popen]:
     """`gym <arguments>`, which runs in the with block and writes to LOG.
 
-    At the end of the block it is ended, with every process that it started.
+    At the end of the block, it ends with every process that it started.
     """
     kept = {name: text for name, text in os.environ.items() if name not in DROPPED}
     no_proxy = kept.get("NO_PROXY") or kept.get("no_proxy")
@@ -136,8 +137,8 @@ def last_error() -> str:
 def free_port() -> int:
     """A free port for NeMo Gym's head server.
 
-    It is outside of the ranges that NeMo Gym (10001 to 20000) and Ray (that, and the
-    system's own from 32768 on) choose from. Raises RolloutError if none is free.
+    It is outside the ranges from which NeMo Gym (10001 to 20000) and Ray (the same, and
+    the system's own from 32768 on) choose. Raises RolloutError if no port is free.
     """
     for port in random.sample(range(21000, 32000), 100):
         with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):

@@ -19,10 +19,10 @@ from .protocol import Message, Prompt
 from .question import Question
 
 log = logging.getLogger(__name__)
-# What is asked and said, which goes to session.log only: see serve.log_to_file.
+# The log of questions and answers, which goes to session.log only: serve.log_to_file.
 texts = logging.getLogger(f"{__name__}.texts")
 
-# The calls, and the characters in their messages, that an episode keeps. Others are
+# The most calls, and characters in their messages, that an episode keeps. Others are
 # only counted: a policy may write a lot, and a conversation repeats it each time.
 MAX_CALLS = 100
 MAX_CHARACTERS = 1 << 20
@@ -31,7 +31,7 @@ MAX_CHARACTERS = 1 << 20
 def model_names(domain_class: type) -> list[str]:
     """The models that the class asks: its constructor's parameters after the task.
 
-    A parameter with a default is one only if the answer to `models` has its name.
+    A parameter with a default counts only if the answer to `models` has its name.
     """
     parameters = list(inspect.signature(domain_class).parameters.values())[1:]
     variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
@@ -44,20 +44,20 @@ def model_names(domain_class: type) -> list[str]:
 
 
 def models_not_set(domain_class: type) -> list[str]:
-    """The models of the class that have no <NAME>_MODEL, so that gates stand in."""
+    """The models of the class without a <NAME>_MODEL: gates need stand-ins for them."""
     names = model_names(domain_class)
     return [name for name in names if ModelSettings.read_model(name).model is None]
 
 
 def without_answers(domain_class: type) -> list[str]:
-    """The models whose answers mean nothing in gates: not set, and no stand_in()."""
+    """The models that are not set, if the class has no stand_in() for the gates."""
     stands_in = hasattr(domain_class, "stand_in")
     return [] if stands_in else models_not_set(domain_class)
 
 
 @dataclass
 class ModelCall:
-    """One question to a model, as the rollout has it."""
+    """One question to a model, as the rollout records it."""
 
     model: str
     messages: list[Message]
@@ -82,12 +82,12 @@ class Models:
         self.domain_class, self._connect = domain_class, connect
         self.names = model_names(domain_class)
         for name in self.names:
-            ModelSettings.read_model(name)  # for its error
+            ModelSettings.read_model(name)  # raises SettingError
         self._endpoints: dict[str, Endpoint] = {}
 
     def of_episode(self, label: str = "an episode") -> "EpisodeModels":
         """The models of a new episode. `label` names it in the log."""
-        # Not a constructor's work: NeMo Gym's client needs a running event loop.
+        # Not in the constructor: NeMo Gym's client needs a running event loop.
         for name in self.names:
             if name not in self._endpoints:
                 self._endpoints[name] = self._endpoint(name)
@@ -129,7 +129,7 @@ class EpisodeModels:
         return dict(self._figures)
 
     def trace(self) -> list[dict[str, Any]]:
-        """The exact texts, for the rollout."""
+        """The calls with their exact texts, for the rollout."""
         return [asdict(call) for call in self.calls]
 
     def count(self, name: str, figure: str, number: float) -> None:
@@ -137,7 +137,7 @@ class EpisodeModels:
         self._figures[key] = round(self._figures.get(key, 0.0) + number, 3)
 
     async def answer(self, name: str, question: Question) -> Any:
-        """The answer to a question, asked once more if it cannot be read.
+        """The answer to a question, which is repeated if the answer cannot be read.
 
         Raises NoAnswerError and ModelError.
         """
@@ -188,7 +188,7 @@ class EpisodeModels:
 
 
 class ModelClient:
-    """A model, as the class has it. See protocol.Model."""
+    """A model, as the class sees it. See protocol.Model."""
 
     def __init__(self, name: str, episode: EpisodeModels) -> None:
         self._name, self._episode = name, episode
@@ -237,4 +237,4 @@ def _without_waiting(steps: Coroutine[Any, Any, Any]) -> Any:
         steps.send(None)
     except StopIteration as done:
         return done.value
-    raise AssertionError("a stand-in waits for nothing")
+    raise AssertionError("a stand-in must not wait")

@@ -12,7 +12,7 @@ from ..settings import ModelSettings
 from .protocol import Message
 from .question import Question
 
-# Statuses of an endpoint that takes a question's text for too long, or for wrong
+# The statuses of an endpoint that refuses a question's text as too long or malformed
 REFUSED = (400, 413, 422)
 
 
@@ -23,9 +23,8 @@ class Said:
     text: str
     input_tokens: int = 0
     output_tokens: int = 0
-    cut_off: bool = (
-        False  # by the limit of tokens: the verdict at its end may be missing
-    )
+    # Whether the token limit cut it off: the verdict at its end may be missing.
+    cut_off: bool = False
 
 
 class Endpoint(Protocol):
@@ -34,9 +33,9 @@ class Endpoint(Protocol):
     loop: asyncio.AbstractEventLoop | None
 
     async def say(self, question: Question, messages: list[Message]) -> Said:
-        """Raises ModelError if the model cannot be asked.
+        """Ask the model. Raises ModelError if it cannot be asked.
 
-        Raises NoAnswerError if it takes other questions, but not the text of this one.
+        Raises NoAnswerError if the model takes other questions, but not this text.
         """
         ...
 
@@ -56,7 +55,7 @@ class StandIn:
 
 
 class NotSet:
-    """No model: each question is a ModelError that says what to set."""
+    """An endpoint without a model. Each question raises ModelError: what to set."""
 
     loop = None
 
@@ -69,7 +68,7 @@ class NotSet:
 
 
 class Bounded:
-    """Asks with `post`, so many questions at a time, each within so many seconds.
+    """An endpoint with limits on the questions at a time, and on their seconds.
 
     `post` sends the body of a request, and returns the body of the answer.
     """
@@ -88,8 +87,8 @@ class Bounded:
         settings = self.settings
         if len(question.data or "") > settings.characters:
             raise NoAnswerError(
-                f"{len(question.data or '')} characters of data, and a model is given "
-                f"{settings.characters} at most"
+                f"{len(question.data or '')} characters of data are too many: a model "
+                f"is given {settings.characters} at most"
             )
         async with self._room:
             try:
@@ -114,7 +113,7 @@ class Bounded:
 
 def openai_endpoint(settings: ModelSettings) -> Bounded:
     """The model at an OpenAI-compatible endpoint. The client retries with backoff."""
-    import openai  # only where a class asks models, and it takes a second
+    import openai  # imported only if a class asks models: it takes a second
 
     client = openai.AsyncOpenAI(
         base_url=settings.base_url,
@@ -143,7 +142,7 @@ def background_loop() -> asyncio.AbstractEventLoop:
 
 
 def _request(settings: ModelSettings, messages: list[Message]) -> dict[str, Any]:
-    """The body of a request, but for the model's name."""
+    """The body of a request, without the model's name."""
     heat = {} if settings.temperature is None else {"temperature": settings.temperature}
     if settings.api == "chat":
         tokens = settings.tokens

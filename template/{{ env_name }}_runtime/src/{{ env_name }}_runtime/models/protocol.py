@@ -35,7 +35,7 @@ class Model(Protocol):
     def ask(self, prompt: Any, choices: Any = None, **options: Any) -> Any:
         """The model's answer: text, one of `choices`, or an object of `schema`.
 
-        `prompt` is text, or messages as in Chat Completions, with images, too. `data`
+        `prompt` is text, or messages of Chat Completions, also with images. `data`
         is text that the model must not obey, such as the policy's answer: it goes into
         a message of its own, between two lines that the policy cannot know.
 
@@ -63,5 +63,5 @@ class AsyncModel(Protocol):
     ) -> T: ...
 
     async def ask(self, prompt: Any, choices: Any = None, **options: Any) -> Any:
-        """As `Model.ask`."""
+        """The model's answer, as in `Model.ask`."""
         ...

@@ -12,14 +12,14 @@ from ..episode.samples import sample_of
 from ..episode.schema import plain_schema
 from .protocol import Message, Prompt
 
-# `**Final verdict:** GOOD`. A line that quotes somebody begins with something else.
+# The label in `**Final verdict:** GOOD`. A line that quotes somebody has none.
 LABEL = re.compile(
     r"[\s*_#]*(?:final )?(?:verdict|answer|grade|decision)[\s*_]*:", re.IGNORECASE
 )
 
 
 class Question:
-    """A class's question. Raises ValueError if an answer could not be one of the choices."""
+    """A question of the class. Raises ValueError if its `choices` cannot be used."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class Question:
             or len(self.choices) < len(choices or "-")
         ):
             raise ValueError(
-                "choices must be different texts, and not beside a schema; got "
+                "choices must be different texts, without a schema beside them; got "
                 f"{choices!r:.80}"
             )
         self.schema, self.prompt, self.data = schema, prompt, data
@@ -67,13 +67,13 @@ class Question:
         lines = [line for line in said.splitlines() if line.strip()]
         choices = [self.choices.get(_plain(_without_label(line))) for line in lines]
         if not choices or choices[-1] is None:
-            raise ValueError("the last line was none of the choices")
+            raise ValueError("the last line is not one of the choices")
         if len({choice for choice in choices if choice is not None}) > 1:
-            raise ValueError("lines with different choices")
+            raise ValueError("the answer has lines with different choices")
         return choices[-1]
 
     def sample(self) -> str:
-        """An answer that can be read, and means nothing."""
+        """An answer that can be read, but means nothing."""
         if self.schema is not None:
             return json.dumps(sample_of(plain_schema(self.schema.model_json_schema())))
         return next(iter(self.choices.values()), "OK.")
@@ -107,7 +107,7 @@ class Question:
 
 
 def _messages(prompt: Prompt, rules: str, data: str | None) -> list[Message]:
-    """The messages of a question: with data, the rest of it comes from the system."""
+    """The messages of a question. If it has data, a system message has the rest."""
     if data is not None:
         mark = f"=== {secrets.token_hex(8)} ==="
         rules = (
@@ -130,7 +130,7 @@ def _messages(prompt: Prompt, rules: str, data: str | None) -> list[Message]:
     if data is not None:
         fenced = f"{mark}\n{data}\n{mark}"
         messages.append({"role": "user", "content": fenced})
-    # Without lone surrogates, which a policy may have written.
+    # Replaces lone surrogates, which a policy may have written.
     text = json.dumps(messages, ensure_ascii=False).encode("utf-8", "replace")
     return json.loads(text)
 
