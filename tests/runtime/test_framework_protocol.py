@@ -285,7 +285,9 @@ def test_rollouts_without_a_server_are_one_line(monkeypatch, capsys):
     assert printed.out == ""
     [line] = printed.err.splitlines()
     assert line.startswith(f"rollout.py: no server answers at {url} (")
-    assert line.endswith("start it in another terminal, or name another with --url")
+    assert line.endswith(
+        "start it in another terminal, or name another server with --url"
+    )
 
 
 def test_no_mean_of_rows_that_all_failed(capsys):

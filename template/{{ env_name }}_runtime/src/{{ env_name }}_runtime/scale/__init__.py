@@ -8,6 +8,6 @@ front        a proxy that sends each request to the shard of its session
 deployment   starts the shards of a server
 
 A front holds no state. The id of a session begins with the number of its shard and a
-mark of the shard's life. So any front finds the shard, and knows when it has lost the
-session because it was started again.
+mark of the shard's life. So any front finds the shard, and knows if the shard was
+restarted and has lost the session.
 """

@@ -19,13 +19,13 @@ from .link import Link
 from .processes import Processes
 from .shard import ShardSpec, key_of
 
-# Variables of a machine, which a shard on another one must not get.
+# Variables of one machine, which a shard on another machine must not get.
 LOCAL_VARIABLES = ("RAY_", "CUDA_", "LD_", "XDG_", "SSH_", "SHARDS", "PATH", "HOME")
 LOCAL_VARIABLES += ("PWD", "TMPDIR", "HOSTNAME", "SESSION_SECRET", "PYTHON")
 
 
 def deploy(server: Any, stack: contextlib.ExitStack) -> list[Link]:
-    """Links to the shards of a server, [] without shards.
+    """Links to the shards of a server, [] if it has none.
 
     The first process starts the shards, and `stack` ends them. Further workers find
     them by SHARDS_AT. Raises ShardsError and SettingError.
@@ -36,7 +36,7 @@ def deploy(server: Any, stack: contextlib.ExitStack) -> list[Link]:
         return []
     launcher = _launcher(server, settings)
     if not settings.shards_at:
-        # uvicorn ends with the signal that it got, and then the shards are to end.
+        # uvicorn ends with the signal that it received. The shards must end, too.
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))
         stack.callback(launcher.stop, server.limits.close_seconds + 5)

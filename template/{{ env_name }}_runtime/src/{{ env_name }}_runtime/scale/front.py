@@ -23,10 +23,10 @@ from ..settings import ShardSettings
 from .link import Link, LostError, NotDeliveredError
 from .shard import ABOUT_PATH
 
-VERIFY_SECONDS = 1800.0  # a grader may ask a model; other calls have TOOL_SECONDS
+VERIFY_SECONDS = 1800.0  # long, because a grader may ask a model
 MAX_PLACES = 100_000
 
-# A front answers these by itself: nothing here belongs to a session.
+# Paths that a front answers itself, because they belong to no session.
 OWN_PATHS = frozenset(
     ["/", "/health", "/healthz", "/livez", "/readyz", "/metrics", "/stats", "/tools"]
     + ["/openapi.json", "/docs", "/docs/oauth2-redirect", "/redoc"]
@@ -38,8 +38,8 @@ OWN_ID = re.compile(r"\d+-[0-9a-f]{8}-[0-9a-f]{32}")  # shard, incarnation, rand
 class Front:
     """Sends each request to the shard of its session, in place of the cookies' layer.
 
-    `app` is the app of `server`, which has no session. It answers OWN_PATHS, and speaks
-    for sessions that are lost.
+    `app` is the app of `server`, which has no sessions. It answers OWN_PATHS, and the
+    requests of lost sessions.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class Front:
         self.app, self.cookies, self.links, self.server = app, cookies, links, server
         self._silence = ShardSettings.read().shard_seconds
         self._turns = itertools.count()
-        # The shards of ids that a harness chose: links, and prefixes of their own ids
+        # For each id that a harness chose: its shard's link, and the shard's prefix
         self._places: dict[str, tuple[Link, str]] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -74,14 +74,14 @@ class Front:
     async def _pass_on(
         self, scope: Scope, body: bytes, session: dict[str, Any], send: Send
     ) -> None:
-        """Have the request answered. Raises HTTPException if no shard takes it.
+        """Pass a request on to a shard. Raises HTTPException if no shard takes it.
 
-        It is sent to another shard only if the first one did not get it, or refused a
-        new session for want of room.
+        The request goes to another shard only if the first one did not get it, or had
+        no room for a new session.
         """
         path, headers = scope["path"], scope["headers"]
         links, name, new = await self._route(scope, body, session)
-        if new and session:  # that one is lost
+        if new and session:  # the session of the cookie is lost
             headers = [line for line in headers if line[0] != b"cookie"]
         target = scope.get("raw_path") or urllib.parse.quote(path).encode()
         if scope["query_string"]:
@@ -113,7 +113,7 @@ class Front:
         if seeds or (new and not sent):
             detail = f"no shard took the request: {reason}; try again"
             raise HTTPException(503, detail, {"Retry-After": "2"})
-        # As a session server answers for a seeded session that it does not know
+        # The same answer as of a session server that does not know a seeded session
         scope["session"] = {SESSION_ID_KEY: "", **session, SEEDED: True}
         scope["lost"] = reason
         await self.app(scope, _receive_once(body), send)
@@ -121,7 +121,7 @@ class Front:
     async def _route(
         self, scope: Scope, body: bytes, session: dict[str, Any]
     ) -> tuple[list[Link], str, bool]:
-        """The shards to try, the id if a harness chose it, if the session is new."""
+        """The shards to try, the id that a harness chose, and if the session is new."""
         chosen = _name_in(scope["path"], body)
         name = chosen or session.get(SESSION_ID_KEY, "")
         if scope["path"].startswith("/mcp"):
@@ -141,7 +141,7 @@ class Front:
         return links, name, False
 
     def _in_turn(self) -> list[Link]:
-        """The shards that are up, beginning with each in turn, for equal shares."""
+        """The shards that are up. Each comes first in turn, for an equal load."""
         up = [link for link in self.links if link.up]
         first = next(self._turns) % (len(up) or 1)
         return up[first:] + up[:first]
@@ -177,7 +177,7 @@ class Front:
 
 
 def _receive_once(body: bytes) -> Receive:
-    """Gives a body that was read already. The client does not leave."""
+    """A `receive` that gives a body already read, and then no disconnect."""
     messages = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def receive() -> Message:
@@ -191,7 +191,7 @@ def _receive_once(body: bytes) -> Receive:
 def _name_in(path: str, body: bytes) -> str:
     """The session that a seed or a close of NeMo Gym 0.7 names in its body, or "".
 
-    "" also for a name that is too long, which the session's shard refuses.
+    A name that is too long counts as "": the session's shard refuses it.
     """
     seeds_or_closes = path in ("/seed_session", "/close_session")
     if not seeds_or_closes or b"resources_session_id" not in body:

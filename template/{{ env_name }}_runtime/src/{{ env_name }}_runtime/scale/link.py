@@ -1,7 +1,7 @@
 """A front's HTTP client of one shard.
 
-On asyncio's streams: aiohttp's client takes five times their CPU for a call, which made
-two shards slower than one process for a tool that does little.
+It uses asyncio's streams. aiohttp's client takes five times as much CPU for a call,
+which made two shards slower than one process for a tool that does little.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 START_SECONDS = 10.0
 HEALTH_SECONDS = 2.0
-MAX_HEADERS = 1 << 20  # bytes of an answer's
+MAX_HEADERS = 1 << 20  # the most bytes in the headers of an answer
 MAX_IDLE = 1000  # connections that are kept for later requests
 # Headers of one connection, which a proxy does not pass on
 HOP_BY_HOP = frozenset(
@@ -50,20 +50,20 @@ class Answer(NamedTuple):
 class Link:
     """Sends requests to one shard, and watches whether it is up.
 
-    `locate(number)` is its address: it may block, and raise anything. The shard is down
-    once nobody listens there, or if a ping and all other requests stay unanswered for
-    `silence` seconds. If it answers any of them, it is busy.
+    `locate(number)` returns its address. It may block, and raise anything. The shard is
+    down once nobody listens there, or if a ping and all other requests stay unanswered
+    for `silence` seconds. A shard that answers one of them is only busy.
     """
 
     def __init__(
         self, number: int, key: str, locate: Callable[[int], Address], silence: float
     ) -> None:
         self.number, self.up = number, False
-        self.prefix = ""  # of the ids that the shard makes
+        self.prefix = ""  # the start of all ids that the shard makes
         self._key, self._locate, self._silence = key, locate, silence
         self._address: Address | None = None
         self._idle: list[Stream] = []  # connections that are kept alive
-        self._used: set[Stream] = set()  # each by one request
+        self._used: set[Stream] = set()  # connections that a request uses now
         self._failed = asyncio.Event()  # a request failed: ping at once
         self._last_answer = 0.0  # in the loop's time
 
@@ -98,7 +98,7 @@ class Link:
     async def about(self, seconds: float, session: str = "") -> dict[str, Any]:
         """The `prefix` of the shard's ids, its `health`, and if it `knows` a session.
 
-        Raises NotDeliveredError, LostError, and ValueError if it refuses the key.
+        Raises NotDeliveredError, LostError, and ValueError if the key is refused.
         """
         name = urllib.parse.quote(session, safe="", errors="replace")
         target = f"{ABOUT_PATH}?{name}".encode()
@@ -112,8 +112,8 @@ class Link:
     ) -> Answer:
         """The shard's answer to a request; `target` is the quoted path, with the query.
 
-        Raises NotDeliveredError if the shard certainly did not get it, and LostError if
-        it does not answer, after `seconds` at the latest.
+        Raises NotDeliveredError if the shard certainly did not get the request, and
+        LostError if it does not answer, after `seconds` at the latest.
         """
         lines = [b"%s %s HTTP/1.1\r\n" % (method.encode(), target)]
         if all(name != b"host" for name, _ in headers):
@@ -180,7 +180,7 @@ async def _exchange(stream: Stream, request: bytes, method: str) -> Answer:
 
 @contextlib.asynccontextmanager
 async def connected(links: list[Link]) -> AsyncIterator[None]:
-    """Watches shards. Begins without those that are not up soon."""
+    """Watch shards in the with block, which does not wait for slow ones."""
     tasks = [asyncio.create_task(link.keep()) for link in links]
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(START_SECONDS):
@@ -195,7 +195,7 @@ async def connected(links: list[Link]) -> AsyncIterator[None]:
 
 
 async def health(links: list[Link]) -> dict[str, Any]:
-    """That the server answers, its shards, their open sessions and hung calls.
+    """Report that the server answers, with its shards, open sessions and hung calls.
 
     Raises HTTPException with 503 if no shard is up.
     """

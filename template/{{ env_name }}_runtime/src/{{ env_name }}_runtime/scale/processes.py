@@ -18,16 +18,16 @@ from .shard import ShardSpec, make_server
 log = logging.getLogger(__name__)
 
 START_SECONDS = 120.0
-# Before a shard is started again. The pause grows while it ends within STEADY_SECONDS.
+# The pause before a restart of a shard grows while it ends within STEADY_SECONDS.
 SHORTEST_PAUSE, LONGEST_PAUSE, STEADY_SECONDS = 0.5, 30.0, 60.0
 
 
 class Processes:
-    """Starts shards, and starts them again when they end.
+    """Starts shards, and restarts them when they end.
 
-    They are forked off a process that has imported NeMo Gym, and nothing of the user's:
-    so they start at once, share that memory, and no thread of the user's is forked.
-    `folder` is that of another process, which has started them.
+    They are forked from a process that has imported NeMo Gym, but no code of the user.
+    So they start immediately, share its memory, and never fork a thread of the user.
+    `folder` is the folder of another process that has started the shards.
     """
 
     def __init__(self, folder: str | None = None) -> None:
@@ -37,11 +37,11 @@ class Processes:
         self._threads: list[threading.Thread] = []
         # A shard ends once this process closes its pipe, or ends.
         self._running: dict[int, tuple[BaseProcess, Connection]] = {}
-        self._statuses: dict[int, int | None] = {}  # of shards that have ended
+        self._statuses: dict[int, int | None] = {}  # exit statuses of ended shards
         self._stopping = threading.Event()
 
     def start(self, specs: list[ShardSpec]) -> None:
-        """Raises ShardsError if a shard does not start."""
+        """Start the shards. Raises ShardsError if one does not start."""
         for spec in specs:
             thread = threading.Thread(target=self._keep, args=[spec], daemon=True)
             self._threads.append(thread)
@@ -66,7 +66,7 @@ class Processes:
         return f"{self.folder}/{number}"
 
     def stop(self, seconds: float) -> None:
-        """End all shards. After `seconds`, those that close episodes are killed."""
+        """End all shards. Kill those that still close episodes after `seconds`."""
         self._stopping.set()
         deadline = time.monotonic() + seconds
         for _, pipe in self._running.values():
@@ -77,7 +77,7 @@ class Processes:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _keep(self, spec: ShardSpec) -> None:
-        """Run a shard, and run it again whenever it has ended."""
+        """Run a shard, and restart it whenever it has ended."""
         number, pause = spec["number"], SHORTEST_PAUSE
         while not self._stopping.is_set():
             started = time.monotonic()
@@ -110,7 +110,7 @@ def serve_shard(spec: ShardSpec, path: str, pipe: Connection) -> None:
 
     threading.Thread(target=end_with_parent, daemon=True).start()
     server.run()
-    with contextlib.suppress(OSError):  # if the parent was killed, the last one tidies
+    with contextlib.suppress(OSError):  # the parent does this, unless it was killed
         os.unlink(path)
     with contextlib.suppress(OSError):
         os.rmdir(os.path.dirname(path))

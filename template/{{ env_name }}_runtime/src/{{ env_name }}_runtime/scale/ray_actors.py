@@ -14,15 +14,15 @@ from ..errors import ShardsError
 from .shard import ShardSpec, make_server
 
 START_SECONDS = 120.0
-# Shards that an earlier front left behind are used again if they agree in these.
+# Shards that an earlier front left behind are reused if these keys are the same.
 SAME = ("secret", "file", "class_name", "limits")
 
 
 class RayActors:
-    """Starts shards. Ray starts them again when they end, or their nodes.
+    """Starts shards, which Ray restarts when they or their nodes end.
 
     `join()` connects to NeMo Gym's cluster, if this process is one of its servers.
-    `prefix` is that of the actors' names, if another process has started them.
+    `prefix` is the prefix of the actors' names, if another process has started them.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class RayActors:
 
 
 class ShardActor:
-    """A shard on a loop of its own: the process's main thread is Ray's."""
+    """A shard in a thread of its own: the process's main thread is Ray's."""
 
     def __init__(self, spec: ShardSpec) -> None:
         self._host = ray.util.get_node_ip_address()
@@ -127,7 +127,7 @@ class ShardActor:
         self._thread.start()
 
     def address(self) -> tuple[str, int]:
-        """Waits until the shard listens. Raises RuntimeError if it has ended."""
+        """The shard's address, once it listens. Raises RuntimeError if it has ended."""
         while not self._server.started:
             if not self._thread.is_alive():
                 raise RuntimeError("the shard's server ended: see its output")

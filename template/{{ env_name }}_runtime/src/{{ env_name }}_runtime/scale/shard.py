@@ -25,11 +25,11 @@ from ..server.serve import log_to_file
 from ..settings import Limits, ShardSettings
 
 KEY_HEADER = "x-shard-key"
-ABOUT_PATH = "/_shard"  # answered by the door: who the shard is, and how it is
+ABOUT_PATH = "/_shard"  # the door answers with the shard's prefix and health
 
 
 class ShardSpec(TypedDict):
-    """All that another process needs to serve one shard. Plain JSON."""
+    """Everything that another process needs to serve one shard, as plain JSON."""
 
     number: int
     secret: str  # SESSION_SECRET, the same in all fronts and shards
@@ -50,8 +50,8 @@ def key_of(secret: str) -> str:
 class Door:
     """Refuses requests without the key, and answers ABOUT_PATH.
 
-    It ends this process, with a traceback, after SHARD_SECONDS without progress. A
-    thread that needs no lock of Python's does so: a shard that is only busy lives on.
+    It ends this process, with a traceback, after SHARD_SECONDS without progress. The
+    thread that does so needs no lock of Python's. A shard that is only busy lives on.
     """
 
     def __init__(self, app: ASGIApp, server: Any, key: str) -> None:
@@ -99,7 +99,7 @@ def make_server(spec: ShardSpec, **place: Any) -> uvicorn.Server:
     """The HTTP server of a shard, at a `uds`, or at a `host` and a `port`."""
     os.environ |= {**spec["variables"], **os.environ}
     log_to_file(f".shard-{spec['number']}")
-    # As Python imports a script
+    # Like Python, import the script from its folder.
     path = Path(spec["file"])
     sys.path.insert(0, str(path.parent))
     server_class = getattr(importlib.import_module(path.stem), spec["class_name"])

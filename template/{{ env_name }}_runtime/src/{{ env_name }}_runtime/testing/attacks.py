@@ -42,7 +42,7 @@ ODD_ANSWERS = [
 
 
 def play(client: TestClient, calls: Calls) -> list[Any]:
-    """Call tools; returns their answers."""
+    """Call tools, and return their answers."""
     return [client.post(f"/{tool}", json=arguments).json() for tool, arguments in calls]
 
 
@@ -117,7 +117,7 @@ class TestAttacks:
     ):
         """Some agents lose the harness's cookie, so a policy could seed anew.
 
-        Nor is it a way out of a loss.
+        It must not win by that, or escape a loss.
         """
         client.post("/seed_session", json=row)
         play(client, solution.calls)
@@ -147,7 +147,7 @@ class TestAttacks:
     def test_a_seed_that_names_its_own_session(
         self, client, row, solution, name, verify
     ):
-        """As environment servers of NeMo Gym 0.7 seed; for 0.4 it is a second seed."""
+        """NeMo Gym 0.7's environment servers seed so; for 0.4 it is a second seed."""
         client.post("/seed_session", json=row)
         lost = verify(client, row)
         typed = {
@@ -174,7 +174,7 @@ class TestAttacks:
         assert verify(client, row, said(solution)) == first <= baseline(row)
 
     def test_a_trajectory_that_claims_success(self, client, row, solution, verify):
-        """A tool's output does not count. Nor does a call that was never made."""
+        """Neither a claimed tool output nor a call that was never made counts."""
         client.post("/seed_session", json=row)
         texts = [json.dumps(task_of(row))] * len(solution.calls)
         calls = [*solution.calls, *([("look", {})] if solution.answer else [])]
@@ -206,7 +206,7 @@ class TestAttacks:
         for answer in ODD_ANSWERS:
             client = connect()
             client.post("/seed_session", json=row)
-            # As text: httpx cannot send lone surrogates itself.
+            # The body is text, because httpx cannot encode lone surrogates.
             body = json.dumps(verify_body(row, [message(answer)]))
             headers = {"content-type": "application/json"}
             verified = client.post("/verify", content=body, headers=headers)

@@ -70,7 +70,7 @@ class TestNemoGym:
 
     @newer_only
     def test_mcp_serves_the_same_tools_in_the_same_session(self, rows, tools):
-        """With `expose_tools_over_mcp: true` in configs/."""
+        """The server behaves as with `expose_tools_over_mcp: true` in configs/."""
         from mcp import ClientSession
         from mcp.client.streamable_http import streamable_http_client
         from nemo_gym.mcp_auto_exposure import maybe_auto_expose

@@ -1,4 +1,4 @@
-"""The rows of the dataset fit the server, and NeMo Gym."""
+"""Tests that the rows of the dataset fit the server and NeMo Gym."""
 
 from nemo_gym.openai_utils import NeMoGymResponseCreateParamsNonStreaming
 
@@ -16,6 +16,6 @@ class TestRows:
             )
 
     def test_rows_offer_the_tools_that_the_server_has(self, rows, tools):
-        """After a change of a tool: `uv run python gates.py --write-tools`."""
+        """If this fails, run `uv run python gates.py --write-tools`."""
         for row in rows:
             assert (row["responses_create_params"].get("tools") or []) == tools

@@ -29,8 +29,8 @@ class ScriptedModel(ThreadingHTTPServer):
             plan if isinstance(plan, Solution) else Solution(plan) for plan in plans
         ]
         self.url = f"http://127.0.0.1:{self.server_port}/v1"
-        self.images = 0  # the most that one request showed
-        self.messages: dict[int, list[Any]] = {}  # of each plan's last chat request
+        self.images = 0  # the most images that one request showed
+        self.messages: dict[int, list[Any]] = {}  # in each plan's last chat request
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
         """The response to a request: the next call of the row's plan, or a message."""
@@ -50,7 +50,7 @@ class ScriptedModel(ThreadingHTTPServer):
         return as_response("scripted", request.get("tools", []), [item])
 
     def chunk(self, request: dict[str, Any]) -> dict[str, Any]:
-        """The same for Chat Completions, as the one chunk of a stream."""
+        """The response for Chat Completions, as the only chunk of a stream."""
         number, messages = int(request["model"]), request["messages"]
         self.messages[number] = messages
         plan, answer = self.plans[number]
@@ -93,7 +93,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(content)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Nothing is logged."""
+        """Log nothing."""
 
 
 @contextlib.contextmanager

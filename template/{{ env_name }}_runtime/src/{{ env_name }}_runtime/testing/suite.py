@@ -2,7 +2,7 @@
 
 import pytest
 
-# Before the import: else a failed `assert` shows no values.
+# This comes before the imports: otherwise a failed `assert` shows no values.
 for _name in ("attacks", "conformance", "rows"):
     pytest.register_assert_rewrite(f"{__package__}.{_name}")
 

@@ -3,8 +3,8 @@
 A case replays tool calls on a fresh session of a row of data/example.jsonl, and expects
 a reward of /verify, or an error. Its "calls" are a list of [tool, arguments], and its
 "answer" is the policy's last message; "oracle" in place of the calls stands for the
-calls and the answer of the class's oracle(task). Other keys of its request replace those
-of the row. NeMo Gym 0.7 and later.
+calls and the answer of the class's oracle(task). Other keys of its request replace keys
+of the row. NeMo Gym 0.7 or later is needed.
 """
 
 import os
@@ -32,7 +32,7 @@ class Case(BaseModel):
 
 def fixture(server_class: Any, cases: Path) -> VerifierFixture:
     """The VERIFIER_FIXTURE of a server class, with the cases of a .jsonl file."""
-    os.environ.setdefault("STAND_IN", "1")  # no key, as in all tests
+    os.environ.setdefault("STAND_IN", "1")  # tests need no key
     return VerifierFixture(
         server_factory=server_class.build,
         request_model=Case,

@@ -19,9 +19,9 @@ need not be in it:
     trainer.train()
 
 Each rollout is a session of its own, and /verify gives its reward. The trajectory that
-it grades holds the tool calls and their results: TRL shows an environment no other text
-of the model's. It shows that to reward functions. So for a class whose reward(answer)
-grades the model's last message, add one, or give it alone if the class has no tools:
+it grades holds only the tool calls and their results: TRL shows other text of the model
+to reward functions, but not to an environment. So if the class's reward(answer) grades
+the model's last message, add such a function, or use it alone if there are no tools:
 
     GRPOTrainer(..., reward_funcs=answer_reward("http://127.0.0.1:11000"))
 """
@@ -55,7 +55,7 @@ ANSWERS_AT_ONCE = 16
 
 def dataset(path: Path | str = ROWS) -> Any:
     """The rows of a .jsonl file as a datasets.Dataset, for `train_dataset`."""
-    from datasets import Dataset  # TRL's, not this environment's
+    from datasets import Dataset  # TRL needs this package, this environment does not
 
     return Dataset.from_list(dataset_rows(path))
 
@@ -63,7 +63,7 @@ def dataset(path: Path | str = ROWS) -> Any:
 def dataset_rows(path: Path | str = ROWS) -> list[dict[str, Any]]:
     """Each row as {"prompt": messages of text, "row": itself as JSON text}.
 
-    As text because a column of Arrow has one shape, and rows differ. Raises
+    The row is text because all values in a column of Arrow have one shape. Raises
     RolloutError if a prompt is more than text.
     """
     return [
@@ -106,7 +106,7 @@ def environment(url: str | None = None) -> type:
 
     Without `url` the server is at ENV_URL, else at http://127.0.0.1:11000. API_TOKEN is
     sent if it is set. Transformers' get_json_schema makes the server's tool definitions
-    out of the methods again, but for defaults, limits such as `maximum`, and the
+    from the methods again, except for defaults, limits such as `maximum`, and the
     properties of an object.
 
     Raises RolloutError if no server answers, if TRL would hide a tool, or if there is
@@ -122,7 +122,7 @@ def environment(url: str | None = None) -> type:
         )
     for name in (tool["name"] for tool in definitions):
         if name in ("reset", "get_reward") or name.startswith("_"):
-            raise RolloutError(f"TRL shows no model a tool named {name!r}: rename it")
+            raise RolloutError(f"TRL hides tools named {name!r}: rename the tool")
     methods = {tool["name"]: _method(tool) for tool in definitions}
     members = {"_client": client, "_definitions": definitions, **methods}
     return type("NeMoGymEnvironment", (_Rollouts,), members)
@@ -132,9 +132,9 @@ def answer_reward(url: str | None = None) -> Callable[..., list[float | None]]:
     """A function for `reward_funcs`: the server at `url` grades the model's last message.
 
     If the server has tools, GRPOTrainer needs `environment_factory=environment(url)`,
-    too. If it has none, each answer is a session of its own. The dataset is that of
-    `dataset`. The answer is what follows the model's thinking, if that ends with
-    </think>. A sample is left out, as with `environment`, if the environment failed.
+    too. If it has none, each answer is a session of its own. The dataset must come from
+    `dataset`. If the model's thinking ends with </think>, the answer begins after it. A
+    sample is left out, as with `environment`, if the environment failed.
 
     Raises RolloutError if no server answers. The function raises it, and so ends the
     training, if the server cannot seed or grade.
@@ -189,8 +189,8 @@ def _verdict(
 class _Rollouts:
     """One rollout after the other, each in a session of its own.
 
-    TRL shows the model an exception of a tool, and goes on. If the server failed there,
-    the model would be trained on that failure: so the sample then has no reward. An
+    TRL shows the model an exception of a tool, and goes on. If the server failed, the
+    model would be trained on that failure, so the sample has no reward then. An
     exception of `reset` or `get_reward` ends the training.
     """
 
@@ -198,11 +198,11 @@ class _Rollouts:
     _definitions: ClassVar[Definitions]
 
     def __init__(self) -> None:
-        self._session: ClientSession | None = None  # None if the server has none open
+        self._session: ClientSession | None = None  # None if no session is open
         self._row: Row | None = None  # None while there is nothing to play or to grade
         self._output: list[Item] = []
         self._failure: str | None = None
-        self._graded = False  # by answer_reward
+        self._graded = False  # whether answer_reward has graded the rollout
 
     def reset(self, row: str, **rest: Any) -> None:
         """Start an episode of `row`, the dataset's JSON text.
@@ -218,21 +218,22 @@ class _Rollouts:
         self._row = seed
 
     def get_reward(self) -> float | None:
-        """Grade the rollout and end its session: within the class's reward_range.
+        """Grade the rollout within the class's reward_range, and end its session.
 
-        None, with which TRL leaves the sample out, if the environment failed rather
-        than the model. None, too, if answer_reward has graded it: TRL asks that first,
-        and adds up what is not None. Raises RolloutError if the server cannot grade.
+        Returns None if the environment failed rather than the model: TRL then leaves
+        the sample out. Also returns None if answer_reward has graded it: TRL asks that
+        first, and adds up rewards that are not None. Raises RolloutError if the server
+        cannot grade.
         """
         return None if self._graded else self._grade()
 
     def _grade(self, answer: str | None = None) -> float | None:
-        """As get_reward, with the model's last message if that is graded."""
+        """Grade like get_reward, with the model's last message if that is graded."""
         self._graded = answer is not None
         row, self._row = self._row, None
         if row is None or self._session is None:
             raise RolloutError(
-                "nothing to grade: call reset(row) first, then this once"
+                "nothing to grade: call reset(row) before each get_reward()"
             )
         if self._failure:
             self._close()
@@ -244,17 +245,17 @@ class _Rollouts:
         return reward
 
     def _close(self) -> None:
-        """End the session, if one is open. If that fails, the server's limit does."""
+        """End the session, if one is open. If that fails, the idle limit ends it."""
         session, self._session = self._session, None
         if session is not None:
             with contextlib.suppress(RolloutError):
                 session.post("/close_session", {})
 
     def _call(self, name: str, arguments: dict[str, Any]) -> str | list[dict[str, Any]]:
-        """The result that the model sees: the text that NeMo Gym's agents show, too.
+        """The result that the model sees: the same text as with NeMo Gym's agents.
 
-        With an image it is a list of blocks. A vision model sees both if its chat
-        template shows images in tool messages, as Qwen3-VL's does.
+        With an image, it is a list of blocks. A vision model sees both blocks if its
+        chat template shows images in tool messages, as Qwen3-VL's does.
         """
         if self._row is None or self._session is None:
             raise RolloutError(f"{name} has no session: call reset(row) first")
@@ -287,8 +288,8 @@ def _method(tool: dict[str, Any]) -> Callable[..., Any]:
     """A method with the signature and the docstring of a tool definition."""
     name, required = tool["name"], tool["parameters"]["required"]
 
-    # Accepts anything: the server names wrong arguments, and its answer is part of the
-    # trajectory.
+    # It accepts any arguments: the server names wrong ones, and its answer is part of
+    # the trajectory.
     def method(self: _Rollouts, /, **arguments: Any) -> str | list[dict[str, Any]]:
         return self._call(name, arguments)
 

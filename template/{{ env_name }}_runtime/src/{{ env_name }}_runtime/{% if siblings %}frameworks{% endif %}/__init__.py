@@ -1,15 +1,15 @@
-"""What the folders verifiers/, openenv/ and ors/ use of the runtime, under one name.
+"""Everything that the folders verifiers/, openenv/ and ors/ use from the runtime.
 
 tools         the tools that server.py serves, and `answer`
 episodes      an episode behind a server on an event loop
 rows          splits, tasks without answers, prompts
 playing       clients of a server, and the command of rollout.py
-models        who answers the questions of the class
+models        the variables of the models that the class asks
 checks        the class, its episodes and its rewards, for gates
 server_gates  the gates of a framework that has a server
 serving       who may play on a server
 
-Needs neither NeMo Gym nor requests.
+This room needs neither NeMo Gym nor requests.
 """
 
 from ..command_line import counted, exit_status, new_parser, positive

@@ -30,9 +30,9 @@ Play = Callable[[int, Calls], Awaitable[float]]
 def check_class(domain_class: type, served: Iterable[str] | None = None) -> str:
     """The import gate: the framework lists the tools that server.py serves.
 
-    `served` are the names of the tools that the framework lists, in any order. Rows are
-    left to the other gates, as in nemo_gym/: a new project's first row is to be filled
-    in. Raises GateError and ToolError.
+    `served` are the names of the tools that the framework lists, in any order. The
+    other gates check the rows, as in nemo_gym/: a new project's first row is still to
+    be filled in. Raises GateError and ToolError.
     """
     reward_range(domain_class)
     tools = tools_of(domain_class)
@@ -79,7 +79,7 @@ def _wrong_reward(
 
 
 def check_rewards(domain_class: type, play: Play) -> str:
-    """The rollout gate over all rows, with `play` as one framework plays and pays.
+    """The rollout gate over all rows. `play` plays and pays as the framework does.
 
     The oracle earns the most, or the row's `oracle_reward`; doing nothing and nonsense
     earn 0.0, or at most the row's `baseline_reward`. Doing nothing and each of the
@@ -137,7 +137,7 @@ async def _check_tricks(domain_class: type, rows: list[Row], play: Play) -> None
 
 
 def calls_for(domain_class: type, row: Row, policy: str) -> Calls:
-    """The calls and the answer that one of PLANS makes of a row. Raises like PLANS."""
+    """The calls of one of PLANS on a row, its answer included. Raises like PLANS."""
     plan = PLANS[policy](row, definitions_of(domain_class))
     return calls_of(domain_class, plan)
 
@@ -165,7 +165,7 @@ def tricks(domain_class: type, row: Row, other: Row) -> dict[str, Calls]:
 
 
 def check_episodes(domain_class: type, start: Start) -> str:
-    """The smoke gate: all tools answer, errors are readable, and episodes are apart."""
+    """The smoke gate: tools answer, errors are readable, and episodes are separate."""
     tools = tools_of(domain_class)
     if not missing_requirement(domain_class):
         row = read_rows(domain_class)[0]
@@ -209,5 +209,5 @@ async def _output(player: Player, name: str, arguments: dict[str, Any]) -> str:
 
 
 def missing_requirement(domain_class: type) -> str | None:
-    """Return the reason why this machine cannot run an episode, or None."""
+    """The reason why this machine cannot run an episode, or None."""
     return getattr(domain_class, "missing_requirement", lambda: None)()

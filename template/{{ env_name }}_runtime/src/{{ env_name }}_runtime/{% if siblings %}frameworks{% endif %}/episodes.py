@@ -61,7 +61,7 @@ class AsyncEpisode:
         return asked or episode.failure
 
     async def call(self, name: str, arguments: Any) -> Answer:
-        """Call a tool with arguments from JSON. Its problems are answers.
+        """Call a tool with arguments from JSON. The answer reports any problem.
 
         Raises RuntimeError before start().
         """
@@ -91,7 +91,7 @@ class AsyncEpisode:
         return Answer("The episode is over.")
 
     async def observation(self) -> Answer | None:
-        """The first observation, before the policy's first call; None if the class shows nothing.
+        """The observation before the first call; None if the class shows nothing.
 
         Raises TimeoutError, and what the class's observation() raises.
         """
@@ -99,7 +99,7 @@ class AsyncEpisode:
         return await session.perform(episode.observation, self.limits.tool_seconds)
 
     async def reward(self, answer: str = "") -> float:
-        """The grade so far, within the class's reward_range; after the end, the last.
+        """The grade so far, within the class's reward_range. It is final after the end.
 
         `answer` is the policy's last message, for a class that grades it. An episode
         whose last call hangs earns the lowest reward.

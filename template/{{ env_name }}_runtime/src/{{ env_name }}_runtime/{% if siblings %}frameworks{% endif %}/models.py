@@ -1,4 +1,4 @@
-"""The models that the class asks, where a framework starts processes of its own."""
+"""The models that the class asks, for frameworks that start their own processes."""
 
 from collections.abc import Mapping
 from typing import Any

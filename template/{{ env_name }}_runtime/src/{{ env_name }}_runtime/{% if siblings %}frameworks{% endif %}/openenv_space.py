@@ -1,4 +1,4 @@
-"""Write the folder that `openenv push` makes a Hugging Face Space of.
+"""Write the folder that `openenv push` turns into a Hugging Face Space.
 
     uv run python -m {package}.frameworks.openenv_space FOLDER [--add PATTERN ...]
     uv run openenv push FOLDER [--private] [--repo-id owner/name]
@@ -44,7 +44,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Write the folder. Raises DeployError."""
     parser = new_parser(__doc__)
     parser.add_argument("folder", type=Path, help="a new folder")
-    text = "a path from the project's root on; * and ** match"
+    text = "also copy these files: paths from the project's root, with * and **"
     parser.add_argument(
         "--add", action="append", default=[], metavar="PATTERN", help=text
     )
@@ -61,16 +61,16 @@ def main(arguments: list[str] | None = None) -> int:
 def write_space(folder: Path, named: Sequence[str] = ()) -> list[str]:
     """Write the files into a new folder. Returns their paths in it.
 
-    `named` are patterns of files that go, too. Raises DeployError if the folder is there
-    already, or a file holds a key.
+    `named` are patterns of further files. Raises DeployError if the folder already
+    exists, or if a file holds a key.
     """
     if folder.exists() and any(folder.iterdir()):
-        raise DeployError(f"{folder} is there already: name a new folder")
+        raise DeployError(f"{folder} already exists: name a new folder")
     wanted = matcher([*NEEDED, *own_code(), *named])
     ignore = HERE / "Dockerfile.dockerignore"
     files = [path for path in collect(folder, ignore) if wanted.match_file(path)]
     copy_files(files, folder)
-    own = "pyproject.toml" in files  # a repository's, whose package the image builds
+    own = "pyproject.toml" in files  # of the user's package, which the image builds
     at_root = matcher(AT_ROOT if own else [*AT_ROOT, "pyproject.toml"])
     for path in files:
         place = path.removeprefix("openenv/")

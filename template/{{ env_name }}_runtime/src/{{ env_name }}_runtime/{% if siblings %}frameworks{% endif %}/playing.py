@@ -21,10 +21,10 @@ from .episodes import refusal
 from .rows import read_rows
 from .tools import ANSWER, calls_of, definitions_of
 
-MODEL_SECONDS = 600  # that a model may think about one answer
-HEALTH_SECONDS = 10  # that a server may take to say that it is there
+MODEL_SECONDS = 600  # time limit for one answer of a model
+HEALTH_SECONDS = 10  # time limit for a server to report that it is up
 
-Messages = list[dict[str, Any]]  # of Chat Completions
+Messages = list[dict[str, Any]]  # messages of Chat Completions
 
 
 class Player(Protocol):
@@ -64,7 +64,7 @@ async def converse(
     """Let a model play an episode: MODEL, over Chat Completions at OPENAI_BASE_URL.
 
     Ends when the model calls no tool, or after `max_turns` of its answers. Its last
-    message is its answer, for a class that grades that. Images come in a user message
+    message is its answer, if the class grades an answer. Images come in a user message
     after the tools' answers. Raises OSError if the model fails.
     """
     keys = ("name", "description", "parameters")
@@ -164,12 +164,12 @@ def check_served(url: str) -> None:
     try:
         urllib.request.urlopen(f"{url.rstrip('/')}/health", timeout=HEALTH_SECONDS)
     except urllib.error.HTTPError:
-        pass  # a server that has no such page
+        pass  # the server is up, but has no such page
     except (OSError, ValueError) as error:
         reason = getattr(error, "reason", error)
         raise RolloutError(
             f"no server answers at {url} ({reason}): start it in another terminal, or "
-            "name another with --url"
+            "name another server with --url"
         ) from None
 
 
@@ -191,7 +191,7 @@ async def _rewards(
     for index, row in enumerate(rows):
         try:
             reward = await rollout(index, row)
-        except NoOracleError:  # no other row would have one
+        except NoOracleError:  # it would be the same for every other row
             raise
         except Exception as error:  # noqa: BLE001 - clients raise errors of their own
             kind = type(error).__name__

@@ -56,7 +56,7 @@ def split_row(domain_class: type, split: str, index: int) -> Row:
 
 
 def public_task(split: str, index: int) -> dict[str, Any]:
-    """A row as clients may see it: its place, and no answer."""
+    """A row as clients may see it: its place, but not its answer."""
     return {"id": f"{split}/{index}", "split": split, "index": index}
 
 
@@ -103,9 +103,10 @@ async def opened(row: Row, episode: AsyncEpisode) -> Row:
 
 
 def with_first_observation(domain_class: type, row: Row) -> Row:
-    """The same with an episode of its own, in a thread: an event loop may run here.
+    """The row with the first observation of an episode that this starts and closes.
 
-    Raises RolloutError if the episode or the observation fails.
+    The episode is in a thread, because an event loop may run here. Raises RolloutError
+    if the episode or the observation fails.
     """
     if not hasattr(domain_class, "observation"):
         return row

@@ -26,8 +26,8 @@ ANSWER_TOOL = make_tool(answer)
 def tools_of(domain_class: type) -> dict[str, Tool]:
     """The tools that nemo_gym/server.py serves, by name, in the class's order.
 
-    Any other class than the project's has those that return text. Raises GateError if
-    there is none, and no answer to grade; ToolError like episode.tools.tools_of.
+    In any other class, they are the methods that return text. Raises GateError if there
+    are no tools and no answer to grade; ToolError like episode.tools.tools_of.
     """
     own = domain_class is project.load_class()
     served = project.served_tools() if own else None
@@ -46,8 +46,8 @@ def tools_of(domain_class: type) -> dict[str, Tool]:
 def tools_and_answer(domain_class: type) -> dict[str, Tool]:
     """The tools, and `answer` if the class grades the policy's last message.
 
-    For frameworks that end an episode by a tool. Raises ToolError if the class has a
-    tool of that name, and like tools_of.
+    This is for frameworks that end an episode with a tool. Raises ToolError if the
+    class has a tool `answer` of its own, and like tools_of.
     """
     found = tools_of(domain_class)
     if not takes_answer(domain_class):
@@ -73,7 +73,7 @@ def calls_of(domain_class: type, plan: Solution) -> Calls:
 
 
 def split_answer(domain_class: type, calls: Calls) -> Solution:
-    """The calls before the first of `answer`, and its text: the reverse of calls_of."""
+    """The calls before the first call of `answer`, and its text: calls_of reversed."""
     for number, (name, arguments) in enumerate(calls):
         answered = name == ANSWER and isinstance(arguments.get("text"), str)
         if answered and takes_answer(domain_class):
