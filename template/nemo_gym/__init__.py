@@ -1,7 +1,7 @@
-"""Hands `import nemo_gym` over to the installed package.
+"""Makes `import nemo_gym` import the installed package.
 
-This folder has its name. Where the folder above comes first on sys.path, as in
-`python -m pytest` from there, Python would take this folder for the package.
+This folder has the package's name. If the folder above comes first on sys.path, as with
+`python -m pytest` there, Python would otherwise import this folder.
 """
 
 import sys

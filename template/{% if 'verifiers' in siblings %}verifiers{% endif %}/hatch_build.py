@@ -1,7 +1,7 @@
-"""Makes the wheel complete: it carries the class, the runtime and the rows.
+"""Add the class, the runtime and the rows to the wheel.
 
-All of them are in the runtime's package, so that no other name of this project is
-known where the wheel is installed. An editable installation reads them in place.
+All of them go into the runtime's package, so that the wheel installs no other name of
+this project. An editable installation reads them in place.
 """
 
 import tomllib
@@ -12,7 +12,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-# What the runtime reads of the project: the rows of each split, max_turns, the tools.
+# Files of the project that the runtime reads: rows of each split, max_turns, the tools.
 READ = [
     *("nemo_gym/data/example.jsonl", "nemo_gym/data/train.jsonl"),
     *("nemo_gym/data/validation.jsonl", "nemo_gym/pyproject.toml"),
@@ -21,7 +21,7 @@ READ = [
 
 
 class CustomBuildHook(BuildHookInterface):
-    """pyproject.toml names the `runtime`, and in `include` the class."""
+    """The hook. pyproject.toml names the `runtime`, and the class in `include`."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         if version != "standard":
@@ -44,7 +44,7 @@ class CustomBuildHook(BuildHookInterface):
         self.require_what_the_runtime_requires(project / runtime / "pyproject.toml")
 
     def require_what_the_runtime_requires(self, pyproject: Path) -> None:
-        """Put the runtime's own requirements in place of the runtime."""
+        """Replace the requirement of the runtime with the runtime's requirements."""
         runtime = tomllib.loads(pyproject.read_text(encoding="utf-8"))["project"]
         name = canonicalize_name(runtime["name"])
         requirements = self.metadata.core.dependencies

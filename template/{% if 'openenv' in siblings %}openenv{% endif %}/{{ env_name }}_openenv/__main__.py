@@ -1,4 +1,4 @@
-"""Starts the server in the folder above: `uv run server`."""
+"""Start the server in the folder above: `uv run server`."""
 
 import sys
 from pathlib import Path

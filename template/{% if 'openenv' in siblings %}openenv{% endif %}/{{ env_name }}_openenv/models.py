@@ -1,4 +1,4 @@
-"""The observations that the server sends: of reset(), and of each step()."""
+"""The observations that the server sends for reset() and for each step()."""
 
 from openenv.core.env_server.mcp_types import CallToolObservation
 from openenv.core.env_server.types import Observation
@@ -7,15 +7,15 @@ from openenv.core.env_server.types import Observation
 class ResetObservation(Observation):
     """The start of an episode. `reward` is the grade of doing nothing."""
 
-    prompt: str  # the messages as one text: the row's, and what the class shows first
+    prompt: str  # the row's messages and the first observation, as one text
     messages: list[dict[str, str]]  # the same, with roles
-    image: str | None = None  # the last one in them, a data: URL
+    image: str | None = None  # the last image in the messages, a data: URL
 
 
 class ToolObservation(CallToolObservation):
     """A tool's answer. `reward` is the episode's grade so far.
 
-    `result` repeats `data` and `image` for MCPToolClient, which knows no other field.
+    `result` repeats `data` and `image` for MCPToolClient, which reads no other field.
     """
 
     data: str  # the answer's text, which MCPToolClient.call_tool() returns
