@@ -4,9 +4,9 @@
                                [--output data] [--overwrite]
     uv run python make_rows.py --example --overwrite
 
-The first writes data/train.jsonl and data/validation.jsonl, the second
+The first command writes data/train.jsonl and data/validation.jsonl, the second
 data/example.jsonl anew. A seed always gives the same rows, no task is in two of the
-files, and no file that is there is replaced without --overwrite. If the class has an
+files, and no existing file is replaced without --overwrite. If the class has an
 observation(), each prompt ends with it.
 
 This file is yours: write tasks(). So far it makes one row.
@@ -20,15 +20,15 @@ from env_runtime.episode.tasks import task_skeleton
 from env_runtime.make_rows import Example, main
 from env_runtime.project import load_class
 
-EXAMPLES = 1  # rows of data/example.jsonl
+EXAMPLES = 1  # number of rows in data/example.jsonl
 
 PROMPT = "DESCRIPTION"
 
 
 def tasks(rng: random.Random) -> Iterator[Example]:
     """Tasks as (prompt, task, difficulty), as many as there are."""
-    # Every key that the class's constructor reads, with its default, None if it has
-    # none. Write a loop here that yields a task for each set of values. Let nothing but
+    # The task has every key that the class's constructor reads, with its default or
+    # None. Write a loop here that yields a task for each set of values. Let nothing but
     # `rng` decide them: `task["seed"] = rng.randrange(10**6)`.
     task = task_skeleton(load_class())
     yield Example(PROMPT, task, "easy")  # or "medium", "hard"

@@ -1,4 +1,4 @@
-"""The environment, played over HTTP: its tools and its rewards."""
+"""Tests of the environment over HTTP: its tools and its rewards."""
 
 import pytest
 

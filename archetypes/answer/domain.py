@@ -15,11 +15,11 @@ from math_verify import LatexExtractionConfig, parse, verify
 BOX = re.compile(r"\\boxed\s*\{")
 # The content of a box, up to its closing brace. It may have one level of braces.
 CONTENT = re.compile(r"((?:[^{}]++|\{[^{}]*+\})*+)\}")
-MAX_CHARACTERS = 100  # in a box
-# All that may be in a box: -3, 1,250.75, 3/4, \frac{3}{4}, 2\frac{1}{2}. A currency, a
-# percent sign or a unit as \text{} beside it does not count. math-verify could read
+MAX_CHARACTERS = 100  # the most characters in a box
+# What a box may hold: -3, 1,250.75, 3/4, \frac{3}{4}, 2\frac{1}{2}. A currency, a
+# percent sign or a unit as \text{} beside the number is ignored. math-verify could read
 # much more, but a formula such as 9^{9^9} would keep it busy for hours: before you
-# allow other answers, bound the time that they may cost.
+# allow other answers, limit the time that they may take.
 NUMBER = re.compile(
     r"""
     (?P<sign> [-+\u2212]?) \s* (?:\\?\$)? \s*
@@ -36,8 +36,8 @@ NUMBER = re.compile(
 )
 THOUSANDS = re.compile(r"\{,\}|,|\\,|\\!")
 
-# It warns that it has no time limit. NUMBER is the limit: a signal, which is its own
-# way, reaches only the main thread of a process.
+# math-verify warns that it has no time limit. NUMBER limits its time: its own limit, a
+# signal, works only in the main thread of a process.
 logging.getLogger("math_verify").setLevel(logging.ERROR)
 
 
@@ -54,18 +54,18 @@ def read_number(text: str) -> str:
 def boxed_number(text: str) -> str:
     r"""The number that `text` has in \boxed{}, as LaTeX.
 
-    "" if there is none, if there are different ones, or if a box holds anything else.
+    "" if there is no number or different numbers, or if a box holds anything else.
     """
     numbers = set()
     for box in BOX.finditer(text):
         content = CONTENT.match(text, box.end())
-        if content is None or content[1].strip():  # an empty one repeats the prompt
+        if content is None or content[1].strip():  # an empty box repeats the prompt
             numbers.add(read_number(content[1]) if content else "")
     return numbers.pop() if len(numbers) == 1 else ""
 
 
 def equal(number: str, other: str) -> bool:
-    """Whether two numbers are the same, decimals to six places."""
+    """Whether two numbers are the same. Decimals are compared to six places."""
     form = [LatexExtractionConfig(boxed_match_priority=0)]
     values = [
         parse(f"${text}$", form, fallback_mode="no_fallback", parsing_timeout=None)
@@ -96,7 +96,7 @@ class DomainClass:
     def reward(self, answer: str) -> float:
         r"""1.0 for the expected number in \boxed{}, `format_credit` for another one.
 
-        0.0 for an answer without a number in \boxed{}, or with different ones.
+        0.0 for an answer without a number in \boxed{}, or with different numbers.
         """
         self._boxed = boxed_number(answer)
         if not self._boxed:

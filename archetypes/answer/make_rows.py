@@ -4,9 +4,9 @@ r"""Make rows of word problems for the dataset: train, validation, example.
                                [--output data] [--overwrite]
     uv run python make_rows.py --example --overwrite
 
-The first writes data/train.jsonl and data/validation.jsonl, the second
+The first command writes data/train.jsonl and data/validation.jsonl, the second
 data/example.jsonl anew. A seed always gives the same rows, no problem is in two of the
-files, and no file that is there is replaced without --overwrite.
+files, and no existing file is replaced without --overwrite.
 
 This file is yours. Each function that tasks() lists makes one kind of problem: change
 them, or write more. All of them compute with fractions, never with floats.
@@ -21,7 +21,7 @@ from fractions import Fraction
 
 from env_runtime.make_rows import Example, main
 
-EXAMPLES = 30  # rows of data/example.jsonl
+EXAMPLES = 30  # number of rows in data/example.jsonl
 
 # The box is empty, so a policy that repeats the prompt earns nothing.
 INSTRUCTIONS = (
@@ -30,7 +30,7 @@ INSTRUCTIONS = (
     "once."
 )
 
-Problem = tuple[str, str, str]  # the text, the answer, the difficulty
+Problem = tuple[str, str, str]  # its text, its answer, its difficulty
 
 NAMES = [
     *("Ada", "Amir", "Bea", "Carlos", "Dana", "Elif", "Farid", "Grace", "Hugo", "Ines"),
@@ -41,8 +41,8 @@ NAMES = [
 def tasks(rng: random.Random) -> Iterator[Example]:
     """Tasks as (prompt, task, difficulty), without end: each kind once, then again.
 
-    An easy problem takes one or two steps. A medium one takes three, or a ratio between
-    two unknowns. A hard one takes an equation of its own, or careful counting.
+    An easy problem takes one or two steps. A medium problem takes three, or a ratio of
+    two unknowns. A hard problem takes an equation of its own, or careful counting.
     """
     kinds = [shopping, ride, share, two_ages]
     kinds += [sale, cake, years_ahead, round_trip, committee]
@@ -201,7 +201,7 @@ def pipes(rng: random.Random) -> Problem:
 def seats(rng: random.Random) -> Problem:
     first, second, third = rng.sample(NAMES, 3)
     friends = rng.randrange(5, 10)
-    pair = 2 * math.factorial(friends - 2)  # orders of the others with the two together
+    pair = 2 * math.factorial(friends - 2)  # orders in which the two sit together
     apart = math.factorial(friends - 1) - pair
     pairs, rule = rng.choice([(pair, "sit"), (apart, "do not sit")])
     ends, end = rng.choice([(2, "one of the two ends"), (1, "the left end")])

@@ -4,9 +4,9 @@
                                [--output data] [--overwrite]
     uv run python make_rows.py --example --overwrite
 
-The first writes data/train.jsonl and data/validation.jsonl, the second
+The first command writes data/train.jsonl and data/validation.jsonl, the second
 data/example.jsonl anew. A seed always gives the same rows, no word is in two of the
-files, and no file that is there is replaced without --overwrite.
+files, and no existing file is replaced without --overwrite.
 
 This file is yours: change tasks() and WORDS.
 """
@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 
 from env_runtime.make_rows import Example, main
 
-EXAMPLES = 24  # rows of data/example.jsonl
+EXAMPLES = 24  # number of rows in data/example.jsonl
 
 PROMPT = (
     "Play Wordle: find the hidden five-letter word. You have six guesses. Call guess with "
@@ -36,10 +36,10 @@ def tasks(rng: random.Random) -> Iterator[Example]:
 
 
 def difficulty(word: str, words: Iterable[str]) -> str:
-    """How hard the word is to find: it is easy if none of three things makes it hard.
+    """How hard the word is to find. Three things make it harder.
 
-    These are a letter that comes twice, a rare letter, and words that differ from it in
-    one letter only (light, might, night), which take a guess each to tell apart.
+    These are a letter that comes twice, a rare letter, and words that differ in only
+    one letter (light, might, night), which take a guess each to tell apart.
     """
     twice = len(set(word)) < len(word)
     rare = not set("jkqvwxz").isdisjoint(word)

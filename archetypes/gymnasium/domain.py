@@ -10,11 +10,11 @@ import gymnasium
 import numpy as np
 
 ID = "FrozenLake-v1"
-MAX_TURNS = 50  # actions; then the episode is truncated
+MAX_TURNS = 50  # the episode is truncated after this many actions
 RENDER_MODE = "ansi"
 Action = Literal["move_left", "move_down", "move_right", "move_up"]
 
-# A terminal's colors as brackets: (blue), <magenta>, and [highlighted].
+# Brackets replace a terminal's colors: (blue), <magenta>, and [highlighted].
 COLORED = re.compile(r"\x1b\[([\d;]*)m([^\x1b]*)\x1b\[0m")
 BRACKETS = {"34;1": "()", "35": "<>"}
 
@@ -25,7 +25,7 @@ class DomainClass:
     `task` may have the `id`, the `seed`, and `options` for gymnasium.make().
     """
 
-    reward_range = (0.0, 1.0)  # of a whole episode
+    reward_range = (0.0, 1.0)  # for a whole episode
 
     def __init__(self, task: dict[str, Any]) -> None:
         options = {"max_episode_steps": MAX_TURNS, **task.get("options", {})}
@@ -63,7 +63,7 @@ class DomainClass:
         return f"{self.observation()}\nReward: {float(reward):g}.{end}"
 
     def reward(self) -> float:
-        """The return. An episode that is not over earns the least that there is."""
+        """The return. An episode that is not over earns the lowest reward."""
         return self._return if self._done else self.reward_range[0]
 
     def close(self) -> None:

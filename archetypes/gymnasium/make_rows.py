@@ -4,9 +4,9 @@
                                [--output data] [--overwrite]
     uv run python make_rows.py --example --overwrite
 
-The first writes data/train.jsonl and data/validation.jsonl, the second
+The first command writes data/train.jsonl and data/validation.jsonl, the second
 data/example.jsonl anew. A seed always gives the same rows, no task is in two of the
-files, and no file that is there is replaced without --overwrite. Each prompt ends with
+files, and no existing file is replaced without --overwrite. Each prompt ends with
 the first observation.
 
 This file is yours: change what options() and tasks() yield.
@@ -27,7 +27,7 @@ from env_runtime.make_rows import Example, main
 from env_runtime.project import load_class
 from env_runtime.rollouts.policies import call_everything
 
-EXAMPLES = 20  # rows of data/example.jsonl
+EXAMPLES = 20  # number of rows in data/example.jsonl
 INSTRUCTIONS = (
     "Call `step` with one action at a time until the episode is over. An episode that "
     "you leave before its end earns the least."
@@ -64,7 +64,7 @@ def tasks(rng: random.Random) -> Iterator[Example]:
             continue
         calls = EnvironmentClass.oracle(task)
         reward = earned(task, calls)
-        if reward > EnvironmentClass.reward_range[0]:  # on ice, luck may be too bad
+        if reward > EnvironmentClass.reward_range[0]:  # slippery ice may spoil it
             level = (
                 "easy" if len(calls) < 8 else "medium" if len(calls) < 13 else "hard"
             )
@@ -95,7 +95,7 @@ def earned(task: dict[str, Any], calls: list[tuple[str, dict[str, Any]]]) -> flo
 
 
 def chance(task: dict[str, Any]) -> float | None:
-    """The reward of two actions taken without looking; None if it is nothing."""
+    """The reward of two actions taken without looking; None if they earn nothing."""
     reward = earned(task, call_everything({}, server_tools()).calls)
     return reward if reward > max(0.0, EnvironmentClass.reward_range[0]) else None
 

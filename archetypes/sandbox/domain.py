@@ -7,8 +7,8 @@ expected_output  the text to submit; without it no episode of the task can be so
 expected_files   {path: content} that the workspace must hold as well
 solution         [[tool, arguments], ...], the calls before the submission, for `oracle`
 
-Only the files ever reach the workspace. Where it runs, and its limits, are in the
-package env_runtime.workspace.
+Only the files ever reach the workspace. The package env_runtime.workspace decides where
+it runs, and has its limits.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from env_runtime.workspace import Workspace, WorkspaceError, isolation, missing,
 # White space that may surround the content of an expected file, in bytes.
 _PADDING = 4096
 
-# Of a path to write to. It makes folders, which count only once they are there.
+# The longest path to write to. A path makes folders, which the quota sees only later.
 _MAX_PATH = 1000
 
 
@@ -31,11 +31,11 @@ class DomainClass:
 
     The first call that needs the workspace makes it. The tools raise ValueError for a
     call that cannot be done as asked. They raise WorkspaceError if the workspace itself
-    fails: then the reason is in `infrastructure_failure` too, later calls fail, and the
+    fails: then `infrastructure_failure` has the reason, later calls fail, and the
     episode does not count.
     """
 
-    # So the server wants an API_TOKEN if others than this machine can reach it.
+    # The server therefore needs an API_TOKEN if other machines can reach it.
     runs_commands = True
 
     def __init__(self, task: dict[str, Any]) -> None:
@@ -114,8 +114,8 @@ class DomainClass:
     def reward(self) -> float:
         """1.0 if the last submission and the expected files are right, else 0.0.
 
-        Whatever a policy left in place of an expected file is not that file. A workspace
-        that is lost while it is looked at sets `infrastructure_failure`.
+        A link or a folder in place of an expected file is wrong. If the workspace is
+        lost during the check, `infrastructure_failure` is set.
         """
         expected = self._task.get("expected_output")
         if expected is None or self.submitted is None:
@@ -134,9 +134,9 @@ class DomainClass:
 
     @contextmanager
     def _opened(self) -> Generator[Workspace]:
-        """The workspace, made on first use; a failure of it is kept for the grader."""
+        """The workspace, made on first use. Its failure is kept for the grader."""
         self._refuse_closed()
-        # What was in the workspace is lost: a new one would not be the same episode.
+        # The workspace's content is lost: a new workspace would be another episode.
         if self.infrastructure_failure is not None:
             raise WorkspaceError(self.infrastructure_failure)
         try:
@@ -160,7 +160,7 @@ class DomainClass:
             raise RuntimeError("this episode is closed")
 
     def _holds(self, path: str, expected: str) -> bool:
-        """Whether the workspace holds this text, apart from white space around it."""
+        """Whether a file has this text, apart from white space around it."""
         if self._workspace is None:
             return False
         try:

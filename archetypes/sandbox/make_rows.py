@@ -4,13 +4,13 @@
                                [--output data] [--overwrite]
     uv run python make_rows.py --example --overwrite
 
-The first writes data/train.jsonl and data/validation.jsonl, the second
+The first command writes data/train.jsonl and data/validation.jsonl, the second
 data/example.jsonl anew. A seed always gives the same rows, no task is in two of the
-files, and no file that is there is replaced without --overwrite.
+files, and no existing file is replaced without --overwrite.
 
-This file is yours. Each function that tasks() lists makes one kind of tasks: change
-them, or write more. A kind finds the answer in another way than its solution, and the
-tests compare the two.
+This file is yours. Each function that tasks() lists makes one kind of task: change
+them, or write more. Each function computes the answer in another way than its solution
+does, and the tests compare the two.
 """
 
 import heapq
@@ -25,14 +25,14 @@ from typing import Any
 
 from env_runtime.make_rows import Example, main
 
-EXAMPLES = 20  # rows of data/example.jsonl
+EXAMPLES = 20  # number of rows in data/example.jsonl
 
 
 def tasks(rng: random.Random) -> Iterator[Example]:
     """Tasks as (prompt, task, difficulty), without end: each kind once, then again.
 
-    An easy one takes one step, such as a sum over a file. A medium one takes two or
-    three, or a rule to get right. A hard one wants a bug found or an algorithm written.
+    An easy task takes one step, such as a sum over a file. A medium task takes two or
+    three, or a careful rule. A hard task needs a bug fixed or an algorithm written.
     """
     kinds = [revenue, hidden_word, trail]
     kinds += [failing_requests, merged_settings, contacts, slow_program]
@@ -48,7 +48,7 @@ def python(code: str) -> list[Any]:
 
 
 def command(script: str) -> list[Any]:
-    """The same with run_command."""
+    """A solution, or a part of one: a call of run_command."""
     return [["run_command", {"command": text(script)}]]
 
 
@@ -354,7 +354,7 @@ def determinant(rng: random.Random) -> Example:
     size = rng.randrange(8, 11)
     diagonal = [rng.choice([-1, 1]) * rng.randrange(150, 250) for _ in range(size)]
     matrix = [[diagonal[i] * (i == j) for j in range(size)] for i in range(size)]
-    for _ in range(50):  # to add one row to another leaves the determinant as it is
+    for _ in range(50):  # adding one row to another does not change the determinant
         i, j = rng.sample(range(size), 2)
         matrix[i] = [a + b for a, b in zip(matrix[i], matrix[j], strict=True)]
     prompt = (

@@ -1,8 +1,8 @@
 """A desktop with one form application, with no framework around it.
 
 The policy sees screenshots and acts with a mouse and a keyboard; the task says which
-record the form must have saved in the end. CONTROLS is the application: if you change
-it, the layout, the backends and the oracle follow.
+record the form must have saved in the end. CONTROLS defines the application: the
+layout, the backends and the oracle adapt to it.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from env_runtime.desktop import Desktop, missing
 log = logging.getLogger(__name__)
 
 SCREEN = (1024, 768)  # width, height in pixels; also the size of every screenshot
-MAX_TEXT = 500  # characters in one call of type
-MAX_SCROLL = 5000  # pixels in one call of scroll
-MAX_WAIT = 5.0  # seconds in one call of wait
+MAX_TEXT = 500  # the most characters in one call of type
+MAX_SCROLL = 5000  # the most pixels in one call of scroll
+MAX_WAIT = 5.0  # the most seconds in one call of wait
 SCROLL_STEP = 40  # pixels per notch of a mouse wheel; the oracle scrolls whole notches
 
-# A list of options opens over the form and does not scroll: nine options at most.
+# A list of options opens over the form and does not scroll: it has room for nine.
 CONTROLS: list[dict[str, Any]] = [
     {"name": "name", "label": "Full name", "kind": "text"},
     {"name": "email", "label": "Email", "kind": "text"},
@@ -60,7 +60,7 @@ CONTROLS: list[dict[str, Any]] = [
 ]
 
 _LABEL = 20  # height of the label above a text field or a drop-down
-_GAP = 20  # between two controls
+_GAP = 20  # space between two controls
 
 
 def lay_out(title: str, controls: list[dict[str, Any]]) -> dict[str, Any]:
@@ -69,8 +69,8 @@ def lay_out(title: str, controls: list[dict[str, Any]]) -> dict[str, Any]:
     A box is [left, top, width, height] in pixels. The boxes of "window" and "view" (the
     part of the window that shows the scrolled content) are on the screen; the "box" of
     each control is relative to the top left corner of the content. "height" is the
-    height of the content. A control's label stands "label" pixels above its box, except
-    for a check box and a button, which hold their label. "option" is the height of one
+    height of the content. A control's label is "label" pixels above its box, except for
+    a check box and a button, which contain their label. "option" is the height of one
     row of an open list.
     """
     window = [192, 32, 640, 672]
@@ -139,7 +139,7 @@ def _check_point(x: int, y: int) -> None:
 
 
 def _initial_values(start: Any) -> dict[str, Any]:
-    """The value of every field when the form opens: that in `start` if it fits."""
+    """The value of every field when the form opens: from `start` if it is valid."""
     start = start if isinstance(start, dict) else {}
     values: dict[str, Any] = {}
     for control in FORM["controls"]:
@@ -154,7 +154,7 @@ def _initial_values(start: Any) -> dict[str, Any]:
 
 
 def _holds(goal: Any, actual: Any) -> bool:
-    """Whether `actual` equals `goal`; a dict may hold more keys than its goal names."""
+    """Whether `actual` equals `goal`. A dict may have more keys than its goal."""
     if isinstance(goal, dict):
         return isinstance(actual, dict) and all(
             key in actual and _holds(value, actual[key]) for key, value in goal.items()
@@ -178,7 +178,7 @@ def _scroll_to(control: dict[str, Any], offset: int) -> int:
 
 
 def _point(control: dict[str, Any], offset: int) -> dict[str, int]:
-    """Where to click the control: near its left edge, which all kinds react to."""
+    """Where to click the control: near its left edge, where all kinds react."""
     left, top, _, height = control["box"]
     view_left, view_top, _, _ = FORM["view"]
     return {"x": view_left + left + 12, "y": view_top + top - offset + height // 2}
@@ -211,12 +211,13 @@ class DomainClass:
 
     The desktop starts with the first call. Each tool returns an Observation with a
     screenshot taken after the action. It raises ValueError if its arguments make no
-    sense or the episode is over, and DesktopError if the desktop fails: then the reason
-    is in `infrastructure_failure` too, later calls fail, and the episode does not count.
+    sense or the episode is over, and DesktopError if the desktop fails: then
+    `infrastructure_failure` has the reason, later calls fail, and the episode does not
+    count.
     """
 
     def __init__(self, task: dict[str, Any]) -> None:
-        self.status: str | None = None  # what the policy called terminate with
+        self.status: str | None = None  # the status that the policy gave to terminate
         self.infrastructure_failure: str | None = None
         self._goal = task.get("goal")
         self._start = _initial_values(task.get("start"))
@@ -395,7 +396,7 @@ class DomainClass:
             self._state = self._desktop.state()
             png = self._desktop.screenshot()
         except Exception as error:
-            # The arguments were checked, so this is not the policy's doing.
+            # The arguments were checked, so this is not the policy's fault.
             log.exception("the desktop failed")
             reason = str(error).partition("\n")[0] or type(error).__name__
             self.infrastructure_failure = f"the desktop failed: {reason}"

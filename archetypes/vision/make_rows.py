@@ -4,12 +4,12 @@
                                [--output data] [--overwrite]
     uv run python make_rows.py --example --overwrite
 
-The first writes data/train.jsonl and data/validation.jsonl, the second
+The first command writes data/train.jsonl and data/validation.jsonl, the second
 data/example.jsonl anew. A seed always gives the same rows, no task is in two of the
-files, and no file that is there is replaced without --overwrite.
+files, and no existing file is replaced without --overwrite.
 
-This file is yours: change tasks() and the values below. The names of the fields and the
-options are those of CONTROLS beside the class.
+This file is yours: change tasks() and the values below. The names of the fields and
+options must be the same as in CONTROLS beside the class.
 """
 
 import random
@@ -19,12 +19,12 @@ from typing import Any
 
 from env_runtime.make_rows import Example, main
 
-EXAMPLES = 20  # rows of data/example.jsonl
+EXAMPLES = 20  # number of rows in data/example.jsonl
 
-# How many fields the tasks change: each twenty tasks in a row have these numbers.
+# How many fields a task changes: every twenty tasks have these numbers, shuffled.
 FIELDS = [1] * 6 + [2] * 5 + [3] * 4 + [4, 4, 5, 6, 13]
 
-Record = dict[str, Any]  # each field's name and its value, in the order of the form
+Record = dict[str, Any]  # the values of the fields by name, in the order of the form
 
 CHECKS = {
     "subscribe": '"Subscribe to the newsletter"',
@@ -35,7 +35,7 @@ name email country subscribe company phone street city postcode plan contact ter
 """
 EMPTY: Record = dict.fromkeys(FIELD_NAMES.split(), "") | dict.fromkeys(CHECKS, False)
 CHOICES = ("country", "plan", "contact")
-# What a prompt calls a field whose name does not say it.
+# What a prompt calls a field, if it is not the field's name.
 LABELS = {
     "name": "full name",
     "phone": "phone number",
@@ -56,7 +56,7 @@ COMPANIES = (
 )
 DOMAINS = ("example.com", "example.net", "example.org", "mail.example")
 STREETS = ("Acacia Road", "Cherry Street", "Harbour Street", "King Street", "Mill Lane")
-# Country: its city, and how its postal codes look, with # for a digit.
+# For each country, its city and the form of its postal codes, with # for a digit.
 PLACES = {
     "Argentina": ("Rosario", "S2###"),
     "Canada": ("Ottawa", "K#P #G#"),
@@ -125,7 +125,7 @@ def chosen(rng: random.Random, count: int) -> list[str]:
 
 
 def person(rng: random.Random) -> Record:
-    """A record with a value in every text field but, now and then, the note."""
+    """A record with a value in every text field, except sometimes in the note."""
     first, last = rng.choice(FIRST_NAMES.split()), rng.choice(LAST_NAMES.split())
     country = rng.choice(list(PLACES))
     city, code = PLACES[country]
@@ -159,7 +159,7 @@ def part(field: str, value: Any, old: Any = "") -> str:
 
 
 def prompt(what: str, parts: list[str], rest: str, count: int) -> str:
-    """The prompt."""
+    """The prompt that asks for `parts` of `count` fields."""
     *others, last = parts
     asked = f"{', '.join(others)} and {last}" if others else last
     rest = f" {rest}" if count < len(EMPTY) else ""

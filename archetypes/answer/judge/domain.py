@@ -1,7 +1,7 @@
 """Short essays, with no framework around them.
 
-The policy answers a question in its last message. A judge says for each criterion of a
-rubric whether the essay meets it.
+The policy answers a question in its last message. For each criterion of a rubric, a
+judge says whether the essay meets it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Question: {question}
 
 Criterion: {criterion}"""
 MET, NOT_MET = "MET", "NOT MET"
-CHARACTERS = 20  # an essay may have this many for each allowed word
+CHARACTERS = 20  # the most characters of an essay for each allowed word
 
 
 class DomainClass:
@@ -43,7 +43,7 @@ class DomainClass:
     async def reward(self, answer: str) -> float:
         """The share of the points whose criteria the essay meets.
 
-        0.0 for an essay with too many words: a judge likes long ones. Characters are
+        0.0 for an essay with too many words: judges like long essays. Characters are
         limited, too, because `a-b-c` is one word.
         """
         if len(answer) > CHARACTERS * self._max_words:

@@ -4,12 +4,12 @@
                                [--output data] [--overwrite]
     uv run python make_rows.py --example --overwrite
 
-The first writes data/train.jsonl and data/validation.jsonl, the second
+The first command writes data/train.jsonl and data/validation.jsonl, the second
 data/example.jsonl anew. A seed always gives the same rows, no question is in two of the
-files, and no file that is there is replaced without --overwrite.
+files, and no existing file is replaced without --overwrite.
 
-This file is yours. TOPICS has the facts: what the question asks for, the word that the
-stand-in of the judge looks for, and a sentence of the sample essay.
+This file is yours. Each fact in TOPICS has what the question asks for, the word that
+the judge's stand-in looks for, and a sentence of the sample essay.
 """
 
 import random
@@ -18,9 +18,9 @@ from collections.abc import Iterator
 
 from env_runtime.make_rows import Example, main
 
-EXAMPLES = 12  # rows of data/example.jsonl
+EXAMPLES = 12  # number of rows in data/example.jsonl
 MAX_WORDS = 120
-LEVELS = {2: "easy", 3: "medium", 4: "hard"}  # by the number of criteria
+LEVELS = {2: "easy", 3: "medium", 4: "hard"}  # the level for a number of criteria
 
 # (what the question asks for, a word of the answer, a sentence that answers it)
 Fact = tuple[str, str, str]

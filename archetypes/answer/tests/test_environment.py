@@ -1,4 +1,4 @@
-r"""The grader of the word problems, and their rows."""
+r"""Tests of the grader of the word problems, and of their rows."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""The game, its grader and its rows."""
+"""Tests of the game, its grader and its rows."""
 
 import json
 

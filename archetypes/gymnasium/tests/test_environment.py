@@ -1,4 +1,4 @@
-"""The environment, its rewards and its rows."""
+"""Tests of the environment, its rewards and its rows."""
 
 import sys
 
@@ -29,7 +29,7 @@ def action(tools):
 
 
 def played(task, action):
-    """An episode in which the same action is taken until its end, and its outputs."""
+    """An episode that takes the same action until its end, and its outputs."""
     episode, outputs = EnvironmentClass(task), []
     while not outputs or not outputs[-1].endswith("The episode is over."):
         outputs.append(episode.step(action))

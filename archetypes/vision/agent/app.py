@@ -1,6 +1,6 @@
-"""NeMo Gym's simple_agent, with tool answers whose image the model really sees.
+"""NeMo Gym's simple_agent, except that the model sees the images of tool answers.
 
-simple_agent hands a tool's whole answer to the model as text. Here the `image` in it
+simple_agent gives a tool's whole answer to the model as text. Here, the `image` in it
 becomes an `input_image` part of a user message right after the tool outputs.
 """
 
@@ -22,8 +22,8 @@ from responses_api_agents.simple_agent.app import SimpleAgent
 def with_images(items: list[Any]) -> list[Any]:
     """`items` with the images of tool outputs in user messages of their own.
 
-    The outputs of one turn stay together, as APIs want them: its images follow the last
-    one. Items that went through here once come out as they are.
+    The outputs of one turn stay together, as APIs require: its images follow the last
+    output. Items that this function returned do not change if they are passed in again.
     """
     shown: list[Any] = []
     images: list[dict[str, Any]] = []
@@ -57,7 +57,7 @@ def _image(output: Any) -> tuple[dict[str, Any], str] | None:
 
 
 class ImageClient(ServerClient):
-    """Posts to the model what it is to see."""
+    """A client that shows the model the images in its requests."""
 
     async def post(self, server_name: str, url_path: str, **options: Any) -> Any:
         body = options.get("json")
@@ -81,7 +81,7 @@ class ImageAgent(SimpleAgent):
         body: NeMoGymResponseCreateParamsNonStreaming = Body(),  # noqa: B008
     ) -> NeMoGymResponse:
         result = await super().responses(request, response, body)
-        # The trajectory that is graded and trained on is the one that the model saw.
+        # The trajectory for grading and training must be what the model saw.
         result.output = with_images(result.output)
         return result
 

@@ -1,4 +1,4 @@
-"""The rubric, the judge's stand-in, and the rows."""
+"""Tests of the rubric, the judge's stand-in, and the rows."""
 
 import asyncio
 
@@ -16,7 +16,7 @@ TASK = {"question": "How do plants eat?", "criteria": CRITERIA, "max_words": 20}
 
 
 class Judge:
-    """Answers as `stand_in` does, and keeps what it was asked."""
+    """A judge that answers like `stand_in`, and keeps the questions."""
 
     def __init__(self):
         self.asked = []

@@ -1,7 +1,7 @@
 """The workspace of one episode: a private folder, and the commands that work in it.
 
-A class module imports from here. Which backend this is was chosen when the project was
-generated; all of them have these five names:
+A class module imports from here. The backend was chosen when the project was generated.
+Every backend has these five names:
 
 Workspace        makes a workspace: run_command, run_python, write, read, read_whole, close
 WorkspaceError   the workspace has failed, which is not the policy's fault

@@ -1,4 +1,4 @@
-"""The folder of a workspace, on the machine that has it: files, outputs, processes.
+"""The folder of a workspace, on its own machine: files, outputs, processes.
 
 `local` calls these functions. `nemo_gym` sends the text of this file into its sandboxes,
 so it needs nothing but the standard library of Python 3.7.
@@ -16,14 +16,14 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
-# NONBLOCK: opening a fifo must not wait for its other end.
+# O_NONBLOCK, because opening a fifo must not wait for its other end.
 _FILE = os.O_NOFOLLOW | os.O_NONBLOCK
 
 FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
 # Failures of the machine rather than of the path that a policy asked for.
 MACHINE_ERRORS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO, *FULL_DISK)
 
-# How long to go on killing processes that make new ones, in seconds.
+# How long to go on killing processes that start new processes, in seconds.
 _KILL_SECONDS = 2
 
 
@@ -45,7 +45,7 @@ def steps(path: str) -> list[str]:
 
 
 def base_python() -> str:
-    """The interpreter that this one's virtual environment, if any, was made from."""
+    """The interpreter below this interpreter's virtual environment, if there is one."""
     version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
     base = os.path.join(sys.base_prefix, "bin", version)
     return os.path.realpath(base if os.path.exists(base) else sys.executable)
@@ -54,7 +54,7 @@ def base_python() -> str:
 def unlock(home: str) -> None:
     """Undo what a command can do to the working directory itself.
 
-    Raises ValueError if that is gone.
+    Raises ValueError if it is gone.
     """
     try:
         is_folder = stat.S_ISDIR(os.lstat(home).st_mode)
@@ -72,10 +72,10 @@ def open_file(
 ) -> int:
     """The descriptor of a regular file in the folder `home`.
 
-    Every step is taken from the folder opened before it and follows no link, so neither
-    a link that is there nor one put there meanwhile leads out. With O_CREAT in `flags`,
-    missing folders are made, and `give` is called with the descriptor of each folder and
-    of the file. Raises ValueError, or OSError for a failure of the machine.
+    Every step starts at the folder opened before it and follows no link, so no link
+    leads out, not even a link that is made meanwhile. With O_CREAT in `flags`, missing
+    folders are made, and `give` is called with the descriptor of each folder and of the
+    file. Raises ValueError, or OSError for a failure of the machine.
     """
     unlock(home)
     *parents, name = steps(path)
@@ -127,17 +127,17 @@ def whole(file: int, path: str, limit: int) -> str:
 
 
 def shown_paths(root: str, script: str) -> list[tuple[bytes, bytes]]:
-    """Paths of a workspace at a random place, each with what a policy reads instead.
+    """Paths of a workspace at a random place, each with the text that replaces it.
 
-    The same commands print the same text in every episode then. A shell finds the
-    folders under the names that are shown. `script` is the path of the file that runs.
+    So the same commands print the same text in every episode. A shell finds the folders
+    under the names that are shown. `script` is the path of the file that runs.
     """
     pairs = [(script, os.path.basename(script)), (f"{root}/home", "~"), (root, "~/..")]
     return [(path.encode(), shown.encode()) for path, shown in pairs]
 
 
 def clipped(file: int, limit: int, paths: Sequence[tuple[bytes, bytes]] = ()) -> str:
-    """The text of an open file: its two ends if it has more than `limit` bytes.
+    """The text of an open file, or only its two ends if it is over `limit` bytes.
 
     `paths` comes from `shown_paths`.
     """
@@ -154,7 +154,7 @@ def clipped(file: int, limit: int, paths: Sequence[tuple[bytes, bytes]] = ()) ->
 
 
 def _beside(file: int, at: int, path: bytes) -> int:
-    """The offset `at`, or the start of a path that a cut there would leave in halves."""
+    """The offset `at`, or the start of a path that a cut there would split."""
     if not path:
         return at
     start = max(0, at - len(path) + 1)
@@ -176,9 +176,9 @@ def kill_group(leader: int) -> None:
 
 
 def kill_all(session: int, mark: str) -> None:
-    """Kill the process group `session` and, on Linux, all that left it.
+    """Kill the process group `session` and, on Linux, the processes that left it.
 
-    Those are known by their session, or by the variable `mark` of their environment.
+    They are found by their session, or by the variable `mark` in their environment.
     """
     kill_group(session)
     deadline = time.monotonic() + _KILL_SECONDS

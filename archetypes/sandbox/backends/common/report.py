@@ -9,7 +9,7 @@ from contextlib import suppress
 def report(text: str, status: int) -> str:
     """The output of a command, and its exit status unless that is 0.
 
-    `status` is negative for a death by a signal, as with Popen, or 128 and more, as with
+    After death by a signal, `status` is negative, as with Popen, or above 128, as with
     a shell.
     """
     text = text.rstrip("\n")
@@ -28,12 +28,12 @@ def failure(reason: str, text: str = "") -> str:
 
 
 def time_limit(seconds: float) -> str:
-    """The reason of a failure at the time limit."""
+    """The reason for a failure at the time limit."""
     return f"killed after {seconds:g} seconds"
 
 
 def check_size(path: str, data: bytes, limit: int) -> None:
-    """Raises ValueError if a file is too large to be written."""
+    """Raise ValueError if a file is too large to be written."""
     if len(data) > limit:
         raise ValueError(
             f"content for {path!r} has {len(data)} bytes, the limit is {limit}; write "

@@ -1,4 +1,4 @@
-"""Settings of a workspace, out of environment variables."""
+"""Settings of a workspace, from environment variables."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class WorkspaceSettings(Settings):
 
     @classmethod
     def read(cls, **values: Any) -> Self:
-        """The settings as they are now. Raises WorkspaceError at a wrong value.
+        """The settings as they are now. Raises WorkspaceError if a value is wrong.
 
         A SettingError is a ValueError, which a policy would read as its own mistake.
         """
@@ -30,7 +30,7 @@ class SandboxSettings(WorkspaceSettings):
     """The limits that every backend has."""
 
     sandbox_seconds: PositiveFloat = 30  # wall time of one call
-    sandbox_file_mb: PositiveFloat = 64  # MiB of a file; a command's output is one
+    sandbox_file_mb: PositiveFloat = 64  # MiB of a file, such as a command's output
     sandbox_output_bytes: PositiveInt = 20_000  # text of one call; the middle is cut
 
     @property

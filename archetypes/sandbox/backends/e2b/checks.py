@@ -22,5 +22,5 @@ def isolation() -> str:
 
 
 def refusal() -> str | None:
-    """Why not to serve untrusted policies. None: each has a machine of its own."""
+    """Why not to serve untrusted policies: None, as each has a machine of its own."""
     return None

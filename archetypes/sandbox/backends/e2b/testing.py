@@ -1,8 +1,8 @@
-"""A stand-in for E2B's SDK, with which the tests of a project need no account.
+"""A stand-in for E2B's SDK, so that the tests of a project need no account.
 
-It has the calls that workspace.py makes, under the names and with the errors of
-e2b-code-interpreter, and a temporary folder for the machine's file system. It runs the
-machine's commands, so it needs Linux.
+It has the calls that workspace.py makes, with the names and the errors of
+e2b-code-interpreter. A temporary folder is the machine's file system. It runs the
+machine's commands here, so it needs Linux.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ class FileType(Enum):
 
 
 class FakeSandbox:
-    """One machine; `root` stands for its "/"."""
+    """One machine. The folder `root` is its "/"."""
 
     made: ClassVar[list[Any]] = []
-    folder: ClassVar[Path]  # of all machines
+    folder: ClassVar[Path]  # the folder of all machines
     refuse: ClassVar[Exception | None] = None  # why no machine can be made
 
     options: tuple[str | None, int | None, bool | None]
@@ -126,7 +126,7 @@ class FakeSandbox:
 
 
 def prepare_tests(monkeypatch: Any, folder: Path) -> None:
-    """Put the stand-in in the place of the SDK. `FakeSandbox.made` has its machines.
+    """Replace the SDK with the stand-in. `FakeSandbox.made` has its machines.
 
     `monkeypatch` is pytest's, and `folder` is empty.
     """

@@ -1,16 +1,16 @@
 """The workspace of one episode: a machine of its own in the E2B cloud, offline.
 
 Needs the package e2b-code-interpreter and a key in E2B_API_KEY. The key stays in this
-process; nothing of this process's environment reaches the machine. Memory, CPU, processes
-and disk are those of the machine's template.
+process; nothing of this process's environment reaches the machine. The machine's
+template decides about memory, CPU, processes and disk.
 
-Weaker than it may look:
+Known weaknesses:
 
-* A policy has sudo in its machine and can end it. That cannot be told from an outage:
-  the episode counts as an infrastructure failure.
-* A daemon in a session of its own lives on until the machine is gone. It can reach
-  nothing but that machine.
-* A server killed by SIGKILL leaves the machine to its lifetime.
+* A policy has sudo in its machine and can end it. That looks like an outage: the
+  episode counts as an infrastructure failure.
+* A daemon in a session of its own runs until the machine is gone. It can reach nothing
+  but that machine.
+* If the server is killed by SIGKILL, the machine runs until the end of its lifetime.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from .settings import SandboxSettings
 _HOME = "/home/user/workspace"
 _SCRIPTS = "/tmp"
 
-# Time for E2B to answer, on top of the time the command has, in seconds.
+# Time for E2B to answer, in addition to the command's time limit, in seconds.
 _GRACE = 15
 
 # Runs a script in a session of its own, ends that session, and prints "STATUS SIZE" and
@@ -61,15 +61,15 @@ class Limits(SandboxSettings):
     """Limits of one workspace, and its machine."""
 
     sandbox_lifetime_seconds: PositiveFloat = 3600  # E2B ends the machine after this
-    sandbox_template: str | None = None  # default: that of e2b-code-interpreter
+    sandbox_template: str | None = None  # None: the default of e2b-code-interpreter
 
 
 class Workspace:
     """A virtual machine and a folder in it.
 
     Paths are relative to the folder. Text is UTF-8; other bytes read as U+FFFD. The
-    methods raise ValueError for what a caller can put right, and WorkspaceError for a
-    failure of the workspace. A workspace is for one thread.
+    methods raise ValueError for mistakes that a caller can fix, and WorkspaceError for
+    a failure of the workspace. A workspace is for one thread.
     """
 
     def __init__(self) -> None:
@@ -132,7 +132,7 @@ class Workspace:
 
     def close(self) -> None:
         """End the machine. Calling it again does nothing."""
-        with suppress(Exception):  # whatever fails here, E2B ends it at its lifetime
+        with suppress(Exception):  # if this fails, the machine's lifetime ends it
             self._sandbox.kill()
 
     def _run(self, interpreter: str, name: str, script: str) -> str:
@@ -188,7 +188,7 @@ class Workspace:
 
     @contextmanager
     def _remote(self, action: str) -> Generator[None]:
-        """Sort the errors of the SDK into those of a request and those of the machine."""
+        """Turn errors of the SDK into ValueError for a request, else WorkspaceError."""
         sdk = self._sdk
         try:
             yield
@@ -205,5 +205,5 @@ class Workspace:
 
 
 def _place(path: str) -> str:
-    """Where a relative path that stays below the folder is in the machine."""
+    """The machine's path for a relative path, which must stay below the folder."""
     return "/".join([_HOME, *steps(path)])

@@ -14,8 +14,8 @@ from ..project import ROOT
 from .folder import base_python
 from .places import NOBODY, UNDER_BUBBLEWRAP, make_folders
 
-# Tries a sandbox out: whether a command in there can start, use its folders, and have a
-# filter of system calls. A kernel that has filters refuses a missing one with EFAULT.
+# Tries whether a command in a sandbox can start, use its folders, and have a filter of
+# system calls. A kernel that has such filters answers EFAULT if the filter is missing.
 _TRIAL = f"""
 import ctypes
 libc = ctypes.CDLL(None, use_errno=True)
@@ -53,7 +53,7 @@ def arguments(root: Path) -> list[str]:
     """The arguments before a command that confine it to the workspace at `root`."""
     program = shutil.which("bwrap") or "bwrap"  # the commands have another PATH
     common = ["--die-with-parent", "--cap-drop", "ALL"]
-    # World-writable files in there, and sysctls if a command were root after all.
+    # These hide world-writable files, and sysctls if a command were root after all.
     kernel = ["--ro-bind", "/proc/sys", "/proc/sys"]
     kernel += ["--ro-bind-try", "/proc/pressure", "/proc/pressure"]
     mounts = [*_mounts(root), "--remount-ro", "/dev", "--remount-ro", "/"]
@@ -61,8 +61,8 @@ def arguments(root: Path) -> list[str]:
         own = ["--unshare-all", *user_namespace(), *common]
         return [program, *own, *mounts, *kernel, "--"]
     # A user namespace made by root maps to root, who owns the sysctls and whose processes
-    # are not counted. So root only mounts, which works for folders that nobody else can
-    # reach; then nobody makes the user namespace, in a second bubblewrap.
+    # are not counted. So root only mounts, which also works for folders that only root
+    # can reach. Then the user nobody makes the user namespace, in a second bubblewrap.
     outer = ["--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts"]
     outer += ["--unshare-cgroup-try", *common]
     outer += ["--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
@@ -73,7 +73,7 @@ def arguments(root: Path) -> list[str]:
 
 @functools.cache
 def user_namespace() -> tuple[str, ...]:
-    """A user namespace in which, from bubblewrap 0.8 on, no further one can be made."""
+    """Options for a user namespace. From bubblewrap 0.8 on, it cannot be nested."""
     manual = subprocess.run(
         ["bwrap", "--help"], capture_output=True, check=False
     ).stdout
@@ -97,7 +97,7 @@ def _mounts(root: Path) -> list[str]:
         arguments += ["--ro-bind-try", f"/etc/{name}", f"/etc/{name}"]
     prefix = os.path.realpath(sys.base_prefix)
     if not Path(prefix).is_relative_to("/usr"):
-        # Bubblewrap would make the folders on the way for their owner only.
+        # Bubblewrap would make the folders above it accessible to their owner only.
         for folder in [*Path(prefix).parents][-2::-1]:
             arguments += ["--dir", str(folder)]
         arguments += ["--ro-bind", prefix, prefix]

@@ -10,7 +10,7 @@ from . import bubblewrap
 from .errors import WorkspaceError
 from .limits import IsolationSettings
 
-# Episodes that start at the same time, in a thread each, probe and warn once.
+# Episodes that start at the same time, each in a thread, check and warn only once.
 _once = threading.Lock()
 
 
@@ -20,9 +20,9 @@ def missing() -> str | None:
 
 
 def isolation() -> str:
-    """Name the barrier before this machine: "bubblewrap", or "none: " and why.
+    """Name the barrier before this machine: "bubblewrap", or "none: " and the reason.
 
-    The first call tries bubblewrap out, which takes a moment. Raises WorkspaceError if
+    The first call tests bubblewrap, which takes a moment. Raises WorkspaceError if
     SANDBOX_ISOLATION has a wrong value.
     """
     if IsolationSettings.read().sandbox_isolation == "none":
@@ -58,7 +58,7 @@ def refusal() -> str | None:
 def isolated() -> bool:
     """Whether commands run under bubblewrap.
 
-    Raises WorkspaceError if they should and cannot.
+    Raises WorkspaceError if they must, but cannot.
     """
     current = isolation()
     if current == "bubblewrap":

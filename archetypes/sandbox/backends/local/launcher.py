@@ -1,8 +1,8 @@
 """The program that becomes a command, once its limits are set.
 
-Its text runs inside the sandbox: `python -c TEXT DESCRIPTOR LIMITS COMMAND...`. The byte
-that it writes tells a command that failed from a sandbox that did not start. It is not a
-preexec_fn, which may deadlock in a process with threads.
+Its text runs inside the sandbox: `python -c TEXT DESCRIPTOR LIMITS COMMAND...`. It
+writes a byte, which distinguishes a command that failed from a sandbox that did not
+start. It is not a preexec_fn, which may deadlock in a process with threads.
 """
 
 import ctypes
@@ -12,14 +12,14 @@ import signal
 import struct
 import sys
 
-# By machine: its name in a filter, and the numbers of keyctl, of all system calls that
-# reach keys, of socket, and of fallocate.
+# For each machine: its number in a filter, and the numbers of the system calls keyctl,
+# all that reach keys, socket, and fallocate.
 MACHINES = {
     "x86_64": (0xC000003E, 250, (248, 249, 250), 41, 285),
     "aarch64": (0xC00000B7, 219, (217, 218, 219), 198, 47),
 }
-IO_URING = (425, 426, 427)  # makes sockets, too
-FAMILIES = (1, 2, 10, 16)  # of sockets: unix, IPv4, IPv6, netlink
+IO_URING = (425, 426, 427)  # io_uring can make sockets, too
+FAMILIES = (1, 2, 10, 16)  # allowed families of sockets: unix, IPv4, IPv6, netlink
 
 # prctl, keyctl, and the answers of a filter
 GET_NO_NEW_PRIVS, SET_SECCOMP, FILTER, JOIN_SESSION_KEYRING = 39, 22, 2, 1
@@ -56,7 +56,7 @@ def lower(kind: int, value: int) -> None:
 
 
 def be_the_first_to_go() -> None:
-    """If memory runs out, the kernel ends a command before the server."""
+    """Have the kernel end a command before the server if memory runs out."""
     try:
         with open("/proc/self/oom_score_adj", "w") as file:
             file.write("1000")
@@ -67,10 +67,10 @@ def be_the_first_to_go() -> None:
 def leave_the_servers_kernel() -> None:
     """Take from the command what no namespace covers: kernel keys, and vsock.
 
-    The server's session keyring would be one for all episodes. A new one is joined, and
-    under bubblewrap a filter refuses keys, io_uring, and sockets of families without
-    namespaces, as it does every call of another machine's numbers. It refuses fallocate,
-    too, which takes gigabytes of the disk before the quota is looked at.
+    All episodes would share the server's session keyring, so the command joins a new
+    one. Under bubblewrap, a filter refuses keys, io_uring, sockets of families without
+    namespaces, and every call with another machine's numbers. It also refuses
+    fallocate, which takes gigabytes of the disk before the quota is checked.
     """
     if os.uname().machine not in MACHINES:
         return
@@ -78,16 +78,16 @@ def leave_the_servers_kernel() -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     libc.syscall(keyctl, JOIN_SESSION_KEYRING, None)
     if libc.prctl(GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 1:
-        return  # without bubblewrap; sudo goes on to work
+        return  # there is no bubblewrap: sudo must still work
     program = filtered(machine, (*keys, *IO_URING), socket, fallocate)
     code = ctypes.create_string_buffer(program, len(program))
     pointer = struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(code))
     if libc.prctl(SET_SECCOMP, FILTER, pointer, 0, 0):
-        raise OSError(ctypes.get_errno(), "the kernel takes no seccomp filter")
+        raise OSError(ctypes.get_errno(), "the kernel refused the seccomp filter")
 
 
 def filtered(machine: int, refused: tuple, socket: int, fallocate: int) -> bytes:
-    """A filter of system calls, in the kernel's BPF: load, compare and skip, return."""
+    """A filter of system calls as BPF code: load, compare and skip, return."""
 
     def load(offset: int) -> bytes:
         return struct.pack("HBBI", 0x20, 0, 0, offset)

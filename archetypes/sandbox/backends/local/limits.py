@@ -16,7 +16,7 @@ Isolation = Annotated[
 
 
 class IsolationSettings(WorkspaceSettings):
-    """Whether bubblewrap is used: `auto` is "if it works"."""
+    """Whether bubblewrap is used. `auto` uses it if it works."""
 
     sandbox_isolation: Isolation = "auto"
 
@@ -44,10 +44,10 @@ class Limits(SandboxSettings):
             "RLIMIT_FSIZE": self.file_bytes,
             "RLIMIT_CORE": 0,
             "RLIMIT_NOFILE": 1024,
-            # Queues of one user, and so of all sandboxes
+            # The queues of one user are those of all sandboxes.
             "RLIMIT_MSGQUEUE": 0,
             "RLIMIT_SIGPENDING": 1024,
-            # For what outlives its call; what does not meets the wall time first.
+            # For processes that outlive their call. Others reach the wall time first.
             "RLIMIT_CPU": int(self.sandbox_seconds) + 2,
         }
         if processes:

@@ -11,12 +11,12 @@ from typing import NamedTuple
 
 from .folder import FOLDER
 
-# Who runs the commands under bubblewrap if this process is root.
+# The user that runs the commands under bubblewrap if this process is root.
 NOBODY = 65534
 
 
 class Places(NamedTuple):
-    """The folders of a workspace as a command sees them."""
+    """The paths of a workspace's folders, as a command sees them."""
 
     home: str
     temporary: str
@@ -39,10 +39,10 @@ def make_folders(root: Path, isolated: bool) -> None:
 
 
 def new_script(root: Path, name: str) -> int:
-    """The descriptor of a new file in the folder of scripts, in place of an old one.
+    """The descriptor of a new file in the folder of scripts. It replaces an old file.
 
-    Without bubblewrap a command may have left anything there: a link, or a fifo that
-    nobody reads. Raises OSError.
+    Without bubblewrap, a command may have left anything there, such as a link, or a
+    fifo that nobody reads. Raises OSError.
     """
     scripts = os.open(root / "scripts", FOLDER)
     try:
@@ -62,5 +62,5 @@ def give(file: int | Path, isolated: bool) -> None:
 
 @functools.cache
 def shell() -> str:
-    """bash, or else sh."""
+    """The path of bash, or else of sh."""
     return shutil.which("bash", path="/bin:/usr/bin:/usr/local/bin") or "/bin/sh"

@@ -34,7 +34,7 @@ def start(
     places = UNDER_BUBBLEWRAP if isolated else unconfined(root)
     prefix = bubblewrap.arguments(root) if isolated else []
     launcher = [base_python(), "-I", "-S", "-c", _launcher(), str(started)]
-    # All of it: nothing is inherited, so no key of the server can be read from here.
+    # Nothing is inherited, so a command cannot read a key of the server from here.
     environment = {
         "PATH": f"{os.path.dirname(base_python())}:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
         "HOME": places.home,
@@ -69,7 +69,7 @@ def ended(process: subprocess.Popen, seconds: float) -> bool:
         with suppress(subprocess.TimeoutExpired):
             process.wait(seconds)
         return process.returncode is not None
-    # Its end is seen at once, while Popen.wait() looks every 50 ms.
+    # A pidfd reports the end immediately. Popen.wait() looks only every 50 ms.
     watched = os.pidfd_open(process.pid)
     try:
         poll = select.poll()

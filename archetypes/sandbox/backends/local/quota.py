@@ -14,7 +14,7 @@ from .limits import Limits
 
 
 def measure(root: Path, limits: Limits, enough: float) -> float:
-    """The used share of the quota of the workspace at `root`. Stops above `enough`.
+    """The used share of the quota of the workspace at `root`, counted up to `enough`.
 
     A folder that is nested too deep to be opened counts as a full workspace.
     """
@@ -23,7 +23,7 @@ def measure(root: Path, limits: Limits, enough: float) -> float:
     def fill() -> float:
         return max(size / limits.disk_bytes, count / limits.sandbox_files)
 
-    # With their modes, which are not known yet.
+    # Pairs of a path and a mode, which is not known yet.
     folders = [(str(root / name), 0) for name in ("home", "tmp")]
     while folders:
         folder, mode = folders.pop()
@@ -54,7 +54,7 @@ def deleted(leader: int, output: int) -> int:
     """Bytes of the files that a command holds open and has deleted, memfds included.
 
     `leader` is its first process, and `output` the descriptor of its output, which does
-    not count. 0 where there is no /proc (macOS).
+    not count. The result is 0 if there is no /proc (macOS).
     """
     own = os.fstat(output)
     sizes = {(own.st_dev, own.st_ino): 0}
@@ -75,7 +75,7 @@ def deleted(leader: int, output: int) -> int:
 
 
 def _open_folder(root: Path, path: str, mode: int) -> int:
-    """The descriptor of a folder; one that a command locked is unlocked."""
+    """The descriptor of a folder, which is unlocked if a command has locked it."""
     if mode & 0o500 != 0o500:
         if sys.platform == "darwin":
             os.chmod(path, 0o700, follow_symlinks=False)

@@ -7,7 +7,7 @@ from typing import Any
 
 
 def prepare_tests(monkeypatch: Any, folder: Path) -> None:
-    """Nothing: tests may run without isolation, and bubblewrap is used if it works.
+    """Prepare nothing: tests may run without isolation, or use bubblewrap if it works.
 
     `monkeypatch` is pytest's, and `folder` is empty.
     """

@@ -5,25 +5,25 @@ process but its own, and can write only its folder and its own /tmp. It is never
 if the server is, commands run as nobody. If bubblewrap cannot be used, commands run as
 the user of this process: they start in their folder with a clean environment and limits,
 but nothing keeps them from the network or from any file that this user can read, the
-expected answers included. That is for trusted policies and for development.
+expected answers included. Use that only for trusted policies and for development.
 
 The settings, which are environment variables, are in limits.py and settings.py.
 
-Weaker than it may look:
+Known weaknesses:
 
-* Memory is bounded per process, not in sum. Bound the sum with a container. If it runs
-  out, the kernel ends a command before this server.
-* The workspace is measured a few times a second, so a fast command gets some way above
-  the quota before it is killed. A file that was deleted while it is open counts, but
-  not if the command also hides it: in a mapping, or in a socket's queue.
+* Memory is limited per process, not in total. Limit the total with a container. If
+  memory runs out, the kernel ends a command before this server.
+* The workspace is measured a few times a second, so a fast command can exceed the quota
+  before it is killed. A deleted file that is still open counts, but not if the command
+  also hides it in a mapping, or in a socket's queue.
 * A full disk counts as an infrastructure failure, unless the workspace is above its
   quota.
-* Without bubblewrap the kernel would count every process of the user, this server and
-  the other episodes too, so their number is not limited. A fork bomb ends at the time
-  limit.
-* Without bubblewrap a command can escape its process group. On Linux what stays in its
-  session or keeps its environment is found and killed all the same; on macOS the group
-  is all there is.
+* Without bubblewrap, the number of processes is not limited: the kernel would count
+  every process of the user, this server and the other episodes included. A fork bomb
+  ends at the time limit.
+* Without bubblewrap, a command can escape its process group. On Linux, a process that
+  stays in its session or keeps its environment is still found and killed. On macOS,
+  only the group is killed.
 * A server that is killed, or that exits while a command runs, leaves the folder
   ($TMPDIR/sandbox-*) behind. Processes then die with the server under bubblewrap, and
   at their CPU limit otherwise.
@@ -48,22 +48,22 @@ from .limits import Limits
 from .places import give, make_folders, shell, unconfined
 from .report import check_size, failure, report, time_limit
 
-# How often the workspace is measured while a command runs, in seconds.
+# The pause between two measurements of the workspace while a command runs, in seconds.
 LOOK_SECONDS = 0.25
-# Above so many times the quota nothing runs any more. Up to there a command may still
+# Above this many times the quota, nothing more can run. Below it, a command may still
 # delete files.
 _FAR_ABOVE = 4
 
 # How long `close` waits for the folder to be removed, in seconds.
 CLOSE_SECONDS = 1
-# rm instead of shutil.rmtree, which gives up on very deep trees; the second try is for
-# folders that a command has made unwritable.
+# Removes a folder with rm, because shutil.rmtree gives up on very deep trees. The
+# second try is for folders that a command has made unwritable.
 _REMOVE = 'rm -rf -- "$1" || { chmod -R u+rwx -- "$1"; rm -rf -- "$1"; }'
 
 
 @contextmanager
 def _machine(action: str) -> Generator[None]:
-    """Turns an OSError, such as that of a full disk, into a WorkspaceError."""
+    """Turn an OSError, such as for a full disk, into a WorkspaceError."""
     try:
         yield
     except OSError as error:
@@ -74,8 +74,8 @@ class Workspace:
     """A private folder and what runs in it.
 
     Paths are relative to the folder. Text is UTF-8; other bytes read as U+FFFD. The
-    methods raise ValueError for what a caller can put right, and WorkspaceError for a
-    failure of the workspace. A workspace is for one thread.
+    methods raise ValueError for mistakes that a caller can fix, and WorkspaceError for
+    a failure of the workspace. A workspace is for one thread.
     """
 
     def __init__(self) -> None:
@@ -84,7 +84,7 @@ class Workspace:
         # How full the workspace was when it was last measured; 1.0 is the quota.
         self._fill = 0.0
         with _machine("make a workspace folder"):
-            # Resolved, because links are not followed on the way to a file.
+            # The path is resolved, because links on the way to a file are not followed.
             self._root = Path(tempfile.mkdtemp(prefix="sandbox-")).resolve()
             self._home = str(self._root / "home")
             try:
@@ -98,8 +98,8 @@ class Workspace:
 
         Returns stdout and stderr, followed by a line with the exit status unless that
         is 0; at the time limit or above the quota `error: ...` and the output so far.
-        Nothing that it started is left running. Without bubblewrap the folder's random
-        path reads as ~ in the output, so that the same commands print the same text.
+        No process that it started is left running. Without bubblewrap, ~ replaces the
+        folder's random path in the output: the same commands print the same text.
         """
         return self._run([shell()], "command.sh", command)
 
@@ -136,8 +136,8 @@ class Workspace:
             return folder.whole(descriptor, path, limit)
 
     def close(self) -> None:
-        """Remove the folder; a large one in the background. Can be called again."""
-        # In a session of its own, so that it goes on if the server exits meanwhile.
+        """Remove the folder; a large folder in the background. Can be called again."""
+        # A session of its own lets the removal go on if the server exits meanwhile.
         removal = subprocess.Popen(
             ["sh", "-c", _REMOVE, "sh", str(self._root)],
             stderr=subprocess.DEVNULL,
@@ -156,8 +156,8 @@ class Workspace:
                 f"the workspace has more than {_FAR_ABOVE} times {self._limits.quota}; "
                 "nothing more can run"
             )
-        # A script file, because one argument is limited to 128 KiB and has no line
-        # numbers.
+        # The script is in a file, because one argument is limited to 128 KiB and has no
+        # line numbers.
         try:
             with self._touched("write the script"):
                 file = places.new_script(self._root, name)
@@ -175,11 +175,11 @@ class Workspace:
             raise
 
     def _execute(self, interpreter: list[str], name: str) -> str:
-        # The output goes to a file: unlike a pipe it cannot be kept open by a process
-        # that got away, needs no thread to drain it, is bounded by the file size limit,
-        # and has an end that can be read without what comes before it.
+        # The output goes to a file. Unlike a pipe, it cannot be kept open by a process
+        # that got away, needs no thread to drain it, has the file size limit, and can
+        # be read from its end.
         with self._output() as output:
-            give(output.fileno(), self._isolated)  # for those who open /dev/stdout
+            give(output.fileno(), self._isolated)  # for commands that open /dev/stdout
             reading, writing = os.pipe()
             try:
                 try:
@@ -200,7 +200,7 @@ class Workspace:
                     processes.kill(process, self._root, self._isolated)
                 started = b""
                 os.set_blocking(reading, False)
-                # Bubblewrap may not have let go of its end yet.
+                # Bubblewrap may not have closed its end yet.
                 with suppress(BlockingIOError):
                     started = os.read(reading, 1)
             finally:
@@ -219,7 +219,7 @@ class Workspace:
         return answer
 
     def _output(self) -> IO[bytes]:
-        """A file for what a command prints."""
+        """A file for the output of a command."""
         with self._touched("make a file for the output"):
             return tempfile.TemporaryFile(dir=self._root)
 
@@ -227,8 +227,8 @@ class Workspace:
     def _touched(self, action: str) -> Generator[None]:
         """Report an OSError in a folder that commands must not change.
 
-        Under bubblewrap it is the machine's failure: commands cannot reach the folder.
-        Else it is taken for a command's doing, which must not mask the episode.
+        Under bubblewrap, it is the machine's failure: commands cannot reach the folder.
+        Otherwise, a command may have caused it, which must not mask the episode.
         """
         try:
             with _machine(action):
@@ -253,7 +253,7 @@ class Workspace:
         return folder.clipped(output, self._limits.sandbox_output_bytes, paths)
 
     def _wait(self, process: subprocess.Popen, output: int) -> str | None:
-        """Wait for the end of a command. Returns why it must be killed, if it must."""
+        """Wait for a command to end. Returns why it must be killed, or None."""
         seconds = self._limits.sandbox_seconds
         deadline = time.monotonic() + seconds
         # A full workspace can be cleaned up.

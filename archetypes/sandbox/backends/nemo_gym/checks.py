@@ -34,8 +34,8 @@ def isolation() -> str:
 def refusal() -> str | None:
     """Why not to serve untrusted policies on this machine, or None.
 
-    None unless the provider is `local` or the settings are wrong. With `local` it is
-    None if SANDBOX_ISOLATION=none says that a sandbox is not needed.
+    There is a reason only if the settings are wrong, or if the provider is `local` and
+    SANDBOX_ISOLATION=none does not say that a sandbox is not needed.
     """
     current = isolation()
     if current.startswith("unknown: "):

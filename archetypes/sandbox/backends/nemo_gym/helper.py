@@ -1,8 +1,8 @@
 """The program that runs in a sandbox: it answers one request with one line of JSON.
 
-Its text, behind that of folder.py, is what `python -c` gets, so it needs nothing but the
-standard library of Python 3.7. A request is JSON in base64, or "@" and the name of a
-file with that.
+`python -c` gets the text of folder.py and then the text of this file, so it needs
+nothing but the standard library of Python 3.7. A request is JSON in base64, or "@" and
+the name of a file with the base64 text.
 """
 
 import base64
@@ -24,7 +24,7 @@ try:
         whole,
     )
 except ImportError:
-    pass  # in a sandbox folder.py is above
+    pass  # in a sandbox, the text of folder.py is above
 
 ROOT = "/tmp/sandbox"
 
@@ -44,7 +44,7 @@ def main(request):
 
 
 def make(local):
-    """Make the folders of a workspace. The answer's text is where they are."""
+    """Make the folders of a workspace. The answer's text is their place."""
     root = os.getcwd() if local else ROOT
     if not local:
         try:
@@ -75,7 +75,7 @@ def run(
             except (OSError, ValueError):
                 pass  # macOS does not have all of them
 
-    # A file cannot be kept open by a process that got away, and is bounded by the limit.
+    # Unlike a pipe, a file has a size limit, and no process can keep it open.
     with tempfile.TemporaryFile(dir=root) as output:
         process = subprocess.Popen(
             command + [path],
@@ -95,7 +95,7 @@ def run(
         kill_all(process.pid, "HOME=" + home)
         process.wait()
         paths = shown_paths(root, path)
-        if root == ROOT:  # the same in every episode, except for the script
+        if root == ROOT:  # only the script's path differs between episodes
             paths = paths[:1]
         text = clipped(output.fileno(), output_bytes, paths)
     return {"text": text, "status": process.returncode, "killed": killed}
@@ -104,7 +104,7 @@ def run(
 def variables(root, local):
     """The environment of a command."""
     environment = dict(os.environ)
-    if local:  # then these are the server's
+    if local:  # these variables are the server's
         folder = os.path.dirname(sys.executable)
         environment = {"PATH": folder + ":/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"}
     environment.setdefault("LANG", "C.UTF-8")

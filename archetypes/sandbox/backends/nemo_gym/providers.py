@@ -1,7 +1,7 @@
-"""NeMo Gym's providers: which one, with which options, for which sandbox.
+"""NeMo Gym's providers: the chosen provider, its options, and the sandbox's spec.
 
-SANDBOX_CONFIG names a YAML file. It is one of NeMo Gym's own for a provider.
-`sandbox_spec` has what its `SandboxSpec` takes, and may be left out:
+SANDBOX_CONFIG names a YAML file in NeMo Gym's format for a provider. `sandbox_spec` has
+the fields of NeMo Gym's `SandboxSpec`, and may be left out:
 
     sandbox: {docker: {create: {network: bridge, pids_limit: 64}}}
     sandbox_spec: {image: "my/image", resources: {cpu: 2, memory_mib: 4096}}
@@ -17,12 +17,11 @@ from ..settings import PositiveFloat
 from .errors import WorkspaceError
 from .settings import MIB, SandboxSettings, WorkspaceSettings
 
-# What providers get, unless SANDBOX_CONFIG says otherwise, so that nothing but the
-# sandbox is in reach.
+# Options that keep commands inside the sandbox, unless SANDBOX_CONFIG overrides them.
 _GUARDS: dict[str, dict[str, Any]] = {
     "apptainer": {
         "create": {"extra_start_args": ["--containall", "--net", "--network=none"]},
-        # Or commands see the variables of this process.
+        # Otherwise, commands see the variables of this process.
         "exec": {"extra_exec_args": ["--cleanenv"]},
     },
     "daytona": {"create": {"network_block_all": True}},
@@ -35,11 +34,11 @@ _GUARDS: dict[str, dict[str, Any]] = {
         }
     },
     "e2b": {"create": {"allow_internet_access": False}},
-    # NeMo Gym's own file has a folder of this project, and few places for all episodes.
+    # NeMo Gym's own file has a folder of this project, and few episodes at a time.
     "local": {"workspace_root": None, "concurrency": 256},
 }
 
-# Providers whose sandboxes have no lifetime, and that warn of one.
+# Providers whose sandboxes have no lifetime, and that warn if a lifetime is set.
 _ENDLESS = ("apptainer", "enroot", "local")
 
 _IMAGE = "python:3.13-slim"
@@ -49,7 +48,7 @@ _IMAGES = {"e2b": "code-interpreter-v1", "local": None}
 class Limits(SandboxSettings):
     """Limits of one workspace."""
 
-    sandbox_memory_mb: PositiveFloat = 1024  # of the sandbox; `local`: of each process
+    sandbox_memory_mb: PositiveFloat = 1024  # per sandbox; with `local`, per process
 
     @property
     def memory_bytes(self) -> int:
@@ -57,18 +56,18 @@ class Limits(SandboxSettings):
 
 
 class ProviderSettings(WorkspaceSettings):
-    """Where sandboxes run."""
+    """The settings for the place where sandboxes run."""
 
-    sandbox_provider: str = "docker"  # with the options of NeMo Gym's own file for it
+    sandbox_provider: str = "docker"  # its options are in NeMo Gym's own file for it
     sandbox_config: Path | None = None  # a file that names the provider, with options
-    sandbox_image: str | None = None  # before that of the file
-    sandbox_memory_mb: PositiveFloat | None = None  # 1024 with docker
+    sandbox_image: str | None = None  # overrides the image in the file
+    sandbox_memory_mb: PositiveFloat | None = None  # None is 1024 with docker
     sandbox_lifetime_seconds: PositiveFloat = 3600  # if the provider can end a sandbox
 
 
 @dataclass(frozen=True)
 class Provider:
-    """A provider of NeMo Gym with its options, and the spec of a sandbox of it."""
+    """A provider of NeMo Gym, its options, and the spec of its sandboxes."""
 
     name: str
     options: dict[str, Any]
@@ -76,11 +75,14 @@ class Provider:
 
     @classmethod
     def configured(cls) -> Provider:
-        """Raises WorkspaceError for a setting that is wrong, and without nemo-gym 0.7."""
+        """The chosen provider. Raises WorkspaceError if a setting is wrong.
+
+        Also raises WorkspaceError without nemo-gym 0.7.
+        """
         settings = ProviderSettings.read()
         name, options, metadata, spec = _configuration(settings)
         guards = _GUARDS.get(name, {})
-        # Their own file says what they can do, the user's what is asked of them.
+        # A user's file overrides the guards, and the guards override NeMo Gym's file.
         if settings.sandbox_config:
             options = _merged(guards, options)
         else:
@@ -100,7 +102,7 @@ class Provider:
         return cls(name, options, spec)
 
     def make(self) -> Any:
-        """Raises WorkspaceError if the provider is unknown or lacks something here."""
+        """NeMo Gym's provider. Raises WorkspaceError if it cannot be used here."""
         from nemo_gym.sandbox import create_provider  # slow, and not in nemo-gym 0.4
 
         try:
@@ -116,12 +118,12 @@ def _configuration(
 ) -> tuple[str, dict[str, Any], dict[str, Any], dict[str, Any]]:
     """The name of the provider, its options, its metadata, and the spec of a sandbox."""
     try:
-        # nemo-gym 0.4 has a part of the package, and not this.
+        # nemo-gym 0.4 has only a part of the package, without this module.
         import nemo_gym.sandbox.providers.local
         from omegaconf import OmegaConf
     except ImportError as error:
         raise WorkspaceError(
-            f"nemo-gym 0.7 is needed, which wants Python 3.13.14 or newer ({error})"
+            f"nemo-gym 0.7 is needed, which needs Python 3.13.14 or newer ({error})"
         ) from error
     sandbox = nemo_gym.sandbox
     name = settings.sandbox_provider
@@ -141,7 +143,7 @@ def _configuration(
 
 
 def _merged(options: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
-    """The options of both, and those of `over` where both have one."""
+    """The options of both. If both have an option, `over` wins."""
     both = dict(options or {})
     for key, value in (over or {}).items():
         old = both.get(key)

@@ -9,7 +9,7 @@ from .providers import ProviderSettings
 
 
 def prepare_tests(monkeypatch: Any, folder: Path) -> None:
-    """Take NeMo Gym's provider `local`, which needs nothing, unless another one is set.
+    """Use NeMo Gym's provider `local`, which needs nothing, unless another is set.
 
     `monkeypatch` is pytest's, and `folder` is empty.
     """

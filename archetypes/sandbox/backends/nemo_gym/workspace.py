@@ -6,22 +6,22 @@ Its image needs python3 and a shell. It is offline if the provider can do that.
 
 The settings, which are environment variables, are in providers.py and settings.py.
 
-Weaker than it may look:
+Known weaknesses:
 
-* `local` isolates nothing. Commands run as this server's user; memory is bounded per
+* `local` isolates nothing. Commands run as this server's user; memory is limited per
   process.
 * Only docker, apptainer, e2b and daytona are told to be offline. Enroot has the network
-  of its machine; for the others it is the cluster that decides. Containers share the
-  kernel of their machine.
-* Disk and processes are those of the provider.
-* A policy can end its sandbox. That cannot be told from an outage: the episode counts as
-  an infrastructure failure.
-* Python in the sandbox runs the commands, bounds and cuts their output. A command of the
-  same user can reach it, and then print to this server without bounds, for as long as a
-  call may take.
-* A daemon that leaves its session and its environment lives until the sandbox is gone.
-* A server killed by SIGKILL leaves the sandbox to its lifetime. Apptainer, enroot and
-  local have none.
+  of its machine; for the others, the cluster decides. Containers share the kernel of
+  their machine.
+* The provider decides about disk and processes.
+* A policy can end its sandbox. That looks like an outage: the episode counts as an
+  infrastructure failure.
+* Python in the sandbox runs the commands, and limits and cuts their output. A command
+  of the same user can reach it, and then print to this server without limits, for as
+  long as a call may take.
+* A daemon that leaves its session and its environment runs until the sandbox is gone.
+* If the server is killed by SIGKILL, the sandbox runs until the end of its lifetime.
+  Apptainer, enroot and local have no lifetime.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ from .loop import wait
 from .providers import Limits, Provider
 from .report import check_size, failure, report, time_limit
 
-# Time for a provider to answer, on top of the time the command has, in seconds; and the
-# time after which it is taken for lost.
+# Time for a provider to answer, in addition to the command's time limit, and the time
+# after which the answer counts as lost, in seconds.
 GRACE = 15
 LOST = 120
 
-# A larger request goes as a file: one argument is limited to 128 KiB.
+# A larger request is sent as a file: one argument is limited to 128 KiB.
 _INLINE = 60_000
 
-# bash, or else sh.
+# Runs a script with bash, or else with sh.
 _SHELL = 'if command -v bash > /dev/null; then exec bash "$0"; fi; exec sh "$0"'
 
 
@@ -64,8 +64,8 @@ class Workspace:
     """A sandbox of NeMo Gym and a folder in it.
 
     Paths are relative to the folder. Text is UTF-8; other bytes read as U+FFFD. The
-    methods raise ValueError for what a caller can put right, and WorkspaceError for a
-    failure of the sandbox or of its provider. A workspace is for one thread.
+    methods raise ValueError for mistakes that a caller can fix, and WorkspaceError for
+    a failure of the sandbox or of its provider. A workspace is for one thread.
     """
 
     def __init__(self) -> None:
@@ -105,7 +105,8 @@ class Workspace:
     def run_python(self, code: str) -> str:
         """Run a Python program in the folder with the sandbox's python3, isolated (-I).
 
-        With `local` it is this server's base interpreter. Returns what `run_command` returns.
+        With `local`, this server's base interpreter runs it. Returns what `run_command`
+        returns.
         """
         return self._run([self._python, "-I", "-u"], "program.py", code)
 
@@ -150,7 +151,7 @@ class Workspace:
                 name=name,
                 seconds=limits.sandbox_seconds,
                 file_bytes=limits.file_bytes,
-                # Elsewhere the provider limits the memory of the sandbox.
+                # Other providers limit the memory of the sandbox themselves.
                 memory_bytes=limits.memory_bytes if self._local else 0,
                 output_bytes=limits.sandbox_output_bytes,
             )
@@ -164,7 +165,7 @@ class Workspace:
     def _ask(self, action: str, size: int, **request: Any) -> dict[str, Any]:
         """The answer of the helper in the sandbox; `text` is a string.
 
-        It has about `size` bytes. A much longer answer is not the helper's.
+        The text has about `size` bytes. A much longer answer is not the helper's.
         """
         message = json.dumps({"action": action, **request}).encode()
         argument = base64.b64encode(message).decode()
@@ -213,12 +214,12 @@ class Workspace:
 
     def _upload(self, text: str) -> str:
         """Put a long request into the sandbox. Returns the argument that names it."""
-        # A name that no command could have put a link at.
+        # A random name, at which no command can have put a link.
         place = f"{self._root}/{uuid.uuid4().hex}"
         with tempfile.NamedTemporaryFile("w", prefix="sandbox-") as file:
             file.write(text)
             file.flush()
-            # Uploaded as root, and read as the image's user.
+            # The file is uploaded by root, and read by the image's user.
             os.chmod(file.name, 0o644)
             try:
                 wait(self._sandbox.upload(file.name, place), LOST)
@@ -243,12 +244,12 @@ async def _started(provider: Provider) -> Any:
     try:
         return await sandbox.start()
     except BaseException:
-        await sandbox.stop()  # for what the provider itself holds
+        await sandbox.stop()  # releases what the provider itself holds
         raise
 
 
 def _answer(printed: str) -> dict[str, Any]:
-    """The helper's line, the last one; nothing if a command has spoilt it."""
+    """The helper's answer, which is the last line; {} if a command has spoiled it."""
     try:
         answer = json.loads(printed.rstrip().rpartition("\n")[2])
     except (ValueError, RecursionError):

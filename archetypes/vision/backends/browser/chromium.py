@@ -26,7 +26,7 @@ _ARGUMENTS = [
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-gpu",
-    # A part of a tile that is painted anew differs a little from the tile painted at once.
+    # A tile that is repainted in part differs a little from a tile painted in one go.
     "--disable-partial-raster",
     "--disable-quic",
     "--disable-sync",
@@ -36,7 +36,7 @@ _ARGUMENTS = [
 
 class ChromiumSettings(Settings):
     chromium_path: str | None = None
-    playwright_browsers_path: str | None = None  # where Playwright installs it to
+    playwright_browsers_path: str | None = None  # the folder of Playwright's browsers
 
 
 def missing() -> str | None:
@@ -52,7 +52,7 @@ def missing() -> str | None:
         return None
     return (
         "there is no Chromium: run `playwright install --with-deps chromium`, or install "
-        "chromium, or set CHROMIUM_PATH to one"
+        "chromium, or set CHROMIUM_PATH to its path"
     )
 
 
@@ -86,7 +86,7 @@ class SharedBrowser:
                 ).start()
             self._users += 1
             try:
-                # A browser that crashed is replaced, though episodes may still use it.
+                # A crashed browser is replaced, even if episodes still use it.
                 if self._browser is None or not self._browser.is_connected():
                     self._browser = self.run(self._launch())
             except BaseException:
@@ -111,7 +111,7 @@ class SharedBrowser:
         installed = filter(None, map(shutil.which, _COMMANDS))
         try:
             return await self._playwright.chromium.launch(
-                # None means the one that Playwright's installer brought.
+                # None means the Chromium that Playwright has installed.
                 executable_path=path or next(installed, None),
                 args=_ARGUMENTS,
                 headless=True,
@@ -121,7 +121,7 @@ class SharedBrowser:
             reason = next(iter(error.message.splitlines()), "no reason given")
             raise RuntimeError(
                 f"Chromium does not start ({reason}): run `playwright install --with-deps "
-                "chromium`, or install chromium, or set CHROMIUM_PATH to one"
+                "chromium`, or install chromium, or set CHROMIUM_PATH to its path"
             ) from error
 
     async def _stop(self) -> None:

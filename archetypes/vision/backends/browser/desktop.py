@@ -17,7 +17,7 @@ from .page import page
 
 __all__ = ["Desktop", "missing"]
 
-# Playwright's names of keys, if they differ. On macOS it is Meta that selects all.
+# Playwright's names of keys that differ from ours. On macOS, Meta+a selects all.
 _KEYS = {
     "shift+Tab": "Shift+Tab",
     "ctrl+a": "ControlOrMeta+a",

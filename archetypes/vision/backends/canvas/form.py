@@ -8,10 +8,10 @@ from typing import Any
 from .shapes import Box
 from .text_field import TextField
 
-PADDING = 12  # between the edge of a field and its text
+PADDING = 12  # pixels between the edge of a field and its text
 SCROLLBAR = 14  # width of the scroll bar at the right edge of the view
 _OVERLAP = 40  # pixels that PageUp and PageDown keep in sight
-_MARGIN = 20  # kept free around a control that is scrolled into view
+_MARGIN = 20  # pixels around a control that is scrolled into view
 
 
 class Form:
@@ -35,7 +35,7 @@ class Form:
             if control["kind"] == "text"
         }
         self.focus: str | None = None
-        # A row of the list that the focused drop-down has open.
+        # The highlighted row in the open list of the focused drop-down.
         self.highlight: int | None = None
         self.offset = 0  # how far the content is scrolled
         self.saved: dict[str, Any] | None = None
@@ -167,7 +167,7 @@ class Form:
         self.offset = max(0, min(offset, self.layout["height"] - self.view.height))
 
     def _reveal(self, name: str) -> None:
-        """Scroll no further than it takes to show the control with its label."""
+        """Scroll just far enough to show the control with its label."""
         box = self.boxes[name]
         lowest = box.top - self.layout["label"] - _MARGIN
         highest = box.bottom + _MARGIN - self.view.height

@@ -40,7 +40,7 @@ class Painter:
         return screen
 
     def _draw_backdrop(self) -> Image.Image:
-        """All that never changes: the wallpaper, the task bar and the window's frame."""
+        """The parts that never change: wallpaper, task bar and the window's frame."""
         width, height = self._form.layout["screen"]
         window = Box(*self._form.layout["window"])
         title = self._form.layout["title"]
@@ -118,7 +118,7 @@ class Painter:
             left=box.left + PADDING - 2, width=box.width - 2 * PADDING + 4
         )
         inner = inner._replace(top=box.top + 4, height=box.height - 8)
-        # Drawn on a piece of its own, so that long text ends at the edge of the field.
+        # The text has its own image, so that long text ends at the edge of the field.
         piece = Image.new("RGB", (inner.width, inner.height), _WHITE)
         pen = ImageDraw.Draw(piece)
         ends = text.ends
@@ -129,7 +129,7 @@ class Painter:
                 pen.rectangle((start, 3, end, inner.height - 4), fill=_SELECTION)
             caret = origin + ends[text.caret]
             pen.line((caret, 4, caret, inner.height - 5), fill=_INK)
-        # Only what shows, with a character more at both ends.
+        # Draw only the characters that show, and one more at both ends.
         first = max(0, bisect_right(ends, -origin) - 2)
         last = bisect_left(ends, inner.width - origin) + 1
         at = (origin + ends[first], inner.height // 2)

@@ -44,13 +44,13 @@ def font(size: int = 15) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
 
 
 def edges(text: str) -> list[float]:
-    """Where each character of `text` begins, in pixels, and where the last one ends."""
+    """The pixels at which the characters of `text` begin, and the last one ends."""
     return list(accumulate(map(_step, ["", *text], text), initial=0.0))
 
 
 @lru_cache(maxsize=10_000)
 def _step(before: str, character: str) -> float:
-    """How far `character` moves the pen behind the character `before`."""
+    """How far `character` moves the pen after the character `before`."""
     return font().getlength(before + character) - font().getlength(before)
 
 

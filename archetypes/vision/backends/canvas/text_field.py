@@ -6,7 +6,7 @@ import re
 
 from .shapes import edges
 
-# Characters of a field, as `maxlength` in the page of the other backends
+# The most characters in a field, like `maxlength` in the page of the other backends
 MAX_LENGTH = 1000
 
 
@@ -24,7 +24,7 @@ class TextField:
 
     @property
     def ends(self) -> list[float]:
-        """Where each character begins, and where the last one ends, in pixels."""
+        """The pixels at which the characters begin, and the last one ends."""
         if self._measured != self.value:
             self._measured, self._ends = self.value, edges(self.value)
         return self._ends
@@ -46,7 +46,7 @@ class TextField:
                 return
 
     def insert(self, text: str) -> None:
-        """Put text in place of the selection, as much of it as the field holds."""
+        """Replace the selection with as much of the text as the field holds."""
         start, end = self.selection
         before, after = self.value[:start], self.value[end:]
         text = text[: max(0, MAX_LENGTH - len(before) - len(after))]

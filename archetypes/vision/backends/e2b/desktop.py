@@ -1,10 +1,10 @@
 """The desktop, as a page in Chrome on a virtual desktop of E2B.
 
-Each episode has a sandbox of its own, without internet access. In it page_server.py hands
-the page to Chrome, which fills the screen, and writes down what the page reports after
-every change: that file is what state() reads. Mouse, keyboard and screenshots are the
-virtual desktop's own, through the e2b-desktop SDK. E2B_API_KEY must be set when the first
-tool is called.
+Each episode has a sandbox of its own, without internet access. In the sandbox,
+page_server.py serves the page to Chrome, which fills the screen. It also writes what
+the page reports after every change into a file, which state() reads. Mouse, keyboard
+and screenshots are the virtual desktop's own, through the e2b-desktop SDK. E2B_API_KEY
+must be set when the first tool is called.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .page import page
 
 _LIFETIME = 3600  # seconds until E2B ends a sandbox that was not closed
 _START = 60.0  # seconds for Chrome to show the form
-_SETTLE = 0.3  # seconds from an event to the state and the screen that it leads to
+_SETTLE = 0.3  # seconds until an event has changed the state and the screen
 _NOTCH = 40  # pixels that the page scrolls per notch of the wheel
 _FOLDER = "/tmp/form"
 _PORT = 8700
@@ -32,7 +32,7 @@ _BROWSER = (
     "--window-position=0,0 --window-size={width},{height} "
     f"--user-data-dir={_FOLDER}/profile http://127.0.0.1:{_PORT}/"
 )
-# The SDK's names of keys, if they differ in more than case.
+# The SDK's names of keys that differ from ours in more than case.
 _KEYS = {"PageUp": "page_up", "PageDown": "page_down"}
 
 
@@ -76,7 +76,7 @@ class Desktop:
 
     def click(self, x: int, y: int, count: int = 1) -> None:
         """Press and release the left button count times at the same point."""
-        # The SDK's own click takes a coordinate of 0 for none given.
+        # The SDK's own click ignores a coordinate of 0.
         self._sandbox.move_mouse(x, y)
         if count == 2:
             self._sandbox.double_click()
@@ -93,7 +93,7 @@ class Desktop:
 
     def type(self, text: str) -> None:
         """Type text into the focused text field, if one is."""
-        # Elsewhere a typed space would press a button or tick a box.
+        # In other controls, a typed space would press a button or tick a box.
         if text and self.state()["focus"] in self._text_fields:
             self._sandbox.write(text, delay_in_ms=10)
             time.sleep(_SETTLE)
@@ -130,7 +130,7 @@ class Desktop:
         commands.run(server, background=True, timeout=0).disconnect()
         width, height = form["screen"]
         browser = _BROWSER.format(width=width, height=height)
-        # Chrome does not try again: the server must be up by then.
+        # Chrome does not try again, so the server must be up before it starts.
         commands.run(f"sleep 1; {browser}", background=True, timeout=0).disconnect()
         deadline = time.monotonic() + _START
         # The state is written once the page fills the screen.

@@ -1,4 +1,4 @@
-"""The program that hands the form's page to Chrome, inside the E2B sandbox.
+"""The program that serves the form's page to Chrome, inside the E2B sandbox.
 
     python3 page_server.py FOLDER PORT
 

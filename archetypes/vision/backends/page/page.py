@@ -11,8 +11,8 @@ from typing import Any
 def page(form: Mapping[str, Any], values: Mapping[str, Any], notch: int) -> str:
     """The HTML of a form that opens with `values`.
 
-    `notch` is how far one wheel event scrolls, in pixels; 0 scrolls by what the event
-    says.
+    `notch` is how far one wheel event scrolls, in pixels. With 0, the event itself says
+    how far.
     """
     data = json.dumps({"form": form, "values": values, "notch": notch})
     text = resources.files(__package__).joinpath("page.html").read_text("utf-8")
