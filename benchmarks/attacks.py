@@ -5,10 +5,10 @@
 
 Each attack runs from 1 and from 50 connections, in a process of its own, for SECONDS.
 The honest client plays the first row by its oracle, over and over: seed, calls, verify.
-Prints a line for each: requests of the honest client, its median, 99th percentile and
-slowest request, the lost ones (failed, or a wrong reward), and the server's memory, with
-its children's, before the attack and at its peak. Settings of the server, such as SHARDS,
-are taken from the environment.
+Prints a line for each attack: the honest client's requests, their median, 99th
+percentile and maximum time, the lost requests (failed, or with a wrong reward), and the
+memory of the server and its children before the attack and at its peak. Settings of the
+server, such as SHARDS, come from the environment.
 """
 
 import argparse
@@ -129,7 +129,7 @@ ATTACKS: dict[str, Callable[[Stream, bytes], Awaitable[None]]] = {
 
 @functools.cache
 def within(size: int, item: bytes, by_name: bool = False) -> bytes:
-    """A row of `size` bytes at most, with a list of `item`."""
+    """A row of at most `size` bytes, with a list that repeats `item`."""
     items = b",".join([item] * ((size - 1000) // (len(item) + 1)))
     if by_name:  # NeMo Gym 0.7's typed seed
         name = b'"resources_session_id":"x","episode_id":{"rollout_id":"0-0"}'
@@ -151,7 +151,7 @@ def trajectory(row: bytes) -> bytes:
 
 @functools.cache
 def keyed(size: int) -> bytes:
-    """A row of some `size` bytes, with a key for each 11."""
+    """A row of about `size` bytes, with a key for every 11 bytes."""
     keys = b",".join(b'"%d":0' % (10**6 + number) for number in range(size // 11))
     return b'{"ground_truth":[{%s}]}' % keys
 
@@ -163,7 +163,7 @@ def request(path: str, body: bytes, cookie: str = "") -> bytes:
 
 
 async def answered(stream: Stream) -> bytes:
-    """The head of the next answer. Reads its body, too."""
+    """The head of the next answer. The body is read, too."""
     head = await stream[0].readuntil(b"\r\n\r\n")
     lines = [line.partition(b":") for line in head.lower().split(b"\r\n")]
     [length] = [value for name, _, value in lines if name == b"content-length"]
@@ -188,7 +188,7 @@ async def posts(stream: Stream, path: str, body: bytes, cookie: str = "") -> Non
 
 
 async def attack(name: str, connections: int) -> None:
-    """Attacks until the process is killed. A connection that is closed is made anew."""
+    """Attack until the process is killed. A closed connection is opened again."""
     place = urllib.parse.urlsplit(URL)
     row = json.dumps(module("rollouts.rows").load_rows()[0]).encode()
 
@@ -209,7 +209,7 @@ async def attack(name: str, connections: int) -> None:
 
 
 class Honest:
-    """Plays the first row until it is stopped. `seconds` are those of its requests."""
+    """Plays the first row until it is stopped. `seconds` has its requests' times."""
 
     def __init__(self) -> None:
         policies, rows = module("rollouts.policies"), module("rollouts.rows")
@@ -248,7 +248,7 @@ class Honest:
 
 
 def memory(server: psutil.Process) -> int:
-    """MiB of a server and its children."""
+    """The memory of a server and its children, in MiB."""
     total = 0
     for process in (server, *server.children(recursive=True)):
         with contextlib.suppress(psutil.NoSuchProcess):
@@ -268,7 +268,7 @@ def measure(name: str, connections: int, seconds: float, server: psutil.Process)
             attacker = subprocess.Popen(command, stderr=subprocess.DEVNULL)
             stack.callback(attacker.wait)
             stack.callback(attacker.kill)
-            time.sleep(2)  # it makes its bodies
+            time.sleep(2)  # the attack builds its bodies
         thread.start()
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:

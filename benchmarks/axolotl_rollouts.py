@@ -4,9 +4,9 @@
     .venv/bin/python TEMPLATE/benchmarks/axolotl_rollouts.py . simple_agent AXOLOTL_PYTHON
 
 AXOLOTL_PYTHON is an interpreter that has axolotl 0.19. Its nemo_gym plugin finds the
-agent of the running servers, reads the rows and asks for a rollout of each. No GPU: what
-the plugin does with the tokens is not tried. The model plays the oracle in every other
-row. Prints the rewards, and how many of the rows the plugin can tell apart.
+agent of the running servers, reads the rows and asks for a rollout of each. Without a
+GPU, this does not test what the plugin does with the tokens. The model plays the oracle
+in every other row. Prints the rewards, and how many rows the plugin can tell apart.
 """
 
 import json

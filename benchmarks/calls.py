@@ -1,9 +1,9 @@
-"""What a tool call costs in the server, against plain FastAPI and NeMo Gym's own layers.
+"""The cost of a tool call in the server, in plain FastAPI and in NeMo Gym's own layers.
 
     cd my_wordle/nemo_gym && uv run python TEMPLATE/benchmarks/calls.py
 
-Calls the ASGI apps in process, without a network: microseconds per call, the median of
-seven rounds, and the ratio to plain FastAPI within this run. Compare ratios only.
+Calls the ASGI apps in process, without a network. Prints microseconds per call, the
+median of seven rounds, and the ratio to plain FastAPI in this run. Compare only ratios.
 """
 
 import asyncio
@@ -77,7 +77,7 @@ def plain() -> FastAPI:
 
 
 async def post(app, path: str, cookie: bytes = b"") -> bytes:
-    """One POST. Returns the cookie of the answer."""
+    """Send one POST. Returns the cookie of the answer."""
     body = json.dumps({"text": "hello"}).encode()
     headers = [(b"content-type", b"application/json"), (b"host", b"bench")]
     headers += [(b"content-length", str(len(body)).encode())]
@@ -113,7 +113,7 @@ async def post(app, path: str, cookie: bytes = b"") -> bytes:
 
 
 async def measure(app, path: str) -> float:
-    """Microseconds per call within one session."""
+    """The microseconds per call within one session."""
     cookie = await post(app, path)
     started = time.perf_counter()
     for _ in range(CALLS):

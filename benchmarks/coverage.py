@@ -1,11 +1,11 @@
-"""Say what NeMo Gym's own servers need, and whether a class here can express it.
+"""Print what NeMo Gym's own servers need, and whether a class here can express it.
 
     python benchmarks/coverage.py             # each server
     python benchmarks/coverage.py --summary   # the tables of docs/coverage.md
 
 Reads app.py, the configurations and the first row of each server in the installed
-`nemo-gym` (0.7). A feature is a pattern in those files, so this is an estimate. What
-no pattern shows is in BY_HAND.
+`nemo-gym` (0.7). A feature is a pattern in those files, so this is an estimate. BY_HAND
+has the features that no pattern shows.
 """
 
 import argparse
@@ -21,10 +21,10 @@ SERVERS = Path(str(distribution("nemo-gym").locate_file("resources_servers")))
 
 # Routes that belong to a harness, and are not tools.
 NO_TOOLS = {"/verify", "/seed_session", "/end_session", "/close", "/status"}
-# Agents whose loop is the one that a class has here: tools until the policy stops.
+# Agents with the same loop as a class here: tool calls until the policy stops.
 USUAL_AGENTS = {"simple_agent", "gymnasium_agent", "non_executing_simple_agent"}
 
-# Why a server cannot be a class, where the patterns do not show it.
+# Reasons why a server cannot be a class that the patterns do not show.
 BY_HAND = {
     "genrm_compare": "several rollouts are compared with each other",
     "lc_niah": "the policy's reasoning is graded",
@@ -103,7 +103,7 @@ def summary(found: list[Server]) -> str:
 
 
 def main() -> int:
-    """Prints the tables. Returns the exit status."""
+    """Print the tables. Returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--summary", action="store_true")
     found = list(servers())

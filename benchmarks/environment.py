@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-# `python server.py` and the class are found there; the package is installed.
+# server.py and the class are imported from there; the runtime's package is installed.
 sys.path.insert(0, os.getcwd())
 
 [_FOLDER] = Path.cwd().parent.glob("*_runtime")

@@ -1,14 +1,14 @@
-"""Measure one command to a proven environment: this template and other scaffolds.
+"""Measure the time to a checked environment, with this template and other scaffolds.
 
     python benchmarks/first_green.py [NAME...] [--rounds 2]
 
-Needs uv, and an interpreter that nemo-gym 0.7 allows: that of UV_PYTHON if it is set.
-Each scaffold writes its example into an empty folder, installs what that needs, and
-runs the checks that come with it. uv's cache is warm from the second round on: the last
-round is printed. A check that fails ends a scaffold, and the table says so.
+Needs uv, and an interpreter that nemo-gym 0.7 allows: UV_PYTHON, if it is set. Each
+scaffold writes its example into an empty folder, installs what that needs, and runs the
+checks that come with it. uv's cache is warm from the second round on, so only the last
+round is printed. A check that fails ends its scaffold, and the table says so.
 
-The CPU's seconds, of all processes, depend less on what else the machine does. Neither
-compares like with like: the last column says what each has proven.
+The CPU seconds of all processes depend less on the load of the machine. The scaffolds
+do not do the same work: the last column says what each of them has checked.
 """
 
 import argparse
@@ -32,8 +32,8 @@ PYTHON = os.environ.get("UV_PYTHON") or sys.executable
 
 class Scaffold(NamedTuple):
     package: str
-    commands: list[list[str]]  # the last ones are its checks
-    proven: str  # once all of them have passed
+    commands: list[list[str]]  # its checks come last
+    proven: str  # what is proven once all commands have passed
 
 
 def in_venv(packages: list[str]) -> list[list[str]]:
@@ -98,9 +98,10 @@ SCAFFOLDS = {
 
 
 def variables() -> dict[str, str]:
-    """NeMo Gym's tests look for the interpreter on PATH, and must not see UV_PYTHON.
+    """The environment of the commands.
 
-    Bytecode is kept, as on most machines.
+    NeMo Gym's tests take the interpreter from PATH, and must not see UV_PYTHON. Bytecode
+    is kept, as on most machines.
     """
     hidden = ("UV_PYTHON", "VIRTUAL_ENV", "UV_PROJECT_ENVIRONMENT", "PYTHONPATH")
     hidden += ("UV_INTERNAL__PARENT_INTERPRETER", "UV_RUN_RECURSION_DEPTH")

@@ -1,10 +1,11 @@
-"""Requests at the edges of the server's OpenAPI: none may be answered with a 5xx.
+"""Send extreme requests to the server: none may be answered with a 5xx.
 
     cd my_wordle/nemo_gym
     uv run --with schemathesis python TEMPLATE/benchmarks/fuzz.py [EXAMPLES]
 
-schemathesis makes some 20,000 requests of the schemas' edges (its coverage phase), and
-EXAMPLES (100) random ones for each route. Exit status: 1 if one was answered with 5xx.
+schemathesis makes about 20,000 requests at the limits of the OpenAPI schemas (its
+coverage phase), and EXAMPLES (100) random requests for each route. Exit status: 1 if any
+request was answered with a 5xx.
 """
 
 import subprocess
@@ -19,7 +20,7 @@ starting = module("gates.starting")
 
 def main() -> int:
     examples = sys.argv[1] if len(sys.argv) > 1 else "100"
-    # Sessions that the requests seed are no reason for a 503.
+    # The sessions that the requests seed must not cause a 503.
     limits = {"MAX_SESSIONS": "1000000", "TOOL_SECONDS": "5"}
     with tempfile.TemporaryDirectory() as folder:
         log = str(Path(folder, "session.log"))

@@ -1,4 +1,4 @@
-"""What wrk measures: 32 connections, each with a cookie of its own."""
+"""Load from wrk: 32 connections, each with a cookie of its own."""
 
 import json
 import re

@@ -2,9 +2,10 @@
 
     cd my_wordle/nemo_gym && uv run python TEMPLATE/benchmarks/shards.py [SECONDS] [ROUNDS]
 
-Needs wrk. 32 connections, a session each; one server at a time, the best of the rounds.
-SHARDS_ON is `processes` unless it is set. Compare the ratios within one run on a quiet
-machine, not the figures. CPU is that of the front, and of all shards, per call.
+Needs wrk. Uses 32 connections with a session each, one server at a time, and the best
+of the rounds. SHARDS_ON is `processes` unless it is set. On a quiet machine, compare the
+ratios within one run, not the figures. The CPU figures are per call, for the front and
+for all shards.
 """
 
 import os
@@ -28,7 +29,7 @@ class Image(NamedTuple):
 
 
 class Tools:
-    """A microsecond, 20 ms of CPU, 50 ms of sleep, and 100 kB of image."""
+    """Tools that take a microsecond, 20 ms of CPU, 50 ms of sleep, or a 100 kB image."""
 
     IMAGE = "data:image/png;base64," + "A" * 100_000
 
@@ -79,7 +80,7 @@ def cpu_seconds(processes: list[psutil.Process]) -> float:
 
 
 def measure(shards: int, seconds: int) -> tuple[dict[str, Run], str]:
-    """A run of each tool; and the start and the memory, as a line."""
+    """A run of each tool, and a line about the start and the memory."""
     variables = {"SHARDS_ON": "processes", **os.environ, "PORT": "0"}
     variables |= {"SHARDS": str(shards) if shards else "", "MAX_SESSIONS": "10000"}
     started = time.monotonic()

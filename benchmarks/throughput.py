@@ -1,9 +1,9 @@
-"""Tool calls per second over HTTP, against plain FastAPI and NeMo Gym's own server.
+"""Tool calls per second over HTTP, here, in plain FastAPI and in NeMo Gym's own server.
 
     cd my_wordle/nemo_gym && uv run python TEMPLATE/benchmarks/throughput.py [SECONDS]
 
-Needs wrk. 32 connections, a session each; one server at a time, three rounds, the best
-of each. Compare the ratios within one run on a quiet machine, not the figures.
+Needs wrk. Uses 32 connections with a session each, one server at a time, and the best
+of three rounds. On a quiet machine, compare the ratios within one run, not the figures.
 """
 
 import os
@@ -65,7 +65,7 @@ def main() -> None:
     for _ in range(3):
         for name in SERVERS:
             best[name] = max(best.get(name, (0.0, 0.0)), measure(name, seconds))
-            time.sleep(0.5)  # what the last server left to do
+            time.sleep(0.5)  # the last server may still have work to do
     base, layers = best["plain FastAPI"][0], best["NeMo Gym's setup_webserver()"][0]
     for name, (rate, slow) in best.items():
         print(

@@ -5,11 +5,11 @@
         python benchmarks/train.py [--steps 60] [--picture docs/training.png]
 
 Generates an environment around the class REPEAT, starts its server, and trains a
-transformer of 0.1 million parameters, which is made here with its tokenizer: nothing is
-downloaded but packages. Takes a GPU if there is one. Prints the mean reward of each
-step, and at the end what the model answers to each row.
+transformer of 0.1 million parameters, which is made here with its tokenizer: only
+packages are downloaded. Uses a GPU if there is one. Prints the mean reward of each step
+and, at the end, the model's answer to each row.
 
-What it shows is that the path works: trainer, rollout, server, grade, gradient. It says
+This shows that the whole path works: trainer, rollout, server, grade, gradient. It says
 nothing about how well a language model learns.
 """
 
@@ -40,7 +40,7 @@ from transformers import (
 ROOT = Path(__file__).resolve().parents[1]
 UV = os.environ.get("UV") or shutil.which("uv") or "uv"  # `uv run` sets UV
 
-WORDS = 4  # in an answer
+WORDS = 4  # the number of words in an answer
 DIGITS = "0123456789"
 REPEAT = f'''
 class Repeat:
@@ -79,7 +79,7 @@ def rows() -> list[dict[str, Any]]:
 
 
 def generate(project: Path) -> None:
-    """An environment around REPEAT, installed."""
+    """Generate an environment around REPEAT, and install it."""
     (project / "nemo_gym/data").mkdir(parents=True)
     (project / "repeat.py").write_text(REPEAT)
     lines = "".join(json.dumps(row) + "\n" for row in rows())
@@ -157,7 +157,7 @@ def answers(model: Any, tokenizer: Any) -> list[str]:
 
 def train(url: str, project: Path, steps: int, work: Path) -> list[float]:
     """The mean reward of each step."""
-    sys.path.insert(0, str(project / "repeat_runtime/src"))  # pip install -e of it
+    sys.path.insert(0, str(project / "repeat_runtime/src"))  # like pip install -e
     from repeat_runtime.trainers.trl import answer_reward, dataset
 
     torch.manual_seed(0)
@@ -175,7 +175,7 @@ def train(url: str, project: Path, steps: int, work: Path) -> list[float]:
             max_steps=steps,
             learning_rate=3e-3,
             lr_scheduler_type="constant",
-            per_device_train_batch_size=160,  # each of ten rows sixteen times
+            per_device_train_batch_size=160,  # ten rows, each sixteen times
             num_generations=16,
             max_completion_length=WORDS,
             beta=0.0,
@@ -197,7 +197,7 @@ def train(url: str, project: Path, steps: int, work: Path) -> list[float]:
 
 
 def draw(rewards: list[float], path: Path) -> None:
-    """The curve as a picture."""
+    """Draw the curve of the rewards as a picture."""
     import matplotlib
 
     matplotlib.use("Agg")

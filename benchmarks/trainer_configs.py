@@ -7,12 +7,12 @@
         --with CHECKOUT/packages/prime-rl-configs python trainer_configs.py prime-rl
     uv run --no-project --with hydra-core python trainer_configs.py nemo-rl CHECKOUT
 
-CHECKOUT is one of the trainer's repository: prime-rl and NeMo RL are on no index. No
-parser needs a GPU. Axolotl's own requirements are large: its parser runs without most
-of them, too, if the package is installed with --no-deps.
+CHECKOUT is a checkout of the trainer's repository: prime-rl and NeMo RL are not in any
+package index. No parser needs a GPU. Axolotl's own requirements are large: its parser
+also runs without most of them, if the package is installed with --no-deps.
 
-Each block is also given once with a key that does not exist. A parser that takes it
-proves nothing; Axolotl drops such a key, so that its result must have all the others.
+Each block is also parsed once with a key that does not exist. A parser that accepts it
+proves nothing. Axolotl drops such a key, so its result must have all other keys.
 """
 
 import argparse
@@ -105,7 +105,7 @@ def prime_rl(checkout: Path | None) -> tuple[Any, Callable[[Any], Any]]:
 def nemo_rl(checkout: Path | None) -> tuple[Any, Callable[[Any], Any]]:
     if checkout is None:
         raise SystemExit("nemo-rl needs a CHECKOUT")
-    # By its path: the package's __init__ and its other modules need torch and Ray.
+    # Loaded by its path: the package's __init__ and other modules need torch and Ray.
     place = checkout / "nemo_rl/utils/config.py"
     spec = importlib.util.spec_from_file_location("nemo_rl_config", place)
     assert spec and spec.loader

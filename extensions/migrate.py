@@ -1,4 +1,4 @@
-"""After an update from release 0.3 or earlier: move what the user wrote along.
+"""Adapt the user's files after an update from release 0.3 or earlier.
 
     python migrate.py ENV_NAME DOMAIN_MODULE DOMAIN_CLASS
 
@@ -90,11 +90,11 @@ class Names:
             for module, targets in MOVED.items()
         }
         self.environment = f"from {domain_module} import {domain_class}"
-        # Packages of the template's, whose modules are all gone.
+        # Packages of the template whose modules are all gone.
         self.packages = ("plumbing", "trainers")
 
     def is_gone(self, module: str) -> bool:
-        """Whether an import names a module of an earlier release that is not there."""
+        """Whether an import names a module of an earlier release that is gone."""
         top = module.partition(".")[0]
         if module not in self.moved and top not in self.packages:
             return False
@@ -103,7 +103,7 @@ class Names:
         return not any(place.exists() for place in places)
 
     def imports(self, node: ast.ImportFrom | ast.Import) -> list[str] | None:
-        """The statements in place of an import, or None if it has to stay."""
+        """The statements that replace an import, or None if it has to stay."""
         if isinstance(node, ast.Import):
             return self._modules(node)
         module = node.module or ""
@@ -160,7 +160,7 @@ def python_files(runtime: str) -> list[Path]:
 
 
 def rewrite_imports(path: Path, names: Names) -> Iterator[str]:
-    """Rewrite the imports of one file; yields lines about them."""
+    """Rewrite the imports of one file. Yields a line about each change."""
     source = path.read_bytes()
     try:
         tree = ast.parse(source)
@@ -223,8 +223,8 @@ LISTS = ("dependencies", "dev")
 def merge_dependencies() -> Iterator[str]:
     """Resolve a conflict in nemo_gym/pyproject.toml that is only about dependencies.
 
-    Both sides changed these lists: the template's packages left them, and `uv add` put
-    packages of the user's there, which go into the new lists.
+    Both sides changed these lists: the template removed its packages, and `uv add`
+    added packages of the user, which go into the new lists.
     """
     stages = [
         git("show", f":{number}:./{PYPROJECT.as_posix()}") for number in (1, 2, 3)
@@ -266,7 +266,7 @@ def list_items(text: str, name: str) -> list[str]:
 
 
 def replace_list(text: str, name: str, source: str) -> str:
-    """`text` with the list as `source` has it."""
+    """`text` with the list of `source`."""
     old, new = find_list(text, name), find_list(source, name)
     return text.replace(old[0], new[0], 1) if old and new else text
 
@@ -296,7 +296,7 @@ def remove_caches() -> Iterator[str]:
 
 
 def deleted_backends(runtime: str) -> Iterator[str]:
-    """Where the changes are that somebody made in a deleted module."""
+    """The places of changes that somebody made in a deleted module."""
     for module in ("workspace_backend", "desktop_backend"):
         path = Path(f"{module}.py")
         if not path.exists() and git("cat-file", "-e", f"HEAD:./{path}") is not None:

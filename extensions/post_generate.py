@@ -39,7 +39,7 @@ class Problem(Exception):
 
 
 def find_uv() -> str:
-    """The path of uv. Not of pyenv's shim, which does not work in some folders.
+    """The path of uv, but not of pyenv's shim, which does not work in some folders.
 
     Raises Problem if there is no uv.
     """
@@ -60,7 +60,7 @@ def find_uv() -> str:
 
 
 def check_merged() -> None:
-    """Raises Problem if an update left conflicts, which uv could not read."""
+    """Raise Problem if an update left conflicts, which uv could not read."""
     listed = subprocess.run(
         ["git", "ls-files", "--unmerged", "--full-name"],
         check=False,

@@ -19,16 +19,16 @@ module, _, function = name.rpartition(".")
 call = getattr(importlib.import_module(module), function)
 print("\\n" + json.dumps([call(*arguments) for arguments in calls]))
 """
-LONGEST = 100_000  # bytes of a module that is graded
+LONGEST = 100_000  # the most bytes of a module that is graded
 
 
 class Bugs:
     """Repair a module until its tests pass.
 
     The task has `files` for the workspace, the `function` to repair as "module.name",
-    `cases` of it as [arguments, result], and `fixed`, the repaired module. The tests
-    are the policy's to run and to edit. Only the module is graded: it is moved to a new
-    workspace and called with the arguments of `cases`. The results stay in here.
+    its `cases` as [arguments, result], and `fixed`, the repaired module. The policy may
+    run and edit the tests. Only the module is graded: it is moved to a new workspace
+    and called with the arguments of `cases`. The expected results stay in this process.
     """
 
     def __init__(self, task: dict):
@@ -64,7 +64,7 @@ class Bugs:
         return f"{path} is written."
 
     def _use(self, method: str, *arguments: str) -> str:
-        """Call a method of the workspace; if that breaks, the episode does not count."""
+        """Call a method of the workspace. If that fails, the episode does not count."""
         try:
             return getattr(self._workspace, method)(*arguments)
         except WorkspaceError as error:

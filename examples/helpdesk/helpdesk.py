@@ -17,14 +17,14 @@ A customer wrote to a help desk. The text has what the agent said, one message a
 the agent polite and clear, and did it tell the customer what was done or why it was not?"""
 Outcome = Literal["done", "too late", "not allowed", "not the customer's", "passed on"]
 STATE, POLITE = 0.8, 0.2  # the shares of the reward
-MOST_MESSAGES, MOST_CHARACTERS = 10, 600  # to the customer
+MOST_MESSAGES, MOST_CHARACTERS = 10, 600  # limits on messages to the customer
 
 
 class Helpdesk:
     """One customer. The task's `seed` fills the database.
 
-    `email`, `postal_code` and `goal` are what the customer knows and wants, `actions` the
-    calls that change the database as the policy wants it, and `outcome` how to close.
+    The customer knows `email` and `postal_code`, and wants `goal`. `actions` are the
+    calls that change the database as the shop's policy requires. `outcome` closes it.
     """
 
     deterministic = False  # with real models: a customer never says the same twice
@@ -116,7 +116,7 @@ class Helpdesk:
         return f"Closed: {self._outcome}."
 
     def reward(self) -> float:
-        """Nothing unless the database and the outcome are right; then a bit for tone."""
+        """0.0 unless the database and the outcome are right. Politeness adds POLITE."""
         right = _filled(self._task.get("seed", 0))
         for tool, arguments in self._task.get("actions", []):
             right.execute(ACTIONS[tool], arguments)
@@ -136,7 +136,7 @@ class Helpdesk:
 
     @staticmethod
     def stand_in(model: str, prompt: str) -> str:
-        """In gates and tests the customer tells all, and the judge likes thanks."""
+        """Answer in gates: the customer tells everything, the judge likes thanks."""
         if model == "user":
             return prompt.partition("If you are asked: ")[2].partition(". Tell")[0]
         return "GOOD" if "thank you" in prompt.lower() else "BAD"
@@ -176,7 +176,7 @@ def _named(tool: str, values: list) -> dict:
 
 
 def _filled(seed: int) -> sqlite3.Connection:
-    """The shop's database, the same for a seed."""
+    """The shop's database, which is always the same for a seed."""
     draw = random.Random(seed)
     db = sqlite3.connect(":memory:")
     db.execute(TABLE)

@@ -31,7 +31,7 @@ class CircleClick:
             return 0.0
         try:
             x, y = map(int, self._clicked)
-        except (TypeError, ValueError):  # models have sent lists
+        except (TypeError, ValueError):  # some models send lists
             return 0.0
         distance = hypot(x - self._target["x"], y - self._target["y"])
         return float(distance <= self._target["radius"])

@@ -4,7 +4,7 @@ from pydantic import BaseModel, Field
 
 
 class Task(BaseModel):
-    """A row's keys, but for its prompt."""
+    """A row's keys, except its prompt."""
 
     expected_synonyms: list[str] = Field(default_factory=list)
     expected_synonym_values: list[int] = Field(default_factory=list)

@@ -4,7 +4,7 @@ from pydantic import BaseModel
 
 
 class Task(BaseModel):
-    """What a row holds beside its prompt."""
+    """A row's keys, except its prompt."""
 
     initial_count: int = 0
     expected_count: int = 0

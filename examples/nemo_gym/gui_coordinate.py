@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-# In thousandths of the screenshot's width and height.
+# These are thousandths of the screenshot's width and height.
 POINT = re.compile(r"<point>[\s\[]*\(\s*(\d+)\s*,\s*(\d+)\s*\)[\s\]]*</point>")
 
 
@@ -18,7 +18,7 @@ class GuiCoordinate:
         self._reach: float = task.get("max_dist", 0.15)
 
     def reward(self, answer: str) -> float:
-        """1.0 at the target, falling with the square of the distance to 0.0."""
+        """1.0 at the target; it falls to 0.0 with the square of the distance."""
         point = POINT.search(answer)
         if point is None:
             return 0.0

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-# What a right answer is, by the kind of question
+# The rule for a right answer to each kind of question
 RULES = {
     "single-session-preference": (
         "The reference describes what the user would like. The answer is right if it "

@@ -28,7 +28,7 @@ class Mcqa:
 
     @staticmethod
     def oracle(task: dict[str, Any]) -> str:
-        """The letter in a box, and behind `Answer:`."""
+        """The letter in a box, and after `Answer:`."""
         letter = task["expected_answer"]
         return "\\boxed{" + letter + "}\nAnswer: " + letter
 

@@ -12,7 +12,7 @@ class Mrcr:
         self._expected: str = task["expected_answer"]
 
     def reward(self, answer: str) -> float:
-        """How alike the texts are behind the prefix, which the answer must have."""
+        """How alike the texts are after the prefix, which the answer must have."""
         answer = answer.strip()
         if not answer.startswith(self._prefix):
             return 0.0

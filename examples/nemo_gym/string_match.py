@@ -16,7 +16,7 @@ class StringMatch:
         self._case_sensitive: bool = task.get("case_sensitive", False)
 
     def reward(self, answer: str) -> float:
-        """How well the text that the answer holds matches. The rules are NeMo Gym's."""
+        """How well the text in the answer matches. The rules are NeMo Gym's."""
         extracted = app._extract_answer(answer.strip(), self._mode)
         if extracted is None or not self._expected:
             return 0.0

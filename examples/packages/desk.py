@@ -10,7 +10,7 @@ Hour = Annotated[int, Field(ge=8, le=18)]
 
 
 class Booking(BaseModel):
-    """A room, one hour long."""
+    """A booking of a room for one hour."""
 
     room: str
     hour: Hour
@@ -18,7 +18,7 @@ class Booking(BaseModel):
 
 
 class Task(BaseModel):
-    """The bookings in the beginning, and those that must be there in the end."""
+    """The bookings at the beginning, and the bookings that are wanted in the end."""
 
     booked: list[Booking] = []
     wanted: list[Booking] = [Booking(room="Oak", hour=9, name="Ada")]
@@ -69,7 +69,7 @@ class Desk:
         return booking
 
     def reward(self) -> float:
-        """1.0 for exactly the bookings that are wanted; less for each other one."""
+        """1.0 for exactly the wanted bookings, less for each missing or extra one."""
         now, first = self._all(), self._first
         wrong = len(now ^ self._wanted) / max(len(first ^ self._wanted), 1)
         return max(0.0, 1.0 - wrong)

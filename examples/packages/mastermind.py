@@ -42,7 +42,7 @@ class Mastermind:
         return self._game.get_observation()[1].splitlines()[-1]
 
     def reward(self) -> float:
-        """TextArena's own, which is 1.0 for the code; 0.0 before the end."""
+        """TextArena's own reward: 1.0 for the code, and 0.0 before the end."""
         if not self._done:
             return 0.0
         rewards, _ = self._game.close()

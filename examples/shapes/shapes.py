@@ -1,4 +1,4 @@
-"""Shapes on a canvas, drawn with Python's library alone. Click the one that is asked for."""
+"""Shapes on a canvas, drawn with Python's library alone. Click the wanted shape."""
 
 import base64
 import random
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 WIDTH, HEIGHT, CELL, RADIUS = 320, 240, 80, 30  # pixels
 COLORS = {"red": b"\xe0\x20\x20", "green": b"\x20\xa0\x40", "blue": b"\x20\x50\xe0"}
-# Whether a point is in the shape, by its distance from the center in pixels.
+# Whether a point is in each shape, given its distance from the center in pixels.
 FORMS = {
     "circle": lambda x, y: x * x + y * y <= RADIUS * RADIUS,
     "square": lambda x, y: max(abs(x), abs(y)) <= RADIUS - 4,

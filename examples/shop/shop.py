@@ -20,7 +20,7 @@ LINES, CHARACTERS, STEPS = 20, 10_000, 1_000_000  # the most that a query may ta
 class Shop:
     """One question. The task's `seed` fills the shop, its `sql` finds the right values.
 
-    `unknown` counts values that are asked for and not in the shop: guesses do not pay.
+    `unknown` counts wanted values that are not in the shop, so that guesses do not pay.
     """
 
     def __init__(self, task: dict):
@@ -96,7 +96,7 @@ class Shop:
 
 
 def _normal(value: object) -> str:
-    """A value as it is compared: numbers to two places, text without case."""
+    """A value for comparisons: numbers to two places, text without case."""
     try:
         return f"{float(str(value)):.2f}"
     except ValueError:
