@@ -28,7 +28,7 @@ GAME_FIRST = [
 # Classes of generated projects.
 collect_ignore = ["classes"]
 
-# If a machine sets this, each process compiles NeMo Gym anew, for three seconds.
+# If a machine sets this, each process spends three seconds compiling NeMo Gym.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # Copier's own command, as users have it: no checkout on sys.path.
@@ -57,10 +57,10 @@ def git(folder: Path, *arguments: str) -> str:
 
 
 def clean_environment(**variables: str) -> dict[str, str]:
-    """The environment of a user's shell: without what `uv run pytest` put there."""
+    """The environment of a user's shell, without the variables of `uv run pytest`."""
     hidden = ("VIRTUAL_ENV", "PYTHONPATH", "UV_PYTHON", "UV_RUN_RECURSION_DEPTH")
     hidden += ("UV_PROJECT_ENVIRONMENT",)
-    hidden += ("UV_INTERNAL__PARENT_INTERPRETER",)  # by `python3 -m uv`
+    hidden += ("UV_INTERNAL__PARENT_INTERPRETER",)  # set by `python3 -m uv`
     kept = {key: value for key, value in os.environ.items() if key not in hidden}
     return {**kept, **variables}
 
@@ -162,7 +162,7 @@ def copy(template: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
 
 @functools.cache
 def find_python(wanted: str) -> str | None:
-    """An interpreter on this machine, also where pyenv's shims hide it from uv."""
+    """An interpreter on this machine, even if pyenv's shims hide it from uv."""
     sys.path.insert(0, str(ROOT / "extensions"))
     import post_generate
 
@@ -178,7 +178,7 @@ def find_python(wanted: str) -> str | None:
 
 
 def borrow_venv(project: Path, other: "Environment") -> "Environment":
-    """Gives a project a venv with the packages of another's, but for its own."""
+    """Gives a project a venv with another's packages, except the project's own."""
     venv = project / "nemo_gym/.venv"
     run([UV, "venv", "--quiet", "--python", other.python, venv], Path("/"))
     [installed] = other.folder.glob(".venv/lib/python*/site-packages")
@@ -237,7 +237,7 @@ class Environment:
 
 PYTHONS = {"0.7": ">=3.13.14,<3.15", "0.4": ">=3.12,<3.13"}
 
-# The release series of the interpreter that runs the tests: that of the quick tests.
+# The release series for the interpreter that runs the tests. Quick tests use only this.
 QUICK = "0.7" if sys.version_info >= (3, 13, 14) else "0.4"
 [OTHER] = PYTHONS.keys() - {QUICK}
 ONE_SERIES = pytest.mark.parametrize("series", [QUICK], indirect=True)

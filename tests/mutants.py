@@ -1,10 +1,10 @@
-"""Weakened servers and classes: which of them do a project's own tests notice?
+"""Find out which weakened servers and classes a project's own tests notice.
 
     python mutants.py ARCHETYPE REPORT
 
-Runs the tests of a rendered project, in whose nemo_gym/ it is, once for each weakness,
-all in one process. Writes a JSON object: the exit status of pytest for each weakness.
-Each weakness replaces one method by name.
+Runs the tests of the rendered project in whose nemo_gym/ this file is, once for each
+weakness, all in one process. Writes a JSON object: the exit status of pytest for each
+weakness. Each weakness replaces one method by name.
 """
 
 import functools
@@ -62,7 +62,7 @@ def unseeded_episodes_count(patch: pytest.MonkeyPatch) -> None:
 
 
 def read_all_bodies(patch: pytest.MonkeyPatch) -> None:
-    """The layer that refuses a used cookie before the body is read refuses nothing."""
+    """Disable the layer that refuses a used cookie before the body is read."""
     from my_env_runtime.server.bodies import LargeBodies
 
     patch.setattr(LargeBodies, "_refusal", lambda layer, scope, large: None)

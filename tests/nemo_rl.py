@@ -2,9 +2,9 @@
 
     python nemo_rl.py NEMO_GYM_FOLDER AGENT
 
-After nemo_rl/environments/nemo_gym.py of NeMo RL, August 2026, but for a scripted model
-in the place of vLLM and servers that share one venv. Prints {"rewards": [...]}; the
-model plays the oracle in every other row.
+This follows nemo_rl/environments/nemo_gym.py of NeMo RL, August 2026, except that a
+scripted model replaces vLLM, and that the servers share one venv. Prints
+{"rewards": [...]}; the model plays the oracle in every other row.
 """
 
 import asyncio
@@ -67,7 +67,7 @@ def scripted_rows() -> tuple[list[dict], list]:
 
 @contextlib.contextmanager
 def serving(plans: list) -> Generator[BaseServerConfig]:
-    """NeMo Gym's servers, which run in the with block. Yields where their head is."""
+    """NeMo Gym's servers, which run in the with block. Yields the head's address."""
     [config] = FOLDER.glob("configs/*_agent.yaml")
     ray.init(include_dashboard=False, log_to_driver=False)
     port = free_port()

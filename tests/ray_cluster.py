@@ -1,7 +1,7 @@
-"""Plays 60 episodes on shards of a Ray cluster of three nodes, of which one dies.
+"""Play 60 episodes on shards of a Ray cluster of three nodes, one of which dies.
 
-Prints RESULT and a JSON object: what became of them. tests/test_shards.py runs this in
-the folder of a generated game.
+Prints RESULT and a JSON object with the episodes' outcomes. tests/test_shards.py runs
+this in the folder of a generated game.
 """
 
 import base64
@@ -29,7 +29,7 @@ SETTINGS = {"SHARDS": "3", "SHARD_CPUS": "1", "SHARD_SECONDS": "5"}
 
 rows = load_rows()
 tools = rows[0]["responses_create_params"]["tools"]
-slowest = 0.0  # of all requests, in seconds
+slowest = 0.0  # the time of the slowest request, in seconds
 
 
 def start_front(cluster):
@@ -54,7 +54,7 @@ def start_front(cluster):
 
 
 def shards():
-    """The living shards by name: where each runs."""
+    """The place of each living shard, by its name."""
     return {one["name"]: one for one in list_actors() if one["state"] == "ALIVE"}
 
 
@@ -74,7 +74,7 @@ def post(url, client, path, body):
 
 
 def finish(url, client, row):
-    """Plays a seeded episode to its end: what its calls answered, and its verdict."""
+    """Play a seeded episode to its end. Returns its calls' answers and its verdict."""
     answers = [post(url, client, tool, given) for tool, given in solve(row, tools)]
     outputs = [(one.status_code, one.json().get("output", "")) for one in answers]
     body = {**row, "response": as_response("test", [], [])}
@@ -84,7 +84,7 @@ def finish(url, client, row):
 
 def main():
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 2})
-    # The head is not to die, so it takes no shard.
+    # The head must not die, so it gets no shard.
     nodes = [cluster.add_node(num_cpus=2) for _ in range(2)]
     front, url = start_front(cluster)
     ray.init(address=cluster.address)

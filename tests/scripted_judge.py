@@ -87,7 +87,7 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             self.wfile.write(json.dumps({**content, "usage": usage}).encode())
         except OSError:
-            pass  # a client that waited no longer
+            pass  # the client has stopped waiting
 
     def log_message(self, format: str, *args: Any) -> None:
-        """No log."""
+        """Log nothing."""

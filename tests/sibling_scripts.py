@@ -35,7 +35,7 @@ def game(task: dict[str, Any], solution: Calls) -> list[Script]:
 
 
 def sandbox(task: dict[str, Any], solution: Calls) -> list[Script]:
-    """For a task that wants a file, too."""
+    """The scripts for a task that also wants a file."""
     answer = task["expected_output"]
     [(path, content)] = task["expected_files"].items()
     *work, right = solution
@@ -83,7 +83,7 @@ def sandbox(task: dict[str, Any], solution: Calls) -> list[Script]:
 
 
 def vision(task: dict[str, Any], solution: Calls) -> list[Script]:
-    """For a task that wants one text field of a record changed."""
+    """The scripts for a task that changes one text field of a record."""
     *work, end = solution
     assert end == ("terminate", {"status": "success"})
     last = max(n for n, (name, _) in enumerate(work) if name == "type")

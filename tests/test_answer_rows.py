@@ -1,4 +1,4 @@
-"""The archetype `answer`: the answers of its problems, found in another way."""
+"""Tests that solve the problems of the archetype `answer` in another way."""
 
 import importlib.util
 import itertools

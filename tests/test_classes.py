@@ -1,4 +1,4 @@
-"""Projects over classes of one's own, unlike the archetypes: tests/classes/."""
+"""Tests of projects over a user's own classes, in tests/classes/."""
 
 import json
 import re
@@ -80,7 +80,7 @@ def test_gates_and_tests_are_green(wrap, name):
 
 
 def test_a_repository_keeps_its_own_files(copy, tmp_path):
-    """What the template would put in their place goes into nemo_gym/."""
+    """The template's version of such a file goes into nemo_gym/."""
     project = tmp_path / "shop"
     own = [".gitignore", ".dockerignore", ".github/workflows/ci.yml", "README.md"]
     own += ["pyproject.toml", "AGENTS.md"]
@@ -183,7 +183,7 @@ def test_a_folder_that_is_no_package_is_not_the_class(copy, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("series", ["0.7"], indirect=True)
 def test_gates_over_a_class_in_a_package(packaged, generate, tmp_path):
-    """What they say names its files with the package."""
+    """Their messages name its files with the package."""
     project = tmp_path / "my_env"
     shutil.copytree(packaged, project)
     environment = borrow_venv(project, generate(archetype="game"))
@@ -215,7 +215,7 @@ def test_gates_over_a_class_in_a_package(packaged, generate, tmp_path):
     assert "raised KeyError (warehouse/env.py, line 18)" in text
     text = complaint("import", "nemo_gym/server.py", "Warehouse.send", "Warehouse.sell")
     assert 'add app.post("/survey")(self.tool(Warehouse.survey)); app.post' in text
-    # What the package raises on purpose, wherever in it that is defined.
+    # Exceptions of the package are expected, wherever in it they are defined.
     code = (
         "from warehouse import Warehouse; from my_env_runtime.episode import episode; "
         "from my_env_runtime.episode.tools import tools_of; "
@@ -267,7 +267,7 @@ def test_an_image_reaches_the_client_as_one(wrap):
 @pytest.mark.slow
 def test_gym_env_schema_shows_the_typed_task(wrap, series):
     if series == "0.4":
-        return  # it has no such command
+        return  # this version has no such command
     environment = wrap("exam")
     code = (
         "from nemo_gym.task_data import load_task_data_schema as load; from pathlib import Path; "

@@ -7,10 +7,10 @@ command that fails:
   that was installed for real, beside its running server and a scripted model.
 - README.md and examples/README.md are run in a clone of the template.
 - The others are run in an empty folder. A class that a `copier copy` wraps is put there
-  first, out of the document's own Python block.
+  first, from the document's own Python block.
 
-gh:org/nemo-gym-template is a local clone. Copier is that of these tests, and `uv sync`
-in a new environment borrows the packages of the one that was installed.
+gh:org/nemo-gym-template is a local clone. Copier is the one of these tests, and
+`uv sync` in a new environment borrows the packages of the installed environment.
 """
 
 import contextlib
@@ -179,7 +179,7 @@ def begins(command: str, starts: list[str]) -> str:
 
 
 def script_of(document: str, block: Block) -> str:
-    """What is run of a block; empty if nothing is."""
+    """The part of a block that is run, or an empty text."""
     script = ""
     for command in commands(block.text):
         if not begins(command, list(NOT_RUN.get(document, {}))):
@@ -234,7 +234,7 @@ def test_no_command_hides_in_a_block_of_another_kind():
 
 
 class Shell(NamedTuple):
-    """What runs the blocks of a document."""
+    """The shell that runs the blocks of a document."""
 
     variables: dict[str, str]
 
@@ -348,7 +348,7 @@ def project(generate, shell):
 
 
 def put_wrapped_classes(document: str, script: str, folder: Path) -> None:
-    """Writes the classes that a script wraps, out of the document's Python blocks."""
+    """Write the classes that a script wraps, from the document's Python blocks."""
     for command in re.findall(r"^uvx copier copy .*", script, re.MULTILINE):
         words = shlex.split(command.partition("&&")[0])
         answers = dict(word.split("=", 1) for word in words if "=" in word)
@@ -409,7 +409,7 @@ CLASSES = {
 
 
 class Maze:
-    """What `their_package` has."""
+    """The class in `their_package`."""
 
     def __init__(self, size: int, seed: int):
         self.size = size
@@ -420,7 +420,7 @@ class Maze:
 
 @pytest.fixture(scope="module")
 def tools_of():
-    """The runtime's own function, out of a rendered game."""
+    """The runtime's own function, imported from a rendered game."""
     importlib.import_module("runtime.rendered")
     return importlib.import_module("my_env_runtime.episode.tools").tools_of
 

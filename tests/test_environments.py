@@ -80,7 +80,7 @@ def test_the_rows_of_frozen_lake_are_those_of_its_generator(generate):
 @pytest.mark.slow
 @ONE_SERIES
 def test_an_environment_of_gymnasium(generate):
-    """MiniGrid: tests/test_packages.py."""
+    """The test with MiniGrid is in tests/test_packages.py."""
     environment = generate(archetype="gymnasium")
     detail = passed(environment.gates())[-1]["detail"]
     assert "the oracle earns 1.0, noop and nonsense 0.0" in detail
@@ -118,7 +118,7 @@ def test_rollouts(generate, archetype):
 
 @pytest.mark.slow
 def test_the_runtime_on_the_other_series(tmp_path):
-    """In a venv of its own: the quick tests have run on this interpreter's series."""
+    """It has its own venv: the quick tests ran on this interpreter's series."""
     python = interpreter_for(OTHER)
     assert python, f"this machine has no Python {PYTHONS[OTHER]}"
     tests = ["-m", "not slow and not scale", "tests/runtime"]
@@ -185,7 +185,7 @@ def test_sandboxes_of_nemo_gym(variant, series):
     environment = variant(archetype="sandbox", backend="nemo_gym")
     data = environment.folder / "data/example.jsonl"
     one, *_, other = data.read_text().splitlines(keepends=True)[:5]
-    data.write_text(one + other)  # a call is a process of NeMo Gym's: all take long
+    data.write_text(one + other)  # few rows: each call is a slow process of NeMo Gym
     files = ["tests/test_environment.py", *add_backend_tests(environment, "nemo_gym")]
     printed = environment.run(
         *("-m", "pytest", "-q", "--no-header", "-rs", *files),
@@ -356,7 +356,7 @@ requires-python = ">=3.13.14"
 @pytest.mark.slow
 @pytest.mark.parametrize("series", ["0.7"], indirect=True)
 def test_the_main_branch_of_nemo_gym_can_be_installed(render, interpreter, tmp_path):
-    """It is locked out of a repository that asks for the Python that the real one does."""
+    """A local repository with the real one's Python requirement stands in for it."""
     repository, project = tmp_path / "Gym", tmp_path / "my_env"
     repository.mkdir()
     (repository / "pyproject.toml").write_text(MAIN_BRANCH)

@@ -45,7 +45,7 @@ def test_an_example_is_answers_a_class_and_rows():
 @pytest.mark.parametrize("series", ["0.7"], indirect=True)
 @pytest.mark.parametrize("name", NAMES)
 def test_gates_and_tests_are_green(copy, generate, tmp_path, name):
-    """As examples/README.md has it: the rows are there before the environment is."""
+    """As in examples/README.md, the rows exist before the environment does."""
     source, project = EXAMPLES / name, tmp_path / name
     (project / "nemo_gym/data").mkdir(parents=True)
     shutil.copy(source / f"{name}.py", project)
@@ -105,7 +105,7 @@ MODELS = {"helpdesk": ["user", "judge"]}
 
 
 class StandIn:
-    """A model that says what the class's stand_in() does."""
+    """A model that gives the answers of the class's stand_in()."""
 
     def __init__(self, domain_class, name):
         self.say, self.name = domain_class.stand_in, name
@@ -344,7 +344,7 @@ def desk(play):
 
 
 def test_a_help_desk_that_says_nothing_or_closes_wrongly_earns_nothing(desk):
-    """What no guess may do: change the wrong order, or all of them."""
+    """A guess must not pay by changing the wrong order, or all orders."""
     outcomes = ["done", "too late", "not allowed", "not the customer's", "passed on"]
     for number, task in enumerate(tasks_of("helpdesk")):
         silent = desk(number, lambda calls: [c for c in calls if c[0] != "talk"])

@@ -1,4 +1,4 @@
-"""Requests that nobody would write: none is answered with a 5xx."""
+"""Tests that no request, however strange, is answered with a 5xx."""
 
 import sys
 from pathlib import Path
@@ -11,12 +11,12 @@ from conftest import ROOT, run
 @pytest.mark.slow
 @pytest.mark.parametrize("series", ["0.7"], indirect=True)
 def test_no_input_is_answered_with_a_server_error(generate):
-    """20,000 requests at the edges of the schemas, and random ones.
+    """The server gets 20,000 requests at the limits of the schemas, and random ones.
 
-    The other archetypes, two minutes each, are for benchmarks/fuzz.py.
+    benchmarks/fuzz.py tests the other archetypes, for two minutes each.
     """
     environment = generate(archetype="game")
-    tools = Path(sys.executable).parent  # schemathesis is one of the template's own
+    tools = Path(sys.executable).parent  # the template's venv has schemathesis
     script = ROOT / "benchmarks/fuzz.py"
     done = run(
         [environment.python, script, "50"],

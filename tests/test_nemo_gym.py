@@ -43,7 +43,7 @@ def as_text(row):
 
 
 def assert_all_ended(environment):
-    """No process that names the project outlives what it served by more than seconds."""
+    """Check that all processes of the project end within seconds of their command."""
     project = str(environment.project)
     left = [
         process
@@ -163,7 +163,7 @@ with scripted_model(plans) as model:
 
 @pytest.fixture
 def model(tmp_path):
-    """Starts the model of an environment. Gives its URL, and the rows that it knows."""
+    """Starts the model of an environment. Returns its URL and the rows that it knows."""
     with contextlib.ExitStack() as stack:
 
         def start(environment):
@@ -268,7 +268,7 @@ def test_nemo_gym_runs_the_environments_tests(generate, series):
 
 
 def test_nemo_rl_reads_what_is_prepared(generate, series, tmp_path):
-    """From a folder of its own, as NeMo RL has it; NeMo Gym 0.4 looks only in that."""
+    """NeMo RL runs in a folder of its own, and NeMo Gym 0.4 looks only there."""
     archetype, agent = {
         "0.4": ("game", "simple_agent"),
         "0.7": ("vision", "my_env_agent"),

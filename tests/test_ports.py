@@ -306,7 +306,7 @@ def test_only_the_methods_in_server_py_are_tools(name):
 
 
 def test_the_table_is_right():
-    """The table of examples/nemo_gym/README.md: the lines of app.py, and of the class."""
+    """The table of examples/nemo_gym/README.md counts lines of app.py and the class."""
     text = (CLASSES / "README.md").read_text()
     lines = [
         line.strip("|").split("|")

@@ -15,7 +15,7 @@ SCRIPT = ROOT / "extensions/post_generate.py"
 
 @pytest.fixture
 def project(copy, tmp_path):
-    """A project without its tasks run."""
+    """A project whose Copier tasks were not run."""
     done = copy(tmp_path / "my_env")
     assert done.returncode == 0, done.stdout
     return tmp_path / "my_env"
@@ -158,7 +158,7 @@ def test_conflicts_are_named_before_anything_is_run(project):
 
 
 def test_an_interpreter_behind_pyenvs_shims_is_found(tmp_path, monkeypatch):
-    """uv knows none of these; pyenv's versions folder holds them."""
+    """uv does not know these interpreters, which are in pyenv's versions folder."""
     sys.path.insert(0, str(ROOT / "extensions"))
     import post_generate as step
 
@@ -202,7 +202,7 @@ def test_the_script_needs_nothing_but_python():
 
 
 def test_a_class_is_completed_once_and_before_it_is_imported(tmp_path, monkeypatch):
-    """For archetype=gymnasium. Later, the class and the rows are the user's."""
+    """archetype=gymnasium needs that. Later, the class and rows are the user's."""
     sys.path.insert(0, str(ROOT / "extensions"))
     import post_generate as step
 

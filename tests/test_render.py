@@ -41,7 +41,7 @@ def text_files(project):
 
 
 def check(project):
-    """What has to hold for every rendered project."""
+    """Check what must hold for every rendered project."""
     lint(project)
     for path, text in text_files(project):
         where = path.relative_to(project)
@@ -414,7 +414,7 @@ def imported_names(path):
 
 
 def test_a_class_cannot_have_a_name_that_its_files_import(render, template, tmp_path):
-    """It would hide what they import."""
+    """Such a class would hide the imported name."""
     names = set()
     for archetype in ARCHETYPES:
         project = render(archetype=archetype)
@@ -469,7 +469,7 @@ def test_only_the_runtime_has_bounds_of_the_templates(render, siblings):
 
 
 def anchors(page):
-    """What a link to a heading of a page may name."""
+    """The anchors of a page, to which links may point."""
     titles = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
     return {re.sub(r"[^\w -]", "", one.lower()).replace(" ", "-") for one in titles}
 

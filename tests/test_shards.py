@@ -67,7 +67,7 @@ def served(environment, script="server.py", **variables):
 @pytest.mark.slow
 @NEWER
 def test_the_slurm_job_of_the_docs(generate, tmp_path):
-    """Its Ray cluster is the one that the shards are told of."""
+    """The shards use the Ray cluster of the job."""
     document = (ROOT / "docs/scale.md").read_text()
     [config] = re.findall(r"```yaml\n(# submit.yaml\n.*?)```", document, re.DOTALL)
     (tmp_path / "submit.yaml").write_text(config)
@@ -140,7 +140,7 @@ def test_nemo_gym_s_own_loop(generate, kind, workers):
 @pytest.mark.scale
 @NEWER
 def test_a_node_of_three_dies(generate, ray_folder, tmp_path):
-    """60 episodes: those of its shards are masked, the others are paid."""
+    """Of 60 episodes, those on its shards are masked, and the others are paid."""
     environment = generate(archetype="game")
     process = subprocess.Popen(
         [environment.python, ROOT / "tests/ray_cluster.py"],

@@ -322,7 +322,7 @@ def bell(template, game, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def stall(template, game, tmp_path_factory):
-    """A class that is unlike the archetypes in all, on the venvs of the game."""
+    """A class that differs from the archetypes in everything, on the game's venvs."""
     project = tmp_path_factory.mktemp("own") / "stall"
     project.mkdir()
     shutil.copy(CLASSES / "stall.py", project)
@@ -513,7 +513,7 @@ def test_a_class_of_ones_own_plays_and_is_closed(bell, name):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FRAMEWORKS)
 def test_an_environment_without_tools(archetypes, name):
-    """But for the import gate: the venv is the game's, which declares no math-verify."""
+    """The import gate is left out: the venv is the game's, without math-verify."""
     project = archetypes("answer")
     gates = ["smoke", "rollout"]
     results = json.loads(python(project, name, "gates.py", *gates, "--json"))
@@ -872,7 +872,7 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(text.encode())
 
     def log_message(self, format, *args):
-        """Nothing is logged."""
+        """Log nothing."""
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Tool signatures: what a user may write, and what becomes of it."""
+"""Tests of tool signatures: what a user may write, and what it becomes."""
 
 import json
 import sys

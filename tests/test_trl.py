@@ -1,4 +1,4 @@
-"""Transformers reads the tools' schemas off the adapter for TRL."""
+"""Tests that Transformers reads the tools' schemas from the adapter for TRL."""
 
 import json
 import sys

@@ -215,7 +215,7 @@ def test_a_class_in_a_package_stays_through_updates(releases, tmp_path):
 
 @pytest.mark.slow
 def test_a_class_can_become_a_package(project):
-    """No file is written beside it, and the READMEs can be told."""
+    """No file is written beside it, and packaged=true changes the README."""
     (project / "my_env").mkdir()
     (project / "my_env.py").rename(project / "my_env/__init__.py")
     commit(project)
@@ -229,7 +229,7 @@ def test_a_class_can_become_a_package(project):
 
 @pytest.mark.slow
 def test_a_method_called_like_the_archetypes_tool(releases, tmp_path):
-    """Over a class with guess(code): 0.2 died in such an update."""
+    """With a class that has guess(code), release 0.2 failed in such an update."""
     project = tmp_path / "safe"
     project.mkdir()
     (project / "safe.py").write_text(
@@ -436,7 +436,7 @@ def add_package(project, *options):
 
 @pytest.mark.slow
 def test_added_dependencies_stay_when_the_templates_move_away(earlier):
-    """In 0.3 they stood in one list, so every change of it was a conflict."""
+    """In 0.3 they were in one list, so every change of the list was a conflict."""
     project = earlier("v0.3.0")
     add_package(project, "numpy>=2")
     add_package(project, "--dev", "hypothesis>=6")
@@ -547,7 +547,7 @@ def test_use_this_template_renders_in_place(template, use_template):
 
 
 def test_use_this_template_with_answers(use_template, tmp_path):
-    """As text, whatever it holds: none of it may reach a shell or a workflow."""
+    """Answers stay text, whatever they hold: no part may reach a shell or workflow."""
     made, use = use_template
     use()
     touched = tmp_path / "touched"

@@ -64,7 +64,7 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(f"data: {json.dumps(chunk)}\n\ndata: [DONE]\n\n".encode())
 
     def log_message(self, format, *args):
-        """Nothing is said about requests."""
+        """Log nothing."""
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ def scripted_model():
 @pytest.mark.slow
 @ONE_SERIES
 def test_verifiers_pays_what_each_row_deserves(generate, scripted_model, tmp_path):
-    """In a folder with the same file, and rows that the model can tell apart."""
+    """The folder has the same file, and rows that the model can tell apart."""
     environment = generate(archetype="game")
     oracle = json.loads(environment.run("-c", ORACLE))
     text = (environment.folder / "data/example.jsonl").read_text()

@@ -51,7 +51,7 @@ def png():
 
 
 def rollout(task, repeat, reward):
-    """Every fifth calls a tool wrongly, every sixth is cut off."""
+    """A rollout. Every fifth calls a tool wrongly, and every sixth is cut off."""
     said = NASTY.removeprefix("I write ").partition(" and ")[2]
     failed = task % 5 == 2
     output = [

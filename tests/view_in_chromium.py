@@ -116,7 +116,7 @@ def wait_for_width(page: Page, image: Locator) -> int:
 
 
 def watched(browser: Browser, check: Callable[[Page], None], scheme: Any) -> None:
-    """Does a check, in which the page asks for nothing, and complains about nothing."""
+    """Run a check, in which the page must make no requests and log no errors."""
     context = browser.new_context(color_scheme=scheme)
     page, seen = context.new_page(), []
     page.on("console", lambda message: seen.append(message.text))

@@ -11,7 +11,7 @@ class Guest(BaseModel):
 
 
 class Booking:
-    """Book the table that the row asks for. It has no reward(): its text is graded."""
+    """Book the table that the row asks for. Without reward(), its text is graded."""
 
     def __init__(self, task: dict):
         self._table = task.get("table", 4)

@@ -11,7 +11,7 @@ ROADS = {
 
 
 class CourierError(Exception):
-    """What a courier cannot do."""
+    """The courier cannot do what was asked."""
 
 
 class Courier:

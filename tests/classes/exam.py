@@ -46,7 +46,7 @@ class Candidate:
         return self._exam.questions[number - 1]
 
     def progress(self) -> dict[int, str]:
-        """What was answered, for whoever looks on; it is not a tool."""
+        """The answers so far. This helper is not a tool."""
         return self._given
 
     def reward(self) -> float:

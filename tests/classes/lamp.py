@@ -1,4 +1,4 @@
-"""A lamp that is seen, not told: each answer has an image."""
+"""A lamp whose answers show an image instead of describing it."""
 
 import base64
 import struct

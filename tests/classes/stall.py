@@ -1,4 +1,4 @@
-"""A market stall: all that a class may be, beside a plain reward from 0 to 1."""
+"""A market stall that uses everything a class may have beyond a reward from 0 to 1."""
 
 from typing import NamedTuple
 
@@ -45,7 +45,7 @@ class Stall:
         return "Sold."
 
     def secret(self) -> dict[str, str]:
-        """What is wanted: server.py does not serve it."""
+        """The wanted item, which server.py does not serve as a tool."""
         return {"wanted": self.wanted}
 
     def reward(self, answer: str) -> float:

@@ -193,7 +193,7 @@ def gate_client(
     server_thread: Callable[[SessionServer], int],
     monkeypatch: pytest.MonkeyPatch,
 ) -> Callable[..., Client]:
-    """Serves an environment class in place of the project's. Returns a gate's client."""
+    """Serves an environment class instead of the project's. Returns a gate's client."""
 
     def serve_class(environment_class: type, *arguments: Any) -> Client:
         monkeypatch.setattr(project, "load_class", lambda: environment_class)
@@ -259,7 +259,7 @@ class Command:
         self.table: dict[str, str] = {}
 
     def __call__(self, *arguments: str) -> tuple[int, list[str], str]:
-        """The exit status, the lines of output but for the table, and the errors."""
+        """The exit status, the lines of output without the table, and the errors."""
         status = command.main(self.play, rollout.__doc__, list(arguments))
         printed = self.capsys.readouterr()
         lines = printed.out.splitlines()

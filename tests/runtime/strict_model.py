@@ -16,7 +16,8 @@ class StrictModel(ThreadingHTTPServer):
     """Answers with `script`, in order, and keeps the bodies of requests in `requests`.
 
     An answer is a list of calls, a text, the status of an error, or a whole body. After
-    the last one the model says goodbye. A request that breaks the protocol is a 400.
+    the last answer, the model says goodbye. It answers 400 to a request that breaks the
+    protocol.
     """
 
     def __init__(self) -> None:
@@ -60,7 +61,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(json.dumps(content).encode())
 
     def log_message(self, format: str, *args: Any) -> None:
-        """No log."""
+        """Log nothing."""
 
 
 def follows_the_protocol(request: dict[str, Any]) -> bool:

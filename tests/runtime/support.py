@@ -101,7 +101,7 @@ class Barrier:
 
 
 def recording() -> tuple[dict[str, type], list[int]]:
-    """Classes that write down the thread of each method call, and that list."""
+    """Classes that record the thread of each method call in a list, and the list."""
     threads = []
 
     def record() -> None:

@@ -1,4 +1,4 @@
-"""The text of the policy's last message: what counts as one, and who gives one."""
+"""Tests of the policy's last message: what counts as one, and which clients send it."""
 
 from pathlib import Path
 from typing import Any
@@ -133,7 +133,7 @@ def test_a_class_that_takes_no_answer_gets_none(client_of, generous, row, verify
 
 
 def test_a_server_of_release_0_3(run, generous, row, verify):
-    """It calls `session.reward()`, and knows no answer."""
+    """Its server.py calls `session.reward()` without an answer."""
 
     class Old(SessionServer):
         domain_class = generous

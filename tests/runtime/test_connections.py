@@ -55,7 +55,7 @@ def connect(port: int) -> socket.socket:
     ],
 )
 def test_a_head_that_never_ends_is_refused(port, start):
-    """Its cost is the square of its length, and no token is looked at before its end."""
+    """Its cost grows with the square of its length, before any token is checked."""
     with connect(port) as client, contextlib.suppress(OSError):
         client.sendall(start)
         for _ in range(100 << 4):  # 100 MiB
@@ -97,7 +97,7 @@ def test_requests_whose_answers_nobody_reads_do_not_pile_up(port):
 
 
 def test_an_answer_that_nobody_takes_does_not_stay(port):
-    """It may be 30 MiB long."""
+    """Otherwise answers of up to 30 MiB would stay in memory."""
     with connect(port) as client:
         request = b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n"
         with contextlib.suppress(OSError):

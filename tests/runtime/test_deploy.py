@@ -1,4 +1,4 @@
-"""Deploying to a Hugging Face Space: its files, and what stays."""
+"""Tests of deploying to a Hugging Face Space: its files, and the files left out."""
 
 import inspect
 import os
@@ -189,7 +189,7 @@ def test_a_file_can_be_named_in_pyproject(project, dry_run):
 
 
 def test_the_repositorys_own_code_goes(project, dry_run):
-    """What the class imports beside it, and the package that the image builds."""
+    """The Space gets modules that the class imports, and the package to build."""
     module = project / "my_env.py"
     write(module, f"import my_words\n{module.read_text()}")
     write(project / "my_words.py", "import mazes.walls\n")
@@ -210,7 +210,7 @@ def test_a_link_stays(project, dry_run, tmp_path):
 
 
 def test_only_regular_files_go(project, dry_run):
-    os.mkfifo(project / "pipe")  # to read it would take forever
+    os.mkfifo(project / "pipe")  # reading it would take forever
     _, files = dry_run("**")
     assert "pipe" not in files
 
@@ -232,7 +232,7 @@ def test_a_project_inside_a_repository(folder, dry_run, tmp_path, monkeypatch):
     write(tmp_path / "outside.txt", "text")
     write(tmp_path / ".gitignore", "*.tmp\n")
     write(folder / "a.tmp", "text")
-    # As in a hook of another repository.
+    # These are set in a hook of another repository.
     monkeypatch.setenv("GIT_DIR", str(tmp_path / "elsewhere"))
     _, files = dry_run("**")
     assert "nemo_gym/server.py" in files
@@ -351,7 +351,7 @@ def test_without_a_lock_file(project, dry_run):
 
 
 class Hub:
-    """Stands in for huggingface_hub.HfApi. It writes down what is called."""
+    """A stand-in for huggingface_hub.HfApi that records the calls."""
 
     def __init__(self, calls, error=None):
         self.calls = calls

@@ -126,7 +126,7 @@ def test_requests_that_no_endpoint_takes(serve, client, tools):
     ],
 )
 def test_many_problems_have_a_short_answer(server_of, run, path, body):
-    """A list of them would be megabytes, and hold up all other clients."""
+    """A list of all problems would be megabytes, and hold up all other clients."""
 
     class Adder:
         def __init__(self, task):

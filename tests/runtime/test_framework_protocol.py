@@ -121,7 +121,7 @@ def test_a_framework_that_pays_for_nothing_otherwise_than_the_class_fails(projec
 
 
 def test_the_tools_are_those_of_server_py(project_of):
-    """Also one that returns JSON; and one that is taken out is no tool any more."""
+    """A method that returns JSON counts, too; a removed method is not a tool."""
     project_of(Duel, ["state"])
     assert list(frameworks.tools_of(Duel)) == ["state"]
     [definition] = frameworks.definitions_of(Duel)
@@ -236,7 +236,7 @@ def test_the_prompt_ends_with_what_the_policy_sees_first(project_of):
 
 
 def test_a_skeleton_of_a_row_is_left_to_the_other_gates(project_of):
-    """The row of a new project over a typed task: {"a": null}."""
+    """The row of a new project over a typed task is {"a": null}."""
     from pydantic import BaseModel
 
     class Task(BaseModel):

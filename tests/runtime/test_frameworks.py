@@ -39,7 +39,7 @@ def test_an_episode_on_the_event_loop(kind):
 
 
 def test_a_call_that_hangs(barrier, monkeypatch):
-    """It earns nothing, and the object is closed after it."""
+    """The episode earns nothing, and the object is closed after the call."""
     monkeypatch.setenv("TOOL_SECONDS", "0.2")
     monkeypatch.setenv("CLOSE_SECONDS", "0.2")
     slow, calls = slow_class(barrier)
@@ -190,7 +190,7 @@ def test_the_gates_over_the_bare_class():
 
 @pytest.mark.parametrize("policy", ["noop", "garbage", "the solution, then nonsense"])
 def test_a_framework_with_other_rewards_fails(policy):
-    """One that pays for nothing, for nonsense, or otherwise than the bare class."""
+    """It may not pay for nothing or nonsense, nor differ from the bare class."""
     domain_class = load_class()
     rows = frameworks.read_rows(domain_class)
     definitions = frameworks.definitions_of(domain_class)

@@ -1,4 +1,4 @@
-"""The smoke gate and the rollout gate, over classes that they find fault with."""
+"""Tests of the smoke gate and the rollout gate, with classes that must fail."""
 
 import random
 import shutil

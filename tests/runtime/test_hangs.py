@@ -149,7 +149,7 @@ def test_an_episode_that_hangs_longer_than_close_may_take_is_closed_in_the_end(
     client.post("/seed_session", json=row)
     assert "TOOL_SECONDS" in client.post("/move", json={"wait": True}).text
     client.post("/close_session", json={})
-    until(lambda: "(CLOSE_SECONDS)" in caplog.text)  # the server waits no longer
+    until(lambda: "(CLOSE_SECONDS)" in caplog.text)  # the server has stopped waiting
     assert calls == ["made"]
     barrier.opened.set()
     until(lambda: calls == ["made", "moved True", "closed"])
@@ -216,7 +216,7 @@ def test_calls_that_hang_are_bounded(server_of, run, row, barrier):
 def test_a_policy_whose_call_hangs_is_graded_all_the_same(
     server_of, run, row, barrier, verify_body
 ):
-    """Masked, it would have a way out of every episode that it is about to lose."""
+    """If it were masked, a policy could escape every episode that it may lose."""
     domain_class, _ = slow_class(barrier)
     server = server_of(domain_class, tool_seconds=0.1)
 
@@ -291,6 +291,6 @@ def test_openapi_json_is_made_beside_other_requests(connect, barrier):
     asked.start()
     barrier.await_arrival()
     assert other.get("/health").status_code == 200
-    assert asked.is_alive()  # it waited for nobody
+    assert asked.is_alive()  # the other request did not wait for this one
     barrier.opened.set()
     asked.join()

@@ -1,4 +1,4 @@
-"""Large bodies: what is refused without being read, and that others have their turn."""
+"""Tests of large bodies: some are refused unread, and other requests get a turn."""
 
 import asyncio
 import itertools
@@ -110,7 +110,7 @@ def test_large_trajectories_without_a_session_are_not_parsed(
 def test_one_session_cannot_ask_for_ever(client, rows, verify_body, monkeypatch):
     monkeypatch.setattr(bodies, "MAX_VERDICTS", 3)
     client.post("/seed_session", json=rows[0])
-    body = {**verify_body(rows[1]), "padding": LARGE}  # another row's: no verdict
+    body = {**verify_body(rows[1]), "padding": LARGE}  # another row: no verdict
     for _ in range(3):
         assert client.post("/verify", json=body).json()["failure_reason"] is None
     verdict = client.post("/verify", json=body).json()
@@ -119,7 +119,7 @@ def test_one_session_cannot_ask_for_ever(client, rows, verify_body, monkeypatch)
 
 
 def test_others_have_a_turn_between_large_bodies(serve):
-    """What arrives at once, and takes long to parse, holds nobody up until its end."""
+    """Large bodies that arrive together do not hold others up until the last one."""
     body = json.dumps(lists(bodies.MANY_MARKS)).encode()
     rounds, parsed_in = 0, []
 

@@ -93,7 +93,7 @@ def test_a_trajectory_of_too_many_items_earns_nothing(serve, rows, verify_body, 
 def test_the_first_malformed_item_of_many_is_named(
     serve, rows, verify_body, part, key, item
 ):
-    """The others are not looked at: each would cost as much as a tool call."""
+    """The other items are not checked: each would cost as much as a tool call."""
     client = TestClient(serve().setup_webserver())
     body = verify_body(rows[0])
     body[part] = {**body[part], key: [item] * 2_000}

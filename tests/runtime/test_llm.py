@@ -1,4 +1,4 @@
-"""rollout.py with a model, over both APIs: what it is asked, and what it may answer."""
+"""Tests of rollout.py with a model, over both APIs: its questions and its answers."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Training data: the splits, and rows that no trainer could use."""
+"""Tests of training data: the splits, and rows that no trainer could use."""
 
 import json
 

@@ -25,7 +25,7 @@ IMAGE = "data:image/png;base64,AAAA"
 
 
 class NotFoundError(KeyError):
-    """A library's own exception: not of the class's module."""
+    """A library's own exception, which the class's module does not define."""
 
 
 NotFoundError.__module__ = "somebodys_library"
@@ -320,7 +320,7 @@ def test_an_ended_session_keeps_no_task(server_of, run, generous, row, verify):
 def test_a_cookie_of_another_start_is_lost_and_masked(
     server_of, run, generous, row, verify_body
 ):
-    """Its verdict says nothing about the policy: the trainer leaves it out."""
+    """Its verdict says nothing about the policy, so the trainer leaves it out."""
     before, after = run(server_of(generous))(), run(server_of(generous))()
     before.post("/seed_session", json=row)
     after.cookies.update(before.cookies)

@@ -125,7 +125,7 @@ def test_output_of_another_run_is_refused(play, rows, tmp_path):
 
 
 def test_two_runs_on_one_output(play, model, tmp_path):
-    """Each would play what the other has not written yet."""
+    """Both would play the episodes that the other has not written yet."""
     path = tmp_path / "rollouts.jsonl"
     arguments = ["--policy", "noop", "--limit", "1", "--output", str(path)]
     with only_writer(path):

@@ -1,4 +1,4 @@
-"""Rewards outside of 0 to 1: what an episode that does not count earns, and who reads it."""
+"""Tests of rewards outside of 0 to 1, also for episodes that do not count."""
 
 import json
 from pathlib import Path
@@ -66,7 +66,7 @@ def test_doing_nothing(client, row, verify):
 
 
 def test_nobody_escapes_a_loss(client, row, verify):
-    """All that a policy may post to end an episode that it lost."""
+    """A policy may post anything to end an episode that it lost."""
     seed_and_lose(client, row)
     lost = {**row, "ground_truth": [{"id": 2}]}
     assert verify(client, row, [function_call("seed_session", "{}")]) == -100.0

@@ -89,7 +89,7 @@ def test_metrics_are_averaged(play):
     play.play = measured
     assert play("--policy", "noop", "--limit", "2")[0] == 0
     assert play.table["steps"] == "1.500"
-    assert "count" not in play.table  # no float: it is the row's
+    assert "count" not in play.table  # only floats are metrics
 
 
 def test_concurrent_rows(play, api, model):

@@ -1,4 +1,4 @@
-"""Rows out of a generator of tasks, and the rows that make_rows.py writes."""
+"""Tests of rows from a generator of tasks, and of the rows of make_rows.py."""
 
 import itertools
 import json
@@ -64,7 +64,7 @@ def test_splits_have_their_number_of_rows_and_share_no_task(make, tmp_path, tool
 
 @pytest.mark.slow
 def test_a_seed_always_gives_the_same_rows(tmp_path):
-    """In processes that hash differently."""
+    """The rows are the same in processes that hash differently."""
     made = []
     for seed, hashing in (("3", "1"), ("3", "2"), ("4", "1")):
         folder = tmp_path / f"{seed}-{hashing}"

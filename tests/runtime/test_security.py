@@ -100,7 +100,7 @@ def texts(value):
 
 
 def test_no_answer_leaks_before_verify(client, rows, tools, caplog, capfd):
-    """Not in the logs, and not by a route that is no tool."""
+    """The logs do not have it, and no route that is not a tool reveals it."""
     caplog.set_level("DEBUG")
     pages = ("/openapi.json", "/tools", "/health")
     # Words that are public anyway: `allow` is in the OpenAPI document.

@@ -157,7 +157,7 @@ def test_calls_without_a_cookie_lock_nobody_out(server_of, row, verify_body):
             assert answer.json() == {"output": "moved"}
         assert len(server.sessions) == 1000
         rewards = []
-        for cookies in (await seed(client), first):  # who came before still plays
+        for cookies in (await seed(client), first):  # the first session still plays
             client.cookies = httpx.Cookies(cookies)
             answer = await client.post("/verify", json=verify_body(row))
             rewards.append(answer.json()["reward"])

@@ -150,7 +150,7 @@ def test_repeats_of_a_row_are_no_more_evidence_than_the_row():
         one._replace(repeat=repeat) for one in once for repeat in range(3)
     ]  # each repeat as the first
     assert mean_reward(thrice) == pytest.approx(mean_reward(once))
-    # One row alone: its repeats are all that there is.
+    # With only one row, the error is computed from its repeats.
     of_one = [episode(reward, 0, n) for n, reward in enumerate([0.0, 1.0, 1.0])]
     assert mean_reward(of_one) == pytest.approx(mean_reward(once))
 

@@ -66,7 +66,7 @@ def tool(tools) -> dict[str, Any]:
 
 
 def call(environment: Any, name: str, arguments: dict[str, Any]) -> Any:
-    """A tool call as TRL makes it, out of what it lists on the class."""
+    """Call a tool as TRL does, by its listing of the class."""
     listed = dict(inspect.getmembers(type(environment), inspect.isfunction))
     assert name in listed
     return getattr(environment, name)(**arguments)
@@ -161,7 +161,7 @@ def test_the_model_reads_its_mistakes(made, texts, tools):
 
 @pytest.fixture
 def broken(monkeypatch) -> set[str]:
-    """The paths that the server does not answer any more."""
+    """The paths that the server no longer answers."""
     paths: set[str] = set()
     request = requests.Session.request
 

@@ -121,7 +121,7 @@ def test_an_episode_without_a_task_earns_nothing(server_of, run, riddle, verify,
 def test_an_episode_without_a_task_earns_nothing_on_any_row(
     server_of, run, verify, row, generous, seed
 ):
-    """Not even on a row whose task is as empty, with a class that always pays."""
+    """That holds even on a row with an empty task, and a class that always pays."""
     client = run(server_of(generous))()
     if seed is not None:
         client.post("/seed_session", json=seed)
@@ -152,7 +152,7 @@ def test_an_episode_that_the_policy_seeded_earns_nothing(
         client = connect()
         client.post("/seed_session", json=row)
         assert verify(client, row, [function_call(tool, "{}")]) == reward
-        # Nor may the policy post to /verify first, with a trajectory that it made up.
+        # The policy must not post to /verify first, either, with a made-up trajectory.
         assert verify(client, row, [function_call(name, "{}")]) == 0.0
 
 

@@ -1,6 +1,6 @@
-"""The workspace that every backend provides: its limits, its paths, and who is to blame.
+"""Tests of the workspace that every backend provides: limits, paths and errors.
 
-These run in a generated project, for the backend that it has.
+They run in a generated project, for the backend that it has.
 """
 
 import importlib.util
@@ -30,7 +30,7 @@ not_e2b = pytest.mark.skipif(E2B, reason="the machine's own file system decides"
 
 @pytest.fixture(params=["auto", "none"] if LOCAL else ["one"], autouse=True)
 def isolation(request, monkeypatch):
-    """With `local` every test runs with bubblewrap, if it works here, and without."""
+    """With `local`, tests run without bubblewrap and, if it works here, with it."""
     if LOCAL:
         monkeypatch.setenv("SANDBOX_ISOLATION", request.param)
 
@@ -190,7 +190,7 @@ def test_a_locked_or_removed_folder_is_not_an_infrastructure_failure(start):
     episode.run_command('rm -rf "$HOME"')
     with pytest.raises(ValueError):
         episode.read_file("a")
-    if workspace.isolation() != "bubblewrap":  # that only lets a command empty it
+    if workspace.isolation() != "bubblewrap":  # under it, a command can only empty it
         with pytest.raises(ValueError, match="removed the workspace folder"):
             episode.run_command("ls")
     assert episode.infrastructure_failure is None

@@ -1,4 +1,4 @@
-"""The tools of the sandbox, its grader and its rows."""
+"""Tests of the sandbox's tools, its grader and its rows."""
 
 import json
 
@@ -11,7 +11,7 @@ from my_env import MyEnv as EnvironmentClass
 
 @pytest.fixture(autouse=True)
 def backend(monkeypatch, tmp_path_factory):
-    """Lets workspaces be made on this machine. Skips a test where they cannot be."""
+    """Prepares workspaces on this machine. Skips a test if they cannot be made."""
     prepare_tests(monkeypatch, tmp_path_factory.mktemp("backend"))
     if problem := EnvironmentClass.missing_requirement():
         pytest.skip(problem)
@@ -99,7 +99,7 @@ def test_only_the_files_of_a_task_are_in_the_workspace(start):
 
 
 def test_the_same_calls_have_the_same_outputs(start):
-    """Wherever the workspace is: the rollout gate and replays compare outputs."""
+    """The workspace's place does not matter: gates and replays compare outputs."""
     script = "x; pwd; echo $HOME; cd ..; pwd; cat missing; (exit 3)"
     code = "import os\nprint(os.getcwd(), os.environ['HOME'])\nopen('missing')"
 
@@ -184,7 +184,7 @@ def test_a_workspace_that_fails_is_not_the_policys_fault(start, monkeypatch):
     for _ in range(2):
         with pytest.raises(RuntimeError, match="SANDBOX_SECONDS must be"):
             episode.run_command("ls")
-        monkeypatch.undo()  # it stays failed: what was in it is lost
+        monkeypatch.undo()  # the workspace stays failed: its content is lost
     assert "SANDBOX_SECONDS" in episode.infrastructure_failure
     assert episode.reward() == 0.0
 

@@ -1,4 +1,4 @@
-"""The desktop's backend: what it draws, and what mouse and keyboard do to the form."""
+"""Tests of the desktop's backend: its pictures, and what mouse and keyboard do."""
 
 import base64
 import hashlib
@@ -60,7 +60,7 @@ def test_screenshots_are_small(start):
 
 
 def test_a_long_text_does_not_slow_the_desktop_down(start):
-    """Once a click in a field of 5,000 characters took 25 seconds. One holds 1,000."""
+    """A click in a field of 5,000 characters once took 25 s. The limit is 1,000."""
     desktop = start()
     desktop.left_click(**point(desktop, "name"))
     began = time.monotonic()

@@ -1,4 +1,4 @@
-"""The tools of the desktop, its grader and its rows."""
+"""Tests of the desktop's tools, its grader and its rows."""
 
 import sys
 
@@ -28,7 +28,7 @@ def warm():
 
 
 def point(desktop, name):
-    """Where the control is on the screen now."""
+    """The control's place on the screen now."""
     left, top, _, height = CONTROLS[name]["box"]
     view_left, view_top, _, _ = FORM["view"]
     return {
@@ -213,7 +213,7 @@ def test_a_crash_of_the_desktop_is_not_the_policys_fault(start, monkeypatch):
     monkeypatch.setattr(_domain.Desktop, "click", crash)
     with pytest.raises(RuntimeError, match="the desktop failed: the browser died"):
         desktop.left_click(1, 1)
-    monkeypatch.undo()  # it stays failed: what was on the screen is lost
+    monkeypatch.undo()  # the desktop stays failed: its screen is lost
     with pytest.raises(RuntimeError, match="the browser died"):
         desktop.terminate("success")
     assert "the browser died" in desktop.infrastructure_failure

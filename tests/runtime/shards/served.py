@@ -1,4 +1,4 @@
-"""A server in shards that a test starts, its clients, and what became of an episode."""
+"""A server in shards that a test starts, its clients, and the fate of episodes."""
 
 import contextlib
 import os
@@ -143,7 +143,7 @@ def is_lost(client):
 
 
 def plays_on(client, counted):
-    """Whether an episode that counted to `counted` is paid after three in all."""
+    """Whether an episode that counted to `counted` is paid after it counts to three."""
     for count in range(counted + 1, 4):
         assert client.output().split()[:2] == [str(client.task["id"]), str(count)]
         assert client.seconds < 10

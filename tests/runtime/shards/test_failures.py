@@ -29,12 +29,12 @@ def test_a_shard_is_killed(served):
     with ThreadPoolExecutor(20) as pool:
         list(pool.map(lambda one: one.output(), others))
         list(pool.map(is_lost, lost[::2]))
-    for number in range(5):  # while it is down, others take the new sessions
+    for number in range(5):  # while a shard is down, others take the new sessions
         new = served.session().seed(number)
         plays_on(new, 0)
         assert new.shard == 1 or served.health()["shards_up"] == 2
     both_up(served)
-    for client in lost[1::2]:  # it was started again, and knows that
+    for client in lost[1::2]:  # the shard was restarted, and knows that
         is_lost(client)
     for client in others:
         plays_on(client, 2)
@@ -42,7 +42,7 @@ def test_a_shard_is_killed(served):
 
 
 def test_a_tool_never_lets_python_s_lock_go(served):
-    """Its shard hangs. It ends itself, names the tool, and is started again."""
+    """Its shard hangs, ends itself, names the tool, and is restarted."""
     clients = served.seeded(20)
     [hung] = {c.shard for c in clients[:1]}
     with ThreadPoolExecutor(21) as pool:
@@ -65,7 +65,7 @@ def test_a_tool_never_lets_python_s_lock_go(served):
 
 
 def test_a_shard_is_frozen(served):
-    """Nothing can end it. Its calls are answered all the same."""
+    """Nothing can end the shard, but its calls are still answered."""
     clients = served.seeded(20)
     frozen = served.shards()[1]
     frozen.suspend()
@@ -132,7 +132,7 @@ def processes_of(served):
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
 def test_the_front_ends(served, number):
-    """Its shards close their episodes and end too, however it ends."""
+    """However the front ends, its shards close their episodes and end, too."""
     all_of_them = processes_of(served)
     assert len(all_of_them) == 3
     served.seeded(6)
@@ -223,7 +223,7 @@ def test_a_stranger_at_a_shard_s_door(served):
             door.sendall(f"{head}{key}\r\n".encode())
             answer = b"".join(iter(lambda: door.recv(1000), b""))
         assert answer.startswith(b"HTTP/1.1 403 ")
-    # Nor does the front let a client speak as a front.
+    # The front does not let a client act as a front, either.
     about = requests.get(f"{served.url}/_shard", headers={"x-shard-key": ""}, timeout=9)
     assert "prefix" not in about.text
     assert served.health()["shards_up"] == 2

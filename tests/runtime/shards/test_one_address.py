@@ -27,7 +27,7 @@ pytestmark = pytest.mark.slow
 
 
 def test_the_project_s_episodes(start, rows, tools):
-    """120 at once: the oracle is paid, who does nothing is not, and both shards play."""
+    """Of 120 at once, only the oracle's are paid, and both shards play."""
     served = start("server.py")
     assert served.url, served.printed
     plans = []
@@ -163,7 +163,7 @@ def test_more_workers_need_shards(monkeypatch):
 
 
 def test_several_fronts_share_the_shards(start, tmp_path, rows, tools):
-    """Which worker takes a request is chance: all must know each other's sessions."""
+    """Any worker may take a request, so all must know each other's sessions."""
     script = tmp_path / "workers.py"
     script.write_text(
         "from my_env_runtime.server import serve\n"

@@ -1,8 +1,8 @@
-"""What a warehouse holds."""
+"""The stock of a warehouse."""
 
 
 class OutOfStock(Exception):
-    """Meant for the policy."""
+    """An exception whose text is meant for the policy."""
 
 
 class Stock:

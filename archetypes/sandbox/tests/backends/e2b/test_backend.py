@@ -1,4 +1,4 @@
-"""The workspace on E2B, with the stand-in for E2B's SDK."""
+"""Tests of the workspace on E2B, with the stand-in for E2B's SDK."""
 
 import pytest
 from test_environment import backend

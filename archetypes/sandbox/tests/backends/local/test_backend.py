@@ -1,4 +1,4 @@
-"""The local workspace: its isolation, its limits, and what it leaves behind."""
+"""Tests of the local workspace: its isolation, its limits, and its remains."""
 
 import asyncio
 import ctypes
@@ -24,7 +24,7 @@ linux_only = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
 
 @pytest.fixture(params=["auto", "none"], autouse=True)
 def isolation(request, monkeypatch):
-    """Every test runs with bubblewrap, if it works here, and without."""
+    """Every test runs without bubblewrap and, if it works here, with it."""
     monkeypatch.setenv("SANDBOX_ISOLATION", request.param)
     if request.param == "bubblewrap" and workspace.isolation() != "bubblewrap":
         pytest.skip(workspace.isolation())
@@ -44,7 +44,7 @@ def folders(tmp_path, monkeypatch):
 
 
 def wait_until_gone(find):
-    """A large folder is removed in the background."""
+    """Wait for a folder to go: a large folder is removed in the background."""
     deadline = time.monotonic() + 30
     while find():
         assert time.monotonic() < deadline, find()
@@ -240,7 +240,7 @@ def test_memory_is_limited(start, monkeypatch):
 
 @pytest.fixture
 def quota(monkeypatch):
-    """4 MiB and 2000 files, looked at often."""
+    """A quota of 4 MiB and 2000 files, which is measured often."""
     monkeypatch.setenv("SANDBOX_DISK_MB", "4")
     monkeypatch.setenv("SANDBOX_FILES", "2000")
     monkeypatch.setattr(module, "LOOK_SECONDS", 0.01)
@@ -307,7 +307,7 @@ def test_a_workspace_is_measured_when_a_command_ends(start, quota, monkeypatch):
     ["open('f', 'wb', 0); os.unlink('f')", "os.fdopen(os.memfd_create('f'), 'wb', 0)"],
 )
 def test_deleted_files_that_are_open_count(start, quota, opened):
-    """They would fill the disk, and others' episodes would be masked."""
+    """Otherwise they could fill the disk, and other episodes would be masked."""
     code = f"import os, time\nfile = {opened.partition(';')[0]}\n"
     code += f"{opened.partition('; ')[2]}\nprint('begun')\n"
     code += "while True: file.write(bytes(100_000)); time.sleep(0.001)"
@@ -317,7 +317,7 @@ def test_deleted_files_that_are_open_count(start, quota, opened):
 
 
 def test_nothing_runs_far_above_the_quota(start, quota, monkeypatch):
-    """Or each call could add what can be made between two looks."""
+    """Otherwise each call could add what fits between two measurements."""
     monkeypatch.setattr(module, "LOOK_SECONDS", 60)
     episode = start()
     episode.run_python("for n in range(20_000): open(f'{n}', 'w')")
@@ -396,7 +396,7 @@ def test_no_door_to_the_machine_is_open(start):
     assert start().run_python(ATTACKS) == "(no output)"
 
 
-# Tries the doors that no namespace closes, and names each that is open.
+# Tries the accesses that no namespace blocks, and prints each that works.
 BESIDE_NAMESPACES = """
 import ctypes, os, pathlib, socket
 libc = ctypes.CDLL(None, use_errno=True)
@@ -449,7 +449,7 @@ FIND_KEY = KEYS + "print(libc.syscall(keyctl, 10, -3, b'user', b'answer', 0) != 
 
 @linux_only
 def test_a_kernel_key_of_one_call_is_unknown_to_the_next(start):
-    """The session keyring of the server would be one for all episodes."""
+    """Otherwise all episodes would share the session keyring of the server."""
     libc, join = ctypes.CDLL(None), {"x86_64": 250, "aarch64": 219}
     assert libc.syscall(join[os.uname().machine], 1, None) > 0  # as a login does
     assert start().run_python(STORE_KEY) == "(no output)"
@@ -463,7 +463,7 @@ def test_a_command_goes_before_the_server_if_memory_runs_out(start):
 
 @only_isolated
 def test_a_command_is_not_root(start, folders):
-    """Neither as it sees itself nor as the kernel sees it from outside."""
+    """It is not root as it sees itself, nor as the kernel sees it from outside."""
     episode = start()
     user = os.geteuid() or 65534
     assert episode.run_command("touch mine; id -u").strip() == str(user)
@@ -499,7 +499,7 @@ for child in children:
 
 @only_isolated
 def test_processes_are_limited_and_counted_per_episode(start, monkeypatch, folders):
-    """Root too, whom the kernel exempts outside of a user namespace."""
+    """The limit holds for root, too, whom the kernel exempts outside a namespace."""
     monkeypatch.setenv("SANDBOX_PROCESSES", "20")
     one = start()
     busy = threading.Thread(target=one.run_python, args=[FORK.format(15, 1)])
@@ -524,7 +524,7 @@ def secret():
 
 @only_isolated
 def test_what_a_policy_can_read_with_bubblewrap(start, secret, tmp_path):
-    """The system and its own workspace. Nothing of users, processes or the project."""
+    """It reads the system and its own workspace, but no user, process or project."""
     other = start(files={"mine": "x"})
     other.read_file("mine")
     [mine] = tmp_path.glob("sandbox-*/home/mine")
@@ -570,7 +570,7 @@ def test_what_a_policy_can_read_with_bubblewrap(start, secret, tmp_path):
 @linux_only
 @only_without
 def test_what_a_policy_can_read_without_isolation(start, secret):
-    """All that the server's user can: the answers, and keys of other processes."""
+    """It reads all that the server's user can: answers, and other processes' keys."""
     rows = os.path.join(os.path.dirname(__file__), "../data/example.jsonl")
     with open(rows) as file:
         assert file.readline()[-99:-1] in start().run_command(f"cat {rows}")
@@ -636,7 +636,7 @@ def test_a_workspace_that_cannot_be_made_is_an_infrastructure_failure(
 
 
 class FullFile:
-    """Stands for open(): takes a write, and fails to put it on the disk."""
+    """A stand-in for open() that takes a write, but fails to put it on the disk."""
 
     code = 0
 
@@ -667,7 +667,7 @@ def test_a_full_disk_is_an_infrastructure_failure(
     def full(*_, **__):
         raise OSError(code, os.strerror(code))
 
-    workspace.isolation()  # before the disk is full: it is tried out once
+    workspace.isolation()  # tested only once, so before the disk is full
     episode = start(files={"a": "b"})
     if place in ("write_file", "run_command"):
         episode.read_file("a")
@@ -757,7 +757,7 @@ def test_a_folder_that_a_command_spoiled_masks_no_episode(start, mess):
 @only_without
 @pytest.mark.parametrize("left", ["mkfifo {}", "ln -s ~/mine {}"])
 def test_what_a_command_left_in_place_of_the_script(start, left):
-    """A fifo would hang the thread for ever, and a link lead out."""
+    """A fifo would hang the thread for ever, and a link would lead out."""
     episode = start()
     episode.run_command(f"touch mine; rm $0; {left.format('$0')}")
     assert episode.run_command("echo on") == "on"

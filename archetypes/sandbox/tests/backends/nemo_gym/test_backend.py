@@ -1,4 +1,4 @@
-"""The workspace on NeMo Gym: its settings, its helper, and who is to blame."""
+"""Tests of the workspace on NeMo Gym: its settings, its helper, and its errors."""
 
 import ast
 import asyncio
@@ -27,7 +27,7 @@ def prepared(monkeypatch, tmp_path):
 
 @pytest.fixture
 def backend(prepared):
-    """Skips a test that needs sandboxes where they cannot be had."""
+    """Skips a test that needs sandboxes if this machine cannot have them."""
     if problem := EnvironmentClass.missing_requirement():
         pytest.skip(problem)
 
@@ -122,7 +122,7 @@ def test_docker_is_the_default_and_offline(backend, monkeypatch):
     ],
 )
 def test_clouds_are_offline(named, monkeypatch, name, option, value):
-    """Also where NeMo Gym's own file says otherwise."""
+    """They are offline even if NeMo Gym's own file says otherwise."""
     monkeypatch.setenv("DAYTONA_API_KEY", "key")
     named(name)
     assert Provider.configured().options["create"][option] is value
@@ -199,7 +199,7 @@ def test_memory_is_limited(start, monkeypatch):
 
 
 def test_what_is_uploaded_is_removed(start):
-    """Long scripts and files do not fit an argument, and go as a file."""
+    """Long scripts and files do not fit an argument, so they are sent as files."""
     episode = start()
     padding = "# padding\n" * 30_000
     assert episode.run_command(padding + "echo end") == "end"
@@ -314,7 +314,7 @@ def test_a_provider_that_hangs_is_given_up(start, monkeypatch):
 
 @only_local
 def test_episodes_do_not_wait_for_each_other(start, monkeypatch, tmp_path):
-    """By itself NeMo Gym's local provider runs 8 commands at once."""
+    """By default, NeMo Gym's local provider runs only 8 commands at a time."""
     monkeypatch.setenv("SANDBOX_SECONDS", "20")
     meet = (
         f"import os, time\nopen({str(tmp_path)!r} + '/' + open('n').read(), 'w')\n"
@@ -338,7 +338,7 @@ def test_the_helper_is_python_that_old_images_have():
 
 
 def test_the_helper_needs_nothing_but_the_standard_library():
-    """Its text is two modules of this package, which are one program in a sandbox."""
+    """Its text is that of two modules, which are one program in a sandbox."""
     request = base64.b64encode(
         b'{"action": "read", "root": "/missing", "path": "a", "limit": 1, "cut": true}'
     )
