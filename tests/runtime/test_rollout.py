@@ -67,8 +67,8 @@ def test_repeats_of_a_fixed_policy(play):
     ("arguments", "message"),
     [
         (["--seed", "7"], "--seed needs --api chat: the Responses API has no seed"),
-        (["--policy", "noop", "--seed", "7"], "are for --policy llm"),
-        (["--policy", "oracle", "--temperature", "1"], "are for --policy llm"),
+        (["--policy", "noop", "--seed", "7"], "are only for --policy llm"),
+        (["--policy", "oracle", "--temperature", "1"], "are only for --policy llm"),
         (["--repeats", "0"], "must be a positive integer, got '0'"),
     ],
 )
