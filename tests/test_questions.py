@@ -41,7 +41,7 @@ def answers(project):
         ("tools", "health", "the tool name 'health' is a route of the server's own"),
         ("tools", "close()", "the tool name 'close' belongs to the class's protocol"),
         ("tools", "_hidden()", "the tool name '_hidden' must be an ASCII identifier"),
-        ("tools", "f(); f()", "the tool 'f' is there twice"),
+        ("tools", "f(); f()", "the tool 'f' is listed twice"),
         ("tools", "reward()", "the tool name 'reward' belongs to the class's protocol"),
         ("tools", "solved()", "the tool name 'solved' belongs to the class's protocol"),
         ("tools", "f(x)", "the parameter 'x' of tool 'f' needs a type"),
