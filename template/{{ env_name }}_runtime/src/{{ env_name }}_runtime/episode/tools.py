@@ -23,7 +23,7 @@ PROTOCOL = frozenset(
     + ["missing_requirement", "refuse_to_serve", "stand_in"]
 )
 
-# The most validation errors of a call that are listed. Above it, only their number is.
+# The most validation errors that an answer lists. If there are more, it gives a number.
 MAX_PROBLEMS = 100
 
 

@@ -180,7 +180,7 @@ async def _exchange(stream: Stream, request: bytes, method: str) -> Answer:
 
 @contextlib.asynccontextmanager
 async def connected(links: list[Link]) -> AsyncIterator[None]:
-    """Watch shards in the with block, which does not wait for slow ones."""
+    """Watch shards in the with block. It does not wait long for them to be up."""
     tasks = [asyncio.create_task(link.keep()) for link in links]
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(START_SECONDS):

@@ -64,7 +64,7 @@ class SessionStore:
 
     @property
     def lowest_reward(self) -> float:
-        """The reward of an episode that does not count, so that none is an escape."""
+        """The lowest reward, for episodes that do not count: nobody escapes a loss."""
         return reward_range(self.domain_class)[0]
 
     # -------------------------------------------------------------- begin
