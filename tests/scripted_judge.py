@@ -2,7 +2,7 @@
 
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -33,7 +33,7 @@ class Judge(ThreadingHTTPServer):
 
 
 @contextmanager
-def serving() -> Iterator[Judge]:
+def serving() -> Generator[Judge]:
     """A judge that answers until the with block ends."""
     with Judge() as judge:
         threading.Thread(target=judge.serve_forever, args=[0.01]).start()

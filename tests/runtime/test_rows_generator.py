@@ -243,6 +243,6 @@ def test_an_example_may_say_what_its_solution_and_nonsense_earn():
 
 
 def test_a_reward_of_an_example_is_a_number():
-    with pytest.raises(RolloutError, match="it must be a prompt, a task"):
+    with pytest.raises(RolloutError, match="an item must have a prompt, a task"):
         tasks: Any = lambda rng: [("Go.", {"n": 1}, "easy", "much")]
         row_generator.example_rows(tasks, 1)

@@ -68,7 +68,7 @@ class ClientSession:
             raise RolloutError(
                 f"{method} {self.url}{path}: {one_line(error)}"
             ) from None
-        answer.encoding = "utf-8"  # the encoding of JSON; requests may guess another
+        answer.encoding = "utf-8"  # the encoding of JSON; requests may assume another
         return answer
 
     def fetch(self, method: str, path: str, body: Any = None) -> dict[str, Any]:
