@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from . import project
-from .command_line import exit_status, new_parser, row_count
+from .command_line import counted, exit_status, new_parser, row_count
 from .episode.tasks import check_row, task_of
 from .episode.types import Row
 from .errors import RolloutError
@@ -64,7 +64,8 @@ def main(
     def run() -> int:
         splits = make(tasks, options.seed, counts, options.output, options.overwrite)
         for path, rows in splits:
-            print(f"{shown(path)}: {len(rows)} rows ({_difficulties(rows)})")
+            written = counted(len(rows), "row")
+            print(f"{shown(path)}: {written} ({_difficulties(rows)})")
         return 0
 
     return exit_status("make_rows.py", run)
