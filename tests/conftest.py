@@ -189,6 +189,14 @@ def borrow_venv(project: Path, other: "Environment") -> "Environment":
     return Environment(project, venv / "bin/python")
 
 
+def check_types(folder: Path, python: Path) -> None:
+    """Check the types of a project's folder, with its runtime."""
+    [runtime] = folder.parent.glob("*_runtime/src")
+    options = ["--error-on-warning", f"--extra-search-path={runtime}"]
+    ty = Path(sys.executable).with_name("ty")
+    run([ty, "check", "--python", python, *options, "."], folder)
+
+
 @dataclass
 class Environment:
     """A generated and installed project."""

@@ -7,7 +7,6 @@ import json
 import os
 import re
 import shutil
-import sys
 from pathlib import Path
 
 import pytest
@@ -20,6 +19,7 @@ from conftest import (
     QUICK,
     ROOT,
     UV,
+    check_types,
     git,
     interpreter_for,
     run,
@@ -203,8 +203,7 @@ def test_sandboxes_of_nemo_gym(variant, series):
 @pytest.mark.parametrize("archetype", GAME_FIRST)
 def test_types(generate, archetype):
     environment = generate(archetype=archetype)
-    ty = [Path(sys.executable).with_name("ty"), "check", "--python", environment.python]
-    run([*ty, "--error-on-warning", "."], environment.folder)
+    check_types(environment.folder, environment.python)
 
 
 @pytest.mark.slow

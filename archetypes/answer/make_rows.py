@@ -55,7 +55,7 @@ def tasks(rng: random.Random) -> Iterator[Example]:
             if Fraction(answer) not in map(Fraction, numbers):
                 prompt = f"{problem}\n\n{INSTRUCTIONS}"
                 task = {"problem": problem, "expected_answer": answer}
-                yield prompt, task, difficulty
+                yield Example(prompt, task, difficulty)
 
 
 def dollars(cents: int) -> str:

@@ -32,7 +32,7 @@ def tasks(rng: random.Random) -> Iterator[Example]:
     words = WORDS.split()
     rng.shuffle(words)
     for word in words:
-        yield PROMPT, {"target": word}, difficulty(word, words)
+        yield Example(PROMPT, {"target": word}, difficulty(word, words))
 
 
 def difficulty(word: str, words: Iterable[str]) -> str:

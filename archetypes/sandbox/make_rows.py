@@ -86,7 +86,7 @@ def revenue(rng: random.Random) -> Example:
             print(sum(int(row["units"]) * Decimal(row["price"]) for row in rows))
         """),
     }
-    return prompt, task, "easy"
+    return Example(prompt, task, "easy")
 
 
 def hidden_word(rng: random.Random) -> Example:
@@ -105,7 +105,7 @@ def hidden_word(rng: random.Random) -> Example:
             print(re.search(r"code word is (\\S+)\\.", message)[1])
         """),
     }
-    return prompt, task, "easy"
+    return Example(prompt, task, "easy")
 
 
 def trail(rng: random.Random) -> Example:
@@ -131,7 +131,7 @@ def trail(rng: random.Random) -> Example:
             echo "$word"
         """),
     }
-    return prompt, task, "easy"
+    return Example(prompt, task, "easy")
 
 
 def failing_requests(rng: random.Random) -> Example:
@@ -162,7 +162,7 @@ def failing_requests(rng: random.Random) -> Example:
               sort -rn | head -n 1 | cut -d ' ' -f 2-
         """),
     }
-    return prompt, task, "medium"
+    return Example(prompt, task, "medium")
 
 
 def merged_settings(rng: random.Random) -> Example:
@@ -199,7 +199,7 @@ def merged_settings(rng: random.Random) -> Example:
             print(total)
         """),
     }
-    return prompt, task, "medium"
+    return Example(prompt, task, "medium")
 
 
 def contacts(rng: random.Random) -> Example:
@@ -233,7 +233,7 @@ def contacts(rng: random.Random) -> Example:
             print(result[-1])
         """),
     }
-    return prompt, task, "medium"
+    return Example(prompt, task, "medium")
 
 
 def slow_program(rng: random.Random) -> Example:
@@ -267,7 +267,7 @@ def slow_program(rng: random.Random) -> Example:
         "expected_output": str(ways[steps]),
         "solution": edit + command("python3 slow.py"),
     }
-    return prompt, task, "medium"
+    return Example(prompt, task, "medium")
 
 
 def wrong_ledger(rng: random.Random) -> Example:
@@ -309,7 +309,7 @@ def wrong_ledger(rng: random.Random) -> Example:
             python3 ledger.py
         """),
     }
-    return prompt, task, "hard"
+    return Example(prompt, task, "hard")
 
 
 def cheapest_path(rng: random.Random) -> Example:
@@ -347,7 +347,7 @@ def cheapest_path(rng: random.Random) -> Example:
             print(best[max(grid)])
         """),
     }
-    return prompt, task, "hard"
+    return Example(prompt, task, "hard")
 
 
 def determinant(rng: random.Random) -> Example:
@@ -380,7 +380,7 @@ def determinant(rng: random.Random) -> Example:
             print(minor(0, tuple(range(len(rows)))))
         """),
     }
-    return prompt, task, "hard"
+    return Example(prompt, task, "hard")
 
 
 NOUNS = ["anchor", "canyon", "garden", "harbor", "lantern", "meridian", "orchard"]

@@ -88,7 +88,8 @@ def fill_in(rng: random.Random, count: int) -> Example:
     what = "The Customer record window shows an empty form."
     goal = EMPTY | {field: wanted[field] for field in fields}
     rest = "Leave the other fields as they are."
-    return prompt(what, parts, rest, count), {"goal": {"saved": goal}}, level(count)
+    task = {"goal": {"saved": goal}}
+    return Example(prompt(what, parts, rest, count), task, level(count))
 
 
 def correct(rng: random.Random, count: int) -> Example:
@@ -110,7 +111,7 @@ def correct(rng: random.Random, count: int) -> Example:
     goal = start | {field: other[field] for field in fields}
     rest = "Change nothing else."
     task = {"goal": {"saved": goal}, "start": start}
-    return prompt(what, parts, rest, count), task, level(count)
+    return Example(prompt(what, parts, rest, count), task, level(count))
 
 
 def level(count: int) -> str:

@@ -6,7 +6,7 @@ import os
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TypedDict
 
@@ -28,7 +28,9 @@ class Result(TypedDict):
 
 
 def run_gates(
-    gates: dict[str, Gate], description: str | None, arguments: list[str] | None = None
+    gates: Mapping[str, Gate],
+    description: str | None,
+    arguments: list[str] | None = None,
 ) -> int:
     """The command line of a gates.py. Returns its exit status.
 
@@ -59,7 +61,7 @@ def new_gate_parser(
     return parser
 
 
-def run(gates: dict[str, Gate]) -> Iterator[Result]:
+def run(gates: Mapping[str, Gate]) -> Iterator[Result]:
     """Run gates in order, up to the first that fails. Yields the result of each."""
     # Models that are not set have stand-ins, also in processes that the gates start.
     os.environ.setdefault("STAND_IN", "1")
