@@ -1,6 +1,9 @@
 """The project around the runtime: the user's class, and the server's settings."""
 
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor, wait
+from types import ModuleType
 
 import pytest
 
@@ -28,6 +31,29 @@ def test_a_class_that_cannot_be_imported(tmp_path, monkeypatch, source):
     with pytest.raises(GateError) as error:
         project.load_class()
     assert str(error.value).startswith(BROKEN[source].format(n=number))
+
+
+def test_threads_load_the_class_once(tmp_path, monkeypatch):
+    """The first thread is in the middle of the module when the second one comes."""
+    loading = ModuleType("loading_of_slow")
+    loading.inside, loading.go_on = threading.Event(), threading.Event()  # type: ignore
+    (tmp_path / "slow.py").write_text(
+        "import loading_of_slow as loading\n"
+        "loading.inside.set()\n"
+        "loading.go_on.wait(10)\n"
+        "class MyEnv: pass\n"
+    )
+    monkeypatch.setitem(sys.modules, "loading_of_slow", loading)
+    monkeypatch.setattr(project, "ROOT", tmp_path)
+    monkeypatch.setattr(project, "MODULE", "slow")
+    monkeypatch.syspath_prepend(tmp_path)
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(project.load_class)
+        assert loading.inside.wait(10)
+        second = pool.submit(project.load_class)
+        wait([second], timeout=0.2)  # without a lock, it fails right away
+        loading.go_on.set()
+        assert first.result() is second.result()
 
 
 def test_a_module_that_an_installed_package_hides(monkeypatch):
