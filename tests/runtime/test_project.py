@@ -12,6 +12,10 @@ from my_env_runtime.errors import GateError, SettingError
 
 BROKEN = {
     "": "mine_{n}.py has no class MyEnv: write the class there, or import it there",
+    "class Other:\n    def reward(self): ...": (
+        "mine_{n}.py has no class MyEnv, but Other: copy again with --overwrite -d "
+        "domain_class=Other, or write `MyEnv = Other` at its end"
+    ),
     "class MyEnv:\n    def guess(self word)": "mine_{n}.py, line 2: SyntaxError",
     "import nowhere": (
         "ModuleNotFoundError in mine_{n}.py, line 1: No module named 'nowhere'. Not "
