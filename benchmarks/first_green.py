@@ -157,7 +157,7 @@ def main() -> None:
             rows.append(f"| `{name}` | {scaffold.package} | {end}")
     where = f"{os.cpu_count()} cores, {platform.machine()}"
     print(f"\n{date.today()}, {where}, load {load:.1f} to {os.getloadavg()[0]:.1f}")
-    print("| scaffold | package | seconds | of the CPU | proven at the end |")
+    print("| scaffold | package | seconds | CPU seconds | proven at the end |")
     print("| --- | --- | --- | --- | --- |")
     print("\n".join(rows))
 
