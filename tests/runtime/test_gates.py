@@ -2,9 +2,11 @@
 
 import random
 import shutil
+import uuid
 from collections.abc import Callable
+from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pydantic
 import pytest
@@ -88,6 +90,34 @@ def test_the_smoke_gate_sees_a_bug_behind_a_tool(run_gate, kind, fault):
     with pytest.raises(GateError) as error:
         run_gate(smoke_gate, kind)
     assert fault in str(error.value)
+
+
+CODE = Annotated[str, pydantic.Field(pattern="^[A-Z]{3}$")]
+SHOWN = Annotated[CODE, pydantic.Field(examples=["ABC"])]
+
+
+class Dated:
+    def __init__(self, task: dict) -> None:
+        pass
+
+    def book(self, on: date, by: uuid.UUID, code: SHOWN) -> str:
+        """Book."""
+        return f"{on.year}"
+
+    def reward(self) -> float:
+        return 0.0
+
+
+class Coded(Dated):
+    def look(self, code: CODE) -> str:
+        """Look."""
+        return code
+
+
+def test_the_smoke_gate_takes_values_of_a_format_and_examples(run_gate):
+    assert run_gate(smoke_gate, Dated) == "1 endpoint"
+    with pytest.raises(GateError, match=r"'\^\[A-Z\]\{3\}\$'.*Field\(examples="):
+        run_gate(smoke_gate, Coded)
 
 
 def test_the_smoke_gate_warns_of_an_echo(run_gate):

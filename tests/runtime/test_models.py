@@ -647,6 +647,19 @@ def test_an_answer_that_is_not_graded_does_not_agree(
     assert "not graded: 1 of 2, the first: judge: AuthenticationError" in printed
 
 
+def test_a_stand_in_is_not_taken_for_a_judge(row, monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(project, "load_class", lambda: Essay)
+    monkeypatch.setenv("STAND_IN", "1")
+    path = rows_file(tmp_path, {**row, "answer": "please", "label": 1})
+    assert measure_judge.main([path]) == 0
+    assert "the class's stand_in() answered" in capsys.readouterr().out
+    monkeypatch.setenv("JUDGE_MODEL", "scripted")
+    monkeypatch.setenv("JUDGE_BASE_URL", "http://127.0.0.1:9")
+    monkeypatch.setenv("JUDGE_RETRIES", "0")
+    assert measure_judge.main([path]) == 1
+    assert "stand_in()" not in capsys.readouterr().out
+
+
 def test_rows_without_labels_are_refused(row, tmp_path, capsys):
     assert measure_judge.main([rows_file(tmp_path, row)]) == 1
     assert "needs an `answer` (a text) and a `label`" in capsys.readouterr().err

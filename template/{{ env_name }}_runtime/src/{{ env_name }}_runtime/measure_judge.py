@@ -22,8 +22,9 @@ from .episode.session import Session
 from .episode.tasks import task_of
 from .episode.types import Row
 from .errors import RolloutError
-from .models.client import Models
+from .models.client import Models, models_not_set
 from .rollouts.rows import load_rows, row_name
+from .settings import StandInSettings
 
 SECONDS = 600  # time limit for one grade
 
@@ -62,6 +63,8 @@ def _run(options: argparse.Namespace) -> int:
         if not isinstance(grade, str)
     ]
     print("\n".join(agreement(pairs)))
+    if models_not_set(domain_class) and StandInSettings.read().stand_in:
+        print("no model was asked: the class's stand_in() answered (STAND_IN=1)")
     if failed:
         print(f"not graded: {len(failed)} of {len(rows)}, the first: {failed[0]}")
     return 1 if failed else 0

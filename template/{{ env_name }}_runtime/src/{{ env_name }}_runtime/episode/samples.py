@@ -2,6 +2,19 @@
 
 from typing import Any
 
+# A value of each format that pydantic writes for a text.
+FORMATS = {
+    "date": "2000-01-01",
+    "date-time": "2000-01-01T00:00:00Z",
+    "time": "00:00:00Z",
+    "duration": "P1D",
+    "uuid": "00000000-0000-4000-8000-000000000000",
+    "uuid4": "00000000-0000-4000-8000-000000000000",
+    "uri": "http://example.com/",
+    "ipv4": "192.0.2.1",
+    "ipv6": "2001:db8::1",
+}
+
 
 def sample_arguments(tool: dict[str, Any], *, high: bool = False) -> dict[str, Any]:
     """Arguments that fit a tool definition: small values, or large ones if `high`."""
@@ -14,11 +27,16 @@ def sample_of(schema: dict[str, Any]) -> Any:
 
 
 def _sample(schema: dict[str, Any], high: bool) -> Any:
-    """A value that fits a JSON Schema, its bounds and lengths included."""
+    """A value that fits a JSON Schema, its bounds, lengths and format included.
+
+    No value is made up for a pattern: the schema's `examples` are taken first.
+    """
     if "const" in schema:
         return schema["const"]
     if "enum" in schema:
         return schema["enum"][-1 if high else 0]
+    if schema.get("examples"):
+        return schema["examples"][-1 if high else 0]
     if "default" in schema and not high:
         return schema["default"]
     for choice in ("anyOf", "oneOf", "allOf"):
@@ -27,6 +45,8 @@ def _sample(schema: dict[str, Any], high: bool) -> Any:
     kind = schema.get("type")
     if kind in ("integer", "number"):
         return _number(schema, high)
+    if kind == "string" and schema.get("format") in FORMATS:
+        return FORMATS[schema["format"]]
     if kind == "string":
         text = "nonsense" if high else "x"
         return text.ljust(schema.get("minLength", 0), "x")[: schema.get("maxLength")]

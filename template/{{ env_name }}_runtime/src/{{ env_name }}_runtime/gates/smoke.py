@@ -136,6 +136,12 @@ def _call(
     """
     response = session.request("POST", f"/{name}", arguments)
     call = f"POST /{name} with {json.dumps(arguments)[:200]}{caller}"
+    if response.status_code == 422 and not caller:
+        raise GateError(
+            f"{call} answered {problem_of(response)}. The gate made this call up from the "
+            "tool's schema: give the parameter a valid value to call it with, "
+            "Annotated[str, Field(examples=[...])]"
+        )
     if response.status_code != 200:
         raise GateError(f"{call} answered {problem_of(response)}")
     if fault := response.headers.get("X-Tool-Error"):
