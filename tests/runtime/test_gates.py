@@ -125,7 +125,7 @@ def test_the_smoke_gate_warns_of_an_echo(run_gate):
         def __init__(self, task: dict) -> None:
             pass
 
-        def guess(self, word: str) -> str:
+        def guess(self, word: str, code: SHOWN) -> str:
             """Guess."""
             return f"You said {word}."
 

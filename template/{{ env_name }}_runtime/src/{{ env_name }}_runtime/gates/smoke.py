@@ -108,7 +108,8 @@ def _echoes(
         arguments |= {
             name: text
             for name, schema in tool["parameters"]["properties"].items()
-            if schema.get("type") == "string" and "enum" not in schema
+            if schema.get("type") == "string"
+            and not schema.keys() & {"enum", "pattern", "format"}
         }
         session = _seeded(client, row, path)
         output = _call(session, tool["name"], arguments)
