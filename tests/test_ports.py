@@ -194,7 +194,7 @@ def post(client: TestClient, path: str, body: Json) -> Json:
 
 
 def judged(rollout: Json) -> tuple[str, str] | None:
-    """What the recorded judge said, and its verdict alone. None without a judge."""
+    """The recorded judge's text, and its verdict alone. None without a judge."""
     if evaluations := rollout.get("judge_evaluations"):
         [item] = evaluations[0]["response"]["output"]
         return item["content"][0]["text"], evaluations[0]["verdict_label"]

@@ -140,7 +140,7 @@ def test_nemo_gym_s_own_loop(generate, kind, workers):
 @pytest.mark.scale
 @NEWER
 def test_a_node_of_three_dies(generate, ray_folder, tmp_path):
-    """Of 60 episodes, those on its shards are masked, and the others are paid."""
+    """Its shards' episodes are masked, and all other episodes are paid."""
     environment = generate(archetype="game")
     process = subprocess.Popen(
         [environment.python, ROOT / "tests/ray_cluster.py"],

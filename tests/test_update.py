@@ -436,7 +436,7 @@ def add_package(project, *options):
 
 @pytest.mark.slow
 def test_added_dependencies_stay_when_the_templates_move_away(earlier):
-    """In 0.3 they were in one list, so every change of the list was a conflict."""
+    """Release 0.3 had both in one list, so every change of the list was a conflict."""
     project = earlier("v0.3.0")
     add_package(project, "numpy>=2")
     add_package(project, "--dev", "hypothesis>=6")

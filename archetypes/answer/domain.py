@@ -16,10 +16,10 @@ BOX = re.compile(r"\\boxed\s*\{")
 # The content of a box, up to its closing brace. It may have one level of braces.
 CONTENT = re.compile(r"((?:[^{}]++|\{[^{}]*+\})*+)\}")
 MAX_CHARACTERS = 100  # the most characters in a box
-# What a box may hold: -3, 1,250.75, 3/4, \frac{3}{4}, 2\frac{1}{2}. A currency, a
-# percent sign or a unit as \text{} beside the number is ignored. math-verify could read
-# much more, but a formula such as 9^{9^9} would keep it busy for hours: before you
-# allow other answers, limit the time that they may take.
+# A box may hold -3, 1,250.75, 3/4, \frac{3}{4}, 2\frac{1}{2}. A currency, a percent sign
+# or a unit as \text{} beside the number is ignored. math-verify could read much more, but
+# a formula such as 9^{9^9} would keep it busy for hours: before you allow other answers,
+# limit the time that they may take.
 NUMBER = re.compile(
     r"""
     (?P<sign> [-+\u2212]?) \s* (?:\\?\$)? \s*
@@ -54,7 +54,7 @@ def read_number(text: str) -> str:
 def boxed_number(text: str) -> str:
     r"""The number that `text` has in \boxed{}, as LaTeX.
 
-    "" if there is no number or different numbers, or if a box holds anything else.
+    "" without a number, with different numbers, or if a box holds anything else.
     """
     numbers = set()
     for box in BOX.finditer(text):

@@ -35,7 +35,7 @@ name email country subscribe company phone street city postcode plan contact ter
 """
 EMPTY: Record = dict.fromkeys(FIELD_NAMES.split(), "") | dict.fromkeys(CHECKS, False)
 CHOICES = ("country", "plan", "contact")
-# What a prompt calls a field, if it is not the field's name.
+# The prompts' words for fields, if they differ from the fields' names.
 LABELS = {
     "name": "full name",
     "phone": "phone number",

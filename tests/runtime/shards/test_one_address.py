@@ -27,7 +27,7 @@ pytestmark = pytest.mark.slow
 
 
 def test_the_project_s_episodes(start, rows, tools):
-    """Of 120 at once, only the oracle's are paid, and both shards play."""
+    """Both shards play 120 episodes, and only the oracle's episodes are paid."""
     served = start("server.py")
     assert served.url, served.printed
     plans = []

@@ -22,5 +22,5 @@ def isolation() -> str:
 
 
 def refusal() -> str | None:
-    """Why not to serve untrusted policies: None, as each has a machine of its own."""
+    """None, because each episode has a machine of its own."""
     return None

@@ -78,7 +78,7 @@ def leave_the_servers_kernel() -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     libc.syscall(keyctl, JOIN_SESSION_KEYRING, None)
     if libc.prctl(GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 1:
-        return  # there is no bubblewrap: sudo must still work
+        return  # without bubblewrap, sudo must still work
     program = filtered(machine, (*keys, *IO_URING), socket, fallocate)
     code = ctypes.create_string_buffer(program, len(program))
     pointer = struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(code))

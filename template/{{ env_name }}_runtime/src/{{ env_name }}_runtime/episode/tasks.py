@@ -212,7 +212,7 @@ def solution_of(domain_class: type, row: Row) -> Solution:
     """The calls and the answer that solve a row, by the class's own `oracle(task)`.
 
     `oracle(task)` returns calls as `(tool, arguments)`. A text after the calls, or
-    without calls, is the final answer. Raises NoOracleError if there is no oracle, or
+    without calls, is the final answer. Raises NoOracleError without an oracle, or
     if this machine lacks something that an episode needs; RolloutError if the oracle
     raises, or returns anything else.
     """

@@ -151,7 +151,7 @@ class _Game:
     def check_turns(self, max_turns: int) -> None:
         """Raise GateError if a row's solution, with a call per turn, is too long.
 
-        Raises NoOracleError if there is no solution.
+        Raises NoOracleError if the class has no oracle.
         """
         for number, row in enumerate(self.rows, start=1):
             place = row_name(number, self.path)

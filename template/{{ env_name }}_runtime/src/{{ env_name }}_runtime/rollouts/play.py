@@ -20,8 +20,8 @@ def play(
     """Play one episode. Returns the answer of /verify, with the `response`.
 
     The episode ends when the policy calls no tool, or after `max_turns` turns;
-    `out_of_turns` says which. Raises RolloutError if the server or the model fails:
-    there is no reward then.
+    `out_of_turns` says which. Raises RolloutError if the server or the model fails. The
+    episode then has no reward.
     """
     session = client.session()
     session.post("/seed_session", row)

@@ -190,7 +190,7 @@ class _Rollouts:
     """One rollout after the other, each in a session of its own.
 
     TRL shows the model an exception of a tool, and goes on. If the server failed, the
-    model would be trained on that failure, so the sample has no reward then. An
+    model would be trained on that failure, so the reward of that sample is None. An
     exception of `reset` or `get_reward` ends the training.
     """
 
