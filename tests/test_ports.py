@@ -1,13 +1,17 @@
 """examples/nemo_gym: NeMo Gym's own servers as classes, and their recorded rewards.
 
 NeMo Gym's wheel has five recorded rollouts for each. A class plays each of them through
-the server: its row as it is, the recorded calls, and the recorded response.
+the server: its row as it is, the recorded calls, and the recorded response. Three
+recordings are adapted first: see ADAPTED.
 """
 
 import asyncio
+import contextlib
 import importlib.util
+import inspect
 import json
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from importlib.metadata import distribution, version
 from pathlib import Path
 from typing import Any
@@ -26,6 +30,18 @@ from my_env_runtime.serving import SessionServer, VerifyRequest, VerifyResponse
 
 CLASSES = Path(__file__).parents[1] / "examples/nemo_gym"
 SERVERS = Path(str(distribution("nemo-gym").locate_file("resources_servers")))
+
+Json = dict[str, Any]
+
+
+def read_lines(path: Path) -> list[Json]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def offices_tools() -> list[str]:
+    [row, *_] = read_lines(SERVERS / "workplace_assistant/data/example.jsonl")
+    return [tool["name"] for tool in row["responses_create_params"]["tools"]]
+
 
 # Each server's class, and the tools that server.py serves.
 PORTS: dict[str, tuple[str, list[str]]] = {
@@ -51,6 +67,9 @@ PORTS: dict[str, tuple[str, list[str]]] = {
     "simpleqa": ("SimpleQA", []),
     "abstention": ("Abstention", []),
     "longmemeval": ("LongMemEval", []),
+    "blackjack": ("Blackjack", ["hit", "stand"]),
+    "structured_outputs": ("StructuredOutputs", []),
+    "workplace_assistant": ("WorkplaceAssistant", offices_tools()),
 }
 # A module must not hide one of Python's library, or the package that it imports.
 MODULES = {"calendar": "calendar_env", "reasoning_gym": "reasoning_gym_env"}
@@ -63,8 +82,95 @@ NEEDS_LATER = pytest.mark.skipif(
 # What app.py pays today where a recording is older than it: rollout 2 of mcqa has text
 # beside the letter in its box, which the release that recorded it did not read.
 PAID_TODAY = {("mcqa", 2): 1.0}
+HANDS = ("player", "dealer")
 
-Json = dict[str, Any]
+
+def as_tool_calls(rollout: Json) -> Json:
+    """A game of blackjack whose actions are calls, and whose cards are in its row.
+
+    The recorded policy writes `<action>hit</action>`, and the server's user answers.
+    The cards are known at the end.
+    """
+    output, info = [], rollout["info"]
+    for number, item in enumerate(rollout["response"]["output"]):
+        identity = {"call_id": f"call_{number - number % 2}", "id": f"item_{number}"}
+        if item["role"] == "assistant":
+            [action] = re.findall(r"<action>(\w+)</action>", item["content"][0]["text"])
+            call = {"type": "function_call", "name": action, "arguments": "{}"}
+            output.append({**call, **identity})
+        else:
+            shown = item["content"].rpartition("\n")[0]  # without "Respond with ..."
+            result = {"type": "function_call_output", "output": shown}
+            output.append({**result, **identity})
+    hands = {who: info[who].strip("[]").split(", ") for who in info if who in HANDS}
+    if "dealer" not in hands:  # the player went over 21, and the dealer showed one card
+        hands["dealer"] = [rollout["responses_create_params"]["input"][-1]["content"]]
+        hands["dealer"] = re.findall(r"Dealer shows: (\w+)", hands["dealer"][0])
+    params = {"input": rollout["responses_create_params"]["input"]}
+    row = {"responses_create_params": params, **hands}
+    response = {**rollout["response"], "output": output}
+    return {"row": row, "response": response, "reward": rollout["reward"]}
+
+
+def with_its_schema(rollout: Json) -> Json:
+    """A document whose row has the schema. The recording has it in the prompt alone."""
+    params = rollout["responses_create_params"]
+    schemas = []
+    for text in prompt_of(rollout):
+        with contextlib.suppress(ValueError):
+            schemas.append(json.JSONDecoder().raw_decode(text, text.index("{"))[0])
+    [fields] = schemas
+    schema = {"type": "object", "properties": fields}
+    row = {"responses_create_params": params, "schema_str": json.dumps(schema)}
+    return {**rollout, "row": row}
+
+
+# What the recorded requests to the office ask for: the wheel has no rows of them.
+SOLUTIONS = {
+    "Create a bar chart of total visits since November 30": (
+        "analytics_create_plot",
+        ["2023-11-30", "2023-11-30", "total_visits", "bar"],
+    ),
+    "Delete Casey Wilson from the crm": (
+        "customer_relationship_manager_delete_customer",
+        ["00000014"],
+    ),
+    "Add Dakota Thomas as a new lead in the crm and assign them to Nadia": (
+        "customer_relationship_manager_add_customer",
+        ["Dakota Thomas", "nadia.moreau@atlas.com", "Lead"],
+    ),
+    "Delete my last email from kofi": ("email_delete_email", ["00000259"]),
+}
+
+
+def with_its_solution(rollout: Json) -> Json:
+    """A request to the office whose row has the calls that fulfill it."""
+    port, solution = port_of("workplace_assistant"), []
+    if wanted := SOLUTIONS.get(prompt_of(rollout)[-1]):
+        name, values = wanted
+        parameters = list(inspect.signature(getattr(port, name)).parameters)[1:]
+        arguments = dict(zip(parameters, values, strict=False))
+        solution = [{"name": name, "arguments": json.dumps(arguments)}]
+    output = []
+    for item in rollout["response"]["output"]:
+        if item["type"] == "function_call_output":
+            item = {**item, "output": json.dumps(json.loads(item["output"])["output"])}
+        output.append(item)
+    params = rollout["responses_create_params"]
+    row = {"responses_create_params": params, "solution": solution}
+    return {
+        **rollout,
+        "row": row,
+        "response": {**rollout["response"], "output": output},
+    }
+
+
+# Recordings that say less than a row does, or whose actions are no calls.
+ADAPTED: dict[str, Callable[[Json], Json]] = {
+    "blackjack": as_tool_calls,
+    "structured_outputs": with_its_schema,
+    "workplace_assistant": with_its_solution,
+}
 
 each_port = pytest.mark.parametrize(
     "name",
@@ -72,14 +178,20 @@ each_port = pytest.mark.parametrize(
 )
 
 
-def read_lines(path: Path) -> list[Json]:
-    return [json.loads(line) for line in path.read_text().splitlines()]
-
-
 def rollouts_of(name: str) -> list[Json]:
     rollouts = read_lines(SERVERS / name / "data/example_rollouts.jsonl")
     assert len(rollouts) == 5
-    return rollouts
+    adapt = ADAPTED.get(name, dict)
+    return [adapt(rollout) for rollout in rollouts]
+
+
+def rows_of(name: str) -> list[Json]:
+    """The rows of a server's data set. One key of the office's is renamed."""
+    rows = read_lines(SERVERS / name / "data/example.jsonl")
+    if name == "workplace_assistant":
+        for row in rows:
+            row["solution"] = row.pop("ground_truth")
+    return rows
 
 
 def paid(name: str, rollout: Json) -> float:
@@ -97,7 +209,9 @@ def response_of(rollout: Json) -> Json:
 
 def row_of(name: str, rollout: Json) -> Json:
     """The row that a rollout played, as the server's data set has it."""
-    rows = read_lines(SERVERS / name / "data/example.jsonl")
+    if name in ADAPTED:
+        return rollout["row"]
+    rows = rows_of(name)
     if "_ng_task_index" in rollout:
         row = rows[rollout["_ng_task_index"]]
     else:
@@ -120,13 +234,21 @@ def calls_of(rollout: Json) -> Iterator[tuple[Json, Json | None]]:
     """Each recorded call, and its output. The last call of a game may lack one."""
     output = rollout["response"]["output"]
     results = {
-        item["call_id"]: json.loads(item["output"])
+        item["call_id"]: read_output(item["output"])
         for item in output
         if item["type"] == "function_call_output"
     }
     for item in output:
         if item["type"] == "function_call":
             yield item, results.get(item["call_id"])
+
+
+def read_output(text: str) -> Any:
+    """A tool's output: JSON, or text as it is."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
 
 
 def port_of(name: str) -> type:
@@ -232,7 +354,7 @@ def test_a_port_pays_what_the_server_paid(connect, recorded_judge, name):
         for call, result in calls_of(rollout):
             shown = post(client, call["name"], json.loads(call["arguments"]))
             if result is not None:
-                assert json.loads(shown["output"]) == result
+                assert read_output(shown["output"]) == result
         # The collector adds keys of its own to the row.
         added = {"_ng_rollout_index": 0, "agent_ref": {"name": "agent"}}
         body = {**row, **added, "response": response_of(rollout)}
@@ -261,6 +383,8 @@ def test_a_recording_that_is_older_than_its_server():
 
 @each_port
 def test_a_recorded_rollout_is_graded_again(connect, recorded_judge, name, monkeypatch):
+    if not getattr(port_of(name), "deterministic", True):
+        pytest.skip("a class that is not deterministic cannot be graded again")
     monkeypatch.setenv("REVERIFY", "1")
     for rollout in rollouts_of(name):
         recorded_judge(rollout)
@@ -279,7 +403,7 @@ def test_the_oracle_of_a_port_earns_its_reward(connect, name, monkeypatch):
     port, response = port_of(name), response_of(rollouts_of(name)[0])
     if not hasattr(port, "oracle"):
         pytest.skip("a solution of the row is nowhere")
-    for row in read_lines(SERVERS / name / "data/example.jsonl"):
+    for row in rows_of(name):
         client = connect(name)
         post(client, "seed_session", row)
         calls, answer = solution_of(port, row)

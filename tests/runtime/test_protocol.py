@@ -1,6 +1,7 @@
 """The class's protocol beside answers and rewards: outputs, errors, the first look."""
 
 import json
+import math
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -105,6 +106,39 @@ def test_a_tool_may_return_what_json_can_say(client_of, row):
     ]
     room = client.post("/room", json={"number": 2}).json()["output"]
     assert json.loads(room) == {"number": 2, "free": False}
+
+
+class Quote(NamedTuple):
+    output: dict[str, float]
+    change: float
+
+
+class Market:
+    """Returns what JSON cannot say, as pandas does for an empty cell."""
+
+    blocking = False
+
+    def __init__(self, task: dict[str, Any]) -> None: ...
+
+    def prices(self) -> dict[str, Any]:
+        """The prices."""
+        return {"price": math.nan, "limits": [-math.inf, 1.5]}
+
+    def quote(self) -> Quote:
+        """A price, and its change."""
+        return Quote({"price": math.nan}, math.inf)
+
+    def reward(self) -> float:
+        return 0.0
+
+
+def test_nan_and_infinity_are_null(client_of, row):
+    client = client_of(Market, ["prices", "quote"])
+    client.post("/seed_session", json=row)
+    answer = client.post("/prices", json={}).json()
+    assert answer == {"output": '{"price": null, "limits": [null, 1.5]}'}
+    answer = client.post("/quote", json={})
+    assert answer.json() == {"output": '{"price": null}', "change": None}
 
 
 def test_only_what_server_py_serves_is_a_tool(client_of, row):

@@ -265,16 +265,20 @@ def as_answer(value: Any) -> Answer:
         fields = dict(zip(fields_of(type(value)), value, strict=True))
         output = as_answer(fields.pop("output")).output
         extra = {name: item for name, item in fields.items() if item is not None}
-        return Answer(output, to_jsonable_python(extra))
+        return Answer(output, _plain(extra))
     if isinstance(value, (bool, int, float, list, dict, BaseModel)):
-        plain = to_jsonable_python(value)
-        return Answer(sendable(json.dumps(plain, ensure_ascii=False)))
+        return Answer(sendable(json.dumps(_plain(value), ensure_ascii=False)))
     hint = ""
     if inspect.iscoroutine(value):
         value.close()
         hint = ": make it `async def`, or await the coroutine"
     kind = "None" if value is None else type(value).__name__
     raise NotTextError(f"returned {kind}, but a tool must return text{hint}")
+
+
+def _plain(value: Any) -> Any:
+    """`value` as JSON's types. JSON lacks NaN and infinity: they become null."""
+    return to_jsonable_python(value, inf_nan_mode="null")
 
 
 @functools.cache
