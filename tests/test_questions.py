@@ -3,7 +3,7 @@
 import pytest
 import yaml
 
-from conftest import COPIER, render_project, run
+from conftest import COPIER, ROOT, render_project, run
 
 
 def answers(project):
@@ -75,6 +75,21 @@ def test_a_bad_answer_is_refused(template, tmp_path, question, value, message):
     assert last.startswith(f"Validation error for question '{question}'")
     assert message in last
     assert not destination.exists()
+
+
+def test_an_answer_without_a_question_is_refused(template, tmp_path):
+    destination = tmp_path / "my_env"
+    with pytest.raises(ValueError, match='no question is called "archtype"') as error:
+        render_project(template, destination, archtype="vision")
+    assert not destination.exists()
+    listed = str(error.value).rpartition("the questions are ")[2].split(", ")
+    copier_yml = yaml.safe_load((ROOT / "copier.yml").read_text())
+    asked = [
+        name
+        for name, question in copier_yml.items()
+        if name[0] != "_" and question.get("ask", question.get("when", True))
+    ]
+    assert sorted(listed) == sorted(asked)
 
 
 @pytest.mark.parametrize(
