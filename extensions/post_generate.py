@@ -248,6 +248,7 @@ def install(
     required = required_python(folder)
     found = kept_python(folder, required) or find_python(uv, required)
     python_option = ["--python", found] if found else []
+    again = "uv run python gates.py" + (" --write-tools" if options else "")
     if packages:
         # Written into pyproject.toml. The interpreter and the lock file follow below.
         run(
@@ -258,7 +259,8 @@ def install(
         )
     run(
         [uv, "sync", "--quiet", "--directory", str(folder), *python_option],
-        f"`uv sync` failed, see above; fix that and run it again in {here}",
+        f"`uv sync` failed, see above; fix the packages in {here / 'pyproject.toml'}, "
+        f"then `uv sync` and `{again}` there",
     )
     python, package = installed(folder)
     pin_python(python, uv, folder)
@@ -272,7 +274,6 @@ def install(
                 [uv, "run", "--directory", str(folder), "python", *step.split()],
                 f"the class could not be completed, see above; then `{failure}` in {here}",
             )
-    again = "uv run python gates.py" + (" --write-tools" if options else "")
     run(
         [
             uv,

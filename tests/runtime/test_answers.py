@@ -257,7 +257,7 @@ def test_the_gate_shows_what_it_submitted(gate_client, sum_row, tmp_path):
     text = str(caught.value)
     assert "the policy 'garbage' earns 0.01, not 0.0" in text
     assert '"baseline_reward": 0.01 into the row' in text
-    assert f"(it called nothing and answered {NONSENSE!r}; task: " in text
+    assert f"(it called nothing, and answered {NONSENSE!r}; task: " in text
     lenient = {**sum_row, "baseline_reward": 0.01}
     assert rollout_gate(client, Path(rows_file(tmp_path, lenient))) == (
         "1 row: the oracle earns 1.0, noop and nonsense at most 0.01"

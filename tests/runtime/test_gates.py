@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import pydantic
 import pytest
 
+from my_env_runtime import nemo_gym_gates
 from my_env_runtime.errors import GateError
 from my_env_runtime.gates import manifests, rollout
 from my_env_runtime.gates.rollout import rollout_gate
@@ -163,6 +164,33 @@ class Picky(Guessing):
 def test_the_rollout_gate_names_the_row_or_the_call(run_gate, kind, fault):
     with pytest.raises(GateError, match=fault):
         run_gate(rollout_gate, kind, {"id": 1}, {"id": 2})
+
+
+def test_the_rollout_gate_shows_the_last_output(run_gate):
+    with pytest.raises(GateError) as caught:
+        run_gate(rollout_gate, Mistaken)
+    says = 'it called guess(word="left"); the last call returned {"output": "Wrong."}; '
+    assert says in str(caught.value)
+
+
+class Sized(Guessing):
+    def __init__(self, task: dict) -> None:
+        super().__init__(task)
+        self.cells = ["."] * task["size"]
+
+
+def test_a_task_that_nobody_has_written(run_gate):
+    with pytest.raises(GateError, match="This task is only a skeleton: write your own"):
+        run_gate(rollout_gate, Sized, {"size": None})
+    with pytest.raises(GateError) as caught:
+        run_gate(rollout_gate, Sized, {"size": "three"})
+    assert "skeleton" not in str(caught.value)
+
+
+def test_a_file_of_rows_that_does_not_exist(capsys):
+    with pytest.raises(SystemExit):
+        nemo_gym_gates.main(None, ["--rows", "nope.jsonl"])
+    assert "--rows: there is no file nope.jsonl" in capsys.readouterr().err
 
 
 class Dice(Guessing):

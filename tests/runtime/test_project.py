@@ -16,6 +16,9 @@ BROKEN = {
         "mine_{n}.py has no class MyEnv, but Other: copy again with --overwrite -d "
         "domain_class=Other, or write `MyEnv = Other` at its end"
     ),
+    "def MyEnv(): ...\nclass Other:\n    def reward(self): ...": (
+        "mine_{n}.py has no class MyEnv, but Other: copy again with --overwrite -d "
+    ),
     "class MyEnv:\n    def guess(self word)": "mine_{n}.py, line 2: SyntaxError",
     "import nowhere": (
         "ModuleNotFoundError in mine_{n}.py, line 1: No module named 'nowhere'. Not "

@@ -285,6 +285,7 @@ def test_lines_that_are_no_rollouts_are_named(tmp_path, capsys):
     assert numbers == [2, 3, 5, 6, 8, 9]
     assert all(line.startswith(f"view.py: {path}, line ") for line in errors)
     summary = blocks(path.with_suffix(".html").read_text())["summary"]
+    assert errors[1].endswith('a rollout has a response or a reward, got {"a": 1}')
     assert summary["notices"] == [line.removeprefix("view.py: ") for line in errors]
     assert len(summary["files"][0]["episodes"]) == 2
 

@@ -111,7 +111,10 @@ def test_a_grade_outside_of_the_range_is_masked(
     client.post("/seed_session", json=row)
     verdict = client.post("/verify", json=verify_body(row)).json()
     assert verdict["mask_sample"] is True
-    assert "must return a number from -100 to 19.4, got " in verdict["failure_reason"]
+    assert (
+        "must return a number from -100 to 19.4, the class's reward_range, got "
+        in verdict["failure_reason"]
+    )
 
 
 @pytest.mark.parametrize(
@@ -243,7 +246,7 @@ def test_a_reward_for_nothing(gate_client, row, tmp_path, manifest, monkeypatch)
         rollout_gate(client, path)
     text = str(caught.value)
     assert "the policy 'noop' earns 0.5, more than 0.0. Make the grade" in text
-    assert "(it called nothing and gave no answer; task: " in text
+    assert "(it called nothing; task: " in text
 
 
 def test_an_oracle_that_earns_less(gate_client, row, tmp_path, manifest):
@@ -254,4 +257,4 @@ def test_an_oracle_that_earns_less(gate_client, row, tmp_path, manifest):
         rollout_gate(client, path)
     text = str(caught.value)
     assert "the policy 'oracle' earns 19.4, not 19.0 (it called " in text
-    assert 'it called fight(how="parry") and gave no answer' in text
+    assert 'it called fight(how="parry"); the last call returned ' in text

@@ -34,6 +34,8 @@ def main(description: str | None, arguments: list[str] | None = None) -> int:
     # The answer to `tools` when the project was generated, as JSON.
     add("--asked", type=json.loads, default=[], help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
+    if not options.rows.is_file():
+        parser.error(f"--rows: there is no file {options.rows}")
     names = options.gates or ([] if options.write_tools else NAMES)
     with contextlib.ExitStack() as stack:
         gates = _gates(options, names, stack)

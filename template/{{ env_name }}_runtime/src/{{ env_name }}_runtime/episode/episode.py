@@ -175,7 +175,8 @@ class Episode:
         if isinstance(value, (bool, int, float)) and low <= value <= high:
             return float(value)
         self.failure = (
-            f"{name} must return a number from {low:g} to {high:g}, got {value!r:.80}"
+            f"{name} must return a number from {low:g} to {high:g}, the class's "
+            f"reward_range, got {value!r:.80}"
         )
         log.error("%s: %s", self.label, self.failure)
         return 0.0

@@ -180,8 +180,9 @@ def check_row(domain_class: type, row: Row) -> None:
     task = task_of(row)
     if not task:
         raise ValueError(
-            "the row has no task, and an episode without a task earns nothing: write "
-            '"ground_truth": [{"id": 1}] if the class needs no task'
+            "the row has no task, and an episode without a task earns nothing: `uv run "
+            "python gates.py --write-tools` in nemo_gym/ writes the keys that the class "
+            'reads. Write "ground_truth": [{"id": 1}] if it needs no task'
         )
     check_task(domain_class, task, task_place(row))
 

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from .. import project
+from ..episode.tasks import takes_answer
 from ..episode.tools import tools_of
 from ..errors import GateError, ToolError
 from ..files import source_name
@@ -43,6 +44,8 @@ def _import_problem(error: Exception) -> str:
         )
         if tools:
             text += f" and add {lines_for(error.obj, tools)}"
+        elif takes_answer(error.obj):
+            text += ". For a class without tools, copy again with --overwrite -d tools="
     return text
 
 

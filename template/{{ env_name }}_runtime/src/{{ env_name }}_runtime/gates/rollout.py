@@ -8,7 +8,7 @@ from typing import Any
 
 from .. import project
 from ..command_line import counted
-from ..episode.tasks import task_of
+from ..episode.tasks import takes_answer, task_of
 from ..episode.types import Definitions, Row
 from ..errors import GateError, NoOracleError, RolloutError
 from ..models.client import models_not_set, without_answers
@@ -17,7 +17,7 @@ from ..rollouts.client import Client
 from ..rollouts.observations import first_observation, shows
 from ..rollouts.play import play
 from ..rollouts.policies import FIXED_TURNS, PLANS, fixed_policy, solution_for
-from ..rollouts.rows import row_name
+from ..rollouts.rows import row_name, skeleton_note
 from .manifests import is_deterministic, outdated_manifests
 from .rewards import earned_by_oracle, least, reward_problem
 from .rows import read_rows
@@ -107,13 +107,17 @@ class _Game:
             for number, result in enumerate(results, start=1):
                 row, place = rows[number - 1], row_name(number, self.path)
                 if isinstance(result, RolloutError):
-                    raise GateError(f"{place}, policy {policy!r}: {result}")
-                self._check_reward(place, policy, row, result["reward"])
+                    note = skeleton_note(self.domain_class, row)
+                    raise GateError(f"{place}, policy {policy!r}: {result}{note}")
+                self._check_reward(place, policy, row, result)
                 if number <= ROWS_TWICE and self.repeats:
                     calls = f"{place}: the same calls of the policy {policy!r}"
                     _compare(calls, result, self._play(policy, row))
 
-    def _check_reward(self, place: str, policy: str, row: Row, reward: float) -> None:
+    def _check_reward(
+        self, place: str, policy: str, row: Row, result: dict[str, Any]
+    ) -> None:
+        reward = result["reward"]
         problem = reward_problem(self.domain_class, row, policy, reward)
         if problem is None:
             return
@@ -123,9 +127,14 @@ class _Game:
                 '. Make the grade stricter or, if that is honest, write "baseline_reward"'
                 f": {reward} into the row"
             )
-        plan = PLANS[policy](row, self.definitions)
+        calls, answer = PLANS[policy](row, self.definitions)
+        did = made_calls(calls, result["response"]["output"])
+        if takes_answer(self.domain_class):
+            did += (
+                f", and answered {answer!r:.200}" if answer else ", and did not answer"
+            )
         task = json.dumps(task_of(row), ensure_ascii=False)
-        raise GateError(f"{text} ({submitted(*plan)}; task: {task[:300]})")
+        raise GateError(f"{text} ({did}; task: {task[:300]})")
 
     def check_prompts(self, domain_class: type) -> None:
         """Raise GateError if a row's prompt lacks what the policy must see first."""
@@ -186,14 +195,22 @@ class _Game:
             return error
 
 
-def submitted(calls: Iterable[tuple[str, dict[str, Any]]], answer: str) -> str:
-    """A policy's calls and answer, for a message."""
+def made_calls(
+    calls: Iterable[tuple[str, dict[str, Any]]], items: list[dict[str, Any]]
+) -> str:
+    """A policy's calls, and the output of the last one, for a message.
+
+    `items` is the trajectory's output. Long lists are cut in the middle.
+    """
     made = [f"{tool}({_arguments(sent)})" for tool, sent in calls]
-    text = f"it called {', '.join(made)}" if made else "it called nothing"
+    if not made:
+        return "it called nothing"
+    text = ", ".join(made)
     if len(text) > 300:
-        text = f"{text[:300]}..."
-    answered = f"answered {answer!r:.200}" if answer else "gave no answer"
-    return f"{text} and {answered}"
+        text = f"{text[:150]} ... {text[-150:]}"
+    outputs = [item["output"] for item in items if "output" in item]
+    returned = f"; the last call returned {outputs[-1]:.200}" if outputs else ""
+    return f"it called {text}{returned}"
 
 
 def _arguments(sent: dict[str, Any]) -> str:

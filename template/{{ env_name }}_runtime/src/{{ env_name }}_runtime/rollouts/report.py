@@ -116,7 +116,7 @@ def _rollouts(path: Path, left_out: list[str]) -> Iterator[dict[str, Any]]:
                 else:
                     left_out.append(
                         f"{place}: a rollout has a response or a reward, got "
-                        f"{one_line(repr(line[:80]))}"
+                        f"{one_line(line[:80].decode(errors='replace'))}"
                     )
     except OSError as error:
         raise RolloutError(f"{path}: {error.strerror or error}") from None

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
-from ..episode.tasks import check_row
+from ..episode.tasks import check_row, task_of, task_skeleton
 from ..episode.types import Row
 from ..errors import RolloutError, one_line
 from ..files import write_atomically
@@ -50,9 +50,23 @@ def check_rows(domain_class: type, rows: list[Row], path: Path) -> None:
         try:
             check_row(domain_class, row)
         except ValueError as error:
-            raise RolloutError(f"{row_name(number, path)}: {error}") from None
+            unfinished = skeleton_note(domain_class, row)
+            raise RolloutError(
+                f"{row_name(number, path)}: {error}{unfinished}"
+            ) from None
     if not rows:
         raise RolloutError(f"{path} has no rows")
+
+
+def skeleton_note(domain_class: type, row: Row) -> str:
+    """The end of a message about a row whose task nobody has written yet, else ""."""
+    task = task_of(row)
+    if not task or task != task_skeleton(domain_class):
+        return ""
+    return (
+        ". This task is only a skeleton: write your own task into the row, or have "
+        "make_rows.py write the rows"
+    )
 
 
 def row_name(number: int, path: Path = ROWS) -> str:
