@@ -231,8 +231,9 @@ def test_make_rows_makes_the_rows_of_the_template(render, archetype):
     """After a change of make_rows.py: REWRITE_TASKS=1 uv run pytest -k make_rows."""
     code = """if True:
         import json, make_rows
-        from my_env_runtime.rollouts.row_generator import example_rows
-        print(json.dumps(example_rows(make_rows.tasks, make_rows.EXAMPLES)))
+        from my_env_runtime.rollouts.row_generator import cut
+        counts = {"example": make_rows.EXAMPLES}
+        print(json.dumps(cut(make_rows.tasks, 0, counts)["example"]))
     """
     name, _, backend = archetype.partition("/")
     project = render(archetype=name, **({"backend": backend} if backend else {}))
@@ -299,9 +300,10 @@ class MyEnv:
             first_observation,
             with_observation,
         )
-        from my_env_runtime.rollouts.row_generator import example_rows
+        from my_env_runtime.rollouts.row_generator import cut
 
-        [row] = example_rows(make_rows.tasks, make_rows.EXAMPLES)
+        counts = {"example": make_rows.EXAMPLES}
+        [row] = cut(make_rows.tasks, 0, counts)["example"]
         row = with_observation(row, first_observation(load_class(), row))
         print(json.dumps(row))
     """
