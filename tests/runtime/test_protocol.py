@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -9,6 +10,7 @@ import pytest
 from pydantic import BaseModel
 
 from my_env_runtime import make_rows, project
+from my_env_runtime.episode.tasks import task_skeleton
 from my_env_runtime.episode.tools import tools_of
 from my_env_runtime.errors import GateError, RolloutError
 from my_env_runtime.gates.class_checks import check_class
@@ -106,6 +108,68 @@ def test_a_tool_may_return_what_json_can_say(client_of, row):
     ]
     room = client.post("/room", json={"number": 2}).json()["output"]
     assert json.loads(room) == {"number": 2, "free": False}
+
+
+@dataclass
+class Field:
+    size: int
+    gold: list[int] = field(default_factory=list)
+    dug: int = field(default=0, init=False)
+
+
+class Treasure:
+    """Takes a dataclass, and its tool returns a dataclass."""
+
+    blocking = False
+
+    def __init__(self, task: Field) -> None:
+        self.field = task
+        self.cells = [0] * task.size
+
+    def dig(self, cell: int) -> Field:
+        """Dig."""
+        self.field.dug += 1
+        return self.field
+
+    def reward(self) -> float:
+        return 0.0
+
+
+def test_a_task_and_a_result_can_be_dataclasses(client_of, row, check):
+    assert task_skeleton(Treasure) == {"size": None, "gold": []}
+    assert check(Treasure, ["dig"]).startswith(f"{__name__}.Treasure has dig")
+    client = client_of(Treasure, ["dig"])
+    refused = client.post("/seed_session", json={**row, "ground_truth": [{"gold": []}]})
+    assert refused.status_code == 422
+    assert "ground_truth.0.size: Field required" in refused.text
+    client.post("/seed_session", json={**row, "ground_truth": [{"size": "3"}]})
+    answer = client.post("/dig", json={"cell": 1}).json()["output"]
+    assert json.loads(answer) == {"size": 3, "gold": [], "dug": 1}
+
+
+class Opaque:
+    pass
+
+
+@dataclass
+class Holder:
+    opaque: Opaque
+
+
+@pytest.mark.parametrize(
+    ("kind", "fault"),
+    [
+        (Opaque, "takes a task of the type Opaque, but the task in a row is an object"),
+        (Holder, "takes a task of the type Holder, which cannot be read from JSON"),
+    ],
+)
+def test_the_import_gate_refuses_a_task_that_is_no_json(check, kind, fault):
+    class Dug(Treasure):
+        def __init__(self, task) -> None: ...
+
+    Dug.__init__.__annotations__["task"] = kind
+    with pytest.raises(GateError, match=fault):
+        check(Dug, ["dig"])
 
 
 class Quote(NamedTuple):

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 from pydantic_core import to_jsonable_python
 
 from ..errors import ModelError, NoAnswerError, NotTextError
 from ..files import source_name
-from .tasks import grader, read_task, reward_range, takes_answer
+from .tasks import grader, is_model, read_task, reward_range, takes_answer
 from .text_match import printed, scalars, sendable
 from .tools import Tool, fields_of, own_classes, public_methods
 from .types import Asked, Task
@@ -257,7 +257,7 @@ def as_answer(value: Any) -> Answer:
     """A tool's return value as an answer.
 
     Text stays as it is. The field `output` of a NamedTuple is the text, and its other
-    fields are beside it. Numbers, lists, dicts and pydantic models become JSON text.
+    fields are beside it. Numbers, lists, dicts, pydantic models and dataclasses become JSON text.
     Raises NotTextError for anything else, None included.
     """
     if isinstance(value, str):
@@ -267,7 +267,8 @@ def as_answer(value: Any) -> Answer:
         output = as_answer(fields.pop("output")).output
         extra = {name: item for name, item in fields.items() if item is not None}
         return Answer(output, _plain(extra))
-    if isinstance(value, (bool, int, float, list, dict, BaseModel)):
+    json_types = (bool, int, float, list, dict)
+    if isinstance(value, json_types) or is_model(type(value)):
         return Answer(sendable(json.dumps(_plain(value), ensure_ascii=False)))
     hint = ""
     if inspect.iscoroutine(value):

@@ -1,13 +1,15 @@
 """Tasks: the constructor's argument, taken from a row of the dataset."""
 
 import ast
+import functools
 import inspect
 import math
 import textwrap
 from collections.abc import Callable
+from dataclasses import MISSING, fields, is_dataclass
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import to_jsonable_python
 
 from ..errors import NoOracleError, RolloutError, ToolError, one_line
@@ -83,18 +85,32 @@ def task_place(row: Row) -> str:
     return "" if is_native(row) else "ground_truth.0."
 
 
-def task_type(domain_class: type) -> Any:
-    """The pydantic model that the constructor's first parameter names, else `dict`."""
+def task_annotation(domain_class: type) -> Any:
+    """The annotation of the constructor's first parameter, None if it has none."""
     parameters = list(inspect.signature(domain_class).parameters.values())
     if not parameters:
-        return dict[str, Any]
+        return None
     constructor = inspect.unwrap(domain_class.__init__)
-    annotation = hints_of(constructor).get(parameters[0].name)
-    return annotation if _is_model(annotation) else dict[str, Any]
+    return hints_of(constructor).get(parameters[0].name)
 
 
-def _is_model(annotation: Any) -> bool:
-    return isinstance(annotation, type) and issubclass(annotation, BaseModel)
+def task_type(domain_class: type) -> Any:
+    """The model or dataclass that the constructor's first parameter names, else `dict`."""
+    annotation = task_annotation(domain_class)
+    return annotation if is_model(annotation) else dict[str, Any]
+
+
+def is_model(annotation: Any) -> bool:
+    """Whether an annotation is a pydantic model or a dataclass."""
+    return isinstance(annotation, type) and (
+        issubclass(annotation, BaseModel) or is_dataclass(annotation)
+    )
+
+
+@functools.cache
+def task_reader(model: Any) -> TypeAdapter[Any]:
+    """Reads a task as a model. Raises PydanticUserError if JSON cannot hold one."""
+    return TypeAdapter(model)
 
 
 def read_task(domain_class: type, task: Task, place: str = "ground_truth.0.") -> Any:
@@ -103,10 +119,10 @@ def read_task(domain_class: type, task: Task, place: str = "ground_truth.0.") ->
     `place` is the task's place in its row, for the message.
     """
     model = task_type(domain_class)
-    if not _is_model(model):
+    if not is_model(model):
         return task
     try:
-        return model.model_validate(task)
+        return task_reader(model).validate_python(task)
     except ValidationError as error:
         raise ValueError(f"{place}{validation_problem(error)}") from None
 
@@ -114,12 +130,14 @@ def read_task(domain_class: type, task: Task, place: str = "ground_truth.0.") ->
 def task_skeleton(domain_class: type) -> Task:
     """A first task, to be filled in: every key that the class reads.
 
-    The keys are those of the task's model. If the task is a plain dict, they are those
+    The keys are those of the task's type. If the task is a plain dict, they are those
     in the constructor's source, as in `task["size"]` and `task.get("start", 0)`.
     """
     model = task_type(domain_class)
     task: Task = {}
-    if _is_model(model):
+    if not is_model(model):
+        task = _keys_read(domain_class)
+    elif issubclass(model, BaseModel):
         for name, field in model.model_fields.items():
             if field.is_required():
                 task[field.alias or name] = None
@@ -127,7 +145,12 @@ def task_skeleton(domain_class: type) -> Task:
                 default = field.get_default(call_default_factory=True)
                 task[field.alias or name] = to_jsonable_python(default)
     else:
-        task = _keys_read(domain_class)
+        for part in filter(lambda part: part.init, fields(model)):
+            has_factory = part.default_factory is not MISSING
+            default = part.default_factory() if has_factory else part.default
+            task[part.name] = (
+                None if default is MISSING else to_jsonable_python(default)
+            )
     if grader(domain_class) is None:
         task.setdefault(
             "expected_output", "The line that only a solved episode prints."

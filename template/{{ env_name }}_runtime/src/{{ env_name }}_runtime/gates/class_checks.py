@@ -9,7 +9,7 @@ import types
 import typing
 from typing import Any
 
-from pydantic import BaseModel
+from pydantic import PydanticUserError
 
 from .. import project
 from ..episode.docstrings import read_docstring
@@ -19,9 +19,16 @@ from ..episode.episode import (
     run_without_loop,
     runs_on_loop,
 )
-from ..episode.tasks import grader, reward_range, takes_answer
+from ..episode.tasks import (
+    grader,
+    is_model,
+    reward_range,
+    takes_answer,
+    task_annotation,
+    task_reader,
+)
 from ..episode.tools import Tool, fields_of, hints_of, returns_text, tools_of, where
-from ..errors import GateError, ToolError
+from ..errors import GateError, ToolError, one_line
 from ..files import source_name
 from ..models.client import Models, model_names
 from ..server.endpoints import OWN_ROUTES
@@ -68,6 +75,7 @@ def _check_protocol(domain_class: type) -> None:
         raise GateError(
             f"{place} {_constructor_problem(domain_class, error)}"
         ) from error
+    _check_task(domain_class)
     _check_waiting(domain_class)
     hooks = ("oracle", "missing_requirement", "notice", "refuse_to_serve", "stand_in")
     for hook in hooks:
@@ -122,6 +130,26 @@ def _constructor_problem(domain_class: type, error: TypeError) -> str:
             f"models='[{names}]'`"
         )
     return text
+
+
+def _check_task(domain_class: type) -> None:
+    """Raise GateError if the constructor's task has a type that no row can become."""
+    kind = task_annotation(domain_class)
+    if not isinstance(kind, type) or kind in (Any, object):
+        return
+    place = f"{_place(domain_class)} takes a task of the type {kind.__name__}"
+    if is_model(kind):
+        try:
+            task_reader(kind)
+        except PydanticUserError as error:
+            raise GateError(
+                f"{place}, which cannot be read from JSON: {one_line(error)}"
+            ) from error
+    elif not issubclass(kind, collections.abc.Mapping):
+        raise GateError(
+            f"{place}, but the task in a row is an object of JSON: write `task: dict`, or "
+            f"make {kind.__name__} a dataclass or a pydantic model"
+        )
 
 
 def _check_waiting(domain_class: type) -> None:
@@ -245,7 +273,7 @@ def _check_lines(
 
 
 def _is_json(annotation: Any) -> bool:
-    """Whether a tool may return it: any type of JSON but null, or a pydantic model."""
+    """Whether a tool may return it: any type of JSON but null, or a model."""
     if isinstance(annotation, typing.TypeAliasType):
         return _is_json(annotation.__value__)
     if annotation is Any:
@@ -262,9 +290,10 @@ def _is_json(annotation: Any) -> bool:
         return False
     if issubclass(plain, tuple):
         return "output" in fields_of(plain)
-    kinds = (str, int, float, list, dict, BaseModel)
+    kinds = (str, int, float, list, dict)
     abstract = (collections.abc.Mapping, collections.abc.Sequence)
-    return issubclass(plain, kinds) or plain in abstract or typing.is_typeddict(plain)
+    is_plain = issubclass(plain, kinds) or plain in abstract
+    return is_plain or is_model(plain) or typing.is_typeddict(plain)
 
 
 def _unserved(

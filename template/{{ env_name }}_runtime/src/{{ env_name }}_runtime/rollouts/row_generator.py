@@ -19,7 +19,7 @@ class Example(NamedTuple):
     """One row's content. A plain tuple of the first three values will do, too."""
 
     prompt: str
-    task: Any  # a dict, or the pydantic model that the class's constructor takes
+    task: Any  # as the class's constructor takes it: a dict, a model, a dataclass
     difficulty: str  # "easy", "medium" or "hard"
     oracle_reward: float | None = None  # None: the highest reward of the class
     baseline_reward: float | None = None  # None: 0.0, or the lowest reward
