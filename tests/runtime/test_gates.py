@@ -180,7 +180,7 @@ class Sized(Guessing):
 
 
 def test_a_task_that_nobody_has_written(run_gate):
-    with pytest.raises(GateError, match="This task is only a skeleton: write your own"):
+    with pytest.raises(GateError, match="This task is only a skeleton: write a task"):
         run_gate(rollout_gate, Sized, {"size": None})
     with pytest.raises(GateError) as caught:
         run_gate(rollout_gate, Sized, {"size": "three"})

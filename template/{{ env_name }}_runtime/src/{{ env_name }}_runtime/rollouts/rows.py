@@ -64,8 +64,8 @@ def skeleton_note(domain_class: type, row: Row) -> str:
     if not task or task != task_skeleton(domain_class):
         return ""
     return (
-        ". This task is only a skeleton: write your own task into the row, or have "
-        "make_rows.py write the rows"
+        ". This task is only a skeleton: write a task of your own, in the row or in "
+        "tasks() of make_rows.py"
     )
 
 
