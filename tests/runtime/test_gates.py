@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Callable
 from datetime import date
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import pydantic
 import pytest
@@ -94,7 +94,17 @@ def test_the_smoke_gate_sees_a_bug_behind_a_tool(run_gate, kind, fault):
 
 
 CODE = Annotated[str, pydantic.Field(pattern="^[A-Z]{3}$")]
+DISCRIMINATED = pydantic.Field(discriminator="kind")
 SHOWN = Annotated[CODE, pydantic.Field(examples=["ABC"])]
+
+
+class Walk(pydantic.BaseModel):
+    kind: Literal["walk"] = "walk"
+    steps: int
+
+
+class Wait(pydantic.BaseModel):
+    kind: Literal["wait"] = "wait"
 
 
 class Dated:
@@ -104,6 +114,10 @@ class Dated:
     def book(self, on: date, by: uuid.UUID, code: SHOWN) -> str:
         """Book."""
         return f"{on.year}"
+
+    def act(self, move: Annotated[Walk | Wait, DISCRIMINATED]) -> str:
+        """Act."""
+        return move.kind
 
     def reward(self) -> float:
         return 0.0
@@ -116,7 +130,7 @@ class Coded(Dated):
 
 
 def test_the_smoke_gate_takes_values_of_a_format_and_examples(run_gate):
-    assert run_gate(smoke_gate, Dated) == "1 endpoint"
+    assert run_gate(smoke_gate, Dated) == "2 endpoints"
     with pytest.raises(GateError, match=r"'\^\[A-Z\]\{3\}\$'.*Field\(examples="):
         run_gate(smoke_gate, Coded)
 

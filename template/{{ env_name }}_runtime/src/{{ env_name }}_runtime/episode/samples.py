@@ -60,7 +60,8 @@ def _sample(schema: dict[str, Any], high: bool) -> Any:
         return {
             name: _sample(item, high)
             for name, item in properties.items()
-            if high or name in required
+            # A constant may choose between models, although it has a default.
+            if high or name in required or "const" in item
         }
     return {"boolean": high, "null": None}.get(kind, "x")
 
