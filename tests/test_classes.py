@@ -214,7 +214,7 @@ def test_gates_over_a_class_in_a_package(packaged, generate, tmp_path):
     text = complaint("smoke", env, 'return "sent"', "return {}[1]")
     assert "raised KeyError (warehouse/env.py, line 18)" in text
     text = complaint("import", "nemo_gym/server.py", "Warehouse.send", "Warehouse.sell")
-    assert 'add app.post("/survey")(self.tool(Warehouse.survey)); app.post' in text
+    assert 'add its line: app.post("/send")(self.tool(Warehouse.send))' in text
     # Exceptions of the package are expected, wherever in it they are defined.
     code = (
         "from warehouse import Warehouse; from my_env_runtime.episode import episode; "

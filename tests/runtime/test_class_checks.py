@@ -55,6 +55,15 @@ def test_a_class_that_needs_a_task():
     )
 
 
+def test_a_bug_in_the_constructor():
+    class Wrong(Base):
+        def __init__(self, task: dict):
+            self.board = Board(task["size"])  # type: ignore # noqa: F821
+
+    with pytest.raises(NameError):
+        check(Wrong)
+
+
 def test_a_constructor_without_a_task():
     class Wrong(Base):
         def __init__(self, size, seed):
@@ -108,8 +117,16 @@ def test_a_line_without_an_annotation():
 
 
 def test_a_line_whose_method_is_gone():
-    with pytest.raises(GateError, match="has no attribute 'wave'.*has: look"):
+    says = (
+        r"has no attribute 'wave'.*without a line are look;.*self\.tool\(Base\.look\)"
+    )
+    with pytest.raises(GateError, match=says):
         check(Base, "look wave")
+
+
+def test_two_lines_of_one_path():
+    with pytest.raises(GateError, match="server.py serves /look twice: remove one"):
+        check(Base, "look look")
 
 
 def take_self_less(at: str) -> str:

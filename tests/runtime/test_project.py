@@ -1,5 +1,6 @@
 """The project around the runtime: the user's class, and the server's settings."""
 
+import shutil
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -63,10 +64,26 @@ def test_threads_load_the_class_once(tmp_path, monkeypatch):
         assert first.result() is second.result()
 
 
-def test_a_module_that_an_installed_package_hides(monkeypatch):
+@pytest.mark.parametrize("name", ["MyEnv", "Session"])
+def test_a_module_that_an_installed_package_hides(tmp_path, monkeypatch, name):
+    """The package may have a class of that name, too."""
+    (tmp_path / "requests.py").write_text(f"class {name}: ...")
+    monkeypatch.setattr(project, "ROOT", tmp_path)
+    monkeypatch.setattr(project, "CLASS", name)
     monkeypatch.setattr(project, "MODULE", "requests")
     with pytest.raises(GateError, match="the package requests in .* hides your module"):
         project.load_class()
+
+
+def test_a_module_that_is_installed_too(tmp_path, monkeypatch):
+    """An image has the user's package, and a copy of its module."""
+    import requests
+
+    shutil.copy(str(requests.__file__), tmp_path / "requests.py")
+    monkeypatch.setattr(project, "ROOT", tmp_path)
+    monkeypatch.setattr(project, "CLASS", "Session")
+    monkeypatch.setattr(project, "MODULE", "requests")
+    assert project.load_class() is requests.Session
 
 
 @pytest.fixture

@@ -209,12 +209,12 @@ def test_the_rewards_of_a_row():
 @pytest.fixture
 def manifest(tmp_path, monkeypatch):
     """A manifest of the project, which says that rewards are from 0 to 1."""
-    folder = tmp_path / "environments/my_env"
+    gym = tmp_path / "nemo_gym"
+    folder = gym / "environments/my_env"
     folder.mkdir(parents=True)
     path = folder / "manifest.yaml"
     path.write_text("reward:\n  range: [0, 1.0]\ndeterminism: unknown\n")
-    for module in (manifests, __import__("my_env_runtime.gates.rollout").gates.rollout):
-        monkeypatch.setattr(module, "GYM", tmp_path)
+    monkeypatch.setattr(manifests, "GYM", gym)
     return path
 
 
@@ -226,8 +226,13 @@ def test_the_rollout_gate(gate_client, row, tmp_path, manifest):
         "manifest.yaml does not have the class's reward_range, `range: [-100.0, 19.4]`"
         in str(caught.value)
     )
-    [(_, corrected)] = manifests.outdated_manifests()
-    manifest.write_text(corrected)
+    openenv = tmp_path / "openenv/openenv.yaml"
+    openenv.parent.mkdir()
+    openenv.write_text("validation:\n  reward:\n    range: [0.0, 1.0]\n")
+    for outdated, corrected in manifests.outdated_manifests():
+        outdated.write_text(corrected)
+    assert openenv.read_text().endswith("\n    range: [-100.0, 19.4]\n")
+    corrected = manifest.read_text()
     assert "\n  range: [-100.0, 19.4]\n" in corrected
     line = "1 row: the oracle earns 19.4, noop and nonsense at most 0.0"
     assert rollout_gate(client, path) == line

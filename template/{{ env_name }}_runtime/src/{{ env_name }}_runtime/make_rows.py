@@ -20,7 +20,7 @@ from .rollouts.row_generator import (
     cut,
     task_key,
 )
-from .rollouts.rows import load_rows, shown, skeleton_note, write_rows
+from .rollouts.rows import about_task, load_rows, shown, write_rows
 from .rollouts.trajectory import with_tools
 
 __all__ = ["Example", "Tasks", "main"]
@@ -99,7 +99,7 @@ def make(
                 check_row(domain_class, row)
                 observation = first_observation(domain_class, row)
             except (ValueError, RolloutError) as error:
-                note = skeleton_note(domain_class, row)
+                note = about_task(domain_class, row)
                 raise RolloutError(f"row {number} for {name}: {error}{note}") from None
             rows[number - 1] = with_observation(row, observation)
     for name, rows in splits.items():

@@ -6,7 +6,7 @@ from typing import Any
 
 from .. import project
 from ..episode.tasks import takes_answer
-from ..episode.tools import tools_of
+from ..episode.tools import public_methods
 from ..errors import GateError, ToolError
 from ..files import source_name
 
@@ -19,13 +19,27 @@ def served_app(server: Any = None) -> Any:
     try:
         if server is None:
             server = project.load_server()
-        return server.build().setup_webserver()
+        app = server.build().setup_webserver()
+        _check_paths(app)
+        return app
     except GateError:
         raise
     except ToolError as error:
         raise GateError(str(error)) from error
     except Exception as error:
         raise GateError(_import_problem(error)) from error
+
+
+def _check_paths(app: Any) -> None:
+    """Raise GateError if two lines serve the same path: only the first one counts."""
+    paths = [
+        route.path for route in app.routes if "POST" in getattr(route, "methods", ())
+    ]
+    for path in paths:
+        if paths.count(path) > 1:
+            raise GateError(
+                f"server.py serves {path} twice: remove one of the two lines"
+            )
 
 
 def _import_problem(error: Exception) -> str:
@@ -36,14 +50,14 @@ def _import_problem(error: Exception) -> str:
     place = f"{source_name(frame.filename)}, line {frame.lineno}"
     text = f"server.py cannot be imported ({place}): {type(error).__name__}: {error}"
     if isinstance(error, AttributeError) and isinstance(error.obj, type):
-        tools = tools_of(error.obj)
-        text += (
-            f". Tools are public methods that are annotated `-> str`; {error.obj.__name__}"
-            f" has: {', '.join(tools) or 'none'}. Write the method, or remove its line from"
-            " server.py"
-        )
-        if tools:
-            text += f" and add {lines_for(error.obj, tools)}"
+        text += ". Write the method, or remove its line from server.py"
+        served = project.served_tools()
+        methods = [name for name, _ in public_methods(error.obj) if name not in served]
+        if methods:
+            text += (
+                f". Public methods without a line are {', '.join(methods)}; to serve "
+                f"one as a tool, add its line: {lines_for(error.obj, methods)}"
+            )
         elif takes_answer(error.obj):
             text += ". For a class without tools, copy again with --overwrite -d tools="
     return text

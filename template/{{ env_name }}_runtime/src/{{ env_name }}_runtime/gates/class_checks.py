@@ -262,12 +262,15 @@ def _check_lines(
                 f"server.py serves {tool.name} as {path}: call the route /{tool.name}"
             )
         method: Any = tool.method
-        if not returns_text(method) and not _is_json(hints_of(method).get("return")):
+        returned = hints_of(method).get("return", inspect.Signature.empty)
+        if not returns_text(method) and not _is_json(returned):
+            has = f", but `-> {inspect.formatannotation(returned)}`"
             raise GateError(
                 f"{where(method)}: {method.__qualname__} is a tool in "
-                "server.py, but it is not annotated to return text: write `-> str`, or "
-                "another type that JSON has, such as `-> dict`, or remove its line from "
-                "server.py"
+                "server.py, but it is not annotated to return text"
+                f"{has if returned is not inspect.Signature.empty else ''}: write "
+                "`-> str`, or another type that JSON has, such as `-> dict`, or remove "
+                "its line from server.py"
             )
     return {tool.name: tool for tool in lines.values()}, by_hand
 
@@ -360,6 +363,8 @@ def _construct(domain_class: type, tools: dict[str, Tool]) -> str:
         try:
             models = Models(domain_class).of_episode()
             episode = Episode(domain_class, models=models)
+        except (NameError, ImportError):
+            raise  # a bug, whatever the task is
         except Exception as error:  # noqa: BLE001 - a class may need a task
             text = " ".join(f"{type(error).__name__}: {error}".split())[:100]
             return f" (needs a task: an empty one raises {text})"

@@ -1,4 +1,4 @@
-"""NeMo Gym's manifests, which repeat what the class says about itself."""
+"""The frameworks' manifests, which repeat what the class says about itself."""
 
 import re
 from collections.abc import Iterator
@@ -22,13 +22,14 @@ def outdated_manifests() -> Iterator[tuple[Path, str]]:
     # "seeded", NeMo Gym's third word, is for servers that a harness can seed anew.
     word = "unknown" if is_deterministic() else "stochastic"
     low, high = reward_range(project.load_class())
-    for path in GYM.glob("environments/*/manifest.yaml"):
+    paths = [*GYM.glob("environments/*/manifest.yaml"), *GYM.glob("../openenv/*.yaml")]
+    for path in paths:
         text = path.read_text(encoding="utf-8")
         line = r"(?m)^determinism: (?:unknown|stochastic)$"
         corrected = re.sub(line, f"determinism: {word}", text)
-        line = r"(?m)^  range: \[ *([-+.e\d]+) *, *([-+.e\d]+) *\]$"
+        line = r"(?m)^( +)range: \[ *([-+.e\d]+) *, *([-+.e\d]+) *\]$"
         written = re.search(line, text)
-        if written and (float(written[1]), float(written[2])) != (low, high):
-            corrected = re.sub(line, f"  range: [{low}, {high}]", corrected)
+        if written and (float(written[2]), float(written[3])) != (low, high):
+            corrected = re.sub(line, rf"\1range: [{low}, {high}]", corrected)
         if corrected != text:
             yield path, corrected

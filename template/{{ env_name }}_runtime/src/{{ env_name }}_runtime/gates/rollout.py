@@ -12,12 +12,11 @@ from ..episode.tasks import takes_answer, task_of
 from ..episode.types import Definitions, Row
 from ..errors import GateError, NoOracleError, RolloutError
 from ..models.client import models_not_set, without_answers
-from ..project import GYM
 from ..rollouts.client import Client
 from ..rollouts.observations import first_observation, shows
 from ..rollouts.play import play
 from ..rollouts.policies import FIXED_TURNS, PLANS, fixed_policy, solution_for
-from ..rollouts.rows import row_name, skeleton_note
+from ..rollouts.rows import about_task, row_name, shown
 from .manifests import is_deterministic, outdated_manifests
 from .rewards import earned_by_oracle, least, reward_problem
 from .rows import read_rows
@@ -91,7 +90,7 @@ class _Game:
             if not any("determinism" in line for line in lines):
                 says = f"does not have the class's reward_range, `{lines[0].strip()}`"
             raise GateError(
-                f"{manifest.relative_to(GYM)} {says}: "
+                f"{shown(manifest)} {says}: "
                 "`uv run python gates.py --write-tools` corrects it"
             )
 
@@ -107,7 +106,7 @@ class _Game:
             for number, result in enumerate(results, start=1):
                 row, place = rows[number - 1], row_name(number, self.path)
                 if isinstance(result, RolloutError):
-                    note = skeleton_note(self.domain_class, row)
+                    note = about_task(self.domain_class, row)
                     raise GateError(f"{place}, policy {policy!r}: {result}{note}")
                 self._check_reward(place, policy, row, result)
                 if number <= ROWS_TWICE and self.repeats:

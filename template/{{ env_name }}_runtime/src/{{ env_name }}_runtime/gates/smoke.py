@@ -13,7 +13,7 @@ from ..episode.types import Definitions, Row
 from ..errors import GateError, NoOracleError, RolloutError
 from ..rollouts.client import Client, ClientSession, problem_of
 from ..rollouts.policies import solve
-from ..rollouts.rows import row_name
+from ..rollouts.rows import about_task, row_name
 from .rows import read_rows
 
 
@@ -124,7 +124,8 @@ def _seeded(client: Client, row: Row, path: Path) -> ClientSession:
     try:
         session.post("/seed_session", row)
     except RolloutError as error:
-        raise GateError(f"{row_name(1, path)}: {error}") from error
+        note = about_task(project.load_class(), row)
+        raise GateError(f"{row_name(1, path)}: {error}{note}") from error
     return session
 
 

@@ -31,7 +31,8 @@ def _row(line: str, place: str) -> Row:
     try:
         row = json.loads(line)
     except json.JSONDecodeError as error:
-        raise RolloutError(f"{place}, column {error.colno}: {error.msg}") from None
+        wrong = f"column {error.colno}: not JSON: {error.msg}"
+        raise RolloutError(f"{place}, {wrong}") from None
     except (ValueError, RecursionError) as error:  # too many digits, or brackets
         raise RolloutError(f"{place}: {one_line(error)}") from None
     if not isinstance(row, dict):
@@ -50,23 +51,22 @@ def check_rows(domain_class: type, rows: list[Row], path: Path) -> None:
         try:
             check_row(domain_class, row)
         except ValueError as error:
-            unfinished = skeleton_note(domain_class, row)
-            raise RolloutError(
-                f"{row_name(number, path)}: {error}{unfinished}"
-            ) from None
+            wrong = f"{error}{about_task(domain_class, row)}"
+            raise RolloutError(f"{row_name(number, path)}: {wrong}") from None
     if not rows:
         raise RolloutError(f"{path} has no rows")
 
 
-def skeleton_note(domain_class: type, row: Row) -> str:
-    """The end of a message about a row whose task nobody has written yet, else ""."""
+def about_task(domain_class: type, row: Row) -> str:
+    """The end of a message about a refused row: its task, and if it is a skeleton."""
     task = task_of(row)
-    if not task or task != task_skeleton(domain_class):
-        return ""
-    return (
-        ". This task is only a skeleton: write a task of your own, in the row or in "
-        "tasks() of make_rows.py"
-    )
+    text = f" (task: {json.dumps(task, ensure_ascii=False)[:300]})"
+    if task and task == task_skeleton(domain_class):
+        text += (
+            ". This task is only a skeleton: write a task of your own, in the row or in "
+            "tasks() of make_rows.py"
+        )
+    return text
 
 
 def row_name(number: int, path: Path = ROWS) -> str:
