@@ -3,15 +3,14 @@
 import random
 from typing import Any
 
-RANKS = ["2", "3", "4", "5", "6", "7", "8", "9", "10", "J", "Q", "K", "A"]
+POINTS = {str(number): number for number in range(2, 11)}
+POINTS |= {"J": 10, "Q": 10, "K": 10, "A": 11}
 DEALER_STANDS = 17
 
 
 def value(hand: list[str]) -> int:
     """The points of a hand. An ace counts 11, or 1 if the hand would go over 21."""
-    points = sum(
-        {"A": 11}.get(card) or (int(card) if card.isdigit() else 10) for card in hand
-    )
+    points = sum(POINTS[card] for card in hand)
     for _ in range(hand.count("A")):
         points -= 10 if points > 21 else 0
     return points
@@ -71,5 +70,5 @@ class Blackjack:
 
     def _draw(self, who: str) -> None:
         deck = self._deck[who]
-        card = deck.pop(0) if deck else self._random.choice(RANKS)
+        card = deck.pop(0) if deck else self._random.choice(list(POINTS))
         self._hands[who].append(card)

@@ -19,16 +19,16 @@ class Office:
 
     def __init__(self) -> None:
         office: Any = get_tools(TOOLKITS)
-        self.functions, self._rooms = office["functions"], office["containers"]
+        self.functions, self.rooms = office["functions"], office["containers"]
 
     def tables(self) -> list[Any]:
         """The five tables as pandas has them, in lower case unless the case counts."""
         tables = [
-            self._rooms["calendar"]._calendar_events,
-            self._rooms["email"]._emails,
-            self._rooms["analytics"]._plots_data,
-            self._rooms["project_management"]._project_tasks,
-            self._rooms["customer_relationship_manager"]._crm_data,
+            self.rooms["calendar"]._calendar_events,
+            self.rooms["email"]._emails,
+            self.rooms["analytics"]._plots_data,
+            self.rooms["project_management"]._project_tasks,
+            self.rooms["customer_relationship_manager"]._crm_data,
         ]
         return [
             table.apply(
@@ -49,7 +49,11 @@ class WorkplaceAssistant:
     def __init__(self, task: dict[str, Any]) -> None:
         self._solution: list[Call] = task.get("solution", [])
         self._office = Office()
-        self._functions = self._office.functions
+        rooms = self._office.rooms
+        self._directory, self._email = rooms["company_directory"], rooms["email"]
+        self._calendar, self._analytics = rooms["calendar"], rooms["analytics"]
+        self._projects = rooms["project_management"]
+        self._customers = rooms["customer_relationship_manager"]
 
     def reward(self) -> float:
         """1.0 if the tables are as the solution leaves them, else 0.0."""
@@ -67,11 +71,11 @@ class WorkplaceAssistant:
     # ------------------------------------------------------------------ the tools
     def company_directory_find_email_address(self, name: str = "") -> Any:
         """Find the addresses that contain a name."""
-        return self._functions["company_directory_find_email_address"](name)
+        return self._directory.find_email_address(name)
 
     def email_get_email_information_by_id(self, email_id: str, field: str) -> Any:
         """Read one field of an email."""
-        return self._functions["email_get_email_information_by_id"](email_id, field)
+        return self._email.get_email_information_by_id(email_id, field)
 
     def email_search_emails(
         self,
@@ -82,29 +86,27 @@ class WorkplaceAssistant:
         page_size: int = 5,
     ) -> Any:
         """Find emails that contain all words of a query. Dates are YYYY-MM-DD."""
-        return self._functions["email_search_emails"](
-            query, date_min, date_max, page, page_size
-        )
+        return self._email.search_emails(query, date_min, date_max, page, page_size)
 
     def email_send_email(self, recipient: str, subject: str, body: str) -> Any:
         """Send an email."""
-        return self._functions["email_send_email"](recipient, subject, body)
+        return self._email.send_email(recipient, subject, body)
 
     def email_delete_email(self, email_id: str) -> Any:
         """Delete an email."""
-        return self._functions["email_delete_email"](email_id)
+        return self._email.delete_email(email_id)
 
     def email_forward_email(self, email_id: str, recipient: str) -> Any:
         """Forward an email."""
-        return self._functions["email_forward_email"](email_id, recipient)
+        return self._email.forward_email(email_id, recipient)
 
     def email_reply_email(self, email_id: str, body: str) -> Any:
         """Reply to an email."""
-        return self._functions["email_reply_email"](email_id, body)
+        return self._email.reply_email(email_id, body)
 
     def calendar_get_event_information_by_id(self, event_id: str, field: str) -> Any:
         """Read one field of an event."""
-        return self._functions["calendar_get_event_information_by_id"](event_id, field)
+        return self._calendar.get_event_information_by_id(event_id, field)
 
     def calendar_search_events(
         self,
@@ -115,73 +117,63 @@ class WorkplaceAssistant:
         page_size: int = 5,
     ) -> Any:
         """Find events. Times are YYYY-MM-DD HH:MM:SS."""
-        return self._functions["calendar_search_events"](
-            query, time_min, time_max, page, page_size
-        )
+        return self._calendar.search_events(query, time_min, time_max, page, page_size)
 
     def calendar_create_event(
         self, event_name: str, participant_email: str, event_start: str, duration: str
     ) -> Any:
         """Create an event. Its duration is in minutes."""
-        return self._functions["calendar_create_event"](
+        return self._calendar.create_event(
             event_name, participant_email, event_start, duration
         )
 
     def calendar_delete_event(self, event_id: str) -> Any:
         """Delete an event."""
-        return self._functions["calendar_delete_event"](event_id)
+        return self._calendar.delete_event(event_id)
 
     def calendar_update_event(self, event_id: str, field: str, new_value: str) -> Any:
         """Change one field of an event."""
-        return self._functions["calendar_update_event"](event_id, field, new_value)
+        return self._calendar.update_event(event_id, field, new_value)
 
     def analytics_get_visitor_information_by_id(self, visitor_id: str) -> Any:
         """Read the visits of a visitor."""
-        return self._functions["analytics_get_visitor_information_by_id"](visitor_id)
+        return self._analytics.get_visitor_information_by_id(visitor_id)
 
     def analytics_create_plot(
         self, time_min: str, time_max: str, value_to_plot: str, plot_type: str
     ) -> Any:
         """Plot a value over a range of dates, YYYY-MM-DD."""
-        return self._functions["analytics_create_plot"](
-            time_min, time_max, value_to_plot, plot_type
-        )
+        return self._analytics.create_plot(time_min, time_max, value_to_plot, plot_type)
 
     def analytics_total_visits_count(
         self, time_min: Text = None, time_max: Text = None
     ) -> Any:
         """Count the visits in a range of dates."""
-        return self._functions["analytics_total_visits_count"](time_min, time_max)
+        return self._analytics.total_visits_count(time_min, time_max)
 
     def analytics_engaged_users_count(
         self, time_min: Text = None, time_max: Text = None
     ) -> Any:
         """Count the engaged users in a range of dates."""
-        return self._functions["analytics_engaged_users_count"](time_min, time_max)
+        return self._analytics.engaged_users_count(time_min, time_max)
 
     def analytics_traffic_source_count(
         self, time_min: Text = None, time_max: Text = None, traffic_source: Text = None
     ) -> Any:
         """Count the visits from a source."""
-        return self._functions["analytics_traffic_source_count"](
-            time_min, time_max, traffic_source
-        )
+        return self._analytics.traffic_source_count(time_min, time_max, traffic_source)
 
     def analytics_get_average_session_duration(
         self, time_min: Text = None, time_max: Text = None
     ) -> Any:
         """Average the sessions' durations."""
-        return self._functions["analytics_get_average_session_duration"](
-            time_min, time_max
-        )
+        return self._analytics.get_average_session_duration(time_min, time_max)
 
     def project_management_get_task_information_by_id(
         self, task_id: str, field: str
     ) -> Any:
         """Read one field of a task."""
-        return self._functions["project_management_get_task_information_by_id"](
-            task_id, field
-        )
+        return self._projects.get_task_information_by_id(task_id, field)
 
     def project_management_search_tasks(
         self,
@@ -192,7 +184,7 @@ class WorkplaceAssistant:
         board: Text = None,
     ) -> Any:
         """Find tasks."""
-        return self._functions["project_management_search_tasks"](
+        return self._projects.search_tasks(
             task_name, assigned_to_email, list_name, due_date, board
         )
 
@@ -205,21 +197,19 @@ class WorkplaceAssistant:
         board: str,
     ) -> Any:
         """Create a task."""
-        return self._functions["project_management_create_task"](
+        return self._projects.create_task(
             task_name, assigned_to_email, list_name, due_date, board
         )
 
     def project_management_delete_task(self, task_id: str) -> Any:
         """Delete a task."""
-        return self._functions["project_management_delete_task"](task_id)
+        return self._projects.delete_task(task_id)
 
     def project_management_update_task(
         self, task_id: str, field: str, new_value: str
     ) -> Any:
         """Change one field of a task."""
-        return self._functions["project_management_update_task"](
-            task_id, field, new_value
-        )
+        return self._projects.update_task(task_id, field, new_value)
 
     def customer_relationship_manager_search_customers(
         self,
@@ -236,7 +226,7 @@ class WorkplaceAssistant:
         page_size: int = 5,
     ) -> Any:
         """Find customers. Dates are YYYY-MM-DD."""
-        return self._functions["customer_relationship_manager_search_customers"](
+        return self._customers.search_customers(
             customer_name,
             customer_email,
             product_interest,
@@ -254,9 +244,7 @@ class WorkplaceAssistant:
         self, customer_id: str, field: str, new_value: str
     ) -> Any:
         """Change one field of a customer."""
-        return self._functions["customer_relationship_manager_update_customer"](
-            customer_id, field, new_value
-        )
+        return self._customers.update_customer(customer_id, field, new_value)
 
     def customer_relationship_manager_add_customer(
         self,
@@ -271,7 +259,7 @@ class WorkplaceAssistant:
         follow_up_by: Text = None,
     ) -> Any:
         """Add a customer."""
-        return self._functions["customer_relationship_manager_add_customer"](
+        return self._customers.add_customer(
             customer_name,
             assigned_to_email,
             status,
@@ -285,6 +273,4 @@ class WorkplaceAssistant:
 
     def customer_relationship_manager_delete_customer(self, customer_id: str) -> Any:
         """Delete a customer."""
-        return self._functions["customer_relationship_manager_delete_customer"](
-            customer_id
-        )
+        return self._customers.delete_customer(customer_id)

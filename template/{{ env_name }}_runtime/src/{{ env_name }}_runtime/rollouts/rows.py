@@ -51,22 +51,28 @@ def check_rows(domain_class: type, rows: list[Row], path: Path) -> None:
         try:
             check_row(domain_class, row)
         except ValueError as error:
-            wrong = f"{error}{about_task(domain_class, row)}"
+            # Servers send this message to clients, so it does not show the task.
+            wrong = f"{error}{skeleton_note(domain_class, row)}"
             raise RolloutError(f"{row_name(number, path)}: {wrong}") from None
     if not rows:
         raise RolloutError(f"{path} has no rows")
 
 
 def about_task(domain_class: type, row: Row) -> str:
-    """The end of a message about a refused row: its task, and if it is a skeleton."""
+    """The end of a gate's message about a refused row: its task, and skeleton_note()."""
+    task = json.dumps(task_of(row), ensure_ascii=False)
+    return f" (task: {task[:300]}){skeleton_note(domain_class, row)}"
+
+
+def skeleton_note(domain_class: type, row: Row) -> str:
+    """The end of a message about a row whose task nobody has written yet, else ""."""
     task = task_of(row)
-    text = f" (task: {json.dumps(task, ensure_ascii=False)[:300]})"
-    if task and task == task_skeleton(domain_class):
-        text += (
-            ". This task is only a skeleton: write a task of your own, in the row or in "
-            "tasks() of make_rows.py"
-        )
-    return text
+    if not task or task != task_skeleton(domain_class):
+        return ""
+    return (
+        ". This task is only a skeleton: write a task of your own, in the row or in "
+        "tasks() of make_rows.py"
+    )
 
 
 def row_name(number: int, path: Path = ROWS) -> str:
