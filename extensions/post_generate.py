@@ -272,7 +272,8 @@ def install(
         for step in steps:
             run(
                 [uv, "run", "--directory", str(folder), "python", *step.split()],
-                f"the class could not be completed, see above; then `{failure}` in {here}",
+                "the class could not be completed, see above; fix that, or name another "
+                f"id after {writer}, then `{failure}` in {here}",
             )
     run(
         [
