@@ -174,6 +174,28 @@ def test_a_signature_that_does_not_do(function, text):
     assert text in complaint(wrong)
 
 
+@pytest.mark.parametrize(
+    "helper", [take_unannotated, take_many, take_a_callable, take_what_is_undefined]
+)
+def test_a_helper_may_have_any_signature(helper):
+    """It returns text, but server.py does not serve it."""
+
+    class Kind(Base):
+        draw = helper
+
+    assert check(Kind).endswith("Kind has look")
+
+
+def test_names_that_only_type_checkers_know():
+    class Kind(Base):
+        def __init__(self, task: dict, window: "Nowhere" = None) -> None: ...  # type: ignore # noqa: F821
+
+        def frames(self) -> "Iterator[str]":  # type: ignore # noqa: F821
+            yield "frame"
+
+    assert check(Kind).endswith("Kind has look")
+
+
 def test_a_coroutine_that_nobody_awaits():
     class Wrong(Base):
         @staticmethod

@@ -1,5 +1,6 @@
 """Tests of the smoke gate and the rollout gate, with classes that must fail."""
 
+import json
 import random
 import shutil
 import uuid
@@ -13,7 +14,7 @@ import pytest
 
 from my_env_runtime import nemo_gym_gates
 from my_env_runtime.errors import GateError
-from my_env_runtime.gates import manifests
+from my_env_runtime.gates import manifests, runner
 from my_env_runtime.gates.rollout import rollout_gate
 from my_env_runtime.gates.smoke import smoke_gate
 from my_env_runtime.project import GYM
@@ -199,6 +200,18 @@ def test_a_task_that_nobody_has_written(run_gate):
     with pytest.raises(GateError) as caught:
         run_gate(rollout_gate, Sized, {"size": "three"})
     assert str(caught.value).endswith(' (task: {"size": "three"})')
+
+
+def test_what_a_class_prints_is_no_part_of_the_json(capsys):
+    def gate() -> str:
+        print("loading")
+        return "fine"
+
+    assert runner.run_gates({"import": gate}, None, ["--json"]) == 0
+    printed = capsys.readouterr()
+    [result] = json.loads(printed.out)
+    assert (result["passed"], result["detail"]) == (True, "fine")
+    assert printed.err == "loading\n"
 
 
 def test_a_file_of_rows_that_does_not_exist(capsys):

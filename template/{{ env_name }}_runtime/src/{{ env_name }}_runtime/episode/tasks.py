@@ -13,7 +13,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import to_jsonable_python
 
 from ..errors import NoOracleError, RolloutError, ToolError, one_line
-from .tools import hints_of
+from .tools import hint_of
 from .types import Row, Solution, Task
 
 # Keys of a row that are NeMo Gym's, or that say how the row is graded.
@@ -90,8 +90,7 @@ def task_annotation(domain_class: type) -> Any:
     parameters = list(inspect.signature(domain_class).parameters.values())
     if not parameters:
         return None
-    constructor = inspect.unwrap(domain_class.__init__)
-    return hints_of(constructor).get(parameters[0].name)
+    return hint_of(domain_class.__init__, parameters[0].name)
 
 
 def task_type(domain_class: type) -> Any:

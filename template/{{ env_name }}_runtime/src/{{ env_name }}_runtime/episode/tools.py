@@ -1,11 +1,13 @@
 """Tools made from the methods of an environment class."""
 
+import contextlib
 import functools
 import inspect
 import sys
 import typing
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, ValidationError, create_model, model_validator
@@ -72,15 +74,20 @@ def tools_of(
     """The tools of an environment class by name, in the order of their definition.
 
     A tool is a public method that is annotated to return text: `str`, or a NamedTuple
-    with a field `output`. With `served`, the names of the tools in server.py, exactly
-    those methods are tools, and they may return anything else that JSON can hold.
-    Raises ToolError if a tool cannot be called with arguments from JSON.
+    with a field `output`, and that can be called with arguments from JSON. With
+    `served`, the names of the tools in server.py, exactly those methods are tools, and
+    they may return anything else that JSON can hold. Raises ToolError if one of them
+    cannot be called with arguments from JSON.
     """
-    return {
-        name: make_tool(function)
-        for name, function in public_methods(domain_class)
-        if (name in served if served is not None else returns_text(function))
-    }
+    tools = {}
+    for name, function in public_methods(domain_class):
+        if served is None:
+            with contextlib.suppress(ToolError):  # a helper
+                if returns_text(function):
+                    tools[name] = make_tool(function)
+        elif name in served:
+            tools[name] = make_tool(function)
+    return tools
 
 
 def public_methods(domain_class: type) -> Iterator[tuple[str, Callable[..., Any]]]:
@@ -107,7 +114,7 @@ def own_classes(domain_class: type) -> list[type]:
 
 def returns_text(function: Callable[..., Any]) -> bool:
     """Whether a method is annotated to return text, or text with an image."""
-    annotation = hints_of(function).get("return")
+    annotation = hint_of(function, "return")
     if typing.get_origin(annotation) is Annotated:
         annotation = typing.get_args(annotation)[0]
     if typing.get_origin(annotation) is Literal:
@@ -129,10 +136,33 @@ def where(function: Callable[..., Any]) -> str:
     return f"{source_name(code.co_filename)}, line {code.co_firstlineno}"
 
 
-def hints_of(function: Callable[..., Any]) -> dict[str, Any]:
-    """The annotations of a function. Raises ToolError if they cannot be read."""
+def hint_of(function: Callable[..., Any], name: str) -> Any:
+    """The annotation of a parameter, or of "return"; None if it has none.
+
+    The other annotations may be names that only a type checker knows. Raises ToolError
+    if this one cannot be read.
+    """
+    return hints_of(function, name).get(name)
+
+
+def hints_of(function: Callable[..., Any], *names: str) -> dict[str, Any]:
+    """The annotations of a function, or those of `names`.
+
+    Raises ToolError if one of them cannot be read.
+    """
+    function = inspect.unwrap(function)
     try:
-        return typing.get_type_hints(function, include_extras=True)
+        annotations = {
+            name: annotation
+            for name, annotation in getattr(function, "__annotations__", {}).items()
+            if name in names or not names
+        }
+        annotated = SimpleNamespace(
+            __annotations__=annotations,
+            __type_params__=getattr(function, "__type_params__", ()),
+        )
+        scope = getattr(function, "__globals__", {})
+        return typing.get_type_hints(annotated, scope, include_extras=True)
     except Exception as error:
         raise ToolError(
             f"{where(function)}: an annotation of {function.__qualname__} cannot be "

@@ -27,7 +27,16 @@ from ..episode.tasks import (
     task_annotation,
     task_reader,
 )
-from ..episode.tools import Tool, fields_of, hints_of, returns_text, tools_of, where
+from ..episode.tools import (
+    Tool,
+    fields_of,
+    hint_of,
+    make_tool,
+    public_methods,
+    returns_text,
+    tools_of,
+    where,
+)
 from ..errors import GateError, ToolError, one_line
 from ..files import source_name
 from ..models.client import Models, model_names
@@ -177,7 +186,7 @@ def _check_reward(domain_class: type) -> None:
         return
     [first, *others] = parameters
     usual = (first.POSITIONAL_ONLY, first.POSITIONAL_OR_KEYWORD)
-    text = hints_of(method).get(first.name) is str or (
+    text = hint_of(method, first.name) is str or (
         first.name == "answer" and first.annotation is first.empty
     )
     text = text and (first.default is first.empty or isinstance(first.default, str))
@@ -221,7 +230,10 @@ def _place(domain_class: type) -> str:
 
 def _check_awaitable(method: Any) -> None:
     """Raise GateError if a method is annotated to return a coroutine."""
-    returned = typing.get_type_hints(method).get("return")
+    try:
+        returned = hint_of(method, "return")
+    except ToolError:
+        return  # a helper: self.tool() would have raised it
     origin = typing.get_origin(returned) or returned
     if isinstance(origin, type) and hasattr(origin, "__await__"):
         raise GateError(
@@ -248,6 +260,9 @@ def _check_lines(
             else:
                 by_hand.append(route.path.removeprefix("/"))
     if not lines and not by_hand and not takes_answer(domain_class):
+        for _, function in public_methods(domain_class):
+            if returns_text(function):
+                make_tool(function)  # raises ToolError if that is why there is no tool
         raise GateError(
             "server.py serves no tool: add to setup_webserver() "
             f"{lines_for(domain_class, tools)}"
@@ -262,13 +277,12 @@ def _check_lines(
                 f"server.py serves {tool.name} as {path}: call the route /{tool.name}"
             )
         method: Any = tool.method
-        returned = hints_of(method).get("return", inspect.Signature.empty)
+        returned = hint_of(method, "return")
         if not returns_text(method) and not _is_json(returned):
-            has = f", but `-> {inspect.formatannotation(returned)}`"
+            has = returned and f", but `-> {inspect.formatannotation(returned)}`"
             raise GateError(
                 f"{where(method)}: {method.__qualname__} is a tool in "
-                "server.py, but it is not annotated to return text"
-                f"{has if returned is not inspect.Signature.empty else ''}: write "
+                f"server.py, but it is not annotated to return text{has or ''}: write "
                 "`-> str`, or another type that JSON has, such as `-> dict`, or remove "
                 "its line from server.py"
             )

@@ -1,6 +1,7 @@
 """Runs gates, and prints a line for each: the same for every framework."""
 
 import argparse
+import contextlib
 import json
 import os
 import sys
@@ -80,17 +81,23 @@ def run(gates: Mapping[str, Gate]) -> Iterator[Result]:
 
 
 def report(results: Iterable[Result], as_json: bool) -> bool:
-    """Print each result as soon as it is known. Returns whether all gates passed."""
-    printed = []
-    for result in results:
-        printed.append(result)
-        if not as_json:
-            verdict = "PASS" if result["passed"] else "FAIL"
-            line = f"{verdict} {result['gate']:8} {result['seconds']:6.2f} s"
-            print(f"{line}  {result['detail']}", flush=True)
+    """Print each result as soon as it is known. Returns whether all gates passed.
+
+    As JSON, the results are all that standard output gets: what the class prints goes
+    to standard error.
+    """
     if as_json:
-        print(json.dumps(printed, indent=2))
-    return all(result["passed"] for result in printed)
+        with contextlib.redirect_stdout(sys.stderr):
+            seen = list(results)
+        print(json.dumps(seen, indent=2))
+        return all(result["passed"] for result in seen)
+    passed = True
+    for result in results:
+        verdict = "PASS" if result["passed"] else "FAIL"
+        line = f"{verdict} {result['gate']:8} {result['seconds']:6.2f} s"
+        print(f"{line}  {result['detail']}", flush=True)
+        passed = passed and result["passed"]
+    return passed
 
 
 def _problem(error: Exception) -> str:

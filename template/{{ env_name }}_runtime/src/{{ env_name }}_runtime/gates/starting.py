@@ -32,6 +32,7 @@ def starting_server(
         command or [sys.executable, str(GYM / "server.py")],
         cwd=folder,
         env={**os.environ, **TRUSTED, "HOST": "127.0.0.1", "PORT": "0", **variables},
+        stdin=subprocess.DEVNULL,  # an input() in the class must not wait for a terminal
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
