@@ -6,10 +6,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 from pydantic import BaseModel
 
 from my_env_runtime import make_rows, project
+from my_env_runtime.episode.episode import Episode, run_without_loop
 from my_env_runtime.episode.tasks import task_skeleton
 from my_env_runtime.episode.tools import tools_of
 from my_env_runtime.errors import GateError, RolloutError
@@ -192,8 +194,20 @@ class Market:
         """A price, and its change."""
         return Quote({"price": math.nan}, math.inf)
 
-    def reward(self) -> float:
-        return 0.0
+    def volume(self) -> Any:
+        """The volume."""
+        return np.int64(3)
+
+    def history(self) -> dict[str, Any]:
+        """The prices of a week."""
+        return {"days": np.array([1.5, np.nan]), "last": np.float32(0.5)}
+
+    def ticker(self) -> dict[str, Any]:
+        """A bug."""
+        return {"ticker": object()}
+
+    def reward(self) -> Any:
+        return np.float32(0.5)
 
 
 def test_nan_and_infinity_are_null(client_of, row):
@@ -203,6 +217,42 @@ def test_nan_and_infinity_are_null(client_of, row):
     assert answer == {"output": '{"price": null, "limits": [null, 1.5]}'}
     answer = client.post("/quote", json={})
     assert answer.json() == {"output": '{"price": null}', "change": None}
+
+
+def test_numbers_and_arrays_of_numpy(client_of, row):
+    client = client_of(Market, ["volume", "history", "ticker"])
+    client.post("/seed_session", json=row)
+    assert client.post("/volume", json={}).json() == {"output": "3"}
+    history = client.post("/history", json={}).json()["output"]
+    assert json.loads(history) == {"days": [1.5, None], "last": 0.5}
+    answer = client.post("/ticker", json={})
+    assert answer.json() == {"output": "error: NotTextError"}
+    assert "returned JSON with a object in it" in answer.headers["x-tool-error"]
+    assert run_without_loop(Episode(Market).reward()) == 0.5
+
+
+class Unshowable(float):
+    def __repr__(self) -> str:
+        raise RuntimeError
+
+
+GRADES: dict[str, Any] = {
+    "huge": 10**5000,  # Python does not show it
+    "array": np.array([1.0, 0.0]),
+    "text": "1",
+    "none": None,
+    "complex": 1j,
+    "nan": math.nan,
+    "unshowable": Unshowable(2),
+}
+
+
+@pytest.mark.parametrize("grade", GRADES.values(), ids=GRADES)
+def test_a_grade_that_is_no_number_in_range(monkeypatch, grade):
+    monkeypatch.setattr(Market, "reward", lambda self: grade)
+    episode = Episode(Market)
+    assert run_without_loop(episode.reward()) == 0.0
+    assert "must return a number from 0 to 1" in str(episode.failure)
 
 
 def test_only_what_server_py_serves_is_a_tool(client_of, row):

@@ -172,11 +172,12 @@ class Episode:
             log.error("%s: %s failed", self.label, name, exc_info=error)
             self.failure = f"{name} raised {type(error).__name__}"
             return 0.0
-        if isinstance(value, (bool, int, float)) and low <= value <= high:
-            return float(value)
+        number = _number(value)
+        if low <= number <= high:
+            return number
         self.failure = (
             f"{name} must return a number from {low:g} to {high:g}, the class's "
-            f"reward_range, got {value!r:.80}"
+            f"reward_range, got {_shown(value)}"
         )
         log.error("%s: %s", self.label, self.failure)
         return 0.0
@@ -262,6 +263,8 @@ def as_answer(value: Any) -> Answer:
     """
     if isinstance(value, str):
         return Answer(sendable(value))
+    if hasattr(value, "tolist"):  # a number or an array of numpy
+        value = value.tolist()
     if isinstance(value, tuple) and "output" in fields_of(type(value)):
         fields = dict(zip(fields_of(type(value)), value, strict=True))
         output = as_answer(fields.pop("output")).output
@@ -279,8 +282,36 @@ def as_answer(value: Any) -> Answer:
 
 
 def _plain(value: Any) -> Any:
-    """`value` as JSON's types. JSON lacks NaN and infinity: they become null."""
-    return to_jsonable_python(value, inf_nan_mode="null")
+    """`value` as JSON's types. JSON lacks NaN and infinity: they become null.
+
+    Numbers and arrays of numpy become numbers and lists. Raises NotTextError.
+    """
+    return to_jsonable_python(value, inf_nan_mode="null", fallback=_without_numpy)
+
+
+def _without_numpy(value: Any) -> Any:
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    kind = type(value).__name__
+    raise NotTextError(f"returned JSON with a {kind} in it, which JSON cannot hold")
+
+
+def _shown(value: Any) -> str:
+    """The repr of a value, cut; Python shows no integer of thousands of digits."""
+    try:
+        return f"{value!r:.80}"
+    except Exception:  # noqa: BLE001 - the class may define it
+        return f"a {type(value).__name__} that cannot be shown"
+
+
+def _number(value: Any) -> float:
+    """A grade as a float, NaN if it is not a number. numpy's numbers are numbers, too."""
+    if not hasattr(type(value), "__float__"):
+        return math.nan
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):  # such as an array of two
+        return math.nan
 
 
 @functools.cache

@@ -279,7 +279,7 @@ def _check_lines(
         method: Any = tool.method
         returned = hint_of(method, "return")
         if not returns_text(method) and not _is_json(returned):
-            has = returned and f", but `-> {inspect.formatannotation(returned)}`"
+            has = returned and f" (it has `-> {inspect.formatannotation(returned)}`)"
             raise GateError(
                 f"{where(method)}: {method.__qualname__} is a tool in "
                 f"server.py, but it is not annotated to return text{has or ''}: write "
