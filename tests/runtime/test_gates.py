@@ -14,7 +14,7 @@ import pytest
 
 from my_env_runtime import nemo_gym_gates
 from my_env_runtime.errors import GateError
-from my_env_runtime.gates import manifests, runner
+from my_env_runtime.gates import manifests, runner, smoke
 from my_env_runtime.gates.rollout import rollout_gate
 from my_env_runtime.gates.smoke import smoke_gate
 from my_env_runtime.project import GYM
@@ -134,6 +134,21 @@ def test_the_smoke_gate_takes_values_of_a_format_and_examples(run_gate):
     assert run_gate(smoke_gate, Dated) == "2 endpoints"
     with pytest.raises(GateError, match=r"'\^\[A-Z\]\{3\}\$'.*Field\(examples="):
         run_gate(smoke_gate, Coded)
+
+
+def test_the_smoke_gate_names_files_that_are_older_than_the_class(
+    run_gate, row, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(smoke, "ROWS", tmp_path / "rows.jsonl")
+    train, validation = tmp_path / "train.jsonl", tmp_path / "validation.jsonl"
+    train.write_text(json.dumps(row) + "\nnot read")
+    validation.write_text(json.dumps({**row, "ground_truth": []}))
+    detail = run_gate(smoke_gate, Guessing)
+    assert "train.jsonl is older than the class (it has other tools than" in detail
+    assert "validation.jsonl is older than the class (ground_truth must be a" in detail
+    train.write_text((tmp_path / "rows.jsonl").read_text())
+    validation.unlink()
+    assert run_gate(smoke_gate, Guessing) == "1 endpoint"
 
 
 def test_the_smoke_gate_warns_of_an_echo(run_gate):

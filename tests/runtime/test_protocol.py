@@ -113,6 +113,12 @@ def test_a_tool_may_return_what_json_can_say(client_of, row):
 
 
 @dataclass
+class Seen:
+    output: str
+    image: str
+
+
+@dataclass
 class Field:
     size: int
     gold: list[int] = field(default_factory=list)
@@ -133,20 +139,26 @@ class Treasure:
         self.field.dug += 1
         return self.field
 
+    def look(self) -> Seen:
+        """Look."""
+        return Seen("gold", IMAGE)
+
     def reward(self) -> float:
         return 0.0
 
 
 def test_a_task_and_a_result_can_be_dataclasses(client_of, row, check):
     assert task_skeleton(Treasure) == {"size": None, "gold": []}
-    assert check(Treasure, ["dig"]).startswith(f"{__name__}.Treasure has dig")
-    client = client_of(Treasure, ["dig"])
+    assert check(Treasure, ["dig"]).startswith(f"{__name__}.Treasure has dig; not")
+    client = client_of(Treasure, ["dig", "look"])
     refused = client.post("/seed_session", json={**row, "ground_truth": [{"gold": []}]})
     assert refused.status_code == 422
     assert "ground_truth.0.size: Field required" in refused.text
     client.post("/seed_session", json={**row, "ground_truth": [{"size": "3"}]})
     answer = client.post("/dig", json={"cell": 1}).json()["output"]
     assert json.loads(answer) == {"size": 3, "gold": [], "dug": 1}
+    answer = client.post("/look", json={})
+    assert answer.json() == {"output": "gold", "image": IMAGE}
 
 
 class Opaque:

@@ -37,7 +37,7 @@ class Answer:
     """The answer to a tool call."""
 
     output: str  # the policy reads it
-    # Further fields of the method's NamedTuple, such as an image.
+    # Further fields of what the method returned, such as an image.
     extra: dict[str, Any] = field(default_factory=dict)
     error: Literal["", "expected", "unexpected"] = ""
     fault: str = ""  # describes an unexpected error to a gate, never to a policy
@@ -257,16 +257,16 @@ def run_without_loop(steps: Coroutine[Any, Any, Any]) -> Any:
 def as_answer(value: Any) -> Answer:
     """A tool's return value as an answer.
 
-    Text stays as it is. The field `output` of a NamedTuple is the text, and its other
-    fields are beside it. Numbers, lists, dicts, pydantic models and dataclasses become JSON text.
-    Raises NotTextError for anything else, None included.
+    Text stays as it is. The field `output` of a NamedTuple or a dataclass is the text,
+    and the other fields are beside it. Numbers, lists, dicts, pydantic models and other
+    dataclasses become JSON text. Raises NotTextError for anything else, None included.
     """
     if isinstance(value, str):
         return Answer(sendable(value))
     if hasattr(value, "tolist"):  # a number or an array of numpy
         value = value.tolist()
-    if isinstance(value, tuple) and "output" in fields_of(type(value)):
-        fields = dict(zip(fields_of(type(value)), value, strict=True))
+    if "output" in fields_of(type(value)):
+        fields = {name: getattr(value, name) for name in fields_of(type(value))}
         output = as_answer(fields.pop("output")).output
         extra = {name: item for name, item in fields.items() if item is not None}
         return Answer(output, _plain(extra))

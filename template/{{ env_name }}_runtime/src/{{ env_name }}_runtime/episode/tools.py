@@ -6,7 +6,7 @@ import inspect
 import sys
 import typing
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from types import SimpleNamespace
 from typing import Annotated, Any, Literal
 
@@ -73,8 +73,8 @@ def tools_of(
 ) -> dict[str, Tool]:
     """The tools of an environment class by name, in the order of their definition.
 
-    A tool is a public method that is annotated to return text: `str`, or a NamedTuple
-    with a field `output`, and that can be called with arguments from JSON. With
+    A tool is a public method that is annotated to return text: `str`, or a NamedTuple or
+    a dataclass with a field `output`, and that can be called with arguments from JSON. With
     `served`, the names of the tools in server.py, exactly those methods are tools, and
     they may return anything else that JSON can hold. Raises ToolError if one of them
     cannot be called with arguments from JSON.
@@ -120,14 +120,15 @@ def returns_text(function: Callable[..., Any]) -> bool:
     if typing.get_origin(annotation) is Literal:
         return all(isinstance(value, str) for value in typing.get_args(annotation))
     return isinstance(annotation, type) and (
-        issubclass(annotation, str)
-        or (issubclass(annotation, tuple) and "output" in fields_of(annotation))
+        issubclass(annotation, str) or "output" in fields_of(annotation)
     )
 
 
-def fields_of(named_tuple: type) -> tuple[str, ...]:
-    """The fields of a NamedTuple; () for any other class."""
-    return getattr(named_tuple, "_fields", ())
+def fields_of(kind: type) -> tuple[str, ...]:
+    """The fields of a NamedTuple or of a dataclass; () for any other class."""
+    if is_dataclass(kind):
+        return tuple(field.name for field in fields(kind))
+    return getattr(kind, "_fields", ()) if issubclass(kind, tuple) else ()
 
 
 def where(function: Callable[..., Any]) -> str:
@@ -150,7 +151,6 @@ def hints_of(function: Callable[..., Any], *names: str) -> dict[str, Any]:
 
     Raises ToolError if one of them cannot be read.
     """
-    function = inspect.unwrap(function)
     try:
         annotations = {
             name: annotation
@@ -161,7 +161,7 @@ def hints_of(function: Callable[..., Any], *names: str) -> dict[str, Any]:
             __annotations__=annotations,
             __type_params__=getattr(function, "__type_params__", ()),
         )
-        scope = getattr(function, "__globals__", {})
+        scope = getattr(inspect.unwrap(function), "__globals__", {})
         return typing.get_type_hints(annotated, scope, include_extras=True)
     except Exception as error:
         raise ToolError(

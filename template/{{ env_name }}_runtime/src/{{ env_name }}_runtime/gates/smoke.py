@@ -2,18 +2,20 @@
 
 import contextlib
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from .. import project
 from ..command_line import counted
 from ..episode.samples import sample_arguments
-from ..episode.tasks import grader, task_of
+from ..episode.tasks import check_row, grader, is_native, task_of
 from ..episode.types import Definitions, Row
 from ..errors import GateError, NoOracleError, RolloutError
+from ..project import ROWS
 from ..rollouts.client import Client, ClientSession, problem_of
 from ..rollouts.policies import solve
-from ..rollouts.rows import about_task, row_name
+from ..rollouts.rows import about_task, read, row_name
 from .rows import read_rows
 
 
@@ -52,12 +54,36 @@ def smoke_gate(client: Client, path: Path) -> str:
         for name in names:
             outputs.pop(name)
         detail += f"; {note}: {', '.join(names)}" if names else ""
+    if path == ROWS:
+        detail += "".join(f"; {note}" for note in _outdated(definitions))
     if echoes:
         detail += (
             f"; {', '.join(echoes)} can repeat the row's expected_output, and a policy "
             "may find a way to be paid for that: give the class a reward()"
         )
     return detail
+
+
+def _outdated(definitions: Definitions) -> Iterator[str]:
+    """Notes on files of rows that are older than the class, by their first rows."""
+    for path in (ROWS.with_name("train.jsonl"), ROWS.with_name("validation.jsonl")):
+        row = next(read(path), None) if path.exists() else None
+        if row and (problem := _row_problem(row, definitions)):
+            yield (
+                f"{row_name(1, path)} is older than the class ({problem}): make the file "
+                "anew, `uv run python make_rows.py --overwrite`"
+            )
+
+
+def _row_problem(row: Row, definitions: Definitions) -> str:
+    """Why a row cannot be played on this server; "" if it can."""
+    try:
+        check_row(project.load_class(), row)
+    except ValueError as error:
+        return str(error)
+    tools = row["responses_create_params"].get("tools") or []
+    fits = is_native(row) or tools == definitions
+    return "" if fits else "it has other tools than the server"
 
 
 def _outputs(

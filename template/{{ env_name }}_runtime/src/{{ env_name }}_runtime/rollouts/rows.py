@@ -1,7 +1,7 @@
 """Rows of the dataset, as .jsonl files."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from ..episode.tasks import check_row, task_of, task_skeleton
@@ -12,19 +12,22 @@ from ..project import GYM, ROWS
 
 
 def load_rows(path: Path = ROWS) -> list[Row]:
-    """The objects of a .jsonl file, one per line.
+    """The objects of a .jsonl file, one per line. Raises RolloutError, see read()."""
+    return list(read(path))
+
+
+def read(path: Path) -> Iterator[Row]:
+    """The objects of a .jsonl file, one at a time.
 
     Raises RolloutError if the file cannot be read, or a line is not a JSON object.
     """
-    rows = []
     try:
         with path.open(encoding="utf-8") as lines:
             for number, line in enumerate(lines, start=1):
                 if line.strip():
-                    rows.append(_row(line, f"{path}, line {number}"))
+                    yield _row(line, f"{path}, line {number}")
     except (OSError, UnicodeDecodeError) as error:
         raise RolloutError(f"{path}: {error}") from None
-    return rows
 
 
 def _row(line: str, place: str) -> Row:
