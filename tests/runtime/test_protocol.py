@@ -149,7 +149,7 @@ class Treasure:
 
 def test_a_task_and_a_result_can_be_dataclasses(client_of, row, check):
     assert task_skeleton(Treasure) == {"size": None, "gold": []}
-    assert check(Treasure, ["dig"]).startswith(f"{__name__}.Treasure has dig; not")
+    assert "Treasure has dig, look" in check(Treasure, ["dig", "look"])
     client = client_of(Treasure, ["dig", "look"])
     refused = client.post("/seed_session", json={**row, "ground_truth": [{"gold": []}]})
     assert refused.status_code == 422
