@@ -26,10 +26,6 @@ def keys(path):
     return [row_generator.task_key(row["ground_truth"][0]) for row in load_rows(path)]
 
 
-def example_rows(tasks, count):
-    return row_generator.cut(tasks, 0, {"example": count})["example"]
-
-
 @pytest.fixture
 def make(tmp_path, capsys):
     """Runs the command with an empty folder as its output. Returns status and stderr."""
@@ -191,7 +187,7 @@ def test_a_task_may_be_a_pydantic_model():
     class Goal(BaseModel):
         goal: int
 
-    rows = example_rows(lambda rng: [("Count.", Goal(goal=3), "hard")], 1)
+    rows = row_generator.example_rows(lambda rng: [("Count.", Goal(goal=3), "hard")], 1)
     assert json.loads(json.dumps(rows)) == [
         {
             "responses_create_params": {
@@ -216,7 +212,7 @@ def test_a_task_may_be_a_pydantic_model():
 )
 def test_what_is_not_an_example_is_named(wrong):
     with pytest.raises(RolloutError, match=r"^item 1 of tasks\(\) is .+ must"):
-        example_rows(lambda rng: [wrong], 1)
+        row_generator.example_rows(lambda rng: [wrong], 1)
 
 
 def test_a_task_that_the_class_refuses_is_not_written(make, tmp_path):
@@ -237,7 +233,7 @@ def test_an_example_may_say_what_its_solution_and_nonsense_earn():
         row_generator.Example("Go.", {"n": 2}, "easy", 0.7, 0.01),
         row_generator.Example("Go.", {"n": 3}, "easy", baseline_reward=1),
     ]
-    rows = example_rows(lambda rng: examples, 3)
+    rows = row_generator.example_rows(lambda rng: examples, 3)
     rewards = ("oracle_reward", "baseline_reward")
     assert [{key: row[key] for key in rewards if key in row} for row in rows] == [
         {},
@@ -249,4 +245,4 @@ def test_an_example_may_say_what_its_solution_and_nonsense_earn():
 def test_a_reward_of_an_example_is_a_number():
     with pytest.raises(RolloutError, match="an item must have a prompt, a task"):
         tasks: Any = lambda rng: [("Go.", {"n": 1}, "easy", "much")]
-        example_rows(tasks, 1)
+        row_generator.example_rows(tasks, 1)

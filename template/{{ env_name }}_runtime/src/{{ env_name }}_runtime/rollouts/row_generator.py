@@ -28,6 +28,11 @@ class Example(NamedTuple):
 Tasks = Callable[[random.Random], Iterable[Example | tuple[str, Any, str]]]
 
 
+def example_rows(tasks: Tasks, count: int, seed: int = 0) -> list[Row]:
+    """The first `count` different tasks of a seed as rows, which have no tools yet."""
+    return cut(tasks, seed, {"example": count})["example"]
+
+
 def cut(
     tasks: Tasks, seed: int, counts: dict[str, int], taken: Iterable[str] = ()
 ) -> dict[str, list[Row]]:
