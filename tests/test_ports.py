@@ -381,6 +381,7 @@ def test_a_recording_that_is_older_than_its_server():
         assert asyncio.run(server.verify(request)).reward == expected
 
 
+@pytest.mark.slow
 @each_port
 def test_a_recorded_rollout_is_graded_again(connect, recorded_judge, name, monkeypatch):
     if not getattr(port_of(name), "deterministic", True):
@@ -397,6 +398,7 @@ def test_a_recorded_rollout_is_graded_again(connect, recorded_judge, name, monke
         )
 
 
+@pytest.mark.slow
 @each_port
 def test_the_oracle_of_a_port_earns_its_reward(connect, name, monkeypatch):
     monkeypatch.setenv("STAND_IN", "1")
