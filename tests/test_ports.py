@@ -82,6 +82,7 @@ NEEDS_LATER = pytest.mark.skipif(
 # What app.py pays today where a recording is older than it: rollout 2 of mcqa has text
 # beside the letter in its box, which the release that recorded it did not read.
 PAID_TODAY = {("mcqa", 2): 1.0}
+
 HANDS = ("player", "dealer")
 
 
@@ -104,8 +105,7 @@ def as_tool_calls(rollout: Json) -> Json:
             output.append({**result, **identity})
     hands = {who: info[who].strip("[]").split(", ") for who in info if who in HANDS}
     if "dealer" not in hands:  # the player went over 21, and the dealer showed one card
-        hands["dealer"] = [rollout["responses_create_params"]["input"][-1]["content"]]
-        hands["dealer"] = re.findall(r"Dealer shows: (\w+)", hands["dealer"][0])
+        hands["dealer"] = re.findall(r"Dealer shows: (\w+)", prompt_of(rollout)[-1])
     params = {"input": rollout["responses_create_params"]["input"]}
     row = {"responses_create_params": params, **hands}
     response = {**rollout["response"], "output": output}
@@ -125,7 +125,8 @@ def with_its_schema(rollout: Json) -> Json:
     return {**rollout, "row": row}
 
 
-# What the recorded requests to the office ask for: the wheel has no rows of them.
+# The calls that fulfill the recorded requests to the office, written by hand: the wheel
+# does not have their rows.
 SOLUTIONS = {
     "Create a bar chart of total visits since November 30": (
         "analytics_create_plot",
@@ -165,7 +166,7 @@ def with_its_solution(rollout: Json) -> Json:
     }
 
 
-# Recordings that say less than a row does, or whose actions are no calls.
+# Recordings whose rows the wheel does not have, or whose actions are not calls.
 ADAPTED: dict[str, Callable[[Json], Json]] = {
     "blackjack": as_tool_calls,
     "structured_outputs": with_its_schema,

@@ -232,7 +232,7 @@ def test_what_a_class_prints_is_no_part_of_the_json(capsys):
 def test_a_file_of_rows_that_does_not_exist(capsys):
     with pytest.raises(SystemExit):
         nemo_gym_gates.main(None, ["--rows", "nope.jsonl"])
-    assert "--rows: there is no file nope.jsonl" in capsys.readouterr().err
+    assert "--rows: nope.jsonl is not a file" in capsys.readouterr().err
 
 
 class Dice(Guessing):

@@ -35,7 +35,7 @@ def main(description: str | None, arguments: list[str] | None = None) -> int:
     add("--asked", type=json.loads, default=[], help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if not options.rows.is_file():
-        parser.error(f"--rows: there is no file {options.rows}")
+        parser.error(f"--rows: {options.rows} is not a file")
     names = options.gates or ([] if options.write_tools else NAMES)
     with contextlib.ExitStack() as stack:
         gates = _gates(options, names, stack)

@@ -262,7 +262,7 @@ def _check_lines(
     if not lines and not by_hand and not takes_answer(domain_class):
         for _, function in public_methods(domain_class):
             if returns_text(function):
-                make_tool(function)  # raises ToolError if that is why there is no tool
+                make_tool(function)  # raises ToolError: its signature may be the reason
         raise GateError(
             "server.py serves no tool: add to setup_webserver() "
             f"{lines_for(domain_class, tools)}"
