@@ -266,6 +266,17 @@ def test_custom_tools_of_many_kinds_wait_to_be_written(variant):
 
 @pytest.mark.slow
 @ONE_SERIES
+def test_the_gate_that_an_image_is_built_with(variant):
+    """An image gets no rows."""
+    environment = variant()
+    dockerfile = (environment.folder / "Dockerfile").read_text()
+    [command] = re.findall(r"^RUN python (gates\.py.*?) && ", dockerfile, re.MULTILINE)
+    shutil.rmtree(environment.folder / "data")
+    assert environment.run(*command.split()).startswith("PASS server ")
+
+
+@pytest.mark.slow
+@ONE_SERIES
 def test_gates_fail_with_exit_status_1(variant):
     """The gates and rollout.py play the rows of another file."""
     environment = variant()
