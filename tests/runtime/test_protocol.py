@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from my_env_runtime import make_rows, project
 from my_env_runtime.episode.episode import Episode, run_without_loop
-from my_env_runtime.episode.tasks import task_skeleton
+from my_env_runtime.episode.tasks import solution_of, task_skeleton
 from my_env_runtime.episode.tools import tools_of
 from my_env_runtime.errors import GateError, RolloutError
 from my_env_runtime.gates.class_checks import check_class
@@ -159,6 +159,24 @@ def test_a_task_and_a_result_can_be_dataclasses(client_of, row, check):
     assert json.loads(answer) == {"size": 3, "gold": [], "dug": 1}
     answer = client.post("/look", json={})
     assert answer.json() == {"output": "gold", "image": IMAGE}
+
+
+class ReadsTheTask(Treasure):
+    @staticmethod
+    def oracle(task):
+        return [("dig", {"cell": task.size})]
+
+
+class ReadsTheRow(Treasure):
+    @staticmethod
+    def oracle(task: dict[str, int]):
+        return [("dig", {"cell": task["size"]})]
+
+
+@pytest.mark.parametrize("domain_class", [ReadsTheTask, ReadsTheRow])
+def test_an_oracle_gets_the_kind_of_task_that_it_asks_for(domain_class, row):
+    solution = solution_of(domain_class, {**row, "ground_truth": [{"size": 3}]})
+    assert solution.calls == [("dig", {"cell": 3})]
 
 
 class Opaque:

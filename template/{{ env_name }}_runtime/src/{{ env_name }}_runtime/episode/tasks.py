@@ -5,7 +5,8 @@ import functools
 import inspect
 import math
 import textwrap
-from collections.abc import Callable
+import typing
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from typing import Any
 
@@ -234,8 +235,9 @@ def validation_problem(error: ValidationError) -> str:
 def solution_of(domain_class: type, row: Row) -> Solution:
     """The calls and the answer that solve a row, by the class's own `oracle(task)`.
 
-    `oracle(task)` returns calls as `(tool, arguments)`. A text after the calls, or
-    without calls, is the final answer. Raises NoOracleError without an oracle, or
+    `oracle(task)` gets the task as the constructor does, or as a dict if its annotation
+    says so. It returns calls as `(tool, arguments)`. A text after the calls, or without
+    calls, is the final answer. Raises NoOracleError without an oracle, or
     if this machine lacks something that an episode needs; RolloutError if the oracle
     raises, or returns anything else.
     """
@@ -244,7 +246,9 @@ def solution_of(domain_class: type, row: Row) -> Solution:
     solve = getattr(domain_class, "oracle", None)
     if solve is None:
         raise NoOracleError(f"{domain_class.__name__} has no oracle(task)")
-    task = read_task(domain_class, task_of(row), task_place(row))
+    task = task_of(row)
+    if not _takes_dict(solve):
+        task = read_task(domain_class, task, task_place(row))
     try:
         returned = solve(task)
     except Exception as error:
@@ -266,6 +270,18 @@ def solution_of(domain_class: type, row: Row) -> Solution:
             f"{returned!r:.200}"
         )
     return Solution(calls, answer)
+
+
+def _takes_dict(oracle: Callable[..., Any]) -> bool:
+    """Whether an oracle says that it takes the task as a dict, not as a model."""
+    try:
+        annotation = hint_of(
+            oracle, next(iter(inspect.signature(oracle).parameters), "")
+        )
+    except ToolError:
+        return False
+    kind = typing.get_origin(annotation) or annotation
+    return isinstance(kind, type) and issubclass(kind, Mapping)
 
 
 def oracle_calls(domain_class: type, row: Row) -> Calls:
