@@ -9,24 +9,9 @@ import types
 import typing
 from typing import Any
 
-from pydantic import PydanticUserError
-
-from .. import project
 from ..episode.docstrings import read_docstring
-from ..episode.episode import (
-    Episode,
-    has_async_methods,
-    run_without_loop,
-    runs_on_loop,
-)
-from ..episode.tasks import (
-    grader,
-    is_model,
-    reward_range,
-    takes_answer,
-    task_annotation,
-    task_reader,
-)
+from ..episode.episode import Episode, run_without_loop, runs_on_loop
+from ..episode.tasks import grader, is_model, takes_answer
 from ..episode.tools import (
     Tool,
     fields_of,
@@ -37,11 +22,11 @@ from ..episode.tools import (
     tools_of,
     where,
 )
-from ..errors import GateError, ToolError, one_line
-from ..files import source_name
-from ..models.client import Models, model_names
+from ..errors import GateError, ToolError
+from ..models.client import Models
 from ..server.endpoints import OWN_ROUTES
 from .app import lines_for, served_app
+from .protocol_checks import check_protocol, place_of
 
 
 def check_class(
@@ -57,7 +42,7 @@ def check_class(
     app = served_app(server)
     try:
         tools = tools_of(domain_class)
-        _check_protocol(domain_class)
+        check_protocol(domain_class)
         lines, by_hand = _check_lines(domain_class, app, tools)
     except ToolError as error:
         raise GateError(str(error)) from error
@@ -73,130 +58,6 @@ def check_class(
     if not served:
         has = f"{name} has no tools: its answer is graded"
     return "; ".join([f"{has}{note}", *unserved, *_misdescribed(tools)])
-
-
-def _check_protocol(domain_class: type) -> None:
-    """Raise GateError if a call of the constructor, or of a hook, would fail."""
-    place = _place(domain_class)
-    try:
-        inspect.signature(domain_class).bind({}, **dict.fromkeys(project.MODELS))
-    except TypeError as error:
-        raise GateError(
-            f"{place} {_constructor_problem(domain_class, error)}"
-        ) from error
-    _check_task(domain_class)
-    _check_waiting(domain_class)
-    hooks = ("oracle", "missing_requirement", "notice", "refuse_to_serve", "stand_in")
-    for hook in hooks:
-        if inspect.iscoroutinefunction(getattr(domain_class, hook, None)):
-            raise GateError(f"{place}.{hook} is never awaited: make it a plain `def`")
-        static = inspect.getattr_static(domain_class, hook, None)
-        if inspect.isfunction(static):
-            raise GateError(
-                f"{where(static)}: {static.__qualname__} is called without an "
-                "object: put @staticmethod above it"
-            )
-    _check_reward(domain_class)
-    reward_range(domain_class)  # raises ToolError
-    errors = getattr(domain_class, "policy_errors", ())
-    if not isinstance(errors, (tuple, list)) or not all(
-        isinstance(error, type) and issubclass(error, Exception) for error in errors
-    ):
-        raise GateError(
-            f"{place}.policy_errors must be a tuple of exception classes, such as "
-            f"(KeyError,); got {errors!r:.80}"
-        )
-    for hook in ("metrics", "close", "observation"):
-        method = inspect.getattr_static(domain_class, hook, None)
-        if inspect.isfunction(method):
-            try:
-                inspect.signature(method).bind(None)
-            except TypeError as error:
-                raise GateError(
-                    f"{where(method)}: {method.__qualname__} is called without "
-                    f"arguments: {error}"
-                ) from error
-    for member in vars(domain_class).values():
-        if inspect.isfunction(member) and not member.__name__.startswith("_"):
-            _check_awaitable(member)
-
-
-def _constructor_problem(domain_class: type, error: TypeError) -> str:
-    """The parameters that the constructor must have, for a message."""
-    if models := ", ".join(project.MODELS):
-        return (
-            f"must take the task and the models of the answers: {error}. Write "
-            f"`def __init__(self, task: dict, {models})`, or copy again with "
-            "`--overwrite -d models=...`"
-        )
-    text = (
-        f"must take one argument, the task: {error}. Write "
-        "`def __init__(self, task: dict)`, or a subclass that does"
-    )
-    if names := ", ".join(model_names(domain_class)):
-        text += (
-            "; if it asks models of these names, copy again with `--overwrite -d "
-            f"models='[{names}]'`"
-        )
-    return text
-
-
-def _check_task(domain_class: type) -> None:
-    """Raise GateError if the constructor's task has a type that no row can become."""
-    kind = task_annotation(domain_class)
-    if not isinstance(kind, type) or kind in (Any, object):
-        return
-    place = f"{_place(domain_class)} takes a task of the type {kind.__name__}"
-    if is_model(kind):
-        try:
-            task_reader(kind)
-        except PydanticUserError as error:
-            raise GateError(
-                f"{place}, which cannot be read from JSON: {one_line(error)}"
-            ) from error
-    elif not issubclass(kind, collections.abc.Mapping):
-        raise GateError(
-            f"{place}, but the task in a row is an object of JSON: write `task: dict`, or "
-            f"make {kind.__name__} a dataclass or a pydantic model"
-        )
-
-
-def _check_waiting(domain_class: type) -> None:
-    """Raise GateError if the class asks models, but must not wait for answers."""
-    names = model_names(domain_class)
-    if names and runs_on_loop(domain_class) and not has_async_methods(domain_class):
-        raise GateError(
-            f"{_place(domain_class)}.blocking is False, but {names[0]}.ask() waits for "
-            "an answer: remove `blocking = False`, or write async methods"
-        )
-
-
-def _check_reward(domain_class: type) -> None:
-    """Raise GateError if reward() takes anything but the policy's answer."""
-    method = inspect.getattr_static(domain_class, "reward", None)
-    if not inspect.isfunction(method):
-        return
-    place = f"{where(method)}: {method.__qualname__}"
-    parameters = list(inspect.signature(method).parameters.values())[1:]
-    if not parameters:
-        try:
-            inspect.signature(method).bind(None)
-        except TypeError as error:
-            raise GateError(f"{place} is called without arguments: {error}") from error
-        return
-    [first, *others] = parameters
-    usual = (first.POSITIONAL_ONLY, first.POSITIONAL_OR_KEYWORD)
-    text = hint_of(method, first.name) is str or (
-        first.name == "answer" and first.annotation is first.empty
-    )
-    text = text and (first.default is first.empty or isinstance(first.default, str))
-    if others or first.kind not in usual or not text:
-        listed = ", ".join(map(str, parameters))
-        raise GateError(
-            f"{place} is called without arguments, or with the text of the policy's "
-            f"last message, but takes `{listed}`: write `def reward(self)`, or "
-            "`def reward(self, answer: str)`"
-        )
 
 
 def _check_answer(domain_class: type, app: Any) -> None:
@@ -219,26 +80,6 @@ def _check_answer(domain_class: type, app: Any) -> None:
             f"{where(method)}: {method.__qualname__} takes the policy's answer, but "
             "verify() of server.py does not pass it: write "
             "`await session.reward(body.answer)` there"
-        )
-
-
-def _place(domain_class: type) -> str:
-    _, first = inspect.getsourcelines(domain_class)
-    file = inspect.getsourcefile(domain_class) or "?"
-    return f"{source_name(file)}, line {first}: {domain_class.__name__}"
-
-
-def _check_awaitable(method: Any) -> None:
-    """Raise GateError if a method is annotated to return a coroutine."""
-    try:
-        returned = hint_of(method, "return")
-    except ToolError:
-        return  # a helper: self.tool() would have raised it
-    origin = typing.get_origin(returned) or returned
-    if isinstance(origin, type) and hasattr(origin, "__await__"):
-        raise GateError(
-            f"{where(method)}: {method.__qualname__} returns a coroutine: make it "
-            "`async def`, and annotate what it returns in the end"
         )
 
 
@@ -267,7 +108,7 @@ def _check_lines(
             "server.py serves no tool: add to setup_webserver() "
             f"{lines_for(domain_class, tools)}"
             if tools
-            else f"{_place(domain_class)} has no tool: a tool is a public method that is "
+            else f"{place_of(domain_class)} has no tool: a tool is a public method that is "
             "annotated to return text, `-> str`. Without tools, "
             "`reward(self, answer: str)` grades the policy's last message"
         )
