@@ -92,7 +92,7 @@ def _report(files: list[str], folder: Path) -> None:
     print(f"{len(files)} files, {size / 1e6:.1f} MB")
     if left := unnamed(files, folder):
         print(
-            f"not pushed: {', '.join(left)} (push a file that the class needs with --add FILE)",
+            f"not pushed: {', '.join(left)} (if the class needs a file, --add it)",
             file=sys.stderr,
         )
     for warning in warnings(files):
