@@ -647,6 +647,21 @@ def test_an_answer_that_is_not_graded_does_not_agree(
     assert "not graded: 1 of 2, the first: judge: AuthenticationError" in printed
 
 
+def test_answers_of_a_judge_that_cannot_be_read_are_counted(
+    judge, row, monkeypatch, tmp_path, capsys, caplog
+):
+    monkeypatch.setattr(project, "load_class", lambda: AsyncEssay)
+    judge.say = lambda text: "A heart pumps.\n" * 90 if "hum" in text else "GOOD"
+    rows = [{**row, "answer": answer, "label": 1} for answer in ("hum", "please")]
+    assert measure_judge.main([rows_file(tmp_path, *rows)]) == 0
+    printed = capsys.readouterr().out
+    assert "accuracy: 0.500 (1 of 2)" in printed
+    assert "unreadable: 1 of 2, because what the model said is no choice" in printed
+    [line] = [line for line in caplog.messages if "A heart pumps." in line]
+    assert len(line) < 300
+    assert "\n" not in line
+
+
 def test_a_stand_in_is_not_taken_for_a_judge(row, monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(project, "load_class", lambda: Essay)
     monkeypatch.setenv("STAND_IN", "1")

@@ -14,6 +14,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
+from typing import NamedTuple
 
 from . import project
 from .command_line import exit_status, new_parser, positive
@@ -56,13 +57,16 @@ def _run(options: argparse.Namespace) -> int:
             )
     domain_class = project.load_class()
     grades = asyncio.run(grades_of(domain_class, rows, options.concurrency))
-    failed = [grade for grade in grades if isinstance(grade, str)]
+    failed = [grade.failure for grade in grades if grade.failure]
     pairs = [
-        (float(row["label"]), grade)
+        (float(row["label"]), grade.reward)
         for row, grade in zip(rows, grades, strict=True)
-        if not isinstance(grade, str)
+        if not grade.failure
     ]
     print("\n".join(agreement(pairs)))
+    if unreadable := sum(grade.unreadable for grade in grades):
+        why = "what the model said is no choice, or does not fit the schema"
+        print(f"unreadable: {unreadable} of {len(rows)}, because {why}")
     if models_not_set(domain_class) and StandInSettings.read().stand_in:
         print("no model was asked: the class's stand_in() answered (STAND_IN=1)")
     if failed:
@@ -70,13 +74,21 @@ def _run(options: argparse.Namespace) -> int:
     return 1 if failed else 0
 
 
+class Grade(NamedTuple):
+    """The grade of one answer, or why there is none."""
+
+    reward: float = 0.0
+    failure: str = ""
+    unreadable: bool = False  # whether what a model said could not be read
+
+
 async def grades_of(
     domain_class: type, rows: Iterable[Row], concurrency: int = 8
-) -> list[float | str]:
-    """The grade of each row's `answer`, or why there is none."""
+) -> list[Grade]:
+    """The grade of each row's `answer`."""
     models, room = Models(domain_class), asyncio.Semaphore(concurrency)
 
-    async def grade(row: Row) -> float | str:
+    async def grade(row: Row) -> Grade:
         # `answer` and `label` are not keys of a native row's task.
         task = task_of({k: v for k, v in row.items() if k not in ("answer", "label")})
         asked = models.of_episode()
@@ -88,11 +100,13 @@ async def grades_of(
                 )
                 reward = await session.reward(row["answer"], SECONDS)
             except Exception as error:  # noqa: BLE001 - the class may raise anything
-                return asked.failure or f"{type(error).__name__}: {error}"
+                failure = asked.failure or f"{type(error).__name__}: {error}"
+                return Grade(failure=failure)
             finally:
                 await session.close(SECONDS)
         assert session.episode is not None
-        return asked.failure or session.episode.failure or reward
+        failure = asked.failure or session.episode.failure or ""
+        return Grade(reward, failure, asked.unreadable)
 
     return await asyncio.gather(*map(grade, rows))
 

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from .. import project
 from ..episode.episode import has_async_methods
-from ..errors import ModelError, NoAnswerError
+from ..errors import ModelError, NoAnswerError, one_line
 from ..settings import ModelSettings, StandInSettings
 from .endpoints import Endpoint, NotSet, Said, StandIn, openai_endpoint
 from .protocol import Message, Prompt
@@ -128,6 +128,11 @@ class EpisodeModels:
         """Calls, tokens, seconds and unreadable answers of each model that was asked."""
         return dict(self._figures)
 
+    @property
+    def unreadable(self) -> bool:
+        """Whether an answer of a model could not be read."""
+        return any(figure.endswith("_unreadable") for figure in self._figures)
+
     def trace(self) -> list[dict[str, Any]]:
         """The calls with their exact texts, for the rollout."""
         return [asdict(call) for call in self.calls]
@@ -153,7 +158,9 @@ class EpisodeModels:
                 return question.read(said.text, cut_off=said.cut_off)
             except ValueError as error:
                 self.count(name, "unreadable", 1)
-                log.warning("%s: %s: %s: %s", self.label, name, error, said.text)
+                # The exact text is in session.log, through `texts`.
+                short = one_line(said.text)[:200]
+                log.warning("%s: %s: %s: %s", self.label, name, error, short)
                 raise NoAnswerError(f"{name} gave no answer that can be read") from None
         finally:
             self.waiting -= 1
