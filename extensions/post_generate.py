@@ -272,8 +272,8 @@ def install(
         for step in steps:
             run(
                 [uv, "run", "--directory", str(folder), "python", *step.split()],
-                "the class could not be completed, see above; fix that, or name another "
-                f"id after {writer}, then `{failure}` in {here}",
+                "the class could not be completed, see above; correct the answers, or "
+                f"copy with --skip-tasks, fix that, then `uv sync && {failure}` in {here}",
             )
     run(
         [

@@ -55,7 +55,7 @@ ENVIRONMENTS: dict[str, tuple[str, tuple[float, float], bool]] = {
             "Annotated[\n    list[Annotated[float, Field(ge=-2.0, le=2.0)]], "
             "Field(min_length=1, max_length=1)\n]"
         ),
-        (-800.0, 0.0),
+        (-850.0, 0.0),
         False,
     ),
     MINIGRID: (
@@ -136,7 +136,7 @@ def test_an_episode_plays(write, name):
         outputs = [episode.step(action)]
         while not outputs[-1].endswith("The episode is over."):
             outputs.append(episode.step(action))
-        assert len(outputs) <= module.MAX_TURNS
+        assert len(outputs) <= module.MAX_STEPS
         assert low <= episode.reward() <= high
         with pytest.raises(ValueError, match="the episode is over"):
             episode.step(action)
@@ -250,6 +250,65 @@ def test_an_action_that_its_type_allows_and_its_space_does_not_is_refused(
         module.MyEnv({}).step([2, 2])
 
 
+def test_each_number_of_a_box_is_clipped_to_its_own_bounds(write, register):
+    box = spaces.Box(np.array([-1.0, 0.0]), np.array([1.0, 2.0]))
+    module = write(register(box))[1]
+    assert module.MyEnv({}).step([-1.0, -1.0]).endswith("The episode is over.")
+
+
+class Odd(gymnasium.Env):
+    """Like environments on the index: no render_mode, a bool as observation, arrays."""
+
+    metadata = {"render_modes": []}  # noqa: RUF012
+    action_space = spaces.Text(5)
+    observation_space = spaces.MultiBinary(2)
+    P = np.eye(2)  # not a table of transitions
+
+    def __init__(self, seen):
+        self.seen = seen
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return self.seen, {}
+
+    def step(self, action):
+        return self.seen, np.array([2.5]), np.bool_(False), True, {}
+
+
+@pytest.mark.parametrize(
+    "seen, text",
+    [
+        (np.array([True, False]), "[true, false]"),
+        (np.array([0.1, -0.0023], np.float32), "[0.1, -0.0023]"),
+        (
+            {"goal": np.float32(0.3), "lit": np.bool_(True)},
+            '{"goal": 0.3, "lit": true}',
+        ),
+        ('A door leads "north".', 'A door leads "north".'),
+    ],
+)
+def test_an_environment_unlike_those_of_gymnasium(write, seen, text):
+    gymnasium.register("Odd-v0", entry_point=lambda: Odd(seen))
+    try:
+        source, module = write("Odd-v0")
+        assert "estimated" in source
+        episode = module.MyEnv({})
+        assert episode.observation() == text
+        assert episode.step("open") == f"{text}\nReward: 2.5. The episode is over."
+        assert episode.reward() == 2.5
+    finally:
+        del gymnasium.registry["Odd-v0"]
+
+
+def test_an_environment_that_breaks_is_named(write, register):
+    name = register(spaces.Discrete(2))
+    gymnasium.registry[name].kwargs["space"] = spaces.Discrete(2)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Spaces, "step", lambda self, action: 1 / 0)
+        with pytest.raises(GateError, match="random actions failed: ZeroDivisionError"):
+            write(name)
+
+
 @pytest.mark.parametrize(
     "name, problem",
     [
@@ -263,8 +322,8 @@ def test_an_unknown_environment_is_named(write, name, problem):
 
 
 def test_a_space_without_a_type_is_named(write, register):
-    with pytest.raises(GateError, match="has the action space Text"):
-        write(register(spaces.Text(5)))
+    with pytest.raises(GateError, match="has the action space Dict"):
+        write(register(spaces.Dict({"town": spaces.Discrete(2)})))
 
 
 def test_the_rows_of_the_archetype_are_solved_and_start_with_the_board(write):
@@ -278,6 +337,25 @@ def test_the_rows_of_the_archetype_are_solved_and_start_with_the_board(write):
         for tool, arguments in environment.oracle(task["ground_truth"]):
             getattr(episode, tool)(**arguments)
         assert episode.reward() == 1.0
+
+
+def test_another_environment_has_no_rows_of_frozen_lake(render):
+    """Nothing would say that the class was not completed."""
+    project = render(archetype="gymnasium", gymnasium_id="Taxi-v4")
+    assert (project / "nemo_gym/data/example.jsonl").read_text() == ""
+
+
+def test_gymnasium_is_installed_whatever_the_class_imports(render):
+    project = render(archetype="gymnasium", dependencies="minatar")
+    runtime = (project / "my_env_runtime/pyproject.toml").read_text()
+    assert '    "gymnasium",  # for my_env_runtime.gymnasium_class\n' in runtime
+
+
+def test_the_archetype_keeps_its_tool(template, tmp_path):
+    with pytest.raises(ValueError, match="has the tool 'step', got \"act\""):
+        render_project(
+            template, tmp_path / "my_env", archetype="gymnasium", tools="act"
+        )
 
 
 @pytest.mark.parametrize("id_", ["Frozen Lake", "", "Taxi-v4\n", "x'); import os"])

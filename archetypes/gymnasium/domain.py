@@ -8,15 +8,28 @@ from typing import Any, Literal, get_args
 
 import gymnasium
 import numpy as np
+from gymnasium.spaces import Box
 
 ID = "FrozenLake-v1"
-MAX_TURNS = 50  # the episode is truncated after this many actions
+MAX_STEPS = 50  # the episode is truncated after this many actions
 RENDER_MODE = "ansi"
 Action = Literal["move_left", "move_down", "move_right", "move_up"]
 
 # Brackets replace a terminal's colors: (blue), <magenta>, and [highlighted].
 COLORED = re.compile(r"\x1b\[([\d;]*)m([^\x1b]*)\x1b\[0m")
 BRACKETS = {"34;1": "()", "35": "<>"}
+
+
+def bracket(color: str) -> str:
+    """The two brackets that stand for a color."""
+    return BRACKETS.get(color, "[]")
+
+
+def numbers(array: Any) -> Any:
+    """An array of an observation as JSON has it."""
+    array = np.asarray(array)
+    whole = array.dtype.kind != "f"
+    return array.tolist() if whole else np.round(array.astype(float), 4).tolist()
 
 
 class DomainClass:
@@ -28,16 +41,18 @@ class DomainClass:
     reward_range = (0.0, 1.0)  # for a whole episode
 
     def __init__(self, task: dict[str, Any]) -> None:
-        options = {"max_episode_steps": MAX_TURNS, **task.get("options", {})}
-        name = task.get("id", ID)
-        self._env = gymnasium.make(name, render_mode=RENDER_MODE, **options)
+        options = {"max_episode_steps": MAX_STEPS, **task.get("options", {})}
+        if RENDER_MODE is not None:
+            options["render_mode"] = RENDER_MODE
+        self._env = gymnasium.make(task.get("id", ID), **options)
         self._seen, _ = self._env.reset(seed=task.get("seed", 0))
         self._return, self._done = 0.0, False
 
     def observation(self) -> str:
-        """The board as text. Without a board, the observation as JSON."""
+        """The board as text. Without a board, the observation: a text, or JSON."""
         if RENDER_MODE is None:
-            return json.dumps(self._seen, default=lambda x: np.round(x, 4).tolist())
+            seen = self._seen
+            return seen if isinstance(seen, str) else json.dumps(seen, default=numbers)
         text = str(self._env.render())
         while COLORED.search(text):
             text = COLORED.sub(lambda found: found[2].join(bracket(found[1])), text)
@@ -51,16 +66,20 @@ class DomainClass:
         """
         if self._done:
             raise ValueError("the episode is over")
-        value = get_args(Action).index(action) if isinstance(action, str) else action
-        space = self._env.action_space
-        move = np.asarray(value, space.dtype).reshape(space.shape)[()]
+        names, space = get_args(Action), self._env.action_space
+        move = names.index(action) if action in names else action
+        if not isinstance(move, str):
+            move = np.asarray(move, space.dtype).reshape(space.shape)[()]
+        if isinstance(space, Box):  # the bounds of each number may differ
+            move = np.clip(move, space.low, space.high)
         if not space.contains(move):
             raise ValueError(f"action must be in {space}, got {action}")
-        self._seen, reward, terminated, truncated, _ = self._env.step(move)
-        self._return += float(reward)
-        self._done = terminated or truncated
+        self._seen, gained, terminated, truncated, _ = self._env.step(move)
+        reward = float(np.asarray(gained).item())
+        self._return += reward
+        self._done = bool(terminated or truncated)
         end = " The episode is over." if self._done else ""
-        return f"{self.observation()}\nReward: {float(reward):g}.{end}"
+        return f"{self.observation()}\nReward: {reward:g}.{end}"
 
     def reward(self) -> float:
         """The return. An episode that is not over earns the lowest reward."""
@@ -95,8 +114,3 @@ class DomainClass:
             calls.append(("step", {"action": action}))
         episode.close()
         return calls
-
-
-def bracket(color: str) -> str:
-    """The two brackets that stand for a color."""
-    return BRACKETS.get(color, "[]")

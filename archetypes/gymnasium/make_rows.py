@@ -74,7 +74,8 @@ def tasks(rng: random.Random) -> Iterator[Example]:
 def prompt() -> str:
     """The rules: the description in the docstring of Gymnasium's class."""
     environment = gymnasium.make(ID)
-    text = inspect.getdoc(type(environment.unwrapped)) or ""
+    # Not inspect.getdoc: a class without a docstring would get Gymnasium's own.
+    text = inspect.cleandoc(type(environment.unwrapped).__doc__ or "")
     found = re.search(r"## Description\s*(.*?)(?=\n\s*## |\Z)", text, re.DOTALL)
     rules = inspect.cleandoc(found[1] if found else text)[:2000].strip()
     legend = [note for name, note in LEGENDS.items() if ID.startswith(name)]

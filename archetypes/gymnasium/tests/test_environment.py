@@ -9,7 +9,7 @@ from env_runtime.episode.tasks import oracle_reward
 from env_runtime.project import load_class
 
 EnvironmentClass = load_class()
-MAX_TURNS = sys.modules[EnvironmentClass.__module__].MAX_TURNS
+MAX_STEPS = sys.modules[EnvironmentClass.__module__].MAX_STEPS
 LOWEST, HIGHEST = EnvironmentClass.reward_range
 needs_an_oracle = pytest.mark.skipif(
     not hasattr(EnvironmentClass, "oracle"), reason="the class has no oracle"
@@ -38,7 +38,7 @@ def played(task, action):
 
 def test_an_episode_ends(task, action):
     episode, outputs = played(task, action)
-    assert len(outputs) <= MAX_TURNS
+    assert len(outputs) <= MAX_STEPS
     assert LOWEST <= episode.reward() <= HIGHEST
     with pytest.raises(ValueError, match="the episode is over"):
         episode.step(action)

@@ -11,7 +11,11 @@ from .episode.types import Row
 from .errors import RolloutError
 from .gates.rows import server_tools
 from .project import ROWS
-from .rollouts.observations import first_observation, with_observation
+from .rollouts.observations import (
+    first_observation,
+    prompt_text,
+    with_observation,
+)
 from .rollouts.row_generator import (
     LEVELS,
     SPLIT_NAMES,
@@ -24,6 +28,8 @@ from .rollouts.rows import about_task, load_rows, shown, write_rows
 from .rollouts.trajectory import with_tools
 
 __all__ = ["Example", "Tasks", "main"]
+
+LONG_PROMPT = 20_000  # characters
 
 
 def main(
@@ -66,6 +72,9 @@ def main(
         for path, rows in splits:
             written = counted(len(rows), "row")
             print(f"{shown(path)}: {written} ({_difficulties(rows)})")
+            longest = max(len(prompt_text(row)) for row in rows)
+            if longest > LONG_PROMPT:
+                print(f"a prompt has {longest:,} characters: can the policy read that?")
         return 0
 
     return exit_status("make_rows.py", run)

@@ -149,6 +149,12 @@ class _Game:
                 shown = f"{observation.output!r:.200}"
                 if observation.extra.get("image"):
                     shown += " and an image"
+                if first_observation(domain_class, row) != observation:
+                    raise GateError(
+                        f"{place}: two episodes of its task begin differently, the "
+                        f"second with {shown}: take every random choice from the task, "
+                        "or show what differs in the answer of a tool"
+                    )
                 raise GateError(
                     f"{place}: its prompt does not end with {domain_class.__name__}."
                     f"observation(), {shown}: the policy would not see it. Add it to the "
