@@ -288,7 +288,7 @@ class Odd(gymnasium.Env):
     ],
 )
 def test_an_environment_unlike_those_of_gymnasium(write, seen, text):
-    gymnasium.register("Odd-v0", entry_point=lambda: Odd(seen))
+    gymnasium.register("Odd-v0", entry_point=lambda **options: Odd(seen, **options))
     try:
         source, module = write("Odd-v0")
         assert "estimated" in source
