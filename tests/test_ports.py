@@ -70,11 +70,18 @@ PORTS: dict[str, tuple[str, list[str]]] = {
     "blackjack": ("Blackjack", ["hit", "stand"]),
     "structured_outputs": ("StructuredOutputs", []),
     "workplace_assistant": ("WorkplaceAssistant", offices_tools()),
+    "generative_reward_model": ("RewardModel", []),
 }
 # A module must not hide one of Python's library, or the package that it imports.
 MODULES = {"calendar": "calendar_env", "reasoning_gym": "reasoning_gym_env"}
 # NeMo Gym 0.4's wheel does not have these.
-LATER = ["string_match", "gui_coordinate", "wordle", "longmemeval"]
+LATER = [
+    "string_match",
+    "gui_coordinate",
+    "wordle",
+    "longmemeval",
+    "generative_reward_model",
+]
 NEEDS_LATER = pytest.mark.skipif(
     version("nemo-gym").startswith("0.4."), reason="needs nemo-gym 0.7's recordings"
 )
