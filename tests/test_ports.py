@@ -71,6 +71,7 @@ PORTS: dict[str, tuple[str, list[str]]] = {
     "structured_outputs": ("StructuredOutputs", []),
     "workplace_assistant": ("WorkplaceAssistant", offices_tools()),
     "generative_reward_model": ("RewardModel", []),
+    "inverse_if": ("InverseIF", []),
 }
 # A module must not hide one of Python's library, or the package that it imports.
 MODULES = {"calendar": "calendar_env", "reasoning_gym": "reasoning_gym_env"}
@@ -323,30 +324,34 @@ def post(client: TestClient, path: str, body: Json) -> Json:
     return answer.json()
 
 
-def judged(rollout: Json) -> tuple[str, str] | None:
-    """The recorded judge's text, and its verdict alone. None without a judge."""
+def judged(rollout: Json) -> Callable[[str], str] | None:
+    """What the recorded judge says to a question. None without a judge.
+
+    If the class cannot read what it said, and asks once more, it is the verdict alone.
+    """
+    if evaluations := rollout.get("rubric_evaluations"):
+        answers = {each["criteria"]: each["judge_response"] for each in evaluations}
+        return lambda text: next(answers[each] for each in answers if each in text)
     if evaluations := rollout.get("judge_evaluations"):
         [item] = evaluations[0]["response"]["output"]
-        return item["content"][0]["text"], evaluations[0]["verdict_label"]
-    said = rollout.get("judge_output") or rollout.get("judge_raw")
-    return (said, said.rstrip(".").split()[-1]) if said else None
+        said, verdict = item["content"][0]["text"], evaluations[0]["verdict_label"]
+    elif said := rollout.get("judge_output") or rollout.get("judge_raw"):
+        verdict = said.rstrip(".").split()[-1]
+    else:
+        return None
+    return lambda text: verdict if "cannot be read" in text else said
 
 
 @pytest.fixture
 def recorded_judge(monkeypatch):
-    """Answers the classes' judge as the one of a rollout did.
-
-    A class that cannot read what it said asks once more, and gets the verdict alone.
-    """
+    """Answers the classes' judge as the one of a rollout did."""
     with serving() as judge:
         monkeypatch.setenv("JUDGE_MODEL", "recorded")
         monkeypatch.setenv("JUDGE_BASE_URL", judge.url)
 
         def follow(rollout: Json) -> Judge:
             judge.requests.clear()
-            if recorded := judged(rollout):
-                said, verdict = recorded
-                judge.say = lambda text: verdict if "cannot be read" in text else said
+            judge.say = judged(rollout) or judge.say
             return judge
 
         yield follow
