@@ -1,7 +1,7 @@
 """examples/nemo_gym: NeMo Gym's own servers as classes, and their recorded rewards.
 
 NeMo Gym's wheel has five recorded rollouts for each. A class plays each of them through
-the server: its row as it is, the recorded calls, and the recorded response. Three
+the server: its row as it is, the recorded calls, and the recorded response. Some
 recordings are adapted first: see ADAPTED.
 """
 
@@ -73,6 +73,7 @@ PORTS: dict[str, tuple[str, list[str]]] = {
     "generative_reward_model": ("RewardModel", []),
     "inverse_if": ("InverseIF", []),
     "example_tool_call_multireward": ("Weather", ["get_weather"]),
+    "grl_tetris": ("Tetris", ["look", "left", "right", "down"]),
 }
 # A module must not hide one of Python's library, or the package that it imports.
 MODULES = {"calendar": "calendar_env", "reasoning_gym": "reasoning_gym_env"}
@@ -176,11 +177,40 @@ def with_its_solution(rollout: Json) -> Json:
     }
 
 
+# How often each shape was drawn before the seed of a recorded game was set.
+DRAWN = [[7, 10, 0], [8, 9], [5, 5, 7], [8, 9], [8, 9]]
+
+
+def as_moves(rollout: Json) -> Json:
+    """A game of tetris whose actions are calls."""
+    output: list[Json] = []
+    for number, item in enumerate(rollout["response"]["output"]):
+        if item["role"] == "assistant":
+            [action] = re.findall(r"<action>(\w+)</action>", item["content"][0]["text"])
+            call = {"type": "function_call", "name": action.lower(), "arguments": "{}"}
+            identity = {"call_id": f"call_{number}", "id": f"item_{number}"}
+            output.append({**call, **identity})
+        else:
+            board = item["content"].partition("\n")[2].partition("\n\n")[0]
+            result = {"type": "function_call_output", "output": board}
+            identity = {"call_id": output[-1]["call_id"], "id": f"item_{number}"}
+            output.append({**result, **identity})
+    rows = read_lines(SERVERS / "grl_tetris/data/example.jsonl")
+    index = rollout["_ng_task_index"]
+    row = {**rows[index], "drawn": DRAWN[index]}
+    return {
+        **rollout,
+        "row": row,
+        "response": {**rollout["response"], "output": output},
+    }
+
+
 # Recordings whose rows the wheel does not have, or whose actions are not calls.
 ADAPTED: dict[str, Callable[[Json], Json]] = {
     "blackjack": as_tool_calls,
     "structured_outputs": with_its_schema,
     "workplace_assistant": with_its_solution,
+    "grl_tetris": as_moves,
 }
 
 each_port = pytest.mark.parametrize(
