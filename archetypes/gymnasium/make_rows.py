@@ -22,6 +22,7 @@ from typing import Any
 import gymnasium
 from gymnasium.envs.toy_text.frozen_lake import generate_random_map
 
+from env_runtime.episode.tasks import baseline_reward
 from env_runtime.gates.rows import server_tools
 from env_runtime.make_rows import Example, main
 from env_runtime.project import load_class
@@ -96,9 +97,9 @@ def earned(task: dict[str, Any], calls: list[tuple[str, dict[str, Any]]]) -> flo
 
 
 def chance(task: dict[str, Any]) -> float | None:
-    """The reward of two actions taken without looking; None if they earn nothing."""
+    """The reward of two actions taken without looking; None if that is the usual one."""
     reward = earned(task, call_everything({}, server_tools()).calls)
-    return reward if reward > max(0.0, EnvironmentClass.reward_range[0]) else None
+    return reward if reward > baseline_reward(EnvironmentClass, {}) else None
 
 
 if __name__ == "__main__":

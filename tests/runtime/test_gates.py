@@ -145,6 +145,11 @@ def test_the_smoke_gate_names_files_that_are_older_than_the_class(
     validation.write_text(json.dumps({**row, "ground_truth": []}))
     detail = run_gate(smoke_gate, Guessing)
     assert "train.jsonl is older than the class (it has other tools than" in detail
+    native = {"responses_create_params": {"tools": [{"name": "gone"}]}, "word": "a"}
+    train.write_text(json.dumps(native))
+    assert "train.jsonl is older than the class (it has" in run_gate(
+        smoke_gate, Guessing
+    )
     assert "validation.jsonl is older than the class (ground_truth must be a" in detail
     train.write_text((tmp_path / "rows.jsonl").read_text())
     validation.unlink()

@@ -117,6 +117,20 @@ def test_a_grade_outside_of_the_range_is_masked(
     )
 
 
+class Penalty(Duel):
+    """No reward is above 0.0, so 0.0 is not what nothing earns."""
+
+    reward_range = (-100.0, 0.0)
+
+
+def test_a_masked_sample_does_not_earn_the_highest_reward(client_of, row, verify_body):
+    client = client_of(Penalty)
+    client.post("/seed_session", json=row)
+    client.post("/fight", json={"how": "parry"})
+    verdict = client.post("/verify", json=verify_body(row)).json()
+    assert (verdict["reward"], verdict["mask_sample"]) == (-100.0, True)
+
+
 @pytest.mark.parametrize(
     "declared", [5, (1,), (0, 1, 2), (1, 0), (1, 1), ("a", "b"), (0, float("inf"))]
 )
@@ -204,6 +218,7 @@ def test_the_rewards_of_a_row():
         reward_range = (1.0, 5.0)
 
     assert baseline_reward(Above, {}) == 1.0
+    assert baseline_reward(Penalty, {}) == -100.0
 
 
 @pytest.fixture

@@ -17,7 +17,14 @@ from pydantic_core import to_jsonable_python
 
 from ..errors import ModelError, NoAnswerError, NotTextError
 from ..files import source_name
-from .tasks import grader, is_model, read_task, reward_range, takes_answer
+from .tasks import (
+    baseline_reward,
+    grader,
+    is_model,
+    read_task,
+    reward_range,
+    takes_answer,
+)
 from .text_match import printed, scalars, sendable
 from .tools import Tool, fields_of, own_classes, public_methods
 from .types import Asked, Task
@@ -141,7 +148,7 @@ class Episode:
 
         `answer` is the text of the policy's last message, for a `reward(answer)`. If a
         grader raises, or returns anything but a number within `reward_range`, the grade
-        is 0.0 and `failure` has the reason. An `infrastructure_failure` of the class is
+        is what doing nothing earns, and `failure` has the reason. An `infrastructure_failure` of the class is
         a `failure`, too.
         """
         grade = grader(self.domain_class)
@@ -158,20 +165,21 @@ class Episode:
     async def _graded(self, hook: str, arguments: list[str]) -> float:
         name = f"{self.domain_class.__name__}.{hook}()"
         low, high = reward_range(self.domain_class)
+        nothing = baseline_reward(self.domain_class, {})
         try:
             value = getattr(self.environment, hook)(*arguments)
             if inspect.isawaitable(value):
                 value = await value
         except NoAnswerError as error:
             log.warning("%s: %s: %s", self.label, name, error)
-            return max(low, min(0.0, high))
+            return nothing
         except ModelError as error:
             log.error("%s: %s: %s", self.label, name, error)
-            return max(low, min(0.0, high))
+            return nothing
         except (Exception, SystemExit) as error:
             log.error("%s: %s failed", self.label, name, exc_info=error)
             self.failure = f"{name} raised {type(error).__name__}"
-            return 0.0
+            return nothing
         number = _number(value)
         if low <= number <= high:
             return number
@@ -180,7 +188,7 @@ class Episode:
             f"reward_range, got {_shown(value)}"
         )
         log.error("%s: %s", self.label, self.failure)
-        return 0.0
+        return nothing
 
     async def metrics(self) -> dict[str, float]:
         """The class's metrics, none if metrics() raises, and those of its models."""

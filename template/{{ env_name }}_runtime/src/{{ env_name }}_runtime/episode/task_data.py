@@ -7,7 +7,14 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
 
-from .tasks import is_native, read_task, reward_range, task_of, task_type
+from .tasks import (
+    baseline_reward,
+    is_native,
+    read_task,
+    reward_range,
+    task_of,
+    task_type,
+)
 
 
 class TaskData(BaseModel):
@@ -48,7 +55,7 @@ def task_data_of(domain_class: type) -> type[BaseModel]:
         "baseline_reward": (
             float,
             Field(
-                0.0 if low <= 0.0 <= high else low,
+                baseline_reward(domain_class, {}),
                 description="The most that doing nothing and nonsense may earn.",
                 **rewards,
             ),

@@ -297,7 +297,7 @@ def oracle_reward(domain_class: type, row: Row) -> float:
 def baseline_reward(domain_class: type, row: Row) -> float:
     """The most that doing nothing and nonsense may earn: `baseline_reward`, else 0.0.
 
-    If all rewards are above 0.0, or all below, it is the lowest reward instead of 0.0.
+    If no reward is above 0.0, or all are, it is the lowest reward instead of 0.0.
     """
     low, high = reward_range(domain_class)
-    return float(row.get("baseline_reward", 0.0 if low <= 0.0 <= high else low))
+    return float(row.get("baseline_reward", 0.0 if low <= 0.0 < high else low))

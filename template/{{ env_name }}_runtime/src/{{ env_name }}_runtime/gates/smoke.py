@@ -15,7 +15,7 @@ from ..errors import GateError, NoOracleError, RolloutError
 from ..project import ROWS
 from ..rollouts.client import Client, ClientSession, problem_of
 from ..rollouts.policies import solve
-from ..rollouts.rows import about_task, read, row_name
+from ..rollouts.rows import about_task, read, row_name, shown
 from .rows import read_rows
 
 
@@ -71,7 +71,8 @@ def _outdated(definitions: Definitions) -> Iterator[str]:
         if row and (problem := _row_problem(row, definitions)):
             yield (
                 f"{row_name(1, path)} is older than the class ({problem}): make the file "
-                "anew, `uv run python make_rows.py --overwrite`"
+                "anew, `uv run python make_rows.py --overwrite`, or write the tools into "
+                f"it, `uv run python gates.py --write-tools --rows {shown(path)}`"
             )
 
 
@@ -82,7 +83,12 @@ def _row_problem(row: Row, definitions: Definitions) -> str:
     except ValueError as error:
         return str(error)
     tools = row["responses_create_params"].get("tools") or []
-    fits = is_native(row) or tools == definitions
+    if is_native(row):  # a data set's own definitions may be worded otherwise
+        fits = {tool.get("name") for tool in tools} <= {
+            definition["name"] for definition in definitions
+        }
+    else:
+        fits = tools == definitions
     return "" if fits else "it has other tools than the server"
 
 
