@@ -2,6 +2,7 @@
 
 import json
 import math
+import random
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -460,6 +461,16 @@ def test_the_rollout_gate_says_if_a_prompt_lacks_it(gate_client, tmp_path):
     assert "`uv run python make_rows.py --example --overwrite`" in text
     line = rollout_gate(client, Path(rows_file(tmp_path, good)))
     assert line.startswith("1 row: noop and nonsense earn 0.0 (Maze has no oracle")
+
+
+def test_the_rollout_gate_says_if_two_episodes_begin_differently(gate_client, tmp_path):
+    class Shifting(Maze):
+        def observation(self) -> str:
+            return f"{id(self)} {random.random()}"
+
+    client = gate_client(Shifting)
+    with pytest.raises(GateError, match="two episodes of its task begin differently"):
+        rollout_gate(client, Path(rows_file(tmp_path, maze_row("Find out."))))
 
 
 def test_generated_rows_end_with_it(monkeypatch, tmp_path):

@@ -46,6 +46,13 @@ def test_the_example_rows_come_from_it(make, tmp_path):
     assert (tmp_path / "example.jsonl").read_bytes() == ROWS.read_bytes()
 
 
+def test_a_prompt_that_is_very_long_is_reported(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(command, "LONG_PROMPT", 50)
+    options = ["--output", str(tmp_path), "--example"]
+    assert command.main(make_rows.tasks, 3, None, options) == 0
+    assert "characters: can the policy read that?" in capsys.readouterr().out
+
+
 def test_splits_have_their_number_of_rows_and_share_no_task(make, tmp_path, tools):
     assert make("--train", "30", "--validation", "12") == (0, "")
     assert sorted(os.listdir(tmp_path)) == ["train.jsonl", "validation.jsonl"]
