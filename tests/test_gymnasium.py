@@ -351,11 +351,24 @@ def test_gymnasium_is_installed_whatever_the_class_imports(render):
     assert '    "gymnasium",  # for my_env_runtime.gymnasium_class\n' in runtime
 
 
+def test_the_tool_can_have_another_name(render):
+    project = render(archetype="gymnasium", tools="act", siblings=["openenv"])
+    written = (project / "my_env.py").read_text()
+    assert "    def act(self, action: Action) -> str:" in written
+    assert '("act", {"action": action})' in written
+    assert "self._env.step(move)" in written
+    first, *_ = (project / "nemo_gym/data/example.jsonl").open()
+    [tool] = json.loads(first)["responses_create_params"]["tools"]
+    assert tool["name"] == "act"
+    assert "Call `act` with one action" in first
+    tests = (project / "nemo_gym/tests/test_environment.py").read_text()
+    assert 'client.post("/act"' in tests
+
+
 def test_the_archetype_keeps_its_tool(template, tmp_path):
-    with pytest.raises(ValueError, match="has the tool 'step', got \"act\""):
-        render_project(
-            template, tmp_path / "my_env", archetype="gymnasium", tools="act"
-        )
+    answers = {"archetype": "gymnasium", "tools": "act; peek"}
+    with pytest.raises(ValueError, match="has one tool, 'step', got \"act; peek\""):
+        render_project(template, tmp_path / "my_env", **answers)
 
 
 @pytest.mark.parametrize("id_", ["Frozen Lake", "", "Taxi-v4\n", "x'); import os"])
