@@ -389,6 +389,7 @@ def recorded_judge(monkeypatch):
         yield follow
 
 
+@pytest.mark.slow
 @each_port
 def test_a_port_pays_what_the_server_paid(connect, recorded_judge, name):
     for rollout in rollouts_of(name):

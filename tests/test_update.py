@@ -546,6 +546,7 @@ def test_use_this_template_renders_in_place(template, use_template):
     assert git(made, "rev-list", "--count", "HEAD").strip() == "2"
 
 
+@pytest.mark.slow
 def test_use_this_template_with_answers(use_template, tmp_path):
     """Answers stay text, whatever they hold: no part may reach a shell or workflow."""
     made, use = use_template
