@@ -35,3 +35,18 @@ print(compute_aggregate_metrics(answers).model_dump_json())
     )
     assert quick == usual
     assert json.loads(quick)["agent_metrics"]
+
+
+@pytest.mark.parametrize(
+    "module", ["serving", "gates.class_checks", "server.endpoints", "prepare"]
+)
+def test_a_module_imports_no_statistics(module: str):
+    """Whichever module of the runtime is imported first, NeMo Gym's import is quick."""
+    script = f"""
+import sys
+import my_env_runtime.{module}
+print(*sorted({{"pandas", "scipy", "wandb"}} & set(sys.modules)))
+"""
+    command = [sys.executable, "-c", script]
+    process = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert process.stdout.split() == []

@@ -13,3 +13,5 @@ bodies       large bodies, one after the other
 connection   limits of a connection before it has a request
 serve        configuration, log file, uvicorn
 """
+
+from .. import deferred_imports  # noqa: F401 - before NeMo Gym, whatever imports it
