@@ -4,6 +4,7 @@ import asyncio
 import itertools
 import json
 import time
+import tracemalloc
 
 import pytest
 from nemo_gym.server_utils import SESSION_ID_KEY
@@ -90,6 +91,26 @@ def test_a_trajectory_of_too_many_values_earns_nothing(
     assert (verdict["reward"], verdict["mask_sample"]) == (0.0, False)
     assert "over 2000000 commas and brackets" in verdict["failure_reason"]
     assert len(text) not in parsed
+
+
+@pytest.mark.parametrize("path", ["/look", "/verify"])
+def test_the_rest_of_a_complicated_body_is_not_kept(path):
+    """50 connections may send such bodies at the same time."""
+    sent = 0
+
+    async def receive():
+        nonlocal sent
+        sent += 1
+        part = b"[],%d," % sent * 100_000
+        return {"type": "http.request", "body": part, "more_body": sent < 60}
+
+    tracemalloc.start()
+    with pytest.raises(bodies.ComplicatedError):
+        asyncio.run(bodies.read_body(receive, path))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert sent == 60
+    assert peak < 10 << 20  # 30 MB were sent
 
 
 def test_large_trajectories_without_a_session_are_not_parsed(

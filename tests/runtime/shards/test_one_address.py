@@ -93,6 +93,20 @@ def test_what_no_endpoint_takes(start):
     assert "env_shards_up 2.0" in told
 
 
+def test_a_complicated_body_is_refused_by_the_front(served):
+    client = served.seeded(1)[0]
+    client.output()
+    body = b"[%s[]]" % (b"[]," * 1_100_000)
+    stranger = served.session()
+    refused = stranger.post(f"{served.url}/seed_session", data=body, timeout=60)
+    assert refused.status_code == 413
+    assert "over 500000 commas and brackets" in refused.json()["detail"]
+    verdict = client.post(f"{served.url}/verify", data=body, timeout=60).json()
+    assert (verdict["reward"], verdict["mask_sample"]) == (0.0, False)
+    assert "over 2000000 commas and brackets" in verdict["failure_reason"]
+    assert client.output().split()[:2] == ["0", "2"]
+
+
 def test_the_sessions_of_all_shards_are_limited(start):
     served = start(MAX_SESSIONS="6")
     clients = served.seeded(6)

@@ -16,7 +16,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from .. import gym_series
-from ..server.bodies import read_body
+from ..server.bodies import ComplicatedError, read_body, too_complicated
 from ..server.cookies import MAX_ID_CHARACTERS, SEEDED, SessionCookies
 from ..server.store import FULL
 from ..settings import ShardSettings
@@ -61,8 +61,11 @@ class Front:
             await self.app(scope, receive, send)
             return
         try:
-            body = await read_body(receive)
+            body, _ = await read_body(receive, scope["path"])
             await self._pass_on(scope, body, session, send)
+        except ComplicatedError as error:
+            path, lowest = scope["path"], self.server.lowest_reward
+            await too_complicated(error, path, lowest)(scope, receive, send)
         except HTTPException as error:
             refusal = JSONResponse(
                 {"detail": error.detail}, error.status_code, error.headers

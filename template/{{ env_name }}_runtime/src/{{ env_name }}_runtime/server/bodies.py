@@ -2,7 +2,8 @@
 
 The time to parse JSON depends on its structure, not on its bytes: 30 MB of text take
 0.05 s, 30 MB of `{},{},` ten seconds. Python parses a body in one piece, and no other
-thread runs meanwhile. So the structure is counted first.
+thread runs meanwhile. So the structure is counted while the body arrives, and a body
+with too much of it is not kept.
 """
 
 import asyncio
@@ -49,13 +50,15 @@ class LargeBodies:
         answer = self._refusal(scope, large)
         if answer is None and large:
             try:
-                body = await read_body(receive)
+                body, marks = await read_body(receive, scope["path"])
             except ClientDisconnect:
                 return
             except HTTPException as error:
                 answer = JSONResponse({"detail": error.detail}, error.status_code)
+            except ComplicatedError as error:
+                answer = too_complicated(error, scope["path"], self.store.lowest_reward)
             else:
-                answer = await self._refusal_of(scope, body)
+                await self._wait_for_turn(body, marks)
                 receive = received(body, receive)
         await (answer or self.app)(scope, receive, send)
 
@@ -89,26 +92,13 @@ class LargeBodies:
             return None
         return self._lowest("no session was seeded")
 
-    async def _refusal_of(self, scope: Scope, body: bytes) -> JSONResponse | None:
-        """The answer to a body with too much structure. Others wait for their turn."""
-        if scope["path"] == "/aggregate_metrics":
-            most = len(body)  # no limit: only a trainer posts here, all rows at once
-        elif scope["path"] == "/verify":
-            most = MAX_TRAJECTORY_MARKS
-        else:
-            most = MAX_MARKS
-        marks = count_marks(body, most)
-        if marks > most:
-            message = f"the body has over {most} commas and brackets"
-            if scope["path"] == "/verify":
-                return self._lowest(message)
-            return JSONResponse({"detail": message}, 413)
+    async def _wait_for_turn(self, body: bytes, marks: int) -> None:
+        """Return when `body` may be parsed: large bodies are, one after the other."""
         if marks + len(body) // BYTES_OF_A_MARK > MANY_MARKS:
             await self._turn.acquire()
             ending = asyncio.create_task(self._end_turn())
             self._turns.add(ending)
             ending.add_done_callback(self._turns.discard)
-        return None
 
     async def _end_turn(self) -> None:
         """End the turn once the body is parsed, after an equal pause for other work."""
@@ -122,31 +112,67 @@ class LargeBodies:
         return lowest_verdict(reason, self.store.lowest_reward, mask)
 
 
-def count_marks(body: bytes, most: int) -> int:
+class ComplicatedError(Exception):
+    """A body has too many commas and brackets."""
+
+
+def too_complicated(
+    error: ComplicatedError, path: str, lowest_reward: float
+) -> JSONResponse:
+    """The answer to a body with too much structure. A trajectory earns the lowest."""
+    if path == "/verify":
+        return lowest_verdict(str(error), lowest_reward)
+    return JSONResponse({"detail": str(error)}, 413)
+
+
+async def read_body(receive: Receive, path: str) -> tuple[bytes, int]:
+    """A request's body, and the number of its marks.
+
+    Raises ClientDisconnect if the client leaves before the end, and ComplicatedError if
+    there are too many marks. The rest of such a body is received, and not kept.
+    """
+    most = _most_marks(path)
+    marks, parts = 0, list[bytes]()
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        part = message.get("body", b"")
+        if marks <= most:
+            marks += count_marks(part, most - marks)
+            parts.append(part)
+        if marks > most:
+            parts.clear()
+        if not message.get("more_body"):
+            break
+    if marks > most:
+        raise ComplicatedError(f"the body has over {most} commas and brackets")
+    return b"".join(parts), marks
+
+
+def _most_marks(path: str) -> float:
+    match path:
+        case "/aggregate_metrics":  # only a trainer posts here, all rows at once
+            return float("inf")
+        case "/verify":
+            return MAX_TRAJECTORY_MARKS
+        case _:
+            return MAX_MARKS
+
+
+def count_marks(text: bytes, most: float) -> int:
     """The number of marks in a JSON text: commas, brackets, and ten for each colon.
 
     Counting stops above `most`.
     """
     marks = 0
-    for start in range(0, len(body), LARGE_BYTES):
-        part = body[start : start + LARGE_BYTES]
+    for start in range(0, len(text), LARGE_BYTES):
+        part = text[start : start + LARGE_BYTES]
         marks += part.count(b",") + part.count(b"[") + part.count(b"{")
         marks += 10 * part.count(b":")
         if marks > most:
             break
     return marks
-
-
-async def read_body(receive: Receive) -> bytes:
-    """A request's body. Raises ClientDisconnect if the client leaves before its end."""
-    parts = []
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise ClientDisconnect
-        parts.append(message.get("body", b""))
-        if not message.get("more_body"):
-            return b"".join(parts)
 
 
 def received(body: bytes, receive: Receive) -> Receive:
