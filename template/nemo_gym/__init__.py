@@ -1,16 +1,17 @@
 """Makes `import nemo_gym` import the installed package.
 
 This folder has the package's name. If the folder above comes first on sys.path, as with
-`python -m pytest` there, Python would otherwise import this folder.
+`python -m pytest` there, Python would otherwise import this folder. Another environment
+in the same virtual environment has such a folder, too.
 """
 
 import sys
 from importlib.machinery import PathFinder
 from pathlib import Path
 
-_above = Path(__file__).resolve().parents[1]
 _spec = PathFinder.find_spec(
-    __name__, [entry for entry in sys.path if Path(entry or ".").resolve() != _above]
+    __name__,
+    [entry for entry in sys.path if not Path(entry, __name__, "gates.py").is_file()],
 )
 if _spec is None or _spec.loader is None:
     raise ModuleNotFoundError(
