@@ -1,6 +1,8 @@
 """The archetype `gymnasium`: the class that is written for an environment."""
 
+import base64
 import importlib.util
+import io
 import json
 import subprocess
 import sys
@@ -16,6 +18,7 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
+from PIL import Image
 
 from conftest import ROOT, render_project
 from my_env_runtime.episode.samples import sample_arguments
@@ -84,6 +87,11 @@ def project(render) -> Path:
 
 
 @pytest.fixture(scope="module")
+def frames(render) -> Path:
+    return render(archetype="gymnasium", backend="frames")
+
+
+@pytest.fixture(scope="module")
 def writer(project) -> ModuleType:
     """The runtime's module that writes the class."""
     name = "my_env_runtime.gymnasium_class"
@@ -96,6 +104,18 @@ def write(project, writer, tmp_path) -> Write:
 
     def write_class(name: str) -> tuple[str, Any]:
         text = writer.with_environment((project / "my_env.py").read_text(), name)
+        (tmp_path / "my_env.py").write_text(text)
+        return text, load(tmp_path / "my_env.py", "written_env")
+
+    return write_class
+
+
+@pytest.fixture
+def write_frames(frames, writer, tmp_path) -> Write:
+    """The same of the class that shows frames."""
+
+    def write_class(name: str) -> tuple[str, Any]:
+        text = writer.with_environment((frames / "my_env.py").read_text(), name)
         (tmp_path / "my_env.py").write_text(text)
         return text, load(tmp_path / "my_env.py", "written_env")
 
@@ -158,6 +178,73 @@ def test_the_oracle_plays_as_well_as_possible(write, name, task, earned):
     for tool, arguments in environment.oracle(task):
         getattr(episode, tool)(**arguments)
     assert episode.reward() == earned
+
+
+def picture(seen: Any) -> Image.Image:
+    kind, _, data = seen.image.partition(",")
+    assert kind == "data:image/png;base64"
+    return Image.open(io.BytesIO(base64.b64decode(data)))
+
+
+@pytest.mark.parametrize("name", ["FrozenLake-v1", "Taxi-v4", MINIGRID])
+def test_an_episode_as_frames(write_frames, tmp_path, name):
+    text, module = write_frames(name)
+    assert f"\nAction = {ENVIRONMENTS[name][0]}\n" in text
+    environment = module.MyEnv
+    assert hasattr(environment, "oracle") == ENVIRONMENTS[name][2]
+    assert (
+        environment({"seed": 3}).observation() == environment({"seed": 3}).observation()
+    )
+    episode = environment({"seed": 3})
+    first = episode.observation()
+    assert max(picture(first).size) <= module.PIXELS
+    calls = [("step", {"action": action_of(module)})] * module.MAX_STEPS
+    if hasattr(environment, "oracle"):
+        calls = environment.oracle({"seed": 3})
+    outputs = []
+    while not outputs or "over" not in outputs[-1].output:
+        tool, arguments = calls[len(outputs)]
+        outputs.append(getattr(episode, tool)(**arguments))
+    assert {each.image for each in outputs} != {first.image}
+    assert outputs[-1].output.startswith("Reward: ")
+    assert outputs[-1].output.endswith(" The episode is over.")
+    with pytest.raises(ValueError, match="the episode is over"):
+        episode.step(action_of(module))
+    path = tmp_path / "my_env.py"
+    for command in (["check", f"--config={ROOT / 'pyproject.toml'}"], ["format"]):
+        check = ["--check"] if command == ["format"] else []
+        subprocess.run(["ruff", *command, "--no-cache", *check, path], check=True)
+
+
+def test_a_box_as_frames_has_its_imports_in_order(write_frames, tmp_path):
+    text, module = write_frames("Pendulum-v1")
+    assert "from PIL import Image\nfrom pydantic import Field\n" in text
+    assert "import Annotated, Any, NamedTuple, get_args\n" in text
+    episode = module.MyEnv({"seed": 1})
+    first = episode.observation()
+    assert [episode.step([2.0]) for _ in range(5)][-1].image != first.image
+
+
+def test_the_class_of_frames_is_written_for_frozen_lake_already(frames, write_frames):
+    assert write_frames("FrozenLake-v1")[0] == (frames / "my_env.py").read_text()
+
+
+def test_an_environment_without_frames_is_named(write_frames, register):
+    name = register(spaces.Discrete(2))
+    with pytest.raises(GateError, match=f"{name} draws no frame .* modes: none"):
+        write_frames(name)
+
+
+def test_a_project_with_frames_has_an_agent_that_shows_them(frames, project):
+    agent = frames / "nemo_gym/responses_api_agents/my_env_agent/app.py"
+    assert "class ImageAgent" in agent.read_text()
+    manifest = "nemo_gym/environments/my_env/manifest.yaml"
+    assert "\nmodality: text, image\n" in (frames / manifest).read_text()
+    assert '"pillow>=10.1"' in (frames / "my_env_runtime/pyproject.toml").read_text()
+    assert (frames / "nemo_gym/data/example.jsonl").read_text() == ""
+    assert "backend: frames\n" in (frames / ".copier-answers.yml").read_text()
+    assert not (project / "nemo_gym/responses_api_agents").exists()
+    assert "\nmodality: text\n" in (project / manifest).read_text()
 
 
 def test_colors_of_a_terminal_are_brackets(write):
@@ -369,6 +456,17 @@ def test_the_archetype_keeps_its_tool(template, tmp_path):
     answers = {"archetype": "gymnasium", "tools": "act; peek"}
     with pytest.raises(ValueError, match="has one tool, 'step', got \"act; peek\""):
         render_project(template, tmp_path / "my_env", **answers)
+
+
+def test_the_class_may_not_hide_what_its_module_imports(render, template, tmp_path):
+    render_project(template, tmp_path / "box", archetype="gymnasium")
+    assert "class BoxEnv:" in (tmp_path / "box/box.py").read_text()
+    with pytest.raises(ValueError, match='domain_class must not be .*, got "Seen"'):
+        render_project(
+            template, tmp_path / "e", archetype="gymnasium", domain_class="Seen"
+        )
+    # A project of an earlier release may have such a class.
+    assert "class Box:" in (render(domain_class="Box") / "my_env.py").read_text()
 
 
 @pytest.mark.parametrize("id_", ["Frozen Lake", "", "Taxi-v4\n", "x'); import os"])

@@ -16,7 +16,7 @@ VARIANTS = {
     "sandbox-local": {"archetype": "sandbox", "backend": "local"},
     "sandbox-e2b": {"archetype": "sandbox", "backend": "e2b"},
     "sandbox-nemo_gym": {"archetype": "sandbox", "backend": "nemo_gym"},
-    "gymnasium": {"archetype": "gymnasium"},
+    "gymnasium": {"archetype": "gymnasium", "backend": "frames"},
     "vision-canvas": {"archetype": "vision", "backend": "canvas"},
     "vision-browser": {"archetype": "vision", "backend": "browser"},
     "vision-e2b": {"archetype": "vision", "backend": "e2b"},

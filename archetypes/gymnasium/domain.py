@@ -92,7 +92,8 @@ class DomainClass:
     def oracle(cls, task: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
         """The best actions, by value iteration over all transitions."""
         episode = cls(task)
-        table: dict[int, Any] = episode._env.unwrapped.P  # type: ignore[attr-defined]
+        env: Any = episode._env.unwrapped
+        table: dict[int, Any] = env.P
         values = dict.fromkeys(table, 0.0)
 
         def worth(outcomes: list[tuple[float, int, float, bool]]) -> float:
@@ -107,7 +108,7 @@ class DomainClass:
             values.update(new)
         calls = []
         while not episode._done:
-            moves = table[int(episode._seen)]
+            moves = table[int(env.s)]
             move = max(moves, key=lambda number: worth(moves[number]))
             action = get_args(Action)[move]
             episode.step(action)

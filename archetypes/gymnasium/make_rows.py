@@ -40,7 +40,8 @@ LEGENDS = {
 }
 
 EnvironmentClass = load_class()
-ID = sys.modules[EnvironmentClass.__module__].ID
+MODULE = sys.modules[EnvironmentClass.__module__]
+ID = MODULE.ID
 
 
 def options(rng: random.Random) -> dict[str, Any]:
@@ -80,6 +81,7 @@ def prompt() -> str:
     found = re.search(r"## Description\s*(.*?)(?=\n\s*## |\Z)", text, re.DOTALL)
     rules = inspect.cleandoc(found[1] if found else text)[:2000].strip()
     legend = [note for name, note in LEGENDS.items() if ID.startswith(name)]
+    legend = legend if MODULE.RENDER_MODE == "ansi" else []
     return "\n\n".join([f"You play {ID}.", rules, *legend])
 
 
