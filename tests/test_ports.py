@@ -24,7 +24,12 @@ from fastapi import Request
 from fastapi.testclient import TestClient
 from scripted_judge import Judge, serving
 
-from my_env_runtime.episode.tasks import is_native, oracle_reward, solution_of
+from my_env_runtime.episode.tasks import (
+    is_native,
+    oracle_reward,
+    read_task,
+    solution_of,
+)
 from my_env_runtime.episode.tools import tools_of
 from my_env_runtime.serving import SessionServer, VerifyRequest, VerifyResponse
 
@@ -74,6 +79,7 @@ PORTS: dict[str, tuple[str, list[str]]] = {
     "inverse_if": ("InverseIF", []),
     "example_tool_call_multireward": ("Weather", ["get_weather"]),
     "grl_tetris": ("Tetris", ["look", "left", "right", "down"]),
+    "instruction_following": ("InstructionFollowing", []),
 }
 # A module must not hide one of Python's library, or the package that it imports.
 MODULES = {"calendar": "calendar_env", "reasoning_gym": "reasoning_gym_env"}
@@ -469,6 +475,134 @@ def test_a_refused_row_is_answered_with_its_own_key(connect):
     answer = connect("example_session_state_mgmt").post("/seed_session", json=row)
     assert answer.status_code == 422
     assert answer.json()["detail"].startswith("initial_count: Input should be a valid")
+
+
+# Each rule, its arguments (null if not given), a text that follows it, and one that only
+# seems to.
+FOLLOWED = [
+    ("count:lowercase_counting", {"N": 2}, "ALL of THIS is SO", "ALL of this is"),
+    (
+        "detectable_content:number_placeholders",
+        {"num_placeholders": 2},
+        "[name], [street]",
+        "[name], [], [street",
+    ),
+    (
+        "detectable_format:number_bullet_lists",
+        {"num_bullets": 2},
+        "Two:\n***\n* one\n- two",
+        "One:\n---\n* one\n*two*",
+    ),
+    ("detectable_format:title", {"N": None}, "<<A poem>>\nText", "<< >>\n<<A\npoem>>"),
+    (
+        "first_word:first_word_sent",
+        {"first_word": "go"},
+        '1. "Go on." Go!',
+        "Go on. Go-karts go.",
+    ),
+    (
+        "keywords:forbidden_words",
+        {"forbidden_words": ["part", "c++"]},
+        "Partly in C.",
+        "It is in C++.",
+    ),
+    (
+        "last_word:last_word_answer",
+        {"last_word": "end"},
+        'This is "the End".',
+        "This is the end of it.",
+    ),
+    (
+        "length_constraints:nth_paragraph_first_word",
+        {"num_paragraphs": 2, "nth_paragraph": 2, "first_word": "so"},
+        "One.\n\nSo two.",
+        "One.\n\nSo two.\n\nThree.",
+    ),
+    (
+        "length_constraints:number_paragraphs",
+        {"num_paragraphs": 3},
+        "One\n***\ntwo\n***\nthree",
+        "One\n***\ntwo\n***\n",
+    ),
+    (
+        "length_constraints:number_sentences",
+        {"num_sentences": 2, "relation": "at least"},
+        "It is 1.5 m. Is it?",
+        "1. It is 1.5 m.",
+    ),
+    (
+        "length_constraints:number_words",
+        {"num_words": 4, "relation": "less than"},
+        "Up-to-date!",
+        "Now up-to-date.",
+    ),
+    (
+        "letters:letter_counting",
+        {"N": 3, "relation": "at least"},
+        "abc",
+        "ab1, 2",
+    ),
+    ("paragraphs:paragraphs", {}, "One\n***\ntwo", "One\n\ntwo"),
+]
+
+
+def follows(answer: str, name: str, arguments: Json | None) -> bool:
+    """Whether the class says that a text follows a rule. Without words none does."""
+    port = port_of("instruction_following")
+    task = {"instruction_id_list": [name], "kwargs": [arguments]}
+    rule = port(read_task(port, task))
+    assert rule.reward(" ") == 0.0
+    return rule.reward(answer) == 1.0
+
+
+@pytest.mark.parametrize("name, arguments, right, wrong", FOLLOWED)
+def test_a_text_follows_a_rule_or_not(name, arguments, right, wrong):
+    assert (follows(right, name, arguments), follows(wrong, name, arguments)) == (
+        True,
+        False,
+    )
+
+
+def test_each_rule_says_what_the_server_said():
+    seen = set()
+    for rollout in rollouts_of("instruction_following"):
+        [message] = rollout["response"]["output"]
+        [part] = message["content"]
+        rules = zip(rollout["instruction_id_list"], rollout["kwargs"], strict=True)
+        said = [follows(part["text"], *rule) for rule in rules]
+        assert said == rollout["follow_instruction_list"]
+        seen.update(rollout["instruction_id_list"])
+    assert seen == {name for name, *_ in FOLLOWED}
+
+
+@pytest.mark.parametrize(
+    "name, arguments, problem",
+    [
+        ("copy:copy", {}, "there is no rule for 'copy:copy'"),
+        ("letters:letter_counting", {"N": 3}, "relation: Missing required argument"),
+        ("detectable_format:title", {"N": 3}, "N: Unexpected keyword argument"),
+    ],
+)
+def test_a_rule_that_cannot_be_checked_is_refused(connect, name, arguments, problem):
+    """It would be graded wrong, whatever the policy says."""
+    [row, *_] = rows_of("instruction_following")
+    row["instruction_id_list"][0], row["kwargs"][0] = name, arguments
+    answer = connect("instruction_following").post("/seed_session", json=row)
+    assert answer.status_code == 422
+    assert problem in answer.json()["detail"]
+
+
+def test_a_row_can_pay_for_the_share_of_its_rules(connect):
+    rollout = rollouts_of("instruction_following")[0]
+    row = row_of("instruction_following", rollout)
+    keys = ("instruction_id_list", "kwargs")
+    about = {key: row.pop(key) for key in keys}  # as NeMo Gym 0.7's new rows have them
+    row["verifier_metadata"] = {**about, "grading_mode": "fraction"}
+    client = connect("instruction_following")
+    post(client, "seed_session", row)
+    verdict = post(client, "verify", {**row, "response": response_of(rollout)})
+    assert rollout["follow_instruction_list"] == [True, False, True]
+    assert verdict["reward"] == verdict["followed"] == pytest.approx(2 / 3)
 
 
 @each_port
