@@ -217,6 +217,16 @@ def test_plain_uv_run_keeps_the_interpreter(generate):
     assert (environment.folder / ".venv/pyvenv.cfg").read_text() == before
 
 
+@ONE_SERIES
+def test_the_folders_of_two_environments_do_not_hide_the_package(generate, render):
+    """An editable installation puts its project's folder on the path."""
+    code = "import nemo_gym; print(nemo_gym.__file__)"
+    environment, other = generate(archetype="game"), render()
+    path = f"{environment.project}{os.pathsep}{other}"
+    printed = environment.run("-c", code, PYTHONPATH=path)
+    assert "site-packages" in printed
+
+
 @pytest.mark.slow
 @ONE_SERIES
 def test_the_folder_does_not_hide_the_package(generate):

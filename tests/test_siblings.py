@@ -496,8 +496,19 @@ def test_gates_and_tests_are_green(game, name):
     detail = results[-1]["detail"]
     assert detail == "24 rows: the oracle earns 1.0, noop and nonsense 0.0"
     assert re.search(r"\d+ passed", python(game, name, "-m", "pytest", "-q"))
-    if name != "verifiers":  # which narrows the types of its own base classes
-        check_types(game / name, game / name / ".venv/bin/python")
+    check_types(game / name, game / name / ".venv/bin/python")
+
+
+@pytest.mark.parametrize("name", FRAMEWORKS)
+def test_the_readme_names_a_policy_for_a_class_without_an_oracle(render, name):
+    answers = {"siblings": [name], "tools": "act", "gymnasium_id": "Blackjack-v1"}
+    project = render(archetype="gymnasium", **answers)
+    assert (
+        "noop for a class without an oracle"
+        in (project / name / "README.md").read_text()
+    )
+    usual = (render(siblings=FRAMEWORKS) / name / "README.md").read_text()
+    assert "noop" not in usual
 
 
 @pytest.mark.slow

@@ -8,7 +8,9 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+from hatchling.builders.hooks.plugin.interface import (  # type: ignore
+    BuildHookInterface,  # which is installed while a wheel is built
+)
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
