@@ -234,6 +234,13 @@ def pin_python(python: str, uv: str, folder: Path = PROJECT) -> None:
         pin.write_text(text, encoding="utf-8")
 
 
+def remove_unfinished_class() -> None:
+    """Remove the class that its writer could not finish: the next copy would keep it."""
+    for path in Path().glob("*.py"):
+        if "\nAction = Any  # unfinished" in path.read_text(encoding="utf-8"):
+            path.unlink()
+
+
 def install(
     folder: Path, uv: str, options: list[str], packages: list[str], writer: str = ""
 ) -> str:
@@ -244,7 +251,9 @@ def install(
     """
     print(f"{folder}/", flush=True)
     here = folder.resolve()
-    first = not (folder / ".venv").exists()  # later, the class and rows are the user's
+    rows = folder / "data/example.jsonl"
+    # Once there are rows, the class and they are the user's.
+    unfinished = not (folder / ".venv").exists() or not rows.stat().st_size
     required = required_python(folder)
     found = kept_python(folder, required) or find_python(uv, required)
     python_option = ["--python", found] if found else []
@@ -264,17 +273,22 @@ def install(
     )
     python, package = installed(folder)
     pin_python(python, uv, folder)
-    if writer and first:
+    if writer and unfinished:
         steps = [f"-m {writer}", "make_rows.py --example --overwrite"]
         failure = " && ".join(
             f"uv run python {step}" for step in [*steps, "gates.py --write-tools"]
         )
-        for step in steps:
-            run(
-                [uv, "run", "--directory", str(folder), "python", *step.split()],
-                "the class could not be completed, see above; correct the answers, or "
-                f"copy with --skip-tasks, fix that, then `uv sync && {failure}` in {here}",
-            )
+        try:
+            for step in steps:
+                run(
+                    [uv, "run", "--directory", str(folder), "python", *step.split()],
+                    "the class could not be completed, see above; correct the answers "
+                    "(and copy with --overwrite, if the folder is still there), or copy "
+                    f"with --skip-tasks, fix that, then `uv sync && {failure}` in {here}",
+                )
+        except Problem:
+            remove_unfinished_class()
+            raise
     run(
         [
             uv,

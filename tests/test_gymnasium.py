@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import runtime.rendered  # noqa: F401  # makes my_env_runtime importable
@@ -20,7 +20,7 @@ import pytest
 from gymnasium import spaces
 from PIL import Image
 
-from conftest import ROOT, render_project
+from conftest import ONE_SERIES, ROOT, render_project
 from my_env_runtime.episode.samples import sample_arguments
 from my_env_runtime.episode.tools import make_tool
 from my_env_runtime.errors import GateError
@@ -103,7 +103,7 @@ def write(project, writer, tmp_path) -> Write:
     """The source of the class for an environment, and its module."""
 
     def write_class(name: str) -> tuple[str, Any]:
-        text = writer.with_environment((project / "my_env.py").read_text(), name)
+        text, _ = writer.with_environment((project / "my_env.py").read_text(), name)
         (tmp_path / "my_env.py").write_text(text)
         return text, load(tmp_path / "my_env.py", "written_env")
 
@@ -115,7 +115,7 @@ def write_frames(frames, writer, tmp_path) -> Write:
     """The same of the class that shows frames."""
 
     def write_class(name: str) -> tuple[str, Any]:
-        text = writer.with_environment((frames / "my_env.py").read_text(), name)
+        text, _ = writer.with_environment((frames / "my_env.py").read_text(), name)
         (tmp_path / "my_env.py").write_text(text)
         return text, load(tmp_path / "my_env.py", "written_env")
 
@@ -387,6 +387,35 @@ def test_an_environment_unlike_those_of_gymnasium(write, seen, text):
         del gymnasium.registry["Odd-v0"]
 
 
+def test_actions_that_are_no_enumeration_give_no_names(write, register):
+    """Tetris of tetris-gymnasium has an object there that cannot be iterated."""
+    name = register(spaces.Discrete(2))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Spaces, "actions", SimpleNamespace(left=0), raising=False)
+        assert "\nAction = Annotated[int, Field(ge=0, le=1)]\n" in write(name)[0]
+
+
+HORIZON = "no random episode ended within MAX_STEPS, 50, and the environment allows 200"
+ESTIMATE = "is an estimate: random episodes earned"
+NAMELESS = "actions have no names"
+
+
+@pytest.mark.parametrize(
+    "name, expected",
+    [
+        ("FrozenLake-v1", []),
+        ("CartPole-v1", [ESTIMATE]),
+        ("MountainCar-v0", [ESTIMATE, HORIZON]),
+        ("Pendulum-v1", [NAMELESS, ESTIMATE, HORIZON]),
+    ],
+)
+def test_what_to_look_at_in_the_class(project, writer, name, expected):
+    _, notes = writer.with_environment((project / "my_env.py").read_text(), name)
+    assert len(notes) == len(expected)
+    assert all(text in note for text, note in zip(expected, notes, strict=True))
+    assert all("-d max_turns=240" in note for note in notes if HORIZON in note)
+
+
 def test_an_environment_that_breaks_is_named(write, register):
     name = register(spaces.Discrete(2))
     gymnasium.registry[name].kwargs["space"] = spaces.Discrete(2)
@@ -456,6 +485,70 @@ def test_the_archetype_keeps_its_tool(template, tmp_path):
     answers = {"archetype": "gymnasium", "tools": "act; peek"}
     with pytest.raises(ValueError, match="has one tool, 'step', got \"act; peek\""):
         render_project(template, tmp_path / "my_env", **answers)
+
+
+def test_the_module_that_registers_an_environment_is_not_taken_for_the_class(
+    template, tmp_path
+):
+    """Its name is often the folder's, too."""
+    project = tmp_path / "digging"
+    project.mkdir()
+    (project / "digging.py").write_text("import gymnasium\n")
+    answers = {"archetype": "gymnasium", "gymnasium_id": "digging:Dig-v0"}
+    render_project(template, project, **answers)
+    assert (project / "digging.py").read_text() == "import gymnasium\n"
+    assert "class Digging:" in (project / "digging_env.py").read_text()
+    with pytest.raises(ValueError, match='that the class imports, got "digging"'):
+        render_project(template, tmp_path / "e", domain_module="digging", **answers)
+
+
+@pytest.mark.slow
+@ONE_SERIES
+def test_a_copy_that_failed_leaves_no_class_of_another_environment(
+    copy, interpreter, tmp_path, monkeypatch
+):
+    """A folder that is there already stays, and so would an unfinished class."""
+    monkeypatch.setenv("UV_PYTHON", interpreter)
+    project = tmp_path / "dig"
+    project.mkdir()
+    (project / "digging.py").write_text(DIGGING)
+    answers = {"archetype": "gymnasium", "gymnasium_id": "digging:Dig-v0"}
+    failed = copy(project, trust=True, backend="frames", **answers)
+    assert failed.returncode
+    assert "Dig-v0 draws no frame as rgb_array" in failed.stdout
+    assert not (project / "dig.py").exists()
+    done = copy(project, "--overwrite", trust=True, backend="text", **answers)
+    assert done.returncode == 0, done.stdout
+    assert 'RENDER_MODE = "ansi"' in (project / "dig.py").read_text()
+    assert "data/example.jsonl: 20 rows" in done.stdout
+
+
+DIGGING = """import gymnasium
+
+
+class Dig(gymnasium.Env):
+    metadata = {"render_modes": ["ansi"]}
+    observation_space = gymnasium.spaces.Discrete(4)
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def __init__(self, render_mode=None):
+        self.render_mode = render_mode
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.depth = 0
+        return 0, {}
+
+    def step(self, action):
+        self.depth += int(action)
+        return self.depth, float(self.depth == 3), self.depth == 3, False, {}
+
+    def render(self):
+        return f"You are {self.depth} m deep."
+
+
+gymnasium.register("Dig-v0", entry_point=Dig)
+"""
 
 
 def test_the_class_may_not_hide_what_its_module_imports(render, template, tmp_path):

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import base64
 import io
-import os
 from typing import Any, Literal, NamedTuple, get_args
 
 import gymnasium
 import numpy as np
 from gymnasium.spaces import Box
 from PIL import Image
-
-# Environments that draw with pygame need no display then.
-os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
 
 ID = "FrozenLake-v1"
 MAX_STEPS = 50  # the episode is truncated after this many actions

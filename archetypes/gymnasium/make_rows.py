@@ -78,11 +78,20 @@ def prompt() -> str:
     environment = gymnasium.make(ID)
     # Not inspect.getdoc: a class without a docstring would get Gymnasium's own.
     text = inspect.cleandoc(type(environment.unwrapped).__doc__ or "")
-    found = re.search(r"## Description\s*(.*?)(?=\n\s*## |\Z)", text, re.DOTALL)
-    rules = inspect.cleandoc(found[1] if found else text)[:2000].strip()
+    text = re.sub(r"```\s*@.*?```", "", text, flags=re.DOTALL)  # a reference
+    rules = section(text, "Description") or re.split(r"\nArgs:|\n## ", text)[0]
+    # Names say what an action does, numbers do not.
+    numbers = "" if "Literal" in str(MODULE.Action) else section(text, "Action Space")
     legend = [note for name, note in LEGENDS.items() if ID.startswith(name)]
     legend = legend if MODULE.RENDER_MODE == "ansi" else []
-    return "\n\n".join([f"You play {ID}.", rules, *legend])
+    parts = [f"You play {ID}.", rules[:2000].strip(), numbers[:2000].strip(), *legend]
+    return "\n\n".join(part for part in parts if part)
+
+
+def section(text: str, title: str) -> str:
+    """The section of a docstring in Markdown that has this title, or ""."""
+    found = re.search(rf"## {title}\s*(.*?)(?=\n\s*## |\Z)", text, re.DOTALL)
+    return inspect.cleandoc(found[1]) if found else ""
 
 
 def earned(task: dict[str, Any], calls: list[tuple[str, dict[str, Any]]]) -> float:
