@@ -251,9 +251,7 @@ def install(
     """
     print(f"{folder}/", flush=True)
     here = folder.resolve()
-    rows = folder / "data/example.jsonl"
-    # Once there are rows, the class and they are the user's.
-    unfinished = not (folder / ".venv").exists() or not rows.stat().st_size
+    first = not (folder / ".venv").exists()
     required = required_python(folder)
     found = kept_python(folder, required) or find_python(uv, required)
     python_option = ["--python", found] if found else []
@@ -273,7 +271,8 @@ def install(
     )
     python, package = installed(folder)
     pin_python(python, uv, folder)
-    if writer and unfinished:
+    # Once there are rows, the class and they are the user's.
+    if writer and (first or not (folder / "data/example.jsonl").stat().st_size):
         steps = [f"-m {writer}", "make_rows.py --example --overwrite"]
         failure = " && ".join(
             f"uv run python {step}" for step in [*steps, "gates.py --write-tools"]

@@ -217,6 +217,7 @@ def test_plain_uv_run_keeps_the_interpreter(generate):
     assert (environment.folder / ".venv/pyvenv.cfg").read_text() == before
 
 
+@pytest.mark.slow
 @ONE_SERIES
 def test_the_folders_of_two_environments_do_not_hide_the_package(generate, render):
     """An editable installation puts its project's folder on the path."""

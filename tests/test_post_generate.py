@@ -221,7 +221,10 @@ def test_a_class_is_completed_once_and_before_it_is_imported(tmp_path, monkeypat
         ["make_rows.py", "--example", "--overwrite"],
         ["gates.py", "import"],
     ]
-    commands.clear()
     (folder / ".venv").mkdir()
-    step.install(folder, "uv", [], [], "my_env_runtime.gymnasium_class")
-    assert [command[1] for command in commands] == ["sync", "run"]
+    (folder / "data").mkdir()
+    for rows, more in (("", ["sync", "run", "run", "run"]), ("{}", ["sync", "run"])):
+        (folder / "data/example.jsonl").write_text(rows)
+        commands.clear()
+        step.install(folder, "uv", [], [], "my_env_runtime.gymnasium_class")
+        assert [command[1] for command in commands] == more

@@ -38,7 +38,13 @@ print(compute_aggregate_metrics(answers).model_dump_json())
 
 
 @pytest.mark.parametrize(
-    "module", ["serving", "gates.class_checks", "server.endpoints", "prepare"]
+    "module",
+    [
+        "gates.class_checks",
+        pytest.param("server.endpoints", marks=pytest.mark.slow),
+        pytest.param("serving", marks=pytest.mark.slow),
+        pytest.param("prepare", marks=pytest.mark.slow),
+    ],
 )
 def test_a_module_imports_no_statistics(module: str):
     """Whichever module of the runtime is imported first, NeMo Gym's import is quick."""
