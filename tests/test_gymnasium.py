@@ -186,7 +186,14 @@ def picture(seen: Any) -> Image.Image:
     return Image.open(io.BytesIO(base64.b64decode(data)))
 
 
-@pytest.mark.parametrize("name", ["FrozenLake-v1", "Taxi-v4", MINIGRID])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "FrozenLake-v1",
+        pytest.param("Taxi-v4", marks=pytest.mark.slow),
+        pytest.param(MINIGRID, marks=pytest.mark.slow),
+    ],
+)
 def test_an_episode_as_frames(write_frames, tmp_path, name):
     text, module = write_frames(name)
     assert f"\nAction = {ENVIRONMENTS[name][0]}\n" in text

@@ -471,6 +471,7 @@ def test_a_raised_bound_of_the_templates_meets_no_added_dependency(releases, pro
     assert "nemo-gym>=0.7,<0.8" in runtime
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tag", RELEASES)
 def test_from_an_earlier_release_over_a_class_of_ones_own(earlier, tmp_path, tag):
     (tmp_path / "booking").mkdir()
