@@ -20,7 +20,7 @@ import pytest
 from gymnasium import spaces
 from PIL import Image
 
-from conftest import ONE_SERIES, ROOT, render_project
+from conftest import ROOT, render_project
 from my_env_runtime.episode.samples import sample_arguments
 from my_env_runtime.episode.tools import make_tool
 from my_env_runtime.errors import GateError
@@ -507,55 +507,6 @@ def test_the_module_that_registers_an_environment_is_not_taken_for_the_class(
     assert "class Digging:" in (project / "digging_env.py").read_text()
     with pytest.raises(ValueError, match='that the class imports, got "digging"'):
         render_project(template, tmp_path / "e", domain_module="digging", **answers)
-
-
-@pytest.mark.slow
-@ONE_SERIES
-def test_a_copy_that_failed_leaves_no_class_of_another_environment(
-    copy, interpreter, tmp_path, monkeypatch
-):
-    """A folder that is there already stays, and so would an unfinished class."""
-    monkeypatch.setenv("UV_PYTHON", interpreter)
-    project = tmp_path / "dig"
-    project.mkdir()
-    (project / "digging.py").write_text(DIGGING)
-    answers = {"archetype": "gymnasium", "gymnasium_id": "digging:Dig-v0"}
-    failed = copy(project, trust=True, backend="frames", **answers)
-    assert failed.returncode
-    assert "Dig-v0 draws no frame as rgb_array" in failed.stdout
-    assert not (project / "dig.py").exists()
-    done = copy(project, "--overwrite", trust=True, backend="text", **answers)
-    assert done.returncode == 0, done.stdout
-    assert 'RENDER_MODE = "ansi"' in (project / "dig.py").read_text()
-    assert "data/example.jsonl: 20 rows" in done.stdout
-
-
-DIGGING = """import gymnasium
-
-
-class Dig(gymnasium.Env):
-    metadata = {"render_modes": ["ansi"]}
-    observation_space = gymnasium.spaces.Discrete(4)
-    action_space = gymnasium.spaces.Discrete(2)
-
-    def __init__(self, render_mode=None):
-        self.render_mode = render_mode
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        self.depth = 0
-        return 0, {}
-
-    def step(self, action):
-        self.depth += int(action)
-        return self.depth, float(self.depth == 3), self.depth == 3, False, {}
-
-    def render(self):
-        return f"You are {self.depth} m deep."
-
-
-gymnasium.register("Dig-v0", entry_point=Dig)
-"""
 
 
 def test_the_class_may_not_hide_what_its_module_imports(render, template, tmp_path):

@@ -228,3 +228,29 @@ def test_a_class_is_completed_once_and_before_it_is_imported(tmp_path, monkeypat
         commands.clear()
         step.install(folder, "uv", [], [], "my_env_runtime.gymnasium_class")
         assert [command[1] for command in commands] == more
+
+
+@pytest.mark.parametrize(
+    ("gymnasium_id", "stays"), [("FrozenLake-v1", True), ("Taxi-v4", False)]
+)
+def test_a_class_that_could_not_be_completed_is_removed(
+    render, tmp_path, monkeypatch, gymnasium_id, stays
+):
+    """In a folder that was there before, the next copy would keep it."""
+    sys.path.insert(0, str(ROOT / "extensions"))
+    import post_generate as step
+
+    def fail(command: list[str], failure: str, *folder: Path) -> None:
+        if "my_env_runtime.gymnasium_class" in command:
+            raise step.Problem(failure)
+
+    project = render(archetype="gymnasium", gymnasium_id=gymnasium_id)
+    shutil.copytree(project, tmp_path / "my_env")
+    monkeypatch.chdir(tmp_path / "my_env")
+    monkeypatch.setattr(step, "run", fail)
+    monkeypatch.setattr(step, "installed", lambda folder: ("3.13.15", "0.7.0"))
+    monkeypatch.setattr(step, "find_python", lambda uv, required: None)
+    monkeypatch.setattr(step, "pin_python", lambda *arguments: None)
+    with pytest.raises(step.Problem, match="the class could not be completed"):
+        step.install(Path("nemo_gym"), "uv", [], [], "my_env_runtime.gymnasium_class")
+    assert Path("my_env.py").exists() == stays
