@@ -75,33 +75,35 @@ def test_a_comment_ends_where_the_next_signature_begins(definitions):
     assert list(hint["parameters"]["properties"]) == ["n"]
 
 
-@pytest.mark.parametrize(
-    ("parameter", "schema"),
-    [
-        ("x: str", {"type": "string"}),
-        ("x: int", {"type": "integer"}),
-        ("x: float = 1", {"type": "number", "default": 1}),
-        ("x: bool = True", {"type": "boolean", "default": True}),
-        ("x: str = 'a; b # c'", {"type": "string", "default": "a; b # c"}),
-        ("x: list[int]", {"type": "array", "items": {"type": "integer"}}),
-        ("x: list[str] = ['a', 'b']", {"type": "array", "items": {"type": "string"}, "default": ["a", "b"]}),
-        ("x: list[float] = []", {"type": "array", "items": {"type": "number"}, "default": []}),
-        ('x: Literal["a", "b, c]"]', {"enum": ["a", "b, c]"], "type": "string"}),
-        ("x: Literal['only']", {"const": "only", "type": "string"}),
-        ("x: Literal[1, 2, -3] = 2", {"enum": [1, 2, -3], "type": "integer", "default": 2}),
-        ("x: Literal['a', 1]", {"enum": ["a", 1]}),
-        ("x: list[Literal['a', 'b']]", {"type": "array", "items": {"enum": ["a", "b"], "type": "string"}}),
-        ("x: str | None", {"anyOf": [{"type": "string"}, {"type": "null"}]}),
-        ("x: int | None = None", {"anyOf": [{"type": "integer"}, {"type": "null"}]}),
-        ("x: int|None=-7", {"anyOf": [{"type": "integer"}, {"type": "null"}], "default": -7}),
-    ],
-)  # fmt: skip
-def test_parameter_types(definitions, parameter, schema):
-    [tool] = definitions(f"f({parameter})")
-    [(name, found)] = tool["parameters"]["properties"].items()
-    assert name == "x"
-    assert found == {**schema, "description": "The x."}
-    assert tool["parameters"]["required"] == ([] if "=" in parameter else ["x"])
+PARAMETERS = [
+    ("x: str", {"type": "string"}),
+    ("x: int", {"type": "integer"}),
+    ("x: float = 1", {"type": "number", "default": 1}),
+    ("x: bool = True", {"type": "boolean", "default": True}),
+    ("x: str = 'a; b # c'", {"type": "string", "default": "a; b # c"}),
+    ("x: list[int]", {"type": "array", "items": {"type": "integer"}}),
+    ("x: list[str] = ['a', 'b']", {"type": "array", "items": {"type": "string"}, "default": ["a", "b"]}),
+    ("x: list[float] = []", {"type": "array", "items": {"type": "number"}, "default": []}),
+    ('x: Literal["a", "b, c]"]', {"enum": ["a", "b, c]"], "type": "string"}),
+    ("x: Literal['only']", {"const": "only", "type": "string"}),
+    ("x: Literal[1, 2, -3] = 2", {"enum": [1, 2, -3], "type": "integer", "default": 2}),
+    ("x: Literal['a', 1]", {"enum": ["a", 1]}),
+    ("x: list[Literal['a', 'b']]", {"type": "array", "items": {"enum": ["a", "b"], "type": "string"}}),
+    ("x: str | None", {"anyOf": [{"type": "string"}, {"type": "null"}]}),
+    ("x: int | None = None", {"anyOf": [{"type": "integer"}, {"type": "null"}]}),
+    ("x: int|None=-7", {"anyOf": [{"type": "integer"}, {"type": "null"}], "default": -7}),
+]  # fmt: skip
+
+
+def test_parameter_types(definitions):
+    """Each parameter in a tool of its own, of one project."""
+    lines = [f"f{n}({parameter})" for n, (parameter, _) in enumerate(PARAMETERS)]
+    tools = definitions("\n".join(lines))
+    for tool, (parameter, schema) in zip(tools, PARAMETERS, strict=True):
+        [(name, found)] = tool["parameters"]["properties"].items()
+        assert name == "x"
+        assert found == {**schema, "description": "The x."}, parameter
+        assert tool["parameters"]["required"] == ([] if "=" in parameter else ["x"])
 
 
 def test_many_parameters(definitions):
