@@ -236,6 +236,17 @@ def test_the_class_of_frames_is_written_for_frozen_lake_already(frames, write_fr
     assert write_frames("FrozenLake-v1")[0] == (frames / "my_env.py").read_text()
 
 
+def test_both_classes_have_the_same_oracle():
+    """The oracle of frames draws nothing, and otherwise plays as the other does."""
+    text, frames = (
+        (ROOT / f"archetypes/gymnasium/{name}.py")
+        .read_text()
+        .partition("def oracle")[2]
+        for name in ("domain", "frames")
+    )
+    assert text.replace("episode.step(action)", "episode._act(action)") == frames
+
+
 def test_an_environment_without_frames_is_named(write_frames, register):
     name = register(spaces.Discrete(2))
     with pytest.raises(GateError, match=f"{name} draws no frame .* modes: none"):

@@ -578,7 +578,7 @@ def test_each_rule_says_what_the_server_said():
 @pytest.mark.parametrize(
     "name, arguments, problem",
     [
-        ("copy:copy", {}, "there is no rule for 'copy:copy'"),
+        ("copy:copy", {}, "RULES has no rule 'copy:copy'"),
         ("letters:letter_counting", {"N": 3}, "relation: Missing required argument"),
         ("detectable_format:title", {"N": 3}, "N: Unexpected keyword argument"),
     ],

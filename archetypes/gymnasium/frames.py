@@ -19,7 +19,7 @@ Action = Literal["move_left", "move_down", "move_right", "move_up"]
 
 
 class Seen(NamedTuple):
-    """What the policy sees: a text, and a picture as a data: URL."""
+    """A text, and a picture as a data: URL."""
 
     output: str
     image: str

@@ -21,7 +21,7 @@ PUNCTUATION = string.punctuation + "“”‘’«»…–—"
 
 
 def words(text: str) -> list[str]:
-    """What is between spaces, in lower case, without the punctuation around it."""
+    """The words of a text, in lower case, without the punctuation around them."""
     bare = (word.strip(PUNCTUATION).lower() for word in text.split())
     return [word for word in bare if word]
 
@@ -32,7 +32,7 @@ def runs(text: str) -> list[str]:
 
 
 def sentences(text: str) -> list[str]:
-    """A number at the start of a line, such as "1.", is no sentence."""
+    """The sentences of a text. A number such as "1." does not count as a sentence."""
     found = re.split(r"[.!?][\"'”’)*_]*\s+", text)
     return [part for part in found if any(map(str.isalpha, part))]
 
@@ -127,7 +127,7 @@ RULES: dict[str, Callable[..., bool]] = {
 def check_of(name: str, given: dict[str, Any] | None) -> Callable[[str], bool]:
     """A rule with its arguments. A null is an argument that is not given."""
     if name not in RULES:
-        raise ValueError(f"there is no rule for {name!r}: add a function to RULES")
+        raise ValueError(f"RULES has no rule {name!r}: add a function for it")
     arguments = {
         key: value for key, value in (given or {}).items() if value is not None
     }
