@@ -8,7 +8,7 @@ import pytest
 
 from my_env_runtime.errors import NoOracleError
 from my_env_runtime.rollouts.policies import solve
-from my_env_runtime.rollouts.trajectory import function_call
+from my_env_runtime.rollouts.trajectory import function_call, message
 
 from .support import Riddle, at_once
 
@@ -72,6 +72,45 @@ def test_a_repeated_verify_answers_the_same(server_of, run, riddle, verify_body)
     other = verify_body({**riddle, "ground_truth": [{"word": "crane"}]})
     assert client.post("/verify", json=other).json()["reward"] == 0.0
     assert not server.sessions
+
+
+class Customer:
+    """Asks a simulated user, whose prompt holds the answer."""
+
+    def __init__(self, task, user):
+        self.word, self.user, self.said = task.get("word", "crane"), user, ""
+
+    def say(self, text: str) -> str:
+        """Say something to the user."""
+        return self.user.ask(f"Your secret word is {self.word}. Answer: {text}")
+
+    def reward(self, answer: str) -> float:
+        return float(answer == self.word)
+
+    def metrics(self):
+        return {"length": float(len(self.word))}
+
+
+@pytest.mark.parametrize("unseeded", [False, True])
+@pytest.mark.parametrize("guess", [[{"word": "crane"}], [{}], "native"])
+def test_a_verdict_on_another_row_tells_nothing_of_the_episode(
+    server_of, run, riddle, verify_body, monkeypatch, guess, unseeded
+):
+    """A policy may call a tool named `verify`, also with a guess in the trajectory."""
+    monkeypatch.setenv("STAND_IN", "1")
+    client = run(server_of(Customer))()
+    if not unseeded:
+        client.post("/seed_session", json=riddle)
+    assert client.post("/say", json={"text": "Hello"}).status_code == 200
+    guessed = verify_body({**riddle, "ground_truth": guess}, [message("slate")])
+    answer = client.post("/verify", json=guessed)
+    told = {key for key, value in answer.json().items() if value is not None}
+    assert told == {"responses_create_params", "response", "reward", "mask_sample"}
+    assert answer.json()["reward"] == 0.0
+    assert answer.json()["mask_sample"] is False
+    # The first verdict is final, so that a policy cannot try rows until one fits.
+    own = verify_body(riddle, [message("slate")])
+    assert client.post("/verify", json=own).json()["reward"] == 0.0
 
 
 def test_verifying_at_once_answers_the_same(server_of, row, verify_body):

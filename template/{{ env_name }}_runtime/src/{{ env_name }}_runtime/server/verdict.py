@@ -17,6 +17,7 @@ from nemo_gym.server_utils import SESSION_ID_KEY
 from pydantic import BaseModel
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
+from ..episode.session import Session
 from ..episode.types import Task
 from .cookies import SEEDED
 from .messages import VerifyRequest, VerifyResponse
@@ -35,19 +36,21 @@ def verdict(
     """The answer of /verify, with the session's metrics.
 
     If the environment failed rather than the policy, or if the session was lost, the
-    sample is masked and `failure_reason` says why.
+    sample is masked and `failure_reason` says why. A policy can post a row, too. So
+    nothing of the episode is in the answer unless the row has the session's own task.
     """
     name = request.session[SESSION_ID_KEY]
     session, ended = store.sessions.get(name), store.ended.get(name)
-    failure = session.episode.failure if session and session.episode else None
+    episode = session.episode if session and _is_own(session, body) else None
+    failure = episode.failure if episode else None
     if ended is not None and ended.reason.startswith("idle"):
         failure = f"the session was lost: {ended.reason}"
     elif ended is None and session is None and request.session.get(SEEDED):
         failure = f"the session was lost: {lost_because(request.scope)}"
     fields = VerifyResponse.model_fields
-    metrics = session.metrics if session else {}
+    metrics = session.metrics if session and episode else {}
     extra: dict[str, Any] = {k: v for k, v in metrics.items() if k not in fields}
-    models = session.episode.models if session and session.episode else None
+    models = episode.models if episode else None
     if models and (calls := models.trace()):
         extra["model_calls"] = calls
     if models and models.failure:
@@ -87,6 +90,10 @@ def same_task(task: Task, body: VerifyRequest) -> bool:
     return row == task
 
 
+def _is_own(session: Session, body: VerifyRequest) -> bool:
+    return session.seeded and same_task(session.task, body)
+
+
 def _ended_with(ended: Ended, body: VerifyRequest) -> bool:
     return ended.task.fits(body.task, native=body.native)
 
@@ -101,7 +108,8 @@ def policy_seeds(body: BaseVerifyRequest) -> bool:
 def make_final(store: SessionStore, app: FastAPI) -> None:
     """Wrap the app's /verify, which calls `verify(request, body)` of server.py.
 
-    A verdict ends the session, and the same request gets the same verdict again.
+    A verdict ends the session, and the same request gets the same verdict again. That
+    goes for another row's verdict, too: a policy could try rows until one fits.
     """
     [route] = [route for route in app.routes if getattr(route, "path", "") == "/verify"]
     app.routes.remove(route)
@@ -124,11 +132,14 @@ def make_final(store: SessionStore, app: FastAPI) -> None:
             response = grade(request=request, body=body)
             if inspect.isawaitable(response):
                 response = await response
-            graded = isinstance(response, BaseModel) and session is not None
-            if graded and same_task(session.task, body):
-                kept = REPEATED | TEXTS
-                values = {k: v for k, v in response if k not in kept}
-                store.end(name, "verified", values)
+            if isinstance(response, BaseModel) and session is not None:
+                reason = "verified with another task"
+                values: dict[str, Any] = {"reward": store.lowest_reward}
+                if same_task(session.task, body):
+                    kept = REPEATED | TEXTS
+                    reason = "verified"
+                    values = {k: v for k, v in response if k not in kept}
+                store.end(name, reason, values)
         return _as_json(response)
 
     app.post("/verify")(verify)

@@ -40,6 +40,9 @@ ODD_ANSWERS = [
     '{"a": ' * 500,
 ]
 
+# The fields of a verdict that tells nothing of an episode.
+VERDICT = {"responses_create_params", "response", "reward", "mask_sample"}
+
 
 def play(client: TestClient, calls: Calls) -> list[Any]:
     """Call tools, and return their answers."""
@@ -172,6 +175,17 @@ class TestAttacks:
         first = verify(client, row)
         play(client, solution.calls)
         assert verify(client, row, said(solution)) == first <= baseline(row)
+
+    def test_a_verdict_on_another_task(self, client, row, solution, lowest, verify):
+        """It tells nothing of the episode, and the policy cannot try another row."""
+        client.post("/seed_session", json=row)
+        play(client, solution.calls)
+        body = verify_body(with_other_task(row), said(solution))
+        verdict = client.post("/verify", json=body).json()
+        told = {key for key, value in verdict.items() if value is not None}
+        assert told == VERDICT
+        assert verdict["reward"] == lowest
+        assert verify(client, row, said(solution)) == lowest
 
     def test_a_trajectory_that_claims_success(self, client, row, solution, verify):
         """Neither a claimed tool output nor a call that was never made counts."""
