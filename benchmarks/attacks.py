@@ -40,7 +40,7 @@ Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 async def endless_header(stream: Stream, row: bytes) -> None:
-    await endless(stream, b"GET /health HTTP/1.1\r\nHost: x\r\nX-Long: ")
+    await endless(stream, b"GET /health HTTP/1.1\r\nHost: localhost\r\nX-Long: ")
 
 
 async def endless_url(stream: Stream, row: bytes) -> None:
@@ -55,13 +55,13 @@ async def endless(stream: Stream, start: bytes) -> None:
 
 
 async def half_a_header(stream: Stream, row: bytes) -> None:
-    stream[1].write(b"GET /health HTTP/1.1\r\nHost: x\r\nX-Short: ")
+    stream[1].write(b"GET /health HTTP/1.1\r\nHost: localhost\r\nX-Short: ")
     await asyncio.sleep(3600)
 
 
 async def unread_pipeline(stream: Stream, row: bytes) -> None:
     while True:
-        stream[1].write(b"GET /tools HTTP/1.1\r\nHost: x\r\n\r\n" * 1000)
+        stream[1].write(b"GET /tools HTTP/1.1\r\nHost: localhost\r\n\r\n" * 1000)
         await stream[1].drain()
 
 
@@ -157,7 +157,9 @@ def keyed(size: int) -> bytes:
 
 
 def request(path: str, body: bytes, cookie: str = "") -> bytes:
-    head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+    head = (
+        f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    )
     head += f"Cookie: {cookie}\r\n" if cookie else ""
     return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
 

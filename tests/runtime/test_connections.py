@@ -50,7 +50,7 @@ def connect(port: int) -> socket.socket:
     "start",
     [
         b"GET /",
-        b"GET /health HTTP/1.1\r\nHost: x\r\nX-Long: ",
+        b"GET /health HTTP/1.1\r\nHost: localhost\r\nX-Long: ",
         b"POST /verify HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\nX: ",
     ],
 )
@@ -72,6 +72,25 @@ def test_a_long_path_gets_an_answer(port):
         assert client.recv(1000) == b""
 
 
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"GET /health HTTP/1.1\r\nHost: localhost\r\nX: %s\r\n\r\n"
+        % (b"x" * (1 << 16)),
+        b"GET /health HTTP/1.1\r\n" + b"X: y\r\n" * 12_000 + b"\r\n",
+        b"GET /health HTTP/1.1\r\nCookie: %s\r\n\r\n" % (b"a;" * (1 << 15)),
+        b"GET /%s HTTP/1.1\r\n\r\n" % (b"x" * (1 << 16)),
+    ],
+    ids=["long", "many", "cookies", "path"],
+)
+def test_a_complete_head_has_a_limit_too(port, head):
+    """All of it may arrive at once, and the server works on each part of it."""
+    with connect(port) as client:
+        client.sendall(head)
+        assert client.recv(1000).startswith(b"HTTP/1.1 431 ")
+        assert client.recv(1000) == b""
+
+
 @pytest.mark.parametrize("sent", [b"", b"GET /health HTTP/1.1\r\nHost: ", b"\r\n"])
 def test_half_a_head_does_not_stay(port, sent):
     with connect(port) as client:
@@ -81,7 +100,7 @@ def test_half_a_head_does_not_stay(port, sent):
 
 def test_half_a_head_after_an_answer_does_not_stay(port):
     with connect(port) as client:
-        client.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+        client.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert client.recv(1000).startswith(b"HTTP/1.1 200 ")
         client.sendall(b"GET /health HT")
         assert client.recv(1000) == b""
@@ -90,7 +109,7 @@ def test_half_a_head_after_an_answer_does_not_stay(port):
 def test_requests_whose_answers_nobody_reads_do_not_pile_up(port):
     with connect(port) as client, contextlib.suppress(OSError):
         for _ in range(10_000):
-            client.sendall(b"GET /tools HTTP/1.1\r\nHost: x\r\n\r\n" * 100)
+            client.sendall(b"GET /tools HTTP/1.1\r\nHost: localhost\r\n\r\n" * 100)
         raise AssertionError(
             "the server took a million requests and no answer was read"
         )
@@ -99,7 +118,7 @@ def test_requests_whose_answers_nobody_reads_do_not_pile_up(port):
 def test_an_answer_that_nobody_takes_does_not_stay(port):
     """Otherwise answers of up to 30 MiB would stay in memory."""
     with connect(port) as client:
-        request = b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n"
+        request = b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n"
         with contextlib.suppress(OSError):
             while True:
                 client.sendall(request)
@@ -110,7 +129,7 @@ def test_an_answer_that_nobody_takes_does_not_stay(port):
 
 def test_some_requests_in_a_row_are_answered(port):
     with connect(port) as client:
-        client.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n" * 3)
+        client.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n" * 3)
         got = b""
         while got.count(b"HTTP/1.1 200 ") < 3:
             got += client.recv(1000)
@@ -119,7 +138,7 @@ def test_some_requests_in_a_row_are_answered(port):
 def test_a_long_body_is_not_taken_for_a_head(port):
     with connect(port) as client:
         length = 8 << 20
-        head = f"POST /seed_session HTTP/1.1\r\nHost: x\r\nContent-Length: {length}"
+        head = f"POST /seed_session HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}"
         client.sendall(head.encode() + b"\r\n\r\n" + b" " * length)
         assert client.recv(1000).startswith(b"HTTP/1.1 4")
 
@@ -146,7 +165,7 @@ def test_nemo_gym_serves_with_these_limits(monkeypatch):
 
 def test_connections_leave_files_for_episodes(serve, monkeypatch):
     monkeypatch.setattr(connection, "most_connections", lambda: 2)
-    request = b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n"
+    request = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
     with bounded(serve()) as port, contextlib.ExitStack() as stack:
         first, second, third = (stack.enter_context(connect(port)) for _ in range(3))
         with contextlib.suppress(ConnectionError):

@@ -145,6 +145,6 @@ def test_a_body_that_does_not_arrive_is_answered_with_408(serve, server_thread):
     """Bodies that never end must not hold connections open."""
     port = server_thread(serve(body_seconds=0.2))
     with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
-        head = "POST /seed_session HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n{"
+        head = "POST /seed_session HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n{"
         connection.sendall(head.encode())
         assert connection.recv(1000).startswith(b"HTTP/1.1 408 ")

@@ -5,7 +5,9 @@ import json
 import pytest
 
 from my_env_runtime.rollouts.policies import solve
-from my_env_runtime.rollouts.trajectory import function_call
+from my_env_runtime.rollouts.trajectory import function_call, message
+
+JSON = {"content-type": "application/json"}
 
 
 class Safe:
@@ -63,9 +65,9 @@ def trajectory(*calls):
             ],
             0.0,
         ),
-        # NeMo Gym's agents put a name into a URL as it is, and follow redirects.
+        # NeMo Gym's agents put a name into a URL as it is.
         ([("turn?x", '{"number": 3}'), ("turn", '{"number": 4}')], 0.0),
-        ([("turn/", '{"number": 3}'), ("turn", '{"number": 4}')], 0.0),
+        ([("turn/", '{"number": 3}'), ("turn", '{"number": 4}')], 1.0),
         ([("%74urn", '{"number": 3}'), ("turn", '{"number": 4}')], 0.0),
         ([("turn%3Fx", '{"number": 3}'), ("turn", '{"number": 4}')], 1.0),
         ([("close_session", "{}"), ("turn", '{"number": 4}')], 0.0),
@@ -131,3 +133,16 @@ def test_the_oracle_s_trajectories_earn_the_same(
     for row in rows[:5]:
         calls = [(name, json.dumps(given)) for name, given in solve(row, tools)]
         assert verify(connect(), row, trajectory(*calls)) == 1.0
+
+
+@pytest.mark.parametrize("place", ["row", "arguments", "text"])
+def test_text_that_utf8_cannot_hold_is_graded(client, safe_row, verify_body, place):
+    """Before, such a text was an error 500 whose answer held the row."""
+    odd = {name: "\ud800" if name == place else "x" for name in ("arguments", "text")}
+    calls = [("odd", odd["arguments"]), ("turn", '{"number": 4}')]
+    body = verify_body(safe_row, [*trajectory(*calls), message(odd["text"])])
+    if place == "row":
+        body["ground_truth"][0]["note"] = "\ud800"
+    answer = client.post("/verify", content=json.dumps(body), headers=JSON)
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["reward"] == 1.0

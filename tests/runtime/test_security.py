@@ -4,10 +4,12 @@ import json
 
 import pytest
 import uvicorn
+from fastapi import Request
 from fastapi.testclient import TestClient
 
 from my_env_runtime.episode.samples import sample_arguments
 from my_env_runtime.project import load_server
+from my_env_runtime.serving import VerifyRequest
 
 
 @pytest.fixture
@@ -30,6 +32,90 @@ def test_with_the_token_everything_works(guarded, rows):
     guarded.headers["Authorization"] = "Bearer s3cret"
     assert guarded.get("/openapi.json").status_code == 200
     assert guarded.post("/seed_session", json=rows[0]).status_code == 200
+
+
+# Names that lead to this machine, and names that a web page's owner may choose
+OWN_HOSTS = ["127.0.0.1:11000", "localhost", "LOCALHOST:80", "[::1]:7860", "127.1.2.3"]
+OTHERS = ["evil.example", "evil.example:11000", "127.0.0.1.evil.example", "10.0.0.7"]
+OTHERS += ["localhost.evil.example", "evil.example:127.0.0.1", "[evil.example]", ""]
+
+
+@pytest.mark.parametrize("host", [*OWN_HOSTS, *OTHERS])
+def test_without_a_token_the_host_must_be_this_machine(serve, tools, host):
+    """A page at a name that its owner points to 127.0.0.1 may post to any route."""
+    client = TestClient(serve().setup_webserver(), headers={"Host": host})
+    for path in ("/health", "/tools", "/docs"):
+        assert client.get(path).status_code == (200 if host in OWN_HOSTS else 403)
+    answer = client.post(f"/{tools[0]['name']}", json=sample_arguments(tools[0]))
+    assert answer.status_code == (200 if host in OWN_HOSTS else 403)
+    assert "evil" not in answer.text
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {"API_TOKEN": "s3cret"},
+        {"ALLOW_ANYBODY": "1"},
+        {"ALLOW_ANYBODY": "container"},
+        {"SPACE_ID": "ada/game"},
+        {"HOST": "evil.example"},
+    ],
+)
+def test_a_server_for_others_has_any_host(serve, monkeypatch, variables):
+    for name, text in variables.items():
+        monkeypatch.setenv(name, text)
+    headers = {"Host": "evil.example", "Authorization": "Bearer s3cret"}
+    client = TestClient(serve().setup_webserver(), headers=headers)
+    assert client.get("/tools").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("origin", "status"),
+    [
+        ("http://127.0.0.1:11000", 200),
+        ("https://127.0.0.1:11000", 200),  # a proxy may have ended TLS
+        ("http://127.0.0.1:3000", 403),
+        ("http://evil.example", 403),
+        ("null", 403),
+        ("", 403),
+    ],
+)
+@pytest.mark.parametrize("anybody", ["", "1"])
+def test_pages_of_other_sites_get_no_answer(
+    serve, tools, monkeypatch, origin, status, anybody
+):
+    monkeypatch.setenv("ALLOW_ANYBODY", anybody)
+    headers = {"Host": "127.0.0.1:11000", "Origin": origin}
+    client = TestClient(serve().setup_webserver(), headers=headers)
+    tool, text = f"/{tools[0]['name']}", json.dumps(sample_arguments(tools[0]))
+    assert client.post(tool, json=sample_arguments(tools[0])).status_code == status
+    # A form posts text without asking the server first.
+    headers = {"content-type": "text/plain"}
+    assert client.post(tool, content=text, headers=headers).status_code >= 400
+
+
+def test_no_path_is_redirected(client, tools):
+    """A redirect would repeat the Host header of the request."""
+    for path in ("/verify/", "/seed_session/", f"/{tools[0]['name']}/", "//verify"):
+        answer = client.post(path, json={}, follow_redirects=False)
+        assert answer.status_code == 404, path
+
+
+def test_a_failure_does_not_repeat_the_request(
+    server_of, run, row, generous, verify_body
+):
+    class Failing(type(server_of(generous))):
+        async def verify(self, request: Request, body: VerifyRequest):
+            raise RuntimeError(f"{body.task} {request.headers}")
+
+    client = run(Failing.build())()
+    client._transport.raise_server_exceptions = False
+    secret = {**row, "ground_truth": [{"secret": "treasure"}]}
+    client.post("/seed_session", json=secret)
+    answer = client.post("/verify", json=verify_body(secret))
+    assert answer.status_code == 500
+    assert "RuntimeError" in answer.text
+    assert "treasure" not in answer.text
 
 
 @pytest.mark.parametrize("secret", ["one", "two", None])
@@ -78,7 +164,6 @@ def test_no_answer_loses_the_cookie(run, serve, rows, tools, monkeypatch, metric
     tool = tools[0]["name"]
     answers = [
         client.post(f"/{tool}", json={"x": "x" * 10_000}),
-        client.post(f"/{tool}", headers={"Authorization": "Bearer guessed"}, json={}),
         client.post(f"/{tool}/", json={}, follow_redirects=False),
         client.get("/metrics"),
         *(

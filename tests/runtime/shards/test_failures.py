@@ -215,7 +215,9 @@ def test_a_stranger_at_a_shard_s_door(served):
     }
     assert folder.stat().st_mode & 0o077 == 0
     # The body is never sent: the answer comes without it.
-    head = "POST /seed_session HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n"
+    head = (
+        "POST /seed_session HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n"
+    )
     for key in ("", "x-shard-key: \r\n", f"x-shard-key: {'0' * 64}\r\n"):
         with socket.socket(socket.AF_UNIX) as door:
             door.settimeout(5)

@@ -116,6 +116,11 @@ class ServerSettings(Settings):
         allowed = self.allow_anybody in accepted or self.host in LOOPBACK
         return allowed or self.api_token is not None
 
+    @property
+    def any_host(self) -> bool:
+        """Whether requests may name any host: whoever reaches the server may use it."""
+        return self.allow_anybody in ("1", "container") or self.space_id is not None
+
 
 class ShardSettings(Settings):
     """The number of processes that hold the sessions, and their place."""

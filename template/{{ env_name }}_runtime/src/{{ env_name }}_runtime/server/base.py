@@ -189,6 +189,7 @@ class SessionServer(SimpleResourcesServer):
     def setup_webserver(self) -> FastAPI:
         """The app with NeMo Gym's routes and /health. A subclass adds its tools."""
         app = super().setup_webserver()
+        app.router.redirect_slashes = False  # a redirect repeats the Host header
         if all(getattr(route, "path", "") != "/close_session" for route in app.routes):
             app.post("/close_session")(self.close_resources_session)
         make_final(self._store, app)
@@ -286,8 +287,14 @@ class SessionServer(SimpleResourcesServer):
                 return layers
             if settings.metrics == "1":
                 layers = Metrics(layers, lambda: _post_paths(app), self.health)
-            token, lowest = settings.api_token, self.lowest_reward
-            return RequestGuard(layers, self.limits, token, cookies, lowest)
+            return RequestGuard(
+                layers,
+                self.limits,
+                settings.api_token,
+                cookies,
+                self.lowest_reward,
+                None if settings.any_host else self.config.host,
+            )
 
         app.build_middleware_stack = stack
 
@@ -323,4 +330,6 @@ def _post_paths(app: FastAPI) -> set[str]:
 
 
 async def _server_error(request: Request, error: Exception) -> JSONResponse:
-    return JSONResponse({"detail": repr(error)}, status_code=500)
+    """The answer to a failure. The text of an error may hold a row, or a prompt."""
+    detail = f"the server failed: {type(error).__name__}; its log says more"
+    return JSONResponse({"detail": detail}, status_code=500)

@@ -13,7 +13,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from .. import gym_series
 
-MAX_HEAD_BYTES = 1 << 20  # limit on a request's line and headers, and on trailers
+MAX_HEAD_BYTES = 1 << 16  # limit on a request's line and headers, and on trailers
 MAX_PIPELINED = 2  # requests that wait for the answer to an earlier one
 HEAD_SECONDS = 30.0  # limit from the first byte of a head to its last
 ANSWER_SECONDS = 60.0  # limit for a client to take enough of an answer for more
@@ -33,6 +33,7 @@ class Bounded(HttpToolsProtocol):
     _timer: asyncio.TimerHandle | None = None  # runs until a head is complete
     _unread: asyncio.TimerHandle | None = None  # runs until an answer is taken
     _unparsed = 0  # bytes since a head ended, or since a part of a body
+    _head = 0  # bytes of the path and of all complete headers of a request
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
@@ -46,6 +47,8 @@ class Bounded(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
+        if self._head > MAX_HEAD_BYTES:  # it was refused
+            return
         self._unparsed += len(data)
         super().data_received(data)
         if self.transport.is_closing():
@@ -54,6 +57,18 @@ class Bounded(HttpToolsProtocol):
             self._refuse()
         elif self._timer is None and (not self.cycle or self.cycle.response_complete):
             self._await_head()
+
+    def on_message_begin(self) -> None:
+        self._head = 0
+        super().on_message_begin()
+
+    def on_url(self, url: bytes) -> None:
+        self._count_head(len(url))
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._count_head(len(name) + len(value) + len(b": \r\n"))
+        super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         self._unparsed = 0
@@ -76,6 +91,22 @@ class Bounded(HttpToolsProtocol):
         if self._unread is not None:
             self._unread.cancel()
             self._unread = None
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer what the parser refuses, or what a method here raised ValueError for."""
+        if self._head > MAX_HEAD_BYTES:
+            self._refuse()
+        else:
+            super().send_400_response(msg)
+
+    def _count_head(self, size: int) -> None:
+        """Count bytes of a head, which may be complete before anything else counts them.
+
+        Raises ValueError if there are too many.
+        """
+        self._head += size
+        if self._head > MAX_HEAD_BYTES:
+            raise ValueError("the head is too long")
 
     def _refuse(self) -> None:
         """Answer 431: a policy may have chosen the path, and its agent needs an answer.

@@ -1,6 +1,7 @@
 """Session cookies: signed, and good for one seeded episode."""
 
 import functools
+import re
 import uuid
 from collections.abc import Callable
 from typing import Any
@@ -38,6 +39,8 @@ class SessionCookies:
         self.app = app
         self.name = name
         self._new_id = new_id
+        # A search costs little, also if somebody sends thousands of cookies.
+        self._pair = re.compile(rb"(?:^|;)\s*%s=([^;]*)" % re.escape(name.encode()))
         self._signer = itsdangerous.URLSafeSerializer(secret, salt=name)
         self._load = functools.lru_cache(maxsize=10_000)(self._signer.loads)
 
@@ -81,9 +84,6 @@ class SessionCookies:
 
     def _cookie(self, scope: Scope) -> str:
         for header, value in scope["headers"]:
-            if header == b"cookie":
-                for pair in value.decode("latin-1").split(";"):
-                    name, _, text = pair.strip().partition("=")
-                    if name == self.name:
-                        return text
+            if header == b"cookie" and (found := self._pair.search(value)):
+                return found[1].decode("latin-1").rstrip()
         return ""

@@ -4,6 +4,7 @@ This is for `gym eval reverify`, with REVERIFY=1. In training, an episode withou
 session is lost, and its trajectory is only text that the policy wrote.
 """
 
+import json
 from typing import Any
 
 import yarl
@@ -39,18 +40,18 @@ async def replay(app: FastAPI, request: Request) -> Response:
     async with httpx.AsyncClient(
         transport=httpx.ASGITransport(app),
         base_url=str(url_of("")),
-        follow_redirects=True,  # as aiohttp does
         headers={"authorization": token} if token else {},
         timeout=None,
     ) as client:
+        client.headers["content-type"] = "application/json"
         row = {key: value for key, value in body.items() if key != "response"}
-        answer = await client.post("/seed_session", json=row)
+        # httpx cannot write the lone surrogates that a trajectory may have.
+        answer = await client.post("/seed_session", content=json.dumps(row))
         for item in body["response"]["output"]:
             if answer.is_success and item.get("type") == "function_call":
                 url = str(url_of(item["name"]))
                 arguments = item["arguments"].encode("utf-8", "replace")
-                headers = {"content-type": "application/json"}
-                await client.post(url, content=arguments, headers=headers)
+                await client.post(url, content=arguments)
         if answer.is_success:
-            answer = await client.post("/verify", json=body)
+            answer = await client.post("/verify", content=json.dumps(body))
     return Response(answer.content, answer.status_code, media_type="application/json")

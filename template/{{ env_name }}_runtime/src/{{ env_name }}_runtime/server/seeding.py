@@ -48,9 +48,9 @@ class Seeding:
         if cookie.get(SEEDED) and (session is None or cookie[SESSION_ID_KEY] != name):
             raise HTTPException(409, USED_COOKIE)
         if name in self.store.ended or self.store.closed_unseeded(name):
-            raise HTTPException(409, f"the session {name!r} has ended")
+            raise HTTPException(409, "this session has ended")
         if session is not None and session.owner != body.episode_id:
-            raise HTTPException(409, f"the session {name!r} is another episode's")
+            raise HTTPException(409, "this session is another episode's")
         if session is None:
             row = SeedSessionRequest.model_validate(body.task_data)
             await self._start(name, row, owner=body.episode_id)
@@ -66,7 +66,7 @@ class Seeding:
         name = _checked_id(body.resources_session_id)
         session = self.store.sessions.get(name)
         if session is not None and session.owner != body.episode_id:
-            raise HTTPException(409, f"the session {name!r} is another episode's")
+            raise HTTPException(409, "this session is another episode's")
         if session is None and name not in self.store.ended:
             self.store.close_unseeded(name)
         self.store.end(name, "closed")
