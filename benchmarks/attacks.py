@@ -8,7 +8,7 @@ The honest client plays the first row by its oracle, over and over: seed, calls,
 Prints a line for each attack: the honest client's requests, their median, 99th
 percentile and maximum time, the lost requests (failed, or with a wrong reward), and the
 memory of the server and its children before the attack and at its peak. Settings of the
-server, such as SHARDS, come from the environment.
+server, such as SHARDS, come from the environment. Attackers do not know the API_TOKEN.
 """
 
 import argparse
@@ -16,6 +16,7 @@ import asyncio
 import contextlib
 import functools
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -57,6 +58,39 @@ async def endless(stream: Stream, start: bytes) -> None:
 async def half_a_header(stream: Stream, row: bytes) -> None:
     stream[1].write(b"GET /health HTTP/1.1\r\nHost: localhost\r\nX-Short: ")
     await asyncio.sleep(3600)
+
+
+async def cookies_in_a_head(stream: Stream, row: bytes) -> None:
+    await heads(stream, b"Cookie: " + b"a;" * 460_000)
+
+
+async def long_cookie(stream: Stream, row: bytes) -> None:
+    await heads(stream, b"Cookie: a=" + b"x" * 920_000)
+
+
+async def long_header(stream: Stream, row: bytes) -> None:
+    await heads(stream, b"X-Long: " + b"x" * 920_000)
+
+
+async def allowed_cookies(stream: Stream, row: bytes) -> None:
+    await heads(stream, b"Cookie: " + b"a;" * 8_000)
+
+
+async def allowed_cookie(stream: Stream, row: bytes) -> None:
+    name = module("project").load_server().__name__.encode()
+    await heads(stream, b"Cookie: %s=" % name + b"x" * 16_000)
+
+
+async def allowed_headers(stream: Stream, row: bytes) -> None:
+    await heads(stream, b"\r\n".join([b"X: y"] * 440))
+
+
+async def heads(stream: Stream, lines: bytes) -> None:
+    """Complete heads with these lines, each as soon as the last one is answered."""
+    head = b"GET /tools HTTP/1.1\r\nHost: localhost\r\n" + lines + b"\r\n\r\n"
+    while True:
+        stream[1].write(head)
+        await answered(stream)
 
 
 async def unread_pipeline(stream: Stream, row: bytes) -> None:
@@ -120,6 +154,8 @@ ATTACKS: dict[str, Callable[[Stream, bytes], Awaitable[None]]] = {
     attack.__name__: attack
     for attack in (
         *(endless_header, endless_url, half_a_header, unread_pipeline),
+        *(cookies_in_a_head, long_cookie, long_header),
+        *(allowed_cookies, allowed_cookie, allowed_headers),
         *(seed_of_objects, seed_of_lists, seed_of_keys, seed_of_30_mib, used_cookie),
         *(allowed_seed_of_objects, allowed_seed_of_keys),
         *(flood_of_verdicts, flood_of_allowed_verdicts, unread_verdict, large_call),
@@ -229,6 +265,8 @@ class Honest:
             try:
                 with requests.Session() as http:
                     http.trust_env = False
+                    if token := os.environ.get("API_TOKEN"):  # attackers have none
+                        http.headers["Authorization"] = f"Bearer {token}"
                     self.post(http, "/seed_session", self.row)
                     for name, arguments in self.calls:
                         self.post(http, f"/{name}", arguments)

@@ -299,6 +299,64 @@ def test_keys_of_other_services_are_refused(project, dry_run, line):
 
 
 @pytest.mark.parametrize(
+    ("path", "line"),
+    [
+        ("nemo_gym/configs/my_env.yaml", "policy_api_key: 7f3kq29"),
+        ("nemo_gym/configs/my_env.yaml", "JUDGE_API_KEY: x9"),
+        ("nemo_gym/configs/my_env.yaml", "x: {db_password: hunter2}"),
+        ("nemo_gym/configs/my_env_eval.toml", "openai_api_key = '7f3kq29'"),
+        ("nemo_gym/configs/my_env_eval.toml", 'headers = {A = "Bearer 7f3kq29"}'),
+        ("nemo_gym/environments/my_env/config.yaml", "hub_token: 7f3kq29"),
+        ("nemo_gym/pyproject.toml", 'password = "7"'),
+        ("nemo_gym/Dockerfile", "ENV JUDGE_API_KEY=7f3kq29"),
+    ],
+)
+def test_a_key_by_its_name_is_refused(project, dry_run, path, line):
+    with (project / path).open("a") as file:
+        file.write(f"\n{line}\n")
+    with pytest.raises(DeployError, match=rf"{path}, line \d+, looks like"):
+        dry_run()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "policy_api_key: ${policy_api_key}",
+        'judge_api_key: "${oc.env:JUDGE_API_KEY,none}"',
+        "api_key_var: OPENAI_API_KEY",
+        "api_key: OPENAI_API_KEY",
+        'password: ""',
+        "# token: <your token>",
+        "max_tokens: 100",
+        "return_token_id_information: true",
+    ],
+)
+def test_a_name_without_a_key_goes(project, dry_run, line):
+    with (project / "nemo_gym/configs/my_env.yaml").open("a") as file:
+        file.write(f"\n{line}\n")
+    _, files = dry_run()
+    assert "nemo_gym/configs/my_env.yaml" in files
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "nemo_gym/configs/mine.yaml",
+        "nemo_gym/configs/mine.toml",
+        "nemo_gym/environments/other/rows.yaml",
+        "nemo_gym/environments/my_env/rows.yaml",
+        "nemo_gym/resources_servers/other/server.py",
+    ],
+)
+def test_configurations_of_the_users_own_stay(project, dry_run, capsys, path):
+    """They may hold keys or rows, and the server does not read them."""
+    write(project / path, '"ground_truth": 1\n')
+    _, files = dry_run()
+    assert path not in files
+    assert path in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
     ("name", "text"),
     [
         ("nemo_gym/data/more.csv", "word\n"),

@@ -30,10 +30,16 @@ MARK = RUNTIME / "src" / RUNTIME / "deploy.py"
 NEEDED = [".dockerignore", f"{MODULE}.py", f"{MODULE}/**/*.py", f"{MODULE}/**/py.typed"]
 NEEDED += [f"{RUNTIME}/{name}" for name in ("pyproject.toml", "README.md", "src")]
 _FILES = "__init__.py gates.py rollout.py server.py view.py pyproject.toml uv.lock"
-_FILES += " README.md .python-version Dockerfile.dockerignore configs/*.yaml"
-_FILES += " configs/*.toml environments/**/*.yaml"
-for _kind in ("resources_servers", "responses_api_agents"):
-    _FILES += f" {_kind}/**/*.py {_kind}/**/requirements.txt {_kind}/**/pytest.ini"
+_FILES += " README.md .python-version Dockerfile.dockerignore"
+# A configuration of the user's own may hold keys, or rows.
+_FILES += f" configs/{ENV_NAME}.yaml configs/{ENV_NAME}_agent.yaml"
+_FILES += f" configs/{ENV_NAME}_train.yaml configs/{ENV_NAME}_eval.toml"
+_FILES += f" environments/{ENV_NAME}/config.yaml environments/{ENV_NAME}/manifest.yaml"
+for _place in (
+    f"resources_servers/{ENV_NAME}",
+    f"responses_api_agents/{ENV_NAME}_agent",
+):
+    _FILES += f" {_place}/*.py {_place}/requirements.txt {_place}/pytest.ini"
 NEEDED += [f"nemo_gym/{name}" for name in _FILES.split()]
 
 # Never pushed, even if named.
@@ -46,6 +52,16 @@ KEY = re.compile(
     r"\bhf_[A-Za-z0-9]{30,}|\bsk-[\w-]{32,}|\bnvapi-[\w-]{40,}|\be2b_[0-9a-f]{32,}"
     r"|\bAIza[\w-]{35}|\bgsk_\w{40,}|\bdtn_\w{40,}"
 )
+# A name such as openai_api_key with a value. Templates such as ${KEY} are not values, and
+# neither are the names of variables.
+_KEY = r"(?:api|access|account|auth|client|db|private|secret|service)[_-]?keys?"
+_NAME = rf"(?i:[\w-]*?(?:{_KEY}|token|secret|passwd|password|pwd|credentials?))"
+_NO_VALUE = r"(?i:none|null|true|false)\b|[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\b|[.$<{%#]"
+ASSIGNED = re.compile(
+    rf"(?<![\w-])({_NAME})[\"']?[ \t]*[:=][ \t]*[\"']?(?!{_NO_VALUE})[^\s\"',}}]"
+)
+BEARER = re.compile(r"\bBearer\s+[\w~+/-][\w.~+/=-]{5,}")
+CODE = (".py", ".md", ".lock")  # they name keys, and the other checks read them
 UNSURE = ["Base64HighEntropyString", "HexHighEntropyString", "KeywordDetector"]
 UNSURE += ["IPPublicDetector"]
 
@@ -88,14 +104,19 @@ def copy_files(files: Sequence[str], folder: Path) -> None:
     """Copy files of the project. Raises DeployError if one holds a key."""
     for path in files:
         content = (ROOT / path).read_bytes()
-        for line, kind in _keys(ROOT / path, content):
-            raise DeployError(
-                f"{path}, line {line}, looks like it holds a key ({kind}): remove it, or "
-                f"name the file in {ignore_file()}"
-            )
+        refuse_keys(ROOT / path, content)
         target = folder / path
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(content)
+
+
+def refuse_keys(path: Path, content: bytes) -> None:
+    """Raise DeployError if a file of the project holds a key."""
+    for line, kind in _keys(path, content):
+        raise DeployError(
+            f"{path.relative_to(ROOT)}, line {line}, looks like it holds a key ({kind}): "
+            f"remove it, or name the file in {ignore_file()}"
+        )
 
 
 def own_code() -> list[str]:
@@ -213,6 +234,10 @@ def _keys(path: Path, content: bytes) -> Iterator[tuple[int, str]]:
     text = content.decode("utf-16" if utf16 else "utf-8", "replace")
     for match in KEY.finditer(text):
         yield text.count("\n", 0, match.start()) + 1, f"{match[0][:8]}..."
+    for match in () if path.suffix in CODE else ASSIGNED.finditer(text):
+        yield text.count("\n", 0, match.start()) + 1, match[1]
+    for match in BEARER.finditer(text):
+        yield text.count("\n", 0, match.start()) + 1, "Bearer"
     plugins = get_mapping_from_secret_type_to_class().values()
     names = {plugin.__name__ for plugin in plugins} - set(UNSURE)
     with transient_settings({"plugins_used": [{"name": name} for name in names]}):
@@ -253,7 +278,9 @@ def _dockerfile() -> str:
     """The text of the Dockerfile, with the port of a Space."""
     path = GYM / "Dockerfile"
     ports = f"ENV PORT={PORT}\nEXPOSE {PORT}"
-    text, exposed = re.subn(r"^EXPOSE\b.*$", ports, _read(path), flags=re.MULTILINE)
+    own = _read(path)
+    refuse_keys(path, own.encode())
+    text, exposed = re.subn(r"^EXPOSE\b.*$", ports, own, flags=re.MULTILINE)
     if exposed != 1:
         raise DeployError(f"{path} must have one line with EXPOSE, got {exposed}")
     return text
