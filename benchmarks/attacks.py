@@ -60,6 +60,11 @@ async def half_a_header(stream: Stream, row: bytes) -> None:
     await asyncio.sleep(3600)
 
 
+async def plain_head(stream: Stream, row: bytes) -> None:
+    """No attack: the others are to be compared with it."""
+    await heads(stream, b"X: y")
+
+
 async def cookies_in_a_head(stream: Stream, row: bytes) -> None:
     await heads(stream, b"Cookie: " + b"a;" * 460_000)
 
@@ -87,7 +92,7 @@ async def allowed_headers(stream: Stream, row: bytes) -> None:
 
 async def heads(stream: Stream, lines: bytes) -> None:
     """Complete heads with these lines, each as soon as the last one is answered."""
-    head = b"GET /tools HTTP/1.1\r\nHost: localhost\r\n" + lines + b"\r\n\r\n"
+    head = b"GET /health HTTP/1.1\r\nHost: localhost\r\n" + lines + b"\r\n\r\n"
     while True:
         stream[1].write(head)
         await answered(stream)
@@ -154,7 +159,7 @@ ATTACKS: dict[str, Callable[[Stream, bytes], Awaitable[None]]] = {
     attack.__name__: attack
     for attack in (
         *(endless_header, endless_url, half_a_header, unread_pipeline),
-        *(cookies_in_a_head, long_cookie, long_header),
+        *(plain_head, cookies_in_a_head, long_cookie, long_header),
         *(allowed_cookies, allowed_cookie, allowed_headers),
         *(seed_of_objects, seed_of_lists, seed_of_keys, seed_of_30_mib, used_cookie),
         *(allowed_seed_of_objects, allowed_seed_of_keys),

@@ -163,6 +163,17 @@ def test_an_episode_plays(write, name):
         episode.close()
 
 
+@pytest.mark.parametrize("name", ["antigravity:Taxi-v4", "Taxi-v4", 4, None])
+def test_a_row_cannot_choose_the_environment(write, write_frames, name):
+    """gymnasium.make() imports the module before the colon, whatever it is."""
+    for made in (write, write_frames):
+        episode = made("FrozenLake-v1")[1].MyEnv
+        episode({"id": "FrozenLake-v1"})
+        with pytest.raises(ValueError, match=f"id must be FrozenLake-v1, got {name!r}"):
+            episode({"id": name})
+    assert "antigravity" not in sys.modules
+
+
 @pytest.mark.parametrize(
     "name, task, earned",
     [

@@ -35,16 +35,19 @@ def numbers(array: Any) -> Any:
 class DomainClass:
     """One episode.
 
-    `task` may have the `id`, the `seed`, and `options` for gymnasium.make().
+    `task` may have the `seed`, and `options` for gymnasium.make(). Its `id` must be ID.
     """
 
     reward_range = (0.0, 1.0)  # for a whole episode
 
     def __init__(self, task: dict[str, Any]) -> None:
+        # gymnasium.make() would import the module in another id.
+        if task.get("id", ID) != ID:
+            raise ValueError(f"id must be {ID}, got {task['id']!r}")
         options = {"max_episode_steps": MAX_STEPS, **task.get("options", {})}
         if RENDER_MODE is not None:
             options["render_mode"] = RENDER_MODE
-        self._env = gymnasium.make(task.get("id", ID), **options)
+        self._env = gymnasium.make(ID, **options)
         self._seen, _ = self._env.reset(seed=task.get("seed", 0))
         self._return, self._done = 0.0, False
 
