@@ -3,9 +3,10 @@
 import asyncio
 import json
 
-import httpx
 import pytest
-from fastapi import FastAPI
+from fastapi import FastAPI, WebSocket
+from fastapi.testclient import TestClient
+from starlette.websockets import WebSocketDisconnect
 
 from my_env_runtime import frameworks
 from my_env_runtime.errors import DeployError, GateError, SettingError
@@ -149,29 +150,61 @@ def test_a_class_may_refuse_to_be_served(generous, monkeypatch):
         frameworks.serve(generous, FastAPI, 8000)
 
 
-def test_the_token_guards_an_app(monkeypatch):
-    app = FastAPI()
-    for path in ("/health", "/other"):
-        app.get(path)(lambda: "ok")
-    assert frameworks.guarded(app) is app
+@pytest.fixture
+def statuses():
+    """The statuses of requests to a guarded app, by their paths and headers."""
+
+    def answered(requests):
+        app = FastAPI()
+        for path in ("/health", "/other"):
+            app.get(path)(lambda: "ok")
+        client = TestClient(frameworks.guarded(app))
+        return [client.get(path, headers=head).status_code for path, head in requests]
+
+    return answered
+
+
+def test_the_token_guards_an_app(monkeypatch, statuses):
     monkeypatch.setenv("API_TOKEN", "secret")
+    requests = [
+        ("/health", {}),
+        ("/other", {}),
+        ("/other", {"Authorization": "Bearer wrong"}),
+        ("/other", {"Authorization": "Bearer secret"}),
+        ("/other", {"X-API-Key": "secret"}),
+    ]
+    assert statuses(requests) == [200, 401, 401, 200, 200]
 
-    async def statuses():
-        transport = httpx.ASGITransport(frameworks.guarded(app))
-        async with httpx.AsyncClient(
-            transport=transport, base_url="http://server"
-        ) as client:
-            requests = [
-                ("/health", {}),
-                ("/other", {}),
-                ("/other", {"Authorization": "Bearer wrong"}),
-                ("/other", {"Authorization": "Bearer secret"}),
-                ("/other", {"X-API-Key": "secret"}),
-            ]
-            answers = [await client.get(path, headers=head) for path, head in requests]
-        return [answer.status_code for answer in answers]
 
-    assert asyncio.run(statuses()) == [200, 401, 401, 200, 200]
+def test_without_a_token_pages_of_other_sites_are_refused(statuses):
+    requests = [
+        ("/other", {}),
+        ("/other", {"Host": "127.0.0.1:8000", "Origin": "http://127.0.0.1:8000"}),
+        ("/other", {"Host": "evil.example"}),
+        ("/other", {"Host": "127.0.0.1:8000", "Origin": "http://evil.example"}),
+    ]
+    assert statuses(requests) == [200, 200, 403, 403]
+
+
+def test_a_websocket_of_another_sites_page_is_refused():
+    """Browsers let any page open one."""
+    app = FastAPI()
+
+    @app.websocket("/ws")
+    async def talk(socket: WebSocket):
+        await socket.accept()
+        await socket.close()
+
+    client = TestClient(frameworks.guarded(app))
+    with client.websocket_connect("/ws"):
+        pass
+    for headers in ({"Host": "evil.example"}, {"Origin": "http://evil.example"}):
+        with (
+            pytest.raises(WebSocketDisconnect) as refused,
+            client.websocket_connect("/ws", headers=headers),
+        ):
+            pass
+        assert refused.value.code == 1008
 
 
 def test_the_gates_over_the_bare_class():

@@ -287,14 +287,10 @@ class SessionServer(SimpleResourcesServer):
                 return layers
             if settings.metrics == "1":
                 layers = Metrics(layers, lambda: _post_paths(app), self.health)
-            return RequestGuard(
-                layers,
-                self.limits,
-                settings.api_token,
-                cookies,
-                self.lowest_reward,
-                None if settings.any_host else self.config.host,
-            )
+            # NeMo Gym's configuration may name another host.
+            settings = settings.model_copy(update={"host": self.config.host})
+            lowest = self.lowest_reward
+            return RequestGuard(layers, self.limits, settings, cookies, lowest)
 
         app.build_middleware_stack = stack
 

@@ -6,15 +6,14 @@ more than the rest of a call.
 
 import asyncio
 import hmac
-import ipaddress
 import logging
-import re
 
 from fastapi import HTTPException
 from fastapi.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ..settings import Limits
+from .. import origins
+from ..settings import Limits, ServerSettings
 from .cookies import SessionCookies
 from .verdict import lowest_verdict
 
@@ -24,15 +23,10 @@ log = logging.getLogger(__name__)
 LARGE = ("/verify", "/aggregate_metrics")
 
 
-HOST = re.compile(r"\[?([^\[\]]*?)\]?(?::\d*)?")  # a name or an address, and a port
-
-
 class RequestGuard:
     """Refuses requests without the API token, and bodies that are too long or too slow.
 
-    Without a token, it refuses requests that web pages of other sites make, and if
-    `own_host` is set, requests to a name that is neither that nor this machine's own:
-    a page's owner may have pointed such a name to 127.0.0.1.
+    Without a token, it refuses requests that web pages of other sites made.
 
     Every other answer sets the cookie that the request had, if no other layer did: some agents
     keep only the cookies of the last answer. A policy that loses its cookie could seed
@@ -43,17 +37,17 @@ class RequestGuard:
         self,
         app: ASGIApp,
         limits: Limits,
-        token: str | None,
+        settings: ServerSettings,
         cookies: SessionCookies,
         lowest_reward: float = 0.0,
-        own_host: str | None = None,
     ) -> None:
         self.app = app
         self.limits = limits
+        self.settings = settings
+        token = settings.api_token
         self.authorization = f"Bearer {token}".encode() if token else None
         self.cookies = cookies
         self.lowest_reward = lowest_reward
-        self.own_host = own_host
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -96,30 +90,9 @@ class RequestGuard:
                 return None
             detail = "this server needs Authorization: Bearer <API_TOKEN>"
             return JSONResponse({"detail": detail}, 401)
-        host, origin = headers.get(b"host", b""), headers.get(b"origin")
-        if origin is not None and origin.partition(b"://")[2] != host:
-            detail = "this server answers no pages of other sites"
-            return JSONResponse({"detail": detail}, 403)
-        if self.own_host is not None and not self._is_own(host, scope):
-            detail = (
-                "without API_TOKEN or ALLOW_ANYBODY=1, this server answers requests to "
-                "127.0.0.1 and localhost only: the Host header names another machine"
-            )
-            return JSONResponse({"detail": detail}, 403)
+        if reason := origins.problem(scope, self.settings):
+            return JSONResponse({"detail": reason}, 403)
         return None
-
-    def _is_own(self, host: bytes, scope: Scope) -> bool:
-        """Whether a Host header names this machine."""
-        found = HOST.fullmatch(host.decode("latin-1"))
-        name = found[1].lower() if found else ""
-        # The address at which the request arrived: a name would not be equal to it.
-        address, _ = scope.get("server") or ("", 0)
-        if name in ("localhost", self.own_host, address):
-            return True
-        try:
-            return ipaddress.ip_address(name).is_loopback
-        except ValueError:
-            return False
 
     def _refusal(self, scope: Scope) -> JSONResponse | None:
         """The answer to a request whose headers are enough to refuse it."""

@@ -1,10 +1,12 @@
 """Who may play on a framework's server: the checks before it serves, and its token."""
 
 import hmac
+import json
 import sys
 from collections.abc import Callable
 from typing import Any
 
+from .. import origins
 from ..errors import SettingError
 from ..settings import ServerSettings
 
@@ -54,25 +56,36 @@ def guarded(app: Any) -> Any:
 
     OpenReward's clients send it as X-API-Key, all others as Authorization: Bearer.
     A request without it is answered with 401, a WebSocket with 403; /health is open.
+    Without API_TOKEN, requests of other sites' web pages are answered with 403.
     """
-    token = (ServerSettings.read().api_token or "").encode()
-    if not token:
-        return app
+    settings = ServerSettings.read()
+    token = (settings.api_token or "").encode()
 
-    async def guard(scope: Any, receive: Any, send: Any) -> None:
+    def refusal(scope: Any) -> tuple[int, str] | None:
+        if not token:
+            reason = origins.problem(scope, settings)
+            return (403, reason) if reason else None
         headers = dict(scope.get("headers", ()))
         bearer = headers.get(b"authorization", b"")
         accepted = hmac.compare_digest(bearer, b"Bearer " + token)
         accepted |= hmac.compare_digest(headers.get(b"x-api-key", b""), token)
-        if accepted or scope["type"] == "lifespan" or scope["path"] == "/health":
+        if accepted or scope["path"] == "/health":
+            return None
+        return 401, "this server wants Authorization: Bearer <API_TOKEN>"
+
+    async def guard(scope: Any, receive: Any, send: Any) -> None:
+        refused = None if scope["type"] == "lifespan" else refusal(scope)
+        if refused is None:
             await app(scope, receive, send)
         elif scope["type"] == "websocket":
             await receive()
             await send({"type": "websocket.close", "code": 1008})
         else:
+            status, detail = refused
             kind = [(b"content-type", b"application/json")]
-            await send({"type": "http.response.start", "status": 401, "headers": kind})
-            body = b'{"detail": "this server wants Authorization: Bearer <API_TOKEN>"}'
+            start = {"type": "http.response.start", "status": status, "headers": kind}
+            await send(start)
+            body = json.dumps({"detail": detail}).encode()
             await send({"type": "http.response.body", "body": body})
 
     return guard
