@@ -10,13 +10,14 @@ import sys
 import tempfile
 import threading
 import time
+from contextlib import suppress
 
 import httpx
 import pytest
 
 from my_env import MyEnv as EnvironmentClass
 from my_env_runtime import workspace
-from my_env_runtime.workspace import bubblewrap, folder
+from my_env_runtime.workspace import bubblewrap, folder, processes
 from my_env_runtime.workspace import workspace as module
 
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
@@ -748,10 +749,91 @@ def test_close_without_a_call(start, folders):
 def test_a_folder_that_a_command_spoiled_masks_no_episode(start, mess):
     episode = start(expected_output="x")
     episode.run_command(mess)
-    with pytest.raises(ValueError, match="a command has changed the workspace's own"):
+    with pytest.raises(
+        ValueError, match="command may have changed the workspace's own"
+    ):
         episode.run_command("ls")
     assert episode.reward() == 0.0
     assert episode.infrastructure_failure is None
+
+
+# What a command can do to the workspace's own folders.
+MESSES = {
+    "locked": "chmod 000 ~/..",
+    "read only": "chmod 500 ~/.. ~ ../scripts",
+    "moved": "mv ~/.. ~/../../moved",
+    "moved, a file in its place": "cd /; r=$(dirname $HOME); mv $r $r-; touch $r",
+    "moved, a link in its place": "cd /; r=$(dirname $HOME); mv $r $r-; ln -s $r $r",
+    "removed": "cd /; rm -rf ~/..",
+    "no home": "rm -rf ~; touch ~",
+    "no temporary folder": "rm -rf $TMPDIR; ln -s loop $TMPDIR",
+    "a home without rights": "chmod 000 ~ $TMPDIR",
+}
+CALLS = {
+    "read_file": lambda episode: episode.read_file("a"),
+    "write_file": lambda episode: episode.write_file("b/c", "d"),
+    "run_command": lambda episode: episode.run_command("ls"),
+    "run_python": lambda episode: episode.run_python("1"),
+    "reward": lambda episode: episode.reward(),
+}
+
+
+@only_without
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("mess", MESSES)
+def test_no_damage_by_a_command_masks_an_episode(start, mess, call):
+    """The next call works or ends with an error, whichever tool it is."""
+    episode = start(files={"a": "1"}, expected_output="x", expected_files={"a": "2"})
+    episode.submit("x")
+    episode.run_command(MESSES[mess])
+    with suppress(ValueError):
+        CALLS[call](episode)
+    assert episode.infrastructure_failure is None
+    assert episode.reward() == 0.0
+    episode.close()
+    assert episode.infrastructure_failure is None
+
+
+# A process that the end of its call does not find: another session and environment.
+ESCAPED = """
+setsid setsid env -i python3 -c '
+import os, sys
+home = sys.argv[1]
+print("away", file=open(home + "/away", "w"))
+while os.path.isdir(home):
+    for process in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            words = open(f"/proc/{process}/cmdline").read()
+            if home in open(f"/proc/{process}/environ").read():
+                os.kill(int(process), 9)
+        except OSError:
+            pass
+' "$HOME" &
+while [ ! -s away ]; do :; done
+"""
+
+
+@linux_only
+@only_without
+def test_an_escaped_process_that_kills_the_next_command_masks_no_episode(start):
+    episode = start()
+    episode.run_command(ESCAPED)
+    for _ in range(5):
+        with suppress(ValueError):
+            episode.run_command("ls")
+    assert episode.infrastructure_failure is None
+    episode.close()
+
+
+@only_without
+def test_a_first_command_that_does_not_start_is_not_the_policys_fault(
+    start, monkeypatch
+):
+    monkeypatch.setattr(processes, "_launcher", lambda: "raise SystemExit('broken')")
+    episode = start(files={"a": "1"})
+    with pytest.raises(RuntimeError, match="the sandbox did not start: broken"):
+        episode.run_command("ls")
+    assert "broken" in episode.infrastructure_failure
 
 
 @only_without
