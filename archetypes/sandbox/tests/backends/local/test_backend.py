@@ -11,6 +11,7 @@ import tempfile
 import threading
 import time
 from contextlib import suppress
+from pathlib import Path
 
 import httpx
 import pytest
@@ -413,6 +414,12 @@ for family in (socket.AF_VSOCK, socket.AF_ALG):
         print("made a socket", family)
     except OSError:
         pass
+# What the kernel counts for a user: bpf, fanotify_init, io_setup, perf_event_open,
+# and io_uring_setup. A call that a filter refuses says "function not implemented".
+calls = {"x86_64": (321, 300, 206, 298, 425), "aarch64": (280, 262, 0, 241, 425)}
+for call in calls[os.uname().machine]:
+    if libc.syscall(call, 0, 0, 0, 0, 0) != -1 or ctypes.get_errno() != 38:
+        print("system call", call)
 socket.socketpair(), socket.socket(), socket.socket(socket.AF_INET6)
 """
 
@@ -478,6 +485,172 @@ def test_no_further_user_namespaces(start):
         pytest.skip("this bubblewrap is older than 0.8")
     code = "import os\nos.unshare(os.CLONE_NEWUSER)"
     assert "No space left on device" in start().run_python(code)
+
+
+@only_isolated
+def test_no_user_namespaces_with_an_old_bubblewrap(start, monkeypatch):
+    """The kernel counts them for the server's user: none left means no sandbox."""
+    monkeypatch.setattr(bubblewrap, "user_namespace", lambda: ("--unshare-user",))
+    code = "import ctypes, os; libc = ctypes.CDLL(None, use_errno=True)\n"
+    code += "print(libc.syscall(435, bytes(88), 88), ctypes.get_errno())  # clone3\n"
+    code += "clone = {'x86_64': 56, 'aarch64': 220}[os.uname().machine]\n"
+    code += "for flags in (1 << 28, 1 << 28 | 17): print(libc.syscall(clone, flags, 0, 0, 0, 0))\n"
+    code += "os.unshare(os.CLONE_NEWUSER)"
+    output = start().run_python(code)
+    assert output.startswith("-1 38\n-1\n-1\n")
+    assert "No space left on device" in output
+
+
+# Four processes register as many watches of epoll as they can. A watch belongs to a
+# file and a number, so one file under many numbers has many. Prints how many they have.
+WATCHES = """
+import os, select
+counts, own = os.pipe()
+for _ in range(4):
+    if not os.fork():
+        count = 0
+        epolls = [select.epoll() for _ in range(20)]
+        files = [file for _ in range(10) for file in os.pipe()]
+        for number in range(200, 220):
+            for file in files:
+                os.dup2(file, number)
+                for epoll in epolls:
+                    try:
+                        epoll.register(number)
+                        count += 1
+                    except OSError as error:
+                        print(os.strerror(error.errno))
+                        os.write(own, b"%6d" % count)
+                        os.read(os.pipe()[0], 1)  # hold them
+        os.write(own, b"%6d" % count)
+        os.read(os.pipe()[0], 1)
+print(sum(int(os.read(counts, 6)) for _ in range(4)))
+"""
+
+
+@pytest.fixture
+def thousand_watches(monkeypatch):
+    """A command may register 1000 watches, though the machine allows more."""
+    of_machine = int(Path("/proc/sys/fs/epoll/max_user_watches").read_text())
+    monkeypatch.setenv("MAX_SESSIONS", str(of_machine // 2 // 1000))
+
+
+@only_isolated
+def test_watches_of_epoll_are_limited(start, thousand_watches):
+    """The kernel counts them for a user. Without any left, the server itself aborts."""
+    *errors, count = start().run_python(WATCHES).splitlines()
+    assert {*errors} == {"No space left on device"}
+    assert 900 < int(count) <= 1000
+
+
+@only_isolated
+def test_watches_of_an_ordinary_servers_commands_are_limited(
+    thousand_watches, monkeypatch
+):
+    """The same for a server without root rights, who has the same user as commands."""
+    if os.geteuid() != 0:
+        pytest.skip("this is an ordinary user, so the test above has shown it")
+    code = "import sys; from my_env_runtime.workspace import Workspace\n"
+    code += "print(Workspace().run_python(sys.stdin.read()))"
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        os.chmod(folder, 0o777)
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            check=False,
+            input=WATCHES,
+            capture_output=True,
+            text=True,
+            user=1234,
+            group=1234,
+            extra_groups=[],
+            env={**os.environ, "TMPDIR": folder, "HOME": folder},
+            cwd=folder,
+        )
+    if "Permission denied" in done.stderr or "does not work here" in done.stderr:
+        pytest.skip(f"no ordinary user can run this project: {done.stderr[-300:]}")
+    assert 900 < int(done.stdout.split()[-1]) <= 1000, done.stderr
+
+
+# Finds the process that counts, tries to reach into it, kills it, and takes its place.
+COUNTER = """
+import ctypes, os, pathlib, select, struct
+libc = ctypes.CDLL(None, use_errno=True)
+select.epoll().register(os.pipe()[0])
+[pid] = [int(path.parent.name) for path in pathlib.Path("/proc").glob("[0-9]*/comm")
+         if path.read_text() == "epoll watches\\n"]
+reach = {
+    "fd": lambda: os.listdir(f"/proc/{pid}/fd"),
+    "mem": lambda: open(f"/proc/{pid}/mem"),
+    "ptrace": lambda: libc.ptrace(16, pid, 0, 0) and os.strerror("x"),
+    "pidfd_getfd": lambda: os.close(libc.syscall(438, os.pidfd_open(pid), 3, 0)),
+}
+for name, attempt in reach.items():
+    try:
+        attempt()
+        print("reached its", name)
+    except (OSError, TypeError):
+        pass
+try:
+    while True: os.wait()  # it is no child of the command
+except ChildProcessError:
+    os.kill(pid, 9)
+while pathlib.Path(f"/proc/{pid}").exists(): pass
+allow = ctypes.create_string_buffer(struct.pack("HBBI", 6, 0, 0, 0x7FFF0000))
+pointer = struct.pack("HxxxxxxP", 1, ctypes.addressof(allow))
+seccomp = {"x86_64": 317, "aarch64": 277}[os.uname().machine]
+print(libc.syscall(seccomp, 1, 8, pointer), os.strerror(ctypes.get_errno()))
+try:
+    select.epoll().register(os.pipe()[0])
+except OSError as error:
+    print(os.strerror(error.errno))
+"""
+
+
+@only_isolated
+def test_the_process_that_counts_watches_cannot_be_replaced(start):
+    assert start().run_python(COUNTER).splitlines() == [
+        "-1 Device or resource busy",
+        "Function not implemented",
+    ]
+
+
+@only_isolated
+def test_without_the_count_there_is_no_epoll_and_asyncio_works(start, monkeypatch):
+    """Before Linux 5.5, or if something else answers a filter."""
+    text = processes._launcher()
+    broken = text.replace("NEW_LISTENER = 1, 8", "NEW_LISTENER = 1, 1 << 20")
+    assert broken != text
+    monkeypatch.setattr(processes, "_launcher", lambda: broken)
+    code = "import asyncio, select\n"
+    code += "run = asyncio.create_subprocess_exec('echo', 'on')\n"
+    code += "async def main(): return await (await run).wait()\n"
+    code += "print(asyncio.run(main()))\nselect.epoll()"
+    output = start().run_python(code)
+    assert output.startswith("on\n0\n")
+    assert "Function not implemented" in output
+
+
+NODE = """
+const server = require("http").createServer((request, answer) => answer.end("on"));
+server.listen(0, "127.0.0.1", () => require("http").get(
+  {host: "127.0.0.1", port: server.address().port}, answer =>
+    answer.on("data", data => {
+      console.log(String(data));
+      require("child_process").exec("echo child", (error, out) => {
+        console.log(out);
+        server.close();
+      });
+    })));
+"""
+
+
+@only_isolated
+@pytest.mark.skipif(
+    shutil.which("node", path="/usr/bin:/bin") is None, reason="no node"
+)
+def test_node_works(start):
+    episode = start(files={"server.js": NODE})
+    assert episode.run_command("node server.js").split() == ["on", "child"]
 
 
 FORK = """
