@@ -25,8 +25,8 @@ Known weaknesses:
   stays in its session or keeps its environment is still found and killed. On macOS,
   only the group is killed.
 * A server that is killed, or that exits while a command runs, leaves the folder
-  ($TMPDIR/sandbox-*) behind. Processes then die with the server under bubblewrap, and
-  at their CPU limit otherwise.
+  ($TMPDIR/sandbox-*) behind, until the same user's next server makes a workspace.
+  Processes die with the server under bubblewrap, and at their CPU limit otherwise.
 """
 
 from __future__ import annotations
@@ -38,10 +38,9 @@ import threading
 import time
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import IO
 
-from . import folder, places, processes, quota
+from . import folder, places, processes, quota, remains
 from .checks import isolated
 from .errors import WorkspaceError
 from .limits import Limits
@@ -56,9 +55,6 @@ _FAR_ABOVE = 4
 
 # How long `close` waits for the folder to be removed, in seconds.
 CLOSE_SECONDS = 1
-# Removes a folder with rm, because shutil.rmtree gives up on very deep trees. The
-# second try is for folders that a command has made unwritable.
-_REMOVE = 'rm -rf -- "$1" || { chmod -R u+rwx -- "$1"; rm -rf -- "$1"; }'
 
 
 @contextmanager
@@ -85,8 +81,7 @@ class Workspace:
         self._fill = 0.0
         self._has_run = False  # whether a command has run
         with _machine("make a workspace folder"):
-            # The path is resolved, because links on the way to a file are not followed.
-            self._root = Path(tempfile.mkdtemp(prefix="sandbox-")).resolve()
+            self._root = remains.new_folder()
             self._home = str(self._root / "home")
             try:
                 make_folders(self._root, self._isolated)
@@ -138,12 +133,7 @@ class Workspace:
 
     def close(self) -> None:
         """Remove the folder; a large folder in the background. Can be called again."""
-        # A session of its own lets the removal go on if the server exits meanwhile.
-        removal = subprocess.Popen(
-            ["sh", "-c", _REMOVE, "sh", str(self._root)],
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
+        removal = remains.remove([self._root])
         try:
             removal.wait(CLOSE_SECONDS)
         except subprocess.TimeoutExpired:

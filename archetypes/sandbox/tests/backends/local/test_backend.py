@@ -5,6 +5,7 @@ import ctypes
 import errno
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -1017,6 +1018,117 @@ def test_what_a_command_left_in_place_of_the_script(start, left):
     episode.run_command(f"touch mine; rm $0; {left.format('$0')}")
     assert episode.run_command("echo on") == "on"
     assert episode.run_command("cat mine") == "(no output)"
+
+
+# ---------------------------------------------------------------------- remains
+
+# A server that is aborted in the middle of an episode, once its standard input ends.
+ABORTED = """
+import os, resource, sys
+resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+from my_env_runtime.workspace import Workspace
+workspace = Workspace()
+workspace.run_command("mkdir -p a/b; echo 1 > a/b/c; chmod 000 a .")
+print("made", flush=True)
+sys.stdin.read()
+os.abort()
+"""
+
+
+@pytest.fixture
+def aborted(tmp_path):
+    """A function that starts a server with a workspace; closing its input aborts it."""
+    started = []
+
+    def start():
+        process = subprocess.Popen(
+            [sys.executable, "-c", ABORTED],
+            env={**os.environ, "TMPDIR": str(tmp_path)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        started.append(process)
+        assert process.stdout.readline() == b"made\n"
+        return process
+
+    yield start
+    for process in started:
+        process.stdin.close()
+        process.stdout.close()
+        process.wait()
+
+
+def abort(process):
+    process.stdin.close()
+    assert process.wait() == -signal.SIGABRT
+
+
+def test_the_workspaces_of_an_aborted_server_go_at_the_next_start(
+    start, tmp_path, aborted
+):
+    dead = aborted()
+    [left] = tmp_path.glob("sandbox-*")
+    live = aborted()
+    [kept] = {*tmp_path.glob("sandbox-*")} - {left}
+    abort(dead)
+    assert left.exists()
+    episode = start(files={"a": "1"})
+    episode.read_file("a")
+    wait_until_gone(left.exists)
+    assert kept.exists()
+    assert live.poll() is None
+    assert episode.read_file("a") == "1"
+    episode.close()
+    abort(live)
+    assert kept.exists()
+
+
+def test_only_own_folders_of_dead_servers_are_removed(start, tmp_path, aborted):
+    """No link is followed, and a folder without a lock may be a live server's."""
+    dead = aborted()
+    [left] = tmp_path.glob("sandbox-*")
+    abort(dead)
+    [lock] = tmp_path.glob(".sandbox-*")
+    mark = lock.name[1:]
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "file").touch()
+    (tmp_path / f"{mark}-link").symlink_to(outside)
+    (left / "home").chmod(0o700)
+    (left / "home/link").symlink_to(outside)
+    os.mkfifo(tmp_path / ".sandbox-fifo")
+    (tmp_path / ".sandbox-link").symlink_to(outside / "file")
+    (tmp_path / "sandbox-unknown").mkdir()
+    kept = [outside / "file", tmp_path / f"{mark}-link", tmp_path / "sandbox-unknown"]
+    if os.geteuid() == 0:
+        other = tmp_path / f"{mark}-other"
+        other.mkdir()
+        os.chown(other, 1234, 1234)
+        kept.append(other)
+        (tmp_path / ".sandbox-other").touch()
+        os.chown(tmp_path / ".sandbox-other", 1234, 1234)
+        (tmp_path / "sandbox-other-1").mkdir()
+        kept.append(tmp_path / "sandbox-other-1")
+    episode = start(files={"a": "1"})
+    episode.read_file("a")
+    wait_until_gone(left.exists)
+    wait_until_gone(lock.exists)
+    for path in kept:
+        assert path.exists(), path
+
+
+def test_a_temporary_folder_that_cannot_be_listed_is_used(start, tmp_path):
+    tmp_path.chmod(0o300)
+    episode = start(files={"a": "1"})
+    assert episode.read_file("a") == "1"
+    tmp_path.chmod(0o700)
+
+
+def test_a_server_that_ends_leaves_nothing(tmp_path):
+    code = "from my_env_runtime.workspace import Workspace; w = Workspace(); w.close()"
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", code], check=True, env=environment)
+    assert [path.name for path in tmp_path.iterdir()] == []
 
 
 # ---------------------------------------------------------------------- the grader
