@@ -544,32 +544,39 @@ def test_watches_of_epoll_are_limited(start, thousand_watches):
     assert 900 < int(count) <= 1000
 
 
+@pytest.fixture
+def as_ordinary_user():
+    """Run a program as a user without root rights. Returns what it printed."""
+
+    def run(code, *arguments):
+        own = {"user": 1234, "group": 1234, "extra_groups": []}
+        with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+            os.chmod(folder, 0o777)
+            done = subprocess.run(
+                [sys.executable, "-c", code, *arguments],
+                capture_output=True,
+                check=False,
+                text=True,
+                env={**os.environ, "TMPDIR": folder, "HOME": folder},
+                cwd=folder,
+                **(own if os.geteuid() == 0 else {}),
+            )
+        if "Permission denied" in done.stderr or "does not work here" in done.stderr:
+            pytest.skip(f"no ordinary user can run this: {done.stderr[-300:]}")
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return run
+
+
 @only_isolated
 def test_watches_of_an_ordinary_servers_commands_are_limited(
-    thousand_watches, monkeypatch
+    thousand_watches, as_ordinary_user
 ):
     """The same for a server without root rights, who has the same user as commands."""
-    if os.geteuid() != 0:
-        pytest.skip("this is an ordinary user, so the test above has shown it")
-    code = "import sys; from my_env_runtime.workspace import Workspace\n"
-    code += "print(Workspace().run_python(sys.stdin.read()))"
-    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
-        os.chmod(folder, 0o777)
-        done = subprocess.run(
-            [sys.executable, "-c", code],
-            check=False,
-            input=WATCHES,
-            capture_output=True,
-            text=True,
-            user=1234,
-            group=1234,
-            extra_groups=[],
-            env={**os.environ, "TMPDIR": folder, "HOME": folder},
-            cwd=folder,
-        )
-    if "Permission denied" in done.stderr or "does not work here" in done.stderr:
-        pytest.skip(f"no ordinary user can run this project: {done.stderr[-300:]}")
-    assert 900 < int(done.stdout.split()[-1]) <= 1000, done.stderr
+    code = "import sys; from my_env_runtime.workspace import Workspace; w = Workspace()"
+    count = as_ordinary_user(f"{code}\nprint(w.run_python(sys.argv[1]))", WATCHES)
+    assert 900 < int(count.split()[-1]) <= 1000
 
 
 # Finds the process that counts, tries to reach into it, kills it, and takes its place.
@@ -686,6 +693,33 @@ def test_processes_are_limited_and_counted_per_episode(start, monkeypatch, folde
     assert busy.is_alive()
     busy.join()
     assert 15 <= made < 20
+
+
+# A server that may have few processes, with a command that starts all that it can.
+FEW_PROCESSES = """
+import os, resource, subprocess, sys, threading, time
+from my_env_runtime.workspace import Workspace
+others = subprocess.check_output(["ps", "-L", "-o", "pid=", "-u", str(os.getuid())])
+most = len(others.splitlines()) + 80
+resource.setrlimit(resource.RLIMIT_NPROC, (most, most))
+workspace = Workspace()
+attack = threading.Thread(target=lambda: print(workspace.run_python(sys.argv[1])))
+attack.start()
+while not os.path.exists(f"{workspace._home}/forked"):
+    assert attack.is_alive()
+    time.sleep(0.01)
+threading.Thread(target=print).start()
+print(subprocess.check_output(["echo", "on"], text=True))
+attack.join()
+workspace.close()
+"""
+
+
+@only_isolated
+@pytest.mark.skipif(shutil.which("ps") is None, reason="needs ps")
+def test_commands_leave_processes_to_an_ordinary_server(as_ordinary_user):
+    """Otherwise it could start no thread: the kernel counts the commands with it."""
+    assert "on" in as_ordinary_user(FEW_PROCESSES, FORK.format(300, 2)).split()
 
 
 @pytest.fixture
