@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import functools
 import os
+import resource
 import shutil
 import subprocess
 import sys
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 from ..project import ROOT
@@ -59,7 +61,7 @@ def arguments(root: Path) -> list[str]:
     mounts = [*_mounts(root), "--remount-ro", "/dev", "--remount-ro", "/"]
     if os.geteuid() != 0:
         own = ["--unshare-all", *user_namespace(), *common]
-        return [program, *own, *mounts, *kernel, "--"]
+        return [*_leaving_processes(), program, *own, *mounts, *kernel, "--"]
     # A user namespace made by root maps to root, who owns the sysctls and whose processes
     # are not counted. So root only mounts, which also works for folders that only root
     # can reach. Then the user nobody makes the user namespace, in a second bubblewrap.
@@ -68,7 +70,25 @@ def arguments(root: Path) -> list[str]:
     outer += ["--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
     drop = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
     inner = ["bwrap", *user_namespace(), *common, "--dev-bind", "/", "/", *kernel]
-    return [program, *outer, *mounts, "--", *drop, "--", *inner, "--"]
+    drop += ["--", *_leaving_processes()]
+    return [program, *outer, *mounts, "--", *drop, *inner, "--"]
+
+
+@functools.cache
+def _leaving_processes() -> tuple[str, ...]:
+    """The start of a command that leaves a quarter of its user's processes to others.
+
+    A user namespace keeps the limit that its maker has, and counts for its maker. So no
+    number of sandboxes keeps the server from starting a thread.
+    """
+    if shutil.which("prlimit") is None:
+        return ()
+    values = [resource.getrlimit(resource.RLIMIT_NPROC)[0]]
+    for name in ("pid_max", "threads-max"):
+        with suppress(OSError):
+            values.append(int(Path(f"/proc/sys/kernel/{name}").read_text()))
+    most = min((value for value in values if value > 0), default=None)
+    return () if most is None else ("prlimit", f"--nproc={most * 3 // 4}")
 
 
 @functools.cache

@@ -45,7 +45,7 @@ def start(
     }
     return subprocess.Popen(
         [
-            *(*prefix, *launcher, limits.rlimits(processes=isolated)),
+            *(*prefix, *launcher, limits.rlimits(isolated=isolated)),
             *(*interpreter, f"{places.scripts}/{script}"),
         ],
         stdin=subprocess.DEVNULL,

@@ -25,8 +25,8 @@ Known weaknesses:
   stays in its session or keeps its environment is still found and killed. On macOS,
   only the group is killed.
 * A server that is killed, or that exits while a command runs, leaves the folder
-  ($TMPDIR/sandbox-*) behind. Processes then die with the server under bubblewrap, and
-  at their CPU limit otherwise.
+  ($TMPDIR/sandbox-*) behind, until the same user's next server makes a workspace.
+  Processes die with the server under bubblewrap, and at their CPU limit otherwise.
 """
 
 from __future__ import annotations
@@ -38,10 +38,9 @@ import threading
 import time
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import IO
 
-from . import folder, places, processes, quota
+from . import folder, places, processes, quota, remains
 from .checks import isolated
 from .errors import WorkspaceError
 from .limits import Limits
@@ -56,9 +55,6 @@ _FAR_ABOVE = 4
 
 # How long `close` waits for the folder to be removed, in seconds.
 CLOSE_SECONDS = 1
-# Removes a folder with rm, because shutil.rmtree gives up on very deep trees. The
-# second try is for folders that a command has made unwritable.
-_REMOVE = 'rm -rf -- "$1" || { chmod -R u+rwx -- "$1"; rm -rf -- "$1"; }'
 
 
 @contextmanager
@@ -83,9 +79,9 @@ class Workspace:
         self._isolated = isolated()
         # How full the workspace was when it was last measured; 1.0 is the quota.
         self._fill = 0.0
+        self._has_run = False  # whether a command has run
         with _machine("make a workspace folder"):
-            # The path is resolved, because links on the way to a file are not followed.
-            self._root = Path(tempfile.mkdtemp(prefix="sandbox-")).resolve()
+            self._root = remains.new_folder()
             self._home = str(self._root / "home")
             try:
                 make_folders(self._root, self._isolated)
@@ -120,29 +116,24 @@ class Workspace:
                 f"{self._limits.quota}; delete some"
             )
         descriptor = self._open(path, os.O_WRONLY | os.O_CREAT)
-        with _machine(f"write {path!r}"):
+        with self._touched(f"write {path!r}"):
             folder.replace(descriptor, data)
 
     def read(self, path: str) -> str:
         """The text of a file; the middle of a long one is replaced by a note."""
         descriptor = self._open(path, os.O_RDONLY)
-        with _machine(f"read {path!r}"), open(descriptor, "rb"):
+        with self._touched(f"read {path!r}"), open(descriptor, "rb"):
             return folder.clipped(descriptor, self._limits.sandbox_output_bytes)
 
     def read_whole(self, path: str, limit: int) -> str:
         """The whole text of a file. Raises ValueError if it is longer than `limit` bytes."""
         descriptor = self._open(path, os.O_RDONLY)
-        with _machine(f"read {path!r}"):
+        with self._touched(f"read {path!r}"):
             return folder.whole(descriptor, path, limit)
 
     def close(self) -> None:
         """Remove the folder; a large folder in the background. Can be called again."""
-        # A session of its own lets the removal go on if the server exits meanwhile.
-        removal = subprocess.Popen(
-            ["sh", "-c", _REMOVE, "sh", str(self._root)],
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
+        removal = remains.remove([self._root])
         try:
             removal.wait(CLOSE_SECONDS)
         except subprocess.TimeoutExpired:
@@ -164,7 +155,7 @@ class Workspace:
                 give(file, self._isolated)
                 with open(file, "wb") as stream:
                     stream.write(script.encode())
-            with _machine("run a command"):
+            with self._touched("run a command"):
                 return self._execute(interpreter, name)
         except WorkspaceError as error:
             full = getattr(error.__cause__, "errno", None) in folder.FULL_DISK
@@ -210,6 +201,7 @@ class Workspace:
             raise WorkspaceError(
                 f"the sandbox did not start: {text.strip() or 'no message'}"
             )
+        self._has_run = True
         self._fill = self._measure(_FAR_ABOVE)
         if reason:
             return failure(reason, text)
@@ -225,20 +217,22 @@ class Workspace:
 
     @contextmanager
     def _touched(self, action: str) -> Generator[None]:
-        """Report an OSError in a folder that commands must not change.
+        """Report a failure of the workspace: an OSError or a WorkspaceError.
 
-        Under bubblewrap, it is the machine's failure: commands cannot reach the folder.
-        Otherwise, a command may have caused it, which must not mask the episode.
+        Under bubblewrap, and before the first command, it is the machine's. Otherwise,
+        a command may have caused it, which must not mask the episode: it can lock, move
+        and replace all folders, and kill the next command before that has started.
         """
         try:
             with _machine(action):
                 yield
         except WorkspaceError as error:
             code = getattr(error.__cause__, "errno", None)
-            if self._isolated or code in folder.MACHINE_ERRORS:
+            machine = code in folder.MACHINE_ERRORS
+            if self._isolated or not self._has_run or machine:
                 raise
             raise ValueError(
-                f"{error}; a command has changed the workspace's own folders"
+                f"{error}; an earlier command may have changed the workspace's own folders"
             ) from error
 
     def _full(self) -> str:
@@ -273,14 +267,12 @@ class Workspace:
             pause = max(LOOK_SECONDS, 4 * (time.monotonic() - began))
 
     def _measure(self, enough: float) -> float:
-        with _machine("measure the workspace"):
+        with self._touched("measure the workspace"):
             return quota.measure(self._root, self._limits, enough)
 
     def _open(self, path: str, flags: int) -> int:
         """The descriptor of a regular file in the folder."""
-        try:
+        with self._touched(f"open {path!r}"):
             return folder.open_file(
                 self._home, path, flags, lambda file: give(file, self._isolated)
             )
-        except OSError as error:
-            raise WorkspaceError(f"cannot open {path!r}: {error.strerror}") from error

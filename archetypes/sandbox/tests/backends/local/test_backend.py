@@ -5,18 +5,21 @@ import ctypes
 import errno
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import threading
 import time
+from contextlib import suppress
+from pathlib import Path
 
 import httpx
 import pytest
 
 from my_env import MyEnv as EnvironmentClass
 from my_env_runtime import workspace
-from my_env_runtime.workspace import bubblewrap, folder
+from my_env_runtime.workspace import bubblewrap, folder, processes
 from my_env_runtime.workspace import workspace as module
 
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
@@ -412,6 +415,12 @@ for family in (socket.AF_VSOCK, socket.AF_ALG):
         print("made a socket", family)
     except OSError:
         pass
+# What the kernel counts for a user: bpf, fanotify_init, io_setup, perf_event_open,
+# and io_uring_setup. A call that a filter refuses says "function not implemented".
+calls = {"x86_64": (321, 300, 206, 298, 425), "aarch64": (280, 262, 0, 241, 425)}
+for call in calls[os.uname().machine]:
+    if libc.syscall(call, 0, 0, 0, 0, 0) != -1 or ctypes.get_errno() != 38:
+        print("system call", call)
 socket.socketpair(), socket.socket(), socket.socket(socket.AF_INET6)
 """
 
@@ -479,6 +488,179 @@ def test_no_further_user_namespaces(start):
     assert "No space left on device" in start().run_python(code)
 
 
+@only_isolated
+def test_no_user_namespaces_with_an_old_bubblewrap(start, monkeypatch):
+    """The kernel counts them for the server's user: none left means no sandbox."""
+    monkeypatch.setattr(bubblewrap, "user_namespace", lambda: ("--unshare-user",))
+    code = "import ctypes, os; libc = ctypes.CDLL(None, use_errno=True)\n"
+    code += "print(libc.syscall(435, bytes(88), 88), ctypes.get_errno())  # clone3\n"
+    code += "clone = {'x86_64': 56, 'aarch64': 220}[os.uname().machine]\n"
+    code += "for flags in (1 << 28, 1 << 28 | 17): print(libc.syscall(clone, flags, 0, 0, 0, 0))\n"
+    code += "os.unshare(os.CLONE_NEWUSER)"
+    output = start().run_python(code)
+    assert output.startswith("-1 38\n-1\n-1\n")
+    assert "No space left on device" in output
+
+
+# Four processes register as many watches of epoll as they can. A watch belongs to a
+# file and a number, so one file under many numbers has many. Prints how many they have.
+WATCHES = """
+import os, select
+counts, own = os.pipe()
+for _ in range(4):
+    if not os.fork():
+        count = 0
+        epolls = [select.epoll() for _ in range(20)]
+        files = [file for _ in range(10) for file in os.pipe()]
+        for number in range(200, 220):
+            for file in files:
+                os.dup2(file, number)
+                for epoll in epolls:
+                    try:
+                        epoll.register(number)
+                        count += 1
+                    except OSError as error:
+                        print(os.strerror(error.errno))
+                        os.write(own, b"%6d" % count)
+                        os.read(os.pipe()[0], 1)  # hold them
+        os.write(own, b"%6d" % count)
+        os.read(os.pipe()[0], 1)
+print(sum(int(os.read(counts, 6)) for _ in range(4)))
+"""
+
+
+@pytest.fixture
+def thousand_watches(monkeypatch):
+    """A command may register 1000 watches, though the machine allows more."""
+    of_machine = int(Path("/proc/sys/fs/epoll/max_user_watches").read_text())
+    monkeypatch.setenv("MAX_SESSIONS", str(of_machine // 2 // 1000))
+
+
+@only_isolated
+def test_watches_of_epoll_are_limited(start, thousand_watches):
+    """The kernel counts them for a user. Without any left, the server itself aborts."""
+    *errors, count = start().run_python(WATCHES).splitlines()
+    assert {*errors} == {"No space left on device"}
+    assert 900 < int(count) <= 1000
+
+
+@pytest.fixture
+def as_ordinary_user():
+    """Run a program as a user without root rights. Returns what it printed."""
+
+    def run(code, *arguments):
+        own = {"user": 1234, "group": 1234, "extra_groups": []}
+        with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+            os.chmod(folder, 0o777)
+            done = subprocess.run(
+                [sys.executable, "-c", code, *arguments],
+                capture_output=True,
+                check=False,
+                text=True,
+                env={**os.environ, "TMPDIR": folder, "HOME": folder},
+                cwd=folder,
+                **(own if os.geteuid() == 0 else {}),
+            )
+        if "Permission denied" in done.stderr or "does not work here" in done.stderr:
+            pytest.skip(f"no ordinary user can run this: {done.stderr[-300:]}")
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return run
+
+
+@only_isolated
+def test_watches_of_an_ordinary_servers_commands_are_limited(
+    thousand_watches, as_ordinary_user
+):
+    """The same for a server without root rights, who has the same user as commands."""
+    code = "import sys; from my_env_runtime.workspace import Workspace; w = Workspace()"
+    count = as_ordinary_user(f"{code}\nprint(w.run_python(sys.argv[1]))", WATCHES)
+    assert 900 < int(count.split()[-1]) <= 1000
+
+
+# Finds the process that counts, tries to reach into it, kills it, and takes its place.
+COUNTER = """
+import ctypes, os, pathlib, select, struct
+libc = ctypes.CDLL(None, use_errno=True)
+select.epoll().register(os.pipe()[0])
+[pid] = [int(path.parent.name) for path in pathlib.Path("/proc").glob("[0-9]*/comm")
+         if path.read_text() == "epoll watches\\n"]
+reach = {
+    "fd": lambda: os.listdir(f"/proc/{pid}/fd"),
+    "mem": lambda: open(f"/proc/{pid}/mem"),
+    "ptrace": lambda: libc.ptrace(16, pid, 0, 0) and os.strerror("x"),
+    "pidfd_getfd": lambda: os.close(libc.syscall(438, os.pidfd_open(pid), 3, 0)),
+}
+for name, attempt in reach.items():
+    try:
+        attempt()
+        print("reached its", name)
+    except (OSError, TypeError):
+        pass
+try:
+    while True: os.wait()  # it is no child of the command
+except ChildProcessError:
+    os.kill(pid, 9)
+while pathlib.Path(f"/proc/{pid}").exists(): pass
+allow = ctypes.create_string_buffer(struct.pack("HBBI", 6, 0, 0, 0x7FFF0000))
+pointer = struct.pack("HxxxxxxP", 1, ctypes.addressof(allow))
+seccomp = {"x86_64": 317, "aarch64": 277}[os.uname().machine]
+print(libc.syscall(seccomp, 1, 8, pointer), os.strerror(ctypes.get_errno()))
+try:
+    select.epoll().register(os.pipe()[0])
+except OSError as error:
+    print(os.strerror(error.errno))
+"""
+
+
+@only_isolated
+def test_the_process_that_counts_watches_cannot_be_replaced(start):
+    assert start().run_python(COUNTER).splitlines() == [
+        "-1 Device or resource busy",
+        "Function not implemented",
+    ]
+
+
+@only_isolated
+def test_without_the_count_there_is_no_epoll_and_asyncio_works(start, monkeypatch):
+    """Before Linux 5.5, or if something else answers a filter."""
+    text = processes._launcher()
+    broken = text.replace("NEW_LISTENER = 1, 8", "NEW_LISTENER = 1, 1 << 20")
+    assert broken != text
+    monkeypatch.setattr(processes, "_launcher", lambda: broken)
+    code = "import asyncio, select\n"
+    code += "run = asyncio.create_subprocess_exec('echo', 'on')\n"
+    code += "async def main(): return await (await run).wait()\n"
+    code += "print(asyncio.run(main()))\nselect.epoll()"
+    output = start().run_python(code)
+    assert output.startswith("on\n0\n")
+    assert "Function not implemented" in output
+
+
+NODE = """
+const server = require("http").createServer((request, answer) => answer.end("on"));
+server.listen(0, "127.0.0.1", () => require("http").get(
+  {host: "127.0.0.1", port: server.address().port}, answer =>
+    answer.on("data", data => {
+      console.log(String(data));
+      require("child_process").exec("echo child", (error, out) => {
+        console.log(out);
+        server.close();
+      });
+    })));
+"""
+
+
+@only_isolated
+@pytest.mark.skipif(
+    shutil.which("node", path="/usr/bin:/bin") is None, reason="no node"
+)
+def test_node_works(start):
+    episode = start(files={"server.js": NODE})
+    assert episode.run_command("node server.js").split() == ["on", "child"]
+
+
 FORK = """
 import os, time
 children = []
@@ -511,6 +693,33 @@ def test_processes_are_limited_and_counted_per_episode(start, monkeypatch, folde
     assert busy.is_alive()
     busy.join()
     assert 15 <= made < 20
+
+
+# A server that may have few processes, with a command that starts all that it can.
+FEW_PROCESSES = """
+import os, resource, subprocess, sys, threading, time
+from my_env_runtime.workspace import Workspace
+others = subprocess.check_output(["ps", "-L", "-o", "pid=", "-u", str(os.getuid())])
+most = len(others.splitlines()) + 80
+resource.setrlimit(resource.RLIMIT_NPROC, (most, most))
+workspace = Workspace()
+attack = threading.Thread(target=lambda: print(workspace.run_python(sys.argv[1])))
+attack.start()
+while not os.path.exists(f"{workspace._home}/forked"):
+    assert attack.is_alive()
+    time.sleep(0.01)
+threading.Thread(target=print).start()
+print(subprocess.check_output(["echo", "on"], text=True))
+attack.join()
+workspace.close()
+"""
+
+
+@only_isolated
+@pytest.mark.skipif(shutil.which("ps") is None, reason="needs ps")
+def test_commands_leave_processes_to_an_ordinary_server(as_ordinary_user):
+    """Otherwise it could start no thread: the kernel counts the commands with it."""
+    assert "on" in as_ordinary_user(FEW_PROCESSES, FORK.format(300, 2)).split()
 
 
 @pytest.fixture
@@ -748,10 +957,91 @@ def test_close_without_a_call(start, folders):
 def test_a_folder_that_a_command_spoiled_masks_no_episode(start, mess):
     episode = start(expected_output="x")
     episode.run_command(mess)
-    with pytest.raises(ValueError, match="a command has changed the workspace's own"):
+    with pytest.raises(
+        ValueError, match="command may have changed the workspace's own"
+    ):
         episode.run_command("ls")
     assert episode.reward() == 0.0
     assert episode.infrastructure_failure is None
+
+
+# What a command can do to the workspace's own folders.
+MESSES = {
+    "locked": "chmod 000 ~/..",
+    "read only": "chmod 500 ~/.. ~ ../scripts",
+    "moved": "mv ~/.. ~/../../moved",
+    "moved, a file in its place": "cd /; r=$(dirname $HOME); mv $r $r-; touch $r",
+    "moved, a link in its place": "cd /; r=$(dirname $HOME); mv $r $r-; ln -s $r $r",
+    "removed": "cd /; rm -rf ~/..",
+    "no home": "rm -rf ~; touch ~",
+    "no temporary folder": "rm -rf $TMPDIR; ln -s loop $TMPDIR",
+    "a home without rights": "chmod 000 ~ $TMPDIR",
+}
+CALLS = {
+    "read_file": lambda episode: episode.read_file("a"),
+    "write_file": lambda episode: episode.write_file("b/c", "d"),
+    "run_command": lambda episode: episode.run_command("ls"),
+    "run_python": lambda episode: episode.run_python("1"),
+    "reward": lambda episode: episode.reward(),
+}
+
+
+@only_without
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("mess", MESSES)
+def test_no_damage_by_a_command_masks_an_episode(start, mess, call):
+    """The next call works or ends with an error, whichever tool it is."""
+    episode = start(files={"a": "1"}, expected_output="x", expected_files={"a": "2"})
+    episode.submit("x")
+    episode.run_command(MESSES[mess])
+    with suppress(ValueError):
+        CALLS[call](episode)
+    assert episode.infrastructure_failure is None
+    assert episode.reward() == 0.0
+    episode.close()
+    assert episode.infrastructure_failure is None
+
+
+# A process that the end of its call does not find: another session and environment.
+ESCAPED = """
+setsid setsid env -i python3 -c '
+import os, sys
+home = sys.argv[1]
+print("away", file=open(home + "/away", "w"))
+while os.path.isdir(home):
+    for process in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            words = open(f"/proc/{process}/cmdline").read()
+            if home in open(f"/proc/{process}/environ").read():
+                os.kill(int(process), 9)
+        except OSError:
+            pass
+' "$HOME" &
+while [ ! -s away ]; do :; done
+"""
+
+
+@linux_only
+@only_without
+def test_an_escaped_process_that_kills_the_next_command_masks_no_episode(start):
+    episode = start()
+    episode.run_command(ESCAPED)
+    for _ in range(5):
+        with suppress(ValueError):
+            episode.run_command("ls")
+    assert episode.infrastructure_failure is None
+    episode.close()
+
+
+@only_without
+def test_a_first_command_that_does_not_start_is_not_the_policys_fault(
+    start, monkeypatch
+):
+    monkeypatch.setattr(processes, "_launcher", lambda: "raise SystemExit('broken')")
+    episode = start(files={"a": "1"})
+    with pytest.raises(RuntimeError, match="the sandbox did not start: broken"):
+        episode.run_command("ls")
+    assert "broken" in episode.infrastructure_failure
 
 
 @only_without
@@ -762,6 +1052,117 @@ def test_what_a_command_left_in_place_of_the_script(start, left):
     episode.run_command(f"touch mine; rm $0; {left.format('$0')}")
     assert episode.run_command("echo on") == "on"
     assert episode.run_command("cat mine") == "(no output)"
+
+
+# ---------------------------------------------------------------------- remains
+
+# A server that is aborted in the middle of an episode, once its standard input ends.
+ABORTED = """
+import os, resource, sys
+resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+from my_env_runtime.workspace import Workspace
+workspace = Workspace()
+workspace.run_command("mkdir -p a/b; echo 1 > a/b/c; chmod 000 a .")
+print("made", flush=True)
+sys.stdin.read()
+os.abort()
+"""
+
+
+@pytest.fixture
+def aborted(tmp_path):
+    """A function that starts a server with a workspace; closing its input aborts it."""
+    started = []
+
+    def start():
+        process = subprocess.Popen(
+            [sys.executable, "-c", ABORTED],
+            env={**os.environ, "TMPDIR": str(tmp_path)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        started.append(process)
+        assert process.stdout.readline() == b"made\n"
+        return process
+
+    yield start
+    for process in started:
+        process.stdin.close()
+        process.stdout.close()
+        process.wait()
+
+
+def abort(process):
+    process.stdin.close()
+    assert process.wait() == -signal.SIGABRT
+
+
+def test_the_workspaces_of_an_aborted_server_go_at_the_next_start(
+    start, tmp_path, aborted
+):
+    dead = aborted()
+    [left] = tmp_path.glob("sandbox-*")
+    live = aborted()
+    [kept] = {*tmp_path.glob("sandbox-*")} - {left}
+    abort(dead)
+    assert left.exists()
+    episode = start(files={"a": "1"})
+    episode.read_file("a")
+    wait_until_gone(left.exists)
+    assert kept.exists()
+    assert live.poll() is None
+    assert episode.read_file("a") == "1"
+    episode.close()
+    abort(live)
+    assert kept.exists()
+
+
+def test_only_own_folders_of_dead_servers_are_removed(start, tmp_path, aborted):
+    """No link is followed, and a folder without a lock may be a live server's."""
+    dead = aborted()
+    [left] = tmp_path.glob("sandbox-*")
+    abort(dead)
+    [lock] = tmp_path.glob(".sandbox-*")
+    mark = lock.name[1:]
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "file").touch()
+    (tmp_path / f"{mark}-link").symlink_to(outside)
+    (left / "home").chmod(0o700)
+    (left / "home/link").symlink_to(outside)
+    os.mkfifo(tmp_path / ".sandbox-fifo")
+    (tmp_path / ".sandbox-link").symlink_to(outside / "file")
+    (tmp_path / "sandbox-unknown").mkdir()
+    kept = [outside / "file", tmp_path / f"{mark}-link", tmp_path / "sandbox-unknown"]
+    if os.geteuid() == 0:
+        other = tmp_path / f"{mark}-other"
+        other.mkdir()
+        os.chown(other, 1234, 1234)
+        kept.append(other)
+        (tmp_path / ".sandbox-other").touch()
+        os.chown(tmp_path / ".sandbox-other", 1234, 1234)
+        (tmp_path / "sandbox-other-1").mkdir()
+        kept.append(tmp_path / "sandbox-other-1")
+    episode = start(files={"a": "1"})
+    episode.read_file("a")
+    wait_until_gone(left.exists)
+    wait_until_gone(lock.exists)
+    for path in kept:
+        assert path.exists(), path
+
+
+def test_a_temporary_folder_that_cannot_be_listed_is_used(start, tmp_path):
+    tmp_path.chmod(0o300)
+    episode = start(files={"a": "1"})
+    assert episode.read_file("a") == "1"
+    tmp_path.chmod(0o700)
+
+
+def test_a_server_that_ends_leaves_nothing(tmp_path):
+    code = "from my_env_runtime.workspace import Workspace; w = Workspace(); w.close()"
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", code], check=True, env=environment)
+    assert [path.name for path in tmp_path.iterdir()] == []
 
 
 # ---------------------------------------------------------------------- the grader
