@@ -179,12 +179,14 @@ class EpisodeModels:
             said = await self.endpoints[name].say(question, messages)
             call.said, call.tokens = said.text, said.input_tokens + said.output_tokens
             return said
-        except NoAnswerError as error:
-            call.error = str(error)
-            raise
-        except ModelError as error:
-            call.error = str(error)
-            self.failure = f"{name}: {error}"
+        except (NoAnswerError, ModelError) as error:
+            call.error = f"{error}: {error.said}" if error.said else str(error)
+            # The endpoint's words are in the log and the rollout only.
+            log.warning("%s: %s: %s", self.label, name, one_line(call.error))
+            if isinstance(error, NoAnswerError):
+                self.count(name, "refused", 1)
+            else:
+                self.failure = f"{name}: {error}"
             raise
         finally:
             call.seconds = round(time.monotonic() - started, 3)
