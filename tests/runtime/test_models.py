@@ -8,6 +8,7 @@ import logging
 import re
 import runpy
 import threading
+import time
 import zlib
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -639,6 +640,22 @@ def test_an_answer_has_a_limit(judge, client_of, row, no_retries):
     assert_judge_failed(graded(client_of(Essay), row), "4194304 bytes")
 
 
+def test_an_answer_is_read_quickly(judge, client_of, row, no_retries, monkeypatch):
+    """openai's client would make objects of it for half a minute."""
+    monkeypatch.setenv("JUDGE_SECONDS", "10")
+    body = b'{"choices": [' + b"{}," * (1 << 20) + b"{}]}"
+    judge.say = lambda text: as_json(Reply(body))
+    started = time.monotonic()
+    assert_judge_failed(graded(client_of(Essay), row), "KeyError")
+    assert time.monotonic() - started < 5
+
+
+def test_a_long_answer_fills_no_memory(judge, client_of, row):
+    judge.say = lambda text: "x" * (2 << 20)
+    verdict = graded(client_of(Essay), row)
+    assert [call["said"] for call in verdict["model_calls"]] == [""]
+
+
 @pytest.mark.parametrize("encodings", ["gzip", "gzip, gzip", "deflate"])
 def test_a_compressed_answer_is_not_read(judge, client_of, row, no_retries, encodings):
     """A kilobyte of it may be a megabyte, and that a gigabyte."""
@@ -884,6 +901,15 @@ def test_answers_of_a_judge_that_cannot_be_read_are_counted(
     [line] = [line for line in caplog.messages if "A heart pumps." in line]
     assert len(line) < 300
     assert "\n" not in line
+
+
+def test_refused_texts_are_counted(judge, row, monkeypatch, tmp_path, capsys, caplog):
+    monkeypatch.setattr(project, "load_class", lambda: AsyncEssay)
+    judge.say = lambda text: 403 if "nope" in text else "GOOD"
+    rows = [{**row, "answer": answer, "label": 1} for answer in ("nope", "please")]
+    assert measure_judge.main([rows_file(tmp_path, *rows)]) == 0
+    assert "refused: 1 of 2, because the model answers" in capsys.readouterr().out
+    assert "scripted" in caplog.text  # the endpoint's words
 
 
 def test_a_stand_in_is_not_taken_for_a_judge(row, monkeypatch, tmp_path, capsys):

@@ -2,19 +2,14 @@
 
 import asyncio
 import functools
+import json
 import threading
-from collections.abc import (
-    AsyncIterable,
-    AsyncIterator,
-    Awaitable,
-    Callable,
-    Mapping,
-)
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
 from ..errors import ModelError, NoAnswerError, one_line
 from ..settings import ModelSettings
+from .answers import PLAIN, Said, read_answer
 from .protocol import Message
 from .question import Question
 
@@ -22,29 +17,11 @@ from .question import Question
 # none for an honest one, so they are never taken for the text's fault.
 BUSY = (429, 503, 529)
 
-# The most that is read of an answer. An endpoint could fill the memory otherwise.
-MAX_ANSWER_BYTES = 4 << 20
-MAX_TOKENS = 1 << 40
-
-# Asks for an answer that is not compressed: a compressed one has no limit.
-PLAIN = {"Accept-Encoding": "identity"}
-
 # 32 by 32 gray pixels: some models take no smaller image
 GRAY = (
     "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAACAAAAAgCAAAAABWESUoAAAAFk"
     "lEQVR42mNoIAAYRhWMKhhVMFIVAABCAAAfN5c2AAAAAABJRU5ErkJggg=="
 )
-
-
-@dataclass(frozen=True)
-class Said:
-    """A model's answer, and its cost."""
-
-    text: str
-    input_tokens: int = 0
-    output_tokens: int = 0
-    # Whether the token limit cut it off: the verdict at its end may be missing.
-    cut_off: bool = False
 
 
 class Endpoint(Protocol):
@@ -98,7 +75,7 @@ class Bounded:
         self,
         settings: ModelSettings,
         loop: asyncio.AbstractEventLoop,
-        post: Callable[[dict[str, Any], bool], Awaitable[dict[str, Any]]],
+        post: Callable[[dict[str, Any], bool], Awaitable[Any]],
     ) -> None:
         self.settings, self.loop, self._post = settings, loop, post
         self._room = asyncio.Semaphore(settings.concurrency)
@@ -146,16 +123,20 @@ class Bounded:
     async def _attempt(self, messages: list[Message], *, retry: bool = True) -> Said:
         """The answer. Raises ModelError for any failure."""
         try:
-            return _said(await self._post(_request(self.settings, messages), retry))
+            return read_answer(
+                await self._post(_request(self.settings, messages), retry)
+            )
         except Exception as error:  # noqa: BLE001 - the endpoint may cause anything
             raise _without_words(error) from None
 
 
 def openai_endpoint(settings: ModelSettings) -> Bounded:
     """The model at an OpenAI-compatible endpoint. The client retries with backoff."""
-    import openai  # imported only if a class asks models: it takes a second
+    # imported only if a class asks models: it takes a second
+    import httpx
+    import openai
 
-    from .http import client_options
+    from .http_client import client_options
 
     client = openai.AsyncOpenAI(
         base_url=settings.base_url,
@@ -167,14 +148,14 @@ def openai_endpoint(settings: ModelSettings) -> Bounded:
     )
     once = client.with_options(max_retries=0)
 
-    async def post(body: dict[str, Any], retry: bool) -> dict[str, Any]:
+    path = "/responses" if settings.api == "responses" else "/chat/completions"
+
+    async def post(body: dict[str, Any], retry: bool) -> Any:
         body["model"] = settings.model
         chosen = client if retry else once
-        if settings.api == "responses":
-            answer: Any = await chosen.responses.create(**body)
-        else:
-            answer = await chosen.chat.completions.create(**body)
-        return answer.model_dump(warnings=False)
+        # Not as the client's own objects: from 4 MiB it may make them for a minute.
+        response = await chosen.post(path, cast_to=httpx.Response, body=body)
+        return json.loads(response.content)
 
     return Bounded(settings, background_loop(), post)
 
@@ -187,22 +168,6 @@ def _without_words(error: Exception) -> ModelError:
     kind, status = type(error).__name__, getattr(error, "status_code", None)
     said = one_line(f"{kind}: {error} {error.__cause__ or ''}")
     return ModelError(f"{kind}, status {status}" if status else kind, said, status)
-
-
-def check_encoding(headers: Mapping[str, str]) -> None:
-    """Raise ModelError if an answer is compressed: it may become a thousand times larger."""
-    if headers.get("Content-Encoding", "identity").lower() != "identity":
-        raise ModelError("the answer has a Content-Encoding, which nobody asked for")
-
-
-async def bounded(parts: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
-    """The parts of an answer's body. Raises ModelError after MAX_ANSWER_BYTES."""
-    size = 0
-    async for part in parts:
-        size += len(part)
-        if size > MAX_ANSWER_BYTES:
-            raise ModelError(f"the answer has more than {MAX_ANSWER_BYTES} bytes")
-        yield part
 
 
 @functools.cache
@@ -228,10 +193,10 @@ def _harmless(messages: list[Message]) -> list[Message]:
 
     It has a system message, or an image, if they have one.
     """
-    parts = [part for each in messages for part in each["content"]]
-    images = any(isinstance(p, dict) and p.get("type") == "image_url" for p in parts)
+    contents = [each["content"] for each in messages]
+    parts = [part for each in contents if isinstance(each, list) for part in each]
     content: Any = "Say OK."
-    if images:
+    if any(part.get("type") == "image_url" for part in parts):
         image = {"type": "image_url", "image_url": {"url": GRAY}}
         content = [{"type": "text", "text": content}, image]
     asked: list[Message] = [{"role": "user", "content": content}]
@@ -255,36 +220,3 @@ def _as_item(message: Message) -> dict[str, Any]:
             for part in content
         ]
     return {"type": "message", "role": message["role"], "content": content}
-
-
-def _said(answer: dict[str, Any]) -> Said:
-    """The text of an answer of either API, without reasoning.
-
-    Raises ModelError, or any other exception, if the answer is malformed.
-    """
-    usage = answer.get("usage") or {}
-    read = usage.get("input_tokens") or usage.get("prompt_tokens")
-    wrote = usage.get("output_tokens") or usage.get("completion_tokens")
-    if "choices" in answer:
-        [choice, *_] = answer["choices"]
-        text = choice["message"]["content"] or ""
-        cut_off = choice.get("finish_reason") == "length"
-    else:
-        status = answer.get("status")
-        if status in ("failed", "cancelled"):
-            raise ModelError(f"the response is {status}", one_line(answer.get("error")))
-        cut_off = status == "incomplete"
-        text = "".join(
-            part.get("text") or ""
-            for item in answer["output"]
-            if item["type"] == "message"
-            for part in item["content"]
-        )
-    if not isinstance(text, str):
-        raise ModelError("the answer's text is not text", one_line(text))
-    text = text.encode("utf-8", "replace").decode()  # without lone surrogates
-    return Said(text, _tokens(read), _tokens(wrote), cut_off)
-
-
-def _tokens(count: Any) -> int:
-    return min(max(count, 0), MAX_TOKENS) if isinstance(count, int) else 0

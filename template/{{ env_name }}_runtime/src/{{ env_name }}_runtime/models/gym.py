@@ -6,7 +6,8 @@ from typing import Any
 
 from ..errors import ModelError
 from ..settings import ModelSettings
-from .endpoints import PLAIN, Bounded, bounded, check_encoding
+from .answers import PLAIN, bounded, check_encoding
+from .endpoints import Bounded
 
 
 def gym_endpoint(server: Any, name: str) -> Bounded | None:
@@ -21,7 +22,7 @@ def gym_endpoint(server: Any, name: str) -> Bounded | None:
         return None
     settings = ModelSettings.read_model(name).model_copy(update={"api": "responses"})
 
-    async def post(body: dict[str, Any], retry: bool) -> dict[str, Any]:
+    async def post(body: dict[str, Any], retry: bool) -> Any:
         async with await server.server_client.post(
             server_name=model,
             url_path="/v1/responses",

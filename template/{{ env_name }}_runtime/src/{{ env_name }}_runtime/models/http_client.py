@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 
-from .endpoints import bounded, check_encoding
+from .answers import bounded, check_encoding
 
 
 def client_options() -> dict[str, Any]:
