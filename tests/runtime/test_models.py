@@ -566,6 +566,32 @@ def test_a_busy_endpoint_masks_the_sample(judge, client_of, row, no_retries, sta
     assert_judge_failed(graded(client_of(Essay), row), f"status {status}")
 
 
+def test_so_does_one_that_is_busy_when_asked_again(judge, client_of, row, no_retries):
+    answers = iter([500, "OK.", 429])
+    judge.say = lambda text: next(answers)
+    assert_judge_failed(graded(client_of(Essay), row), "status 429")
+
+
+def test_only_the_first_question_is_retried(judge, client_of, row, monkeypatch):
+    monkeypatch.setenv("JUDGE_RETRIES", "2")
+    judge.say = lambda text: 500 if "naughty" in text else "GOOD"
+    assert graded(client_of(Essay), row, "naughty")["judge_refused"] == 1
+    assert len(judge.requests) == 3 + 1 + 1
+
+
+@pytest.mark.parametrize(
+    ("status", "refused", "answer"), [(403, "constructor", 422), (401, "", 503)]
+)
+def test_a_constructor_s_failure_has_no_words_of_the_endpoint(
+    judge, client_of, row, no_retries, status, refused, answer
+):
+    reply = as_json(Reply(b'{"error": {"message": "The code is 4711."}}', status))
+    judge.say = lambda text: reply if refused in text else "GOOD"
+    seeded = client_of(Everywhere).post("/seed_session", json=row)
+    assert seeded.status_code == answer
+    assert f"status {status}" in seeded.text and "4711" not in seeded.text
+
+
 def test_a_broken_connection_that_a_text_causes_masks_nothing(
     judge, client_of, row, no_retries
 ):
