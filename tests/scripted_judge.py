@@ -2,16 +2,25 @@
 
 import json
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 TEXT = {"type": "output_text", "annotations": []}
 
 
+class Reply(NamedTuple):
+    """What a judge sends if a test chooses every byte."""
+
+    body: bytes
+    status: int = 200
+    headers: Mapping[str, str] = MappingProxyType({})
+
+
 class Judge(ThreadingHTTPServer):
-    """An OpenAI-compatible endpoint. `say` makes a text, or a status, of a request."""
+    """An OpenAI-compatible endpoint. `say` makes a text, a status or a Reply of a request."""
 
     daemon_threads = True
     request_queue_size = 512
@@ -19,9 +28,9 @@ class Judge(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.url = f"http://127.0.0.1:{self.server_port}/v1"
-        self.say: Callable[[str], str | int] = lambda text: "GOOD"
+        self.say: Callable[[str], str | int | Reply] = lambda text: "GOOD"
         self.requests: list[dict[str, Any]] = []
-        self.keys: list[str | None] = []
+        self.headers: list[Any] = []
         self.lock = threading.Lock()
         self.busy = self.most = 0
         self.finish_reason = "stop"
@@ -48,6 +57,29 @@ def text_of(request: dict[str, Any]) -> str:
     return "\n".join(message["content"] for message in messages)
 
 
+def answer_of(
+    said: str | int, path: str, finish_reason: str = "stop"
+) -> dict[str, Any]:
+    """The body of an answer that says a text, or of one with an error's status."""
+    usage: dict[str, Any] = {"total_tokens": 15}
+    content: dict[str, Any] = {"error": {"message": "scripted"}}
+    if isinstance(said, str) and path == "/v1/chat/completions":
+        message = {"role": "assistant", "content": said}
+        usage |= {"prompt_tokens": 10, "completion_tokens": 5}
+        choice = {"index": 0, "message": message, "finish_reason": finish_reason}
+        content = {"object": "chat.completion", "choices": [choice]}
+    elif isinstance(said, str) and path == "/v1/responses":
+        item: dict[str, Any] = {"type": "message", "id": "m", "role": "assistant"}
+        item |= {"status": "completed", "content": [{**TEXT, "text": said}]}
+        usage |= {"input_tokens": 10, "output_tokens": 5}
+        content = {"object": "response", "output": [item], "tools": []}
+        content |= {"parallel_tool_calls": False, "tool_choice": "auto"}
+        usage["input_tokens_details"] = {"cached_tokens": 0}
+        usage["output_tokens_details"] = {"reasoning_tokens": 0}
+    content |= {"id": "x", "created": 0, "created_at": 0, "model": "m"}
+    return {**content, "usage": usage}
+
+
 class _Handler(BaseHTTPRequestHandler):
     server: Judge  # type: ignore
 
@@ -56,36 +88,23 @@ class _Handler(BaseHTTPRequestHandler):
         request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         with judge.lock:
             judge.requests.append(request)
-            judge.keys.append(self.headers["Authorization"])
+            judge.headers.append(self.headers)
             judge.busy += 1
             judge.most = max(judge.most, judge.busy)
         said = judge.say(text_of(request))
         with judge.lock:
             judge.busy -= 1
-        status = said if isinstance(said, int) else 200
-        usage: dict[str, Any] = {"total_tokens": 15}
-        content: dict[str, Any] = {"error": {"message": "scripted"}}
-        if isinstance(said, str) and self.path == "/v1/chat/completions":
-            message = {"role": "assistant", "content": said}
-            usage |= {"prompt_tokens": 10, "completion_tokens": 5}
-            choice = {"index": 0, "message": message}
-            choice["finish_reason"] = judge.finish_reason
-            content = {"object": "chat.completion", "choices": [choice]}
-        elif isinstance(said, str) and self.path == "/v1/responses":
-            item: dict[str, Any] = {"type": "message", "id": "m", "role": "assistant"}
-            item |= {"status": "completed", "content": [{**TEXT, "text": said}]}
-            usage |= {"input_tokens": 10, "output_tokens": 5}
-            content = {"object": "response", "output": [item], "tools": []}
-            content |= {"parallel_tool_calls": False, "tool_choice": "auto"}
-            usage["input_tokens_details"] = {"cached_tokens": 0}
-            usage["output_tokens_details"] = {"reasoning_tokens": 0}
-        content |= {"id": "x", "created": 0, "created_at": 0, "model": "m"}
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Retry-After-Ms", "1")
+        if not isinstance(said, Reply):
+            content = answer_of(said, self.path, judge.finish_reason)
+            headers = {"Content-Type": "application/json", "Retry-After-Ms": "1"}
+            status = said if isinstance(said, int) else 200
+            said = Reply(json.dumps(content).encode(), status, headers)
+        self.send_response(said.status)
+        for name, value in said.headers.items():
+            self.send_header(name, value)
         self.end_headers()
         try:
-            self.wfile.write(json.dumps({**content, "usage": usage}).encode())
+            self.wfile.write(said.body)
         except OSError:
             pass  # the client has stopped waiting
 

@@ -2,19 +2,23 @@
 
 import asyncio
 import contextlib
+import gzip
 import json
 import logging
 import re
 import runpy
 import threading
+import time
+import zlib
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
+from nemo_gym import server_utils
 from pydantic import BaseModel
-from scripted_judge import TEXT, Judge, serving
+from scripted_judge import TEXT, Judge, Reply, answer_of, serving
 
 from conftest import ROOT
 from my_env_runtime import measure_judge, project
@@ -127,11 +131,11 @@ def test_a_judge_grades(judge, client_of, row, monkeypatch, api, kind, said, rew
     assert (verdict["reward"], verdict["mask_sample"]) == (reward, False)
     assert (verdict["judge_calls"], verdict["judge_tokens"]) == (1, 15)
     assert 0 < verdict["judge_seconds"] < 10
-    [request], [key] = judge.requests, judge.keys
+    [request], [headers] = judge.requests, judge.headers
     assert (request["model"], request["temperature"]) == ("scripted", 0.5)
     limit = "max_completion_tokens" if api == "chat" else "max_output_tokens"
     assert request[limit] == 4096
-    assert key == "Bearer secret"
+    assert headers["Authorization"] == "Bearer secret"
 
 
 def test_the_rollout_and_the_log_have_the_texts(
@@ -289,7 +293,9 @@ def test_a_refused_question_masks_the_sample(
 ):
     monkeypatch.setenv("JUDGE_RETRIES", "1")
     judge.say = lambda text: status
-    assert_judge_failed(graded(client_of(Essay), row), "scripted")
+    verdict = graded(client_of(Essay), row)
+    assert_judge_failed(verdict, f"status {status}")
+    assert "scripted" in verdict["model_calls"][0]["error"]
 
 
 @pytest.mark.parametrize("kind", [Essay, AsyncEssay])
@@ -329,7 +335,7 @@ def test_so_does_one_slower_than_a_tool_may_be(judge, client_of, row, barrier):
     assert verdict["failure_kind"] == "judge_failed"
 
 
-def test_a_failure_in_a_tool_masks_the_sample(judge, client_of, row):
+def test_a_failure_in_a_tool_masks_the_sample(judge, client_of, row, monkeypatch):
     class Talks(Everywhere):
         def talk(self, text: str) -> str:
             """Talk."""
@@ -338,7 +344,8 @@ def test_a_failure_in_a_tool_masks_the_sample(judge, client_of, row):
             except ModelError:
                 return "Nobody answers."
 
-    judge.say = lambda text: 401 if "tool" in text else "GOOD"
+    monkeypatch.setenv("JUDGE_RETRIES", "0")
+    judge.say = lambda text: 429 if "tool" in text else "GOOD"
     client = client_of(Talks)
     client.post("/seed_session", json=row)
     answer = client.post("/talk", json={"text": "Hey"})
@@ -477,19 +484,6 @@ def test_an_answer_that_was_cut_off_does_not_count(judge, client_of, row):
     assert (verdict["judge_calls"], verdict["judge_unreadable"]) == (2, 1)
 
 
-def test_a_text_that_the_judge_refuses_masks_nothing(judge, client_of, row):
-    """If the judge answers other questions, what the policy wrote is to blame."""
-    judge.say = lambda text: 400 if "long" in text else "GOOD"
-    client = client_of(Essay)
-    assert_judge_failed(graded(client, row, "so long"), "BadRequestError")
-    client.cookies.clear()
-    assert graded(client, row, "please")["reward"] == 1.0
-    client.cookies.clear()
-    verdict = graded(client, row, "so long")
-    assert (verdict["reward"], verdict["mask_sample"]) == (0.0, False)
-    assert "BadRequestError" in verdict["model_calls"][0]["error"]
-
-
 def test_a_text_that_is_too_long_is_not_asked_about(judge, client_of, row, monkeypatch):
     monkeypatch.setenv("JUDGE_CHARACTERS", "10")
     verdict = graded(client_of(Essay), row, "x" * 11)
@@ -498,50 +492,322 @@ def test_a_text_that_is_too_long_is_not_asked_about(judge, client_of, row, monke
     assert judge.requests == []
 
 
+# ---------------------------------------------------------------------- whose failure
+
+# What an endpoint may answer instead of an answer
+FAILURES = [
+    *[400, 401, 403, 404, 413, 422, 451, 500, 502],
+    Reply(b'{"choices": []}'),
+    Reply(b'{"choices": [{"message": {"content": [7]}}]}'),
+    Reply(b'{"choices": [{"message": null}]}'),
+    Reply(b'{"status": "failed", "output": []}'),
+    Reply(b"{}"),
+    Reply(b"<html>"),
+    Reply(b"[" * 100_000),
+]
+SHOWN = [str(each if isinstance(each, int) else each.body[:50]) for each in FAILURES]
+
+
+@pytest.fixture
+def no_retries(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JUDGE_RETRIES", "0")
+
+
+def as_json(said: Any) -> Any:
+    """A Reply with the header that says so."""
+    if not isinstance(said, Reply):
+        return said
+    return said._replace(headers={"Content-Type": "application/json", **said.headers})
+
+
+@pytest.mark.parametrize("said", FAILURES, ids=SHOWN)
+def test_a_failure_that_a_text_causes_masks_nothing(
+    judge, client_of, row, no_retries, said
+):
+    """Also if it is the endpoint's first question: it gets a harmless one, too."""
+    judge.say = lambda text: as_json(said) if "naughty" in text else "GOOD"
+    verdict = graded(client_of(Essay), row, "naughty")
+    assert (verdict["reward"], verdict["mask_sample"]) == (0.0, False)
+    assert (verdict["judge_calls"], verdict["judge_refused"]) == (1, 1)
+    assert verdict.get("failure_kind") is verdict["failure_reason"] is None
+    asked, harmless, again = judge.requests
+    assert asked == again
+    assert "polite" not in judge.texts[1]
+    roles = [[each["role"] for each in each["messages"]] for each in (asked, harmless)]
+    assert roles[0] == roles[1]
+
+
+@pytest.mark.parametrize("said", FAILURES, ids=SHOWN)
+@pytest.mark.parametrize("api", ["chat", "responses"])
+def test_a_failure_for_every_question_masks_the_sample(
+    judge, client_of, row, monkeypatch, no_retries, said, api
+):
+    monkeypatch.setenv("JUDGE_API", api)
+    judge.say = lambda text: as_json(said)
+    verdict = graded(client_of(Essay), row)
+    assert_judge_failed(verdict, "a harmless question")
+    assert len(judge.requests) == 2
+
+
+@pytest.mark.parametrize("said", [500, Reply(b'{"choices": []}')], ids=["500", "none"])
+def test_a_failure_that_does_not_come_again_is_nobody_s(
+    judge, client_of, row, no_retries, said
+):
+    answers = iter([as_json(said), "OK.", "GOOD"])
+    judge.say = lambda text: next(answers)
+    verdict = graded(client_of(Essay), row)
+    assert (verdict["reward"], verdict["mask_sample"]) == (1.0, False)
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_a_busy_endpoint_masks_the_sample(judge, client_of, row, no_retries, status):
+    """It may have room for a small question, and none for an honest one."""
+    judge.say = lambda text: status if "polite" in text else "GOOD"
+    assert_judge_failed(graded(client_of(Essay), row), f"status {status}")
+
+
+def test_so_does_one_that_is_busy_when_asked_again(judge, client_of, row, no_retries):
+    answers = iter([500, "OK.", 429])
+    judge.say = lambda text: next(answers)
+    assert_judge_failed(graded(client_of(Essay), row), "status 429")
+
+
+def test_only_the_first_question_is_retried(judge, client_of, row, monkeypatch):
+    monkeypatch.setenv("JUDGE_RETRIES", "2")
+    judge.say = lambda text: 500 if "naughty" in text else "GOOD"
+    assert graded(client_of(Essay), row, "naughty")["judge_refused"] == 1
+    assert len(judge.requests) == 3 + 1 + 1
+
+
+@pytest.mark.parametrize(
+    ("status", "refused", "answer"), [(403, "constructor", 422), (401, "", 503)]
+)
+def test_a_constructor_s_failure_has_no_words_of_the_endpoint(
+    judge, client_of, row, no_retries, status, refused, answer
+):
+    reply = as_json(Reply(b'{"error": {"message": "The code is 4711."}}', status))
+    judge.say = lambda text: reply if refused in text else "GOOD"
+    seeded = client_of(Everywhere).post("/seed_session", json=row)
+    assert seeded.status_code == answer
+    assert f"status {status}" in seeded.text and "4711" not in seeded.text
+
+
+def test_a_broken_connection_that_a_text_causes_masks_nothing(
+    judge, client_of, row, no_retries
+):
+    cut = Reply(b"{", headers={"Content-Length": "9", "Content-Type": "text/plain"})
+    judge.say = lambda text: cut if "naughty" in text else "GOOD"
+    verdict = graded(client_of(Essay), row, "naughty")
+    assert (verdict["reward"], verdict["mask_sample"]) == (0.0, False)
+
+
+class Chat:
+    """A simulated user: the policy's text is part of the prompt."""
+
+    def __init__(self, task: dict, judge: Any) -> None:
+        self.judge = judge
+
+    def talk(self, text: str) -> str:
+        """Talk."""
+        goal = {"role": "system", "content": "The code is 4711."}
+        return self.judge.ask([goal, {"role": "user", "content": text}])
+
+    def reward(self) -> float:
+        return 0.5
+
+
+@pytest.mark.parametrize(
+    ("said", "masked"), [(403, False), (451, False), (500, False), (429, True)]
+)
+def test_a_prompt_may_have_the_policy_s_text(
+    judge, client_of, row, no_retries, said, masked
+):
+    body = b'{"error": {"message": "refused: system: The code is 4711."}}'
+    reply = as_json(Reply(body, said))
+    judge.say = lambda text: reply if "naughty" in text else "Hello."
+    client = client_of(Chat)
+    client.post("/seed_session", json=row)
+    output = client.post("/talk", json={"text": "naughty"}).json()["output"]
+    assert output.startswith("error: ") and "4711" not in output
+    assert client.post("/talk", json={"text": "Hi"}).json() == {"output": "Hello."}
+    verdict = client.post("/verify", json=verify_body(row)).json()
+    assert (verdict["reward"], verdict["mask_sample"]) == (0.5, masked)
+    # The rollout has the endpoint's words: see what /verify shows to whom.
+    assert "4711" in verdict["model_calls"][0]["error"]
+    assert "4711" not in str(verdict["failure_reason"])
+
+
+def test_the_harmless_question_is_of_the_same_kind():
+    """An endpoint may take no system message, or no image, whatever is written."""
+    from my_env_runtime.models.endpoints import _harmless
+
+    image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,SECRET"}}
+    parts = [{"type": "text", "text": "SECRET"}, image]
+    system = {"role": "system", "content": "SECRET"}
+    asked = [system, {"role": "user", "content": parts}, *[system] * 40]
+    first, second = _harmless(asked)
+    assert (first["role"], second["role"]) == ("system", "user")
+    assert [part["type"] for part in second["content"]] == ["text", "image_url"]
+    assert "SECRET" not in str([first, second])
+
+
+# ---------------------------------------------------------------------- hostile endpoints
+
+BIG = b" " * (8 << 20)  # JSON allows spaces at the end
+
+
+def padded(api: str = "chat/completions") -> bytes:
+    """An answer of more than 8 MiB that says GOOD."""
+    return json.dumps(answer_of("GOOD", f"/v1/{api}")).encode() + BIG
+
+
+def test_an_answer_has_a_limit(judge, client_of, row, no_retries):
+    judge.say = lambda text: as_json(Reply(padded()))
+    assert_judge_failed(graded(client_of(Essay), row), "4194304 bytes")
+
+
+def test_an_answer_is_read_quickly(judge, client_of, row, no_retries, monkeypatch):
+    """openai's client would make objects of it for half a minute."""
+    monkeypatch.setenv("JUDGE_SECONDS", "10")
+    body = b'{"choices": [' + b"{}," * (1 << 20) + b"{}]}"
+    judge.say = lambda text: as_json(Reply(body))
+    started = time.monotonic()
+    assert_judge_failed(graded(client_of(Essay), row), "KeyError")
+    assert time.monotonic() - started < 5
+
+
+def test_a_long_answer_fills_no_memory(judge, client_of, row):
+    judge.say = lambda text: "x" * (2 << 20)
+    verdict = graded(client_of(Essay), row)
+    assert [call["said"] for call in verdict["model_calls"]] == [""]
+
+
+@pytest.mark.parametrize("encodings", ["gzip", "gzip, gzip", "deflate"])
+def test_a_compressed_answer_is_not_read(judge, client_of, row, no_retries, encodings):
+    """A kilobyte of it may be a megabyte, and that a gigabyte."""
+    body = padded()
+    for encoding in encodings.split(", "):
+        body = {"gzip": gzip.compress, "deflate": zlib.compress}[encoding](body)
+    reply = as_json(Reply(body, headers={"Content-Encoding": encodings}))
+    judge.say = lambda text: reply
+    assert_judge_failed(graded(client_of(Essay), row), "Content-Encoding")
+    assert judge.headers[0]["Accept-Encoding"] == "identity"
+
+
+def test_an_answer_is_utf_8_whatever_it_claims(judge, client_of, row, no_retries):
+    """Python needs 10 s for 200 kB of punycode, and nothing can interrupt that."""
+    headers = {"Content-Type": "text/plain; charset=punycode"}
+    judge.say = lambda text: Reply(b"over-there", 400, headers)
+    verdict = graded(client_of(Essay), row)
+    assert_judge_failed(verdict, "status 400")
+    assert "over-there" in verdict["model_calls"][0]["error"]
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+def test_no_redirect_is_followed(judge, client_of, row, no_retries, status):
+    with serving() as elsewhere:
+        headers = {"Location": f"{elsewhere.url}/chat/completions"}
+        judge.say = lambda text: Reply(b"", status, headers)
+        assert_judge_failed(graded(client_of(Essay), row), f"status {status}")
+        assert elsewhere.headers == []
+
+
+def test_no_cookie_is_kept(judge, client_of, row):
+    body = json.dumps(answer_of("GOOD", "/v1/chat/completions")).encode()
+    judge.say = lambda text: as_json(Reply(body, headers={"Set-Cookie": "a=b"}))
+    client = client_of(Essay)
+    for _ in range(2):
+        client.cookies.clear()
+        assert graded(client, row)["reward"] == 1.0
+    assert [headers["Cookie"] for headers in judge.headers] == [None, None]
+
+
+@pytest.mark.parametrize("count", ["many", [1], -5, 10**30, None, True])
+def test_figures_of_an_endpoint_are_not_trusted(judge, client_of, row, count):
+    content = answer_of("GOOD", "/v1/chat/completions")
+    content["usage"] = {"prompt_tokens": count, "completion_tokens": count}
+    judge.say = lambda text: as_json(Reply(json.dumps(content).encode()))
+    verdict = graded(client_of(Essay), row)
+    assert (verdict["reward"], verdict["mask_sample"]) == (1.0, False)
+    assert 0 <= verdict["judge_tokens"] < 2**53
+
+
+def test_half_a_character_does_not_break_the_repair(judge, client_of, row):
+    said = iter(["Hm \ud83d", "GOOD"])
+    judge.say = lambda text: next(said)
+    assert graded(client_of(Essay), row)["reward"] == 1.0
+
+
 # ---------------------------------------------------------------------- NeMo Gym
 
 
-class GymResponse:
-    """A response as NeMo Gym's client returns it."""
-
-    def __init__(self, status: int, text: str) -> None:
-        self.status, self._text = status, text
-
-    async def text(self) -> str:
-        return self._text
-
-    async def json(self) -> Any:
-        content = [{"type": "output_text", "text": self._text}]
-        return {"output": [{"type": "message", "content": content}]}
-
-
-@pytest.mark.parametrize("kind", [Essay, AsyncEssay])
-@pytest.mark.parametrize("status", [200, 500])
-def test_nemo_gym_s_model_server_answers(
-    server_of, run, row, no_stand_in, kind, status
-):
-    server = server_of(kind)
-    server.config.judge_model_server = {"name": "policy_model"}
-    asked = []
+@pytest.fixture
+def gym_client_of(judge, server_of, run, no_stand_in) -> Iterator[Any]:
+    """A client of a server whose judge NeMo Gym's own client asks, at `judge`."""
 
     class Client:
         def __init__(self) -> None:
             self.global_config_dict = {"policy_model": {}}
 
-        async def post(self, **request: Any) -> GymResponse:
-            asked.append(request)
-            return GymResponse(status, "GOOD")
+        async def post(self, server_name: str, url_path: str, **options: Any) -> Any:
+            if not server_utils.is_global_aiohttp_client_setup():
+                config = server_utils.GlobalAIOHTTPAsyncClientConfig()
+                server_utils.set_global_aiohttp_client(config)
+            assert server_name == "policy_model"
+            url = judge.url.removesuffix("/v1") + url_path
+            return await server_utils.request("POST", url, _internal=True, **options)
 
-    server.server_client = Client()
-    verdict = graded(run(server)(), row)
-    [request] = asked
-    assert request["server_name"] == "policy_model"
-    assert request["url_path"] == "/v1/responses"
-    assert "model" not in request["json"] and request["json"]["input"]
-    if status == 200:
-        assert (verdict["reward"], verdict["mask_sample"]) == (1.0, False)
-    else:
-        assert_judge_failed(verdict, "policy_model answered 500: GOOD")
+    def client_of(kind: type) -> TestClient:
+        server = server_of(kind)
+        server.config.judge_model_server = {"name": "policy_model"}
+        server.server_client = Client()
+        return run(server)()
+
+    yield client_of
+    server_utils.global_aiohttp_client_exit()
+
+
+@pytest.mark.parametrize("kind", [Essay, AsyncEssay])
+def test_nemo_gym_s_model_server_answers(judge, gym_client_of, row, kind):
+    verdict = graded(gym_client_of(kind), row)
+    [request] = judge.requests
+    assert "model" not in request and request["input"]
+    assert (verdict["reward"], verdict["mask_sample"]) == (1.0, False)
+
+
+@pytest.mark.parametrize("said", FAILURES, ids=SHOWN)
+def test_what_a_text_causes_there_masks_nothing(judge, gym_client_of, row, said):
+    judge.say = lambda text: as_json(said) if "naughty" in text else "GOOD"
+    client = gym_client_of(Essay)
+    verdict = graded(client, row, "naughty")
+    assert (verdict["reward"], verdict["mask_sample"]) == (0.0, False)
+    judge.say = lambda text: as_json(said)
+    client.cookies.clear()
+    assert_judge_failed(graded(client, row), "a harmless question")
+
+
+def test_nothing_of_an_error_of_its_is_in_the_reason(judge, gym_client_of, row):
+    judge.say = lambda text: Reply(b"Is this polite?", 500)
+    verdict = graded(gym_client_of(Essay), row)
+    assert_judge_failed(verdict, "policy_model answered with status 500")
+    assert "polite" not in verdict["failure_reason"]
+    assert "Is this polite?" in verdict["model_calls"][0]["error"]
+
+
+def test_its_answers_have_the_same_limits(judge, gym_client_of, row):
+    client, body = gym_client_of(Essay), padded("responses")
+    judge.say = lambda text: as_json(Reply(body))
+    assert_judge_failed(graded(client, row), "4194304 bytes")
+    reply = Reply(gzip.compress(body), headers={"Content-Encoding": "gzip"})
+    judge.say = lambda text: as_json(reply)
+    client.cookies.clear()
+    assert_judge_failed(graded(client, row), "Content-Encoding")
+    with serving() as elsewhere:
+        headers = {"Location": f"{elsewhere.url}/responses"}
+        judge.say = lambda text: Reply(b"", 307, headers)
+        client.cookies.clear()
+        assert_judge_failed(graded(client, row), "status 307")
+        assert elsewhere.headers == []
 
 
 # ---------------------------------------------------------------------- gates
@@ -639,12 +905,13 @@ def test_an_answer_that_is_not_graded_does_not_agree(
     judge, row, monkeypatch, tmp_path, capsys
 ):
     monkeypatch.setattr(project, "load_class", lambda: AsyncEssay)
-    judge.say = lambda text: 401 if "nope" in text else "GOOD"
+    monkeypatch.setenv("JUDGE_RETRIES", "0")
+    judge.say = lambda text: 429 if "nope" in text else "GOOD"
     rows = [{**row, "answer": answer, "label": 1} for answer in ("nope", "please")]
     assert measure_judge.main([rows_file(tmp_path, *rows)]) == 1
     printed = capsys.readouterr().out
     assert "accuracy: 1.000 (1 of 1)" in printed
-    assert "not graded: 1 of 2, the first: judge: AuthenticationError" in printed
+    assert "not graded: 1 of 2, the first: judge: RateLimitError" in printed
 
 
 def test_answers_of_a_judge_that_cannot_be_read_are_counted(
@@ -660,6 +927,15 @@ def test_answers_of_a_judge_that_cannot_be_read_are_counted(
     [line] = [line for line in caplog.messages if "A heart pumps." in line]
     assert len(line) < 300
     assert "\n" not in line
+
+
+def test_refused_texts_are_counted(judge, row, monkeypatch, tmp_path, capsys, caplog):
+    monkeypatch.setattr(project, "load_class", lambda: AsyncEssay)
+    judge.say = lambda text: 403 if "nope" in text else "GOOD"
+    rows = [{**row, "answer": answer, "label": 1} for answer in ("nope", "please")]
+    assert measure_judge.main([rows_file(tmp_path, *rows)]) == 0
+    assert "refused: 1 of 2, because the model answers" in capsys.readouterr().out
+    assert "scripted" in caplog.text  # the endpoint's words
 
 
 def test_a_stand_in_is_not_taken_for_a_judge(row, monkeypatch, tmp_path, capsys):

@@ -36,11 +36,26 @@ class NoOracleError(RolloutError):
 
 
 class ModelError(Exception):
-    """A model beside the policy could not be asked: it is down, too slow, or not set."""
+    """A model beside the policy could not be asked: it is down, too slow, or not set.
+
+    A policy may read the message. `said` is what the endpoint said, which may repeat
+    the question: it is for the log and for the rollout.
+    """
+
+    def __init__(self, message: str, said: str = "", status: int | None = None) -> None:
+        super().__init__(message)
+        self.said, self.status = said, status
 
 
 class NoAnswerError(ValueError):
-    """The answer of a model beside the policy cannot be read."""
+    """A model beside the policy gives no answer to this text, or none to be read.
+
+    A policy may read the message, but not `said`: see ModelError.
+    """
+
+    def __init__(self, message: str, said: str = "") -> None:
+        super().__init__(message)
+        self.said = said
 
 
 class DeployError(Exception):

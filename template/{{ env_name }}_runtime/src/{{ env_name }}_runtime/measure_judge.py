@@ -67,6 +67,9 @@ def _run(options: argparse.Namespace) -> int:
     if unreadable := sum(grade.unreadable for grade in grades):
         why = "what the model said is no choice, or does not fit the schema"
         print(f"unreadable: {unreadable} of {len(rows)}, because {why}")
+    if refused := sum(grade.refused for grade in grades):
+        why = "the model answers, but not these texts: see the warnings"
+        print(f"refused: {refused} of {len(rows)}, because {why}")
     if models_not_set(domain_class) and StandInSettings.read().stand_in:
         print("no model was asked: the class's stand_in() answered (STAND_IN=1)")
     if failed:
@@ -80,6 +83,7 @@ class Grade(NamedTuple):
     reward: float = 0.0
     failure: str = ""
     unreadable: bool = False  # whether what a model said could not be read
+    refused: bool = False  # whether a model gave this text no answer
 
 
 async def grades_of(
@@ -106,7 +110,8 @@ async def grades_of(
                 await session.close(SECONDS)
         assert session.episode is not None
         failure = asked.failure or session.episode.failure or ""
-        return Grade(reward, failure, asked.unreadable)
+        counted = asked.counted
+        return Grade(reward, failure, counted("unreadable"), counted("refused"))
 
     return await asyncio.gather(*map(grade, rows))
 

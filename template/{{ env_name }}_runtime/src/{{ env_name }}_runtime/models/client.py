@@ -14,7 +14,8 @@ from .. import project
 from ..episode.episode import has_async_methods
 from ..errors import ModelError, NoAnswerError, one_line
 from ..settings import ModelSettings, StandInSettings
-from .endpoints import Endpoint, NotSet, Said, StandIn, openai_endpoint
+from .answers import Said
+from .endpoints import Endpoint, NotSet, StandIn, openai_endpoint
 from .protocol import Message, Prompt
 from .question import Question
 
@@ -22,8 +23,8 @@ log = logging.getLogger(__name__)
 # The log of questions and answers, which goes to session.log only: serve.log_to_file.
 texts = logging.getLogger(f"{__name__}.texts")
 
-# The most calls, and characters in their messages, that an episode keeps. Others are
-# only counted: a policy may write a lot, and a conversation repeats it each time.
+# The most calls, and characters in their texts, that an episode keeps. Others are only
+# counted: a policy may write a lot, and a conversation repeats it each time.
 MAX_CALLS = 100
 MAX_CHARACTERS = 1 << 20
 
@@ -128,10 +129,9 @@ class EpisodeModels:
         """Calls, tokens, seconds and unreadable answers of each model that was asked."""
         return dict(self._figures)
 
-    @property
-    def unreadable(self) -> bool:
-        """Whether an answer of a model could not be read."""
-        return any(figure.endswith("_unreadable") for figure in self._figures)
+    def counted(self, figure: str) -> bool:
+        """Whether a model has this figure: "unreadable" answers, or "refused" texts."""
+        return any(key.endswith(f"_{figure}") for key in self._figures)
 
     def trace(self) -> list[dict[str, Any]]:
         """The calls with their exact texts, for the rollout."""
@@ -177,14 +177,19 @@ class EpisodeModels:
         started = time.monotonic()
         try:
             said = await self.endpoints[name].say(question, messages)
-            call.said, call.tokens = said.text, said.input_tokens + said.output_tokens
+            call.tokens = said.input_tokens + said.output_tokens
+            if self._characters + len(said.text) <= MAX_CHARACTERS:
+                self._characters += len(said.text)
+                call.said = said.text
             return said
-        except NoAnswerError as error:
-            call.error = str(error)
-            raise
-        except ModelError as error:
-            call.error = str(error)
-            self.failure = f"{name}: {error}"
+        except (NoAnswerError, ModelError) as error:
+            call.error = f"{error}: {error.said}" if error.said else str(error)
+            # The endpoint's words are in the log and the rollout only.
+            log.warning("%s: %s: %s", self.label, name, one_line(call.error))
+            if isinstance(error, NoAnswerError):
+                self.count(name, "refused", 1)
+            else:
+                self.failure = f"{name}: {error}"
             raise
         finally:
             call.seconds = round(time.monotonic() - started, 3)

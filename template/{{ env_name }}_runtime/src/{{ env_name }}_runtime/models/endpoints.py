@@ -2,29 +2,26 @@
 
 import asyncio
 import functools
+import json
 import threading
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ..errors import ModelError, NoAnswerError, one_line
 from ..settings import ModelSettings
+from .answers import PLAIN, Said, read_answer
 from .protocol import Message
 from .question import Question
 
-# The statuses of an endpoint that refuses a question's text as too long or malformed
-REFUSED = (400, 413, 422)
+# An endpoint with these statuses is busy. It may have room for a harmless question, and
+# none for an honest one, so they are never taken for the text's fault.
+BUSY = (429, 503, 529)
 
-
-@dataclass(frozen=True)
-class Said:
-    """A model's answer, and its cost."""
-
-    text: str
-    input_tokens: int = 0
-    output_tokens: int = 0
-    # Whether the token limit cut it off: the verdict at its end may be missing.
-    cut_off: bool = False
+# 32 by 32 gray pixels: some models take no smaller image
+GRAY = (
+    "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAACAAAAAgCAAAAABWESUoAAAAFk"
+    "lEQVR42mNoIAAYRhWMKhhVMFIVAABCAAAfN5c2AAAAAABJRU5ErkJggg=="
+)
 
 
 class Endpoint(Protocol):
@@ -70,18 +67,18 @@ class NotSet:
 class Bounded:
     """An endpoint with limits on the questions at a time, and on their seconds.
 
-    `post` sends the body of a request, and returns the body of the answer.
+    `post` sends the body of a request, and returns the body of the answer. Its second
+    argument says whether the client may repeat the request.
     """
 
     def __init__(
         self,
         settings: ModelSettings,
         loop: asyncio.AbstractEventLoop,
-        post: Callable[[dict[str, Any]], Awaitable[dict[str, Any]]],
+        post: Callable[[dict[str, Any], bool], Awaitable[Any]],
     ) -> None:
         self.settings, self.loop, self._post = settings, loop, post
         self._room = asyncio.Semaphore(settings.concurrency)
-        self._has_answered = False
 
     async def say(self, question: Question, messages: list[Message]) -> Said:
         settings = self.settings
@@ -93,44 +90,84 @@ class Bounded:
         async with self._room:
             try:
                 async with asyncio.timeout(settings.seconds):
-                    answer = await self._post(_request(settings, messages))
-                said = _said(answer)
-                self._has_answered = True
-                return said
+                    return await self._ask(messages)
             except TimeoutError:
                 raise ModelError(f"no answer in {settings.seconds:g} s") from None
-            except ModelError:
+
+    async def _ask(self, messages: list[Message]) -> Said:
+        """The answer. A policy must not be able to mask its sample by what it writes.
+
+        So after a failure the endpoint gets a harmless question. If it fails, too, the
+        endpoint is to blame. If not, the first question is repeated, and if that fails
+        again, its text is to blame.
+        """
+        try:
+            return await self._attempt(messages)
+        except ModelError as error:
+            if error.status in BUSY:
                 raise
-            except Exception as error:
-                text = one_line(f"{error} {error.__cause__ or ''}").strip()
-                text = f"{type(error).__name__}: {text}"
-                status = getattr(error, "status_code", getattr(error, "status", None))
-                # A policy must not be able to mask its sample by what it writes.
-                if status in REFUSED and question.data and self._has_answered:
-                    raise NoAnswerError(f"the text was refused: {text}") from error
-                raise ModelError(text) from error
+            failed = error
+        try:
+            await self._attempt(_harmless(messages), retry=False)
+        except ModelError as error:
+            text = f"{failed}; a harmless question: {error}"
+            raise ModelError(text, failed.said or error.said) from error
+        try:
+            return await self._attempt(messages, retry=False)
+        except ModelError as error:
+            if error.status in BUSY:
+                raise
+            text = f"no answer to this text, but to a harmless one: {error}"
+            raise NoAnswerError(text, error.said) from error
+
+    async def _attempt(self, messages: list[Message], *, retry: bool = True) -> Said:
+        """The answer. Raises ModelError for any failure."""
+        try:
+            return read_answer(
+                await self._post(_request(self.settings, messages), retry)
+            )
+        except Exception as error:  # noqa: BLE001 - the endpoint may cause anything
+            raise _without_words(error) from None
 
 
 def openai_endpoint(settings: ModelSettings) -> Bounded:
     """The model at an OpenAI-compatible endpoint. The client retries with backoff."""
-    import openai  # imported only if a class asks models: it takes a second
+    # imported only if a class asks models: it takes a second
+    import httpx
+    import openai
+
+    from .http_client import client_options
 
     client = openai.AsyncOpenAI(
         base_url=settings.base_url,
         api_key=settings.api_key or "none",
         max_retries=settings.retries,
         timeout=settings.seconds,
+        default_headers=PLAIN,
+        http_client=openai.DefaultAsyncHttpxClient(**client_options()),
     )
+    once = client.with_options(max_retries=0)
 
-    async def post(body: dict[str, Any]) -> dict[str, Any]:
+    path = "/responses" if settings.api == "responses" else "/chat/completions"
+
+    async def post(body: dict[str, Any], retry: bool) -> Any:
         body["model"] = settings.model
-        if settings.api == "responses":
-            answer: Any = await client.responses.create(**body)
-        else:
-            answer = await client.chat.completions.create(**body)
-        return answer.model_dump(warnings=False)
+        chosen = client if retry else once
+        # Not as the client's own objects: from 4 MiB it may make them for a minute.
+        response = await chosen.post(path, cast_to=httpx.Response, body=body)
+        return json.loads(response.content)
 
     return Bounded(settings, background_loop(), post)
+
+
+def _without_words(error: Exception) -> ModelError:
+    """A ModelError whose message has nothing of what the endpoint said."""
+    for each in (error, error.__cause__):
+        if isinstance(each, ModelError):
+            return each
+    kind, status = type(error).__name__, getattr(error, "status_code", None)
+    said = one_line(f"{kind}: {error} {error.__cause__ or ''}")
+    return ModelError(f"{kind}, status {status}" if status else kind, said, status)
 
 
 @functools.cache
@@ -151,6 +188,23 @@ def _request(settings: ModelSettings, messages: list[Message]) -> dict[str, Any]
     return {"input": listed, "max_output_tokens": settings.tokens, **heat}
 
 
+def _harmless(messages: list[Message]) -> list[Message]:
+    """A question without anybody's text, which an endpoint for `messages` can answer.
+
+    It has a system message, or an image, if they have one.
+    """
+    contents = [each["content"] for each in messages]
+    parts = [part for each in contents if isinstance(each, list) for part in each]
+    content: Any = "Say OK."
+    if any(part.get("type") == "image_url" for part in parts):
+        image = {"type": "image_url", "image_url": {"url": GRAY}}
+        content = [{"type": "text", "text": content}, image]
+    asked: list[Message] = [{"role": "user", "content": content}]
+    if any(each["role"] == "system" for each in messages):
+        asked.insert(0, {"role": "system", "content": "You are brief."})
+    return asked
+
+
 def _as_item(message: Message) -> dict[str, Any]:
     """A message of Chat Completions as the Responses API takes it."""
     content = message["content"]
@@ -166,23 +220,3 @@ def _as_item(message: Message) -> dict[str, Any]:
             for part in content
         ]
     return {"type": "message", "role": message["role"], "content": content}
-
-
-def _said(answer: dict[str, Any]) -> Said:
-    """The text of an answer of either API, without reasoning."""
-    usage = answer.get("usage") or {}
-    read = usage.get("input_tokens") or usage.get("prompt_tokens") or 0
-    wrote = usage.get("output_tokens") or usage.get("completion_tokens") or 0
-    if "choices" in answer:
-        [choice, *_] = answer["choices"]
-        text = choice["message"]["content"] or ""
-        cut_off = choice.get("finish_reason") == "length"
-    else:
-        cut_off = answer.get("status") == "incomplete"
-        text = "".join(
-            part.get("text") or ""
-            for item in answer["output"]
-            if item["type"] == "message"
-            for part in item["content"]
-        )
-    return Said(text, read, wrote, cut_off)

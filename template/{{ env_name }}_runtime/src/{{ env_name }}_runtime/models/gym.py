@@ -1,10 +1,12 @@
 """A model that NeMo Gym serves: `<name>_model_server` in configs/<env>.yaml names it."""
 
 import asyncio
+import json
 from typing import Any
 
 from ..errors import ModelError
 from ..settings import ModelSettings
+from .answers import PLAIN, bounded, check_encoding
 from .endpoints import Bounded
 
 
@@ -20,13 +22,23 @@ def gym_endpoint(server: Any, name: str) -> Bounded | None:
         return None
     settings = ModelSettings.read_model(name).model_copy(update={"api": "responses"})
 
-    async def post(body: dict[str, Any]) -> dict[str, Any]:
-        response = await server.server_client.post(
-            server_name=model, url_path="/v1/responses", json=body
-        )
+    async def post(body: dict[str, Any], retry: bool) -> Any:
+        async with await server.server_client.post(
+            server_name=model,
+            url_path="/v1/responses",
+            json=body,
+            headers={**PLAIN},  # NeMo Gym adds to it
+            allow_redirects=False,
+        ) as response:
+            check_encoding(response.headers)
+            parts = [part async for part in bounded(response.content.iter_any())]
+        data = b"".join(parts)
         if response.status != 200:
-            text = (await response.text())[:300]
-            raise ModelError(f"{model} answered {response.status}: {text}")
-        return await response.json()
+            raise ModelError(
+                f"{model} answered with status {response.status}",
+                data[:500].decode(errors="replace"),
+                response.status,
+            )
+        return json.loads(data)
 
     return Bounded(settings, asyncio.get_running_loop(), post)
