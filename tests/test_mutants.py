@@ -63,7 +63,7 @@ def problems(request, folder_of, tmp_path_factory):
             [sys.executable, "-m", "mutants", suite, report],
             folder,
             PYTHONPATH=os.pathsep.join(filter(None, [path, str(ROOT / "tests")])),
-            SANDBOX_SECONDS="5",  # a weak limit shall not take half a minute
+            SANDBOX_SECONDS="10",  # a weak limit shall not take half a minute
         )
         return json.loads(report.read_text()), done.stdout
 

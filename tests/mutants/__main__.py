@@ -77,8 +77,7 @@ class Watch:
 
     def __init__(self, mutant: Mutant | None, patch: pytest.MonkeyPatch) -> None:
         self.mutant, self.patch = mutant, patch
-        self.noticed, self.passed, self.skipped = False, 0, ""
-        self.problem = ""
+        self.noticed, self.skipped, self.problem = False, "", ""
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         if self.mutant:
@@ -98,8 +97,6 @@ class Watch:
             self.skipped = f"skipped: {item.nodeid}"
         if report.failed and call.excinfo is not None:
             self._failed(item, call.when, call.excinfo)
-        elif report.passed and call.when == "call":
-            self.passed += 1
         return report
 
     def _failed(
@@ -107,7 +104,9 @@ class Watch:
     ) -> None:
         shown = failure.traceback.filter(failure) or failure.traceback
         place, text = Path(shown[-1].path), str(failure.value)
-        if self.mutant and item.nodeid.startswith(self.mutant.honest or "-"):
+        if self.mutant is None:
+            self.problem = f"{item.nodeid} fails without a mutant: {text:.300}"
+        elif item.nodeid.startswith(self.mutant.honest or "-"):
             self.problem = f"{item.nodeid} fails, too: {text:.300}"
         elif when != "call" or not isinstance(failure.value, FAILED):
             self.problem = f"{when} of {item.nodeid}: {failure.typename}: {text:.300}"
@@ -115,7 +114,7 @@ class Watch:
             self.problem = f"an assertion outside of tests failed: {place}"
         elif "Internal Server Error" in text:
             self.problem = f"the server failed: {text:.300}"
-        elif self.mutant and not self.mutant.calls:
+        elif not self.mutant.calls:
             self.problem = f"{item.nodeid} fails, but did not call the mutant"
         else:
             self.noticed = True
@@ -128,9 +127,9 @@ class Watch:
             return f"pytest ended with {pytest.ExitCode(status).name}"
         if self.mutant and self.mutant.crashes:
             return f"the mutant does not fit: {self.mutant.crashes[0]}"
-        if self.noticed == bool(self.mutant):
+        if self.noticed or self.mutant is None:
             return ""
-        return self.skipped or ("no test noticed it" if self.mutant else "tests fail")
+        return self.skipped or "no test noticed it"
 
 
 def run(mutant: Mutant | None, tests: list[str]) -> str:
@@ -139,7 +138,7 @@ def run(mutant: Mutant | None, tests: list[str]) -> str:
     with pytest.MonkeyPatch.context() as patch:
         watch = Watch(mutant, patch)
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-            options = [*OPTIONS, f"--basetemp={folder}/tests"]
+            options = [*OPTIONS, f"--basetemp={folder}/base"]
             status = pytest.main([*options, *tests], plugins=[watch])
         verdict = watch.verdict(int(status))
     if verdict:
