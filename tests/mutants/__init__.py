@@ -16,9 +16,10 @@ import functools
 import inspect
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 import pytest
@@ -36,7 +37,7 @@ CRASHES = (TypeError, AttributeError, NameError, LookupError)
 class Mutant:
     """One weakness. `test` must fail because of it, and `honest` must pass in spite."""
 
-    weaken: Callable[..., Any]
+    weaken: FunctionType
     suite: str
     test: str
     replaces: str
@@ -70,7 +71,7 @@ class Mutant:
         return finish()
 
     @contextlib.contextmanager
-    def _watched(self) -> Iterator[None]:
+    def _watched(self) -> Generator[None]:
         """Note an exception of the mutant's own code: it does not fit its place."""
         try:
             yield
@@ -85,7 +86,7 @@ MUTANTS: list[Mutant] = []
 
 
 def _by(suite: str, folder: str, test: str, **options: Any) -> Callable[..., Any]:
-    def register(weaken: Callable[..., Any]) -> Callable[..., Any]:
+    def register(weaken: FunctionType) -> FunctionType:
         MUTANTS.append(Mutant(weaken, suite, folder + test, **options))
         return weaken
 
