@@ -57,10 +57,10 @@ def the_mark_around_data_is_known(original, *arguments):
 
 
 @by(
-    "test_models.py::test_a_text_that_the_judge_refuses_masks_nothing",
+    "test_models.py::test_a_text_that_is_too_long_is_not_asked_about",
     replaces="Bounded.say",
 )
-async def a_refused_text_masks_the_sample(original, *arguments):
+async def a_text_without_an_answer_masks_the_sample(original, *arguments):
     errors = errors_of_runtime()
     try:
         return await original(*arguments)
