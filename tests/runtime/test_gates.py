@@ -11,13 +11,17 @@ from typing import Annotated, Any, Literal
 
 import pydantic
 import pytest
+from fastapi import HTTPException, Request
 
-from my_env_runtime import nemo_gym_gates
-from my_env_runtime.errors import GateError
+from my_env_runtime import nemo_gym_gates, project
+from my_env_runtime.errors import GateError, RolloutError
 from my_env_runtime.gates import manifests, runner, smoke
 from my_env_runtime.gates.rollout import rollout_gate
+from my_env_runtime.gates.server import server_gate
 from my_env_runtime.gates.smoke import smoke_gate
 from my_env_runtime.project import GYM
+from my_env_runtime.rollouts.client import Client
+from my_env_runtime.serving import ToolResponse
 
 from .support import rows_file
 
@@ -156,6 +160,31 @@ def test_the_smoke_gate_names_files_that_are_older_than_the_class(
     assert run_gate(smoke_gate, Guessing) == "1 endpoint"
 
 
+def test_the_smoke_gate_posts_malformed_calls(
+    server_of, server_thread, row, tmp_path, monkeypatch
+):
+    """A route that is written by hand may answer whatever it is sent."""
+
+    async def guess(request: Request) -> ToolResponse:
+        return ToolResponse(output="Wrong.")
+
+    monkeypatch.setattr(project, "load_class", lambda: Guessing)
+    server = server_of(Guessing, [])
+    setup = type(server).setup_webserver
+
+    def with_guess(self: Any) -> Any:
+        app = setup(self)
+        app.post("/guess")(guess)
+        return app
+
+    monkeypatch.setattr(type(server), "setup_webserver", with_guess)
+    client = Client(f"http://127.0.0.1:{server_thread(server)}")
+    params = {"input": "Go.", "tools": client.tools()}
+    path = Path(rows_file(tmp_path, {**row, "responses_create_params": params}))
+    with pytest.raises(GateError, match=r"POST /guess with \[\] answered 200, not 422"):
+        smoke_gate(client, path)
+
+
 def test_the_smoke_gate_warns_of_an_echo(run_gate):
     class Echo:
         def __init__(self, task: dict) -> None:
@@ -220,6 +249,32 @@ def test_a_task_that_nobody_has_written(run_gate):
     with pytest.raises(GateError) as caught:
         run_gate(rollout_gate, Sized, {"size": "three"})
     assert str(caught.value).endswith(' (task: {"size": "three"})')
+
+
+def test_the_server_gate_reads_the_status(server_of, server_thread, gate_client):
+    assert server_gate(gate_client(Guessing)).endswith("/health answers")
+
+    async def health(self: Any) -> None:
+        raise HTTPException(503, "no disk")
+
+    server = server_of(Guessing)
+    type(server).health = health
+    client = Client(f"http://127.0.0.1:{server_thread(server)}")
+    with pytest.raises(GateError, match="GET /health answered 503: .*no disk"):
+        server_gate(client)
+
+
+@pytest.mark.parametrize("kind", [GateError, RolloutError, KeyError])
+def test_the_exit_status_is_that_of_the_gates(capsys, kind):
+    def broken() -> str:
+        raise kind("broken")
+
+    gates = {"import": lambda: "fine", "server": broken, "smoke": lambda: "fine"}
+    for arguments in ([], ["--json"]):
+        assert runner.run_gates(gates, None, arguments) == 1
+    printed = capsys.readouterr().out
+    assert "PASS import" in printed and "FAIL server" in printed
+    assert "smoke" not in printed  # nothing runs after a gate that fails
 
 
 def test_what_a_class_prints_is_no_part_of_the_json(capsys):

@@ -115,6 +115,16 @@ def test_a_trajectory_of_too_many_bytes_earns_nothing(serve, rows, verify_body):
     assert answer.json()["failure_reason"] == "the request body is over 10000 bytes"
 
 
+def test_a_body_of_unknown_length_has_the_same_limit(serve, run, rows, tools):
+    """A chunked request announces no length."""
+    client = run(serve(max_body_bytes=1000))()
+    client.post("/seed_session", json=rows[0])
+    body = iter([b" " * 600, b" " * 600])
+    answer = client.post(f"/{tools[0]['name']}", content=body)
+    assert "content-length" not in answer.request.headers
+    assert answer.status_code == 413
+
+
 def test_tokens_of_a_trainer_are_no_items(serve, rows, verify_body):
     client = TestClient(serve().setup_webserver())
     client.post("/seed_session", json=rows[0])

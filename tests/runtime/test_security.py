@@ -180,9 +180,9 @@ def test_no_answer_leaks_before_verify(client, rows, tools, caplog, capfd):
         shown = seeded.text
         for tool in tools:
             client.post(f"/{tool['name']}", json=sample_arguments(tool))
+        shown += "".join(client.get(path).text for path in pages)
         shown += client.post("/close_session", json={}).text
-        for path in pages:
-            shown += client.get(path).text
+        shown += "".join(client.get(path).text for path in pages)
         shown += caplog.text + "".join(capfd.readouterr())
         for answer in answers:
             assert answer not in shown

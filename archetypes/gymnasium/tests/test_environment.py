@@ -1,5 +1,6 @@
 """Tests of the environment, its rewards and its rows."""
 
+import re
 import sys
 
 import pytest
@@ -33,6 +34,7 @@ def played(task, action):
     """An episode that takes the same action until its end, and its outputs."""
     episode, outputs = EnvironmentClass(task), []
     while not outputs or "The episode is over." not in str(outputs[-1]):
+        assert len(outputs) < MAX_STEPS, "the episode does not end"
         outputs.append(episode.step(action))
     return episode, outputs
 
@@ -48,6 +50,13 @@ def test_an_episode_ends(task, action):
 def test_a_seed_gives_the_same_episode_again(task, action):
     assert EnvironmentClass(task).observation() == EnvironmentClass(task).observation()
     assert played(task, action)[1] == played(task, action)[1]
+
+
+def test_the_reward_is_the_sum_of_all_steps(task, action):
+    episode, outputs = played(task, action)
+    told = re.findall(r"Reward: (-?[\d.e+-]*\d)", " ".join(map(str, outputs)))
+    assert len(told) == len(outputs)
+    assert episode.reward() == pytest.approx(sum(map(float, told)))
 
 
 def test_an_unfinished_episode_earns_the_least(task):

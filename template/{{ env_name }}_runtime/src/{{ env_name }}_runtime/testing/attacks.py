@@ -88,6 +88,28 @@ class TestAttacks:
         """The reward of an episode that does not count."""
         return reward_range(load_class())[0]
 
+    @pytest.fixture
+    def verify(self):
+        """Ends a client's session, and returns its reward. No attack masks a sample."""
+        lacking = getattr(load_class(), "missing_requirement", lambda: None)()
+
+        def reward(client, row, output=()):
+            answer = client.post("/verify", json=verify_body(row, output))
+            assert answer.status_code == 200, answer.text
+            verdict = answer.json()
+            assert lacking or not verdict["mask_sample"], verdict["failure_reason"]
+            return verdict["reward"]
+
+        return reward
+
+    def test_a_trajectory_without_an_episode(
+        self, client, row, solution, lowest, verify
+    ):
+        """A call that the policy only wrote down is not played."""
+        calls = [(tool, json.dumps(given)) for tool, given in solution.calls]
+        written = [function_call(*call) for call in calls]
+        assert verify(client, row, [*written, *said(solution)]) == lowest
+
     def test_an_episode_that_nobody_seeded(self, client, row, solution, lowest, verify):
         play(client, solution.calls)
         assert verify(client, row, said(solution)) == lowest
@@ -133,7 +155,7 @@ class TestAttacks:
         client.post("/seed_session", json=row)
         answer = client.post(f"/{tools[0]['name']}", content=b" " * (2 << 20))
         assert answer.status_code == 413
-        assert answer.headers["set-cookie"].startswith(
+        assert answer.headers.get("set-cookie", "").startswith(
             "; ".join(f"{name}={value}" for name, value in client.cookies.items())
         )
 

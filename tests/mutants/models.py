@@ -1,0 +1,154 @@
+"""Mutants of the models that a class asks: what counts as an answer, and who fails."""
+
+import asyncio
+import functools
+import json
+import re
+
+from . import by_runtime
+
+by = functools.partial(
+    by_runtime, honest="tests/runtime/test_models.py::test_a_judge_grades"
+)
+
+
+def plain_choices(question, text):
+    """The choices that a text names anywhere, in its order."""
+    choices = [choice for choice in question.choices.values() if choice in text]
+    return sorted(choices, key=text.find)
+
+
+@by("test_models.py::test_a_quotation_does_not_count", replaces="Question.read")
+def a_choice_counts_anywhere(original, question, said, **named):
+    found = plain_choices(question, said.upper())
+    return found[-1] if found else original(question, said, **named)
+
+
+@by("test_models.py::test_a_quotation_does_not_count", replaces="Question.read")
+def the_last_line_alone_counts(original, question, said, **named):
+    return original(question, said.rstrip().rpartition("\n")[2], **named)
+
+
+@by(
+    "test_models.py::test_a_quotation_does_not_count",
+    replaces="question._without_label",
+)
+def any_words_before_a_colon_are_a_label(original, line):
+    return line.rpartition(":")[2]
+
+
+@by(
+    "test_models.py::test_an_answer_that_was_cut_off_does_not_count",
+    replaces="Question.read",
+)
+def an_answer_that_was_cut_off_counts(original, question, said, **named):
+    return original(question, said)
+
+
+@by("test_models.py::test_the_policy_s_text_is_data", replaces="question._messages")
+def the_policy_s_text_is_a_part_of_the_prompt(original, prompt, rules, data):
+    return original(f"{prompt}\n{data}", rules, data)
+
+
+@by("test_models.py::test_the_policy_s_text_is_data", replaces="question._messages")
+def the_mark_around_data_is_known(original, *arguments):
+    text = json.dumps(original(*arguments))
+    return json.loads(re.sub("=== [0-9a-f]{16} ===", "=== data ===", text))
+
+
+@by(
+    "test_models.py::test_a_text_that_is_too_long_is_not_asked_about",
+    replaces="Bounded.say",
+)
+async def a_text_without_an_answer_masks_the_sample(original, *arguments):
+    errors = errors_of_runtime()
+    try:
+        return await original(*arguments)
+    except errors.NoAnswerError as error:
+        raise errors.ModelError(str(error)) from error
+
+
+@by(
+    "test_models.py::test_a_refused_question_masks_the_sample",
+    replaces="Bounded.say",
+)
+async def an_endpoint_that_fails_masks_nothing(original, *arguments):
+    errors = errors_of_runtime()
+    try:
+        return await original(*arguments)
+    except errors.ModelError as error:
+        raise errors.NoAnswerError(str(error)) from error
+
+
+@by(
+    "test_models.py::test_a_text_that_is_too_long_is_not_asked_about",
+    replaces="Bounded.say",
+)
+def a_text_may_have_any_length(original, endpoint, *arguments):
+    more = {"characters": 1 << 40}
+    endpoint.settings = endpoint.settings.model_copy(update=more)
+    return original(endpoint, *arguments)
+
+
+@by(
+    "test_models.py::test_two_hundred_at_once_hold_the_bound",
+    replaces="Bounded.say",
+)
+def questions_are_not_bounded(original, endpoint, *arguments):
+    endpoint._room = asyncio.Semaphore(1000)
+    return original(endpoint, *arguments)
+
+
+@by("test_models.py::test_a_slow_judge_masks_the_sample", replaces="Bounded.say")
+async def a_slow_judge_masks_nothing(original, *arguments):
+    errors = errors_of_runtime()
+    try:
+        return await original(*arguments)
+    except errors.ModelError as error:
+        if "no answer in" in str(error):
+            raise errors.NoAnswerError(str(error)) from error
+        raise
+
+
+@by(
+    "test_models.py::test_nonsense_is_asked_once_more_and_then_earns_nothing",
+    replaces="EpisodeModels.answer",
+)
+async def nonsense_masks_the_sample(original, models, *arguments):
+    try:
+        return await original(models, *arguments)
+    except errors_of_runtime().NoAnswerError as error:
+        models.failure = str(error)
+        raise
+
+
+@by(
+    "test_models.py::test_a_policy_that_writes_a_lot_fills_no_memory",
+    replaces="EpisodeModels._say",
+)
+def all_texts_are_kept(original, models, *arguments):
+    models._characters = 0
+    return original(models, *arguments)
+
+
+@by(
+    "test_models.py::test_a_stand_in_is_never_used_where_nobody_asked_for_it",
+    replaces="Models._endpoint",
+)
+def a_stand_in_grades(original, models, name):
+    endpoint = original(models, name)
+    if type(endpoint).__name__ == "NotSet":
+        return stand_in_of(models, name)
+    return endpoint
+
+
+def errors_of_runtime():
+    from my_env_runtime import errors
+
+    return errors
+
+
+def stand_in_of(models, name):
+    from my_env_runtime.models.endpoints import StandIn
+
+    return StandIn(name, getattr(models.domain_class, "stand_in", None))
