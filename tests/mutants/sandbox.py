@@ -146,3 +146,21 @@ def every_error_masks_the_sample(original, episode, command):
 def a_failed_workspace_masks_nothing(original, episode):
     episode.infrastructure_failure = None
     return original(episode)
+
+
+# ---------------------------------------------------------------------- the server's user
+
+
+@by_sandbox(
+    "test_backend.py::test_watches_of_epoll_are_limited", replaces="Limits.rlimits"
+)
+def watches_of_epoll_are_not_limited(original, limits, **named):
+    return without("EPOLL_WATCHES", original(limits, **named))
+
+
+@by_sandbox(
+    "test_backend.py::test_only_own_folders_of_dead_servers_are_removed",
+    replaces="remains._workspaces",
+)
+def anything_with_a_mark_is_a_workspace(original, folder, mark):
+    return [f"{folder}/{name}" for name in os.listdir(folder) if name.startswith(mark)]

@@ -265,3 +265,20 @@ def an_unknown_cookie_is_no_cookie(original, cookies, scope):
 def anybody_can_read_the_tasks(original, server, app):
     tasks = [session.task for session in server.sessions.values()]
     return {**original(server, app), "tasks": tasks}
+
+
+# ---------------------------------------------------------------------- another row
+
+
+@by_runtime(
+    "test_verdicts.py::test_a_verdict_on_another_row_tells_nothing_of_the_episode",
+    replaces="verdict._is_own",
+)
+def a_verdict_on_another_row_tells_of_the_episode(original, session, body):
+    return True
+
+
+@by_attacks("test_a_verdict_on_another_task", replaces="SessionStore.end")
+def a_policy_tries_row_after_row(original, store, name, reason, *verdict, **named):
+    if reason != "verified with another task":
+        original(store, name, reason, *verdict, **named)
