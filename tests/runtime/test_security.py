@@ -92,6 +92,17 @@ def test_pages_of_other_sites_get_no_answer(
     assert client.post(tool, content=text, headers=headers).status_code >= 400
 
 
+@pytest.mark.parametrize("cookies", ["a;" * 2049, "a=" + "x" * 4096])
+def test_cookies_have_a_limit(serve, monkeypatch, cookies):
+    """FastAPI splits all of them for each request."""
+    client = TestClient(serve().setup_webserver())
+    for path in ("/health", "/tools"):
+        assert client.get(path, headers={"Cookie": "a=" * 2048}).status_code == 200
+        assert client.get(path, headers={"Cookie": cookies}).status_code == 431
+        twice = [("Cookie", cookies[:3000]), ("Cookie", cookies[:3000])]
+        assert client.get(path, headers=twice).status_code == 431
+
+
 def test_no_path_is_redirected(client, tools):
     """A redirect would repeat the Host header of the request."""
     for path in ("/verify/", "/seed_session/", f"/{tools[0]['name']}/", "//verify"):

@@ -21,6 +21,7 @@ log = logging.getLogger(__name__)
 
 # Routes whose bodies hold a trajectory.
 LARGE = ("/verify", "/aggregate_metrics")
+MAX_COOKIE_BYTES = 1 << 12  # FastAPI parses all cookies of each request
 
 
 class RequestGuard:
@@ -53,8 +54,8 @@ class RequestGuard:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        if stranger := self._stranger(scope):  # before any work on the other headers
-            await stranger(scope, receive, send)
+        if refusal := self._first_refusal(scope):  # before its cookies are read
+            await refusal(scope, receive, send)
             return
         cookie, session = self.cookies.read(scope)
         started = False
@@ -80,18 +81,21 @@ class RequestGuard:
                 await failure(scope, receive, answer)
             raise
 
-    def _stranger(self, scope: Scope) -> JSONResponse | None:
-        """The answer to a client that may not use this server."""
+    def _first_refusal(self, scope: Scope) -> JSONResponse | None:
+        """The answer to a stranger, and to somebody who sends too many cookies."""
         headers = dict(scope["headers"])
-        if self.authorization:
+        if self.authorization is None:
+            if reason := origins.problem(scope, self.settings):
+                return JSONResponse({"detail": reason}, 403)
+        elif scope["path"] != "/health":
             given = headers.get(b"authorization", b"")
-            known = hmac.compare_digest(given, self.authorization)
-            if known or scope["path"] == "/health":
-                return None
-            detail = "this server needs Authorization: Bearer <API_TOKEN>"
-            return JSONResponse({"detail": detail}, 401)
-        if reason := origins.problem(scope, self.settings):
-            return JSONResponse({"detail": reason}, 403)
+            if not hmac.compare_digest(given, self.authorization):
+                detail = "this server needs Authorization: Bearer <API_TOKEN>"
+                return JSONResponse({"detail": detail}, 401)
+        cookies = (value for name, value in scope["headers"] if name == b"cookie")
+        if sum(map(len, cookies)) > MAX_COOKIE_BYTES:
+            detail = f"the request's cookies are over {MAX_COOKIE_BYTES} bytes"
+            return JSONResponse({"detail": detail}, 431)
         return None
 
     def _refusal(self, scope: Scope) -> JSONResponse | None:
