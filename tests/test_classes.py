@@ -7,7 +7,7 @@ import shutil
 import pytest
 import requests
 
-from conftest import CLASSES, UVX, borrow_venv, run
+from conftest import CLASSES, COPIER, UVX, borrow_venv, git, run
 
 # module: class, tools
 OWN = {
@@ -274,3 +274,115 @@ def test_gym_env_schema_shows_the_typed_task(wrap, series):
         "print(load(Path('resources_servers/exam')).json_schema()['$defs']['Exam']['required'])"
     )
     assert environment.run("-c", code).strip() == "['questions']"
+
+
+# ---------------------------------------------------------------------- src layouts
+
+WALK = {"domain_module": "mazes.walk", "domain_class": "Walk", "tools": "step"}
+MAZES = CLASSES / "mazes"
+
+
+@pytest.fixture
+def mazes(tmp_path):
+    """A repository with a package in src/."""
+    project = tmp_path / "labyrinth"
+    shutil.copytree(MAZES, project)
+    (project / "maze_env.py").unlink()
+    return project
+
+
+def added(project):
+    """What a repository has beside the files of MAZES, by its first folder or file."""
+    files = {path.relative_to(project) for path in project.rglob("*") if path.is_file()}
+    own = {path.relative_to(MAZES) for path in MAZES.rglob("*") if path.is_file()}
+    return {path.parts[0] for path in files - own if "__pycache__" not in path.parts}
+
+
+def test_a_class_in_src_is_wrapped(copy, mazes):
+    done = copy(mazes, siblings="[verifiers, ors]", **WALK)
+    assert done.returncode == 0, done.stdout
+    server = (mazes / "nemo_gym/server.py").read_text()
+    assert "\nfrom mazes.walk import Walk\n" in server
+    ours = {"nemo_gym", "labyrinth_runtime", "verifiers", "ors"}
+    dotted = {".copier-answers.yml", ".dockerignore", ".gitignore", ".github"}
+    assert added(mazes) == ours | dotted
+    readmes = [mazes / "nemo_gym/AGENTS.md", *mazes.glob("*/README.md")]
+    readmes.remove(mazes / "labyrinth_runtime/README.md")
+    assert all("../src/mazes/walk.py" in path.read_text() for path in readmes)
+    wheel = (mazes / "verifiers/pyproject.toml").read_text()
+    assert 'include = ["src/mazes"]' in wheel
+
+
+def test_an_update_of_a_class_in_src_changes_nothing(copy, template, mazes):
+    copy(mazes, **WALK)
+    git(mazes, "init", "-q")
+    git(mazes, "add", "-A")
+    git(mazes, "commit", "-qm", "mine")
+    command = [COPIER, "update", "--trust", "--defaults", "--skip-tasks"]
+    command.append("--vcs-ref=:current:")
+    run([*command, "--data=max_turns=7"], mazes)
+    changed = git(mazes, "status", "--porcelain").split("\n")
+    assert not [line for line in changed if line and not line.startswith(" M ")]
+    assert (
+        "class_file: src/mazes/walk.py" in (mazes / ".copier-answers.yml").read_text()
+    )
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        {},
+        {"domain_module": "maze", "domain_class": "Walk", "tools": "step"},
+        {"domain_module": "mazes.walks"},
+        {"domain_module": "mazes.walks", "archetype": "game"},
+    ],
+)
+def test_a_repository_gets_no_class_that_nobody_asked_for(copy, mazes, answers):
+    """Otherwise a game would be called like the class, and hide its package."""
+    before = {path: path.read_bytes() for path in mazes.rglob("*") if path.is_file()}
+    done = copy(mazes, **answers)
+    assert done.returncode == 1
+    name = answers.get("domain_module", "labyrinth")
+    last = done.stdout.splitlines()[-1]
+    assert f'domain_module names nothing, got "{name}": there is no ' in last
+    assert str(mazes) in last
+    after = {path: path.read_bytes() for path in mazes.rglob("*") if path.is_file()}
+    assert after == before
+
+
+def test_a_repositorys_own_ci_and_image_stay_alone(copy, mazes):
+    """Its Dockerfile would obey a new .dockerignore."""
+    (mazes / "Dockerfile").write_text("FROM scratch\n")
+    (mazes / ".github/workflows").mkdir(parents=True)
+    (mazes / ".github/workflows/tests.yml").write_text("on: push\n")
+    done = copy(mazes, **WALK)
+    assert done.returncode == 0, done.stdout
+    assert [path.name for path in mazes.glob(".github/**/*.yml")] == ["tests.yml"]
+    assert not (mazes / ".dockerignore").exists()
+    assert (mazes / "nemo_gym/Dockerfile.dockerignore").is_file()
+
+
+def test_an_archetype_beside_other_code_is_written_if_it_is_asked_for(copy, mazes):
+    done = copy(mazes, archetype="game", domain_module="wordle")
+    assert done.returncode == 0, done.stdout
+    assert (mazes / "wordle.py").is_file()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("series", ["0.7"], indirect=True)
+def test_gates_over_a_class_in_src(copy, mazes, series):
+    done = copy(mazes, trust=True, **WALK)
+    assert done.returncode == 0, done.stdout
+    assert "PASS import" in done.stdout
+    assert "mazes.walk.Walk has step" in done.stdout
+    folder, python = mazes / "nemo_gym", mazes / "nemo_gym/.venv/bin/python"
+    gates = run([python, "gates.py"], folder).stdout
+    assert gates.count("PASS") == 4, gates
+    run([python, "-m", "pytest", "-q"], folder)
+    run([python, "-m", "pytest", "-q", "tests"], mazes)
+    space = mazes.with_name("space")
+    printed = run(
+        [python, "-m", "labyrinth_runtime.deploy", "--dry-run", space], folder
+    )
+    assert "src/mazes/walk.py" in printed.stdout
+    assert (space / "src/mazes/__init__.py").is_file()

@@ -21,7 +21,8 @@ def answers(project):
         ("env_name", "while", 'env_name must not be a Python keyword, got "while"'),
         ("env_name", "nemo_gym", 'env_name must not be "nemo_gym"'),
         ("domain_module", "a-b", 'domain_module must be a Python module name in lower case, got "a-b"'),
-        ("domain_module", "box.env", 'must be a name without dots, got "box.env": answer "box"; if that is a package, import the class in box/__init__.py'),
+        ("domain_module", "box.env", 'domain_module names nothing, got "box.env": there is no box/env.py and no box/env/__init__.py in '),
+        ("domain_module", "box.while", 'domain_module must be a Python module name in lower case, got "box.while"'),
         ("domain_module", "json", 'of Python\'s standard library, got "json"'),
         ("domain_module", "server", 'that the environment uses itself, got "server"'),
         ("domain_class", "wordle", 'domain_class must be a Python class name in PascalCase, got "wordle"'),
@@ -164,7 +165,7 @@ def test_every_answer_is_recorded(render):
         "space": "me/box",
         "siblings": ["verifiers", "ors"],
     }
-    recorded = {"wrapped": False, "packaged": False, "own_files": []}
+    recorded = {"wrapped": False, "class_file": "", "packaged": False, "own_files": []}
     assert answers(render(**given)) == given | recorded
 
 

@@ -278,6 +278,7 @@ def test_an_oracle_that_needs_more_turns_than_there_are(
     text = str(caught.value)
     assert f"row 1 of {path}: a model that makes one call a turn needs 2 turns" in text
     assert "(1 call and the final answer), but max_turns is 1" in text
+    assert f"--vcs-ref=:current: -d max_turns=2` in {project.ROOT}" in text
 
 
 # ---------------------------------------------------------------------- import gate

@@ -21,6 +21,9 @@ BROKEN = {
         "mine_{n}.py has no class MyEnv, but Other: copy again with --overwrite -d "
     ),
     "class MyEnv:\n    def guess(self word)": "mine_{n}.py, line 2: SyntaxError",
+    "<<<<<<< before\nclass MyEnv: ...\n": (
+        "mine_{n}.py, line 1: an update left a conflict there: keep one of the two "
+    ),
     "import nowhere": (
         "ModuleNotFoundError in mine_{n}.py, line 1: No module named 'nowhere'. Not "
         "installed: nowhere. Add the packages that have it: `uv add --directory "
@@ -84,6 +87,26 @@ def test_a_module_that_is_installed_too(tmp_path, monkeypatch):
     monkeypatch.setattr(project, "CLASS", "Session")
     monkeypatch.setattr(project, "MODULE", "requests")
     assert project.load_class() is requests.Session
+
+
+@pytest.mark.parametrize("folder", ["", "src"])
+@pytest.mark.parametrize("regular", [True, False])
+def test_a_module_of_a_package(tmp_path, monkeypatch, folder, regular):
+    """The package may be in src/, and may do without __init__.py."""
+    place = tmp_path / folder / "caves"
+    place.mkdir(parents=True)
+    (place / "walls.py").write_text("HIGH = 3")
+    (place / "inner.py").write_text("from caves.walls import HIGH\nclass MyEnv: ...")
+    if regular:
+        (place / "__init__.py").touch()
+    monkeypatch.setattr(project, "ROOT", tmp_path)
+    monkeypatch.setattr(project, "FOLDER", folder)
+    monkeypatch.setattr(project, "MODULE", "caves.inner")
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setattr(sys, "modules", {**sys.modules})
+    loaded = project.load_class()
+    assert (loaded.__module__, sys.modules["caves.walls"].HIGH) == ("caves.inner", 3)
+    assert project.load_class() is loaded
 
 
 @pytest.fixture

@@ -32,3 +32,14 @@ def source_name(path: str) -> str:
     file = Path(path)
     in_package = (file.parent / "__init__.py").is_file()
     return f"{file.parent.name}/{file.name}" if in_package else file.name
+
+
+def syntax_problem(error: SyntaxError) -> str:
+    """Where a source file is malformed, and why: an update may have left a conflict."""
+    place = f"{source_name(error.filename or '?')}, line {error.lineno}"
+    if (error.text or "").startswith(("<<<<<<< ", "=======\n", ">>>>>>> ")):
+        return (
+            f"{place}: an update left a conflict there: keep one of the two versions, "
+            "and remove the lines that start with <<<<<<<, ======= and >>>>>>>"
+        )
+    return f"{place}: {type(error).__name__}: {error.msg}"

@@ -8,7 +8,7 @@ from .. import project
 from ..episode.tasks import takes_answer
 from ..episode.tools import public_methods
 from ..errors import GateError, ToolError
-from ..files import source_name
+from ..files import source_name, syntax_problem
 
 
 def served_app(server: Any = None) -> Any:
@@ -44,8 +44,7 @@ def _check_paths(app: Any) -> None:
 
 def _import_problem(error: Exception) -> str:
     if isinstance(error, SyntaxError):
-        place = f"{source_name(error.filename or '?')}, line {error.lineno}"
-        return f"server.py cannot be imported ({place}): SyntaxError: {error.msg}"
+        return f"server.py cannot be imported: {syntax_problem(error)}"
     frame = traceback.extract_tb(error.__traceback__)[-1]
     place = f"{source_name(frame.filename)}, line {frame.lineno}"
     text = f"server.py cannot be imported ({place}): {type(error).__name__}: {error}"

@@ -167,6 +167,7 @@ class _Game:
 
         Raises NoOracleError if the class has no oracle.
         """
+        longest, problem = max_turns, ""
         for number, row in enumerate(self.rows, start=1):
             place = row_name(number, self.path)
             try:
@@ -176,15 +177,20 @@ class _Game:
             except RolloutError as error:
                 raise GateError(f"{place}, policy 'oracle': {error}") from error
             turns = len(calls) + bool(answer)
-            if turns > max_turns:
+            if turns > longest:
+                longest = turns
                 needed = counted(len(calls), "call")
                 needed += " and the final answer" if answer else ""
-                raise GateError(
+                problem = (
                     f"{place}: a model that makes one call a turn needs {turns} turns to "
-                    f"solve it ({needed}), but max_turns is {max_turns}: raise it in "
-                    "pyproject.toml, in configs/*_eval.toml, and as max_steps in "
-                    "configs/*_agent.yaml"
+                    f"solve it ({needed}), but max_turns is {max_turns}"
                 )
+        if problem:
+            raise GateError(
+                f"{problem}. Commit your work, then raise it in all files: `uvx copier "
+                "update --trust --defaults --vcs-ref=:current: -d "
+                f"max_turns={longest}` in {project.ROOT}"
+            )
 
     def _play(self, policy: str, row: Row) -> dict[str, Any]:
         fixed = fixed_policy(policy)

@@ -17,15 +17,23 @@ from pathlib import Path
 
 from ..command_line import exit_status, new_parser
 from ..errors import DeployError
-from ..project import ENV_NAME, MODULE, ROOT
-from ..space import RUNTIME, collect, copy_files, lock_warnings, matcher, own_code
+from ..project import ENV_NAME, ROOT
+from ..space import (
+    CLASS_FILES,
+    RUNTIME,
+    collect,
+    copy_files,
+    lock_warnings,
+    matcher,
+    own_code,
+)
 from .rows import SPLIT_FILES
 
 HERE = ROOT / "openenv"
 PACKAGE = f"{ENV_NAME}_openenv"
 
 # Patterns, as in a .dockerignore. Other files are copied only if --add names them.
-NEEDED = [f"{MODULE}.py", f"{MODULE}/**/*.py", f"{MODULE}/**/py.typed", "openenv"]
+NEEDED = [*CLASS_FILES, "openenv"]
 NEEDED += [f"{RUNTIME}/{name}" for name in ("pyproject.toml", "README.md", "src")]
 NEEDED += [f"nemo_gym/{name}" for name in ("pyproject.toml", "server.py")]
 NEEDED += [f"nemo_gym/data/{name}" for name in SPLIT_FILES.values()]
