@@ -114,13 +114,13 @@ def import_path(project: Path) -> str:
 
 @pytest.fixture(scope="session")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A git repository of the working tree, tagged v0.4.0."""
+    """A git repository of the working tree, tagged v0.5.0."""
     folder = tmp_path_factory.mktemp("template") / "nemo-gym-template"
     copy_working_tree(folder)
     git(folder, "init", "--quiet", "--initial-branch", "main")
     git(folder, "add", "--all")
     git(folder, "commit", "--quiet", "--message", "The template")
-    git(folder, "tag", "v0.4.0")
+    git(folder, "tag", "v0.5.0")
     return folder
 
 

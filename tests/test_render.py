@@ -381,7 +381,7 @@ def test_a_fourth_archetype_is_one_folder_and_one_choice(template, tmp_path):
     questions.write_text(text.replace("is graded): vision\n", choice))
     git(clone, "add", "--all")
     git(clone, "commit", "--quiet", "--message", "A fourth archetype")
-    git(clone, "tag", "v0.5.0")
+    git(clone, "tag", "v0.6.0")
     run(
         [
             Path(sys.executable).with_name("copier"),

@@ -24,10 +24,12 @@ from conftest import (
 )
 
 RELEASES = [
+    "v0.4.0",
     "v0.3.0",
     pytest.param("v0.2.0", marks=pytest.mark.slow),
     pytest.param("v0.1.0", marks=pytest.mark.slow),
 ]
+TOOLS_BY_METHOD = ("v0.3.0", "v0.4.0")  # server.py has `self.tool(MyEnv.guess)`
 RUNTIME = "{{ env_name }}_runtime/src/{{ env_name }}_runtime"
 
 
@@ -41,7 +43,7 @@ def releases(template, tmp_path):
 
 @pytest.fixture
 def project(releases, tmp_path):
-    """A committed project of v0.4.0."""
+    """A committed project of v0.5.0."""
     folder = tmp_path / "my_env"
     run([COPIER, "copy", "--skip-tasks", "--defaults", releases, folder], tmp_path)
     git(folder, "init", "--quiet", "--initial-branch", "main")
@@ -106,7 +108,7 @@ def test_fixes_arrive_and_edits_stay(releases, project):
         "        app.title = 'Mine'\n        return app\n",
     )
     commit(project)
-    release(releases, "v0.5.0", FIX)
+    release(releases, "v0.6.0", FIX)
     done = update(project)
     assert done.returncode == 0, done.stdout
     limits = project / "my_env_runtime/src/my_env_runtime/server/limits.py"
@@ -119,7 +121,7 @@ def test_fixes_arrive_and_edits_stay(releases, project):
     assert rows.startswith(
         '{"responses_create_params": {"input": [{"role": "user", "content": "Win at'
     )
-    assert "_commit: v0.5.0" in (project / ".copier-answers.yml").read_text()
+    assert "_commit: v0.6.0" in (project / ".copier-answers.yml").read_text()
     assert not list(project.rglob("*.rej"))
 
 
@@ -134,7 +136,7 @@ def test_a_tool_can_be_added_by_an_update(project):
 
 
 def test_an_update_equals_a_fresh_render(releases, project, tmp_path):
-    release(releases, "v0.5.0", {k: v for k, v in FIX.items() if "template/" in k})
+    release(releases, "v0.6.0", {k: v for k, v in FIX.items() if "template/" in k})
     assert update(project).returncode == 0
     run(
         [COPIER, "copy", "--skip-tasks", "--defaults", releases, "fresh/my_env"],
@@ -174,7 +176,7 @@ def test_a_class_of_ones_own_stays_through_updates(releases, wrap, module):
     edit(project, ROWS_OF_A_CLASS, '"easy")', '"hard")')
     commit(project)
     before = files_of(project)
-    release(releases, "v0.5.0", {**FIX, **FIX_OF_ROWS})
+    release(releases, "v0.6.0", {**FIX, **FIX_OF_ROWS})
     done = update(project)
     assert done.returncode == 0, done.stdout
     source = (CLASSES / f"{module}.py").read_bytes()
@@ -203,7 +205,7 @@ def test_a_class_in_a_package_stays_through_updates(releases, tmp_path):
     run([*command, "--data=tools=survey, send", releases, project], tmp_path)
     git(project, "init", "--quiet", "--initial-branch", "main")
     commit(project)
-    release(releases, "v0.5.0", FIX)
+    release(releases, "v0.6.0", FIX)
     done = update(project)
     assert done.returncode == 0, done.stdout
     assert files_of(project / "warehouse") == before
@@ -241,14 +243,14 @@ def test_a_method_called_like_the_archetypes_tool(releases, tmp_path):
     run([*command, releases, project], tmp_path)
     git(project, "init", "--quiet", "--initial-branch", "main")
     commit(project)
-    release(releases, "v0.5.0", FIX)
+    release(releases, "v0.6.0", FIX)
     done = update(project)
     assert done.returncode == 0, done.stdout
-    assert "_commit: v0.5.0" in (project / ".copier-answers.yml").read_text()
+    assert "_commit: v0.6.0" in (project / ".copier-answers.yml").read_text()
 
 
 def test_a_refused_answer_leaves_everything_as_it_was(releases, project):
-    release(releases, "v0.5.0", FIX)
+    release(releases, "v0.6.0", FIX)
     done = update(project, "--data", "tools=while()")
     assert done.returncode == 1
     assert "the tool name 'while' is a Python keyword" in done.stdout.splitlines()[-1]
@@ -274,7 +276,7 @@ def released(clone, template):
     shutil.copytree(template, clone, ignore=files, dirs_exist_ok=True)
     git(clone, "add", "--all")
     git(clone, "commit", "--quiet", "--message", "The working tree")
-    git(clone, "tag", "v0.4.0")
+    git(clone, "tag", "v0.5.0")
 
 
 @pytest.fixture
@@ -300,7 +302,7 @@ def test_from_an_earlier_release(earlier, archetype, tag):
     project = earlier(tag, f"--data=archetype={archetype}")
     module = project / "my_env.py"
     module.write_text(module.read_text() + "\n# mine\n")
-    if tag == "v0.3.0":  # the lines of the tools above were others before
+    if tag in TOOLS_BY_METHOD:  # the lines of the tools above were others before
         edit(project, "nemo_gym/server.py", "        return app\n", MY_ROUTE)
     mine = module.read_text()
     commit(project)
@@ -326,7 +328,7 @@ def test_from_an_earlier_release(earlier, archetype, tag):
     assert [path.name for path in project.glob("*.py")] == ["my_env.py"]
     server = (folder / "server.py").read_text()
     assert "self.tool(MyEnv." in server
-    assert ("app.title = 'Mine'" in server) == (tag == "v0.3.0")
+    assert ("app.title = 'Mine'" in server) == (tag in TOOLS_BY_METHOD)
     assert "from my_env_runtime.serving import" in server
     assert "<<<<<<<" not in server
     assert (project / "my_env_runtime/src/my_env_runtime/project.py").is_file()
@@ -458,7 +460,7 @@ def test_a_raised_bound_of_the_templates_meets_no_added_dependency(releases, pro
     add_package(project, "--dev", "hypothesis>=6")
     commit(project)
     pyproject = "template/{{ env_name }}_runtime/pyproject.toml.jinja"
-    release(releases, "v0.5.0", {pyproject: ("nemo-gym>=0.4", "nemo-gym>=0.7")})
+    release(releases, "v0.6.0", {pyproject: ("nemo-gym>=0.4", "nemo-gym>=0.7")})
     done = update(project)
     assert done.returncode == 0, done.stdout
     assert not git(project, "diff", "--name-only", "--diff-filter=U")
@@ -499,13 +501,13 @@ def test_an_update_installs_once_after_the_merge(releases, tmp_path):
         "    print(sys.argv[1], edited, file=log)\n"
     )
     git(releases, "commit", "--quiet", "--all", "--message", "Log")
-    git(releases, "tag", "v0.4.1")
+    git(releases, "tag", "v0.5.1")
     project = tmp_path / "my_env"
     run([COPIER, "copy", "--trust", "--defaults", releases, project], tmp_path)
     git(project, "init", "--quiet", "--initial-branch", "main")
     edit(project, "my_env.py", "Wordle", "mine: Wordle")
     commit(project)
-    release(releases, "v0.5.0", FIX)
+    release(releases, "v0.6.0", FIX)
     run([COPIER, "update", "--trust", "--defaults"], project)
     assert log.read_text().splitlines() == ["copy False", "update True"]
 
