@@ -17,7 +17,7 @@ from pathspec import PathSpec
 
 from .errors import DeployError
 from .imports import own_files
-from .project import ENV_NAME, GYM, ROOT, sources, top_name
+from .project import ENV_NAME, FOLDER, GYM, ROOT, top_name
 
 PORT = 7860  # a Space's port, which server.py takes if SPACE_ID is set
 RUNTIME = Path(f"{ENV_NAME}_runtime")  # this package's folder, which the image installs
@@ -27,7 +27,7 @@ MARK = RUNTIME / "src" / RUNTIME / "deploy.py"
 
 # Everything that the image needs, as Docker's patterns. Any other file is pushed only
 # if the user names it: nobody can list all names and formats of keys and of rows.
-CLASS_PLACE = (sources() / top_name()).relative_to(ROOT).as_posix()
+CLASS_PLACE = Path(FOLDER, top_name()).as_posix()
 CLASS_FILES = [f"{CLASS_PLACE}{end}" for end in (".py", "/**/*.py", "/**/py.typed")]
 NEEDED = [".dockerignore", *CLASS_FILES]
 NEEDED += [f"{RUNTIME}/{name}" for name in ("pyproject.toml", "README.md", "src")]
@@ -124,7 +124,7 @@ def refuse_keys(path: Path, content: bytes) -> None:
 def own_code() -> list[str]:
     """The modules that the class imports, and the repository's own package, if any."""
     patterns = [
-        str(file.relative_to(ROOT)) for file in own_files(sources(), top_name())
+        str(file.relative_to(ROOT)) for file in own_files(ROOT / FOLDER, top_name())
     ]
     project = ROOT / "pyproject.toml"
     if project.is_file() and "\n[build-system]" in _read(project):
