@@ -262,8 +262,11 @@ def test_the_gate_shows_what_it_submitted(gate_client, sum_row, tmp_path):
     assert rollout_gate(client, Path(rows_file(tmp_path, lenient))) == (
         "1 row: the oracle earns 1.0, noop and nonsense at most 0.01"
     )
-    both = Path(rows_file(tmp_path, lenient, {**lenient, "baseline_reward": 0.02}))
-    assert rollout_gate(client, both).endswith("nonsense at most what each row says")
+    params = {**sum_row["responses_create_params"], "input": "Another prompt."}
+    other = {**lenient, "responses_create_params": params, "baseline_reward": 0.02}
+    both = Path(rows_file(tmp_path, lenient, other))
+    line, _ = rollout_gate(client, both).split("\n")
+    assert line.endswith("nonsense at most what each row says")
 
 
 def test_an_oracle_that_needs_more_turns_than_there_are(

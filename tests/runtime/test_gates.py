@@ -319,3 +319,71 @@ def test_a_class_that_is_not_deterministic(run_gate, tmp_path, monkeypatch):
         path.write_text(corrected)
     detail = run_gate(rollout_gate, SaysSo)
     assert detail.endswith("noop and nonsense 0.0; not deterministic")
+
+
+# ---------------------------------------------------------------------- one task
+
+
+class Corridor:
+    """Does not read its task."""
+
+    def __init__(self, task: dict) -> None:
+        self.place = 0
+
+    def step(self, number: int) -> str:
+        """Step."""
+        self.place += number
+        return f"At {self.place}."
+
+    def reward(self) -> float:
+        return 0.0
+
+
+class Seeded(Corridor):
+    def __init__(self, task: dict) -> None:
+        self.place = task.get("seed", 0)
+
+
+class Strict(Corridor):
+    def step(self, number: int) -> str:
+        """Step."""
+        raise ValueError("the step is too long")
+
+
+SEEDS = [{"seed": 1}, {"seed": 2}, {"seed": 3}]
+
+
+def test_rows_that_are_one_task_fail(run_gate, monkeypatch):
+    with pytest.raises(GateError) as error:
+        run_gate(rollout_gate, Corridor, *SEEDS)
+    said = str(error.value)
+    assert (
+        "are one task (1 prompt, 1 outcome of the same calls): a policy would" in said
+    )
+    table = {**project.table(), "one_task": True}
+    monkeypatch.setattr(project, "table", lambda: table)
+    _, note, oracle = run_gate(rollout_gate, Corridor, *SEEDS).split("\n")
+    assert note.endswith("; one task, as [tool.environment] says")
+    assert oracle.startswith("without an oracle, nothing shows that 1.0 can be earned")
+
+
+@pytest.mark.parametrize(
+    ("kind", "tasks", "note"),
+    [
+        (Corridor, SEEDS[:1], "without an oracle"),
+        (Seeded, SEEDS, "rows: 1 prompt, 3 outcomes of the same calls"),
+        (Strict, SEEDS, "; nonsense was answered with errors only, so nobody knows if"),
+    ],
+)
+def test_how_different_the_rows_are(run_gate, kind, tasks, note):
+    assert note in run_gate(rollout_gate, kind, *tasks).split("\n")[1]
+
+
+def test_the_notes_of_a_gate_have_lines_of_their_own(capsys):
+    runner.run_gates({"one": lambda: "seen\nand this"}, "One gate.", [])
+    first, second = capsys.readouterr().out.splitlines()
+    assert first.startswith("PASS one")
+    assert first.index("seen") == second.index("and this")
+    runner.run_gates({"one": lambda: "seen\nand this"}, "One gate.", ["--json"])
+    [result] = json.loads(capsys.readouterr().out)
+    assert (result["detail"], result["notes"]) == ("seen", ["and this"])

@@ -22,6 +22,10 @@ ROW: dict[str, Any] = {
     "expected": "Paris",
     "options": {"cased": True},
 }
+OTHER = {
+    "responses_create_params": {"input": "What is the capital of Italy?"},
+    "expected": "Rome",
+}
 # NeMo Gym's own, between the seed and the grade.
 ADDED = {"_ng_task_index": 3, "agent_ref": {"name": "agent"}, "task_source": "x.jsonl"}
 
@@ -111,7 +115,7 @@ def test_a_row_that_the_task_refuses_is_named_by_its_own_key(client):
 
 
 def test_the_gates_take_native_rows(gate_client, tmp_path):
-    client, path = gate_client(Capital), Path(rows_file(tmp_path, ROW, ROW))
+    client, path = gate_client(Capital), Path(rows_file(tmp_path, ROW, OTHER))
     assert smoke_gate(client, path) == "no tools: the answer is graded"
     assert rollout_gate(client, path).startswith("2 rows: the oracle earns 1.0")
 

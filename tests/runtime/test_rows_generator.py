@@ -253,3 +253,47 @@ def test_a_reward_of_an_example_is_a_number():
     with pytest.raises(RolloutError, match="an item must have a prompt, a task"):
         tasks: Any = lambda rng: [("Go.", {"n": 1}, "easy", "much")]
         row_generator.example_rows(tasks, 1)
+
+
+class Blind:
+    """Looks at nothing but the goal."""
+
+    @staticmethod
+    def oracle(task):
+        return [("go", {"to": task["goal"]})]
+
+
+def prompted(text, **task):
+    return {"responses_create_params": {"input": text}, "ground_truth": [task]}
+
+
+@pytest.mark.parametrize(
+    ("train", "validation", "notes"),
+    [
+        (["a", "b"], ["c", "d"], []),
+        (["a", "a"], ["b", "c"], ["all rows of train.jsonl have the same prompt"]),
+        (
+            ["a", "b"],
+            ["b", "c"],
+            ["1 of the 2 rows of validation.jsonl have the prompt"],
+        ),
+    ],
+)
+def test_rows_that_look_alike_are_named(monkeypatch, train, validation, notes):
+    monkeypatch.setattr(project, "load_class", lambda: object)
+    splits = {
+        "train.jsonl": [prompted(text, seed=n) for n, text in enumerate(train)],
+        "validation.jsonl": [prompted(text, seed=9) for text in validation],
+    }
+    found = list(command.alike(splits))
+    assert [
+        note[: len(wanted)] for note, wanted in zip(found, notes, strict=True)
+    ] == notes
+
+
+def test_rows_with_other_solutions_are_other_tasks(monkeypatch):
+    monkeypatch.setattr(project, "load_class", lambda: Blind)
+    rows = [prompted("Go.", goal=1), prompted("Go.", goal=2)]
+    assert not list(command.alike({"train.jsonl": rows}))
+    [note] = command.alike({"train.jsonl": [rows[0], prompted("Go.", goal=1, id=2)]})
+    assert "the same prompt and solution: are they one task?" in note

@@ -1,12 +1,13 @@
 """The command line of nemo_gym/make_rows.py."""
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from . import project
 from .command_line import counted, exit_status, new_parser, row_count
-from .episode.tasks import check_row, task_of
+from .episode.tasks import check_row, solution_of, task_of
 from .episode.types import Row
 from .errors import RolloutError
 from .gates.rows import server_tools
@@ -69,12 +70,16 @@ def main(
 
     def run() -> int:
         splits = make(tasks, options.seed, counts, options.output, options.overwrite)
+        by_name: dict[str, list[Row]] = {}
         for path, rows in splits:
+            by_name[path.name] = rows
             written = counted(len(rows), "row")
             print(f"{shown(path)}: {written} ({_difficulties(rows)})")
             longest = max(len(prompt_text(row)) for row in rows)
             if longest > LONG_PROMPT:
                 print(f"a prompt has {longest:,} characters: can the policy read that?")
+        for note in alike(by_name):
+            print(note)
         return 0
 
     return exit_status("make_rows.py", run)
@@ -115,6 +120,36 @@ def make(
         written = [with_tools(row, definitions) for row in rows]
         write_rows(paths[name], written)
         yield paths[name], written
+
+
+def alike(splits: dict[str, list[Row]]) -> Iterator[str]:
+    """Notes on rows with the same prompt and, if the class has an oracle, solution.
+
+    Their tasks differ, but in nothing that the policy sees or does.
+    """
+    keys = {
+        name: [json.dumps(row["responses_create_params"]["input"]) for row in rows]
+        for name, rows in splits.items()
+    }
+    what = "prompt"
+    domain_class = project.load_class()
+    every = [key for split in keys.values() for key in split]
+    if hasattr(domain_class, "oracle") and len(set(every)) < len(every):
+        what = "prompt and solution"
+        for name, rows in splits.items():
+            for number, row in enumerate(rows):
+                keys[name][number] += repr(solution_of(domain_class, row))
+    earlier: dict[str, str] = {}
+    for name, split in keys.items():
+        if len(split) > 1 and len(set(split)) == 1:
+            yield f"all rows of {name} have the same {what}: are they one task?"
+        repeated = [earlier[key] for key in split if key in earlier]
+        if repeated:
+            yield (
+                f"{len(repeated)} of the {len(split)} rows of {name} have the {what} of "
+                f"a row of {repeated[0]}: are they the same tasks?"
+            )
+        earlier |= dict.fromkeys(split, name)
 
 
 def _keys(paths: Iterable[Path]) -> Iterator[str]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from .. import project
 from ..command_line import counted
-from ..episode.tasks import takes_answer, task_of
+from ..episode.tasks import reward_range, takes_answer, task_of
 from ..episode.types import Definitions, Row
 from ..errors import GateError, NoOracleError, RolloutError
 from ..models.client import models_not_set, without_answers
@@ -20,6 +20,7 @@ from ..rollouts.rows import about_task, row_name, shown
 from .manifests import is_deterministic, outdated_manifests
 from .rewards import earned_by_oracle, least, reward_problem
 from .rows import read_rows
+from .variety import Variety
 
 ROWS_AT_A_TIME = 20
 # The number of rows that are played twice, to compare the outputs and the rewards.
@@ -29,7 +30,7 @@ ROWS_TWICE = 5
 def rollout_gate(client: Client, path: Path) -> str:
     """Play every row of `path` with each policy.
 
-    Returns the gate's line. Raises GateError and RolloutError.
+    Returns the gate's line, and its notes. Raises GateError and RolloutError.
     """
     rows = read_rows(path)
     domain_class = project.load_class()
@@ -49,11 +50,18 @@ def rollout_gate(client: Client, path: Path) -> str:
         game.check_turns(project.table()["max_turns"])
         game.check("oracle")
     except NoOracleError as error:
-        return f"{seen}: noop and nonsense earn {nothing} ({error}){note}"
+        highest = reward_range(domain_class)[1]
+        return (
+            f"{seen}: noop and nonsense earn {nothing} ({error}){note}"
+            f"{game.variety.note_line()}\nwithout an oracle, nothing shows that {highest} can "
+            "be earned, and the attack tests that need one are skipped"
+        )
+    variety = game.variety.note_line()
     if without_answers(domain_class):
-        return f"{seen}: played by the oracle, noop and nonsense{note}"
+        return f"{seen}: played by the oracle, noop and nonsense{note}{variety}"
     most = earned_by_oracle(domain_class, rows)
-    return f"{seen}: the oracle earns {most}, noop and nonsense {nothing}{note}"
+    line = f"{seen}: the oracle earns {most}, noop and nonsense {nothing}{note}"
+    return line + variety
 
 
 def _stand_ins(domain_class: type) -> str:
@@ -81,6 +89,7 @@ class _Game:
         self.client, self.definitions = client, definitions
         self.rows, self.path = rows, path
         self.domain_class = project.load_class()
+        self.variety = Variety(rows, path)
         self.repeats = is_deterministic()  # the same calls must do the same
         for manifest, corrected in outdated_manifests():
             written = manifest.read_text(encoding="utf-8").splitlines()
@@ -109,6 +118,8 @@ class _Game:
                     note = about_task(self.domain_class, row)
                     raise GateError(f"{place}, policy {policy!r}: {result}{note}")
                 self._check_reward(place, policy, row, result)
+                if policy == "garbage":
+                    self.variety.note_outcome(result)
                 if number <= ROWS_TWICE and self.repeats:
                     calls = f"{place}: the same calls of the policy {policy!r}"
                     _compare(calls, result, self._play(policy, row))
@@ -145,6 +156,7 @@ class _Game:
                 observation = first_observation(domain_class, row)
             except RolloutError as error:
                 raise GateError(f"{place}: {error}") from error
+            self.variety.note("first observation", observation)
             if observation and not shows(row, observation):
                 shown = f"{observation.output!r:.200}"
                 if observation.extra.get("image"):
@@ -172,6 +184,7 @@ class _Game:
             place = row_name(number, self.path)
             try:
                 calls, answer = solution_for(row, self.definitions)
+                self.variety.note("solution", [calls, answer])
             except NoOracleError:  # it would be the same for every row
                 raise
             except RolloutError as error:

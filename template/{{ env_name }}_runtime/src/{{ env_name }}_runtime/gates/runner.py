@@ -15,7 +15,8 @@ from ..command_line import new_parser
 from ..errors import GateError, RolloutError, ToolError
 from ..files import source_name
 
-# Returns what the gate saw, on one line. Raises GateError if the gate fails.
+# Returns what the gate saw: one line, and further notes below it. Raises GateError if the
+# gate fails.
 Gate = Callable[[], str]
 
 
@@ -26,6 +27,7 @@ class Result(TypedDict):
     passed: bool
     seconds: float
     detail: str  # what the gate saw, or the error, with what to do
+    notes: list[str]  # what else it saw
 
 
 def run_gates(
@@ -67,15 +69,21 @@ def run(gates: Mapping[str, Gate]) -> Iterator[Result]:
     # Models that are not set have stand-ins, also in processes that the gates start.
     os.environ.setdefault("STAND_IN", "1")
     for name, gate in gates.items():
-        started = time.monotonic()
+        started, notes = time.monotonic(), list[str]()
         try:
-            passed, detail = True, gate()
+            passed, (detail, *notes) = True, gate().split("\n")
         except (GateError, RolloutError, ToolError, ValueError) as error:
             passed, detail = False, str(error)
         except Exception as error:  # noqa: BLE001 - a bug is a failed gate, too
             passed, detail = False, _problem(error)
         seconds = round(time.monotonic() - started, 2)
-        yield {"gate": name, "passed": passed, "seconds": seconds, "detail": detail}
+        yield {
+            "gate": name,
+            "passed": passed,
+            "seconds": seconds,
+            "detail": detail,
+            "notes": notes,
+        }
         if not passed:
             return
 
@@ -96,6 +104,8 @@ def report(results: Iterable[Result], as_json: bool) -> bool:
         verdict = "PASS" if result["passed"] else "FAIL"
         line = f"{verdict} {result['gate']:8} {result['seconds']:6.2f} s"
         print(f"{line}  {result['detail']}", flush=True)
+        for note in result["notes"]:
+            print(f"{'':{len(line)}}  {note}", flush=True)
         passed = passed and result["passed"]
     return passed
 
