@@ -265,7 +265,7 @@ STAND_INS = {
         {uv} venv --quiet --python {python} nemo_gym/.venv
         project=$PWD
         cd nemo_gym/.venv/lib/python*/site-packages
-        printf '%s\\n' {packages} "$project/nemo_gym" "$project" "$project"/*_runtime/src > borrowed.pth
+        printf '%s\\n' {packages} "$project/nemo_gym" "$project" "$project/src" "$project"/*_runtime/src > borrowed.pth
         cd "$project/nemo_gym/.venv/bin"
         printf '#!/bin/sh\\nexec "%s" -m pytest "$@"\\n' "$PWD/python" > pytest
         chmod +x pytest
@@ -359,7 +359,9 @@ def put_wrapped_classes(document: str, script: str, folder: Path) -> None:
                 for block in blocks(document)
                 if block.language == "python" and start in block.text
             ]
-            file = folder / words[-1] / f"{answers['domain_module']}.py"
+            module = answers["domain_module"]
+            place = f"src/{module.replace('.', '/')}" if "." in module else module
+            file = folder / words[-1] / f"{place}.py"
             file.parent.mkdir(parents=True)
             file.write_text(source)
 
@@ -398,6 +400,7 @@ CLASSES = {
     "README.md": {"Counter": ["add"]},
     "docs/from/nemo-gym-server.md": {"Counter": []},
     "docs/from/openenv.md": {"Counter": ["add"]},
+    "docs/from/repository.md": {"MazeWalk": ["step"]},
     "docs/from/script.md": {"NumbersGame": ["guess"]},
     "docs/from/verifiers.md": {"Capital": []},
     "docs/grading.md": {"Counter": ["add"]},
