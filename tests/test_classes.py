@@ -344,7 +344,7 @@ def test_a_repository_gets_no_class_that_nobody_asked_for(copy, mazes, answers):
     assert done.returncode == 1
     name = answers.get("domain_module", "labyrinth")
     last = done.stdout.splitlines()[-1]
-    assert f'domain_module names nothing, got "{name}": there is no ' in last
+    assert f'domain_module: there is no such module, got "{name}": there is no ' in last
     assert str(mazes) in last
     after = {path: path.read_bytes() for path in mazes.rglob("*") if path.is_file()}
     assert after == before

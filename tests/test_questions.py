@@ -21,7 +21,7 @@ def answers(project):
         ("env_name", "while", 'env_name must not be a Python keyword, got "while"'),
         ("env_name", "nemo_gym", 'env_name must not be "nemo_gym"'),
         ("domain_module", "a-b", 'domain_module must be a Python module name in lower case, got "a-b"'),
-        ("domain_module", "box.env", 'domain_module names nothing, got "box.env": there is no box/env.py and no box/env/__init__.py in '),
+        ("domain_module", "box.env", 'domain_module: there is no such module, got "box.env": there is no box/env.py and no box/env/__init__.py in '),
         ("domain_module", "box.while", 'domain_module must be a Python module name in lower case, got "box.while"'),
         ("domain_module", "json", 'of Python\'s standard library, got "json"'),
         ("domain_module", "server", 'that the environment uses itself, got "server"'),

@@ -309,6 +309,14 @@ def test_keys_of_other_services_are_refused(project, dry_run, line):
         ("nemo_gym/environments/my_env/config.yaml", "hub_token: 7f3kq29"),
         ("nemo_gym/pyproject.toml", 'password = "7"'),
         ("nemo_gym/Dockerfile", "ENV JUDGE_API_KEY=7f3kq29"),
+        ("nemo_gym/Dockerfile", "ENV A=1 JUDGE_API_KEY=7f3kq29"),
+        ("nemo_gym/Dockerfile", "ENV JUDGE_API_KEY 7f3kq29"),
+        ("nemo_gym/configs/my_env.yaml", "AZURE_OPENAI_KEY: 7f3kq29"),
+        ("nemo_gym/configs/my_env.yaml", "- {signing-key: 7f3kq29}"),
+        ("nemo_gym/configs/my_env.yaml", "openai_api_key_2: 7f3kq29"),
+        ("nemo_gym/configs/my_env.yaml", "# password: hunter2"),
+        ("my_env.py", "API_KEY = '0f1e2d3c4b5a69788796a5b4'"),
+        ("my_env.py", 'os.environ["JUDGE_API_KEY"] = "0f1e2d3c4b5a69788796a5b4"'),
     ],
 )
 def test_a_key_by_its_name_is_refused(project, dry_run, path, line):
@@ -327,6 +335,12 @@ def test_a_key_by_its_name_is_refused(project, dry_run, path, line):
         "api_key: OPENAI_API_KEY",
         'password: ""',
         "# token: <your token>",
+        "# the token: see the docs",
+        "policy_api_key: ???",
+        "policy_api_key: EMPTY",
+        "api_key: ~",
+        "description: Guess the secret: one word",
+        "note: Bearer authentication",
         "max_tokens: 100",
         "return_token_id_information: true",
     ],
@@ -336,6 +350,14 @@ def test_a_name_without_a_key_goes(project, dry_run, line):
         file.write(f"\n{line}\n")
     _, files = dry_run()
     assert "nemo_gym/configs/my_env.yaml" in files
+
+
+def test_a_row_may_have_a_secret(project, dry_run):
+    row = '{"ground_truth": [{"secret": 42, "password": "swordfish"}]}'
+    write(project / "nemo_gym/data/more.jsonl", row)
+    write(project / ".dockerignore", "")
+    _, files = dry_run("nemo_gym/data/*")
+    assert "nemo_gym/data/more.jsonl" in files
 
 
 @pytest.mark.parametrize(

@@ -53,9 +53,14 @@ def run_gate(
 ) -> Callable[..., str]:
     """Runs a gate over a class, with as many rows as there are tasks."""
 
-    def run(gate: Callable[..., str], kind: type, *tasks: dict[str, Any]) -> str:
+    def run(
+        gate: Callable[..., str],
+        kind: type,
+        *tasks: dict[str, Any],
+        prompt: str = "Go.",
+    ) -> str:
         client = gate_client(kind)
-        params = {"input": "Go.", "tools": client.tools()}
+        params = {"input": prompt, "tools": client.tools()}
         rows = [
             {**row, "responses_create_params": params, "ground_truth": [task]}
             for task in tasks or [{"id": 1}]
@@ -344,7 +349,12 @@ class Seeded(Corridor):
         self.place = task.get("seed", 0)
 
 
-class Strict(Corridor):
+class Shown(Corridor):
+    def observation(self) -> str:
+        return "A corridor."
+
+
+class Strict(Shown):
     def step(self, number: int) -> str:
         """Step."""
         raise ValueError("the step is too long")
@@ -355,11 +365,11 @@ SEEDS = [{"seed": 1}, {"seed": 2}, {"seed": 3}]
 
 def test_rows_that_are_one_task_fail(run_gate, monkeypatch):
     with pytest.raises(GateError) as error:
-        run_gate(rollout_gate, Corridor, *SEEDS)
-    said = str(error.value)
-    assert (
-        "are one task (1 prompt, 1 outcome of the same calls): a policy would" in said
+        run_gate(rollout_gate, Shown, *SEEDS, prompt="A corridor.")
+    said = (
+        " are one task (1 prompt, 1 first observation, 1 outcome of the same calls): "
     )
+    assert said in str(error.value)
     table = {**project.table(), "one_task": True}
     monkeypatch.setattr(project, "table", lambda: table)
     _, note, oracle = run_gate(rollout_gate, Corridor, *SEEDS).split("\n")
@@ -372,11 +382,13 @@ def test_rows_that_are_one_task_fail(run_gate, monkeypatch):
     [
         (Corridor, SEEDS[:1], "without an oracle"),
         (Seeded, SEEDS, "rows: 1 prompt, 3 outcomes of the same calls"),
-        (Strict, SEEDS, "; nonsense was answered with errors only, so nobody knows if"),
+        (Corridor, SEEDS, "; two calls cannot tell if they are different tasks: the"),
+        (Strict, SEEDS, "; two calls cannot tell if they are different tasks: the"),
     ],
 )
 def test_how_different_the_rows_are(run_gate, kind, tasks, note):
-    assert note in run_gate(rollout_gate, kind, *tasks).split("\n")[1]
+    line = run_gate(rollout_gate, kind, *tasks, prompt="A corridor.")
+    assert note in line.split("\n")[1]
 
 
 def test_the_notes_of_a_gate_have_lines_of_their_own(capsys):

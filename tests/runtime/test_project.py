@@ -1,5 +1,6 @@
 """The project around the runtime: the user's class, and the server's settings."""
 
+import importlib
 import shutil
 import sys
 import threading
@@ -107,6 +108,22 @@ def test_a_module_of_a_package(tmp_path, monkeypatch, folder, regular):
     loaded = project.load_class()
     assert (loaded.__module__, sys.modules["caves.walls"].HIGH) == ("caves.inner", 3)
     assert project.load_class() is loaded
+
+
+def test_a_package_that_was_imported_before_is_not_loaded_again(tmp_path, monkeypatch):
+    """make_rows.py may import another module of it first."""
+    package = tmp_path / "grottos"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "levels.py").touch()
+    (package / "inner.py").write_text("class MyEnv: ...")
+    monkeypatch.setattr(project, "ROOT", tmp_path)
+    monkeypatch.setattr(project, "MODULE", "grottos.inner")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "modules", {**sys.modules})
+    levels = importlib.import_module("grottos.levels")
+    assert project.load_class() is importlib.import_module("grottos.inner").MyEnv
+    assert sys.modules["grottos.levels"] is levels
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """The command line of nemo_gym/make_rows.py."""
 
+import contextlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -135,10 +136,19 @@ def alike(splits: dict[str, list[Row]]) -> Iterator[str]:
     domain_class = project.load_class()
     every = [key for split in keys.values() for key in split]
     if hasattr(domain_class, "oracle") and len(set(every)) < len(every):
-        what = "prompt and solution"
-        for name, rows in splits.items():
-            for number, row in enumerate(rows):
-                keys[name][number] += repr(solution_of(domain_class, row))
+        with contextlib.suppress(RolloutError):
+            solved = {
+                name: [repr(solution_of(domain_class, row)) for row in rows]
+                for name, rows in splits.items()
+            }
+            what = "prompt and solution"
+            keys = {
+                name: [
+                    key + solution
+                    for key, solution in zip(split, solved[name], strict=True)
+                ]
+                for name, split in keys.items()
+            }
     earlier: dict[str, str] = {}
     for name, split in keys.items():
         if len(split) > 1 and len(set(split)) == 1:

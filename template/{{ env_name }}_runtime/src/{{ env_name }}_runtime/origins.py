@@ -28,8 +28,8 @@ def problem(scope: Mapping[str, Any], settings: ServerSettings) -> str | None:
     if settings.any_host or _is_own(host.decode("latin-1"), scope, settings):
         return None
     return (
-        "without API_TOKEN or ALLOW_ANYBODY=1, this server answers requests to "
-        "127.0.0.1 and localhost only: the Host header names another machine"
+        "without API_TOKEN or ALLOW_ANYBODY=1, this server answers requests to its own "
+        "address only: the Host header names another machine"
     )
 
 
@@ -38,6 +38,7 @@ def _is_own(host: str, scope: Mapping[str, Any], settings: ServerSettings) -> bo
     name = found[1].lower() if found else ""
     # The address at which the request arrived: a rebound name would not be equal to it.
     address, _ = scope.get("server") or ("", 0)
+    address = address.removeprefix("::ffff:")  # of IPv4, if HOST is an IPv6 address
     if name in ("localhost", settings.host.lower(), address):
         return True
     try:

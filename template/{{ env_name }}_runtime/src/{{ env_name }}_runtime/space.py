@@ -54,15 +54,24 @@ KEY = re.compile(
     r"\bhf_[A-Za-z0-9]{30,}|\bsk-[\w-]{32,}|\bnvapi-[\w-]{40,}|\be2b_[0-9a-f]{32,}"
     r"|\bAIza[\w-]{35}|\bgsk_\w{40,}|\bdtn_\w{40,}"
 )
-# A name such as openai_api_key with a value. Templates such as ${KEY} are not values, and
-# neither are the names of variables.
-_KEY = r"(?:api|access|account|auth|client|db|private|secret|service)[_-]?keys?"
-_NAME = rf"(?i:[\w-]*?(?:{_KEY}|token|secret|passwd|password|pwd|credentials?))"
-_NO_VALUE = r"(?i:none|null|true|false)\b|[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\b|[.$<{%#]"
+# A name such as openai_api_key with a value, where a file sets names. Templates such as
+# ${KEY}, names of variables, and what stands for no key are not values.
+_KEY = r"(?:api|[a-z0-9]{1,40}[_-])keys?"
+_NAME = rf"(?i:[\w-]{{0,60}}?(?:{_KEY}|token|secret|passwd|password|pwd|credentials?)"
+_NAME += r"(?:_?\d{1,3})?)"
+_BEFORE = r"^[ \t]*(?:(?:[-#]+|ENV|ARG|export)[ \t]+)*|[{,][ \t]*|[ \t](?=[\w-]+=\S)"
+_NO_VALUE = r"(?i:none|null|true|false|empty|dummy)\b|[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\b"
+_NO_VALUE += r"|\$[{(A-Z]|[.<{%#?~]"
+_VALUE = rf"[\"']?(?!{_NO_VALUE})[^\s\"',}}]"
 ASSIGNED = re.compile(
-    rf"(?<![\w-])({_NAME})[\"']?[ \t]*[:=][ \t]*[\"']?(?!{_NO_VALUE})[^\s\"',}}]"
+    rf"(?:{_BEFORE})[\"']?({_NAME})[\"']?[ \t]*[:=][ \t]*{_VALUE}", re.MULTILINE
 )
-BEARER = re.compile(r"\bBearer\s+[\w~+/-][\w.~+/=-]{5,}")
+ENV_LINE = re.compile(rf"^ENV[ \t]+({_NAME})[ \t]+{_VALUE}", re.MULTILINE)
+# In code, only a literal that looks random
+LITERAL = re.compile(
+    rf"({_NAME})[\"'\]]*[ \t]*[:=][ \t]*[\"'](?=[^\"']*\d)[\w+/=-]{{16,}}[\"']"
+)
+BEARER = re.compile(r"\b(?:Bearer|Basic)[ \t]+(?=\S*\d)[\w+/-][\w.~+/=-]{5,}")
 CODE = (".py", ".md", ".lock")  # they name keys, and the other checks read them
 UNSURE = ["Base64HighEntropyString", "HexHighEntropyString", "KeywordDetector"]
 UNSURE += ["IPPublicDetector"]
@@ -238,8 +247,10 @@ def _keys(path: Path, content: bytes) -> Iterator[tuple[int, str]]:
     text = content.decode("utf-16" if utf16 else "utf-8", "replace")
     for match in KEY.finditer(text):
         yield text.count("\n", 0, match.start()) + 1, f"{match[0][:8]}..."
-    for match in () if path.suffix in CODE else ASSIGNED.finditer(text):
-        yield text.count("\n", 0, match.start()) + 1, match[1]
+    patterns = [LITERAL] if path.suffix in CODE else [ASSIGNED, ENV_LINE]
+    for pattern in () if path.suffix in DATA else patterns:
+        for match in pattern.finditer(text):
+            yield text.count("\n", 0, match.start(1)) + 1, match[1]
     for match in BEARER.finditer(text):
         yield text.count("\n", 0, match.start()) + 1, "Bearer"
     plugins = get_mapping_from_secret_type_to_class().values()

@@ -1,4 +1,4 @@
-"""How different the rows are. Rows that are one task teach one episode by heart."""
+"""How different the rows are: a policy that trains on one task learns one episode by heart."""
 
 import json
 from pathlib import Path
@@ -57,15 +57,16 @@ class Variety:
             return text
         if project.table().get("one_task"):
             return f"{text}; one task, as [tool.environment] says"
-        if not self.answered and "solution" not in counts:
+        if len(counts) == 2 or not (self.answered or "solution" in counts):
             return (
-                f"{text}; nonsense was answered with errors only, so nobody knows if "
-                "the rows are different tasks: oracle(task) in the class would show it"
+                f"{text}; two calls cannot tell if they are different tasks: the "
+                "solutions of an oracle(task) in the class would show it"
             )
         raise GateError(
             f"the {len(self.rows)} rows of {shown(self.path)} are one task ("
             f"{', '.join(said)}): a policy would learn one episode by heart. Let each "
             "task decide something, such as the seed of all that is drawn, or make one "
-            "row. If one task is meant, write `one_task = true` below "
-            "[tool.environment] in pyproject.toml"
+            "row. If the tasks differ, give the class an oracle(task) that shows it. If "
+            "one task is meant, write `one_task = true` below [tool.environment] in "
+            "pyproject.toml"
         )

@@ -52,7 +52,7 @@ class Bounded(HttpToolsProtocol):
             return
         self._unparsed += len(data)
         super().data_received(data)
-        if self.transport.is_closing():
+        if self.transport.is_closing() or self._head > MAX_HEAD_BYTES:
             return
         if self._unparsed > MAX_HEAD_BYTES:
             self._refuse()
