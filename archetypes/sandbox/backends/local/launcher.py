@@ -153,7 +153,7 @@ def install(libc: ctypes.CDLL, machine: Machine, code: bytes, flags: int = 0) ->
 
 
 def start_to_count(libc: ctypes.CDLL, listener: int, watches: int) -> None:
-    """Start the process that counts watches. It is no child of the command."""
+    """Start the process that counts watches. It is not a child of the command."""
     libc.prctl(SET_DUMPABLE, 0, 0, 0, 0)  # the command must not reach into it
     if child := os.fork():
         os.close(listener)

@@ -9,7 +9,7 @@ from ..episode.types import Row
 from ..errors import GateError
 from ..rollouts.rows import shown
 
-# What is compared, in the order of the gate's note, for one and for several
+# The gate's note counts these, in this order: the names for one and for several
 KINDS = {
     "prompt": "prompts",
     "first observation": "first observations",

@@ -1,4 +1,4 @@
-"""What an answer of an endpoint may be: of limited size, from the endpoint itself.
+"""Limits on an endpoint's answer: its size, and that the endpoint itself gives it.
 
 The endpoint may belong to somebody else. It gets what the class asks, and no more.
 """
