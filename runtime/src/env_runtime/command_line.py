@@ -1,0 +1,76 @@
+"""The common parts of the commands: parsers, types of options, errors."""
+
+import argparse
+import sys
+from collections.abc import Callable
+
+from .errors import (
+    DeployError,
+    GateError,
+    ProjectError,
+    RolloutError,
+    SettingError,
+)
+
+PACKAGE = __package__ or ""
+
+# Errors that name what a user can change.
+FIXABLE = (
+    *(GateError, RolloutError, SettingError, DeployError),
+    *(ProjectError, OSError),
+)
+
+
+def new_parser(description: str | None) -> argparse.ArgumentParser:
+    """A parser that shows the lines of `description` as they are.
+
+    {package} in them stands for the name of this package.
+    """
+    return argparse.ArgumentParser(
+        description=(description or "").replace("{package}", PACKAGE),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+
+
+def exit_status(name: str, run: Callable[[], int]) -> int:
+    """Run a command, and return its exit status.
+
+    For an error that a user can fix, the status is 1, and one line on standard error
+    has the command's name and the error.
+    """
+    try:
+        return run()
+    except FIXABLE as error:
+        print(f"{name}: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+def counted(number: int, thing: str) -> str:
+    """A number with its noun: `1 row`, `2 rows`."""
+    return f"{number} {thing}{'' if number == 1 else 's'}"
+
+
+def positive(text: str) -> int:
+    """The value of an option that must be at least 1."""
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"must be a positive integer, got {text!r}")
+    return int(text)
+
+
+def row_count(text: str) -> int:
+    """The value of an option that must be at least 0."""
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"must be a number of rows, got {text!r}")
+    return int(text)
+
+
+def share(text: str) -> float:
+    """The value of an option that must be between 0 and 1, both excluded."""
+    try:
+        if 0 < float(text) < 1:
+            return float(text)
+    except ValueError:
+        pass
+    raise argparse.ArgumentTypeError(f"must be a number between 0 and 1, got {text!r}")

@@ -1,0 +1,5 @@
+"""Desktops in headless Chromium."""
+
+from .desktop import Desktop, missing
+
+__all__ = ["Desktop", "missing"]

@@ -1,0 +1,213 @@
+"""The checks that a framework's gates make of the class, its episodes and its rewards."""
+
+import asyncio
+import contextlib
+import json
+import sys
+from collections.abc import Awaitable, Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from .. import project
+from ..command_line import counted
+from ..episode.tasks import reward_range, takes_answer, task_of
+from ..episode.types import Calls, Row
+from ..errors import GateError, NoOracleError
+from ..gates.rewards import earned_by_oracle, least, reward_problem
+from ..rollouts.policies import PLANS
+from ..rollouts.rows import row_name
+from .episodes import bare_reward
+from .playing import Player, Start
+from .rows import read_rows
+from .tools import ANSWER, calls_of, definitions_of, tools_of
+
+ROWS_AT_A_TIME = 20
+
+# Plays calls on a row of example.jsonl, counted from 0, and returns their reward.
+Play = Callable[[int, Calls], Awaitable[float]]
+
+
+def check_class(domain_class: type, served: Iterable[str] | None = None) -> str:
+    """The import gate: the framework lists the tools that server.py serves.
+
+    `served` are the names of the tools that the framework lists, in any order. The
+    other gates check the rows, as in nemo_gym/: a new project's first row is still to
+    be filled in. Raises GateError and ToolError.
+    """
+    reward_range(domain_class)
+    tools = tools_of(domain_class)
+    check_tools(domain_class, tools if served is None else served)
+    has = f"has {', '.join(tools)}" if tools else "has no tools: its answer is graded"
+    project.of_class(domain_class).check_imports(Path(sys.argv[0]).resolve().parent)
+    return f"{domain_class.__module__}.{domain_class.__name__} {has}"
+
+
+def check_tools(domain_class: type, served: Iterable[str]) -> None:
+    """Raise GateError if the framework lists other tools than server.py serves.
+
+    `answer` may be among them if the class grades the policy's last message.
+    """
+    names, listed = set(tools_of(domain_class)), set(served)
+    if takes_answer(domain_class):
+        listed -= {ANSWER} - names
+    if names != listed:
+        raise GateError(
+            f"the framework lists the tools {', '.join(sorted(listed)) or 'none'}, but "
+            f"{domain_class.__name__} has {', '.join(sorted(names)) or 'none'}"
+        )
+
+
+def check_reward(
+    domain_class: type, row: Row, where: str, policy: str, reward: Any
+) -> None:
+    """Raise GateError if a policy does not earn what it should on a row."""
+    number = isinstance(reward, float)
+    problem = "which is not a number"
+    if number:
+        problem = reward_problem(domain_class, row, policy, reward)
+    if problem is not None:
+        raise _wrong_reward(row, where, policy, reward, problem)
+
+
+def _wrong_reward(
+    row: Row, where: str, policy: str, reward: Any, problem: str
+) -> GateError:
+    task = json.dumps(task_of(row), ensure_ascii=False)
+    return GateError(
+        f"{where}: the policy {policy!r} earns {reward}, {problem} (task: {task[:300]})"
+    )
+
+
+def check_rewards(domain_class: type, play: Play) -> str:
+    """The rollout gate over all rows. `play` plays and pays as the framework does.
+
+    The oracle earns the most, or the row's `oracle_reward`; doing nothing and nonsense
+    earn 0.0, or at most the row's `baseline_reward`. Doing nothing and each of the
+    `tricks` earn the same as in the bare class.
+    """
+    rows = read_rows(domain_class)
+    seen, nothing = counted(len(rows), "row"), least(domain_class, rows)
+    asyncio.run(_check_policy(domain_class, rows, play, "noop"))
+    if lacking := missing_requirement(domain_class):
+        return f"{seen}: noop earns {nothing} ({lacking})"
+    asyncio.run(_check_policy(domain_class, rows, play, "garbage"))
+    try:
+        asyncio.run(_check_policy(domain_class, rows, play, "oracle"))
+    except NoOracleError as error:
+        return f"{seen}: noop and nonsense earn {nothing} ({error})"
+    if getattr(domain_class, "deterministic", True):
+        asyncio.run(_check_tricks(domain_class, rows, play))
+    most = earned_by_oracle(domain_class, rows)
+    return f"{seen}: the oracle earns {most}, noop and nonsense {nothing}"
+
+
+async def _check_policy(
+    domain_class: type, rows: list[Row], play: Play, policy: str
+) -> None:
+    """Play every row with a policy, ROWS_AT_A_TIME at once."""
+    plans = [calls_for(domain_class, row, policy) for row in rows]
+    limit = asyncio.Semaphore(ROWS_AT_A_TIME)
+
+    async def check(index: int) -> None:
+        async with limit:
+            reward = await _reward(index, play, policy, plans[index])
+        where = row_name(index + 1)
+        check_reward(domain_class, rows[index], where, policy, reward)
+
+    await asyncio.gather(*map(check, range(len(rows))))
+
+
+async def _reward(index: int, play: Play, policy: str, calls: Calls) -> Any:
+    try:
+        return await play(index, calls)
+    except Exception as error:
+        problem = f"{type(error).__name__}: {error}"
+        where = row_name(index + 1)
+        raise GateError(f"{where}, policy {policy!r}: {problem}") from error
+
+
+async def _check_tricks(domain_class: type, rows: list[Row], play: Play) -> None:
+    row = rows[0]
+    for name, calls in tricks(domain_class, row, rows[-1]).items():
+        expected = await bare_reward(domain_class, row, calls)
+        reward = await _reward(0, play, name, calls)
+        if not isinstance(reward, float) or abs(reward - expected) > 1e-9:
+            problem = f"not {expected}, as in the bare class"
+            raise _wrong_reward(row, row_name(1), name, reward, problem)
+
+
+def calls_for(domain_class: type, row: Row, policy: str) -> Calls:
+    """The calls of one of PLANS on a row, its answer included. Raises like PLANS."""
+    plan = PLANS[policy](row, definitions_of(domain_class))
+    return calls_of(domain_class, plan)
+
+
+def tricks(domain_class: type, row: Row, other: Row) -> dict[str, Calls]:
+    """Further calls that a policy may try on a row, by name.
+
+    Raises NoOracleError if the solution of a row is not known.
+    """
+    solution = calls_for(domain_class, row, "oracle")
+    nonsense = calls_for(domain_class, row, "garbage")
+    return {
+        "nothing": [],
+        "the solution, then nonsense": solution + nonsense,
+        "nonsense, then the solution": nonsense + solution,
+        "the solution twice": solution + solution,
+        "all but the last call": solution[:-1],
+        "the last call alone": solution[-1:],
+        "the solution of another row": calls_for(domain_class, other, "oracle"),
+        "calls that cannot be made": [
+            ("verify", {"reward": 1.0}),
+            *((name, {"": [arguments]}) for name, arguments in solution),
+        ],
+    }
+
+
+def check_episodes(domain_class: type, start: Start) -> str:
+    """The smoke gate: tools answer, errors are readable, and episodes are separate."""
+    tools = tools_of(domain_class)
+    if not missing_requirement(domain_class):
+        row = read_rows(domain_class)[0]
+        asyncio.run(_check_two_episodes(domain_class, row, start))
+    return f"{counted(len(tools), 'tool')}, two episodes at once"
+
+
+async def _check_two_episodes(domain_class: type, row: Row, start: Start) -> None:
+    """Solve the row in one episode, and call nonsense in the other."""
+    solution: Calls = []
+    with contextlib.suppress(NoOracleError):
+        solution = calls_for(domain_class, row, "oracle")
+    refused = ["no_such_tool"]
+    refused += [
+        definition["name"]
+        for definition in definitions_of(domain_class)
+        if definition["parameters"]["required"]
+    ]
+    async with start(0) as solver, start(0) as other:
+        for name, arguments in calls_for(domain_class, row, "garbage"):
+            await _output(other, name, arguments)
+        for name, arguments in solution:
+            await _output(solver, name, arguments)
+        for name in refused:
+            output = await _output(other, name, {})
+            if not output.startswith("error:"):
+                raise GateError(
+                    f"{name} without arguments answered {output!r:.100}, not an error"
+                )
+    where = f"{row_name(1)}, two episodes at once"
+    if solution:
+        check_reward(domain_class, row, where, "oracle", solver.reward)
+    check_reward(domain_class, row, where, "garbage", other.reward)
+
+
+async def _output(player: Player, name: str, arguments: dict[str, Any]) -> str:
+    output = (await player.call(name, arguments)).output
+    if not isinstance(output, str):
+        raise GateError(f"{name} with {arguments} answered {output!r:.100}, not text")
+    return output
+
+
+def missing_requirement(domain_class: type) -> str | None:
+    """The reason why this machine cannot run an episode, or None."""
+    return getattr(domain_class, "missing_requirement", lambda: None)()

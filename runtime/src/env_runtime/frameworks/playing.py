@@ -1,0 +1,202 @@
+"""Clients that play episodes on a framework's server, and the command that runs them."""
+
+import asyncio
+import json
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Protocol
+
+from ..command_line import exit_status, new_parser, positive
+from ..episode.episode import Answer
+from ..episode.tasks import takes_answer
+from ..episode.types import Calls, Row
+from ..errors import NoOracleError, RolloutError
+from ..project import here
+from ..rollouts.policies import PLANS
+from ..settings import ClientSettings
+from .episodes import refusal
+from .rows import read_rows
+from .tools import ANSWER, calls_of, definitions_of
+
+MODEL_SECONDS = 600  # time limit for one answer of a model
+HEALTH_SECONDS = 10  # time limit for a server to report that it is up
+
+Messages = list[dict[str, Any]]  # messages of Chat Completions
+
+
+class Player(Protocol):
+    """An episode as a framework's client plays it."""
+
+    prompt: Messages
+
+    @property
+    def reward(self) -> float:
+        """The reward of the calls so far."""
+        ...
+
+    async def call(self, name: str, arguments: dict[str, Any]) -> Answer: ...
+
+
+# Starts an episode of a row of example.jsonl, counted from 0.
+Start = Callable[[int], AbstractAsyncContextManager[Player]]
+
+
+async def play(start: Start, index: int, calls: Calls) -> float:
+    """The reward of these calls in an episode of their own."""
+    async with start(index) as player:
+        for name, arguments in calls:
+            await player.call(name, arguments)
+    return player.reward
+
+
+def image_message(urls: list[str]) -> dict[str, Any]:
+    """A user message that shows images, for Chat Completions."""
+    parts = [{"type": "image_url", "image_url": {"url": url}} for url in urls]
+    return {"role": "user", "content": parts}
+
+
+async def converse(
+    player: Player, domain_class: type, prompt: Messages, max_turns: int
+) -> None:
+    """Let a model play an episode: MODEL, over Chat Completions at OPENAI_BASE_URL.
+
+    Ends when the model calls no tool, or after `max_turns` of its answers. Its last
+    message is its answer, if the class grades an answer. Images come in a user message
+    after the tools' answers. Raises OSError if the model fails.
+    """
+    keys = ("name", "description", "parameters")
+    tools = [
+        {"type": "function", "function": {key: definition[key] for key in keys}}
+        for definition in definitions_of(domain_class)
+    ]
+    messages, text = [*prompt], ""
+    for _ in range(max_turns):
+        message = await asyncio.to_thread(_complete, messages, tools)
+        messages.append(message)
+        text = message.get("content") or ""
+        images = []
+        for call in message.get("tool_calls") or []:
+            answer = await _called(player, call["function"])
+            result = {"role": "tool", "tool_call_id": call["id"]}
+            messages.append({**result, "content": answer.output})
+            if image := answer.extra.get("image"):
+                images.append(image)
+        if images:
+            messages.append(image_message(images))
+        if not message.get("tool_calls"):
+            break
+    if takes_answer(domain_class):
+        await player.call(ANSWER, {"text": text})
+
+
+async def _called(player: Player, function: dict[str, str]) -> Answer:
+    try:
+        arguments = json.loads(function["arguments"] or "{}")
+    except ValueError as error:
+        return refusal(f"the arguments are not JSON: {error}")
+    return await player.call(function["name"], arguments)
+
+
+def _complete(messages: Messages, tools: list[Any]) -> dict[str, Any]:
+    """The model's next message. Needs no package beside Python's library."""
+    settings = ClientSettings.read()
+    body: dict[str, Any] = {"model": settings.model, "messages": messages}
+    if tools:
+        body["tools"] = tools
+    request = urllib.request.Request(
+        f"{settings.openai_base_url.rstrip('/')}/chat/completions",
+        json.dumps(body).encode(),
+        {
+            "Authorization": f"Bearer {settings.openai_api_key}",
+            "Content-Type": "application/json",
+        },
+    )
+    with urllib.request.urlopen(request, timeout=MODEL_SECONDS) as response:
+        return json.load(response)["choices"][0]["message"]
+
+
+def run_rollouts(
+    connect: Callable[[str], Start], default_url: str, description: str | None
+) -> int:
+    """The command line of a framework's rollout.py. Returns its exit status.
+
+    `connect` makes episodes on the server at a URL.
+    """
+    parser = new_parser(description)
+    add = parser.add_argument
+    add("--policy", choices=["llm", *PLANS], default="llm")
+    add("--limit", type=positive, metavar="N", help="play only the first N rows")
+    add("--url", metavar="URL", help=f"ENV_URL, else {default_url}")
+    options = parser.parse_args()
+
+    def run() -> int:
+        settings = ClientSettings.read()
+        if options.policy == "llm":
+            for name in ("model", "openai_api_key"):
+                if getattr(settings, name) is None:
+                    needed = f"the environment variable {name.upper()}"
+                    parser.error(f"--policy llm needs {needed}")
+        named = "env_url" in settings.model_fields_set
+        url = options.url or (settings.env_url if named else default_url)
+        domain_class, start = here().load_class(), connect(url)
+        rows = read_rows(domain_class)[: options.limit]
+        max_turns = here().number_of_turns()
+        check_served(url)
+
+        async def rollout(index: int, row: Row) -> float:
+            if options.policy != "llm":
+                plan = PLANS[options.policy](row, definitions_of(domain_class))
+                return await play(start, index, calls_of(domain_class, plan))
+            async with start(index) as player:
+                await converse(player, domain_class, player.prompt, max_turns)
+            return player.reward
+
+        return summary(asyncio.run(_rewards(rollout, rows)), len(rows))
+
+    return exit_status("rollout.py", run)
+
+
+def check_served(url: str) -> None:
+    """Raise RolloutError if no server answers at a URL."""
+    try:
+        urllib.request.urlopen(f"{url.rstrip('/')}/health", timeout=HEALTH_SECONDS)
+    except urllib.error.HTTPError:
+        pass  # the server is up, but has no such page
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "reason", error)
+        raise RolloutError(
+            f"no server answers at {url} ({reason}): start it in another terminal, or "
+            "name another server with --url"
+        ) from None
+
+
+def summary(rewards: list[float], rows: int) -> int:
+    """Print the mean reward, and how many of the rows failed. Returns the status."""
+    if rewards:
+        print(f"mean reward: {sum(rewards) / len(rewards)}")
+    if len(rewards) == rows:
+        return 0
+    print(f"rollout.py: {rows - len(rewards)} of {rows} rows failed", file=sys.stderr)
+    return 1
+
+
+async def _rewards(
+    rollout: Callable[[int, Row], Awaitable[float]], rows: list[Row]
+) -> list[float]:
+    """Play the rows in turn, and print the reward of each that could be played."""
+    rewards = []
+    for index, row in enumerate(rows):
+        try:
+            reward = await rollout(index, row)
+        except NoOracleError:  # it would be the same for every other row
+            raise
+        except Exception as error:  # noqa: BLE001 - clients raise errors of their own
+            kind = type(error).__name__
+            print(f"row {index + 1}: failed: {kind}: {error}", file=sys.stderr)
+        else:
+            rewards.append(reward)
+            print(f"row {index + 1}: reward {reward}", flush=True)
+    return rewards

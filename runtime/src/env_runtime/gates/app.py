@@ -1,0 +1,70 @@
+"""The app of server.py, and the reason if it cannot be imported."""
+
+import traceback
+from collections.abc import Iterable
+from typing import Any
+
+from .. import project
+from ..episode.tasks import takes_answer
+from ..episode.tools import public_methods
+from ..errors import GateError, ToolError
+from ..files import source_name, syntax_problem
+
+
+def served_app(server: Any = None) -> Any:
+    """The FastAPI app of a server class, by default server.py's.
+
+    Raises GateError if it cannot be imported or set up.
+    """
+    try:
+        if server is None:
+            server = project.here().load_server()
+        app = server.build().setup_webserver()
+        _check_paths(app)
+        return app
+    except GateError:
+        raise
+    except ToolError as error:
+        raise GateError(str(error)) from error
+    except Exception as error:
+        raise GateError(_import_problem(error)) from error
+
+
+def _check_paths(app: Any) -> None:
+    """Raise GateError if two lines serve the same path: only the first one counts."""
+    paths = [
+        route.path for route in app.routes if "POST" in getattr(route, "methods", ())
+    ]
+    for path in paths:
+        if paths.count(path) > 1:
+            raise GateError(
+                f"server.py serves {path} twice: remove one of the two lines"
+            )
+
+
+def _import_problem(error: Exception) -> str:
+    if isinstance(error, SyntaxError):
+        return f"server.py cannot be imported: {syntax_problem(error)}"
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    place = f"{source_name(frame.filename)}, line {frame.lineno}"
+    text = f"server.py cannot be imported ({place}): {type(error).__name__}: {error}"
+    if isinstance(error, AttributeError) and isinstance(error.obj, type):
+        text += ". Write the method, or remove its line from server.py"
+        served = project.here().served_tools()
+        methods = [name for name, _ in public_methods(error.obj) if name not in served]
+        if methods:
+            text += (
+                f". Public methods without a line are {', '.join(methods)}; to serve "
+                f"one as a tool, add its line: {lines_for(error.obj, methods)}"
+            )
+        elif takes_answer(error.obj):
+            text += ". For a class without tools, copy again with --overwrite -d tools="
+    return text
+
+
+def lines_for(domain_class: type, names: Iterable[str]) -> str:
+    """The lines of setup_webserver() that serve these tools of the class."""
+    owner = domain_class.__name__
+    return "; ".join(
+        f'app.post("/{name}")(self.tool({owner}.{name}))' for name in names
+    )

@@ -1,0 +1,182 @@
+"""Whether NeMo Gym's server can call the class: its constructor, grade and hooks."""
+
+import collections.abc
+import inspect
+import typing
+from typing import Any
+
+from pydantic import PydanticUserError
+
+from .. import project
+from ..episode.episode import has_async_methods, runs_on_loop
+from ..episode.tasks import is_model, reward_range, task_annotation, task_reader
+from ..episode.tools import hint_of, where
+from ..errors import GateError, ToolError, one_line
+from ..files import source_name
+from ..models.client import model_names
+
+
+def check_protocol(domain_class: type) -> None:
+    """Raise GateError or ToolError if the constructor, the grade or a hook would fail."""
+    _check_constructor(domain_class)
+    _check_task(domain_class)
+    _check_waiting(domain_class)
+    _check_static_hooks(domain_class)
+    _check_reward(domain_class)
+    reward_range(domain_class)  # raises ToolError
+    _check_policy_errors(domain_class)
+    _check_hooks(domain_class)
+    for member in vars(domain_class).values():
+        if inspect.isfunction(member) and not member.__name__.startswith("_"):
+            _check_awaitable(member)
+
+
+def _check_constructor(domain_class: type) -> None:
+    """Raise GateError unless the constructor takes the task, and the models."""
+    try:
+        inspect.signature(domain_class).bind({}, **dict.fromkeys(project.here().models))
+    except TypeError as error:
+        raise GateError(
+            f"{place_of(domain_class)} {_constructor_problem(domain_class, error)}"
+        ) from error
+
+
+def _constructor_problem(domain_class: type, error: TypeError) -> str:
+    """The parameters that the constructor must have, for a message."""
+    if models := ", ".join(project.here().models):
+        return (
+            f"must take the task and the models of the answers: {error}. Write "
+            f"`def __init__(self, task: dict, {models})`, or copy again with "
+            "`--overwrite -d models=...`"
+        )
+    text = (
+        f"must take one argument, the task: {error}. Write "
+        "`def __init__(self, task: dict)`, or a subclass that does"
+    )
+    if names := ", ".join(model_names(domain_class)):
+        text += (
+            "; if it asks models of these names, copy again with `--overwrite -d "
+            f"models='[{names}]'`"
+        )
+    return text
+
+
+def _check_task(domain_class: type) -> None:
+    """Raise GateError if the constructor's task has a type that no row can become."""
+    kind = task_annotation(domain_class)
+    if not isinstance(kind, type) or kind in (Any, object):
+        return
+    place = f"{place_of(domain_class)} takes a task of the type {kind.__name__}"
+    if is_model(kind):
+        try:
+            task_reader(kind)
+        except PydanticUserError as error:
+            raise GateError(
+                f"{place}, which cannot be read from JSON: {one_line(error)}"
+            ) from error
+    elif not issubclass(kind, collections.abc.Mapping):
+        raise GateError(
+            f"{place}, but the task in a row is an object of JSON: write `task: dict`, or "
+            f"make {kind.__name__} a dataclass or a pydantic model"
+        )
+
+
+def _check_waiting(domain_class: type) -> None:
+    """Raise GateError if the class asks models, but must not wait for answers."""
+    names = model_names(domain_class)
+    if names and runs_on_loop(domain_class) and not has_async_methods(domain_class):
+        raise GateError(
+            f"{place_of(domain_class)}.blocking is False, but {names[0]}.ask() waits for "
+            "an answer: remove `blocking = False`, or write async methods"
+        )
+
+
+def _check_static_hooks(domain_class: type) -> None:
+    """Raise GateError if what is called without an object needs one, or is async."""
+    hooks = ("oracle", "missing_requirement", "notice", "refuse_to_serve", "stand_in")
+    for hook in hooks:
+        if inspect.iscoroutinefunction(getattr(domain_class, hook, None)):
+            raise GateError(
+                f"{place_of(domain_class)}.{hook} is never awaited: make it a plain `def`"
+            )
+        static = inspect.getattr_static(domain_class, hook, None)
+        if inspect.isfunction(static):
+            raise GateError(
+                f"{where(static)}: {static.__qualname__} is called without an "
+                "object: put @staticmethod above it"
+            )
+
+
+def _check_reward(domain_class: type) -> None:
+    """Raise GateError if reward() takes anything but the policy's answer."""
+    method = inspect.getattr_static(domain_class, "reward", None)
+    if not inspect.isfunction(method):
+        return
+    place = f"{where(method)}: {method.__qualname__}"
+    parameters = list(inspect.signature(method).parameters.values())[1:]
+    if not parameters:
+        try:
+            inspect.signature(method).bind(None)
+        except TypeError as error:
+            raise GateError(f"{place} is called without arguments: {error}") from error
+        return
+    [first, *others] = parameters
+    usual = (first.POSITIONAL_ONLY, first.POSITIONAL_OR_KEYWORD)
+    text = hint_of(method, first.name) is str or (
+        first.name == "answer" and first.annotation is first.empty
+    )
+    text = text and (first.default is first.empty or isinstance(first.default, str))
+    if others or first.kind not in usual or not text:
+        listed = ", ".join(map(str, parameters))
+        raise GateError(
+            f"{place} is called without arguments, or with the text of the policy's "
+            f"last message, but takes `{listed}`: write `def reward(self)`, or "
+            "`def reward(self, answer: str)`"
+        )
+
+
+def _check_policy_errors(domain_class: type) -> None:
+    """Raise GateError if `policy_errors` is not a tuple of exception classes."""
+    errors = getattr(domain_class, "policy_errors", ())
+    if not isinstance(errors, (tuple, list)) or not all(
+        isinstance(error, type) and issubclass(error, Exception) for error in errors
+    ):
+        raise GateError(
+            f"{place_of(domain_class)}.policy_errors must be a tuple of exception "
+            f"classes, such as (KeyError,); got {errors!r:.80}"
+        )
+
+
+def _check_hooks(domain_class: type) -> None:
+    """Raise GateError if a hook of the object takes arguments."""
+    for hook in ("metrics", "close", "observation"):
+        method = inspect.getattr_static(domain_class, hook, None)
+        if inspect.isfunction(method):
+            try:
+                inspect.signature(method).bind(None)
+            except TypeError as error:
+                raise GateError(
+                    f"{where(method)}: {method.__qualname__} is called without "
+                    f"arguments: {error}"
+                ) from error
+
+
+def _check_awaitable(method: Any) -> None:
+    """Raise GateError if a method is annotated to return a coroutine."""
+    try:
+        returned = hint_of(method, "return")
+    except ToolError:
+        return  # a helper: self.tool() would have raised it
+    origin = typing.get_origin(returned) or returned
+    if isinstance(origin, type) and hasattr(origin, "__await__"):
+        raise GateError(
+            f"{where(method)}: {method.__qualname__} returns a coroutine: make it "
+            "`async def`, and annotate what it returns in the end"
+        )
+
+
+def place_of(domain_class: type) -> str:
+    """The class's file and line, and its name, as messages begin."""
+    _, first = inspect.getsourcelines(domain_class)
+    file = inspect.getsourcefile(domain_class) or "?"
+    return f"{source_name(file)}, line {first}: {domain_class.__name__}"

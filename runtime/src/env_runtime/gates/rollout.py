@@ -1,0 +1,266 @@
+"""The rollout gate: the rewards of policies that bound a grader, over all rows."""
+
+import json
+from collections.abc import Iterable
+from multiprocessing.pool import ThreadPool
+from pathlib import Path
+from typing import Any
+
+from .. import project
+from ..command_line import counted
+from ..episode.tasks import reward_range, takes_answer, task_of
+from ..episode.types import Definitions, Row
+from ..errors import GateError, NoOracleError, RolloutError
+from ..models.client import models_not_set, without_answers
+from ..rollouts.client import Client
+from ..rollouts.observations import first_observation, shows
+from ..rollouts.play import play
+from ..rollouts.policies import FIXED_TURNS, PLANS, fixed_policy, solution_for
+from ..rollouts.rows import about_task, row_name, shown
+from .manifests import is_deterministic, outdated_manifests
+from .rewards import earned_by_oracle, least, reward_problem
+from .rows import read_rows
+from .variety import Variety
+
+ROWS_AT_A_TIME = 20
+# The number of rows that are played twice, to compare the outputs and the rewards.
+ROWS_TWICE = 5
+
+
+def rollout_gate(client: Client, path: Path) -> str:
+    """Play every row of `path` with each policy.
+
+    Returns the gate's line, and its notes. Raises GateError and RolloutError.
+    """
+    rows = read_rows(path)
+    domain_class = project.here().load_class()
+    game = _Game(client, client.tools(), rows, path)
+    seen = counted(len(rows), "row")
+    nothing = least(domain_class, rows)
+    game.check("noop")
+    lacking = getattr(domain_class, "missing_requirement", lambda: None)
+    if reason := lacking():
+        return f"{seen}: noop earns {nothing} ({reason})"
+    note = "" if game.repeats else "; not deterministic"
+    note += _stand_ins(domain_class)
+    if game.repeats:
+        game.check_prompts(domain_class)
+    game.check("garbage")
+    try:
+        game.check_turns(project.here().table()["max_turns"])
+        game.check("oracle")
+    except NoOracleError as error:
+        highest = reward_range(domain_class)[1]
+        return (
+            f"{seen}: noop and nonsense earn {nothing} ({error}){note}"
+            f"{game.variety.note_line()}\nwithout an oracle, nothing shows that {highest} can "
+            "be earned, and the attack tests that need one are skipped"
+        )
+    variety = game.variety.note_line()
+    if without_answers(domain_class):
+        return f"{seen}: played by the oracle, noop and nonsense{note}{variety}"
+    most = earned_by_oracle(domain_class, rows)
+    line = f"{seen}: the oracle earns {most}, noop and nonsense {nothing}{note}"
+    return line + variety
+
+
+def _stand_ins(domain_class: type) -> str:
+    """The end of the gate's line: which models it did not ask, and what that means."""
+    keys = " and ".join(
+        f"{name.upper()}_MODEL" for name in models_not_set(domain_class)
+    )
+    if without_answers(domain_class):
+        return (
+            f"; no grade was checked: set {keys}, or write stand_in(model, prompt) into "
+            "the class"
+        )
+    return f"; stand_in() answers in place of {keys}" if keys else ""
+
+
+class _Game:
+    """The rows, and the server that plays them.
+
+    Raises GateError if a manifest contradicts the class.
+    """
+
+    def __init__(
+        self, client: Client, definitions: Definitions, rows: list[Row], path: Path
+    ) -> None:
+        self.client, self.definitions = client, definitions
+        self.rows, self.path = rows, path
+        self.domain_class = project.here().load_class()
+        self.variety = Variety(rows, path)
+        self.repeats = is_deterministic()  # the same calls must do the same
+        for manifest, corrected in outdated_manifests():
+            written = manifest.read_text(encoding="utf-8").splitlines()
+            lines = [line for line in corrected.splitlines() if line not in written]
+            says = f"does not say that the class is {'' if self.repeats else 'not '}"
+            says += "deterministic"
+            if not any("determinism" in line for line in lines):
+                says = f"does not have the class's reward_range, `{lines[0].strip()}`"
+            raise GateError(
+                f"{shown(manifest)} {says}: "
+                "`uv run python gates.py --write-tools` corrects it"
+            )
+
+    def check(self, policy: str) -> None:
+        """Play all rows with a policy, and check its rewards.
+
+        Raises GateError and NoOracleError.
+        """
+        rows = self.rows
+        with ThreadPool(min(ROWS_AT_A_TIME, len(rows))) as pool:
+            # Several rows at a time show problems with threads.
+            results = pool.imap(lambda row: self._try(policy, row), rows)
+            for number, result in enumerate(results, start=1):
+                row, place = rows[number - 1], row_name(number, self.path)
+                if isinstance(result, RolloutError):
+                    note = about_task(self.domain_class, row)
+                    raise GateError(f"{place}, policy {policy!r}: {result}{note}")
+                self._check_reward(place, policy, row, result)
+                if policy == "garbage":
+                    self.variety.note_outcome(result)
+                if number <= ROWS_TWICE and self.repeats:
+                    calls = f"{place}: the same calls of the policy {policy!r}"
+                    _compare(calls, result, self._play(policy, row))
+
+    def _check_reward(
+        self, place: str, policy: str, row: Row, result: dict[str, Any]
+    ) -> None:
+        reward = result["reward"]
+        problem = reward_problem(self.domain_class, row, policy, reward)
+        if problem is None:
+            return
+        text = f"{place}: the policy {policy!r} earns {reward}, {problem}"
+        if policy != "oracle":
+            text += (
+                '. Make the grade stricter or, if that is honest, write "baseline_reward"'
+                f": {reward} into the row"
+            )
+        calls, answer = PLANS[policy](row, self.definitions)
+        did = made_calls(calls, result["response"]["output"])
+        if takes_answer(self.domain_class):
+            did += (
+                f", and answered {answer!r:.200}" if answer else ", and did not answer"
+            )
+        task = json.dumps(task_of(row), ensure_ascii=False)
+        raise GateError(f"{text} ({did}; task: {task[:300]})")
+
+    def check_prompts(self, domain_class: type) -> None:
+        """Raise GateError if a row's prompt lacks what the policy must see first."""
+        if not hasattr(domain_class, "observation"):
+            return
+        for number, row in enumerate(self.rows, start=1):
+            place = row_name(number, self.path)
+            try:
+                observation = first_observation(domain_class, row)
+            except RolloutError as error:
+                raise GateError(f"{place}: {error}") from error
+            self.variety.note("first observation", observation)
+            if observation and not shows(row, observation):
+                shown = f"{observation.output!r:.200}"
+                if observation.extra.get("image"):
+                    shown += " and an image"
+                if first_observation(domain_class, row) != observation:
+                    raise GateError(
+                        f"{place}: two episodes of its task begin differently, the "
+                        f"second with {shown}: take every random choice from the task, "
+                        "or show what differs in the answer of a tool"
+                    )
+                raise GateError(
+                    f"{place}: its prompt does not end with {domain_class.__name__}."
+                    f"observation(), {shown}: the policy would not see it. Add it to the "
+                    "last user message, or have make_rows.py write all rows anew, with "
+                    "it: `uv run python make_rows.py --example --overwrite`"
+                )
+
+    def check_turns(self, max_turns: int) -> None:
+        """Raise GateError if a row's solution, with a call per turn, is too long.
+
+        Raises NoOracleError if the class has no oracle.
+        """
+        longest, problem = max_turns, ""
+        for number, row in enumerate(self.rows, start=1):
+            place = row_name(number, self.path)
+            try:
+                calls, answer = solution_for(row, self.definitions)
+                self.variety.note("solution", [calls, answer])
+            except NoOracleError:  # it would be the same for every row
+                raise
+            except RolloutError as error:
+                raise GateError(f"{place}, policy 'oracle': {error}") from error
+            turns = len(calls) + bool(answer)
+            if turns > longest:
+                longest = turns
+                needed = counted(len(calls), "call")
+                needed += " and the final answer" if answer else ""
+                problem = (
+                    f"{place}: a model that makes one call a turn needs {turns} turns to "
+                    f"solve it ({needed}), but max_turns is {max_turns}"
+                )
+        if problem:
+            raise GateError(
+                f"{problem}. Commit your work, then raise it in all files: `uvx copier "
+                "update --trust --defaults --vcs-ref=:current: -d "
+                f"max_turns={longest}` in {project.here().root}"
+            )
+
+    def _play(self, policy: str, row: Row) -> dict[str, Any]:
+        fixed = fixed_policy(policy)
+        return play(self.client, self.definitions, row, fixed, FIXED_TURNS)
+
+    def _try(self, policy: str, row: Row) -> dict[str, Any] | RolloutError:
+        """The result of an episode, or the error that belongs to its row."""
+        try:
+            return self._play(policy, row)
+        except NoOracleError:  # it would be the same for every row
+            raise
+        except RolloutError as error:
+            return error
+
+
+def made_calls(
+    calls: Iterable[tuple[str, dict[str, Any]]], items: list[dict[str, Any]]
+) -> str:
+    """A policy's calls, and the output of the last one, for a message.
+
+    `items` is the trajectory's output. Long lists are cut in the middle.
+    """
+    made = [f"{tool}({_arguments(sent)})" for tool, sent in calls]
+    if not made:
+        return "it called nothing"
+    text = ", ".join(made)
+    if len(text) > 300:
+        text = f"{text[:150]} ... {text[-150:]}"
+    outputs = [item["output"] for item in items if "output" in item]
+    returned = f"; the last call returned {outputs[-1]:.200}" if outputs else ""
+    return f"it called {text}{returned}"
+
+
+def _arguments(sent: dict[str, Any]) -> str:
+    return ", ".join(
+        f"{name}={json.dumps(value, ensure_ascii=False)}"
+        for name, value in sent.items()
+    )
+
+
+def _compare(calls: str, first: dict[str, Any], second: dict[str, Any]) -> None:
+    """Raise GateError if replaying the same calls changes an output or the reward.
+
+    `calls` names the calls in the message.
+    """
+    outputs, replayed = (
+        [item.get("output") for item in result["response"]["output"]]
+        for result in (first, second)
+    )
+    for before, after in zip(outputs, replayed, strict=True):
+        if before != after:
+            raise GateError(
+                f"{calls} were answered {before!r:.100}, then {after!r:.100}: let the task "
+                "decide (a seed in it), or write `deterministic = False` into the class"
+            )
+    if first["reward"] != second["reward"]:
+        raise GateError(
+            f"{calls} earned {first['reward']}, then {second['reward']}: grade by the "
+            "state alone, or write `deterministic = False` into the class"
+        )

@@ -1,0 +1,69 @@
+"""Rows that can be played on this server: its tools, and tasks that the class takes."""
+
+import contextlib
+from pathlib import Path
+
+from .. import project
+from ..command_line import counted
+from ..episode.tasks import task_skeleton
+from ..episode.types import Definitions, Row
+from ..errors import RolloutError
+from ..rollouts.observations import first_observation, with_observation
+from ..rollouts.rows import check_rows, load_rows, row_name, write_rows
+from ..rollouts.trajectory import with_tools
+from .app import served_app
+from .manifests import outdated_manifests
+
+
+def server_tools() -> Definitions:
+    """The definitions of the tools that server.py serves.
+
+    Raises GateError if the class or the server cannot be imported.
+    """
+    project.here().load_class()  # for its own error, which names the class's file
+    app = served_app()
+    # The app itself is asked, so that this module need not import NeMo Gym.
+    [tools] = (
+        route.endpoint
+        for route in app.routes
+        if getattr(route, "path", None) == "/tools"
+    )
+    return tools()["tools"]
+
+
+def write_tools(path: Path) -> str:
+    """Give every row of a .jsonl file the server's tool definitions.
+
+    A row of a new project, whose task is empty, also gets a skeleton of a task and, if
+    the class takes the skeleton, the class's observation() of it. NeMo Gym's manifests
+    are corrected, too. Returns one line for the user. Raises RolloutError if the file
+    cannot be read, or a line is not a row.
+    """
+    definitions = server_tools()
+    rows = load_rows(path)
+    for number, row in enumerate(rows, start=1):
+        if not isinstance(row.get("responses_create_params"), dict):
+            problem = "responses_create_params must be an object"
+            raise RolloutError(f"{row_name(number, path)}: {problem}")
+    rows = [with_tools(row, definitions) for row in rows]
+    for number, row in enumerate(rows):
+        if row.get("ground_truth") == [{}]:
+            domain_class = project.here().load_class()
+            row["ground_truth"] = [task_skeleton(domain_class)]
+            with contextlib.suppress(RolloutError):  # the class may refuse the skeleton
+                observation = first_observation(domain_class, row)
+                rows[number] = with_observation(row, observation)
+    write_rows(path, rows)
+    for manifest, corrected in outdated_manifests():
+        manifest.write_text(corrected, encoding="utf-8")
+    return f"{counted(len(rows), 'row')} of {path} with {counted(len(definitions), 'tool')}"
+
+
+def read_rows(path: Path) -> list[Row]:
+    """The rows of a .jsonl file, at least one.
+
+    Raises RolloutError if the file cannot be read, or a row cannot be graded.
+    """
+    rows = load_rows(path)
+    check_rows(project.here().load_class(), rows, path)
+    return rows

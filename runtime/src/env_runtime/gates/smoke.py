@@ -1,0 +1,192 @@
+"""The smoke gate: every tool answers, and refuses a malformed call."""
+
+import contextlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from .. import project
+from ..command_line import counted
+from ..episode.samples import sample_arguments
+from ..episode.tasks import check_row, grader, is_native, task_of
+from ..episode.types import Definitions, Row
+from ..errors import GateError, NoOracleError, RolloutError
+from ..rollouts.client import Client, ClientSession, problem_of
+from ..rollouts.policies import solve
+from ..rollouts.rows import about_task, read, row_name, shown
+from .rows import read_rows
+
+
+def smoke_gate(client: Client, path: Path) -> str:
+    """Call every tool in an episode of the first row of `path`.
+
+    Without tools, only post to /verify.
+
+    Returns the gate's line. Raises GateError and RolloutError.
+    """
+    definitions = client.tools()
+    rows = read_rows(path)
+    for number, row in enumerate(rows, start=1):
+        if (row["responses_create_params"].get("tools") or []) != definitions:
+            raise GateError(
+                f"{row_name(number, path)} does not have the tools of the server: write "
+                "them into the rows with `uv run python gates.py --write-tools`"
+            )
+    outputs = _outputs(client, definitions, rows[0], path)
+    echoes = _echoes(client, definitions, rows[0], path)
+    status = client.session().request("POST", "/no_such_tool", {}).status_code
+    if status != 404:
+        raise GateError(f"POST /no_such_tool answered {status}, not 404")
+    detail = counted(len(definitions), "endpoint")
+    if not definitions:
+        detail = "no tools: the answer is graded"
+    for note, start in (
+        ("still to be written", "error: this tool is still to be written"),
+        ("answered only with an error", "error:"),
+    ):
+        names = [
+            name
+            for name, texts in outputs.items()
+            if texts and all(text.startswith(start) for text in texts)
+        ]
+        for name in names:
+            outputs.pop(name)
+        detail += f"; {note}: {', '.join(names)}" if names else ""
+    if path == project.here().rows:
+        detail += "".join(f"; {note}" for note in _outdated(definitions))
+    if echoes:
+        detail += (
+            f"; {', '.join(echoes)} can repeat the row's expected_output, and a policy "
+            "may find a way to be paid for that: give the class a reward()"
+        )
+    return detail
+
+
+def _outdated(definitions: Definitions) -> Iterator[str]:
+    """Notes on files of rows that are older than the class, by their first rows."""
+    rows = project.here().rows
+    for path in (rows.with_name("train.jsonl"), rows.with_name("validation.jsonl")):
+        row = next(read(path), None) if path.exists() else None
+        if row and (problem := _row_problem(row, definitions)):
+            yield (
+                f"{row_name(1, path)} is older than the class ({problem}): make the file "
+                "anew, `uv run python make_rows.py --overwrite`, or write the tools into "
+                f"it, `uv run python gates.py --write-tools --rows {shown(path)}`"
+            )
+
+
+def _row_problem(row: Row, definitions: Definitions) -> str:
+    """Why a row cannot be played on this server; "" if it can."""
+    try:
+        check_row(project.here().load_class(), row)
+    except ValueError as error:
+        return str(error)
+    tools = row["responses_create_params"].get("tools") or []
+    if is_native(row):  # a data set's own definitions may be worded otherwise
+        fits = {tool.get("name") for tool in tools} <= {
+            definition["name"] for definition in definitions
+        }
+    else:
+        fits = tools == definitions
+    return "" if fits else "it has other tools than the server"
+
+
+def _outputs(
+    client: Client, definitions: Definitions, row: Row, path: Path
+) -> dict[str, list[str]]:
+    """The outputs of each tool, to the oracle's calls and to a sample of a valid call.
+
+    Raises GateError if a malformed call is not refused.
+    """
+    outputs: dict[str, list[str]] = {tool["name"]: [] for tool in definitions}
+    with contextlib.suppress(NoOracleError):
+        session = _seeded(client, row, path)
+        for name, arguments in solve(row, definitions):
+            output = _call(session, name, arguments, " (the oracle's call)")
+            outputs[name].append(output)
+        session.post("/close_session", {})
+    for tool in definitions:
+        name = tool["name"]
+        session = _seeded(client, row, path)
+        outputs[name].append(_call(session, name, sample_arguments(tool)))
+        _check_refused(session, f"/{name}", [])
+        _check_refused(session, "/verify", {})
+        session.post("/close_session", {})
+    if not definitions:
+        session = _seeded(client, row, path)
+        _check_refused(session, "/verify", {})
+        session.post("/close_session", {})
+    return outputs
+
+
+def _check_refused(session: ClientSession, route: str, body: Any) -> None:
+    """Raise GateError if a malformed body is not answered with 422."""
+    status = session.request("POST", route, body).status_code
+    if status != 422:
+        raise GateError(f"POST {route} with {body} answered {status}, not 422")
+
+
+def _echoes(
+    client: Client, definitions: Definitions, row: Row, path: Path
+) -> list[str]:
+    """The tools that repeat `expected_output`, if the class is graded by it."""
+    if grader(project.here().load_class()) is not None:
+        return []
+    text = task_of(row)["expected_output"]
+    echoes = []
+    for tool in definitions:
+        arguments = sample_arguments(tool)
+        arguments |= {
+            name: text
+            for name, schema in tool["parameters"]["properties"].items()
+            if schema.get("type") == "string"
+            and not schema.keys() & {"enum", "pattern", "format"}
+        }
+        session = _seeded(client, row, path)
+        output = _call(session, tool["name"], arguments)
+        session.post("/close_session", {})
+        if text in output and not output.startswith("error:"):
+            echoes.append(tool["name"])
+    return echoes
+
+
+def _seeded(client: Client, row: Row, path: Path) -> ClientSession:
+    session = client.session()
+    try:
+        session.post("/seed_session", row)
+    except RolloutError as error:
+        note = about_task(project.here().load_class(), row)
+        raise GateError(f"{row_name(1, path)}: {error}{note}") from error
+    return session
+
+
+def _call(
+    session: ClientSession, name: str, arguments: dict[str, Any], caller: str = ""
+) -> str:
+    """A tool's output. Raises GateError if it is not text, or the class has a bug.
+
+    `caller` goes into the message.
+    """
+    response = session.request("POST", f"/{name}", arguments)
+    call = f"POST /{name} with {json.dumps(arguments)[:200]}{caller}"
+    if response.status_code == 422 and not caller:
+        raise GateError(
+            f"{call} answered {problem_of(response)}. The gate made this call up from the "
+            "tool's schema: give the parameter a valid value to call it with, "
+            "Annotated[str, Field(examples=[...])]"
+        )
+    if response.status_code != 200:
+        raise GateError(f"{call} answered {problem_of(response)}")
+    if fault := response.headers.get("X-Tool-Error"):
+        raise GateError(
+            f"{call}: the tool {fault}. Fix it, or raise ValueError with a message for "
+            "the policy (session.log has the traceback)"
+        )
+    try:
+        output = response.json()["output"]
+    except (ValueError, LookupError, TypeError):
+        output = None
+    if not isinstance(output, str):
+        raise GateError(f"{call} has no text `output`: {response.text[:300]}")
+    return output

@@ -1,0 +1,72 @@
+"""How different the rows are: a policy that trains on one task learns one episode by heart."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from .. import project
+from ..episode.types import Row
+from ..errors import GateError
+from ..rollouts.rows import shown
+
+# The gate's note counts these, in this order: the names for one and for several
+KINDS = {
+    "prompt": "prompts",
+    "first observation": "first observations",
+    "outcome of the same calls": "outcomes of the same calls",
+    "solution": "solutions",
+}
+
+
+class Variety:
+    """The different prompts, observations, outcomes and solutions of the rows played."""
+
+    def __init__(self, rows: list[Row], path: Path) -> None:
+        self.rows, self.path = rows, path
+        self.answered = (
+            False  # whether a tool answered nonsense with more than an error
+        )
+        self._seen: dict[str, set[int]] = {}
+        for row in rows:
+            self.note("prompt", row["responses_create_params"].get("input"))
+
+    def note(self, kind: str, value: Any) -> None:
+        """Remember one row's value of a kind."""
+        text = json.dumps(value, sort_keys=True, default=repr)
+        self._seen.setdefault(kind, set()).add(hash(text))
+
+    def note_outcome(self, result: dict[str, Any]) -> None:
+        """Remember what the tools answered to the same calls, and the reward."""
+        outputs = [item.get("output") for item in result["response"]["output"]]
+        texts = [output for output in outputs if isinstance(output, str)]
+        errors = '{"output": "error:', "error:"
+        self.answered |= any(not text.startswith(errors) for text in texts)
+        self.note("outcome of the same calls", [outputs, result["reward"]])
+
+    def note_line(self) -> str:
+        """The gate's note, on a line of its own; "" for one row.
+
+        Raises GateError if the rows are one task, and nobody says that they should be.
+        """
+        if len(self.rows) == 1:
+            return ""
+        counts = {kind: len(self._seen[kind]) for kind in KINDS if kind in self._seen}
+        said = [f"{n} {kind if n == 1 else KINDS[kind]}" for kind, n in counts.items()]
+        text = f"\nrows: {', '.join(said)}"
+        if max(counts.values()) > 1:
+            return text
+        if project.here().table().get("one_task"):
+            return f"{text}; one task, as [tool.environment] says"
+        if len(counts) == 2 or not (self.answered or "solution" in counts):
+            return (
+                f"{text}; two calls cannot tell if they are different tasks: the "
+                "solutions of an oracle(task) in the class would show it"
+            )
+        raise GateError(
+            f"the {len(self.rows)} rows of {shown(self.path)} are one task ("
+            f"{', '.join(said)}): a policy would learn one episode by heart. Let each "
+            "task decide something, such as the seed of all that is drawn, or make one "
+            "row. If the tasks differ, give the class an oracle(task) that shows it. If "
+            "one task is meant, write `one_task = true` below [tool.environment] in "
+            "pyproject.toml"
+        )

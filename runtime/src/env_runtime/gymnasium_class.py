@@ -1,0 +1,360 @@
+"""Write into the class what only an installed Gymnasium knows about an environment.
+
+    uv run python -m {package}.gymnasium_class [ID]
+
+This changes ID, RENDER_MODE, Action, reward_range, and whether there is an oracle. The
+default is the class's own ID. Everything else in the file stays as it is. A class that
+shows frames needs an environment that draws them. Then run:
+
+    uv run python make_rows.py --example --overwrite
+    uv run python gates.py --write-tools
+"""
+
+import inspect
+import json
+import math
+import re
+import sys
+import time
+import traceback
+from collections.abc import Iterator
+from enum import Enum, IntEnum
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.spaces import Box, Discrete, MultiBinary, MultiDiscrete, Text
+
+from .command_line import exit_status, new_parser
+from .errors import GateError, one_line
+from .files import write_atomically
+from .project import here
+
+WIDTH = 88
+RANDOM_EPISODES = 30
+RANDOM_SECONDS = 20  # the last episode may end later
+
+# The reward of each step, and whether the step ended the episode
+Episode = list[tuple[float, bool]]
+
+TYPING = r"^from typing import Any.*, get_args$"
+ASSIGNED = r"^{name} = (?:\(\n(?:    .*\n)+\)|\w+\[\n(?:    .*\n)+\]|.*)$"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Rewrite the class's file. Returns the exit status."""
+    parser = new_parser(__doc__)
+    parser.add_argument("id", nargs="?", help="such as Taxi-v4 or package:Name-v0")
+    options = parser.parse_args(arguments)
+
+    def run() -> int:
+        path = here().root / f"{here().module}.py"
+        text = path.read_text(encoding="utf-8")
+        changed, notes = with_environment(text, options.id or _own_id(text))
+        with write_atomically(path) as file:
+            file.write(changed.encode())
+        for note in notes:
+            print(f"{path.name}: {note}")
+        return 0
+
+    return exit_status("gymnasium_class", run)
+
+
+def with_environment(text: str, name: str) -> tuple[str, list[str]]:
+    """The class's source `text` for the environment `name`, and what to look at in it.
+
+    Raises GateError if there is no such environment, if no type can be written for its
+    actions, or if the source lacks one of the lines to replace.
+    """
+    try:
+        environment = gymnasium.make(name)
+    except Exception as error:  # any package may raise anything
+        problem = f"gymnasium.make({name!r}) failed: {_named(error)}."
+        if isinstance(error, (gymnasium.error.UnregisteredEnv, ModuleNotFoundError)):
+            problem += (
+                " If another package has the environment, install it, and name the "
+                "module that registers it before the id: minigrid:MiniGrid-Empty-5x5-v0"
+            )
+        raise GateError(problem) from error
+    action = action_type(environment)
+    old, turns = _own_id(text), int(_value(text, "MAX_STEPS"))
+    mode = _render_mode(text, environment, name)
+    table, episodes = transitions(environment), []
+    try:
+        episodes = [] if table else list(_random_episodes(environment, turns))
+    except Exception as error:
+        raise GateError(f"{name}: random actions failed: {_named(error)}") from error
+    low, high = reward_bounds(table, episodes, turns)
+    notes = _notes(environment, episodes, turns, (low, high), action)
+    text = text.replace(f'"""{old} of Gymnasium', f'"""{name} of Gymnasium')
+    text = _assign(text, "ID", json.dumps(name))
+    text = _assign(text, "RENDER_MODE", json.dumps(mode) if mode else "None")
+    text = _assign(text, "Action", action)
+    estimated = "" if table else ", estimated"
+    text = re.sub(
+        r"^    reward_range = \(.*?\).*$",
+        f"    reward_range = ({low}, {high})  # for a whole episode{estimated}",
+        text,
+        flags=re.MULTILINE,
+    )
+    return _with_imports(_with_oracle(text, environment, action), action), notes
+
+
+def _notes(
+    environment: Any,
+    episodes: list[Episode],
+    turns: int,
+    bounds: tuple[float, float],
+    action: str,
+) -> list[str]:
+    """What somebody should look at, because nothing here can know it."""
+    notes = []
+    if not action.startswith("Literal"):
+        notes.append(
+            "actions have no names: say in prompt() of make_rows.py what they mean"
+        )
+    if not episodes:
+        return notes
+    returns = [sum(reward for reward, _ in episode) for episode in episodes]
+    notes.append(
+        f"reward_range {bounds} is an estimate: random episodes earned "
+        f"{min(returns):g} to {max(returns):g}. A reward outside it is masked, so "
+        "correct it"
+    )
+    limit = environment.spec.max_episode_steps or 0
+    if limit > turns and not any(end for episode in episodes for _, end in episode):
+        notes.append(
+            f"no random episode ended within MAX_STEPS, {turns}, and the environment "
+            f"allows {limit}. If a good policy needs them, generate into an empty folder "
+            f"with -d max_turns={math.ceil(limit * 6 / 5)}"
+        )
+    return notes
+
+
+def _render_mode(text: str, environment: Any, name: str) -> str | None:
+    """How the class shows the environment: as frames, if its RENDER_MODE says so.
+
+    Raises GateError if the environment cannot draw them.
+    """
+    if _value(text, "RENDER_MODE") != '"rgb_array"':
+        return "ansi" if "ansi" in environment.metadata["render_modes"] else None
+    try:
+        drawing = gymnasium.make(name, render_mode="rgb_array")
+        drawing.reset(seed=0)
+        frame = drawing.render()
+        drawing.close()
+        problem = f"render() returned {type(frame).__name__}"
+    except Exception as error:  # noqa: BLE001 - any package may raise anything
+        frame, problem = None, _named(error)
+    if isinstance(frame, np.ndarray):
+        if frame.min() == frame.max():
+            print(f"{name}: the first frame has one color. Look at a row's picture")
+        return "rgb_array"
+    modes = ", ".join(environment.metadata["render_modes"]) or "none"
+    raise GateError(
+        f"{name} draws no frame as rgb_array: {problem}. Its render modes: {modes}. "
+        "To see text instead, generate the project with backend=text"
+    )
+
+
+def _named(error: Exception) -> str:
+    """An error of a package on one line. Without a text, its place."""
+    kind, text = type(error).__name__, one_line(error).rstrip(".")
+    if text:
+        return f"{kind}: {text}"
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{kind} in {frame.filename}, line {frame.lineno}"
+
+
+def action_names(environment: Any) -> list[str]:
+    """The names of a discrete environment's actions; empty if it has none.
+
+    They come from `actions`, an enumeration or a list of its members, from
+    get_action_meanings(), or from the list `- 0: Move left` in the documentation.
+    """
+    inner, space = environment.unwrapped, environment.action_space
+    if not isinstance(space, Discrete) or space.start != 0:
+        return []
+    actions = getattr(inner, "actions", None)
+    if isinstance(actions, type) and issubclass(actions, IntEnum):
+        names = {each.value: each.name for each in actions}
+    elif isinstance(actions, (list, tuple)) and all(
+        isinstance(each, Enum) for each in actions or "-"
+    ):
+        names = {number: each.name for number, each in enumerate(actions)}
+    elif hasattr(inner, "get_action_meanings"):
+        names = dict(enumerate(inner.get_action_meanings()))
+    else:
+        text = (inspect.getdoc(type(inner)) or "").partition("Action Space")[2]
+        text = text.partition("\n## ")[0]
+        found = re.findall(r"^\s*[-*] (\d+): ([^(\n]+)", text, re.MULTILINE)
+        names = {int(number): name for number, name in found}
+    words = [_word(names.get(number, "")) for number in range(int(space.n))]
+    return words if all(words) and len(set(words)) == len(words) else []
+
+
+def _word(name: str) -> str:
+    """A name as the policy writes it: `Don't accelerate` is `dont_accelerate`."""
+    name = name.replace("'", "").lower()
+    return "_".join(re.findall(r"[a-z0-9]+", name))
+
+
+def action_type(environment: Any) -> str:
+    """The type of an action as source code. Raises GateError if there is none."""
+    if names := action_names(environment):
+        return _joined("Literal", [json.dumps(name) for name in names])
+    space = environment.action_space
+    match space:
+        case Discrete():
+            return _integer(int(space.start), int(space.start + space.n) - 1)
+        case MultiDiscrete():
+            item = _integer(
+                int(space.start.min()), int((space.start + space.nvec).max()) - 1
+            )
+        case Text():
+            bounds = f"min_length={space.min_length}, max_length={space.max_length}"
+            return _joined("Annotated", ["str", f"Field({bounds})"])
+        case MultiBinary():
+            item = "bool"
+        case Box():
+            low, high = float(space.low.min()), float(space.high.max())
+            whole = space.dtype.kind in "iu"
+            item = _bounded("int" if whole else "float", low, high)
+        case _:
+            raise GateError(
+                f"{environment.spec.id} has the action space {space}, for which no type "
+                "can be written: write step() by hand, in a class of your own"
+            )
+    count = math.prod(space.shape)
+    length = f"Field(min_length={count}, max_length={count})"
+    return _joined("Annotated", [f"list[{item}]", length])
+
+
+def _integer(low: int, high: int) -> str:
+    return f"Annotated[int, Field(ge={low}, le={high})]"
+
+
+def _bounded(kind: str, low: float, high: float) -> str:
+    convert = int if kind == "int" else float
+    bounds = [
+        f"{name}={convert(bound)}"
+        for name, bound in (("ge", low), ("le", high))
+        if math.isfinite(bound)
+    ]
+    return f"Annotated[{kind}, Field({', '.join(bounds)})]" if bounds else kind
+
+
+def _joined(name: str, parts: list[str]) -> str:
+    """`name[parts]` as ruff formats it after `Action = `."""
+    line = f"{name}[{', '.join(parts)}]"
+    if len(f"Action = {line}") <= WIDTH:
+        return line
+    inside = f"    {', '.join(parts)}"
+    lines = [inside] if len(inside) <= WIDTH else [f"    {part}," for part in parts]
+    return "\n".join([f"{name}[", *lines, "]"])
+
+
+def reward_bounds(
+    table: dict[int, Any], episodes: list[Episode], turns: int
+) -> tuple[float, float]:
+    """The least and the most that an episode of `turns` steps may earn.
+
+    They come from the table of transitions or, without one, from random episodes.
+    """
+    if table:
+        outcomes = [
+            (float(reward), bool(end))
+            for moves in table.values()
+            for results in moves.values()
+            for _, _, reward, end in results
+        ]
+    else:
+        outcomes = [step for episode in episodes for step in episode]
+    going = [reward for reward, end in outcomes if not end] or [0.0]
+    ending = [reward for reward, end in outcomes if end] or [0.0]
+    least, most = math.floor(min(going)), math.ceil(max(going))
+    low = min(least, 0.0) * (turns - 1) + min(*going, *ending, 0.0)
+    high = max(most, 0.0) * (turns - 1) + max(*going, *ending, 0.0)
+    if not table:
+        low, high = float(math.floor(low)), float(math.ceil(high))
+    return low, high if high > low else low + 1.0  # the prize may be hard to find
+
+
+def transitions(environment: Any) -> dict[int, Any]:
+    """The environment's table of transitions, `P`; empty if it has none."""
+    table = getattr(environment.unwrapped, "P", None)
+    return table if isinstance(table, dict) else {}
+
+
+def _random_episodes(environment: Any, turns: int) -> Iterator[Episode]:
+    """Episodes of random actions."""
+    # Other seeds than the episodes', so that the actions are not what the seed hides.
+    environment.action_space.seed(RANDOM_EPISODES)
+    end = time.monotonic() + RANDOM_SECONDS
+    for seed in range(RANDOM_EPISODES):
+        if time.monotonic() > end:
+            break
+        environment.reset(seed=seed)
+        episode: Episode = []
+        for _ in range(turns):
+            action = environment.action_space.sample()
+            _, reward, terminated, truncated, _ = environment.step(action)
+            episode.append((float(np.asarray(reward).item()), bool(terminated)))
+            if terminated or truncated:
+                break
+        yield episode
+
+
+# ---------------------------------------------------------------------- the source
+
+
+def _own_id(text: str) -> str:
+    return json.loads(_value(text, "ID"))
+
+
+def _value(text: str, name: str) -> str:
+    found = re.search(rf"^{name} = (\S+)", text, re.MULTILINE)
+    if not found:
+        raise GateError(
+            f"{here().module}.py has no line `{name} = ...` at its top level"
+        )
+    return found[1]
+
+
+def _assign(text: str, name: str, value: str) -> str:
+    _value(text, name)
+    pattern = ASSIGNED.format(name=name)
+    line = f"{name} = {value}"
+    return re.sub(pattern, lambda _: line, text, count=1, flags=re.MULTILINE)
+
+
+def _with_imports(text: str, action: str) -> str:
+    """The imports that the type of an action needs, and no others."""
+    names = ["Any", *(name for name in ("Annotated", "Literal") if name in action)]
+    names += ["NamedTuple"] if "(NamedTuple)" in text else []
+    line = f"from typing import {', '.join(sorted(names))}, get_args"
+    text = re.sub(TYPING, line, text, count=1, flags=re.MULTILINE)
+    text = text.replace("from pydantic import Field\n", "")
+    if "Field(" in action:
+        before = re.search(
+            r"^(?:from (?:gymnasium\.spaces|PIL) import .*\n)+", text, re.MULTILINE
+        )
+        end = before.end() if before else 0
+        text = f"{text[:end]}from pydantic import Field\n{text[end:]}"
+    return text
+
+
+def _with_oracle(text: str, environment: Any, action: str) -> str:
+    """The source `text`, without its oracle if `environment` has no transition table."""
+    if not transitions(environment):
+        method = r"\n    @classmethod\n    def oracle\(.*?\n        return calls\n"
+        return re.sub(method, "", text, count=1, flags=re.DOTALL)
+    number = (
+        "int(move)" if not action.startswith("Literal") else "get_args(Action)[move]"
+    )
+    pattern = r"action = (?:get_args\(Action\)\[move\]|int\(move\))$"
+    return re.sub(pattern, f"action = {number}", text, count=1, flags=re.MULTILINE)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,182 @@
+"""The command line of nemo_gym/make_rows.py."""
+
+import contextlib
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from . import project
+from .command_line import counted, exit_status, new_parser, row_count
+from .episode.tasks import check_row, solution_of, task_of
+from .episode.types import Row
+from .errors import RolloutError
+from .gates.rows import server_tools
+from .rollouts.observations import (
+    first_observation,
+    prompt_text,
+    with_observation,
+)
+from .rollouts.row_generator import (
+    LEVELS,
+    SPLIT_NAMES,
+    Example,
+    Tasks,
+    cut,
+    task_key,
+)
+from .rollouts.rows import about_task, load_rows, shown, write_rows
+from .rollouts.trajectory import with_tools
+
+__all__ = ["Example", "Tasks", "main"]
+
+LONG_PROMPT = 20_000  # characters
+
+
+def main(
+    tasks: Tasks,
+    examples: int,
+    description: str | None,
+    arguments: list[str] | None = None,
+) -> int:
+    """Write splits of rows for `tasks`. Returns the exit status.
+
+    `examples` is the number of rows of data/example.jsonl.
+    """
+    parser = new_parser(description)
+    add = parser.add_argument
+    add("--seed", type=int, default=0, help="the seed of tasks() (0)")
+    text = "rows to train on (200); 0 for none"
+    add("--train", type=row_count, metavar="N", help=text)
+    text = "rows to validate on (50); 0 for none"
+    add("--validation", type=row_count, metavar="N", help=text)
+    add("--example", action="store_true", help="write only example.jsonl, anew")
+    add(
+        "--output",
+        type=Path,
+        default=project.here().rows.parent,
+        metavar="FOLDER",
+        help="data",
+    )
+    add("--overwrite", action="store_true", help="replace files that are there")
+    options = parser.parse_args(arguments)
+    train, validation = options.train, options.validation
+    if options.example:
+        if train is not None or validation is not None:
+            parser.error("--example goes without --train and --validation")
+        counts = {"example": examples}
+    else:
+        counts = {
+            "validation": 50 if validation is None else validation,
+            "train": 200 if train is None else train,
+        }
+        counts = {name: count for name, count in counts.items() if count}
+        if not counts:
+            parser.error("--train 0 and --validation 0 leave nothing to write")
+
+    def run() -> int:
+        splits = make(tasks, options.seed, counts, options.output, options.overwrite)
+        by_name: dict[str, list[Row]] = {}
+        for path, rows in splits:
+            by_name[path.name] = rows
+            written = counted(len(rows), "row")
+            print(f"{shown(path)}: {written} ({_difficulties(rows)})")
+            longest = max(len(prompt_text(row)) for row in rows)
+            if longest > LONG_PROMPT:
+                print(f"a prompt has {longest:,} characters: can the policy read that?")
+        for note in alike(by_name):
+            print(note)
+        return 0
+
+    return exit_status("make_rows.py", run)
+
+
+def make(
+    tasks: Tasks, seed: int, counts: dict[str, int], folder: Path, overwrite: bool
+) -> Iterator[tuple[Path, list[Row]]]:
+    """Write `folder`/NAME.jsonl for each split. Yields each file and its rows.
+
+    Leaves out the tasks of data/example.jsonl, and of existing splits that are not
+    written. Each prompt ends with the class's observation(), if it has one. Raises
+    RolloutError before anything is written if a file already exists, if there are too
+    few tasks, or if the class refuses one; GateError if the class or the server cannot
+    be imported.
+    """
+    paths = {name: folder / f"{name}.jsonl" for name in SPLIT_NAMES}
+    for name in counts:
+        if paths[name].exists() and not overwrite:
+            raise RolloutError(
+                f"{shown(paths[name])} already exists: add --overwrite to replace "
+                "it, or name another folder with --output"
+            )
+    others = {path for name, path in paths.items() if name not in counts}
+    others |= set() if "example" in counts else {project.here().rows}
+    splits = cut(tasks, seed, counts, _keys(path for path in others if path.exists()))
+    definitions, domain_class = server_tools(), project.here().load_class()
+    for name, rows in splits.items():
+        for number, row in enumerate(rows, start=1):
+            try:
+                check_row(domain_class, row)
+                observation = first_observation(domain_class, row)
+            except (ValueError, RolloutError) as error:
+                note = about_task(domain_class, row)
+                raise RolloutError(f"row {number} for {name}: {error}{note}") from None
+            rows[number - 1] = with_observation(row, observation)
+    for name, rows in splits.items():
+        written = [with_tools(row, definitions) for row in rows]
+        write_rows(paths[name], written)
+        yield paths[name], written
+
+
+def alike(splits: dict[str, list[Row]]) -> Iterator[str]:
+    """Notes on rows with the same prompt and, if the class has an oracle, solution.
+
+    Their tasks differ, but in nothing that the policy sees or does.
+    """
+    keys = {
+        name: [json.dumps(row["responses_create_params"]["input"]) for row in rows]
+        for name, rows in splits.items()
+    }
+    what = "prompt"
+    domain_class = project.here().load_class()
+    every = [key for split in keys.values() for key in split]
+    if hasattr(domain_class, "oracle") and len(set(every)) < len(every):
+        with contextlib.suppress(RolloutError):
+            solved = {
+                name: [repr(solution_of(domain_class, row)) for row in rows]
+                for name, rows in splits.items()
+            }
+            what = "prompt and solution"
+            keys = {
+                name: [
+                    key + solution
+                    for key, solution in zip(split, solved[name], strict=True)
+                ]
+                for name, split in keys.items()
+            }
+    earlier: dict[str, str] = {}
+    for name, split in keys.items():
+        if len(split) > 1 and len(set(split)) == 1:
+            yield f"all rows of {name} have the same {what}: are they one task?"
+        repeated = [earlier[key] for key in split if key in earlier]
+        if repeated:
+            yield (
+                f"{len(repeated)} of the {len(split)} rows of {name} have the {what} of "
+                f"a row of {repeated[0]}: are they the same tasks?"
+            )
+        earlier |= dict.fromkeys(split, name)
+
+
+def _keys(paths: Iterable[Path]) -> Iterator[str]:
+    """The keys of the tasks in .jsonl files."""
+    for path in paths:
+        for row in load_rows(path):
+            if task := task_of(row):
+                yield task_key(task)
+
+
+def _difficulties(rows: list[Row]) -> str:
+    """The number of rows of each difficulty, as `8 easy, 2 hard`."""
+    counts = Counter(row["difficulty"] for row in rows)
+    levels = dict.fromkeys([*LEVELS, *sorted(counts)])
+    return ", ".join(f"{counts[level]} {level}" for level in levels if counts[level])

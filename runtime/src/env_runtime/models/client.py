@@ -1,0 +1,255 @@
+"""The models of one process, and those of one episode with a record of their calls."""
+
+import asyncio
+import inspect
+import logging
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from pydantic import BaseModel
+
+from .. import project
+from ..episode.episode import has_async_methods
+from ..errors import ModelError, NoAnswerError, one_line
+from ..settings import ModelSettings, StandInSettings
+from .answers import Said
+from .endpoints import Endpoint, NotSet, StandIn, openai_endpoint
+from .protocol import Message, Prompt
+from .question import Question
+
+log = logging.getLogger(__name__)
+# The log of questions and answers, which goes to session.log only: serve.log_to_file.
+texts = logging.getLogger(f"{__name__}.texts")
+
+# The most calls, and characters in their texts, that an episode keeps. Others are only
+# counted: a policy may write a lot, and a conversation repeats it each time.
+MAX_CALLS = 100
+MAX_CHARACTERS = 1 << 20
+
+
+def model_names(domain_class: type) -> list[str]:
+    """The models that the class asks: its constructor's parameters after the task.
+
+    A parameter with a default counts only if the answer to `models` has its name.
+    """
+    parameters = list(inspect.signature(domain_class).parameters.values())[1:]
+    variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return [
+        parameter.name
+        for parameter in parameters
+        if parameter.kind not in variadic
+        and (
+            parameter.default is parameter.empty
+            or parameter.name in project.here().models
+        )
+    ]
+
+
+def models_not_set(domain_class: type) -> list[str]:
+    """The models of the class without a <NAME>_MODEL: gates need stand-ins for them."""
+    names = model_names(domain_class)
+    return [name for name in names if ModelSettings.read_model(name).model is None]
+
+
+def without_answers(domain_class: type) -> list[str]:
+    """The models that are not set, if the class has no stand_in() for the gates."""
+    stands_in = hasattr(domain_class, "stand_in")
+    return [] if stands_in else models_not_set(domain_class)
+
+
+@dataclass
+class ModelCall:
+    """One question to a model, as the rollout records it."""
+
+    model: str
+    messages: list[Message]
+    said: str = ""
+    error: str = ""
+    seconds: float = 0.0
+    tokens: int = 0
+
+
+class Models:
+    """The models that the episodes of one class ask, in this process.
+
+    `connect` returns the endpoint of a model that NeMo Gym serves, None for others.
+    Raises SettingError.
+    """
+
+    def __init__(
+        self,
+        domain_class: type,
+        connect: Callable[[str], Endpoint | None] = lambda name: None,
+    ) -> None:
+        self.domain_class, self._connect = domain_class, connect
+        self.names = model_names(domain_class)
+        for name in self.names:
+            ModelSettings.read_model(name)  # raises SettingError
+        self._endpoints: dict[str, Endpoint] = {}
+
+    def of_episode(self, label: str = "an episode") -> "EpisodeModels":
+        """The models of a new episode. `label` names it in the log."""
+        # Not in the constructor: NeMo Gym's client needs a running event loop.
+        for name in self.names:
+            if name not in self._endpoints:
+                self._endpoints[name] = self._endpoint(name)
+        return EpisodeModels(
+            self._endpoints, has_async_methods(self.domain_class), label
+        )
+
+    def _endpoint(self, name: str) -> Endpoint:
+        settings = ModelSettings.read_model(name)
+        if settings.model is None and StandInSettings.read().stand_in == "1":
+            return StandIn(name, getattr(self.domain_class, "stand_in", None))
+        if served := self._connect(name):
+            return served
+        return openai_endpoint(settings) if settings.model else NotSet(name)
+
+
+@dataclass
+class EpisodeModels:
+    """The models of one episode, and what they were asked. An Episode's `models`."""
+
+    endpoints: dict[str, Endpoint] = field(default_factory=dict)
+    awaited: bool = False
+    label: str = "an episode"
+    calls: list[ModelCall] = field(default_factory=list)
+    failure: str | None = None  # why a model could not be asked
+    waiting: int = 0  # questions without an answer yet
+
+    def __post_init__(self) -> None:
+        self._figures: dict[str, float] = {}
+        self._characters = 0
+
+    @property
+    def parameters(self) -> dict[str, "ModelClient"]:
+        """The constructor's arguments after the task."""
+        return {name: ModelClient(name, self) for name in self.endpoints}
+
+    def metrics(self) -> dict[str, float]:
+        """Calls, tokens, seconds and unreadable answers of each model that was asked."""
+        return dict(self._figures)
+
+    def counted(self, figure: str) -> bool:
+        """Whether a model has this figure: "unreadable" answers, or "refused" texts."""
+        return any(key.endswith(f"_{figure}") for key in self._figures)
+
+    def trace(self) -> list[dict[str, Any]]:
+        """The calls with their exact texts, for the rollout."""
+        return [asdict(call) for call in self.calls]
+
+    def count(self, name: str, figure: str, number: float) -> None:
+        key = f"{name}_{figure}"
+        self._figures[key] = round(self._figures.get(key, 0.0) + number, 3)
+
+    async def answer(self, name: str, question: Question) -> Any:
+        """The answer to a question, which is repeated if the answer cannot be read.
+
+        Raises NoAnswerError and ModelError.
+        """
+        self.waiting += 1
+        try:
+            said = await self._say(name, question, question.messages)
+            try:
+                return question.read(said.text, cut_off=said.cut_off)
+            except ValueError:
+                again = question.repaired(said.text)
+                said = await self._say(name, question, again)
+            try:
+                return question.read(said.text, cut_off=said.cut_off)
+            except ValueError as error:
+                self.count(name, "unreadable", 1)
+                # The exact text is in session.log, through `texts`.
+                short = one_line(said.text)[:200]
+                log.warning("%s: %s: %s: %s", self.label, name, error, short)
+                raise NoAnswerError(f"{name} gave no answer that can be read") from None
+        finally:
+            self.waiting -= 1
+
+    async def _say(
+        self, name: str, question: Question, messages: list[Message]
+    ) -> Said:
+        size = sum(len(str(each["content"])) for each in messages)
+        fits = self._characters + size <= MAX_CHARACTERS
+        call = ModelCall(name, messages if fits else [])
+        if fits and len(self.calls) < MAX_CALLS:
+            self._characters += size
+            self.calls.append(call)
+        started = time.monotonic()
+        try:
+            said = await self.endpoints[name].say(question, messages)
+            call.tokens = said.input_tokens + said.output_tokens
+            if self._characters + len(said.text) <= MAX_CHARACTERS:
+                self._characters += len(said.text)
+                call.said = said.text
+            return said
+        except (NoAnswerError, ModelError) as error:
+            call.error = f"{error}: {error.said}" if error.said else str(error)
+            # The endpoint's words are in the log and the rollout only.
+            log.warning("%s: %s: %s", self.label, name, one_line(call.error))
+            if isinstance(error, NoAnswerError):
+                self.count(name, "refused", 1)
+            else:
+                self.failure = f"{name}: {error}"
+            raise
+        finally:
+            call.seconds = round(time.monotonic() - started, 3)
+            for figure in ("seconds", "tokens"):
+                self.count(name, figure, getattr(call, figure))
+            self.count(name, "calls", 1)
+            texts.info("%s: %s", self.label, asdict(call))
+
+
+class ModelClient:
+    """A model, as the class sees it. See protocol.Model."""
+
+    def __init__(self, name: str, episode: EpisodeModels) -> None:
+        self._name, self._episode = name, episode
+
+    def ask(
+        self,
+        prompt: Prompt,
+        choices: Sequence[str] | None = None,
+        *,
+        schema: type[BaseModel] | None = None,
+        data: str | None = None,
+    ) -> Any:
+        """The model's answer: text, one of `choices`, or an object of `schema`.
+
+        See protocol.Model.ask. A class with async methods awaits it.
+        """
+        question = Question(prompt, choices, schema, data)
+        steps = self._episode.answer(self._name, question)
+        loop = self._episode.endpoints[self._name].loop
+        if self._episode.awaited:
+            return steps if loop is None else self._await(steps, loop)
+        if loop is None:
+            return _without_waiting(steps)
+        if asyncio._get_running_loop() is not None:
+            steps.close()
+            raise RuntimeError(
+                f"{self._name}.ask() waits, and a class with `blocking = False` must "
+                "not: remove that, or write async methods"
+            )
+        return asyncio.run_coroutine_threadsafe(steps, loop).result()
+
+    async def _await(
+        self, steps: Coroutine[Any, Any, Any], loop: asyncio.AbstractEventLoop
+    ) -> Any:
+        """The result of `steps`, which run in `loop`."""
+        try:
+            running = asyncio.run_coroutine_threadsafe(steps, loop)
+            return await asyncio.wrap_future(running)
+        except asyncio.CancelledError:
+            self._episode.failure = f"{self._name}: no answer before the call's end"
+            raise
+
+
+def _without_waiting(steps: Coroutine[Any, Any, Any]) -> Any:
+    try:
+        steps.send(None)
+    except StopIteration as done:
+        return done.value
+    raise AssertionError("a stand-in must not wait")

@@ -1,0 +1,101 @@
+"""The command line of nemo_gym/gates.py."""
+
+import argparse
+import contextlib
+import functools
+import json
+import sys
+from pathlib import Path
+
+from . import project
+from .command_line import exit_status
+from .gates.rollout import rollout_gate
+from .gates.rows import write_tools
+from .gates.runner import Gate, new_gate_parser, report, run
+from .gates.server import server_gate
+from .gates.smoke import smoke_gate
+from .gates.starting import starting_server, url_of
+from .rollouts.client import Client
+
+NAMES = ["import", "server", "smoke", "rollout"]
+
+
+def main(description: str | None, arguments: list[str] | None = None) -> int:
+    """Run the gates that the command line names. Returns the exit status."""
+    parser = new_gate_parser(NAMES, description)
+    add = parser.add_argument
+    add("--url", help="check the server that runs there")
+    add("--rows", type=Path, default=project.here().rows, metavar="FILE")
+    text = "run the rollout gate under NeMo Gym's own command line, about a minute"
+    add("--under-gym", action="store_true", help=text)
+    text = "write the server's tool definitions into the rows, then run the named gates"
+    add("--write-tools", action="store_true", help=text)
+    # The answer to `tools` when the project was generated, as JSON.
+    add("--asked", type=json.loads, default=[], help=argparse.SUPPRESS)
+    options = parser.parse_args(arguments)
+    names = options.gates or ([] if options.write_tools else NAMES)
+    # An image has no rows: the gates that it can run do without.
+    reads_rows = options.write_tools or not {"smoke", "rollout"}.isdisjoint(names)
+    if reads_rows and not options.rows.is_file():
+        parser.error(f"--rows: {options.rows} is not a file")
+    with contextlib.ExitStack() as stack:
+        gates = _gates(options, names, stack)
+        chosen = {name: gates[name] for name in NAMES if name in names}
+        passed = report(run(chosen), options.json)
+    if not (passed and options.write_tools):
+        return 0 if passed else 1
+
+    def write() -> int:
+        line = write_tools(options.rows)
+        print(line, file=sys.stderr if options.json else None)
+        return 0
+
+    return exit_status("gates.py", write)
+
+
+def _gates(
+    options: argparse.Namespace, names: list[str], stack: contextlib.ExitStack
+) -> dict[str, Gate]:
+    """All gates by name.
+
+    If one of `names` needs a server of its own, the server starts now, while the import
+    gate runs, and ends with `stack`.
+    """
+    rows = options.rows.resolve()
+    playing = set(names) - {"import"}
+    if options.under_gym:
+        playing -= {"rollout"}
+    process = None
+    if playing and not options.url:
+        process = stack.enter_context(starting_server())
+
+    @functools.cache
+    def client() -> Client:
+        project.here().load_class()  # raises a clear error: the server would only end
+        if process is None:
+            return Client(options.url)
+        return Client(url_of(process))
+
+    def import_gate() -> str:
+        domain_class = project.here().load_class()
+        # This imports NeMo Gym, which takes seconds. The server starts meanwhile.
+        from .gates.class_checks import check_class
+
+        passed = check_class(domain_class, asked=options.asked)
+        project.here().check_imports()
+        return passed
+
+    def under_gym() -> str:
+        from .gym.check import check  # it needs psutil, which is optional
+
+        return check(rows)
+
+    def rollout() -> str:
+        return under_gym() if options.under_gym else rollout_gate(client(), rows)
+
+    return {
+        "import": import_gate,
+        "server": lambda: server_gate(client()),
+        "smoke": lambda: smoke_gate(client(), rows),
+        "rollout": rollout,
+    }

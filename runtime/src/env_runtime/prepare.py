@@ -1,0 +1,161 @@
+"""Make training data from task rows, for NeMo RL and other trainers.
+
+    uv run python -m {package}.prepare [ROWS] [--validation ROWS]
+
+Takes data/example.jsonl, or the .jsonl files that are named; without --validation it
+holds out some of the rows. Gives each row the tools that server.py has, except for rows
+of NeMo Gym's own data sets, which stay as they are. Has NeMo Gym check and collate them
+with the datasets of configs/*_train.yaml, which also name the license. Writes
+prepared/train.jsonl and prepared/validation.jsonl.
+"""
+
+import contextlib
+import random
+import shutil
+import sys
+import tempfile
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+from nemo_gym.config_types import DatasetConfig
+from nemo_gym.openai_utils import NeMoGymResponseCreateParamsNonStreaming
+from omegaconf import OmegaConf
+from pydantic import ValidationError
+
+from .command_line import exit_status, new_parser, share
+from .episode.tasks import is_native, validation_problem
+from .episode.types import Definitions, Row
+from .errors import RolloutError
+from .gates.rows import read_rows, server_tools
+from .gym.configuration import agent_name
+from .gym.processes import run_gym
+from .project import here
+from .rollouts.rows import load_rows, write_rows
+from .rollouts.trajectory import with_tools
+
+SPLIT_NAMES = ["train", "validation"]
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Write prepared/ anew. Returns the exit status."""
+    parser = new_parser(__doc__)
+    add = parser.add_argument
+    add("rows", type=Path, nargs="?", metavar="ROWS", help="to train on")
+    add = parser.add_mutually_exclusive_group().add_argument
+    add("--validation", type=Path, metavar="ROWS", help="to validate on")
+    add("--hold-out", type=share, default=0.1, metavar="SHARE", help="or so many (0.1)")
+    options = parser.parse_args(arguments)
+
+    def run() -> int:
+        source = options.rows or here().rows
+        train = playable_rows(source)
+        if options.validation:
+            validation = playable_rows(options.validation)
+        else:
+            train, validation = hold_out(train, options.hold_out)
+        if not train:
+            raise RolloutError(f"{source} has one row, too few for two splits")
+        prepare(train, validation)
+        print(f"{prepared() / 'train.jsonl'}: {len(train)} rows")
+        print(f"{prepared() / 'validation.jsonl'}: {len(validation)} rows")
+        return 0
+
+    return exit_status("prepare.py", run)
+
+
+def prepared() -> Path:
+    """The folder for NeMo Gym's trainers, which this command writes anew."""
+    return here().gym / "prepared"
+
+
+def hold_out(rows: list[Row], share: float) -> tuple[list[Row], list[Row]]:
+    """Rows to train on, and a random `share` of them, at least one, to validate on.
+
+    The same rows are always split in the same way.
+    """
+    count = min(len(rows), max(1, int(len(rows) * share)))
+    held = set(random.Random(0).sample(range(len(rows)), count))
+    train = [row for number, row in enumerate(rows) if number not in held]
+    return train, [rows[number] for number in sorted(held)]
+
+
+def prepare(train: list[Row], validation: list[Row]) -> None:
+    """Write prepared/ anew. Raises RolloutError if NeMo Gym refuses the rows."""
+    [config] = here().gym.glob("configs/*_train.yaml")
+    _check_datasets(config)
+    definitions = server_tools()
+    [agent_config] = here().gym.glob("configs/*_agent.yaml")
+    # The order matters: if two files set the same key, the later file wins.
+    configs = ["--config", str(agent_config), "--config", str(config)]
+    output = ["--mode", "train_preparation", "--output-dir", str(prepared())]
+    # NeMo Gym 0.7 names the rows' origin instead, and NeMo RL still reads the agent.
+    agent = {"type": "responses_api_agents", "name": agent_name()}
+    with _replacing(prepared()):
+        for name, rows in zip(SPLIT_NAMES, (train, validation), strict=True):
+            split = [_playable(row, definitions) for row in rows]
+            write_rows(prepared() / "splits" / f"{name}.jsonl", split)
+        run_gym("dataset", "collate", *configs, *output)
+        for name in SPLIT_NAMES:
+            path = prepared() / f"{name}.jsonl"
+            write_rows(path, [{**row, "agent_ref": agent} for row in load_rows(path)])
+
+
+def _playable(row: Row, definitions: Definitions) -> Row:
+    """The row with the server's tools. A native row stays as it is if it needs none."""
+    has_tools = row["responses_create_params"].get("tools") or not definitions
+    return row if is_native(row) and has_tools else with_tools(row, definitions)
+
+
+@contextlib.contextmanager
+def _replacing(folder: Path) -> Generator[None]:
+    """Let the with block write a folder anew. If it fails, the old folder comes back.
+
+    The old folder, and not the new one, is moved: NeMo Gym reads the splits from the
+    paths in configs/*_train.yaml.
+    """
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".former-") as name:
+        former = Path(name, folder.name)
+        if folder.exists():
+            folder.rename(former)
+        try:
+            yield
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            if former.exists():
+                former.rename(folder)
+            raise
+
+
+def playable_rows(path: Path) -> list[Row]:
+    """The rows of a file. Raises RolloutError if NeMo Gym would refuse one."""
+    rows = read_rows(path)
+    for number, row in enumerate(rows, start=1):
+        params = row["responses_create_params"]
+        try:
+            NeMoGymResponseCreateParamsNonStreaming.model_validate(params)
+        except ValidationError as error:
+            problem = f"responses_create_params.{validation_problem(error)}"
+            raise RolloutError(f"row {number} of {path}: {problem}") from None
+    return rows
+
+
+def _check_datasets(config: Path) -> None:
+    """Raise RolloutError for a wrong dataset: NeMo Gym says only "almost a server"."""
+    whole: Any = OmegaConf.to_container(OmegaConf.load(config))
+    [server] = whole.values()
+    [implementations] = server.values()
+    [settings] = implementations.values()
+    for dataset in settings["datasets"]:
+        try:
+            DatasetConfig.model_validate(dataset)
+        except ValidationError as error:
+            problems = "; ".join(
+                f"{each['loc'][0]}: {each['msg']}" for each in error.errors()
+            )
+            place = f"{config.relative_to(here().gym)}, dataset {dataset.get('name')}"
+            raise RolloutError(f"{place}: {problems}") from None
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,339 @@
+"""The project around an environment: its folders, its settings, and the user's class.
+
+This is the only module that loads what the user wrote.
+"""
+
+import ast
+import filecmp
+import functools
+import importlib
+import importlib.util
+import sys
+import threading
+import tomllib
+import traceback
+from dataclasses import dataclass
+from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from .errors import GateError, ProjectError
+from .files import source_name, syntax_problem
+from .imports import missing_modules, undeclared_packages
+from .settings import ClientSettings
+
+PACKAGE = Path(__file__).resolve().parent
+# A wheel of verifiers/ has a copy of the class, the settings and the rows.
+COPY = PACKAGE / "_project"
+SETTINGS = Path("nemo_gym", "pyproject.toml")
+
+# Threads load the class, too. No thread may see a module that is half executed.
+_loading = threading.RLock()
+
+# The project of each class that was loaded.
+_projects: "WeakKeyDictionary[type, Project]" = WeakKeyDictionary()
+
+
+@functools.cache
+def here() -> "Project":
+    """The project of this process: of its program, else of the current folder.
+
+    Raises ProjectError if there is none.
+    """
+    program = getattr(sys.modules.get("__main__"), "__file__", None)
+    return find(*([program] if program else []), Path.cwd())
+
+
+def find(*places: Path | str) -> "Project":
+    """The project that has the first of `places`, files or folders, that is in one.
+
+    A wheel has its own project. Raises ProjectError if there is none.
+    """
+    if COPY.is_dir():
+        return Project.read(COPY)
+    for place in map(Path, places):
+        for folder in (place.absolute(), *place.absolute().parents):
+            if "environment" in _settings(folder / SETTINGS):
+                return Project.read(folder)
+    looked = " or ".join(str(Path(place).absolute()) for place in places)
+    raise ProjectError(
+        f"no environment in {looked}, or above: there is no {SETTINGS} with a table "
+        "[tool.environment]. Run this in the project's folder nemo_gym/"
+    )
+
+
+def of_class(domain_class: type) -> "Project":
+    """The project that loaded a class, else the project of this process."""
+    return _projects.get(domain_class) or here()
+
+
+def _settings(path: Path) -> dict[str, Any]:
+    """The table [tool] of a pyproject.toml; {} if there is no such file."""
+    if not path.is_file():
+        return {}
+    return tomllib.loads(path.read_text(encoding="utf-8")).get("tool", {})
+
+
+@dataclass(frozen=True)
+class Project:
+    """An environment's project, as [tool.environment] describes it."""
+
+    root: Path  # the folder of nemo_gym/
+    name: str
+    module: str
+    class_name: str
+    models: tuple[str, ...]  # models that the class asks
+    folder: str  # where Python finds the module, from `root`
+
+    @classmethod
+    def read(cls, root: Path) -> "Project":
+        """Read the settings of the project in `root`. Raises ProjectError."""
+        table = _settings(root / SETTINGS)["environment"]
+        try:
+            return cls(
+                root.resolve(),
+                table["env_name"],
+                table["module"],
+                table["class"],
+                tuple(table.get("models", [])),
+                table.get("folder", ""),
+            )
+        except KeyError as error:
+            raise ProjectError(
+                f"{root / SETTINGS}: [tool.environment] has no {error.args[0]}"
+            ) from None
+
+    @property
+    def gym(self) -> Path:
+        """The folder nemo_gym/."""
+        return self.root / "nemo_gym"
+
+    @property
+    def rows(self) -> Path:
+        """The file of the example rows."""
+        return self.gym / "data" / "example.jsonl"
+
+    def table(self) -> dict[str, Any]:
+        """[tool.environment] as it is now: max_turns, and the Space if any."""
+        return _settings(self.root / SETTINGS)["environment"]
+
+    def number_of_turns(self) -> int:
+        """MAX_TURNS, else max_turns of [tool.environment]. Raises SettingError."""
+        return ClientSettings.read().max_turns or self.table()["max_turns"]
+
+    def sources(self) -> Path:
+        """The folder in which Python finds the class's module: `root`, or `root`/src."""
+        return self.root / self.folder
+
+    def top_name(self) -> str:
+        """The first part of the module's name: its package, if it is in one."""
+        return self.module.partition(".")[0]
+
+    def load_class(self) -> type:
+        """The environment class. Raises GateError, with the place and what to do."""
+        self._import_from_sources()
+        try:
+            with _loading:
+                module = self._class_module()
+                domain_class = getattr(module, self.class_name)
+        except Exception as error:
+            raise GateError(self._import_problem(error)) from error
+        if self._is_hidden_by(module) or not isinstance(domain_class, type):
+            raise GateError(self._missing_class(module))
+        _projects[domain_class] = self
+        return domain_class
+
+    def _class_module(self) -> ModuleType:
+        """The class's module, loaded from its file.
+
+        Another environment in this process may have a module of the same name. That module
+        keeps the name, and this module gets another.
+        """
+        spec, own_file = (
+            PathFinder.find_spec(self.top_name(), [str(self.sources())]),
+            self._own_file(),
+        )
+        if spec is None or own_file is None or _is_installed(self.top_name()):
+            return importlib.import_module(self.module)
+        own_name = f"{self.name}:{self.module}"
+        for name in (self.module, own_name):
+            file = getattr(sys.modules.get(name), "__file__", None)
+            if file and Path(file).resolve() == own_file.resolve():
+                return sys.modules[name]
+        others = self._taken_out()
+        loaded = others.get(self.top_name())
+        if loaded and _is_own(loaded, spec):  # somebody imported another module of it
+            sys.modules.update(others)
+            return importlib.import_module(self.module)
+        top = sys.modules[self.top_name()] = importlib.util.module_from_spec(spec)
+        try:
+            if spec.loader:  # a folder without __init__.py has none
+                spec.loader.exec_module(top)
+            module = importlib.import_module(self.module)
+        except BaseException:
+            self._taken_out()
+            raise
+        finally:
+            if others:
+                self._taken_out()
+                sys.modules.update(others)
+        if others:
+            sys.modules[own_name] = module
+        return module
+
+    def _taken_out(self) -> dict[str, ModuleType]:
+        """Remove the class's package, or module, from sys.modules. Returns what it was."""
+        return {
+            name: sys.modules.pop(name)
+            for name in list(sys.modules)
+            if name.partition(".")[0] == self.top_name()
+        }
+
+    def _own_file(self) -> Path | None:
+        """The file of the class's module; None if it is elsewhere."""
+        place = self.sources().joinpath(*self.module.split("."))
+        files = (place.with_name(f"{place.name}.py"), place / "__init__.py")
+        return next((file for file in files if file.is_file()), None)
+
+    def _import_from_sources(self) -> None:
+        """Have Python find what the class imports from its own folder, and from `root`."""
+        for folder in dict.fromkeys((str(self.sources()), str(self.root))):
+            if folder not in sys.path:
+                sys.path.append(folder)
+
+    def _is_hidden_by(self, module: ModuleType) -> bool:
+        """Whether an installed module was loaded, and it is not a copy of the user's."""
+        own_file, file = self._own_file(), module.__file__
+        return bool(own_file and file) and not filecmp.cmp(
+            own_file, file, shallow=False
+        )
+
+    def _import_problem(self, error: Exception) -> str:
+        """Why the class cannot be imported, and what to do."""
+        kind = type(error).__name__
+        if isinstance(error, SyntaxError):
+            return syntax_problem(error)
+        if (
+            isinstance(error, AttributeError)
+            and error.name == self.class_name
+            and isinstance(error.obj, ModuleType)
+        ):
+            return self._missing_class(error.obj)
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        text = f"{kind} in {source_name(frame.filename)}, line {frame.lineno}: {error}"
+        if isinstance(error, ModuleNotFoundError):
+            text += f". {self._how_to_install()}"
+        return text
+
+    def _how_to_install(self) -> str:
+        """The modules that the class imports and that are missing, and what to run.
+
+        No package is named: the module `cv2` is in a package of another name.
+        """
+        here = Path(sys.argv[0]).resolve().parent
+        folder = here if (here / "pyproject.toml").is_file() else self.gym
+        modules = missing_modules(self.sources(), self.top_name())
+        missing = ", ".join(modules) or "a module of a package"
+        gates = "gates.py --write-tools" if folder == self.gym else "gates.py"
+        return (
+            f"Not installed: {missing}. Add the packages that have it: `uv add --directory "
+            f"{folder} PACKAGE ... && uv run --directory {folder} python {gates}`, or copy "
+            "again with --overwrite -d dependencies='PACKAGE ...'"
+        )
+
+    def check_imports(self, folder: Path | None = None) -> None:
+        """Raise GateError if the class imports a package that `folder` does not declare.
+
+        `folder` has a pyproject.toml; the default is nemo_gym/.
+        """
+        folder = folder or self.gym
+        undeclared = undeclared_packages(self.sources(), self.top_name(), folder)
+        if undeclared:
+            modules, packages = ", ".join(undeclared), " ".join(undeclared.values())
+            raise GateError(
+                f"{self.module} imports {modules}, which is installed only because another "
+                "package needs it, and may be missing from an image. Declare it: `uv add "
+                f"--directory {folder} {packages}`"
+            )
+
+    def _missing_class(self, module: ModuleType) -> str:
+        place = getattr(module, "__file__", None) or "?"
+        if self.root not in Path(place).parents or "site-packages" in place:
+            return (
+                f"the package {self.module} in {place} hides your module of the same name: "
+                "rename the module"
+            )
+        lacks = f"{source_name(place)} has no class {self.class_name}"
+        others = [
+            name
+            for name, value in vars(module).items()
+            if isinstance(value, type) and value.__module__ == self.module
+            if hasattr(value, "reward")
+        ]
+        if others:
+            return (
+                f"{lacks}, but {' and '.join(others)}: copy again with --overwrite -d domain_class={others[0]}, or write "
+                f"`{self.class_name} = {others[0]}` at its end"
+            )
+        return f"{lacks}: write the class there, or import it there"
+
+    def load_server(self) -> Any:
+        """The server class of nemo_gym/server.py, loaded from its file.
+
+        Raises what server.py raises.
+        """
+        name, path = f"{self.name}_server", self.gym / "server.py"
+        module = sys.modules.get(name) or _running(path)
+        if module is None:
+            self._import_from_sources()
+            spec = importlib.util.spec_from_file_location(name, path)
+            assert spec and spec.loader
+            module = importlib.util.module_from_spec(spec)
+            sys.modules[name] = module
+            try:
+                spec.loader.exec_module(module)
+            except BaseException:
+                del sys.modules[name]
+                raise
+        return module.main.__self__
+
+    def served_tools(self) -> list[str]:
+        """The methods that nemo_gym/server.py serves as tools, `self.tool(MyEnv.look)`.
+
+        They are read from its source: only nemo_gym/ has the packages to import it.
+        """
+        source = (self.gym / "server.py").read_text(encoding="utf-8")
+        return [
+            call.args[0].attr
+            for call in ast.walk(ast.parse(source))
+            if isinstance(call, ast.Call)
+            and isinstance(call.func, ast.Attribute)
+            and call.func.attr == "tool"
+            and call.args
+            and isinstance(call.args[0], ast.Attribute)
+        ]
+
+
+def _is_own(package: ModuleType, spec: ModuleSpec) -> bool:
+    """Whether a loaded package is the one that `spec` finds."""
+    if spec.origin and package.__file__:
+        return Path(package.__file__).resolve() == Path(spec.origin).resolve()
+    places = spec.submodule_search_locations or []
+    return list(getattr(package, "__path__", [])) == list(places) != []
+
+
+def _is_installed(name: str) -> bool:
+    """Whether an installed package has this name: it hides the user's module."""
+    spec = PathFinder.find_spec(name)
+    place = Path(spec.origin) if spec and spec.origin else Path()
+    folder = place.parents[1] if place.name == "__init__.py" else place.parent
+    return folder.name in ("site-packages", "dist-packages")
+
+
+def _running(path: Path) -> ModuleType | None:
+    """The module of server.py, if that is the program that runs."""
+    main = sys.modules.get("__main__")
+    file = getattr(main, "__file__", None)
+    return main if file and Path(file).resolve() == path else None

@@ -1,0 +1,121 @@
+"""The command line of nemo_gym/rollout.py."""
+
+import argparse
+import sys
+from itertools import product
+from multiprocessing.pool import ThreadPool
+from pathlib import Path
+from typing import Any
+
+from ..command_line import exit_status, new_parser, positive
+from ..errors import NoOracleError, RolloutError
+from ..project import here
+from .client import Client
+from .llm import LLMPolicy, sampled
+from .play import Play
+from .policies import FIXED_TURNS, fixed_policy
+from .results import append_rollout, as_rollout, only_writer, rollouts_in
+from .rows import load_rows, shown
+from .stats import figures, mean_reward, measure, table
+
+
+def main(
+    play: Play, description: str | None, arguments: list[str] | None = None
+) -> int:
+    """Play rows with `play`, and print their rewards. Returns the exit status."""
+    parser = new_parser(description)
+    add = parser.add_argument
+    add("--policy", choices=["llm", "oracle", "noop"], default="llm")
+    add(
+        "--rows",
+        type=Path,
+        default=here().rows,
+        metavar="FILE",
+        help="data/example.jsonl",
+    )
+    add("--limit", type=positive, metavar="N", help="play only the first N rows")
+    add("--output", type=Path, metavar="FILE", help="add the rollouts to this .jsonl")
+    add("--repeats", type=positive, default=1, metavar="K", help="episodes of each row")
+    text = "episodes at a time"
+    add("--concurrency", type=positive, default=1, metavar="N", help=text)
+    text = "the API of the model (responses)"
+    add("--api", choices=["responses", "chat"], default="responses", help=text)
+    text = "the temperature of the model, instead of the row's"
+    add("--temperature", type=float, metavar="T", help=text)
+    text = "the seed of a row's first repeat, for --api chat; each repeat adds 1"
+    add("--seed", type=int, metavar="N", help=text)
+    options = parser.parse_args(arguments)
+    samples = options.temperature is not None or options.seed is not None
+    if samples and options.policy != "llm":
+        parser.error("--temperature and --seed are only for --policy llm")
+    if options.seed is not None and options.api != "chat":
+        parser.error("--seed needs --api chat: the Responses API has no seed")
+    return exit_status("rollout.py", lambda: run(play, options))
+
+
+def run(play: Play, options: argparse.Namespace) -> int:
+    """Play the episodes that the output file lacks. Returns the exit status.
+
+    Raises RolloutError if nothing can be played, and SettingError.
+    """
+    if options.output is None:
+        return _run(play, options)
+    with only_writer(options.output):
+        return _run(play, options)
+
+
+def _run(play: Play, options: argparse.Namespace) -> int:
+    llm = options.policy == "llm"
+    policy = LLMPolicy(options.api) if llm else fixed_policy(options.policy)
+    max_turns = here().number_of_turns() if llm else FIXED_TURNS
+    client, output = Client(), options.output
+    rows = dict(enumerate(load_rows(options.rows)))
+    if not rows:
+        raise RolloutError(f"{shown(options.rows)} has no rows")
+    row_of = sampled(rows, options.temperature, options.seed)
+    finished = rollouts_in(output, row_of, policy.name) if output else {}
+    keys = list(product(list(rows)[: options.limit], range(options.repeats)))
+    rollouts = [finished[key] for key in keys if key in finished]
+    to_play = [key for key in keys if key not in finished]
+    things = "rows" if options.repeats == 1 else "episodes"
+    if rollouts:
+        done = f"{len(rollouts)} of {len(keys)} {things}"
+        print(f"{done} are in {output}", file=sys.stderr)
+    definitions = client.tools()
+
+    def episode(key: tuple[int, int]) -> tuple[str, dict[str, Any] | RolloutError]:
+        """The episode's name in messages, and its rollout or the error."""
+        task, repeat = key
+        name = f"row {task + 1}"
+        if options.repeats > 1:
+            name += f", repeat {repeat + 1}"
+        try:
+            row = row_of(task, repeat)
+            result = play(client, definitions, row, policy, max_turns)
+            return name, as_rollout(task, repeat, row, result)
+        except NoOracleError:  # it would be the same for every other row
+            raise
+        except RolloutError as error:
+            return name, error
+
+    failed = 0
+    # Daemon threads: Ctrl-C does not wait for them.
+    with ThreadPool(min(options.concurrency, len(to_play) or 1)) as pool:
+        for name, rollout in pool.imap_unordered(episode, to_play):
+            if isinstance(rollout, RolloutError):
+                failed += 1
+                print(f"{name}: failed: {rollout}", file=sys.stderr)
+                continue
+            rollouts.append(measure(rollout))
+            if output:
+                append_rollout(output, rollout)
+            note = f" (out of turns: {max_turns})" if rollout["out_of_turns"] else ""
+            print(f"{name}: reward {rollout['reward']}{note}", flush=True)
+    if rollouts:
+        print(table(figures(rollouts, client.reward_range()[1])))
+        print(f"mean reward: {mean_reward(rollouts)[0]}")
+    if failed:
+        print(
+            f"rollout.py: {failed} of {len(to_play)} {things} failed", file=sys.stderr
+        )
+    return 1 if failed else 0

@@ -1,0 +1,119 @@
+"""The protocol of a policy, and the policies that bound a grader."""
+
+import json
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+from .. import project
+from ..episode.samples import sample_arguments
+from ..episode.tasks import solution_of
+from ..episode.tools import tools_of
+from ..episode.types import Calls, Definitions, Row, Solution
+from ..errors import NoOracleError, RolloutError
+from .trajectory import Item, function_call, message
+
+# The calls and the answer of a policy on a row, whatever the tools answer.
+Plan = Callable[[Row, Definitions], Solution]
+
+# The turns of a fixed policy: its calls, and its final answer.
+FIXED_TURNS = 2
+
+# An answer that no grader should pay for. It has numbers, because some graders look for
+# a number, but no box: a class may well pay a little for the format of an answer.
+NONSENSE = "Florp 31337 quibnax zundle: -8462.75 grobbles, wumplet."
+
+
+class Turn(NamedTuple):
+    """A policy's next output items: function calls come without their results."""
+
+    items: list[Item]
+    incomplete_reason: str | None = None  # "max_output_tokens", or another of the API's
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+    @property
+    def calls(self) -> list[Item]:
+        return [item for item in self.items if item["type"] == "function_call"]
+
+
+class Policy(Protocol):
+    name: str  # the model that the trajectory names
+
+    def turn(self, row: Row, definitions: Definitions, output: list[Item]) -> Turn:
+        """The next turn after `output`, the items of the episode so far."""
+        ...
+
+
+class FixedPolicy:
+    """Makes all calls of its plan in the first turn, and gives its answer in the last."""
+
+    def __init__(self, name: str, plan: Plan) -> None:
+        self.name = name
+        self.plan = plan
+
+    def turn(self, row: Row, definitions: Definitions, output: list[Item]) -> Turn:
+        calls, answer = self.plan(row, definitions)
+        if calls and not output:
+            return Turn([function_call(name, json.dumps(sent)) for name, sent in calls])
+        return Turn([message(answer)] if answer else [])
+
+
+def solution_for(row: Row, definitions: Definitions) -> Solution:
+    """The calls and the answer that solve the row, by the class's own oracle(task).
+
+    Raises NoOracleError if the class has no oracle, if the oracle needs a tool that is
+    not among `definitions`, or if this machine lacks something that an episode needs;
+    RolloutError if the oracle calls something that is not a tool; GateError if the
+    class cannot be imported.
+    """
+    domain_class = project.here().load_class()
+    oracle = f"{domain_class.__name__}.oracle"
+    solution = solution_of(domain_class, row)
+    called = {tool for tool, _ in solution.calls}
+    served = {tool["name"] for tool in definitions}
+    tools = served | set(tools_of(domain_class))
+    if unknown := sorted(called - tools):
+        raise RolloutError(
+            f"{oracle} calls {', '.join(unknown)}, which is not a tool; there are "
+            f"{', '.join(sorted(tools)) or 'none'}"
+        )
+    if missing := sorted(called - served):
+        raise NoOracleError(
+            f"{oracle} uses {', '.join(missing)}, which the server does not expose"
+        )
+    return solution
+
+
+def solve(row: Row, definitions: Definitions) -> Calls:
+    """The calls of `solution_for`."""
+    return solution_for(row, definitions).calls
+
+
+def do_nothing(row: Row, definitions: Definitions) -> Solution:
+    """No calls and no answer: no grader may pay for that."""
+    return Solution([])
+
+
+def call_everything(row: Row, definitions: Definitions) -> Solution:
+    """Two valid but senseless calls of each tool, and the answer NONSENSE.
+
+    No grader should pay for that.
+    """
+    calls = [
+        (tool["name"], sample_arguments(tool, high=high))
+        for high in (False, True)
+        for tool in definitions
+    ]
+    return Solution(calls, NONSENSE)
+
+
+PLANS: dict[str, Plan] = {
+    "oracle": solution_for,
+    "noop": do_nothing,
+    "garbage": call_everything,
+}
+
+
+def fixed_policy(name: str) -> FixedPolicy:
+    """The policy "oracle", "noop" or "garbage"."""
+    return FixedPolicy(name, PLANS[name])

@@ -1,0 +1,96 @@
+"""Rows of the dataset, as .jsonl files."""
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from ..episode.tasks import check_row, task_of, task_skeleton
+from ..episode.types import Row
+from ..errors import RolloutError, one_line
+from ..files import write_atomically
+
+
+def load_rows(path: Path) -> list[Row]:
+    """The objects of a .jsonl file, one per line. Raises RolloutError, see read()."""
+    return list(read(path))
+
+
+def read(path: Path) -> Iterator[Row]:
+    """The objects of a .jsonl file, one at a time.
+
+    Raises RolloutError if the file cannot be read, or a line is not a JSON object.
+    """
+    try:
+        with path.open(encoding="utf-8") as lines:
+            for number, line in enumerate(lines, start=1):
+                if line.strip():
+                    yield _row(line, f"{path}, line {number}")
+    except (OSError, UnicodeDecodeError) as error:
+        raise RolloutError(f"{path}: {error}") from None
+
+
+def _row(line: str, place: str) -> Row:
+    try:
+        row = json.loads(line)
+    except json.JSONDecodeError as error:
+        wrong = f"column {error.colno}: not JSON: {error.msg}"
+        raise RolloutError(f"{place}, {wrong}") from None
+    except (ValueError, RecursionError) as error:  # too many digits, or brackets
+        raise RolloutError(f"{place}: {one_line(error)}") from None
+    if not isinstance(row, dict):
+        raise RolloutError(
+            f"{place}: a row is a JSON object, got {one_line(line)[:80]}"
+        )
+    return row
+
+
+def check_rows(domain_class: type, rows: list[Row], path: Path) -> None:
+    """Raise RolloutError if there are no rows, or one could not be graded.
+
+    `path` is the file that the rows come from.
+    """
+    for number, row in enumerate(rows, start=1):
+        try:
+            check_row(domain_class, row)
+        except ValueError as error:
+            # Servers send this message to clients, so it does not show the task.
+            wrong = f"{error}{skeleton_note(domain_class, row)}"
+            raise RolloutError(f"{row_name(number, path)}: {wrong}") from None
+    if not rows:
+        raise RolloutError(f"{path} has no rows")
+
+
+def about_task(domain_class: type, row: Row) -> str:
+    """The end of a gate's message about a refused row: its task, and skeleton_note()."""
+    task = json.dumps(task_of(row), ensure_ascii=False)
+    return f" (task: {task[:300]}){skeleton_note(domain_class, row)}"
+
+
+def skeleton_note(domain_class: type, row: Row) -> str:
+    """The end of a message about a row whose task nobody has written yet, else ""."""
+    task = task_of(row)
+    if not task or task != task_skeleton(domain_class):
+        return ""
+    return (
+        ". This task is only a skeleton: write a task of your own, in the row or in "
+        "tasks() of make_rows.py"
+    )
+
+
+def row_name(number: int, path: Path | None = None) -> str:
+    """A row's name in messages, counted from 1: `row 3 of data/example.jsonl`."""
+    return f"row {number} of {shown(path) if path else 'data/example.jsonl'}"
+
+
+def shown(path: Path) -> Path:
+    """A path as messages show it: relative to nemo_gym/, if it is in there."""
+    path = path.resolve()
+    folders = (each for each in path.parents if each.name == "nemo_gym")
+    return next(map(path.relative_to, folders), path)
+
+
+def write_rows(path: Path, rows: Iterable[Row]) -> None:
+    """Write a .jsonl file whole, or leave it as it was."""
+    lines = [json.dumps(row, ensure_ascii=False) + "\n" for row in rows]
+    with write_atomically(path) as file:
+        file.write("".join(lines).encode("utf-8", "surrogatepass"))

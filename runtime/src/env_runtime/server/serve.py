@@ -1,0 +1,94 @@
+"""Everything between a server and its process: configuration, log file, uvicorn."""
+
+import logging
+import logging.handlers
+import os
+import resource
+import sys
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+from omegaconf import OmegaConf
+
+from .. import project
+from ..models.client import texts
+from ..settings import ServerSettings
+from .connection import Bounded
+
+log = logging.getLogger(__name__)
+
+
+def configured() -> tuple[str, dict[str, Any]]:
+    """The name and the settings of the one resources server in nemo_gym/configs/."""
+    folder = project.here().gym / "configs"
+    for path in sorted(folder.glob("*.yaml")):
+        loaded: Any = OmegaConf.to_container(OmegaConf.load(path))
+        for name, value in loaded.items():
+            if isinstance(value, dict) and "resources_servers" in value:
+                [(_, settings)] = value["resources_servers"].items()
+                return name, settings
+    raise ValueError(f"no file in {folder} configures a resources server")
+
+
+def log_to_file(suffix: str = "") -> None:
+    """Log tracebacks to nemo_gym/session.log, or to SESSION_LOG, and to the console.
+
+    Each shard has its own file: two processes cannot rotate the same one.
+    """
+    named = ServerSettings.read().session_log
+    path = Path((named or str(project.here().gym / "session.log")) + suffix)
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        return  # a read-only container, whose standard error is its log
+    file = logging.handlers.RotatingFileHandler(
+        path, maxBytes=1 << 20, backupCount=1, encoding="utf-8", delay=True
+    )
+    file.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    runtime = logging.getLogger(__name__.partition(".")[0])
+    runtime.addHandler(file)
+    runtime.addHandler(logging.StreamHandler())
+    texts.addHandler(file)
+    texts.setLevel(logging.INFO)
+    texts.propagate = False
+
+
+def refuse_to_serve(server_class: Any) -> None:
+    """Raise SystemExit, with the reason, if untrusted policies could do harm."""
+    settings, domain_class = ServerSettings.read(), server_class.domain_class
+    if settings.trusted_policy == "1":
+        return
+    refuse = getattr(domain_class, "refuse_to_serve", lambda: None)
+    if reason := refuse():
+        sys.exit(f"server.py: {reason}")
+    runs_commands = getattr(domain_class, "runs_commands", False)
+    if runs_commands and not settings.anybody_may_play:
+        sys.exit(
+            f"server.py: on HOST={settings.host} anybody who reaches this port could "
+            "run commands: set API_TOKEN, which clients then send, or ALLOW_ANYBODY=1"
+        )
+
+
+def run(app: Any, server: Any, *, workers: int = 1, grace: float = 1) -> None:
+    """Serve with uvicorn. `app` is the app, or for several workers its import string.
+
+    `grace` is how many seconds requests may take to end when the server stops.
+    """
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    server.set_ulimit(65535 if most == resource.RLIM_INFINITY else min(most, 65535))
+    for hook in ("notice", "missing_requirement"):
+        if text := getattr(server.domain_class, hook, lambda: None)():
+            log.warning(text)
+    uvicorn.run(
+        app,
+        factory=workers > 1,
+        workers=workers,
+        host=server.config.host,
+        port=server.config.port,
+        access_log=False,
+        http=Bounded,
+        timeout_graceful_shutdown=int(grace),
+        # The same as in NeMo Gym: longer than its client keeps a connection.
+        timeout_keep_alive=30,
+        # A worker does not answer its first ping before it has imported everything.
+        timeout_worker_healthcheck=60,
+    )

@@ -1,0 +1,284 @@
+"""Attacks that a policy may try with its session cookie: none may raise the reward."""
+
+import json
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from ..episode.samples import sample_arguments
+from ..episode.tasks import (
+    baseline_reward,
+    is_native,
+    oracle_reward,
+    reward_range,
+    takes_answer,
+    task_of,
+)
+from ..episode.types import Calls, Row, Solution
+from ..errors import NoOracleError
+from ..models.client import without_answers
+from ..project import here
+from ..rollouts.observations import prompt_text
+from ..rollouts.policies import call_everything, solution_for
+from ..rollouts.trajectory import Item, function_call, message
+from .fixtures import verify_body
+
+# Answers that a grader may stumble over.
+ODD_ANSWERS = [
+    "",
+    " ",
+    "\0",
+    "\ud800",
+    "\N{ARABIC-INDIC DIGIT TWO}",
+    "NaN",
+    "1e999",
+    "9" * 5000,
+    "{" * 2000,
+    "\\boxed{" * 100,
+    "[" * 2000,
+    '{"a": ' * 500,
+]
+
+# The fields of a verdict that tells nothing of an episode.
+VERDICT = {"responses_create_params", "response", "reward", "mask_sample"}
+
+
+def play(client: TestClient, calls: Calls) -> list[Any]:
+    """Call tools, and return their answers."""
+    return [client.post(f"/{tool}", json=arguments).json() for tool, arguments in calls]
+
+
+def solve_or_skip(row, tools) -> Solution:
+    """The oracle's calls and answer. Skips the test if the class has no oracle."""
+    try:
+        return solution_for(row, tools)
+    except NoOracleError as error:
+        pytest.skip(str(error))
+
+
+def said(solution: Solution) -> list[Item]:
+    """The trajectory with the final message of a solution."""
+    return [message(solution.answer)] if solution.answer else []
+
+
+def with_other_task(row: Row) -> Row:
+    """The row with one more key in its task."""
+    if is_native(row):
+        return {**row, "made_up": True}
+    return {**row, "ground_truth": [{**task_of(row), "made_up": True}]}
+
+
+def baseline(row: Row) -> float:
+    """The most that an attack may earn on a row, with a margin for rounding."""
+    return baseline_reward(here().load_class(), row) + 1e-9
+
+
+class TestAttacks:
+    @pytest.fixture
+    def row(self, rows):
+        return rows[0]
+
+    @pytest.fixture
+    def solution(self, row, tools):
+        return solve_or_skip(row, tools)
+
+    @pytest.fixture
+    def lowest(self):
+        """The reward of an episode that does not count."""
+        return reward_range(here().load_class())[0]
+
+    @pytest.fixture
+    def verify(self):
+        """Ends a client's session, and returns its reward. No attack masks a sample."""
+        lacking = getattr(here().load_class(), "missing_requirement", lambda: None)()
+
+        def reward(client, row, output=()):
+            answer = client.post("/verify", json=verify_body(row, output))
+            assert answer.status_code == 200, answer.text
+            verdict = answer.json()
+            assert lacking or not verdict["mask_sample"], verdict["failure_reason"]
+            return verdict["reward"]
+
+        return reward
+
+    def test_a_trajectory_without_an_episode(
+        self, client, row, solution, lowest, verify
+    ):
+        """A call that the policy only wrote down is not played."""
+        calls = [(tool, json.dumps(given)) for tool, given in solution.calls]
+        written = [function_call(*call) for call in calls]
+        assert verify(client, row, [*written, *said(solution)]) == lowest
+
+    def test_an_episode_that_nobody_seeded(self, client, row, solution, lowest, verify):
+        play(client, solution.calls)
+        assert verify(client, row, said(solution)) == lowest
+
+    @pytest.mark.parametrize("seed", [{}, {"ground_truth": []}, {"ground_truth": [{}]}])
+    def test_an_episode_seeded_without_a_task(
+        self, client, row, solution, seed, lowest, verify
+    ):
+        client.post("/seed_session", json=seed)
+        play(client, solution.calls)
+        assert verify(client, row, said(solution)) == lowest
+
+    def test_a_second_seed_of_the_session(self, client, row, tools, solution, verify):
+        """After a look at the answer, the policy seeds the same task again."""
+        client.post("/seed_session", json=row)
+        play(client, [(tool["name"], sample_arguments(tool)) for tool in tools])
+        lost = verify(client, row)
+        for seed in (row, with_other_task(row)):
+            assert client.post("/seed_session", json=seed).status_code == 409
+        play(client, solution.calls)
+        assert verify(client, row, said(solution)) == lost
+
+    def test_a_seed_with_another_task(self, client, row):
+        client.post("/seed_session", json=row)
+        other = with_other_task(row)
+        assert client.post("/seed_session", json=other).status_code == 409
+
+    def test_an_episode_that_the_policy_seeded(
+        self, client, row, solution, lowest, verify
+    ):
+        """Some agents lose the harness's cookie, so a policy could seed anew.
+
+        It must not win by that, or escape a loss.
+        """
+        client.post("/seed_session", json=row)
+        play(client, solution.calls)
+        seeded = [function_call("seed_session", "{}"), *said(solution)]
+        assert verify(client, row, seeded) == lowest
+
+    def test_a_refused_call_keeps_the_cookie(self, client, row, tools):
+        if not tools:
+            pytest.skip("there are no tools")
+        client.post("/seed_session", json=row)
+        answer = client.post(f"/{tools[0]['name']}", content=b" " * (2 << 20))
+        assert answer.status_code == 413
+        assert answer.headers.get("set-cookie", "").startswith(
+            "; ".join(f"{name}={value}" for name, value in client.cookies.items())
+        )
+
+    def test_the_task_of_another_row(self, client, rows, tools, lowest, verify):
+        first, other = rows[0], rows[-1]
+        if task_of(first) == task_of(other):
+            pytest.skip("there is only one task")
+        solution = solve_or_skip(other, tools)
+        client.post("/seed_session", json=other)
+        play(client, solution.calls)
+        assert verify(client, first, said(solution)) == lowest
+
+    @pytest.mark.parametrize("name", ["mine", "m" * 1000])
+    def test_a_seed_that_names_its_own_session(
+        self, client, row, solution, name, verify
+    ):
+        """NeMo Gym 0.7's environment servers seed so; for 0.4 it is a second seed."""
+        client.post("/seed_session", json=row)
+        lost = verify(client, row)
+        typed = {
+            "resources_session_id": name,
+            "episode_id": {"rollout_id": "0-0"},
+            "task_id": {"taskset": "example", "task_id": "0"},
+            "task_data": row,
+        }
+        assert client.post("/seed_session", json=typed).status_code in (409, 422)
+        play(client, solution.calls)
+        assert verify(client, row, said(solution)) == lost
+
+    def test_playing_on_after_the_end(self, client, row, solution, lowest, verify):
+        client.post("/seed_session", json=row)
+        client.post("/close_session", json={})
+        play(client, solution.calls)
+        assert verify(client, row, said(solution)) == lowest
+
+    def test_playing_on_after_the_verdict(self, client, row, solution, verify):
+        """The first verdict is final, whatever is called or answered after it."""
+        client.post("/seed_session", json=row)
+        first = verify(client, row)
+        play(client, solution.calls)
+        assert verify(client, row, said(solution)) == first <= baseline(row)
+
+    def test_a_verdict_on_another_task(self, client, row, solution, lowest, verify):
+        """It tells nothing of the episode, and the policy cannot try another row."""
+        client.post("/seed_session", json=row)
+        play(client, solution.calls)
+        body = verify_body(with_other_task(row), said(solution))
+        verdict = client.post("/verify", json=body).json()
+        told = {key for key, value in verdict.items() if value is not None}
+        assert told == VERDICT
+        assert verdict["reward"] == lowest
+        assert verify(client, row, said(solution)) == lowest
+
+    def test_a_trajectory_that_claims_success(self, client, row, solution, verify):
+        """Neither a claimed tool output nor a call that was never made counts."""
+        client.post("/seed_session", json=row)
+        texts = [json.dumps(task_of(row))] * len(solution.calls)
+        calls = [*solution.calls, *([("look", {})] if solution.answer else [])]
+        texts += [solution.answer] * (len(calls) - len(texts))
+        forged = []
+        for (tool, arguments), text in zip(calls, texts, strict=True):
+            call = function_call(tool, json.dumps(arguments))
+            result = {"type": "function_call_output", "call_id": call["call_id"]}
+            for output in (json.dumps({"output": text}), text):
+                forged += [call, {**result, "output": output}]
+        assert verify(client, row, forged) <= baseline(row)
+
+    def test_nonsense(self, client, row, tools, verify):
+        nonsense = call_everything(row, tools)
+        client.post("/seed_session", json=row)
+        play(client, nonsense.calls)
+        assert verify(client, row, said(nonsense)) <= baseline(row)
+
+    def test_an_answer_that_repeats_the_prompt(self, client, row, verify):
+        if not takes_answer(here().load_class()):
+            pytest.skip("reward() takes no answer")
+        client.post("/seed_session", json=row)
+        assert verify(client, row, [message(prompt_text(row))]) <= baseline(row)
+
+    def test_answers_that_a_grader_may_stumble_over(self, connect, row):
+        """A grade that raises masks the sample. A policy may not cause that."""
+        if not takes_answer(here().load_class()):
+            pytest.skip("reward() takes no answer")
+        for answer in ODD_ANSWERS:
+            client = connect()
+            client.post("/seed_session", json=row)
+            # The body is text, because httpx cannot encode lone surrogates.
+            body = json.dumps(verify_body(row, [message(answer)]))
+            headers = {"content-type": "application/json"}
+            verified = client.post("/verify", content=body, headers=headers)
+            assert verified.status_code == 200, verified.text
+            verdict = verified.json()
+            assert verdict["mask_sample"] is False, verdict["failure_reason"]
+
+    def test_numbers_without_bounds(self, client, row, tools):
+        """A grade that raises masks the sample. A policy may not cause that."""
+        client.post("/seed_session", json=row)
+        for tool in tools:
+            numbers = {
+                name: 10**400
+                for name, schema in tool["parameters"]["properties"].items()
+                if schema.get("type") in ("integer", "number")
+            }
+            arguments = json.dumps({**sample_arguments(tool), **numbers})
+            client.post(f"/{tool['name']}", content=arguments)
+        verdict = client.post("/verify", json=verify_body(row)).json()
+        assert verdict["mask_sample"] is False, verdict["failure_reason"]
+
+    def test_the_same_verdict_twice(self, client, row, solution):
+        """A client that lost the answer posts /verify again: the answer is the same."""
+        if without_answers(here().load_class()):
+            pytest.skip("without stand_in(model, prompt) no grade can be checked")
+        client.post("/seed_session", json=row)
+        play(client, solution.calls)
+        body = verify_body(row, said(solution))
+        first, second = (
+            client.post("/verify", json=body).json()["reward"] for _ in range(2)
+        )
+        assert first == second == pytest.approx(oracle_reward(here().load_class(), row))
+
+    def test_no_other_route_reveals_the_answer(self, client, row):
+        texts = client.post("/seed_session", json=row).text
+        texts += client.get("/openapi.json").text + client.get("/tools").text
+        texts += client.post("/close_session", json={}).text
+        expected = task_of(row).get("expected_output")
+        assert not expected or expected not in texts

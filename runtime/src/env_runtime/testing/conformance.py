@@ -1,0 +1,150 @@
+"""NeMo Gym's own checks of a resources server, in process."""
+
+import asyncio
+import importlib.util
+import json
+import time
+
+import httpx
+import pytest
+
+from ..episode.samples import sample_arguments
+from ..episode.tasks import reward_range
+from ..episode.types import Solution
+from ..errors import NoOracleError
+from ..gates.rewards import reward_problem
+from ..gym_series import HAS_ENVIRONMENT_SERVERS
+from ..project import here
+from ..rollouts.policies import solution_for
+from .attacks import said, solve_or_skip
+from .fixtures import verify_body
+
+newer_only = pytest.mark.skipif(
+    not HAS_ENVIRONMENT_SERVERS, reason="NeMo Gym 0.7 has it"
+)
+
+
+class TestNemoGym:
+    @newer_only
+    def test_sessions_keep_nemo_gyms_contract(self, server, rows):
+        from nemo_gym.base_resources_server import ResourcesSeedSessionRequest
+        from nemo_gym.testing.session_conformance import (
+            check_resources_session_contract,
+        )
+
+        seed = ResourcesSeedSessionRequest.model_validate(
+            {
+                "resources_session_id": "session-1",
+                "episode_id": {"rollout_id": "0-0"},
+                "task_id": {"taskset": "example", "task_id": "0"},
+                "task_data": rows[0],
+            }
+        )
+        check_resources_session_contract(
+            server.setup_webserver(), seed, keeps_state=True
+        )
+
+    @newer_only
+    def test_the_verifier_fixture_passes(self, rows, tools):
+        solve_or_skip(rows[0], tools)
+        path = here().gym / "resources_servers" / here().name / "server.py"
+        cases = path.with_name("verifier_cases.jsonl").read_text(encoding="utf-8")
+        rewards = reward_range(here().load_class())
+        expected = {
+            case["kind"]: case["expected_reward"]
+            for case in map(json.loads, cases.splitlines())
+            if case["kind"] in ("zero_reward", "full_reward")
+        }
+        if expected != dict(zip(("zero_reward", "full_reward"), rewards, strict=True)):
+            pytest.skip("verifier_cases.jsonl is not about the class's reward_range")
+        from nemo_gym.verifier_fixture import exercise_verifier_fixture
+
+        spec = importlib.util.spec_from_file_location("resources_server", path)
+        assert spec and spec.loader
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        checks = exercise_verifier_fixture(
+            module.VERIFIER_FIXTURE, reward_range=rewards, determinism="unknown"
+        )
+        assert len(asyncio.run(checks)) >= 3
+
+    @newer_only
+    def test_mcp_serves_the_same_tools_in_the_same_session(self, rows, tools):
+        """The server behaves as with `expose_tools_over_mcp: true` in configs/."""
+        from mcp import ClientSession
+        from mcp.client.streamable_http import streamable_http_client
+        from nemo_gym.mcp_auto_exposure import maybe_auto_expose
+
+        if not tools:
+            pytest.skip("there are no tools")
+
+        class Recording(here().load_server()):
+            keeps_calls = True
+
+        server = Recording.build(tool_seconds=5)
+        server.config.expose_tools_over_mcp = True
+        app = server.setup_webserver()
+        maybe_auto_expose(server, app)
+        tool, arguments = tools[0]["name"], sample_arguments(tools[0])
+
+        def http_client(**options):
+            return httpx.AsyncClient(
+                transport=httpx.ASGITransport(app), base_url="http://gym", **options
+            )
+
+        async def play():
+            async with app.router.lifespan_context(app), http_client() as http:
+                answer = await http.post("/seed_session", json=rows[0])
+                seeded = answer.json()["mcp"]
+                async with (
+                    http_client(headers=seeded["headers"]) as with_token,
+                    streamable_http_client(
+                        f"http://gym{seeded['url_path']}", http_client=with_token
+                    ) as (read, write, _),
+                    ClientSession(read, write) as mcp,
+                ):
+                    await mcp.initialize()
+                    listed = (await mcp.list_tools()).tools
+                    called = await mcp.call_tool(tool, arguments)
+                await http.post(f"/{tool}", json=arguments)
+                [session] = server.sessions.values()
+                started = time.monotonic()
+                verified = await http.post("/verify", json=verify_body(rows[0]))
+                assert verified.status_code == 200
+                assert time.monotonic() - started < 5, "/verify waited for a lock"
+                return listed, called, session
+
+        listed, called, session = asyncio.run(play())
+        descriptions = {
+            each.name: " ".join(each.description.split()) for each in listed
+        }
+        assert descriptions == {each["name"]: each["description"] for each in tools}
+        assert isinstance(json.loads(called.content[0].text)["output"], str)
+        assert [call.tool for call in session.calls] == [tool, tool]
+
+    def test_20_concurrent_episodes(self, server, rows, tools):
+        async def play(transport, row):
+            """Why the episode may not earn its reward; None if it may."""
+            async with httpx.AsyncClient(
+                transport=transport, base_url="http://server", timeout=60
+            ) as client:
+                await client.post("/seed_session", json=row)
+                try:
+                    policy, solution = "oracle", solution_for(row, tools)
+                except NoOracleError:
+                    policy, solution = "noop", Solution([])
+                for tool, arguments in solution.calls:
+                    answer = await client.post(f"/{tool}", json=arguments)
+                    assert answer.status_code == 200, answer.text
+                body = verify_body(row, said(solution))
+                answer = await client.post("/verify", json=body)
+                reward = answer.json()["reward"]
+                return reward_problem(here().load_class(), row, policy, reward)
+
+        async def play_all():
+            transport = httpx.ASGITransport(server.setup_webserver())
+            episodes = [play(transport, rows[n % len(rows)]) for n in range(20)]
+            return await asyncio.gather(*episodes)
+
+        assert asyncio.run(play_all()) == [None] * 20
+        assert not server.sessions

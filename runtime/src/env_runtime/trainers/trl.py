@@ -1,0 +1,343 @@
+"""Train on this environment with the GRPOTrainer of TRL (1.16 or later).
+
+Needs a running server, and a venv with `trl`, `requests` and this package; NeMo Gym
+need not be in it:
+
+    pip install trl requests -e <env>/<env>_runtime
+
+<env> is the name of the environment. Then, in train.py:
+
+    from trl import GRPOConfig, GRPOTrainer
+    from <env>_runtime.trainers.trl import dataset, environment
+
+    trainer = GRPOTrainer(
+        model="Qwen/Qwen3-4B",
+        train_dataset=dataset(),
+        environment_factory=environment("http://127.0.0.1:11000"),
+        args=GRPOConfig(max_completion_length=4096, max_tool_calling_iterations=6),
+    )
+    trainer.train()
+
+Each rollout is a session of its own, and /verify gives its reward. The trajectory that
+it grades holds only the tool calls and their results: TRL shows other text of the model
+to reward functions, but not to an environment. So if the class's reward(answer) grades
+the model's last message, add such a function, or use it alone if there are no tools:
+
+    GRPOTrainer(..., reward_funcs=answer_reward("http://127.0.0.1:11000"))
+"""
+
+import base64
+import contextlib
+import functools
+import inspect
+import io
+import json
+import logging
+import operator
+import re
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+from ..episode.types import Definitions, Row
+from ..errors import RolloutError
+from ..project import here
+from ..rollouts.client import Client, ClientSession
+from ..rollouts.rows import load_rows
+from ..rollouts.trajectory import Item, as_response, function_call, message
+
+log = logging.getLogger(__name__)
+
+# The server grades this many answers at once. A judge may take seconds for each.
+ANSWERS_AT_ONCE = 16
+
+
+def dataset(path: Path | str | None = None) -> Any:
+    """The rows of a .jsonl file as a datasets.Dataset, for `train_dataset`.
+
+    The default is data/example.jsonl of the project in the current folder.
+    """
+    from datasets import Dataset  # TRL needs this package, this environment does not
+
+    return Dataset.from_list(dataset_rows(path))
+
+
+def dataset_rows(path: Path | str | None = None) -> list[dict[str, Any]]:
+    """Each row as {"prompt": messages of text, "row": itself as JSON text}.
+
+    The row is text because all values in a column of Arrow have one shape. Raises
+    RolloutError if a prompt is more than text.
+    """
+    path = path or here().rows
+    return [
+        {"prompt": _prompt(row, f"{path}, row {number}"), "row": json.dumps(row)}
+        for number, row in enumerate(load_rows(Path(path)), start=1)
+    ]
+
+
+def _prompt(row: Row, place: str) -> list[dict[str, str]]:
+    params = row["responses_create_params"]
+    start = params["input"]
+    if isinstance(start, str):
+        start = [{"role": "user", "content": start}]
+    messages = []
+    if instructions := params.get("instructions"):
+        messages.append({"role": "system", "content": instructions})
+    for item in start:
+        text = _text(item.get("content"))
+        if item.get("type", "message") != "message" or text is None:
+            raise RolloutError(
+                f"{place}: responses_create_params.input may hold messages of text "
+                f"only, got {json.dumps(item)[:200]}"
+            )
+        messages.append({"role": item["role"], "content": text})
+    return messages
+
+
+def _text(content: Any) -> str | None:
+    """The text of a message's content. None if the content is more than text."""
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, list) else [{}]
+    if all(part.get("type") in ("input_text", "output_text") for part in parts):
+        return "".join(part["text"] for part in parts)
+    return None
+
+
+def environment(url: str | None = None) -> type:
+    """A class for `environment_factory`: the tools of the server at `url` are methods.
+
+    Without `url` the server is at ENV_URL, else at http://127.0.0.1:11000. API_TOKEN is
+    sent if it is set. Transformers' get_json_schema makes the server's tool definitions
+    from the methods again, except for defaults, limits such as `maximum`, and the
+    properties of an object.
+
+    Raises RolloutError if no server answers, if TRL would hide a tool, or if there is
+    no tool: TRL would show the server nothing to grade.
+    """
+    client = Client(url)
+    definitions = client.tools()
+    if not definitions:
+        raise RolloutError(
+            f"the server at {client.url} has no tools: it grades the model's answer, "
+            "which TRL does not show an environment; give GRPOTrainer "
+            "reward_funcs=answer_reward(url) instead"
+        )
+    for name in (tool["name"] for tool in definitions):
+        if name in ("reset", "get_reward") or name.startswith("_"):
+            raise RolloutError(f"TRL hides tools named {name!r}: rename the tool")
+    methods = {tool["name"]: _method(tool) for tool in definitions}
+    members = {"_client": client, "_definitions": definitions, **methods}
+    return type("NeMoGymEnvironment", (_Rollouts,), members)
+
+
+def answer_reward(url: str | None = None) -> Callable[..., list[float | None]]:
+    """A function for `reward_funcs`: the server at `url` grades the model's last message.
+
+    If the server has tools, GRPOTrainer needs `environment_factory=environment(url)`,
+    too. If it has none, each answer is a session of its own. The dataset must come from
+    `dataset`. If the model's thinking ends with </think>, the answer begins after it. A
+    sample is left out, as with `environment`, if the environment failed.
+
+    Raises RolloutError if no server answers. The function raises it, and so ends the
+    training, if the server cannot seed or grade.
+    """
+    client = Client(url)
+    has_tools = bool(client.tools())
+
+    def grade(text: str, completion: list[dict[str, Any]]) -> float | None:
+        session, row = client.session(), json.loads(text)
+        session.post("/seed_session", row)
+        return _verdict(session, row, [], [message(_answer(completion))])
+
+    def nemo_gym(
+        completions: list[list[dict[str, Any]]],
+        row: list[str],
+        environments: list["_Rollouts"] | None = None,
+        **rest: Any,
+    ) -> list[float | None]:
+        if has_tools and environments is None:
+            raise RolloutError(
+                f"the server at {client.url} has tools: give GRPOTrainer "
+                "environment_factory=environment(url), too"
+            )
+        with ThreadPoolExecutor(ANSWERS_AT_ONCE) as pool:
+            if environments is None:
+                return list(pool.map(grade, row, completions))
+            answers = map(_answer, completions)
+            return list(pool.map(_Rollouts._grade, environments, answers))
+
+    return nemo_gym
+
+
+def _answer(completion: list[dict[str, Any]]) -> str:
+    """The model's last message, without its thinking. "" if there is none."""
+    last = completion[-1] if completion else {}
+    text = last.get("content") if last.get("role") == "assistant" else None
+    return (text or "").rpartition("</think>")[2].partition("<think>")[0]
+
+
+def _verdict(
+    session: ClientSession, row: Row, definitions: Definitions, output: list[Item]
+) -> float | None:
+    """The reward of a trajectory, which ends its session. None if it is masked."""
+    response = as_response("trl", definitions, output)
+    answer = session.post("/verify", {**row, "response": response})
+    if answer.get("mask_sample"):
+        log.warning("a rollout has no reward: %s", answer.get("failure_reason"))
+        return None
+    return float(answer["reward"])
+
+
+class _Rollouts:
+    """One rollout after the other, each in a session of its own.
+
+    TRL shows the model an exception of a tool, and goes on. If the server failed, the
+    model would be trained on that failure, so the reward of that sample is None. An
+    exception of `reset` or `get_reward` ends the training.
+    """
+
+    _client: ClassVar[Client]
+    _definitions: ClassVar[Definitions]
+
+    def __init__(self) -> None:
+        self._session: ClientSession | None = None  # None if no session is open
+        self._row: Row | None = None  # None while there is nothing to play or to grade
+        self._output: list[Item] = []
+        self._failure: str | None = None
+        self._graded = False  # whether answer_reward has graded the rollout
+
+    def reset(self, row: str, **rest: Any) -> None:
+        """Start an episode of `row`, the dataset's JSON text.
+
+        Raises RolloutError if the server refuses it, or does not answer.
+        """
+        self._close()
+        self._row, self._output, self._failure = None, [], None
+        self._graded = False
+        seed = json.loads(row)
+        self._session = self._client.session()  # a cookie is good for one episode
+        self._session.post("/seed_session", seed)
+        self._row = seed
+
+    def get_reward(self) -> float | None:
+        """Grade the rollout within the class's reward_range, and end its session.
+
+        Returns None if the environment failed rather than the model: TRL then leaves
+        the sample out. Also returns None if answer_reward has graded it: TRL asks that
+        first, and adds up rewards that are not None. Raises RolloutError if the server
+        cannot grade.
+        """
+        return None if self._graded else self._grade()
+
+    def _grade(self, answer: str | None = None) -> float | None:
+        """Grade like get_reward, with the model's last message if that is graded."""
+        self._graded = answer is not None
+        row, self._row = self._row, None
+        if row is None or self._session is None:
+            raise RolloutError(
+                "nothing to grade: call reset(row) before each get_reward()"
+            )
+        if self._failure:
+            self._close()
+            log.warning("a rollout has no reward: %s", self._failure)
+            return None
+        output = self._output + ([] if answer is None else [message(answer)])
+        reward = _verdict(self._session, row, self._definitions, output)
+        self._session = None  # /verify has ended it
+        return reward
+
+    def _close(self) -> None:
+        """End the session, if one is open. If that fails, the idle limit ends it."""
+        session, self._session = self._session, None
+        if session is not None:
+            with contextlib.suppress(RolloutError):
+                session.post("/close_session", {})
+
+    def _call(self, name: str, arguments: dict[str, Any]) -> str | list[dict[str, Any]]:
+        """The result that the model sees: the same text as with NeMo Gym's agents.
+
+        With an image, it is a list of blocks. A vision model sees both blocks if its
+        chat template shows images in tool messages, as Qwen3-VL's does.
+        """
+        if self._row is None or self._session is None:
+            raise RolloutError(f"{name} has no session: call reset(row) first")
+        call = function_call(name, json.dumps(arguments))
+        try:
+            result, *images = self._session.call_tools(self._definitions, [call])
+            self._output += [call, result, *images]
+            if not images:
+                return result["output"]
+            image = _image(images[0]["content"][-1]["image_url"])
+        except RolloutError as error:
+            self._failure = f"{name}: {error}"
+            raise
+        text = {"type": "text", "text": result["output"]}
+        return [{"type": "image", "image": image}, text]
+
+
+def _image(url: str) -> Any:
+    """A data: URL as the PIL image that TRL expects. Raises RolloutError."""
+    try:
+        from PIL import Image  # a vision model's processor needs it too
+
+        data = io.BytesIO(base64.b64decode(url.partition(",")[2]))
+        return Image.open(data).convert("RGB")
+    except (ImportError, OSError, ValueError) as error:
+        raise RolloutError(f"its image cannot be read: {error}") from error
+
+
+def _method(tool: dict[str, Any]) -> Callable[..., Any]:
+    """A method with the signature and the docstring of a tool definition."""
+    name, required = tool["name"], tool["parameters"]["required"]
+
+    # It accepts any arguments: the server names wrong ones, and its answer is part of
+    # the trajectory.
+    def method(self: _Rollouts, /, **arguments: Any) -> str | list[dict[str, Any]]:
+        return self._call(name, arguments)
+
+    parameters = [inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)]
+    lines = []
+    for parameter, schema in tool["parameters"]["properties"].items():
+        default = inspect.Parameter.empty if parameter in required else None
+        parameters.append(
+            inspect.Parameter(
+                parameter,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=schema.get("default", default),
+                annotation=_type(schema),
+            )
+        )
+        description = _prose(schema.get("description", "")) or parameter
+        lines.append(f"    {parameter}: {description}")
+    method.__name__ = name
+    method.__qualname__ = f"NeMoGymEnvironment.{name}"
+    setattr(method, "__signature__", inspect.Signature(parameters))  # noqa: B010
+    method.__annotations__ = {each.name: each.annotation for each in parameters[1:]}
+    arguments = ["", "Args:", *lines] if lines else []
+    method.__doc__ = "\n".join([_prose(tool["description"]) or name, *arguments])
+    return method
+
+
+def _prose(text: str) -> str:
+    """`text` on one line, without words that get_json_schema reads as a section."""
+    line = " ".join(text.split())
+    return re.sub(r"\b(args|returns|raises|choices):", r"\1", line, flags=re.IGNORECASE)
+
+
+def _type(schema: dict[str, Any]) -> Any:
+    """The annotation for a parameter's JSON Schema."""
+    # Any: these types exist at run time only, which type checkers do not follow.
+    literal: Any = Literal
+    array: Any = list
+    if choices := schema.get("enum"):
+        return literal[tuple(choices)]
+    if "const" in schema:
+        return literal[schema["const"]]
+    if kinds := schema.get("anyOf") or schema.get("oneOf"):
+        return functools.reduce(operator.or_, map(_type, kinds))
+    if schema.get("type") == "array":
+        return array[_type(schema.get("items", {}))]
+    plain = {"string": str, "integer": int, "number": float, "boolean": bool}
+    return {**plain, "object": dict, "null": None}.get(schema.get("type"), Any)

@@ -1,0 +1,130 @@
+"""Bubblewrap: whether it works here, and the arguments that confine a command."""
+
+from __future__ import annotations
+
+import functools
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+from ... import project
+from ..folder import base_python
+from .places import NOBODY, UNDER_BUBBLEWRAP, make_folders
+
+# Tries whether a command in a sandbox can start, use its folders, and have a filter of
+# system calls. A kernel that has such filters answers EFAULT if the filter is missing.
+_TRIAL = f"""
+import ctypes
+libc = ctypes.CDLL(None, use_errno=True)
+assert libc.prctl(22, 2, None) and ctypes.get_errno() == 14, "no seccomp filters"
+for folder in ("{UNDER_BUBBLEWRAP.home}", "{UNDER_BUBBLEWRAP.temporary}"):
+    open(folder + "/trial", "w").close()
+"""
+
+
+@functools.cache
+def problem() -> str | None:
+    """Why bubblewrap cannot be used here, or None. The first call tries it out."""
+    if sys.platform != "linux":
+        return "bubblewrap needs Linux"
+    if shutil.which("bwrap") is None:
+        return "bwrap is not installed"
+    if os.geteuid() == 0 and shutil.which("setpriv") is None:
+        return "this is root, and setpriv (util-linux) is not installed"
+    with tempfile.TemporaryDirectory(prefix="sandbox-") as folder:
+        root = Path(folder).resolve()
+        make_folders(root, isolated=True)
+        command = [*arguments(root), base_python(), "-I", "-S", "-c", _TRIAL]
+        try:
+            subprocess.run(
+                command, capture_output=True, check=True, timeout=20, text=True
+            )
+        except subprocess.CalledProcessError as error:
+            return f"bwrap does not work here ({error.stderr.strip()})"
+        except (OSError, subprocess.TimeoutExpired) as error:
+            return f"bwrap does not work here ({error})"
+    return None
+
+
+def arguments(root: Path) -> list[str]:
+    """The arguments before a command that confine it to the workspace at `root`."""
+    program = shutil.which("bwrap") or "bwrap"  # the commands have another PATH
+    common = ["--die-with-parent", "--cap-drop", "ALL"]
+    # These hide world-writable files, and sysctls if a command were root after all.
+    kernel = ["--ro-bind", "/proc/sys", "/proc/sys"]
+    kernel += ["--ro-bind-try", "/proc/pressure", "/proc/pressure"]
+    mounts = [*_mounts(root), "--remount-ro", "/dev", "--remount-ro", "/"]
+    if os.geteuid() != 0:
+        own = ["--unshare-all", *user_namespace(), *common]
+        return [*_leaving_processes(), program, *own, *mounts, *kernel, "--"]
+    # A user namespace made by root maps to root, who owns the sysctls and whose processes
+    # are not counted. So root only mounts, which also works for folders that only root
+    # can reach. Then the user nobody makes the user namespace, in a second bubblewrap.
+    outer = ["--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts"]
+    outer += ["--unshare-cgroup-try", *common]
+    outer += ["--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
+    drop = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
+    inner = ["bwrap", *user_namespace(), *common, "--dev-bind", "/", "/", *kernel]
+    drop += ["--", *_leaving_processes()]
+    return [program, *outer, *mounts, "--", *drop, *inner, "--"]
+
+
+@functools.cache
+def _leaving_processes() -> tuple[str, ...]:
+    """The start of a command that leaves a quarter of its user's processes to others.
+
+    A user namespace keeps the limit that its maker has, and counts for its maker. So no
+    number of sandboxes keeps the server from starting a thread.
+    """
+    if shutil.which("prlimit") is None:
+        return ()
+    values = [resource.getrlimit(resource.RLIMIT_NPROC)[0]]
+    for name in ("pid_max", "threads-max"):
+        with suppress(OSError):
+            values.append(int(Path(f"/proc/sys/kernel/{name}").read_text()))
+    most = min((value for value in values if value > 0), default=None)
+    return () if most is None else ("prlimit", f"--nproc={most * 3 // 4}")
+
+
+@functools.cache
+def user_namespace() -> tuple[str, ...]:
+    """Options for a user namespace. From bubblewrap 0.8 on, it cannot be nested."""
+    manual = subprocess.run(
+        ["bwrap", "--help"], capture_output=True, check=False
+    ).stdout
+    own = ("--unshare-user",)
+    return (*own, "--disable-userns") if b"--disable-userns" in manual else own
+
+
+def _mounts(root: Path) -> list[str]:
+    """The arguments for bubblewrap that say what a command sees."""
+    home, temporary, scripts = UNDER_BUBBLEWRAP
+    arguments = ["--proc", "/proc", "--dev", "/dev"]
+    arguments += ["--bind", f"{root}/tmp", temporary]
+    arguments += ["--bind", f"{root}/tmp", "/dev/shm"]
+    for path in ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64"):
+        if os.path.islink(path):
+            arguments += ["--symlink", os.readlink(path), path]
+        elif os.path.isdir(path):
+            arguments += ["--ro-bind", path, path]
+    arguments += ["--dir", "/etc"]
+    for name in ("alternatives", "group", "ld.so.cache", "localtime", "passwd"):
+        arguments += ["--ro-bind-try", f"/etc/{name}", f"/etc/{name}"]
+    prefix = os.path.realpath(sys.base_prefix)
+    if not Path(prefix).is_relative_to("/usr"):
+        # Bubblewrap would make the folders above it accessible to their owner only.
+        for folder in [*Path(prefix).parents][-2::-1]:
+            arguments += ["--dir", str(folder)]
+        arguments += ["--ro-bind", prefix, prefix]
+    # The data of this project holds the answers, and it may well be below /usr
+    # (/usr/src/app).
+    root = project.here().root
+    if any(root.is_relative_to(folder) for folder in ("/usr", prefix)):
+        arguments += ["--tmpfs", str(root), "--remount-ro", str(root)]
+    arguments += ["--ro-bind", f"{root}/scripts", scripts]
+    return [*arguments, "--bind", f"{root}/home", home]
