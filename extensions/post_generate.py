@@ -18,12 +18,17 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 # The newest NeMo Gym needs this Python. An older interpreter gets 0.4.
 NEWEST_LINE = (3, 13, 14)
 
 PROJECT = Path("nemo_gym")
+
+# The package that this template owns in a project, and the folder of its wheel there.
+RUNTIME = Path(__file__).resolve().parents[1] / "runtime"
+VENDOR = PROJECT / "vendor"
 
 # The main package of each framework's folder.
 PACKAGES = {
@@ -85,6 +90,28 @@ def unchanged(folders: list[Path]) -> bool:
     )
     done = changes.returncode == 0 and not changes.stdout.strip()
     return done and all((folder / ".venv").exists() for folder in folders)
+
+
+def build_runtime(uv: str) -> None:
+    """Put the wheel of this release's env_runtime into the project, and no other."""
+    with tempfile.TemporaryDirectory() as folder:
+        run(
+            [uv, "build", "--quiet", "--wheel", "--out-dir", folder, str(RUNTIME)],
+            f"`uv build` of {RUNTIME.name}/ failed, see above; fix that, then copy again",
+        )
+        [wheel] = Path(folder).glob("*.whl")
+        VENDOR.mkdir(exist_ok=True)
+        for old in VENDOR.glob("*.whl"):
+            if old.name != wheel.name:
+                old.unlink()
+        shutil.copyfile(wheel, VENDOR / wheel.name)
+    ignored = ["git", "check-ignore", "--quiet", str(VENDOR / wheel.name)]
+    if subprocess.run(ignored, check=False, capture_output=True).returncode == 0:
+        print(
+            f"warning: git ignores {VENDOR}/, without which the project cannot be "
+            f"installed: add `!/{VENDOR}/*.whl` to .gitignore",
+            flush=True,
+        )
 
 
 def check_venv(folder: Path) -> None:
@@ -308,13 +335,14 @@ def main(
     operation: str, siblings: str = "[]", tools: str | None = None, writer: str = ""
 ) -> None:
     folders = [PROJECT, *map(Path, json.loads(siblings))]
+    uv = find_uv()
+    build_runtime(uv)
     if operation == "update":
         check_merged()
         if unchanged(folders):
             return
     for folder in folders:
         check_venv(folder)
-    uv = find_uv()
     print("Installing with uv, about 1 GB the first time ...", flush=True)
     options = ["--write-tools", "--asked", tools] if tools else []
     packages = own_packages() if operation == "copy" else []

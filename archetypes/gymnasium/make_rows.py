@@ -25,7 +25,7 @@ from gymnasium.envs.toy_text.frozen_lake import generate_random_map
 from env_runtime.episode.tasks import baseline_reward
 from env_runtime.gates.rows import server_tools
 from env_runtime.make_rows import Example, main
-from env_runtime.project import load_class
+from env_runtime.project import here
 from env_runtime.rollouts.policies import call_everything
 
 EXAMPLES = 20  # number of rows in data/example.jsonl
@@ -39,7 +39,7 @@ LEGENDS = {
     "Taxi": "The passenger waits at (X) and wants to go to <X>. The taxi is at [X].",
 }
 
-EnvironmentClass = load_class()
+EnvironmentClass = here().load_class()
 MODULE = sys.modules[EnvironmentClass.__module__]
 ID = MODULE.ID
 

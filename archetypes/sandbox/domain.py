@@ -7,8 +7,8 @@ expected_output  the text to submit; without it no episode of the task can be so
 expected_files   {path: content} that the workspace must hold as well
 solution         [[tool, arguments], ...], the calls before the submission, for `oracle`
 
-Only the files ever reach the workspace. The package env_runtime.workspace decides where
-it runs, and has its limits.
+Only the files ever reach the workspace. The package env_runtime.workspace has the places
+where it can run, and their limits.
 """
 
 from __future__ import annotations
@@ -17,7 +17,13 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
-from env_runtime.workspace import Workspace, WorkspaceError, isolation, missing, refusal
+from env_runtime.workspace.local import (
+    Workspace,
+    WorkspaceError,
+    isolation,
+    missing,
+    refusal,
+)
 
 # White space that may surround the content of an expected file, in bytes.
 _PADDING = 4096

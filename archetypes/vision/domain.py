@@ -13,7 +13,7 @@ import logging
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
-from env_runtime.desktop import Desktop, missing
+from env_runtime.desktop.canvas import Desktop, missing
 
 log = logging.getLogger(__name__)
 

@@ -1,10 +1,14 @@
-"""Add the class, the runtime and the rows to the wheel.
+"""Add the class, the rows and env_runtime to the wheel.
 
-All of them go into the runtime's package, so that the wheel installs no other name of
-this project. An editable installation reads them in place.
+env_runtime is in the wheel under a name of its own, with the class and the rows in it.
+So the wheel installs no other name of this project, and two environments in one venv may
+have different releases of env_runtime. An editable installation uses the installed one.
 """
 
-import tomllib
+import re
+import tempfile
+import zipfile
+from email import message_from_bytes
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +17,8 @@ from hatchling.builders.hooks.plugin.interface import (  # type: ignore
 )
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+
+RUNTIME, PACKAGE = "nemo-gym-env-runtime", "env_runtime"
 
 # Files of the project that the runtime reads: rows of each split, max_turns, the tools.
 READ = [
@@ -28,40 +34,71 @@ class CustomBuildHook(BuildHookInterface):
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         if version != "standard":
             return
-        project, runtime = Path(self.root).parent, self.config["runtime"]
-        package = project / runtime / "src" / runtime
-        if not package.is_dir():
+        project, name = Path(self.root).parent, self.config["runtime"]
+        wheels = list((project / "nemo_gym/vendor").glob("*.whl"))
+        if len(wheels) != 1:
             raise FileNotFoundError(
-                f"{package} is missing: run `uv build --wheel` in the project's folder "
-                "verifiers/, where the runtime is beside it"
+                f"{project}/nemo_gym/vendor must hold one wheel, the one of {RUNTIME}, "
+                f"but has {len(wheels)}: run `copier update`"
             )
-        copied = self.config["include"] + [
-            path for path in READ if (project / path).is_file()
-        ]
-        files = {package: runtime}
-        files |= {project / path: f"{runtime}/_project/{path}" for path in copied}
-        build_data["force_include"].update(
-            {str(path): place for path, place in files.items()}
-        )
-        self.require_what_the_runtime_requires(project / runtime / "pyproject.toml")
+        self.folder = tempfile.TemporaryDirectory()
+        package = Path(self.folder.name, name)
+        metadata = self.unpack(wheels[0], package)
+        for path in [*self.config["include"], *READ]:
+            source = project / path
+            files = source.rglob("*.py") if source.is_dir() else [source]
+            for file in filter(Path.is_file, files):
+                place = package / "_project" / file.relative_to(project)
+                place.parent.mkdir(parents=True, exist_ok=True)
+                place.write_bytes(renamed(file, name))
+        include = build_data["force_include"]
+        include[str(package)] = name
+        for module in self.build_config.only_include or ():
+            place = Path(self.folder.name, module)
+            place.write_bytes(renamed(Path(self.root, module), name))
+            include[str(place)] = module
+        self.build_config.target_config["only-include"] = []
+        self.require_what_the_runtime_requires(metadata)
 
-    def require_what_the_runtime_requires(self, pyproject: Path) -> None:
-        """Replace the requirement of the runtime with the runtime's requirements."""
-        runtime = tomllib.loads(pyproject.read_text(encoding="utf-8"))["project"]
-        name = canonicalize_name(runtime["name"])
+    def finalize(self, version: str, build_data: dict[str, Any], path: str) -> None:
+        if version == "standard":
+            self.folder.cleanup()
+
+    def unpack(self, wheel: Path, package: Path) -> bytes:
+        """Write the wheel's package. Returns its metadata."""
+        metadata = b""
+        with zipfile.ZipFile(wheel) as archive:
+            for path in archive.namelist():
+                if path.endswith(".dist-info/METADATA"):
+                    metadata = archive.read(path)
+                elif path.startswith(f"{PACKAGE}/") and not path.endswith("/"):
+                    place = package / path.removeprefix(f"{PACKAGE}/")
+                    place.parent.mkdir(parents=True, exist_ok=True)
+                    place.write_bytes(archive.read(path))
+        return metadata
+
+    def require_what_the_runtime_requires(self, metadata: bytes) -> None:
+        """Replace the requirement of env_runtime with its own requirements."""
+        known = message_from_bytes(metadata).get_all("Requires-Dist", [])
         requirements = self.metadata.core.dependencies
-        extras = [
-            extra
-            for requirement in map(Requirement, requirements)
-            if canonicalize_name(requirement.name) == name
-            for extra in requirement.extras
-        ]
-        wanted = [*requirements, *runtime["dependencies"]]
-        for extra in sorted(extras):
-            wanted += runtime["optional-dependencies"][extra]
-        left_out = (name, "editables")  # the second is for editable installations
-        requirements[:] = [
-            text
-            for text in wanted
-            if canonicalize_name(Requirement(text).name) not in left_out
-        ]
+        wanted, extras = [], {""}
+        for requirement in map(Requirement, requirements):
+            if canonicalize_name(requirement.name) == RUNTIME:
+                extras |= requirement.extras
+            else:
+                wanted.append(str(requirement))
+        for requirement in map(Requirement, known):
+            marker, requirement.marker = requirement.marker, None
+            if marker is None or any(marker.evaluate({"extra": x}) for x in extras):
+                wanted.append(str(requirement))
+        # It is for editable installations.
+        requirements[:] = [text for text in wanted if text != "editables"]
+
+
+def renamed(file: Path, runtime: str) -> bytes:
+    """The content of a file, in which imports of env_runtime name the wheel's own."""
+    content = file.read_bytes()
+    if file.suffix != ".py":
+        return content
+    pattern = rb"(?m)^(\s*(?:from|import)\s+)env_runtime\b"
+    return re.sub(pattern, rb"\g<1>" + runtime.encode(), content)

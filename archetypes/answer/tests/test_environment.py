@@ -4,9 +4,9 @@ import time
 
 import pytest
 
-from env_runtime.project import load_class
+from env_runtime.project import here
 
-EnvironmentClass = load_class()
+EnvironmentClass = here().load_class()
 FORMAT_CREDIT = EnvironmentClass.format_credit
 
 

@@ -11,15 +11,15 @@ import pytest
 from test_environment import backend, player, row, task
 
 from my_env import MyEnv as EnvironmentClass
-from my_env_runtime import workspace
-from my_env_runtime.testing.fixtures import verify_body
-from my_env_runtime.workspace.testing import prepare_tests
+from env_runtime import workspace
+from env_runtime.testing.fixtures import verify_body
+from env_runtime.workspace.testing import prepare_tests
 
 __all__ = ["backend", "player", "row", "task"]
 
 
 def has(module):
-    return importlib.util.find_spec(f"my_env_runtime.workspace.{module}") is not None
+    return importlib.util.find_spec(f"env_runtime.workspace.{module}") is not None
 
 
 LOCAL, E2B = has("bubblewrap"), workspace.isolation().startswith("e2b")

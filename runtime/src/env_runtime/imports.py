@@ -14,7 +14,7 @@ import tomllib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-RUNTIME = __name__.partition(".")[0].replace("_", "-")
+RUNTIME = "nemo-gym-env-runtime"
 
 # These make an import optional if an `except` names them.
 IMPORT_ERRORS = {"ImportError", "ModuleNotFoundError", "Exception"}
@@ -126,8 +126,8 @@ def _declared(project: str) -> frozenset[str]:
         distribution, extras = pending.pop()
         new = _requirements(distribution, extras) - named
         named |= new
-        if distribution != RUNTIME:
-            pending += new
+        own = {one for one in new if one[0] == RUNTIME}  # an extra made of others
+        pending += new if distribution != RUNTIME else own
     return frozenset(name for name, _ in named)
 
 

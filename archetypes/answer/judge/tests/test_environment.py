@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from env_runtime.project import load_class
+from env_runtime.project import here
 
-EnvironmentClass = load_class()
+EnvironmentClass = here().load_class()
 CRITERIA = [
     {"text": 'It names the gas: "oxygen".', "points": 2},
     {"text": 'It names the food: "glucose".', "points": 1},

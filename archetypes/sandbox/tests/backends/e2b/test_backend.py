@@ -4,7 +4,7 @@ import pytest
 from test_environment import backend
 
 from my_env import MyEnv as EnvironmentClass
-from my_env_runtime.workspace.testing import FakeSandbox, SandboxException
+from env_runtime.workspace.testing import FakeSandbox, SandboxException
 
 __all__ = ["backend"]
 

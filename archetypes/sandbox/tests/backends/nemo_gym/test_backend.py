@@ -13,9 +13,9 @@ import threading
 import pytest
 
 from my_env import MyEnv as EnvironmentClass
-from my_env_runtime.workspace import workspace as module
-from my_env_runtime.workspace.providers import Provider
-from my_env_runtime.workspace.testing import prepare_tests
+from env_runtime.workspace import workspace as module
+from env_runtime.workspace.providers import Provider
+from env_runtime.workspace.testing import prepare_tests
 
 NEWER = not importlib.metadata.version("nemo-gym").startswith("0.4.")
 
