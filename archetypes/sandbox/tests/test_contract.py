@@ -3,26 +3,25 @@
 They run in a generated project, for the backend that it has.
 """
 
-import importlib.util
+import importlib
 import sys
 import time
 
 import pytest
 from test_environment import backend, player, row, task
 
-from my_env import MyEnv as EnvironmentClass
-from env_runtime import workspace
+import my_env
 from env_runtime.testing.fixtures import verify_body
-from env_runtime.workspace.testing import prepare_tests
+from my_env import MyEnv as EnvironmentClass
 
 __all__ = ["backend", "player", "row", "task"]
 
 
-def has(module):
-    return importlib.util.find_spec(f"env_runtime.workspace.{module}") is not None
+# The package of the backend that the project has.
+workspace = importlib.import_module(my_env.Workspace.__module__.rpartition(".")[0])
+prepare_tests = importlib.import_module(f"{workspace.__name__}.testing").prepare_tests
 
-
-LOCAL, E2B = has("bubblewrap"), workspace.isolation().startswith("e2b")
+LOCAL, E2B = (workspace.__name__.endswith(name) for name in (".local", ".e2b"))
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
 remote = pytest.mark.skipif(LOCAL, reason="nothing but this machine can be lost")
 not_e2b = pytest.mark.skipif(E2B, reason="the machine's own file system decides")

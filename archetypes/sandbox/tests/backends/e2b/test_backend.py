@@ -3,8 +3,8 @@
 import pytest
 from test_environment import backend
 
+from env_runtime.workspace.e2b.testing import FakeSandbox, SandboxException
 from my_env import MyEnv as EnvironmentClass
-from env_runtime.workspace.testing import FakeSandbox, SandboxException
 
 __all__ = ["backend"]
 

@@ -17,10 +17,11 @@ from pathlib import Path
 import httpx
 import pytest
 
+from env_runtime.workspace import folder
+from env_runtime.workspace import local as workspace
+from env_runtime.workspace.local import bubblewrap, processes
+from env_runtime.workspace.local import workspace as module
 from my_env import MyEnv as EnvironmentClass
-from env_runtime import workspace
-from env_runtime.workspace import bubblewrap, folder, processes
-from env_runtime.workspace import workspace as module
 
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
 
@@ -587,7 +588,9 @@ def test_watches_of_an_ordinary_servers_commands_are_limited(
     thousand_watches, as_ordinary_user
 ):
     """The same for a server without root rights, who has the same user as commands."""
-    code = "import sys; from env_runtime.workspace import Workspace; w = Workspace()"
+    code = (
+        "import sys; from env_runtime.workspace.local import Workspace; w = Workspace()"
+    )
     count = as_ordinary_user(f"{code}\nprint(w.run_python(sys.argv[1]))", WATCHES)
     assert 900 < int(count.split()[-1]) <= 1000
 
@@ -711,7 +714,7 @@ def test_processes_are_limited_and_counted_per_episode(start, monkeypatch, folde
 # A server that may have few processes, with a command that starts all that it can.
 FEW_PROCESSES = """
 import os, resource, subprocess, sys, threading, time
-from env_runtime.workspace import Workspace
+from env_runtime.workspace.local import Workspace
 others = subprocess.check_output(["ps", "-L", "-o", "pid=", "-u", str(os.getuid())])
 most = len(others.splitlines()) + 80
 resource.setrlimit(resource.RLIMIT_NPROC, (most, most))
@@ -751,7 +754,7 @@ def test_what_a_policy_can_read_with_bubblewrap(start, secret, tmp_path):
     other.read_file("mine")
     [mine] = tmp_path.glob("sandbox-*/home/mine")
     hidden = [
-        *("data", "../data", "server.py", "../env_runtime"),
+        *("data", "../data", "server.py", "vendor"),
         *(mine, mine.parent, "/root", "/home", "/var", "/sys", "/etc/shadow"),
         *(f"/proc/{secret.pid}/environ", f"/proc/{os.getpid()}/environ"),
     ]
@@ -1074,7 +1077,7 @@ def test_what_a_command_left_in_place_of_the_script(start, left):
 ABORTED = """
 import os, resource, sys
 resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-from env_runtime.workspace import Workspace
+from env_runtime.workspace.local import Workspace
 workspace = Workspace()
 workspace.run_command("mkdir -p a/b; echo 1 > a/b/c; chmod 000 a .")
 print("made", flush=True)
@@ -1173,7 +1176,9 @@ def test_a_temporary_folder_that_cannot_be_listed_is_used(start, tmp_path):
 
 
 def test_a_server_that_ends_leaves_nothing(tmp_path):
-    code = "from env_runtime.workspace import Workspace; w = Workspace(); w.close()"
+    code = (
+        "from env_runtime.workspace.local import Workspace; w = Workspace(); w.close()"
+    )
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     subprocess.run([sys.executable, "-c", code], check=True, env=environment)
     assert [path.name for path in tmp_path.iterdir()] == []

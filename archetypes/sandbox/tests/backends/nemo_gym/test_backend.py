@@ -12,10 +12,10 @@ import threading
 
 import pytest
 
+from env_runtime.workspace.nemo_gym import workspace as module
+from env_runtime.workspace.nemo_gym.providers import Provider
+from env_runtime.workspace.nemo_gym.testing import prepare_tests
 from my_env import MyEnv as EnvironmentClass
-from env_runtime.workspace import workspace as module
-from env_runtime.workspace.providers import Provider
-from env_runtime.workspace.testing import prepare_tests
 
 NEWER = not importlib.metadata.version("nemo-gym").startswith("0.4.")
 
