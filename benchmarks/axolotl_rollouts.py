@@ -1,6 +1,6 @@
 """Axolotl's own calls of NeMo Gym's agent, on prepared rows, with a scripted model.
 
-    cd my_env/nemo_gym && uv run python -m my_env_runtime.prepare
+    cd my_env/nemo_gym && uv run python -m env_runtime.prepare
     .venv/bin/python TEMPLATE/benchmarks/axolotl_rollouts.py . simple_agent AXOLOTL_PYTHON
 
 AXOLOTL_PYTHON is an interpreter that has axolotl 0.19. Its nemo_gym plugin finds the

@@ -157,8 +157,8 @@ def answers(model: Any, tokenizer: Any) -> list[str]:
 
 def train(url: str, project: Path, steps: int, work: Path) -> list[float]:
     """The mean reward of each step."""
-    sys.path.insert(0, str(project / "repeat_runtime/src"))  # like pip install -e
-    from repeat_runtime.trainers.trl import answer_reward, dataset
+    sys.path.insert(0, str(project / "env_runtime/src"))  # like pip install -e
+    from env_runtime.trainers.trl import answer_reward, dataset
 
     torch.manual_seed(0)
     model, tokenizer = make_model()

@@ -18,6 +18,7 @@ from copier import run_copy
 
 ROOT = Path(__file__).resolve().parents[1]
 CLASSES = ROOT / "tests/classes"
+RUNTIME = ROOT / "runtime"
 ARCHETYPES = ["game", "sandbox", "vision"]
 # The game proves the main job; the others are installed and run by the slow tests.
 GAME_FIRST = [
@@ -107,8 +108,7 @@ def render_project(template: Path, destination: Path, **answers: Any) -> None:
 
 def import_path(project: Path) -> str:
     """A PYTHONPATH on which a rendered project needs no installation of its own."""
-    name = project.name
-    places = [project / f"{name}_runtime/src", project / "nemo_gym", project]
+    places = [RUNTIME / "src", project / "nemo_gym", project]
     return os.pathsep.join(map(str, places))
 
 
@@ -183,16 +183,14 @@ def borrow_venv(project: Path, other: "Environment") -> "Environment":
     run([UV, "venv", "--quiet", "--python", other.python, venv], Path("/"))
     [installed] = other.folder.glob(".venv/lib/python*/site-packages")
     [own] = venv.glob("lib/python*/site-packages")
-    [runtime] = project.glob("*_runtime/src")
-    places = [installed, project / "nemo_gym", project, runtime]
+    places = [installed, project / "nemo_gym", project, RUNTIME / "src"]
     (own / "borrowed.pth").write_text("".join(f"{place}\n" for place in places))
     return Environment(project, venv / "bin/python")
 
 
 def check_types(folder: Path, python: Path) -> None:
-    """Check the types of a project's folder, with its runtime."""
-    [runtime] = folder.parent.glob("*_runtime/src")
-    options = ["--error-on-warning", f"--extra-search-path={runtime}"]
+    """Check the types of a project's folder."""
+    options = ["--error-on-warning", f"--extra-search-path={RUNTIME / 'src'}"]
     ty = Path(sys.executable).with_name("ty")
     run([ty, "check", "--python", python, *options, "."], folder)
 

@@ -19,15 +19,14 @@ FOLDER, AGENT = Path(sys.argv[1]), sys.argv[2]
 sys.path.append(str(FOLDER.parent))
 
 import ray
+from env_runtime.gym.processes import free_port
+from env_runtime.rollouts.policies import solve
+from env_runtime.rollouts.rows import load_rows
+from env_runtime.testing.scripted_model import scripted_model
 from nemo_gym.cli import GlobalConfigDictParserConfig, RunHelper
 from nemo_gym.rollout_collection import RolloutCollectionHelper
 from nemo_gym.server_utils import HEAD_SERVER_KEY_NAME, BaseServerConfig
 from omegaconf import DictConfig
-
-from my_env_runtime.gym.processes import free_port
-from my_env_runtime.rollouts.policies import solve
-from my_env_runtime.rollouts.rows import load_rows
-from my_env_runtime.testing.scripted_model import scripted_model
 
 ROWS = 4
 

@@ -17,12 +17,11 @@ from concurrent.futures import ThreadPoolExecutor
 import psutil
 import ray
 import requests
+from env_runtime.rollouts.policies import solve
+from env_runtime.rollouts.rows import load_rows
+from env_runtime.rollouts.trajectory import as_response
 from ray.cluster_utils import Cluster
 from ray.util.state import list_actors
-
-from my_env_runtime.rollouts.policies import solve
-from my_env_runtime.rollouts.rows import load_rows
-from my_env_runtime.rollouts.trajectory import as_response
 
 EPISODES = 60
 SETTINGS = {"SHARDS": "3", "SHARD_CPUS": "1", "SHARD_SECONDS": "5"}

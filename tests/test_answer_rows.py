@@ -9,7 +9,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
-import runtime.rendered  # noqa: F401  # makes my_env_runtime importable
+import runtime.rendered  # noqa: F401  # makes env_runtime importable
 
 # isort: split
 import pytest
@@ -24,7 +24,7 @@ def make_rows(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """make_rows.py of the archetype, as it is in a project."""
     source = (ROOT / "archetypes/answer/make_rows.py").read_text()
     path = tmp_path_factory.mktemp("answer") / "make_rows.py"
-    path.write_text(source.replace("env_runtime", "my_env_runtime"))
+    path.write_text(source.replace("env_runtime", "env_runtime"))
     spec = importlib.util.spec_from_file_location("make_word_problems", path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)

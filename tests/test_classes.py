@@ -159,7 +159,7 @@ def test_a_class_in_a_package_is_wrapped(packaged):
     assert "wrapped: true" in (packaged / ".copier-answers.yml").read_text()
     assert "task_skeleton" in (packaged / "nemo_gym/make_rows.py").read_text()
     readmes = [packaged / "nemo_gym/AGENTS.md", *packaged.glob("*/README.md")]
-    readmes.remove(packaged / "my_env_runtime/README.md")
+    readmes.remove(packaged / "env_runtime/README.md")
     assert len(readmes) == 5
     assert all("../warehouse/" in path.read_text() for path in readmes)
     for path in packaged.rglob("*"):
@@ -217,8 +217,8 @@ def test_gates_over_a_class_in_a_package(packaged, generate, tmp_path):
     assert 'add its line: app.post("/send")(self.tool(Warehouse.send))' in text
     # Exceptions of the package are expected, wherever in it they are defined.
     code = (
-        "from warehouse import Warehouse; from my_env_runtime.episode import episode; "
-        "from my_env_runtime.episode.tools import tools_of; "
+        "from warehouse import Warehouse; from env_runtime.episode import episode; "
+        "from env_runtime.episode.tools import tools_of; "
         "call = episode.Episode(Warehouse).call(tools_of(Warehouse)['send'], {'count': 99}); "
         "print(episode.run_without_loop(call).output)"
     )

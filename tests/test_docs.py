@@ -50,7 +50,7 @@ NOT_RUN = {
     },
     "docs/nemo-gym.md": {
         "uv run python gates.py rollout --under-gym": "takes a minute; tests/test_nemo_gym.py runs it",
-        "uv run python -m my_env_runtime.under_gym --reverify": "tests/test_nemo_gym.py runs it",
+        "uv run python -m env_runtime.under_gym --reverify": "tests/test_nemo_gym.py runs it",
         ".venv/bin/gym env validate ": "tests/test_nemo_gym.py runs it",
         ".venv/bin/gym env test my_env": "takes a minute; tests/test_nemo_gym.py runs it",
         ".venv/bin/ng_run ": "serves until it is stopped; tests/test_nemo_gym.py runs it",
@@ -62,13 +62,13 @@ NOT_RUN = {
         "uvx copier update ": "tests/test_siblings.py runs it",
     },
     "docs/grading.md": {
-        "uv run python -m my_env_runtime.under_gym --reverify": "tests/test_nemo_gym.py runs it",
+        "uv run python -m env_runtime.under_gym --reverify": "tests/test_nemo_gym.py runs it",
     },
     "docs/models.md": {
         "uvx copier copy ": "tests/test_models.py generates such an environment",
         "uv run vf-eval ": "needs a key; verifiers/tests show where the models come from",
-        "uv run python -m my_env_runtime.under_gym --reverify": "tests/test_models.py runs it",
-        "uv run python -m my_env_runtime.measure_judge": "needs labels; tests/runtime/test_models.py runs it",
+        "uv run python -m env_runtime.under_gym --reverify": "tests/test_models.py runs it",
+        "uv run python -m env_runtime.measure_judge": "needs labels; tests/runtime/test_models.py runs it",
     },
     "skills/generate-nemo-gym-env/SKILL.md": {
         "uvx copier copy --trust --defaults -d archetype=gymnasium": "installs Gymnasium; tests/test_environments.py runs it",
@@ -98,7 +98,7 @@ NOT_RUN = {
         "cd my_dots/nemo_gym && uv add": "installs Pillow, and all else once more",
     },
     "docs/training.md": {
-        "uv run python -m my_env_runtime.prepare  ": "tests/test_nemo_gym.py runs it",
+        "uv run python -m env_runtime.prepare  ": "tests/test_nemo_gym.py runs it",
         "export NEMO_GYM_EXTRA_ROOTS=": "needs NeMo RL; tests/nemo_rl.py reads what it does",
         "uv run python examples/nemo_gym/run_grpo_nemo_gym.py ": "needs NeMo RL and GPUs",
         "export OPENAI_API_KEY=": "is for the next one",
@@ -107,7 +107,7 @@ NOT_RUN = {
     },
     "docs/deploying.md": {
         "docker ": "needs Docker",
-        "uv run python -m my_env_runtime.deploy --space ": "needs a token of Hugging Face",
+        "uv run python -m env_runtime.deploy --space ": "needs a token of Hugging Face",
         "API_TOKEN=... ": "needs a Space",
     },
 }
@@ -124,8 +124,8 @@ PLACEHOLDERS = {
 
 # Files that a command of a document needs, and how to make them.
 BEFORE = {
-    "uv run python -m my_env_runtime.prepare my_rows.jsonl --hold-out": "cp data/example.jsonl my_rows.jsonl",
-    "uv run python -m my_env_runtime.prepare my_rows.jsonl --validation": (
+    "uv run python -m env_runtime.prepare my_rows.jsonl --hold-out": "cp data/example.jsonl my_rows.jsonl",
+    "uv run python -m env_runtime.prepare my_rows.jsonl --validation": (
         "head -n 12 data/example.jsonl > my_rows.jsonl\n"
         "tail -n 12 data/example.jsonl > my_other_rows.jsonl"
     ),
@@ -312,7 +312,7 @@ def shell(template, generate, tmp_path_factory):
 
 MODEL = """
 import sys
-from my_env_runtime.testing.scripted_model import ScriptedModel, scripted_model
+from env_runtime.testing.scripted_model import ScriptedModel, scripted_model
 answer = ScriptedModel.answer
 ScriptedModel.answer = lambda self, request: answer(self, {**request, "metadata": {"row": "0"}})
 with scripted_model([[]]) as model:
@@ -425,7 +425,7 @@ class Maze:
 def tools_of():
     """The runtime's own function, imported from a rendered game."""
     importlib.import_module("runtime.rendered")
-    return importlib.import_module("my_env_runtime.episode.tools").tools_of
+    return importlib.import_module("env_runtime.episode.tools").tools_of
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)

@@ -92,7 +92,7 @@ def example(monkeypatch, render):
     monkeypatch.setattr(sys, "modules", dict(sys.modules))
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     project = render(env_name="bugs", archetype="sandbox", backend="local")
-    monkeypatch.syspath_prepend(project / "bugs_runtime/src")
+    monkeypatch.syspath_prepend(project / "env_runtime/src")
 
     def of(name):
         return load(EXAMPLES / name / f"{name}.py", name)

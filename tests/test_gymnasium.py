@@ -11,19 +11,19 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
-import runtime.rendered  # noqa: F401  # makes my_env_runtime importable
+import runtime.rendered  # noqa: F401  # makes env_runtime importable
 
 # isort: split
 import gymnasium
 import numpy as np
 import pytest
+from env_runtime.episode.samples import sample_arguments
+from env_runtime.episode.tools import make_tool
+from env_runtime.errors import GateError
 from gymnasium import spaces
 from PIL import Image
 
 from conftest import ROOT, render_project
-from my_env_runtime.episode.samples import sample_arguments
-from my_env_runtime.episode.tools import make_tool
-from my_env_runtime.errors import GateError
 
 MINIGRID = "minigrid:MiniGrid-Empty-5x5-v0"
 # Each environment's actions, the range of its returns, and whether it has an oracle.
@@ -94,8 +94,8 @@ def frames(render) -> Path:
 @pytest.fixture(scope="module")
 def writer(project) -> ModuleType:
     """The runtime's module that writes the class."""
-    name = "my_env_runtime.gymnasium_class"
-    return load(project / "my_env_runtime/src/my_env_runtime/gymnasium_class.py", name)
+    name = "env_runtime.gymnasium_class"
+    return load(project / "env_runtime/src/env_runtime/gymnasium_class.py", name)
 
 
 @pytest.fixture
@@ -269,7 +269,7 @@ def test_a_project_with_frames_has_an_agent_that_shows_them(frames, project):
     assert "class ImageAgent" in agent.read_text()
     manifest = "nemo_gym/environments/my_env/manifest.yaml"
     assert "\nmodality: text, image\n" in (frames / manifest).read_text()
-    assert '"pillow>=10.1"' in (frames / "my_env_runtime/pyproject.toml").read_text()
+    assert '"pillow>=10.1"' in (frames / "env_runtime/pyproject.toml").read_text()
     assert (frames / "nemo_gym/data/example.jsonl").read_text() == ""
     assert "backend: frames\n" in (frames / ".copier-answers.yml").read_text()
     assert not (project / "nemo_gym/responses_api_agents").exists()
@@ -492,8 +492,8 @@ def test_another_environment_has_no_rows_of_frozen_lake(render):
 
 def test_gymnasium_is_installed_whatever_the_class_imports(render):
     project = render(archetype="gymnasium", dependencies="minatar")
-    runtime = (project / "my_env_runtime/pyproject.toml").read_text()
-    assert '    "gymnasium",  # for my_env_runtime.gymnasium_class\n' in runtime
+    runtime = (project / "env_runtime/pyproject.toml").read_text()
+    assert '    "gymnasium",  # for env_runtime.gymnasium_class\n' in runtime
 
 
 def test_the_tool_can_have_another_name(render):

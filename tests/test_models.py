@@ -16,9 +16,9 @@ pytestmark = pytest.mark.slow
 POLICY = """
 import sys
 from pathlib import Path
-from my_env_runtime.rollouts.policies import solution_for
-from my_env_runtime.rollouts.rows import load_rows, write_rows
-from my_env_runtime.testing.scripted_model import scripted_model
+from env_runtime.rollouts.policies import solution_for
+from env_runtime.rollouts.rows import load_rows, write_rows
+from env_runtime.testing.scripted_model import scripted_model
 rows = load_rows()[:4]
 for number, row in enumerate(rows):
     row["responses_create_params"]["metadata"] = {"row": str(number)}
@@ -74,7 +74,7 @@ def test_nemo_gym_s_own_loop_asks_the_judge(variant, series, judge, tmp_path):
     judge.say = lambda text: "MET" if any(q in text for q in others) else 401
     variables = {"JUDGE_MODEL": "scripted", "JUDGE_BASE_URL": judge.url}
     rows, output = tmp_path / "rows.jsonl", tmp_path / "rollouts.jsonl"
-    command = ["-m", "my_env_runtime.under_gym"]
+    command = ["-m", "env_runtime.under_gym"]
     with policy(environment, rows) as url:
         options = ["--model", "scripted", "--model-url", url]
         options += ["--rows", str(rows), "--output", str(output)]

@@ -34,7 +34,7 @@ def folder_of(render, tmp_path_factory):
             suite == "gymnasium"
         ):  # other than FrozenLake, each step of Taxi has a reward
             for command in (
-                ["-m", "my_env_runtime.gymnasium_class", "Taxi-v4"],
+                ["-m", "env_runtime.gymnasium_class", "Taxi-v4"],
                 ["make_rows.py", "--example", "--overwrite"],
                 ["gates.py", "--write-tools"],
             ):

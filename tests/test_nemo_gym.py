@@ -146,9 +146,9 @@ def test_ng_run_serves_the_environment(generate):
 MODEL = """
 import sys
 from pathlib import Path
-from my_env_runtime.rollouts.policies import solve
-from my_env_runtime.rollouts.rows import load_rows, write_rows
-from my_env_runtime.testing.scripted_model import scripted_model
+from env_runtime.rollouts.policies import solve
+from env_runtime.rollouts.rows import load_rows, write_rows
+from env_runtime.testing.scripted_model import scripted_model
 rows, plans = load_rows(), []
 for number, row in enumerate(rows):
     tools = row["responses_create_params"]["tools"]
@@ -184,10 +184,10 @@ def model(tmp_path):
 
 
 def test_the_commands_of_the_series_by_hand(generate, series, model, tmp_path):
-    """The steps of my_env_runtime.under_gym, as NeMo Gym's documentation has them."""
+    """The steps of env_runtime.under_gym, as NeMo Gym's documentation has them."""
     environment = generate(archetype="game")
     environment.run(
-        "-c", "from my_env_runtime.gym.configuration import link_venvs; link_venvs()"
+        "-c", "from env_runtime.gym.configuration import link_venvs; link_venvs()"
     )
     url, rows = model(environment)
     output, head = tmp_path / "rollouts.jsonl", head_server()
@@ -214,7 +214,7 @@ def test_the_commands_of_the_series_by_hand(generate, series, model, tmp_path):
         assert rollout["reward"] == (1.0 if solved else 0.0)
     again = environment.run(
         "-m",
-        "my_env_runtime.under_gym",
+        "env_runtime.under_gym",
         "--reverify",
         str(output),
         check=series == "0.7",
@@ -274,7 +274,7 @@ def test_nemo_rl_reads_what_is_prepared(generate, series, tmp_path):
         "0.7": ("vision", "my_env_agent"),
     }[series]
     environment = generate(archetype=archetype)
-    printed = environment.run("-m", "my_env_runtime.prepare")
+    printed = environment.run("-m", "env_runtime.prepare")
     rows = {
         name: [
             json.loads(text)

@@ -16,22 +16,21 @@ from importlib.metadata import distribution, version
 from pathlib import Path
 from typing import Any
 
-import runtime.rendered  # noqa: F401  # makes my_env_runtime importable
+import runtime.rendered  # noqa: F401  # makes env_runtime importable
 
 # isort: split
 import pytest
-from fastapi import Request
-from fastapi.testclient import TestClient
-from scripted_judge import Judge, serving
-
-from my_env_runtime.episode.tasks import (
+from env_runtime.episode.tasks import (
     is_native,
     oracle_reward,
     read_task,
     solution_of,
 )
-from my_env_runtime.episode.tools import tools_of
-from my_env_runtime.serving import SessionServer, VerifyRequest, VerifyResponse
+from env_runtime.episode.tools import tools_of
+from env_runtime.serving import SessionServer, VerifyRequest, VerifyResponse
+from fastapi import Request
+from fastapi.testclient import TestClient
+from scripted_judge import Judge, serving
 
 CLASSES = Path(__file__).parents[1] / "examples/nemo_gym"
 SERVERS = Path(str(distribution("nemo-gym").locate_file("resources_servers")))

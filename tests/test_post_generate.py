@@ -129,7 +129,7 @@ def test_a_venv_without_pyvenv_cfg_is_not_touched(project):
 
 
 def test_a_failing_sync_says_what_to_do(project):
-    pyproject = project / "my_env_runtime/pyproject.toml"
+    pyproject = project / "env_runtime/pyproject.toml"
     text = pyproject.read_text()
     assert '"nemo-gym>=0.4,<0.8"' in text
     pyproject.write_text(text.replace('"nemo-gym>=0.4,<0.8"', '"nemo-gym>=9999"'))
@@ -214,10 +214,10 @@ def test_a_class_is_completed_once_and_before_it_is_imported(tmp_path, monkeypat
     monkeypatch.setattr(step, "required_python", lambda folder: ">=3.12")
     monkeypatch.setattr(step, "find_python", lambda uv, required: None)
     monkeypatch.setattr(step, "pin_python", lambda *arguments: None)
-    step.install(folder, "uv", [], [], "my_env_runtime.gymnasium_class")
+    step.install(folder, "uv", [], [], "env_runtime.gymnasium_class")
     ran = [command[command.index("python") + 1 :] for command in commands[1:]]
     assert ran == [
-        ["-m", "my_env_runtime.gymnasium_class"],
+        ["-m", "env_runtime.gymnasium_class"],
         ["make_rows.py", "--example", "--overwrite"],
         ["gates.py", "import"],
     ]
@@ -226,7 +226,7 @@ def test_a_class_is_completed_once_and_before_it_is_imported(tmp_path, monkeypat
     for rows, more in (("", ["sync", "run", "run", "run"]), ("{}", ["sync", "run"])):
         (folder / "data/example.jsonl").write_text(rows)
         commands.clear()
-        step.install(folder, "uv", [], [], "my_env_runtime.gymnasium_class")
+        step.install(folder, "uv", [], [], "env_runtime.gymnasium_class")
         assert [command[1] for command in commands] == more
 
 
@@ -241,7 +241,7 @@ def test_a_class_that_could_not_be_completed_is_removed(
     import post_generate as step
 
     def fail(command: list[str], failure: str, *folder: Path) -> None:
-        if "my_env_runtime.gymnasium_class" in command:
+        if "env_runtime.gymnasium_class" in command:
             raise step.Problem(failure)
 
     project = render(archetype="gymnasium", gymnasium_id=gymnasium_id)
@@ -252,5 +252,5 @@ def test_a_class_that_could_not_be_completed_is_removed(
     monkeypatch.setattr(step, "find_python", lambda uv, required: None)
     monkeypatch.setattr(step, "pin_python", lambda *arguments: None)
     with pytest.raises(step.Problem, match="the class could not be completed"):
-        step.install(Path("nemo_gym"), "uv", [], [], "my_env_runtime.gymnasium_class")
+        step.install(Path("nemo_gym"), "uv", [], [], "env_runtime.gymnasium_class")
     assert Path("my_env.py").exists() == stays

@@ -56,7 +56,7 @@ def answers(project):
         ("tools", "f(class: int)", "the parameter name 'class' of tool 'f' is a Python keyword"),
         ("max_turns", "0", "max_turns must be a positive integer, got 0"),
         ("domain_module", "nemo_gym", 'that the environment uses itself, got "nemo_gym"'),
-        ("domain_module", "my_env_runtime", 'that the environment uses itself, got "my_env_runtime"'),
+        ("domain_module", "env_runtime", 'that the environment uses itself, got "env_runtime"'),
         ("tools", "guess(letter: str)", "'guess' is a tool of the game archetype with the parameters (word: str), not (letter)"),
         ("tools", "f()\x07", "control characters are not allowed"),
         ("models", "judge", 'models must be a list of names such as [judge], got "judge"'),

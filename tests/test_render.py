@@ -140,12 +140,12 @@ def test_the_generated_tree(render):
         ".dockerignore",
         ".gitignore",
         "my_env.py",
-        "my_env_runtime/README.md",
-        "my_env_runtime/pyproject.toml",
-        "my_env_runtime/src/my_env_runtime/__init__.py",
-        "my_env_runtime/src/my_env_runtime/py.typed",
-        "my_env_runtime/src/my_env_runtime/rollouts/page.html",
-        "my_env_runtime/src/my_env_runtime/server/base.py",
+        "env_runtime/README.md",
+        "env_runtime/pyproject.toml",
+        "env_runtime/src/env_runtime/__init__.py",
+        "env_runtime/src/env_runtime/py.typed",
+        "env_runtime/src/env_runtime/rollouts/page.html",
+        "env_runtime/src/env_runtime/server/base.py",
         ".github/workflows/ci.yml",
         "nemo_gym/.python-version",
         "nemo_gym/AGENTS.md",
@@ -206,12 +206,12 @@ def test_the_tools_are_the_methods_that_return_text(render, archetype):
     )
     code = (
         "import json; from my_env import MyEnv; "
-        "from my_env_runtime.episode.tools import tools_of; "
+        "from env_runtime.episode.tools import tools_of; "
         "print(json.dumps([tool.definition() for tool in tools_of(MyEnv).values()]))"
     )
     if archetype == "vision":  # without Pillow
         code = (
-            "import sys, types; backend = types.ModuleType('my_env_runtime.desktop'); "
+            "import sys, types; backend = types.ModuleType('env_runtime.desktop'); "
             "backend.Desktop = backend.missing = None; "
             f"sys.modules[backend.__name__] = backend; {code}"
         )
@@ -234,7 +234,7 @@ def test_make_rows_makes_the_rows_of_the_template(render, archetype):
     """After a change of make_rows.py: REWRITE_TASKS=1 uv run pytest -k make_rows."""
     code = """if True:
         import json, make_rows
-        from my_env_runtime.rollouts.row_generator import cut
+        from env_runtime.rollouts.row_generator import cut
         counts = {"example": make_rows.EXAMPLES}
         print(json.dumps(cut(make_rows.tasks, 0, counts)["example"]))
     """
@@ -267,7 +267,7 @@ def test_the_generator_in_the_docs_makes_rows(render, tmp_path):
     run(["ruff", "format", "--no-cache", "--check", "."], tmp_path)
     code = """if True:
         import make_rows
-        from my_env_runtime.rollouts.row_generator import cut
+        from env_runtime.rollouts.row_generator import cut
         print([len(rows) for rows in cut(make_rows.tasks, 0, {"a": 5, "b": 9}).values()])
     """
     path = f"{tmp_path}:{import_path(render())}"
@@ -298,12 +298,12 @@ class MyEnv:
     code = """if True:
         import json
         import make_rows
-        from my_env_runtime.project import load_class
-        from my_env_runtime.rollouts.observations import (
+        from env_runtime.project import load_class
+        from env_runtime.rollouts.observations import (
             first_observation,
             with_observation,
         )
-        from my_env_runtime.rollouts.row_generator import cut
+        from env_runtime.rollouts.row_generator import cut
 
         counts = {"example": make_rows.EXAMPLES}
         [row] = cut(make_rows.tasks, 0, counts)["example"]
@@ -335,7 +335,7 @@ def test_there_are_tasks_enough(render, archetype):
 
 def test_git_as_the_source_of_nemo_gym(render):
     project = render(nemo_gym_source="git")
-    text = (project / "my_env_runtime/pyproject.toml").read_text()
+    text = (project / "env_runtime/pyproject.toml").read_text()
     source = tomllib.loads(text)["tool"]["uv"]["sources"]["nemo-gym"]
     assert source == {"git": "https://github.com/NVIDIA-NeMo/Gym"}
 
@@ -438,7 +438,7 @@ def listed(name):
 
 
 def test_the_protocol_that_no_tool_may_use_is_the_runtimes(render):
-    code = "from my_env_runtime.episode.tools import PROTOCOL; print(*PROTOCOL)"
+    code = "from env_runtime.episode.tools import PROTOCOL; print(*PROTOCOL)"
     path = import_path(render())
     printed = run([sys.executable, "-c", code], render(), PYTHONPATH=path).stdout
     assert listed("PROTOCOL") == set(printed.split())
@@ -453,7 +453,7 @@ def test_modules_of_the_project_are_no_names_for_the_class(render):
 
 
 def test_the_runtime_has_the_templates_version(render):
-    runtime = tomllib.loads((render() / "my_env_runtime/pyproject.toml").read_text())
+    runtime = tomllib.loads((render() / "env_runtime/pyproject.toml").read_text())
     own = tomllib.loads((ROOT / "pyproject.toml").read_text())
     assert runtime["project"]["version"] == own["project"]["version"]
 

@@ -9,7 +9,7 @@ import pytest
 
 from conftest import ROOT, import_path, run
 
-RUNTIME = "my_env_runtime/src/my_env_runtime"
+RUNTIME = "env_runtime/src/env_runtime"
 MAX_LINES = 400
 VARIANTS = {
     "game": {"siblings": ["verifiers", "openenv", "ors"]},
@@ -57,7 +57,7 @@ def test_modules_do_not_know_the_name_of_their_package(project):
 
 def test_the_root_project_has_what_the_runtime_needs(render):
     """So that tests/runtime imports it in this process."""
-    path = render() / "my_env_runtime/pyproject.toml"
+    path = render() / "env_runtime/pyproject.toml"
     runtime = tomllib.loads(path.read_text())["project"]
     extras = runtime["optional-dependencies"]
     needed = {*runtime["dependencies"]}
@@ -71,7 +71,7 @@ def test_the_root_project_has_what_the_runtime_needs(render):
 def test_types_fit_the_runtime(render):
     """`ty check` alone does not know the runtime's types."""
     project = render()
-    paths = [project / "my_env_runtime/src", project / "nemo_gym"]
+    paths = [project / "env_runtime/src", project / "nemo_gym"]
     options = [f"--extra-search-path={path}" for path in paths]
     ty = Path(sys.executable).with_name("ty")
     run([ty, "check", "--error-on-warning", *options], ROOT)

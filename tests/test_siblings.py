@@ -164,7 +164,7 @@ def test_what_prime_rl_reads_names_the_taskset(render):
 
 def test_none_is_the_default(render):
     assert not siblings_of(render())
-    runtime = "my_env_runtime/src/my_env_runtime/frameworks"
+    runtime = "env_runtime/src/env_runtime/frameworks"
     assert not (render() / runtime).exists()
     assert (render(siblings=["ors"]) / runtime / "episodes.py").is_file()
     assert "ors" not in (render() / ".dockerignore").read_text().splitlines()
@@ -273,7 +273,7 @@ def test_a_missing_package_is_one_line(render, name):
     """This interpreter has none of the frameworks."""
     project = render(siblings=FRAMEWORKS)
     command = [sys.executable, "gates.py", "import"]
-    path = str(project / "my_env_runtime/src")
+    path = str(project / "env_runtime/src")
     done = run(command, project / name, check=False, PYTHONPATH=path)
     [line] = done.stdout.splitlines()
     assert done.returncode == 1
@@ -541,7 +541,7 @@ ROW = {"game": 0, "sandbox": 4, "vision": 2}
 
 SOLVE = """
 import json, sys
-from my_env_runtime import frameworks, project
+from env_runtime import frameworks, project
 MyEnv = project.load_class()
 row = frameworks.read_rows(MyEnv)[int(sys.argv[1])]
 calls, _ = frameworks.PLANS["oracle"](row, frameworks.definitions_of(MyEnv))
@@ -553,7 +553,7 @@ SERVE = """
 import asyncio, json, os, sys, threading, time
 from pathlib import Path
 import uvicorn
-from my_env_runtime import frameworks, project
+from env_runtime import frameworks, project
 from rollout import connect
 MyEnv = project.load_class()
 if Path.cwd().name == "openenv":
@@ -576,7 +576,7 @@ def solution():
 PLAYS = {
     "bare": """
 import asyncio, json, sys
-from my_env_runtime import frameworks, project
+from env_runtime import frameworks, project
 MyEnv = project.load_class()
 row = frameworks.read_rows(MyEnv)[int(sys.argv[1])]
 play = lambda calls: frameworks.bare_reward(MyEnv, row, calls)
@@ -658,7 +658,7 @@ def test_only_who_sends_the_token_plays(game, name, refusal):
 def test_the_sandbox_is_served_to_others_with_a_token_only(archetypes, name):
     sandbox = archetypes("sandbox")
     code = (
-        "from my_env_runtime import frameworks, project; "
+        "from env_runtime import frameworks, project; "
         "print(frameworks.serving_problem(project.load_class(), '0.0.0.0'))"
     )
     problem = python(sandbox, name, "-c", code, SANDBOX_ISOLATION="none")
@@ -737,7 +737,7 @@ def test_verifiers_own_commands(game):
 # OpenEnv's own commands, with a Hub that copies what it gets.
 PUSH = """
 import shutil, sys
-from my_env_runtime.frameworks import openenv_space
+from env_runtime.frameworks import openenv_space
 from openenv.cli.__main__ import app
 from openenv.cli.commands import push
 from typer.testing import CliRunner
@@ -772,7 +772,7 @@ with AutoEnv.from_env("my_env", base_url=url).sync() as env:
         for each in ("no", word)
     ]
     steps = env.state().step_count
-names = "server client models rollout my_env my_env_runtime my_env_trl my_env_openenv"
+names = "server client models rollout my_env env_runtime my_env_trl my_env_openenv"
 print(json.dumps([
     [start.observation.prompt, start.reward, start.done],
     [no.observation.data, no.observation.error.error_type.value, no.reward],
@@ -808,7 +808,7 @@ def test_openenvs_own_commands_and_a_space(game, render, tmp_path):
     (own / "Borrowed.pth").write_text(f"{installed}\n")  # OpenEnv
     command = [UV, "pip", "install", "--quiet", "--no-deps", space, "--editable", other]
     run(command, tmp_path, VIRTUAL_ENV=str(venv))
-    path = f"{space}:{space}/my_env_runtime/src"
+    path = f"{space}:{space}/env_runtime/src"
     with serving(game, "openenv", space / "openenv", PYTHONPATH=path) as url:
         command = [venv / "bin/python", "-c", AUTO, url]
         command += [row["ground_truth"][0]["target"]]
@@ -993,8 +993,8 @@ def test_verifiers_smoke_gate_and_close(bell):
 
 WHEEL = """
 import asyncio, json, sys
-import my_env_env, my_env_runtime
-modules = [sys.modules["my_env"], my_env_env, my_env_runtime]
+import my_env_env, env_runtime
+modules = [sys.modules["my_env"], my_env_env, env_runtime]
 assert all(module.__file__.startswith(sys.prefix) for module in modules), modules
 tasks = list(my_env_env.create_verifiers_env().taskset)
 calls = [("guess", {"word": tasks[0].data.ground_truth["target"]})]
@@ -1008,10 +1008,10 @@ def test_a_wheel_for_verifiers_plays_without_the_project(game, tmp_path):
     assert {path.suffix for path in packages.glob("my_env*")} == {".dist-info"}
     code = (
         "import importlib.util as u; names = 'nemo_gym gates rollout tests my_env "
-        "my_env_env my_env_runtime'; print(*filter(u.find_spec, names.split()))"
+        "my_env_env env_runtime'; print(*filter(u.find_spec, names.split()))"
     )
     exposed = run([game / "verifiers/.venv/bin/python", "-c", code], tmp_path).stdout
-    assert exposed.split() == ["my_env_env", "my_env_runtime"]
+    assert exposed.split() == ["my_env_env", "env_runtime"]
     interpreter = (game / "verifiers/.venv/bin/python").resolve()
     command = [UV, "build", "--quiet", "--wheel", "--python", interpreter]
     run([*command, "--out-dir", tmp_path, game / "verifiers"], tmp_path)

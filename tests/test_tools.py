@@ -28,7 +28,7 @@ def definitions(render):
 DEFINITIONS = """
 import json, re
 from my_env import MyEnv
-from my_env_runtime.episode.tools import tools_of
+from env_runtime.episode.tools import tools_of
 tools = tools_of(MyEnv)
 server = open("nemo_gym/server.py").read()
 names = re.findall(r'app\\.post\\("/(\\w+)"\\)\\(\\s*self\\.tool', server)

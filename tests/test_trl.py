@@ -44,8 +44,8 @@ DESCRIPTIONS = [
 SCRIPT = """
 import inspect, json, pathlib, sys
 from transformers.utils import get_json_schema
-from my_env_runtime.rollouts.client import Client
-from my_env_runtime.trainers import trl
+from env_runtime.rollouts.client import Client
+from env_runtime.trainers import trl
 
 tools = json.loads(pathlib.Path(sys.argv[1]).read_text())
 Client.tools = lambda self: tools
@@ -84,7 +84,7 @@ def rendered_tools(render, parameters):
     project = render(tools=tools)
     code = (
         "import json; from my_env import MyEnv; "
-        "from my_env_runtime.episode.tools import tools_of; "
+        "from env_runtime.episode.tools import tools_of; "
         "print(json.dumps([t.definition() for n, t in tools_of(MyEnv).items() if n != 'guess']))"
     )
     done = run([sys.executable, "-c", code], project, PYTHONPATH=import_path(project))

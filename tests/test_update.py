@@ -111,7 +111,7 @@ def test_fixes_arrive_and_edits_stay(releases, project):
     release(releases, "v0.6.0", FIX)
     done = update(project)
     assert done.returncode == 0, done.stdout
-    limits = project / "my_env_runtime/src/my_env_runtime/server/limits.py"
+    limits = project / "env_runtime/src/env_runtime/server/limits.py"
     assert "MAX_ITEMS = 20_000" in limits.read_text()
     assert "app.title = 'Mine'" in (project / "nemo_gym/server.py").read_text()
     domain = (project / "my_env.py").read_text()
@@ -211,7 +211,7 @@ def test_a_class_in_a_package_stays_through_updates(releases, tmp_path):
     assert files_of(project / "warehouse") == before
     assert not (project / "warehouse.py").exists()
     changed = git(project, "status", "--porcelain").split()[1::2]
-    limits = "my_env_runtime/src/my_env_runtime/server/limits.py"
+    limits = "env_runtime/src/env_runtime/server/limits.py"
     assert changed == [".copier-answers.yml", limits]
 
 
@@ -312,7 +312,7 @@ def test_from_an_earlier_release(earlier, archetype, tag):
         ("workspace_backend", "workspace"),
         ("desktop_backend", "desktop"),
     ):
-        mine = mine.replace(f"from {old} import", f"from my_env_runtime.{new} import")
+        mine = mine.replace(f"from {old} import", f"from env_runtime.{new} import")
     # A line that became too long is broken.
     text = module.read_text()
     assert ast.dump(ast.parse(text)) == ast.dump(ast.parse(mine))
@@ -329,9 +329,9 @@ def test_from_an_earlier_release(earlier, archetype, tag):
     server = (folder / "server.py").read_text()
     assert "self.tool(MyEnv." in server
     assert ("app.title = 'Mine'" in server) == (tag in TOOLS_BY_METHOD)
-    assert "from my_env_runtime.serving import" in server
+    assert "from env_runtime.serving import" in server
     assert "<<<<<<<" not in server
-    assert (project / "my_env_runtime/src/my_env_runtime/project.py").is_file()
+    assert (project / "env_runtime/src/env_runtime/project.py").is_file()
 
 
 MY_ROUTE = """        app.title = 'Mine'
@@ -356,16 +356,16 @@ def test_mine(client):
 """
 MY_MOVED_TESTS = """import sys
 
-from my_env_runtime import serving as base
-from my_env_runtime.episode.tools import tools_of
+from env_runtime import serving as base
+from env_runtime.episode.tools import tools_of
 from my_env import MyEnv as Mine
-from my_env_runtime.errors import NoOracleError as NoOracle  # both
-from my_env_runtime.rollouts.policies import solve
+from env_runtime.errors import NoOracleError as NoOracle  # both
+from env_runtime.rollouts.policies import solve
 from plumbing.records import ROWS, positive
 
 
 def test_mine(client):
-    from my_env_runtime.make_rows import Example  # later
+    from env_runtime.make_rows import Example  # later
 
     assert Example, (base, tools_of, Mine, NoOracle, solve, ROWS, positive)
 """
@@ -385,7 +385,7 @@ def test_imports_of_what_moved_are_rewritten(earlier):
     assert done.returncode == 0, done.stdout
     assert mine.read_text() == MY_MOVED_TESTS
     path = "nemo_gym/tests/test_mine.py"
-    assert f"{path}, line 3: from my_env_runtime import serving as base" in done.stdout
+    assert f"{path}, line 3: from env_runtime import serving as base" in done.stdout
     kept = "`from plumbing.records import ROWS, positive` names a module that is gone"
     assert f"{path}, line 10: {kept}" in done.stdout
     assert not (project / "nemo_gym/plumbing").exists()
@@ -414,9 +414,9 @@ def test_the_targets_of_rewritten_imports_exist(render, tmp_path):
             if not backend:
                 what = renamed or name
                 statements.append(
-                    f"import my_env_runtime.{place}"
+                    f"import env_runtime.{place}"
                     if what == "*"
-                    else f"from my_env_runtime.{place} import {what}"
+                    else f"from env_runtime.{place} import {what}"
                 )
     path = import_path(render())
     code = "\n".join(statements)
@@ -465,11 +465,11 @@ def test_a_raised_bound_of_the_templates_meets_no_added_dependency(releases, pro
     assert done.returncode == 0, done.stdout
     assert not git(project, "diff", "--name-only", "--diff-filter=U")
     changed = git(project, "status", "--porcelain").split()[1::2]
-    assert changed == [".copier-answers.yml", "my_env_runtime/pyproject.toml"]
+    assert changed == [".copier-answers.yml", "env_runtime/pyproject.toml"]
     packages, dev = dependencies(project)
     assert packages == ["my-env-runtime[nemo-gym]", "numpy>=2"]
     assert "hypothesis>=6" in dev
-    runtime = (project / "my_env_runtime/pyproject.toml").read_text()
+    runtime = (project / "env_runtime/pyproject.toml").read_text()
     assert "nemo-gym>=0.7,<0.8" in runtime
 
 

@@ -90,7 +90,7 @@ def rollout(task, repeat, reward):
 
 def test_the_page_in_chromium(render, chromium, tmp_path):
     project = render()
-    folder, runtime = project / "nemo_gym", str(project / "my_env_runtime/src")
+    folder, runtime = project / "nemo_gym", str(project / "env_runtime/src")
     before = [rollout(task, 0, float(task % 3 == 0)) for task in range(30)]
     after = [rollout(task, one, float(one)) for task in range(30) for one in (0, 1)]
     for name, rollouts in (("before", before), ("after", after)):

@@ -33,7 +33,7 @@ class DirectLink:
     async def send(
         self, method: str, target: bytes, headers: list, body: bytes, seconds: float
     ) -> Any:
-        from my_env_runtime.scale.link import Answer
+        from env_runtime.scale.link import Answer
 
         path, _, query = target.partition(b"?")
         scope: dict[str, Any] = {
@@ -63,8 +63,8 @@ class DirectLink:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    from my_env_runtime import gym_series
-    from my_env_runtime.serving import SessionServer
+    from env_runtime import gym_series
+    from env_runtime.serving import SessionServer
 
     setup = SessionServer.setup_webserver
 

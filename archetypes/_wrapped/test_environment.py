@@ -1,7 +1,6 @@
 """Tests of the environment over HTTP: its tools and its rewards."""
 
 import pytest
-
 from env_runtime.episode.samples import sample_arguments
 from env_runtime.episode.tasks import baseline_reward, oracle_reward
 from env_runtime.errors import NoOracleError

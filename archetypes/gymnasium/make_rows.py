@@ -20,13 +20,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import gymnasium
-from gymnasium.envs.toy_text.frozen_lake import generate_random_map
-
 from env_runtime.episode.tasks import baseline_reward
 from env_runtime.gates.rows import server_tools
 from env_runtime.make_rows import Example, main
 from env_runtime.project import here
 from env_runtime.rollouts.policies import call_everything
+from gymnasium.envs.toy_text.frozen_lake import generate_random_map
 
 EXAMPLES = 20  # number of rows in data/example.jsonl
 INSTRUCTIONS = (

@@ -129,7 +129,7 @@ def replace(patch: pytest.MonkeyPatch, place: str, change: Callable[..., Any]) -
 def _owners(first: str, name: str) -> Iterator[Any]:
     """The class, or the module, called `first` that has its own `name`."""
     for path, module in list(sys.modules.items()):
-        if path.partition(".")[0] not in ("my_env", "my_env_runtime"):
+        if path.partition(".")[0] not in ("my_env", "env_runtime"):
             continue
         owner = vars(module).get(first)
         if path.rpartition(".")[2] == first and name in vars(module):

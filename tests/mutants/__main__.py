@@ -36,7 +36,7 @@ FAILED = (AssertionError, pytest.fail.Exception)
 @contextlib.contextmanager
 def serving() -> Generator[str]:
     """The URL of the project's server, in a thread."""
-    from my_env_runtime.project import load_server
+    from env_runtime.project import load_server
 
     app = load_server().build().setup_webserver()
     server = uvicorn.Server(uvicorn.Config(app, log_config=None))
@@ -52,12 +52,12 @@ def serving() -> Generator[str]:
 
 def problem_of_an_honest_episode() -> str:
     """Why the oracle does not earn the full reward over HTTP; "" if it does."""
-    from my_env_runtime.episode.tasks import oracle_reward
-    from my_env_runtime.project import load_class
-    from my_env_runtime.rollouts.client import Client
-    from my_env_runtime.rollouts.play import play
-    from my_env_runtime.rollouts.policies import FIXED_TURNS, fixed_policy
-    from my_env_runtime.rollouts.rows import load_rows
+    from env_runtime.episode.tasks import oracle_reward
+    from env_runtime.project import load_class
+    from env_runtime.rollouts.client import Client
+    from env_runtime.rollouts.play import play
+    from env_runtime.rollouts.policies import FIXED_TURNS, fixed_policy
+    from env_runtime.rollouts.rows import load_rows
 
     row = load_rows()[0]
     try:

@@ -137,8 +137,8 @@ def the_tools_of_rows_are_not_compared(original, path):
 
 def tools_of(row):
     """The tools that the server of test_answers.py would have for a row."""
-    from my_env_runtime import project
-    from my_env_runtime.episode.tools import tools_of
+    from env_runtime import project
+    from env_runtime.episode.tools import tools_of
 
     tools = tools_of(project.load_class()).values()
     return [tool.definition() for tool in tools]

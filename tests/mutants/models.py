@@ -143,13 +143,13 @@ def a_stand_in_grades(original, models, name):
 
 
 def errors_of_runtime():
-    from my_env_runtime import errors
+    from env_runtime import errors
 
     return errors
 
 
 def stand_in_of(models, name):
-    from my_env_runtime.models.endpoints import StandIn
+    from env_runtime.models.endpoints import StandIn
 
     return StandIn(name, getattr(models.domain_class, "stand_in", None))
 

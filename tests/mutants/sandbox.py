@@ -69,7 +69,7 @@ def processes_are_not_limited(original, limits, **named):
     "test_backend.py::test_a_daemon_ends_with_its_call", replaces="folder.kill_all"
 )
 def a_daemon_lives_on(original, session, mark):
-    from my_env_runtime.workspace.folder import kill_group
+    from env_runtime.workspace.folder import kill_group
 
     kill_group(session)
 

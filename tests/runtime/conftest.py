@@ -15,19 +15,19 @@ from .rendered import IMPORT_PATH
 # isort: split
 import pytest
 import uvicorn
+from env_runtime import project
+from env_runtime.episode.samples import sample_arguments
+from env_runtime.episode.tools import tools_of
+from env_runtime.project import load_server
+from env_runtime.rollouts import command
+from env_runtime.rollouts.client import Client, ClientSession
+from env_runtime.rollouts.policies import solve
+from env_runtime.serving import SessionServer, VerifyRequest, VerifyResponse
+from env_runtime.testing import fixtures
 from fastapi import FastAPI, Request
 from fastapi.testclient import TestClient
 
 import rollout
-from my_env_runtime import project
-from my_env_runtime.episode.samples import sample_arguments
-from my_env_runtime.episode.tools import tools_of
-from my_env_runtime.project import load_server
-from my_env_runtime.rollouts import command
-from my_env_runtime.rollouts.client import Client, ClientSession
-from my_env_runtime.rollouts.policies import solve
-from my_env_runtime.serving import SessionServer, VerifyRequest, VerifyResponse
-from my_env_runtime.testing import fixtures
 
 from .strict_model import Call, StrictModel
 from .support import Barrier

@@ -1,10 +1,11 @@
 """A game of the working tree, importable in this process.
 
-`import my_env_runtime` works after this import, and so do `my_env` and the modules of
-nemo_gym/. Each process renders its own game, in about a second.
+After this import, it is the project of this process: `my_env`, env_runtime and the
+modules of nemo_gym/ can be imported. Each process renders its own game, in about a second.
 """
 
 import atexit
+import contextlib
 import os
 import shutil
 import sys
@@ -21,3 +22,8 @@ atexit.register(shutil.rmtree, FOLDER, ignore_errors=True)
 copy_working_tree(FOLDER / "template")
 render_project(FOLDER / "template", PROJECT, env_name="my_env", siblings=["ors"])
 sys.path += IMPORT_PATH.split(os.pathsep)
+
+from env_runtime import project
+
+with contextlib.chdir(PROJECT):
+    project.here()

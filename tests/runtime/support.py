@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import httpx
+from env_runtime import project
+from env_runtime.rollouts.rows import write_rows
+from env_runtime.serving import SessionServer
 from fastapi.testclient import TestClient
-
-from my_env_runtime import project
-from my_env_runtime.rollouts.rows import write_rows
-from my_env_runtime.serving import SessionServer
 
 # An item of a trajectory, and its content
 MESSAGE = {"type": "message", "id": "", "role": "assistant", "status": "completed"}

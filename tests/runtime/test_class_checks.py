@@ -3,10 +3,9 @@
 import asyncio
 
 import pytest
-
-from my_env_runtime.errors import GateError
-from my_env_runtime.gates.class_checks import check_class
-from my_env_runtime.serving import SessionServer
+from env_runtime.errors import GateError
+from env_runtime.gates.class_checks import check_class
+from env_runtime.serving import SessionServer
 
 
 class Base:

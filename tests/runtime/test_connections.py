@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 import uvicorn
+from env_runtime.server import connection
+from env_runtime.serving import SessionServer
 from nemo_gym import server_utils
 from uvicorn.config import HTTP_PROTOCOLS
-
-from my_env_runtime.server import connection
-from my_env_runtime.serving import SessionServer
 
 from .support import serving
 

@@ -13,7 +13,7 @@ def test_statistics_are_the_same_with_quick_imports():
     script = """
 import asyncio, json, sys
 if sys.argv[1] == "quick":
-    import my_env_runtime.deferred_imports
+    import env_runtime.deferred_imports
     assert not {"pandas", "scipy"} & set(sys.modules)
 from nemo_gym.config_types import AggregateMetricsRequest
 from nemo_gym.reward_profile import compute_aggregate_metrics
@@ -50,7 +50,7 @@ def test_a_module_imports_no_statistics(module: str):
     """Whichever module of the runtime is imported first, NeMo Gym's import is quick."""
     script = f"""
 import sys
-import my_env_runtime.{module}
+import env_runtime.{module}
 print(*sorted({{"pandas", "scipy"}} & set(sys.modules)))
 """
     command = [sys.executable, "-c", script]

@@ -7,10 +7,9 @@ import shutil
 import subprocess
 
 import pytest
+from env_runtime import deploy, space
+from env_runtime.errors import DeployError
 from huggingface_hub import HfApi
-
-from my_env_runtime import deploy, space
-from my_env_runtime.errors import DeployError
 
 
 def git(folder, *arguments):
@@ -80,9 +79,9 @@ def test_a_space_has_what_the_image_is_built_from(project, dry_run):
         "nemo_gym/README.md",
         "nemo_gym/server.py",
         "my_env.py",
-        "my_env_runtime/pyproject.toml",
-        "my_env_runtime/README.md",
-        "my_env_runtime/src/my_env_runtime/project.py",
+        "env_runtime/pyproject.toml",
+        "env_runtime/README.md",
+        "env_runtime/src/env_runtime/project.py",
     } <= files
     assert "nemo_gym/Dockerfile" not in files
 

@@ -5,9 +5,8 @@ import json
 from typing import Any, NamedTuple
 
 import pytest
-
-from my_env_runtime import frameworks, project
-from my_env_runtime.errors import GateError, RolloutError, ToolError
+from env_runtime import frameworks, project
+from env_runtime.errors import GateError, RolloutError, ToolError
 
 from .test_answers import Calculator, Sum
 

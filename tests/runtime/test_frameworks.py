@@ -4,14 +4,13 @@ import asyncio
 import json
 
 import pytest
+from env_runtime import frameworks
+from env_runtime.errors import DeployError, GateError, SettingError
+from env_runtime.frameworks import openenv_space
+from env_runtime.project import load_class
 from fastapi import FastAPI, WebSocket
 from fastapi.testclient import TestClient
 from starlette.websockets import WebSocketDisconnect
-
-from my_env_runtime import frameworks
-from my_env_runtime.errors import DeployError, GateError, SettingError
-from my_env_runtime.frameworks import openenv_space
-from my_env_runtime.project import load_class
 
 from .support import recording, slow_class
 

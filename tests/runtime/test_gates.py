@@ -11,17 +11,16 @@ from typing import Annotated, Any, Literal
 
 import pydantic
 import pytest
+from env_runtime import nemo_gym_gates, project
+from env_runtime.errors import GateError, RolloutError
+from env_runtime.gates import manifests, runner, smoke
+from env_runtime.gates.rollout import rollout_gate
+from env_runtime.gates.server import server_gate
+from env_runtime.gates.smoke import smoke_gate
+from env_runtime.project import GYM
+from env_runtime.rollouts.client import Client
+from env_runtime.serving import ToolResponse
 from fastapi import HTTPException, Request
-
-from my_env_runtime import nemo_gym_gates, project
-from my_env_runtime.errors import GateError, RolloutError
-from my_env_runtime.gates import manifests, runner, smoke
-from my_env_runtime.gates.rollout import rollout_gate
-from my_env_runtime.gates.server import server_gate
-from my_env_runtime.gates.smoke import smoke_gate
-from my_env_runtime.project import GYM
-from my_env_runtime.rollouts.client import Client
-from my_env_runtime.serving import ToolResponse
 
 from .support import rows_file
 

@@ -8,11 +8,10 @@ import tempfile
 from pathlib import Path
 
 import pytest
-
-from my_env_runtime import under_gym
-from my_env_runtime.errors import RolloutError
-from my_env_runtime.gym import loop, processes
-from my_env_runtime.rollouts.rows import load_rows, write_rows
+from env_runtime import under_gym
+from env_runtime.errors import RolloutError
+from env_runtime.gym import loop, processes
+from env_runtime.rollouts.rows import load_rows, write_rows
 
 
 @pytest.fixture

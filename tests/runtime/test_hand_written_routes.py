@@ -3,11 +3,10 @@
 import threading
 
 import pytest
+from env_runtime.server.endpoints import tool_definitions
+from env_runtime.serving import ToolResponse
 from fastapi import Request
 from pydantic import BaseModel
-
-from my_env_runtime.server.endpoints import tool_definitions
-from my_env_runtime.serving import ToolResponse
 
 
 class Diary:

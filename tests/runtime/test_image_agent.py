@@ -4,6 +4,7 @@ import importlib.util
 import json
 
 import pytest
+from env_runtime.rollouts.trajectory import as_response
 from nemo_gym.openai_utils import (
     NeMoGymFunctionCallOutput,
     NeMoGymResponse,
@@ -11,7 +12,6 @@ from nemo_gym.openai_utils import (
 )
 
 from conftest import ROOT
-from my_env_runtime.rollouts.trajectory import as_response
 
 AGENT = ROOT / "archetypes/vision/agent/app.py"
 URL = "data:image/png;base64,aGVsbG8="

@@ -4,8 +4,7 @@ import importlib
 import sys
 
 import pytest
-
-from my_env_runtime import imports
+from env_runtime import imports
 
 SOURCE = """
 import json, os.path

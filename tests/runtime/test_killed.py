@@ -7,8 +7,7 @@ import subprocess
 import sys
 
 import pytest
-
-from my_env_runtime import project
+from env_runtime import project
 
 from .support import serving
 

@@ -7,9 +7,8 @@ import time
 import tracemalloc
 
 import pytest
+from env_runtime.server import bodies
 from nemo_gym.server_utils import SESSION_ID_KEY
-
-from my_env_runtime.server import bodies
 
 LARGE = "x" * bodies.LARGE_BYTES
 

@@ -6,10 +6,10 @@ import subprocess
 import sys
 
 import pytest
+from env_runtime.rollouts import trajectory
+from env_runtime.rollouts.rows import load_rows
 
 import rollout
-from my_env_runtime.rollouts import trajectory
-from my_env_runtime.rollouts.rows import load_rows
 
 from .strict_model import as_completion, as_response, results
 from .support import PNG, Camera, rows_file

@@ -15,22 +15,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from env_runtime import measure_judge, project
+from env_runtime.errors import GateError, ModelError, SettingError
+from env_runtime.frameworks.episodes import AsyncEpisode
+from env_runtime.gates.class_checks import check_class
+from env_runtime.gates.rollout import rollout_gate
+from env_runtime.models.client import Models, texts
+from env_runtime.models.question import Question
+from env_runtime.rollouts.conversation import conversation
+from env_runtime.server.serve import log_to_file
+from env_runtime.testing.fixtures import verify_body
 from fastapi.testclient import TestClient
 from nemo_gym import server_utils
 from pydantic import BaseModel
 from scripted_judge import TEXT, Judge, Reply, answer_of, serving
 
 from conftest import ROOT
-from my_env_runtime import measure_judge, project
-from my_env_runtime.errors import GateError, ModelError, SettingError
-from my_env_runtime.frameworks.episodes import AsyncEpisode
-from my_env_runtime.gates.class_checks import check_class
-from my_env_runtime.gates.rollout import rollout_gate
-from my_env_runtime.models.client import Models, texts
-from my_env_runtime.models.question import Question
-from my_env_runtime.rollouts.conversation import conversation
-from my_env_runtime.server.serve import log_to_file
-from my_env_runtime.testing.fixtures import verify_body
 
 from .support import at_once, rows_file, until
 
@@ -93,7 +93,7 @@ class Everywhere:
 @contextlib.contextmanager
 def own_handlers() -> Generator[None]:
     """Loggers get their handlers and levels back at the end."""
-    loggers = [logging.getLogger("my_env_runtime"), texts]
+    loggers = [logging.getLogger("env_runtime"), texts]
     before = [(each.handlers[:], each.level, each.propagate) for each in loggers]
     try:
         yield
@@ -243,8 +243,8 @@ def test_messages_with_images_reach_both_apis(judge, monkeypatch):
     assert question.text == "Which color?"
     system, user = question.messages
     assert (system["role"], user["content"]) == ("system", parts)
-    from my_env_runtime.models.endpoints import _request
-    from my_env_runtime.settings import ModelSettings
+    from env_runtime.models.endpoints import _request
+    from env_runtime.settings import ModelSettings
 
     body = _request(ModelSettings(api="responses"), question.messages)
     assert body["input"][1]["content"][1] == {
@@ -639,7 +639,7 @@ def test_a_prompt_may_have_the_policy_s_text(
 
 def test_the_harmless_question_is_of_the_same_kind():
     """An endpoint may take no system message, or no image, whatever is written."""
-    from my_env_runtime.models.endpoints import _harmless
+    from env_runtime.models.endpoints import _harmless
 
     image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,SECRET"}}
     parts = [{"type": "text", "text": "SECRET"}, image]

@@ -5,15 +5,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from env_runtime import make_rows, prepare
+from env_runtime.episode.task_data import task_data_of
+from env_runtime.gates.rollout import rollout_gate
+from env_runtime.gates.rows import write_tools
+from env_runtime.gates.smoke import smoke_gate
+from env_runtime.rollouts.rows import load_rows
+from env_runtime.rollouts.trajectory import message
 from pydantic import BaseModel, ConfigDict, ValidationError
-
-from my_env_runtime import make_rows, prepare
-from my_env_runtime.episode.task_data import task_data_of
-from my_env_runtime.gates.rollout import rollout_gate
-from my_env_runtime.gates.rows import write_tools
-from my_env_runtime.gates.smoke import smoke_gate
-from my_env_runtime.rollouts.rows import load_rows
-from my_env_runtime.rollouts.trajectory import message
 
 from .support import rows_file
 

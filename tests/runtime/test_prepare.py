@@ -3,9 +3,8 @@
 import json
 
 import pytest
-
-from my_env_runtime import prepare
-from my_env_runtime.errors import RolloutError
+from env_runtime import prepare
+from env_runtime.errors import RolloutError
 
 
 def numbered(count):

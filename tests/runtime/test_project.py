@@ -8,9 +8,8 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from types import ModuleType
 
 import pytest
-
-from my_env_runtime import project
-from my_env_runtime.errors import GateError, SettingError
+from env_runtime import project
+from env_runtime.errors import GateError, SettingError
 
 BROKEN = {
     "": "mine_{n}.py has no class MyEnv: write the class there, or import it there",

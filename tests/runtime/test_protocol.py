@@ -9,21 +9,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from pydantic import BaseModel
-
-from my_env_runtime import make_rows, project
-from my_env_runtime.episode.episode import Episode, run_without_loop
-from my_env_runtime.episode.tasks import solution_of, task_skeleton
-from my_env_runtime.episode.tools import tools_of
-from my_env_runtime.errors import GateError, RolloutError
-from my_env_runtime.gates.class_checks import check_class
-from my_env_runtime.gates.rollout import rollout_gate
-from my_env_runtime.rollouts.observations import (
+from env_runtime import make_rows, project
+from env_runtime.episode.episode import Episode, run_without_loop
+from env_runtime.episode.tasks import solution_of, task_skeleton
+from env_runtime.episode.tools import tools_of
+from env_runtime.errors import GateError, RolloutError
+from env_runtime.gates.class_checks import check_class
+from env_runtime.gates.rollout import rollout_gate
+from env_runtime.rollouts.observations import (
     first_observation,
     shows,
     with_observation,
 )
-from my_env_runtime.rollouts.rows import load_rows
+from env_runtime.rollouts.rows import load_rows
+from pydantic import BaseModel
 
 from .support import rows_file
 

@@ -3,9 +3,8 @@
 import json
 
 import pytest
-
-from my_env_runtime.rollouts.policies import solve
-from my_env_runtime.rollouts.trajectory import function_call, message
+from env_runtime.rollouts.policies import solve
+from env_runtime.rollouts.trajectory import function_call, message
 
 JSON = {"content-type": "application/json"}
 

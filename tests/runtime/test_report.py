@@ -8,9 +8,8 @@ import subprocess
 import sys
 
 import pytest
-
-from my_env_runtime import project
-from my_env_runtime.rollouts import report
+from env_runtime import project
+from env_runtime.rollouts import report
 
 PNG = "data:image/png;base64,iVBORw0KGgo="
 SVG = "data:image/svg+xml;base64,PHN2Zy8+"

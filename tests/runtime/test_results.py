@@ -3,10 +3,9 @@
 import json
 
 import pytest
+from env_runtime.rollouts.results import only_writer
+from env_runtime.rollouts.rows import load_rows
 from nemo_gym.openai_utils import NeMoGymResponse
-
-from my_env_runtime.rollouts.results import only_writer
-from my_env_runtime.rollouts.rows import load_rows
 
 from .strict_model import results
 from .support import rows_file

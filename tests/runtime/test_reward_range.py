@@ -5,18 +5,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from my_env_runtime import project
-from my_env_runtime.episode.tasks import baseline_reward, oracle_reward, reward_range
-from my_env_runtime.errors import GateError, RolloutError, ToolError
-from my_env_runtime.gates import manifests
-from my_env_runtime.gates.class_checks import check_class
-from my_env_runtime.gates.rollout import rollout_gate
-from my_env_runtime.rollouts.play import check_verdict, play
-from my_env_runtime.rollouts.policies import fixed_policy
-from my_env_runtime.rollouts.report import write_page
-from my_env_runtime.rollouts.stats import RolloutStats, figures, pass_at, table
-from my_env_runtime.rollouts.trajectory import as_response, function_call
+from env_runtime import project
+from env_runtime.episode.tasks import baseline_reward, oracle_reward, reward_range
+from env_runtime.errors import GateError, RolloutError, ToolError
+from env_runtime.gates import manifests
+from env_runtime.gates.class_checks import check_class
+from env_runtime.gates.rollout import rollout_gate
+from env_runtime.rollouts.play import check_verdict, play
+from env_runtime.rollouts.policies import fixed_policy
+from env_runtime.rollouts.report import write_page
+from env_runtime.rollouts.stats import RolloutStats, figures, pass_at, table
+from env_runtime.rollouts.trajectory import as_response, function_call
 
 from .support import rows_file
 
@@ -146,7 +145,7 @@ def test_a_range_that_is_none(server_of, monkeypatch, declared):
 
 
 def test_a_client_reads_the_range(gate_client, row, url):
-    from my_env_runtime.rollouts.client import Client
+    from env_runtime.rollouts.client import Client
 
     assert Client(url).reward_range() == (0.0, 1.0)
     client = gate_client(Duel)

@@ -4,11 +4,11 @@ import threading
 from typing import Any
 
 import pytest
+from env_runtime import project
+from env_runtime.rollouts.client import Client
+from env_runtime.rollouts.policies import fixed_policy
 
 import rollout
-from my_env_runtime import project
-from my_env_runtime.rollouts.client import Client
-from my_env_runtime.rollouts.policies import fixed_policy
 
 from .strict_model import StrictModel
 from .support import rows_file

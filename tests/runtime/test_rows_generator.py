@@ -8,18 +8,18 @@ import sys
 from typing import Any
 
 import pytest
+from env_runtime import make_rows as command
+from env_runtime import project
+from env_runtime.errors import RolloutError
+from env_runtime.gates.rows import read_rows
+from env_runtime.project import ROWS
+from env_runtime.rollouts import row_generator
+from env_runtime.rollouts.policies import solve
+from env_runtime.rollouts.rows import load_rows
+from env_runtime.space import collect
 from pydantic import BaseModel
 
 import make_rows
-from my_env_runtime import make_rows as command
-from my_env_runtime import project
-from my_env_runtime.errors import RolloutError
-from my_env_runtime.gates.rows import read_rows
-from my_env_runtime.project import ROWS
-from my_env_runtime.rollouts import row_generator
-from my_env_runtime.rollouts.policies import solve
-from my_env_runtime.rollouts.rows import load_rows
-from my_env_runtime.space import collect
 
 
 def keys(path):

@@ -4,10 +4,9 @@ import json
 
 import pytest
 import uvicorn
+from env_runtime.episode.samples import sample_arguments
+from env_runtime.project import load_server
 from fastapi.testclient import TestClient
-
-from my_env_runtime.episode.samples import sample_arguments
-from my_env_runtime.project import load_server
 
 
 @pytest.fixture

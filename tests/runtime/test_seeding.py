@@ -1,10 +1,9 @@
 """Sessions: one seeded episode for each cookie."""
 
 import httpx
+from env_runtime.episode.samples import sample_arguments
 from fastapi.testclient import TestClient
 from pydantic import BaseModel
-
-from my_env_runtime.episode.samples import sample_arguments
 
 from .support import at_once, close_by_name, recording, seed_by_name
 

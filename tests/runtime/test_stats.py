@@ -6,8 +6,7 @@ import math
 import statistics
 
 import pytest
-
-from my_env_runtime.rollouts.stats import (
+from env_runtime.rollouts.stats import (
     RolloutStats,
     difference,
     figures,

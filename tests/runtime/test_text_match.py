@@ -1,8 +1,7 @@
 """Classes without reward(), which are graded by the text that they print."""
 
 import pytest
-
-from my_env_runtime.episode.episode import Answer, Episode
+from env_runtime.episode.episode import Answer, Episode
 
 WON = "You won!"
 HONEST = {

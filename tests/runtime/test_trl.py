@@ -11,12 +11,11 @@ from typing import Any, Literal
 
 import pytest
 import requests
-
-from my_env_runtime.episode.samples import sample_arguments
-from my_env_runtime.errors import RolloutError
-from my_env_runtime.rollouts.client import Client, ClientSession
-from my_env_runtime.rollouts.policies import solve
-from my_env_runtime.trainers import trl
+from env_runtime.episode.samples import sample_arguments
+from env_runtime.errors import RolloutError
+from env_runtime.rollouts.client import Client, ClientSession
+from env_runtime.rollouts.policies import solve
+from env_runtime.trainers import trl
 
 from .support import PNG, Camera
 
@@ -481,7 +480,7 @@ def test_trl_needs_nothing_but_requests():
 import sys
 import pydantic_settings, requests
 before = set(sys.modules)
-from my_env_runtime.trainers.trl import dataset, environment
+from env_runtime.trainers.trl import dataset, environment
 added = {name.partition(".")[0] for name in set(sys.modules) - before}
 print(sorted(added - sys.stdlib_module_names))
 """
@@ -492,4 +491,4 @@ print(sorted(added - sys.stdlib_module_names))
         check=True,
         cwd="/",
     )
-    assert done.stdout == "['my_env_runtime']\n"
+    assert done.stdout == "['env_runtime']\n"

@@ -5,10 +5,9 @@ import contextlib
 import time
 
 import pytest
-
-from my_env_runtime.errors import NoOracleError
-from my_env_runtime.rollouts.policies import solve
-from my_env_runtime.rollouts.trajectory import function_call, message
+from env_runtime.errors import NoOracleError
+from env_runtime.rollouts.policies import solve
+from env_runtime.rollouts.trajectory import function_call, message
 
 from .support import Riddle, at_once
 

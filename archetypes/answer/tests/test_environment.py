@@ -3,7 +3,6 @@ r"""Tests of the grader of the word problems, and of their rows."""
 import time
 
 import pytest
-
 from env_runtime.project import here
 
 EnvironmentClass = here().load_class()

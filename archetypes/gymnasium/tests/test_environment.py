@@ -4,7 +4,6 @@ import re
 import sys
 
 import pytest
-
 from env_runtime.episode.samples import sample_arguments
 from env_runtime.episode.tasks import oracle_reward
 from env_runtime.project import here

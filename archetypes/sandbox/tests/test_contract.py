@@ -8,10 +8,10 @@ import sys
 import time
 
 import pytest
+from env_runtime.testing.fixtures import verify_body
 from test_environment import backend, player, row, task
 
 import my_env
-from env_runtime.testing.fixtures import verify_body
 from my_env import MyEnv as EnvironmentClass
 
 __all__ = ["backend", "player", "row", "task"]

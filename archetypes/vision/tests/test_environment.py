@@ -3,10 +3,10 @@
 import sys
 
 import pytest
-
 from env_runtime.errors import NoOracleError
 from env_runtime.rollouts.policies import solve
 from env_runtime.testing.fixtures import verify_body
+
 from my_env import MyEnv as EnvironmentClass
 
 if problem := EnvironmentClass.missing_requirement():

@@ -5,9 +5,8 @@ import os
 import time
 from typing import Any
 
+from env_runtime.serving import SessionServer, VerifyRequest, VerifyResponse
 from fastapi import Request
-
-from my_env_runtime.serving import SessionServer, VerifyRequest, VerifyResponse
 
 
 class Count:

@@ -13,9 +13,8 @@ from pathlib import Path
 import itsdangerous
 import psutil
 import requests
-
-from my_env_runtime import project
-from my_env_runtime.rollouts.trajectory import as_response
+from env_runtime import project
+from env_runtime.rollouts.trajectory import as_response
 
 from ..support import until
 

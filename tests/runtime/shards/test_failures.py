@@ -9,8 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 import requests
-
-from my_env_runtime import gym_series
+from env_runtime import gym_series
 
 from ..support import until
 from .served import COUNT_SERVER, both_up, is_lost, plays_on

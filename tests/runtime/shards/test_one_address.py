@@ -13,12 +13,11 @@ import itsdangerous
 import psutil
 import pytest
 import requests
-
-from my_env_runtime import gym_series, serving
-from my_env_runtime.errors import NoOracleError, SettingError
-from my_env_runtime.rollouts.policies import solve
-from my_env_runtime.rollouts.trajectory import as_response
-from my_env_runtime.server.messages import SessionServerConfig
+from env_runtime import gym_series, serving
+from env_runtime.errors import NoOracleError, SettingError
+from env_runtime.rollouts.policies import solve
+from env_runtime.rollouts.trajectory import as_response
+from env_runtime.server.messages import SessionServerConfig
 
 from ..support import until
 from .served import SECRET, is_lost, plays_on
@@ -180,7 +179,7 @@ def test_several_fronts_share_the_shards(start, tmp_path, rows, tools):
     """Any worker may take a request, so all must know each other's sessions."""
     script = tmp_path / "workers.py"
     script.write_text(
-        "from my_env_runtime.server import serve\n"
+        "from env_runtime.server import serve\n"
         "known = serve.configured\n"
         "def more():\n"
         "    name, settings = known()\n"

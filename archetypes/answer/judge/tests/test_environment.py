@@ -3,7 +3,6 @@
 import asyncio
 
 import pytest
-
 from env_runtime.project import here
 
 EnvironmentClass = here().load_class()

@@ -1,9 +1,9 @@
 """Tests of the workspace on E2B, with the stand-in for E2B's SDK."""
 
 import pytest
+from env_runtime.workspace.e2b.testing import FakeSandbox, SandboxException
 from test_environment import backend
 
-from env_runtime.workspace.e2b.testing import FakeSandbox, SandboxException
 from my_env import MyEnv as EnvironmentClass
 
 __all__ = ["backend"]

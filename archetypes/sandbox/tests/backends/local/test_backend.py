@@ -16,11 +16,11 @@ from pathlib import Path
 
 import httpx
 import pytest
-
 from env_runtime.workspace import folder
 from env_runtime.workspace import local as workspace
 from env_runtime.workspace.local import bubblewrap, processes
 from env_runtime.workspace.local import workspace as module
+
 from my_env import MyEnv as EnvironmentClass
 
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")

@@ -11,10 +11,10 @@ import sys
 import threading
 
 import pytest
-
 from env_runtime.workspace.nemo_gym import workspace as module
 from env_runtime.workspace.nemo_gym.providers import Provider
 from env_runtime.workspace.nemo_gym.testing import prepare_tests
+
 from my_env import MyEnv as EnvironmentClass
 
 NEWER = not importlib.metadata.version("nemo-gym").startswith("0.4.")
