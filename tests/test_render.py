@@ -298,7 +298,7 @@ class MyEnv:
     code = """if True:
         import json
         import make_rows
-        from env_runtime.project import load_class
+        from env_runtime.project import here
         from env_runtime.rollouts.observations import (
             first_observation,
             with_observation,
@@ -307,7 +307,7 @@ class MyEnv:
 
         counts = {"example": make_rows.EXAMPLES}
         [row] = cut(make_rows.tasks, 0, counts)["example"]
-        row = with_observation(row, first_observation(load_class(), row))
+        row = with_observation(row, first_observation(here().load_class(), row))
         print(json.dumps(row))
     """
     path = f"{project}/nemo_gym:{import_path(project)}"

@@ -542,7 +542,7 @@ ROW = {"game": 0, "sandbox": 4, "vision": 2}
 SOLVE = """
 import json, sys
 from env_runtime import frameworks, project
-MyEnv = project.load_class()
+MyEnv = project.here().load_class()
 row = frameworks.read_rows(MyEnv)[int(sys.argv[1])]
 calls, _ = frameworks.PLANS["oracle"](row, frameworks.definitions_of(MyEnv))
 print(json.dumps([frameworks.task_of(row), calls]))
@@ -555,7 +555,7 @@ from pathlib import Path
 import uvicorn
 from env_runtime import frameworks, project
 from rollout import connect
-MyEnv = project.load_class()
+MyEnv = project.here().load_class()
 if Path.cwd().name == "openenv":
     from server.app import app
 else:
@@ -577,7 +577,7 @@ PLAYS = {
     "bare": """
 import asyncio, json, sys
 from env_runtime import frameworks, project
-MyEnv = project.load_class()
+MyEnv = project.here().load_class()
 row = frameworks.read_rows(MyEnv)[int(sys.argv[1])]
 play = lambda calls: frameworks.bare_reward(MyEnv, row, calls)
 """,
@@ -659,7 +659,7 @@ def test_the_sandbox_is_served_to_others_with_a_token_only(archetypes, name):
     sandbox = archetypes("sandbox")
     code = (
         "from env_runtime import frameworks, project; "
-        "print(frameworks.serving_problem(project.load_class(), '0.0.0.0'))"
+        "print(frameworks.serving_problem(project.here().load_class(), '0.0.0.0'))"
     )
     problem = python(sandbox, name, "-c", code, SANDBOX_ISOLATION="none")
     assert "set API_TOKEN, which clients then send" in problem

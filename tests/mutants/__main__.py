@@ -36,9 +36,9 @@ FAILED = (AssertionError, pytest.fail.Exception)
 @contextlib.contextmanager
 def serving() -> Generator[str]:
     """The URL of the project's server, in a thread."""
-    from env_runtime.project import load_server
+    from env_runtime.project import here
 
-    app = load_server().build().setup_webserver()
+    app = here().load_server().build().setup_webserver()
     server = uvicorn.Server(uvicorn.Config(app, log_config=None))
     with socket.create_server(("127.0.0.1", 0)) as listening:
         thread = threading.Thread(target=server.run, args=[[listening]])
@@ -53,7 +53,7 @@ def serving() -> Generator[str]:
 def problem_of_an_honest_episode() -> str:
     """Why the oracle does not earn the full reward over HTTP; "" if it does."""
     from env_runtime.episode.tasks import oracle_reward
-    from env_runtime.project import load_class
+    from env_runtime.project import here
     from env_runtime.rollouts.client import Client
     from env_runtime.rollouts.play import play
     from env_runtime.rollouts.policies import FIXED_TURNS, fixed_policy
@@ -67,7 +67,7 @@ def problem_of_an_honest_episode() -> str:
             result = play(client, client.tools(), row, oracle, FIXED_TURNS)
     except Exception as error:  # noqa: BLE001 - whatever it is, the mutant is too weak
         return f"no honest episode: {type(error).__name__}: {error}"
-    full = oracle_reward(load_class(), row)
+    full = oracle_reward(here().load_class(), row)
     earned = result["reward"]
     return "" if abs(earned - full) < 1e-9 else f"the oracle earned {earned}"
 

@@ -140,7 +140,7 @@ def tools_of(row):
     from env_runtime import project
     from env_runtime.episode.tools import tools_of
 
-    tools = tools_of(project.load_class()).values()
+    tools = tools_of(project.here().load_class()).values()
     return [tool.definition() for tool in tools]
 
 

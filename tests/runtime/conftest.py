@@ -18,7 +18,7 @@ import uvicorn
 from env_runtime import project
 from env_runtime.episode.samples import sample_arguments
 from env_runtime.episode.tools import tools_of
-from env_runtime.project import load_server
+from env_runtime.project import here
 from env_runtime.rollouts import command
 from env_runtime.rollouts.client import Client, ClientSession
 from env_runtime.rollouts.policies import solve
@@ -49,14 +49,14 @@ def processes_import_the_runtime() -> Iterator[None]:
 @pytest.fixture
 def serve() -> Callable[..., SessionServer]:
     """Builds the game's server, with limits of the test's own."""
-    return load_server().build
+    return here().load_server().build
 
 
 @pytest.fixture
 def server(
     serve: Callable[..., SessionServer], monkeypatch: pytest.MonkeyPatch
 ) -> SessionServer:
-    monkeypatch.setattr(load_server(), "keeps_calls", True)
+    monkeypatch.setattr(here().load_server(), "keeps_calls", True)
     return serve()
 
 
@@ -122,7 +122,7 @@ def over_http(server: SessionServer) -> Generator[int]:
 @pytest.fixture(scope="module")
 def served() -> SessionServer:
     """The server at `url`."""
-    return load_server().build()
+    return here().load_server().build()
 
 
 @pytest.fixture(scope="module")
@@ -196,7 +196,9 @@ def gate_client(
     """Serves an environment class instead of the project's. Returns a gate's client."""
 
     def serve_class(environment_class: type, *arguments: Any) -> Client:
-        monkeypatch.setattr(project, "load_class", lambda: environment_class)
+        monkeypatch.setattr(
+            project.Project, "load_class", lambda self: environment_class
+        )
         port = server_thread(server_of(environment_class, *arguments))
         return Client(f"http://127.0.0.1:{port}")
 

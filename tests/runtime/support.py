@@ -66,7 +66,7 @@ def serving(
     """`python ARGUMENTS` in nemo_gym/, which serves: the process, and its URL."""
     process = subprocess.Popen(
         [sys.executable, *arguments],
-        cwd=project.GYM,
+        cwd=project.here().gym,
         env={**os.environ, "HOST": "127.0.0.1", "PORT": "0", **variables},
         stderr=subprocess.PIPE,
         text=True,

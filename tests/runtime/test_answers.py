@@ -272,15 +272,15 @@ def test_an_oracle_that_needs_more_turns_than_there_are(
     gate_client, calculator_row, tmp_path, monkeypatch
 ):
     client, path = gate_client(Calculator), Path(rows_file(tmp_path, calculator_row))
-    monkeypatch.setattr(project, "table", lambda: {"max_turns": 2})
+    monkeypatch.setattr(project.Project, "table", lambda self: {"max_turns": 2})
     assert rollout_gate(client, path).startswith("1 row: the oracle earns 1.0")
-    monkeypatch.setattr(project, "table", lambda: {"max_turns": 1})
+    monkeypatch.setattr(project.Project, "table", lambda self: {"max_turns": 1})
     with pytest.raises(GateError) as caught:
         rollout_gate(client, path)
     text = str(caught.value)
     assert f"row 1 of {path}: a model that makes one call a turn needs 2 turns" in text
     assert "(1 call and the final answer), but max_turns is 1" in text
-    assert f"--vcs-ref=:current: -d max_turns=2` in {project.ROOT}" in text
+    assert f"--vcs-ref=:current: -d max_turns=2` in {project.here().root}" in text
 
 
 # ---------------------------------------------------------------------- import gate

@@ -33,9 +33,8 @@ def folder(tmp_path, monkeypatch):
     root = tmp_path / "project"
     for path in [*space.collect(), "nemo_gym/Dockerfile", ".gitignore"]:
         (root / path).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(space.ROOT / path, root / path)
-    monkeypatch.setattr(space, "ROOT", root)
-    monkeypatch.setattr(space, "GYM", root / "nemo_gym")
+        shutil.copyfile(space.here().root / path, root / path)
+    monkeypatch.setitem(vars(space.here()), "root", root)
     write(root / "nemo_gym" / "uv.lock", "version = 1\n")
     return root
 
@@ -79,9 +78,7 @@ def test_a_space_has_what_the_image_is_built_from(project, dry_run):
         "nemo_gym/README.md",
         "nemo_gym/server.py",
         "my_env.py",
-        "env_runtime/pyproject.toml",
-        "env_runtime/README.md",
-        "env_runtime/src/env_runtime/project.py",
+        "nemo_gym/vendor/nemo_gym_env_runtime-0.5.0-py3-none-any.whl",
     } <= files
     assert "nemo_gym/Dockerfile" not in files
 
@@ -107,7 +104,7 @@ def test_front_matter_image_and_server_agree_on_the_port(dry_run, serve, monkeyp
 def test_the_image_and_the_server_agree_on_the_port_elsewhere(serve, monkeypatch):
     monkeypatch.delenv("SPACE_ID", raising=False)
     monkeypatch.delenv("PORT", raising=False)
-    dockerfile = (space.GYM / "Dockerfile").read_text(encoding="utf-8")
+    dockerfile = (space.here().gym / "Dockerfile").read_text(encoding="utf-8")
     exposed = re.findall(r"^EXPOSE (.*)$", dockerfile, re.MULTILINE)
     assert exposed == [str(serve().config.port)]
 

@@ -59,8 +59,8 @@ def project_of(monkeypatch, tmp_path):
         row = {**ROW, "ground_truth": [TASK]} if row is None else row
         path = tmp_path / "example.jsonl"
         path.write_text(json.dumps(row) + "\n")
-        monkeypatch.setattr(project, "load_class", lambda: domain_class)
-        monkeypatch.setattr(project, "served_tools", lambda: list(served))
+        monkeypatch.setattr(project.Project, "load_class", lambda self: domain_class)
+        monkeypatch.setattr(project.Project, "served_tools", lambda self: list(served))
         reads = frameworks.rows.read_rows
         for module in (frameworks.rows, frameworks.checks):
             monkeypatch.setattr(

@@ -7,7 +7,7 @@ import pytest
 from env_runtime import frameworks
 from env_runtime.errors import DeployError, GateError, SettingError
 from env_runtime.frameworks import openenv_space
-from env_runtime.project import load_class
+from env_runtime.project import here
 from fastapi import FastAPI, WebSocket
 from fastapi.testclient import TestClient
 from starlette.websockets import WebSocketDisconnect
@@ -79,7 +79,7 @@ def test_the_last_grade_stays_after_close(generous):
 
 
 def test_splits_without_files_are_those_of_the_example_rows():
-    domain_class = load_class()
+    domain_class = here().load_class()
     rows = frameworks.read_rows(domain_class)
     for split in ("train", "validation", "test"):
         assert frameworks.split_rows(domain_class, split) == rows
@@ -207,7 +207,7 @@ def test_a_websocket_of_another_sites_page_is_refused():
 
 
 def test_the_gates_over_the_bare_class():
-    domain_class = load_class()
+    domain_class = here().load_class()
     rows = frameworks.read_rows(domain_class)
 
     async def play(index, calls):
@@ -223,7 +223,7 @@ def test_the_gates_over_the_bare_class():
 @pytest.mark.parametrize("policy", ["noop", "garbage", "the solution, then nonsense"])
 def test_a_framework_with_other_rewards_fails(policy):
     """It may not pay for nothing or nonsense, nor differ from the bare class."""
-    domain_class = load_class()
+    domain_class = here().load_class()
     rows = frameworks.read_rows(domain_class)
     definitions = frameworks.definitions_of(domain_class)
     nonsense = frameworks.PLANS["garbage"](rows[0], definitions).calls
@@ -240,7 +240,7 @@ def test_a_framework_with_other_rewards_fails(policy):
 
 def test_the_model_plays_until_it_calls_no_tool(monkeypatch):
     """MODEL plays over Chat Completions; wrong arguments are an answer."""
-    domain_class = load_class()
+    domain_class = here().load_class()
     [row, *_] = frameworks.read_rows(domain_class)
     word = json.dumps({"word": row["ground_truth"][0]["target"]})
     texts = iter(["not JSON", word, None])

@@ -17,7 +17,7 @@ from env_runtime.gates import manifests, runner, smoke
 from env_runtime.gates.rollout import rollout_gate
 from env_runtime.gates.server import server_gate
 from env_runtime.gates.smoke import smoke_gate
-from env_runtime.project import GYM
+from env_runtime.project import here
 from env_runtime.rollouts.client import Client
 from env_runtime.serving import ToolResponse
 from fastapi import HTTPException, Request
@@ -172,7 +172,7 @@ def test_the_smoke_gate_posts_malformed_calls(
     async def guess(request: Request) -> ToolResponse:
         return ToolResponse(output="Wrong.")
 
-    monkeypatch.setattr(project, "load_class", lambda: Guessing)
+    monkeypatch.setattr(project.Project, "load_class", lambda self: Guessing)
     server = server_of(Guessing, [])
     setup = type(server).setup_webserver
 
@@ -315,8 +315,8 @@ def test_a_class_that_is_not_deterministic(run_gate, tmp_path, monkeypatch):
         deterministic = False
 
     folder = tmp_path / "gym"
-    shutil.copytree(GYM / "environments", folder / "environments")
-    monkeypatch.setattr(manifests, "GYM", folder)
+    shutil.copytree(here().gym / "environments", folder / "environments")
+    monkeypatch.setattr(manifests, "here().gym", folder)
     with pytest.raises(GateError, match="manifest.yaml does not say that the class is"):
         run_gate(rollout_gate, SaysSo)
     for path, corrected in manifests.outdated_manifests():
@@ -369,8 +369,8 @@ def test_rows_that_are_one_task_fail(run_gate, monkeypatch):
         " are one task (1 prompt, 1 first observation, 1 outcome of the same calls): "
     )
     assert said in str(error.value)
-    table = {**project.table(), "one_task": True}
-    monkeypatch.setattr(project, "table", lambda: table)
+    table = {**project.here().table(), "one_task": True}
+    monkeypatch.setattr(project.Project, "table", lambda self: table)
     _, note, oracle = run_gate(rollout_gate, Corridor, *SEEDS).split("\n")
     assert note.endswith("; one task, as [tool.environment] says")
     assert oracle.startswith("without an oracle, nothing shows that 1.0 can be earned")

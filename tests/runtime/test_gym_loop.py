@@ -18,7 +18,7 @@ from env_runtime.rollouts.rows import load_rows, write_rows
 def paths(tmp_path, rows, monkeypatch):
     """A file of two rows, and an output file of an earlier run."""
     for module in (loop, processes):
-        monkeypatch.setattr(module, "LOG", tmp_path / "gym.log")
+        monkeypatch.setattr(module, "log_file", lambda: tmp_path / "gym.log")
     monkeypatch.setattr(loop, "link_venvs", lambda model_type: None)
     monkeypatch.setattr(loop, "check_model_answers", lambda url: None)
     write_rows(tmp_path / "rows.jsonl", rows[:2])
@@ -45,7 +45,7 @@ def gym(monkeypatch, rollouts, status=0):
     def run(arguments, **variables):
         assert Path(variables["RAY_TMPDIR"]).is_dir()
         if arguments[:2] == ["env", "start"]:
-            processes.LOG.write_text("3 servers ready!\n")
+            processes.log_file().write_text("3 servers ready!\n")
             yield Servers()
             return
         new = Path(arguments[arguments.index("--output") + 1])
@@ -121,7 +121,7 @@ def test_variables_of_nemo_gyms_processes(tmp_path, monkeypatch):
     script = "import json, os; print(json.dumps([dict(os.environ), os.getcwd()]))"
     fake.write_text(f"#!{sys.executable}\n{script}\n")
     fake.chmod(0o755)
-    monkeypatch.setattr(processes, "LOG", tmp_path / "gym.log")
+    monkeypatch.setattr(processes, "log_file", lambda: tmp_path / "gym.log")
     monkeypatch.setattr(sys, "executable", str(fake.with_name("python")))
     for name in ("UV_PYTHON", "VIRTUAL_ENV", "API_TOKEN", "KEPT"):
         monkeypatch.setenv(name, "x")
@@ -135,4 +135,4 @@ def test_variables_of_nemo_gyms_processes(tmp_path, monkeypatch):
     assert variables["NO_PROXY"].endswith("127.0.0.1")
     assert len(variables["RAY_TMPDIR"]) < 20
     assert not os.path.exists(variables["RAY_TMPDIR"])
-    assert folder == str(processes.GYM)
+    assert folder == str(processes.here().gym)

@@ -32,7 +32,7 @@ def start_client(tmp_path):
         options = ["--policy", "oracle", "--limit", "2", "--repeats", str(REPEATS)]
         return subprocess.Popen(
             [sys.executable, "rollout.py", *options, "--output", output],
-            cwd=project.GYM,
+            cwd=project.here().gym,
             env={**os.environ, "ENV_URL": url},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

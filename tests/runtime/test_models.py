@@ -876,14 +876,14 @@ class NotStatic(Essay):
 def test_the_import_gate_compares_the_constructor(
     server_of, monkeypatch, kind, models, wrong
 ):
-    monkeypatch.setattr(project, "MODELS", models)
+    monkeypatch.setitem(vars(project.here()), "models", models)
     with pytest.raises(GateError) as error:
         check_class(kind, server_of(kind))
     assert wrong in str(error.value)
 
 
 def test_a_fitting_constructor_passes(server_of, monkeypatch):
-    monkeypatch.setattr(project, "MODELS", ["judge"])
+    monkeypatch.setitem(vars(project.here()), "models", ["judge"])
     assert "its answer is graded" in check_class(Essay, server_of(Essay))
 
 
@@ -891,7 +891,7 @@ def test_a_fitting_constructor_passes(server_of, monkeypatch):
 
 
 def test_agreement_with_labels(judge, row, monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(project, "load_class", lambda: Essay)
+    monkeypatch.setattr(project.Project, "load_class", lambda self: Essay)
     judge.say = lambda text: "GOOD" if "please" in text else "BAD"
     labelled = [("please", 1), ("pretty please", 1), ("please, fool", 0), ("no", 0)]
     rows = [{**row, "answer": answer, "label": label} for answer, label in labelled]
@@ -904,7 +904,7 @@ def test_agreement_with_labels(judge, row, monkeypatch, tmp_path, capsys):
 def test_an_answer_that_is_not_graded_does_not_agree(
     judge, row, monkeypatch, tmp_path, capsys
 ):
-    monkeypatch.setattr(project, "load_class", lambda: AsyncEssay)
+    monkeypatch.setattr(project.Project, "load_class", lambda self: AsyncEssay)
     monkeypatch.setenv("JUDGE_RETRIES", "0")
     judge.say = lambda text: 429 if "nope" in text else "GOOD"
     rows = [{**row, "answer": answer, "label": 1} for answer in ("nope", "please")]
@@ -917,7 +917,7 @@ def test_an_answer_that_is_not_graded_does_not_agree(
 def test_answers_of_a_judge_that_cannot_be_read_are_counted(
     judge, row, monkeypatch, tmp_path, capsys, caplog
 ):
-    monkeypatch.setattr(project, "load_class", lambda: AsyncEssay)
+    monkeypatch.setattr(project.Project, "load_class", lambda self: AsyncEssay)
     judge.say = lambda text: "A heart pumps.\n" * 90 if "hum" in text else "GOOD"
     rows = [{**row, "answer": answer, "label": 1} for answer in ("hum", "please")]
     assert measure_judge.main([rows_file(tmp_path, *rows)]) == 0
@@ -930,7 +930,7 @@ def test_answers_of_a_judge_that_cannot_be_read_are_counted(
 
 
 def test_refused_texts_are_counted(judge, row, monkeypatch, tmp_path, capsys, caplog):
-    monkeypatch.setattr(project, "load_class", lambda: AsyncEssay)
+    monkeypatch.setattr(project.Project, "load_class", lambda self: AsyncEssay)
     judge.say = lambda text: 403 if "nope" in text else "GOOD"
     rows = [{**row, "answer": answer, "label": 1} for answer in ("nope", "please")]
     assert measure_judge.main([rows_file(tmp_path, *rows)]) == 0
@@ -939,7 +939,7 @@ def test_refused_texts_are_counted(judge, row, monkeypatch, tmp_path, capsys, ca
 
 
 def test_a_stand_in_is_not_taken_for_a_judge(row, monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(project, "load_class", lambda: Essay)
+    monkeypatch.setattr(project.Project, "load_class", lambda self: Essay)
     monkeypatch.setenv("STAND_IN", "1")
     path = rows_file(tmp_path, {**row, "answer": "please", "label": 1})
     assert measure_judge.main([path]) == 0
@@ -964,7 +964,7 @@ def classes_of(document: str) -> list[type]:
     text = (ROOT / "docs" / document).read_text()
     classes = []
     for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
-        path = project.ROOT / f"block_{len(classes)}.py"
+        path = project.here().root / f"block_{len(classes)}.py"
         path.write_text(block)
         classes.append(runpy.run_path(str(path)))
     return [

@@ -93,8 +93,7 @@ def test_a_share_lies_between_0_and_1(capsys, share):
 def prepared(tmp_path, monkeypatch):
     """The folder of an earlier run."""
     folder = tmp_path / "prepared"
-    monkeypatch.setattr(prepare, "PREPARED", folder)
-    monkeypatch.setattr(prepare, "SPLIT_DIR", folder / "splits")
+    monkeypatch.setattr(prepare, "prepared", lambda: folder)
     folder.mkdir()
     (folder / "train.jsonl").write_text('{"earlier": true}\n')
     return folder

@@ -8,8 +8,13 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from types import ModuleType
 
 import pytest
-from env_runtime import project
 from env_runtime.errors import GateError, SettingError
+from env_runtime.project import Project
+
+
+def project_in(root, module, class_name="MyEnv", folder="", name="my_env"):
+    return Project(root, name, module, class_name, (), folder)
+
 
 BROKEN = {
     "": "mine_{n}.py has no class MyEnv: write the class there, or import it there",
@@ -36,11 +41,9 @@ BROKEN = {
 def test_a_class_that_cannot_be_imported(tmp_path, monkeypatch, source):
     number = list(BROKEN).index(source)  # a module is imported once
     (tmp_path / f"mine_{number}.py").write_text(source)
-    monkeypatch.setattr(project, "ROOT", tmp_path)
-    monkeypatch.setattr(project, "MODULE", f"mine_{number}")
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(GateError) as error:
-        project.load_class()
+        project_in(tmp_path, f"mine_{number}").load_class()
     assert str(error.value).startswith(BROKEN[source].format(n=number))
 
 
@@ -55,9 +58,8 @@ def test_threads_load_the_class_once(tmp_path, monkeypatch):
         "class MyEnv: pass\n"
     )
     monkeypatch.setitem(sys.modules, "loading_of_slow", loading)
-    monkeypatch.setattr(project, "ROOT", tmp_path)
-    monkeypatch.setattr(project, "MODULE", "slow")
     monkeypatch.syspath_prepend(tmp_path)
+    project = project_in(tmp_path, "slow")
     with ThreadPoolExecutor(2) as pool:
         first = pool.submit(project.load_class)
         assert loading.inside.wait(10)
@@ -68,24 +70,19 @@ def test_threads_load_the_class_once(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["MyEnv", "Session"])
-def test_a_module_that_an_installed_package_hides(tmp_path, monkeypatch, name):
+def test_a_module_that_an_installed_package_hides(tmp_path, name):
     """The package may have a class of that name, too."""
     (tmp_path / "requests.py").write_text(f"class {name}: ...")
-    monkeypatch.setattr(project, "ROOT", tmp_path)
-    monkeypatch.setattr(project, "CLASS", name)
-    monkeypatch.setattr(project, "MODULE", "requests")
     with pytest.raises(GateError, match="the package requests in .* hides your module"):
-        project.load_class()
+        project_in(tmp_path, "requests", name).load_class()
 
 
-def test_a_module_that_is_installed_too(tmp_path, monkeypatch):
+def test_a_module_that_is_installed_too(tmp_path):
     """An image has the user's package, and a copy of its module."""
     import requests
 
     shutil.copy(str(requests.__file__), tmp_path / "requests.py")
-    monkeypatch.setattr(project, "ROOT", tmp_path)
-    monkeypatch.setattr(project, "CLASS", "Session")
-    monkeypatch.setattr(project, "MODULE", "requests")
+    project = project_in(tmp_path, "requests", "Session")
     assert project.load_class() is requests.Session
 
 
@@ -99,9 +96,7 @@ def test_a_module_of_a_package(tmp_path, monkeypatch, folder, regular):
     (place / "inner.py").write_text("from caves.walls import HIGH\nclass MyEnv: ...")
     if regular:
         (place / "__init__.py").touch()
-    monkeypatch.setattr(project, "ROOT", tmp_path)
-    monkeypatch.setattr(project, "FOLDER", folder)
-    monkeypatch.setattr(project, "MODULE", "caves.inner")
+    project = project_in(tmp_path, "caves.inner", folder=folder)
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.setattr(sys, "modules", {**sys.modules})
     loaded = project.load_class()
@@ -116,8 +111,7 @@ def test_a_package_that_was_imported_before_is_not_loaded_again(tmp_path, monkey
     (package / "__init__.py").touch()
     (package / "levels.py").touch()
     (package / "inner.py").write_text("class MyEnv: ...")
-    monkeypatch.setattr(project, "ROOT", tmp_path)
-    monkeypatch.setattr(project, "MODULE", "grottos.inner")
+    project = project_in(tmp_path, "grottos.inner")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(sys, "modules", {**sys.modules})
     levels = importlib.import_module("grottos.levels")
@@ -126,8 +120,8 @@ def test_a_package_that_was_imported_before_is_not_loaded_again(tmp_path, monkey
 
 
 @pytest.fixture
-def world(tmp_path, monkeypatch):
-    """Makes the project one whose class is in `world`, in a folder of its own."""
+def world(tmp_path):
+    """Makes a project whose class is in `world`, in a folder of its own."""
 
     def make(name, package):
         root = tmp_path / name
@@ -139,11 +133,7 @@ def world(tmp_path, monkeypatch):
             (root / "world/core.py").write_text(f"NAME = {name!r}\n")
         source = f"{core or f'NAME = {name!r}'}\nclass World:\n    name = NAME\n"
         module.write_text(source)
-        monkeypatch.setattr(project, "ROOT", root)
-        monkeypatch.setattr(project, "ENV_NAME", name)
-        monkeypatch.setattr(project, "MODULE", "world")
-        monkeypatch.setattr(project, "CLASS", "World")
-        return project.load_class()
+        return project_in(root, "world", "World", name=name)
 
     path, modules = list(sys.path), dict(sys.modules)
     yield make
@@ -154,22 +144,21 @@ def world(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("package", [False, True])
 def test_two_environments_whose_modules_have_one_name(world, package):
-    first = world("first", package)
+    first = world("first", package).load_class()
     known = sys.modules["world"]
-    second = world("second", package)
+    project = world("second", package)
+    second = project.load_class()
     assert (first.name, second.name) == ("first", "second")
     assert project.load_class() is second
     assert sys.modules["world"] is known  # pickles of the first know it by this name
 
 
-def test_a_broken_class_leaves_another_environments_module(world):
-    world("first", True)
+def test_a_broken_class_leaves_another_environments_module(world, tmp_path):
+    world("first", True).load_class()
     known = {name: sys.modules[name] for name in ("world", "world.core")}
-    project.ROOT.with_name("second").mkdir()
-    (project.ROOT.with_name("second") / "world.py").write_text("1 / 0")
-    project.ROOT = project.ROOT.with_name("second")
+    (tmp_path / "world.py").write_text("1 / 0")
     with pytest.raises(GateError, match=r"ZeroDivisionError in world\.py, line 1"):
-        project.load_class()
+        project_in(tmp_path, "world", "World", name="second").load_class()
     assert {name: sys.modules[name] for name in known} == known
 
 

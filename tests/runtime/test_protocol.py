@@ -473,7 +473,7 @@ def test_the_rollout_gate_says_if_two_episodes_begin_differently(gate_client, tm
 
 
 def test_generated_rows_end_with_it(monkeypatch, tmp_path):
-    monkeypatch.setattr(project, "load_class", lambda: Maze)
+    monkeypatch.setattr(project.Project, "load_class", lambda self: Maze)
     monkeypatch.setattr(make_rows, "server_tools", list)
 
     def tasks(rng):

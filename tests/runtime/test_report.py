@@ -70,7 +70,14 @@ def test_the_command(tmp_path):
     second = write(tmp_path / "second.jsonl", rollout())
     output = tmp_path / "new folder" / "page.html"
     done = subprocess.run(
-        [sys.executable, project.GYM / "view.py", first, second, "--output", output],
+        [
+            sys.executable,
+            project.here().gym / "view.py",
+            first,
+            second,
+            "--output",
+            output,
+        ],
         capture_output=True,
         check=False,
         text=True,

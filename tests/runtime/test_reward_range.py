@@ -195,12 +195,12 @@ def test_the_page_knows_the_range(tmp_path, monkeypatch):
     path.write_text(json.dumps({"reward": 19.4, "response": response}) + "\n")
     for domain, shown in ((Duel, '"range":[-100.0,19.4]'), (None, '"range":[0.0,1.0]')):
 
-        def load(domain=domain):
+        def load(self, domain=domain):
             if domain is None:
                 raise GateError("there is none")
             return domain
 
-        monkeypatch.setattr(project, "load_class", load)
+        monkeypatch.setattr(project.Project, "load_class", load)
         write_page([path], page)
         assert shown in page.read_text()
 
@@ -253,7 +253,7 @@ def test_the_rollout_gate(gate_client, row, tmp_path, manifest):
 
 
 def test_a_usual_manifest_is_left_alone(manifest, generous, monkeypatch):
-    monkeypatch.setattr(project, "load_class", lambda: generous)
+    monkeypatch.setattr(project.Project, "load_class", lambda self: generous)
     assert not list(manifests.outdated_manifests())
 
 

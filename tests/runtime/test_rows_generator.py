@@ -12,7 +12,7 @@ from env_runtime import make_rows as command
 from env_runtime import project
 from env_runtime.errors import RolloutError
 from env_runtime.gates.rows import read_rows
-from env_runtime.project import ROWS
+from env_runtime.project import here
 from env_runtime.rollouts import row_generator
 from env_runtime.rollouts.policies import solve
 from env_runtime.rollouts.rows import load_rows
@@ -43,7 +43,7 @@ def make(tmp_path, capsys):
 
 def test_the_example_rows_come_from_it(make, tmp_path):
     assert make("--example") == (0, "")
-    assert (tmp_path / "example.jsonl").read_bytes() == ROWS.read_bytes()
+    assert (tmp_path / "example.jsonl").read_bytes() == here().rows.read_bytes()
 
 
 def test_a_prompt_that_is_very_long_is_reported(tmp_path, capsys, monkeypatch):
@@ -61,7 +61,7 @@ def test_splits_have_their_number_of_rows_and_share_no_task(make, tmp_path, tool
         keys(tmp_path / "validation.jsonl"),
     )
     assert (len(train), len(validation)) == (30, 12)
-    assert len({*train, *validation, *keys(ROWS)}) == 42 + len(keys(ROWS))
+    assert len({*train, *validation, *keys(here().rows)}) == 42 + len(keys(here().rows))
     for name in ("train", "validation"):
         rows = read_rows(tmp_path / f"{name}.jsonl")
         assert {row["difficulty"] for row in rows} == {"easy", "medium", "hard"}
@@ -78,7 +78,7 @@ def test_a_seed_always_gives_the_same_rows(tmp_path):
         options = ["--seed", seed, "--train", "25", "--validation", "5"]
         subprocess.run(
             [sys.executable, "make_rows.py", *options, "--output", folder],
-            cwd=project.GYM,
+            cwd=project.here().gym,
             env={**os.environ, "PYTHONHASHSEED": hashing},
             check=True,
         )
@@ -138,7 +138,7 @@ def test_a_split_shares_no_task_with_one_of_another_seed(make, tmp_path):
     make("--seed", "1", "--validation", "0", "--train", "90")
     make("--seed", "2", "--train", "0", "--validation", "90")
     made = [*keys(tmp_path / "train.jsonl"), *keys(tmp_path / "validation.jsonl")]
-    assert len({*made, *keys(ROWS)}) == 180 + len(keys(ROWS))
+    assert len({*made, *keys(here().rows)}) == 180 + len(keys(here().rows))
 
 
 @pytest.mark.parametrize(
@@ -280,7 +280,7 @@ def prompted(text, **task):
     ],
 )
 def test_rows_that_look_alike_are_named(monkeypatch, train, validation, notes):
-    monkeypatch.setattr(project, "load_class", lambda: object)
+    monkeypatch.setattr(project.Project, "load_class", lambda self: object)
     splits = {
         "train.jsonl": [prompted(text, seed=n) for n, text in enumerate(train)],
         "validation.jsonl": [prompted(text, seed=9) for text in validation],
@@ -292,7 +292,7 @@ def test_rows_that_look_alike_are_named(monkeypatch, train, validation, notes):
 
 
 def test_rows_with_other_solutions_are_other_tasks(monkeypatch):
-    monkeypatch.setattr(project, "load_class", lambda: Blind)
+    monkeypatch.setattr(project.Project, "load_class", lambda self: Blind)
     rows = [prompted("Go.", goal=1), prompted("Go.", goal=2)]
     assert not list(command.alike({"train.jsonl": rows}))
     [note] = command.alike({"train.jsonl": [rows[0], prompted("Go.", goal=1, id=2)]})

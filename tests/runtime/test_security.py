@@ -5,7 +5,7 @@ import json
 import pytest
 import uvicorn
 from env_runtime.episode.samples import sample_arguments
-from env_runtime.project import load_server
+from env_runtime.project import here
 from fastapi.testclient import TestClient
 
 
@@ -258,4 +258,4 @@ def test_a_server_that_strangers_could_misuse_does_not_start(
 def test_a_wrong_setting_ends_the_start_with_a_line(variable, monkeypatch):
     monkeypatch.setenv(variable, "a\nb")
     with pytest.raises(SystemExit, match=f"server.py: {variable} must be "):
-        load_server().main()
+        here().load_server().main()

@@ -5,7 +5,6 @@ This is the only module that loads what the user wrote.
 
 import ast
 import filecmp
-import functools
 import importlib
 import importlib.util
 import sys
@@ -36,14 +35,19 @@ _loading = threading.RLock()
 _projects: "WeakKeyDictionary[type, Project]" = WeakKeyDictionary()
 
 
-@functools.cache
+# The project of this process, once somebody has looked for it.
+_found: "list[Project]" = []
+
+
 def here() -> "Project":
     """The project of this process: of its program, else of the current folder.
 
     Raises ProjectError if there is none.
     """
-    program = getattr(sys.modules.get("__main__"), "__file__", None)
-    return find(*([program] if program else []), Path.cwd())
+    if not _found:
+        program = getattr(sys.modules.get("__main__"), "__file__", None)
+        _found.append(find(*([program] if program else []), Path.cwd()))
+    return _found[0]
 
 
 def find(*places: Path | str) -> "Project":

@@ -29,7 +29,7 @@ class Served:
         self.notes = notes
         self.process = subprocess.Popen(
             [sys.executable, script],
-            cwd=project.GYM,
+            cwd=project.here().gym,
             env={
                 **os.environ,
                 "HOST": "127.0.0.1",
