@@ -60,6 +60,7 @@ def project_of(monkeypatch, tmp_path):
         path = tmp_path / "example.jsonl"
         path.write_text(json.dumps(row) + "\n")
         monkeypatch.setattr(project.Project, "load_class", lambda self: domain_class)
+        monkeypatch.setitem(project.of_loaded, domain_class, project.here())
         monkeypatch.setattr(project.Project, "served_tools", lambda self: list(served))
         reads = frameworks.rows.read_rows
         for module in (frameworks.rows, frameworks.checks):

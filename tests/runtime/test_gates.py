@@ -13,7 +13,7 @@ import pydantic
 import pytest
 from env_runtime import nemo_gym_gates, project
 from env_runtime.errors import GateError, RolloutError
-from env_runtime.gates import manifests, runner, smoke
+from env_runtime.gates import manifests, runner
 from env_runtime.gates.rollout import rollout_gate
 from env_runtime.gates.server import server_gate
 from env_runtime.gates.smoke import smoke_gate
@@ -147,7 +147,7 @@ def test_the_smoke_gate_takes_values_of_a_format_and_examples(run_gate):
 def test_the_smoke_gate_names_files_that_are_older_than_the_class(
     run_gate, row, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(smoke, "ROWS", tmp_path / "rows.jsonl")
+    monkeypatch.setattr(project.Project, "rows", tmp_path / "rows.jsonl")
     train, validation = tmp_path / "train.jsonl", tmp_path / "validation.jsonl"
     train.write_text(json.dumps(row) + "\nnot read")
     validation.write_text(json.dumps({**row, "ground_truth": []}))
@@ -315,8 +315,9 @@ def test_a_class_that_is_not_deterministic(run_gate, tmp_path, monkeypatch):
         deterministic = False
 
     folder = tmp_path / "gym"
-    shutil.copytree(here().gym / "environments", folder / "environments")
-    monkeypatch.setattr(manifests, "here().gym", folder)
+    for name in ("environments", "configs"):
+        shutil.copytree(here().gym / name, folder / name)
+    monkeypatch.setattr(project.Project, "gym", folder)
     with pytest.raises(GateError, match="manifest.yaml does not say that the class is"):
         run_gate(rollout_gate, SaysSo)
     for path, corrected in manifests.outdated_manifests():

@@ -64,13 +64,13 @@ def site(tmp_path, monkeypatch):
     """An environment with its runtime, its own package, and what they need."""
     folder = tmp_path / "site"
     asks = [
-        "my-env-runtime[served] ",
+        "nemo-gym-env-runtime[served] ",
         "Own_Package",
         "scikit.learn>=1 ; python_version>'3'",
     ]
     installed(folder, "the-environment", asks)
     asks = ["xgb", "pytest; extra == 'testing'", 'numpy ; extra == "served"']
-    installed(folder, "my-env-runtime", asks)
+    installed(folder, "nemo-gym-env-runtime", asks)
     installed(folder, "own-package", ["pillow[more]"], "mazes")
     installed(folder, "pillow", ["for-all; extra == 'all'"], "PIL")
     installed(folder, "scikit-learn", [], "sklearn")

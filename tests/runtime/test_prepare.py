@@ -1,9 +1,10 @@
 """Tests of training data: the splits, and rows that no trainer could use."""
 
 import json
+import shutil
 
 import pytest
-from env_runtime import prepare
+from env_runtime import prepare, project
 from env_runtime.errors import RolloutError
 
 
@@ -70,11 +71,12 @@ def test_one_row_makes_no_two_splits(rows, tmp_path, capsys):
 
 
 def test_a_license_that_nemo_gym_does_not_know(rows, tmp_path, capsys, monkeypatch):
-    [config] = prepare.GYM.glob("configs/*_train.yaml")
+    [config] = prepare.here().gym.glob("configs/*_train.yaml")
     (tmp_path / "configs").mkdir()
+    shutil.copytree(prepare.here().gym / "data", tmp_path / "data")
     changed = config.read_text().replace("Apache 2.0", "My own")
     (tmp_path / "configs" / config.name).write_text(changed)
-    monkeypatch.setattr(prepare, "GYM", tmp_path)
+    monkeypatch.setattr(project.Project, "gym", tmp_path)
     assert prepare.main([]) == 1
     printed = capsys.readouterr().err
     assert f"configs/{config.name}, dataset train: license: " in printed

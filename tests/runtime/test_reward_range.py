@@ -1,6 +1,7 @@
 """Tests of rewards outside of 0 to 1, also for episodes that do not count."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -226,9 +227,10 @@ def manifest(tmp_path, monkeypatch):
     gym = tmp_path / "nemo_gym"
     folder = gym / "environments/my_env"
     folder.mkdir(parents=True)
+    shutil.copytree(project.here().gym / "configs", gym / "configs")
     path = folder / "manifest.yaml"
     path.write_text("reward:\n  range: [0, 1.0]\ndeterminism: unknown\n")
-    monkeypatch.setattr(manifests, "GYM", gym)
+    monkeypatch.setattr(project.Project, "gym", gym)
     return path
 
 

@@ -31,8 +31,8 @@ SETTINGS = Path("nemo_gym", "pyproject.toml")
 # Threads load the class, too. No thread may see a module that is half executed.
 _loading = threading.RLock()
 
-# The project of each class that was loaded.
-_projects: "WeakKeyDictionary[type, Project]" = WeakKeyDictionary()
+# The project that loaded a class.
+of_loaded: "WeakKeyDictionary[type, Project]" = WeakKeyDictionary()
 
 
 # The project of this process, once somebody has looked for it.
@@ -70,7 +70,7 @@ def find(*places: Path | str) -> "Project":
 
 def of_class(domain_class: type) -> "Project":
     """The project that loaded a class, else the project of this process."""
-    return _projects.get(domain_class) or here()
+    return of_loaded.get(domain_class) or here()
 
 
 def _settings(path: Path) -> dict[str, Any]:
@@ -146,7 +146,7 @@ class Project:
             raise GateError(self._import_problem(error)) from error
         if self._is_hidden_by(module) or not isinstance(domain_class, type):
             raise GateError(self._missing_class(module))
-        _projects[domain_class] = self
+        of_loaded[domain_class] = self
         return domain_class
 
     def _class_module(self) -> ModuleType:

@@ -29,7 +29,7 @@ def tools_of(domain_class: type) -> dict[str, Tool]:
     In any other class, they are the methods that return text. Raises GateError if there
     are no tools and no answer to grade; ToolError like episode.tools.tools_of.
     """
-    own = project.of_class(domain_class)
+    own = project.of_loaded.get(domain_class)
     served = own.served_tools() if own else None
     found = tools.tools_of(domain_class, served)
     name = domain_class.__name__
