@@ -26,7 +26,7 @@ from ray.util.state import list_actors
 EPISODES = 60
 SETTINGS = {"SHARDS": "3", "SHARD_CPUS": "1", "SHARD_SECONDS": "5"}
 
-rows = load_rows()
+rows = load_rows(here().rows)
 tools = rows[0]["responses_create_params"]["tools"]
 slowest = 0.0  # the time of the slowest request, in seconds
 

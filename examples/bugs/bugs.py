@@ -3,7 +3,7 @@
 import json
 import re
 
-from env_runtime.workspace import Workspace, WorkspaceError, isolation, refusal
+from env_runtime.workspace.local import Workspace, WorkspaceError, isolation, refusal
 
 TESTS = """
 import sys, unittest

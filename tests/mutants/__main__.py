@@ -59,7 +59,7 @@ def problem_of_an_honest_episode() -> str:
     from env_runtime.rollouts.policies import FIXED_TURNS, fixed_policy
     from env_runtime.rollouts.rows import load_rows
 
-    row = load_rows()[0]
+    row = load_rows(here().rows)[0]
     try:
         with serving() as url:
             client = Client(url)
