@@ -17,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 import psutil
 import ray
 import requests
+from env_runtime.project import here
 from env_runtime.rollouts.policies import solve
 from env_runtime.rollouts.rows import load_rows
 from env_runtime.rollouts.trajectory import as_response

@@ -132,7 +132,7 @@ def test_nothing_speaks_of_the_archetypes_example(copy, tmp_path, archetype):
     tree = {path.name for path in project.iterdir()}
     assert tree == {
         *(".copier-answers.yml", ".dockerignore", ".github", ".gitignore"),
-        *("booking.py", "booking_runtime", "nemo_gym"),
+        *("booking.py", "nemo_gym"),
     }
 
 
@@ -159,7 +159,6 @@ def test_a_class_in_a_package_is_wrapped(packaged):
     assert "wrapped: true" in (packaged / ".copier-answers.yml").read_text()
     assert "task_skeleton" in (packaged / "nemo_gym/make_rows.py").read_text()
     readmes = [packaged / "nemo_gym/AGENTS.md", *packaged.glob("*/README.md")]
-    readmes.remove(packaged / "env_runtime/README.md")
     assert len(readmes) == 5
     assert all("../warehouse/" in path.read_text() for path in readmes)
     for path in packaged.rglob("*"):
@@ -303,11 +302,10 @@ def test_a_class_in_src_is_wrapped(copy, mazes):
     assert done.returncode == 0, done.stdout
     server = (mazes / "nemo_gym/server.py").read_text()
     assert "\nfrom mazes.walk import Walk\n" in server
-    ours = {"nemo_gym", "labyrinth_runtime", "verifiers", "ors"}
+    ours = {"nemo_gym", "verifiers", "ors"}
     dotted = {".copier-answers.yml", ".dockerignore", ".gitignore", ".github"}
     assert added(mazes) == ours | dotted
     readmes = [mazes / "nemo_gym/AGENTS.md", *mazes.glob("*/README.md")]
-    readmes.remove(mazes / "labyrinth_runtime/README.md")
     assert all("../src/mazes/walk.py" in path.read_text() for path in readmes)
     wheel = (mazes / "verifiers/pyproject.toml").read_text()
     assert 'include = ["src/mazes"]' in wheel
@@ -381,8 +379,6 @@ def test_gates_over_a_class_in_src(copy, mazes, series):
     run([python, "-m", "pytest", "-q"], folder)
     run([python, "-m", "pytest", "-q", "tests"], mazes)
     space = mazes.with_name("space")
-    printed = run(
-        [python, "-m", "labyrinth_runtime.deploy", "--dry-run", space], folder
-    )
+    printed = run([python, "-m", "env_runtime.deploy", "--dry-run", space], folder)
     assert "src/mazes/walk.py" in printed.stdout
     assert (space / "src/mazes/__init__.py").is_file()

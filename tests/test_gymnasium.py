@@ -94,8 +94,7 @@ def frames(render) -> Path:
 @pytest.fixture(scope="module")
 def writer(project) -> ModuleType:
     """The runtime's module that writes the class."""
-    name = "env_runtime.gymnasium_class"
-    return load(project / "env_runtime/src/env_runtime/gymnasium_class.py", name)
+    return importlib.import_module("env_runtime.gymnasium_class")
 
 
 @pytest.fixture
@@ -269,7 +268,10 @@ def test_a_project_with_frames_has_an_agent_that_shows_them(frames, project):
     assert "class ImageAgent" in agent.read_text()
     manifest = "nemo_gym/environments/my_env/manifest.yaml"
     assert "\nmodality: text, image\n" in (frames / manifest).read_text()
-    assert '"pillow>=10.1"' in (frames / "env_runtime/pyproject.toml").read_text()
+    assert (
+        "[gymnasium-frames,nemo-gym]"
+        in (frames / "nemo_gym/pyproject.toml").read_text()
+    )
     assert (frames / "nemo_gym/data/example.jsonl").read_text() == ""
     assert "backend: frames\n" in (frames / ".copier-answers.yml").read_text()
     assert not (project / "nemo_gym/responses_api_agents").exists()
@@ -492,8 +494,8 @@ def test_another_environment_has_no_rows_of_frozen_lake(render):
 
 def test_gymnasium_is_installed_whatever_the_class_imports(render):
     project = render(archetype="gymnasium", dependencies="minatar")
-    runtime = (project / "env_runtime/pyproject.toml").read_text()
-    assert '    "gymnasium",  # for env_runtime.gymnasium_class\n' in runtime
+    settings = (project / "nemo_gym/pyproject.toml").read_text()
+    assert '"nemo-gym-env-runtime[gymnasium,nemo-gym]"' in settings
 
 
 def test_the_tool_can_have_another_name(render):

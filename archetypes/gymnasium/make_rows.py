@@ -23,7 +23,7 @@ import gymnasium
 from env_runtime.episode.tasks import baseline_reward
 from env_runtime.gates.rows import server_tools
 from env_runtime.make_rows import Example, main
-from env_runtime.project import here
+from env_runtime.project import find
 from env_runtime.rollouts.policies import call_everything
 from gymnasium.envs.toy_text.frozen_lake import generate_random_map
 
@@ -38,7 +38,7 @@ LEGENDS = {
     "Taxi": "The passenger waits at (X) and wants to go to <X>. The taxi is at [X].",
 }
 
-EnvironmentClass = here().load_class()
+EnvironmentClass = find(__file__).load_class()
 MODULE = sys.modules[EnvironmentClass.__module__]
 ID = MODULE.ID
 

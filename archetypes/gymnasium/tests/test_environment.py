@@ -6,10 +6,10 @@ import sys
 import pytest
 from env_runtime.episode.samples import sample_arguments
 from env_runtime.episode.tasks import oracle_reward
-from env_runtime.project import here
+from env_runtime.project import find
 from env_runtime.rollouts.observations import first_observation, shows
 
-EnvironmentClass = here().load_class()
+EnvironmentClass = find(__file__).load_class()
 MAX_STEPS = sys.modules[EnvironmentClass.__module__].MAX_STEPS
 LOWEST, HIGHEST = EnvironmentClass.reward_range
 needs_an_oracle = pytest.mark.skipif(

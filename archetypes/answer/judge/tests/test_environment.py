@@ -3,9 +3,9 @@
 import asyncio
 
 import pytest
-from env_runtime.project import here
+from env_runtime.project import find
 
-EnvironmentClass = here().load_class()
+EnvironmentClass = find(__file__).load_class()
 CRITERIA = [
     {"text": 'It names the gas: "oxygen".', "points": 2},
     {"text": 'It names the food: "glucose".', "points": 1},
