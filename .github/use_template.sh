@@ -25,6 +25,13 @@ how=--skip-tasks
 if [ -n "${ANSWER_TOOLS:-}" ]; then how=--trust; fi
 uvx copier copy --defaults --quiet "$how" "${answers[@]}" "$1" "$rendered"
 rm -rf "$rendered/nemo_gym/.venv"
+if [ ! -d "$rendered/nemo_gym/vendor" ]; then # the package that a task would have built
+  release=$(sed -n 's/^_commit: //p' "$rendered/.copier-answers.yml")
+  clone=$(mktemp -d)
+  git clone --quiet "${1/#gh:/https://github.com/}" "$clone"
+  git -C "$clone" checkout --quiet "$release"
+  uv build --quiet --wheel --out-dir "$rendered/nemo_gym/vendor" "$clone/runtime"
+fi
 git rm -r --quiet .
 cp -R "$rendered/." .
 if [ ${#answers[@]} == 0 ]; then

@@ -296,7 +296,7 @@ class MyEnv:
     code = """if True:
         import json
         import make_rows
-        from env_runtime.project import here
+        from env_runtime.project import find
         from env_runtime.rollouts.observations import (
             first_observation,
             with_observation,
@@ -305,7 +305,7 @@ class MyEnv:
 
         counts = {"example": make_rows.EXAMPLES}
         [row] = cut(make_rows.tasks, 0, counts)["example"]
-        row = with_observation(row, first_observation(here().load_class(), row))
+        row = with_observation(row, first_observation(find(make_rows.__file__).load_class(), row))
         print(json.dumps(row))
     """
     path = f"{project}/nemo_gym:{import_path(project)}"
