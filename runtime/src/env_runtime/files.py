@@ -3,13 +3,13 @@
 import contextlib
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 from typing import IO
 
 
 @contextlib.contextmanager
-def write_atomically(path: Path) -> Iterator[IO[bytes]]:
+def write_atomically(path: Path) -> Generator[IO[bytes]]:
     """Open a file that replaces `path` at the end of the with block.
 
     If the block raises, `path` stays as it was. Missing folders are made.

@@ -44,7 +44,7 @@ def task_data_of(domain_class: type) -> type[BaseModel]:
             read_task(domain_class, task, place)
         return row
 
-    rewards = {"ge": low, "le": high}
+    rewards: dict[str, Any] = {"ge": low, "le": high}
     fields: dict[str, Any] = {
         # Any: the ground_truth of a native row may be a text.
         "ground_truth": (list[task] | Any, None),

@@ -163,7 +163,7 @@ def _keys_read(domain_class: type) -> Task:
     try:
         source = textwrap.dedent(inspect.getsource(domain_class.__init__))
         [function] = ast.parse(source).body
-        parameter = function.args.args[1].arg  # type: ignore[attr-defined]
+        parameter = function.args.args[1].arg  # ty: ignore[missing-attribute]
     except (OSError, TypeError, SyntaxError, ValueError, IndexError):
         return {}
     task: Task = {}
@@ -195,7 +195,7 @@ def check_row(domain_class: type, row: Row) -> None:
     truth = row.get("ground_truth")
     if truth == []:
         raise ValueError("ground_truth must be a list that starts with an object")
-    if not is_native(row) and len(truth) > 1:
+    if truth and not is_native(row) and len(truth) > 1:
         raise ValueError(
             f"ground_truth holds {len(truth)} objects, but a task is one object: if "
             "they are a part of the task, rename that key in the rows"

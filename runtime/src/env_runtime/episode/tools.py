@@ -165,9 +165,14 @@ def hints_of(function: Callable[..., Any], *names: str) -> dict[str, Any]:
         return typing.get_type_hints(annotated, scope, include_extras=True)
     except Exception as error:
         raise ToolError(
-            f"{where(function)}: an annotation of {function.__qualname__} cannot be "
+            f"{where(function)}: an annotation of {named(function)[1]} cannot be "
             f"read: {error}"
         ) from error
+
+
+def named(function: Any) -> tuple[str, str]:
+    """The name of a function, and its qualified name."""
+    return function.__name__, function.__qualname__
 
 
 @functools.cache
@@ -177,8 +182,8 @@ def make_tool(function: Callable[..., Any]) -> Tool:
     Types and defaults come from the signature, descriptions from the docstring (Google
     style, with `Args:`) or from `Annotated[..., Field(description=...)]`.
     """
-    name = function.__name__
-    place = f"{where(function)}: {function.__qualname__}"
+    name, full_name = named(function)
+    place = f"{where(function)}: {full_name}"
     hints = hints_of(function)
     description, documented = read_docstring(inspect.getdoc(function) or "")
     parameters = list(inspect.signature(function).parameters.values())

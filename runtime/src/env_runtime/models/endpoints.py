@@ -27,7 +27,8 @@ GRAY = (
 class Endpoint(Protocol):
     """One model of a process. `loop` runs `say`; None if `say` never waits."""
 
-    loop: asyncio.AbstractEventLoop | None
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop | None: ...
 
     async def say(self, question: Question, messages: list[Message]) -> Said:
         """Ask the model. Raises ModelError if it cannot be asked.

@@ -44,8 +44,9 @@ class Question:
     @property
     def text(self) -> str:
         """The prompt and the data as one text, which `stand_in` gets."""
-        parts = [self.prompt] if isinstance(self.prompt, str) else []
-        for message in [] if parts else self.prompt:
+        prompt = self.prompt
+        parts = [prompt] if isinstance(prompt, str) else []
+        for message in () if isinstance(prompt, str) else prompt:
             content = message["content"]
             if isinstance(content, str):
                 parts.append(content)

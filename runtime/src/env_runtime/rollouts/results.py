@@ -4,7 +4,7 @@ import contextlib
 import io
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ START = f'{{"{TASK}": '.encode()
 
 
 @contextlib.contextmanager
-def only_writer(path: Path) -> Iterator[None]:
+def only_writer(path: Path) -> Generator[None]:
     """Lock an output file with a lock file beside it. Missing folders are made.
 
     Raises RolloutError if another process has the lock.

@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import logging
 import urllib.parse
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from typing import Any, NamedTuple
 
 import orjson
@@ -121,7 +121,8 @@ class Link:
         lines += [b"%s: %s\r\n" % line for line in headers if line[0] not in HOP_BY_HOP]
         own = f"{KEY_HEADER}: {self._key}\r\ncontent-length: {len(body)}\r\n\r\n"
         request = b"".join((*lines, own.encode(), body))
-        stream = answer = None
+        stream: Stream | None = None
+        answer: Answer | None = None
         try:
             async with asyncio.timeout(seconds):
                 stream = await self._open()
@@ -179,7 +180,7 @@ async def _exchange(stream: Stream, request: bytes, method: str) -> Answer:
 
 
 @contextlib.asynccontextmanager
-async def connected(links: list[Link]) -> AsyncIterator[None]:
+async def connected(links: list[Link]) -> AsyncGenerator[None]:
     """Watch shards in the with block. It does not wait long for them to be up."""
     tasks = [asyncio.create_task(link.keep()) for link in links]
     with contextlib.suppress(TimeoutError):

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import ray
+import ray.exceptions
 
 from ..errors import ShardsError
 from .shard import ShardSpec, make_server
@@ -69,7 +70,8 @@ class RayActors:
             for spec in specs
         ]
         try:
-            ray.get([actor.address.remote() for actor in actors], timeout=START_SECONDS)
+            addresses = [actor.address.remote() for actor in actors]  # ty: ignore[missing-attribute]
+            ray.get(addresses, timeout=START_SECONDS)
         except ray.exceptions.GetTimeoutError:
             free = ray.available_resources().get("CPU", 0)
             raise ShardsError(

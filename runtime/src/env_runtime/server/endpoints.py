@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from ..episode.episode import Answer, Episode, as_answer
 from ..episode.schema import function_definition, plain_schema
-from ..episode.tools import Tool
+from ..episode.tools import Tool, named
 from ..episode.types import Definitions
 from ..errors import ToolError
 from .messages import ToolResponse
@@ -54,9 +54,9 @@ def written_endpoint(
     """
     if "request" not in inspect.signature(function).parameters:
         raise ToolError(
-            f"the endpoint {function.__qualname__} has no parameter `request: Request`"
+            f"the endpoint {named(function)[1]} has no parameter `request: Request`"
         )
-    name, on_loop = function.__name__, inspect.iscoroutinefunction(function)
+    name, on_loop = named(function)[0], inspect.iscoroutinefunction(function)
 
     @functools.wraps(function)
     async def endpoint(**arguments: Any) -> Any:

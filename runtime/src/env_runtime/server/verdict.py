@@ -113,7 +113,7 @@ def make_final(store: SessionStore, app: FastAPI) -> None:
     """
     [route] = [route for route in app.routes if getattr(route, "path", "") == "/verify"]
     app.routes.remove(route)
-    grade: Callable[..., Any] = route.endpoint  # type: ignore[attr-defined]
+    grade: Callable[..., Any] = route.endpoint  # ty: ignore[missing-attribute]
 
     @functools.wraps(grade)
     async def verify(request: Request, body: VerifyRequest) -> Any:
