@@ -407,7 +407,7 @@ def test_an_environment_unlike_those_of_gymnasium(write, seen, text):
     gymnasium.register("Odd-v0", entry_point=lambda **options: Odd(seen, **options))
     try:
         source, module = write("Odd-v0")
-        assert "estimated" in source
+        assert "\n    reward_range_estimated = True  # remove this" in source
         episode = module.MyEnv({})
         assert episode.observation() == text
         assert episode.step("open") == f"{text}\nReward: 2.5. The episode is over."
@@ -426,6 +426,7 @@ def test_actions_that_are_no_enumeration_give_no_names(write, register):
 
 HORIZON = "no random episode ended within MAX_STEPS, 50, and the environment allows 200"
 ESTIMATE = "is an estimate: random episodes earned"
+SOLVED = ", but it counts as solved at "
 NAMELESS = "actions have no names"
 
 
@@ -433,7 +434,8 @@ NAMELESS = "actions have no names"
     "name, expected",
     [
         ("FrozenLake-v1", []),
-        ("CartPole-v1", [ESTIMATE]),
+        ("CartPole-v1", [f"{SOLVED}475. An episode that earns more or less gets no"]),
+        ("MountainCarContinuous-v0", [NAMELESS, f"{SOLVED}90. ", "999"]),
         ("MountainCar-v0", [ESTIMATE, HORIZON]),
         ("Pendulum-v1", [NAMELESS, ESTIMATE, HORIZON]),
     ],

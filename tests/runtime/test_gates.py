@@ -16,6 +16,7 @@ from fastapi import HTTPException, Request
 from my_env_runtime import nemo_gym_gates, project
 from my_env_runtime.errors import GateError, RolloutError
 from my_env_runtime.gates import manifests, runner, smoke
+from my_env_runtime.gates import server as server_gates
 from my_env_runtime.gates.rollout import rollout_gate
 from my_env_runtime.gates.server import server_gate
 from my_env_runtime.gates.smoke import smoke_gate
@@ -153,13 +154,19 @@ def test_the_smoke_gate_names_files_that_are_older_than_the_class(
     train.write_text(json.dumps(row) + "\nnot read")
     validation.write_text(json.dumps({**row, "ground_truth": []}))
     detail = run_gate(smoke_gate, Guessing)
-    assert "train.jsonl is older than the class (it has other tools than" in detail
+    line, about_train, about_validation = detail.split("\n")
+    assert line == "1 endpoint"
+    assert "train.jsonl is older than the class (it has other tools than" in about_train
+    command = f"gates.py --write-tools --rows {train}`"
+    assert about_train.endswith(command)
     native = {"responses_create_params": {"tools": [{"name": "gone"}]}, "word": "a"}
     train.write_text(json.dumps(native))
     assert "train.jsonl is older than the class (it has" in run_gate(
         smoke_gate, Guessing
     )
-    assert "validation.jsonl is older than the class (ground_truth must be a" in detail
+    assert "validation.jsonl is older than the class (ground_truth must be a" in (
+        about_validation
+    )
     train.write_text((tmp_path / "rows.jsonl").read_text())
     validation.unlink()
     assert run_gate(smoke_gate, Guessing) == "1 endpoint"
@@ -267,6 +274,26 @@ def test_the_server_gate_reads_the_status(server_of, server_thread, gate_client)
     client = Client(f"http://127.0.0.1:{server_thread(server)}")
     with pytest.raises(GateError, match="GET /health answered 503: .*no disk"):
         server_gate(client)
+
+
+def test_a_package_from_a_path_that_is_not_installed(tmp_path, monkeypatch):
+    """An image lacks it, and the class may not import it before an episode."""
+    gym = tmp_path / "nemo_gym"
+    gym.mkdir()
+    text = (GYM / "pyproject.toml").read_text()
+    path = 'digging = { path = "../../digging" }\npytest = { path = "../pytest" }\n'
+    table = "[tool.uv.sources]\n"
+    (gym / "pyproject.toml").write_text(text.replace(table, table + path))
+    monkeypatch.setattr(server_gates, "GYM", gym)
+    monkeypatch.setattr(server_gates, "ROOT", tmp_path)
+    with pytest.raises(GateError) as caught:
+        server_gates.check_paths()
+    assert str(caught.value).startswith(
+        "digging is not installed here. digging is installed from ../../digging, which "
+        "an image does not get: install it from an index or from git"
+    )
+    (gym / "pyproject.toml").write_text(text)
+    server_gates.check_paths()
 
 
 @pytest.mark.parametrize("kind", [GateError, RolloutError, KeyError])

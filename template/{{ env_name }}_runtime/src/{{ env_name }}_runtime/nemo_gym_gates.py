@@ -12,9 +12,10 @@ from .command_line import exit_status
 from .gates.rollout import rollout_gate
 from .gates.rows import write_tools
 from .gates.runner import Gate, new_gate_parser, report, run
-from .gates.server import server_gate
+from .gates.server import check_paths, server_gate
 from .gates.smoke import smoke_gate
 from .gates.starting import starting_server, url_of
+from .imports import not_in_image
 from .project import ROWS
 from .rollouts.client import Client
 
@@ -72,6 +73,7 @@ def _gates(
 
     @functools.cache
     def client() -> Client:
+        check_paths()
         project.load_class()  # raises a clear error: the server would only end
         if process is None:
             return Client(options.url)
@@ -84,7 +86,7 @@ def _gates(
 
         passed = check_class(domain_class, asked=options.asked)
         project.check_imports()
-        return passed
+        return "\n".join([passed, *not_in_image(project.GYM, project.ROOT)])
 
     def under_gym() -> str:
         from .gym.check import check  # it needs psutil, which is optional

@@ -16,7 +16,7 @@ from detect_secrets.settings import transient_settings
 from pathspec import PathSpec
 
 from .errors import DeployError
-from .imports import own_files
+from .imports import not_in_image, own_files
 from .project import ENV_NAME, FOLDER, GYM, ROOT, top_name
 
 PORT = 7860  # a Space's port, which server.py takes if SPACE_ID is set
@@ -275,6 +275,7 @@ def warnings(files: list[str]) -> Iterator[str]:
     """Warnings about the files, for the person who deploys them."""
     for path in rows_among(ROOT, [name for name in files if (ROOT / name).is_file()]):
         yield f"{path} may hold tasks with their answers, for all to read"
+    yield from not_in_image(GYM, ROOT)
     yield from lock_warnings(GYM / "uv.lock")
 
 
