@@ -3,6 +3,8 @@
 import json
 import random
 import shutil
+import subprocess
+import sys
 import uuid
 from collections.abc import Callable
 from datetime import date
@@ -294,6 +296,26 @@ def test_a_package_from_a_path_that_is_not_installed(tmp_path, monkeypatch):
     )
     (gym / "pyproject.toml").write_text(text)
     server_gates.check_paths()
+
+
+def test_pytest_counts_the_tests_that_were_skipped(tmp_path):
+    source = "from my_env_runtime.testing.fixtures import *"
+    (tmp_path / "conftest.py").write_text(source)
+    (tmp_path / "test_skipped.py").write_text(
+        "import pytest\n\n"
+        "@pytest.mark.parametrize('n', [1, 2])\n"
+        "def test_attack(n):\n    pytest.skip('there is no oracle')\n\n"
+        "@pytest.mark.skipif(True, reason='it is new')\n"
+        "def test_new():\n    pass\n"
+    )
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    done = subprocess.run(
+        command, check=False, cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.stdout.splitlines()[-3:-1] == [
+        "2 tests skipped: there is no oracle",
+        "1 test skipped: it is new",
+    ]
 
 
 @pytest.mark.parametrize("kind", [GateError, RolloutError, KeyError])
