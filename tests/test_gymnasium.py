@@ -328,6 +328,38 @@ SPACES: dict[str, tuple[Any, str, Any]] = {
         ),
         [0.0, 0.5, 1.0, -9.5],
     ),
+    "Dict": (
+        spaces.Dict(
+            {
+                "go to": spaces.Discrete(3),
+                "push": spaces.Box(-1.0, 1.0, (2,)),
+                "say": spaces.Text(5),
+                "the_levers": spaces.MultiBinary(2),
+            }
+        ),
+        (
+            'TypedDict(\n    "Action",\n    {\n'
+            '        "go to": Annotated[int, Field(ge=0, le=2)],\n'
+            '        "push": Annotated[\n'
+            "            list[Annotated[float, Field(ge=-1.0, le=1.0)]],\n"
+            "            Field(min_length=2, max_length=2),\n        ],\n"
+            '        "say": Annotated[str, Field(min_length=1, max_length=5)],\n'
+            '        "the_levers": Annotated[list[bool], '
+            "Field(min_length=2, max_length=2)],\n    },\n)"
+        ),
+        {"go to": 2, "push": [0.5, -7.0], "say": "hello", "the_levers": [True, False]},
+    ),
+    "Tuple": (
+        spaces.Tuple([spaces.Discrete(2), spaces.MultiDiscrete([2, 3])]),
+        (
+            'TypedDict(  # noqa: UP013\n    "Action",\n    {\n'
+            '        "action_0": Annotated[int, Field(ge=0, le=1)],\n'
+            '        "action_1": Annotated[\n'
+            "            list[Annotated[int, Field(ge=0, le=2)]], "
+            "Field(min_length=2, max_length=2)\n        ],\n    },\n)"
+        ),
+        {"action_1": [1, 2], "action_0": 1},
+    ),
 }
 
 
@@ -351,13 +383,26 @@ def register():
 
 
 @pytest.mark.parametrize("kind", SPACES)
-def test_the_type_of_other_action_spaces(write, register, kind):
+def test_the_type_of_other_action_spaces(write, register, tmp_path, kind):
     space, action, good = SPACES[kind]
     text, module = write(register(space))
     assert f"\nAction = {action}\n" in text
     episode = module.MyEnv({})
     assert episode.step(good) == "1\nReward: 0.5. The episode is over."
     assert episode.reward() == 0.5
+    module.MyEnv({}).step(action_of(module))
+    for command in (["check", f"--config={ROOT / 'pyproject.toml'}"], ["format"]):
+        check = ["--check"] if command == ["format"] else []
+        path = tmp_path / "my_env.py"
+        subprocess.run(["ruff", *command, "--no-cache", *check, path], check=True)
+
+
+def test_the_type_of_a_dict_can_be_replaced(project, write, writer, register):
+    name = register(SPACES["Dict"][0])
+    changed, _ = writer.with_environment(write(name)[0], "FrozenLake-v1")
+    action = ENVIRONMENTS["FrozenLake-v1"][0]
+    assert f"\nAction = {action}\n\n# Brackets" in changed
+    assert "import Any, Literal, get_args\n" in changed
 
 
 def test_an_action_that_its_type_allows_and_its_space_does_not_is_refused(
@@ -409,7 +454,7 @@ def test_an_environment_unlike_those_of_gymnasium(write, seen, text):
     gymnasium.register("Odd-v0", entry_point=lambda **options: Odd(seen, **options))
     try:
         source, module = write("Odd-v0")
-        assert "estimated" in source
+        assert "\n    reward_range_estimated = True  # remove this" in source
         episode = module.MyEnv({})
         assert episode.observation() == text
         assert episode.step("open") == f"{text}\nReward: 2.5. The episode is over."
@@ -428,6 +473,7 @@ def test_actions_that_are_no_enumeration_give_no_names(write, register):
 
 HORIZON = "no random episode ended within MAX_STEPS, 50, and the environment allows 200"
 ESTIMATE = "is an estimate: random episodes earned"
+SOLVED = ", but it counts as solved at "
 NAMELESS = "actions have no names"
 
 
@@ -435,7 +481,8 @@ NAMELESS = "actions have no names"
     "name, expected",
     [
         ("FrozenLake-v1", []),
-        ("CartPole-v1", [ESTIMATE]),
+        ("CartPole-v1", [f"{SOLVED}475. An episode that earns more or less gets no"]),
+        ("MountainCarContinuous-v0", [NAMELESS, f"{SOLVED}90. ", "999"]),
         ("MountainCar-v0", [ESTIMATE, HORIZON]),
         ("Pendulum-v1", [NAMELESS, ESTIMATE, HORIZON]),
     ],
@@ -469,8 +516,9 @@ def test_an_unknown_environment_is_named(write, name, problem):
 
 
 def test_a_space_without_a_type_is_named(write, register):
-    with pytest.raises(GateError, match="has the action space Dict"):
-        write(register(spaces.Dict({"town": spaces.Discrete(2)})))
+    nested = spaces.Dict({"town": spaces.Tuple([spaces.Discrete(2)])})
+    with pytest.raises(GateError, match=r"has the action space Tuple\(Discrete\(2\)\)"):
+        write(register(nested))
 
 
 def test_the_rows_of_the_archetype_are_solved_and_start_with_the_board(write):

@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 
 import gymnasium
 import numpy as np
-from gymnasium.spaces import Box
+from gymnasium.spaces import Box, Dict, Tuple
 
 ID = "FrozenLake-v1"
 MAX_STEPS = 50  # the episode is truncated after this many actions
@@ -30,6 +30,19 @@ def numbers(array: Any) -> Any:
     array = np.asarray(array)
     whole = array.dtype.kind != "f"
     return array.tolist() if whole else np.round(array.astype(float), 4).tolist()
+
+
+def move_in(space: Any, value: Any) -> Any:
+    """An action as its space has it. A Box clips each number to its own bounds."""
+    if isinstance(space, Dict):
+        return {key: move_in(part, value[str(key)]) for key, part in space.items()}
+    if isinstance(space, Tuple):
+        parts = enumerate(space.spaces)
+        return tuple(move_in(part, value[f"action_{n}"]) for n, part in parts)
+    if isinstance(value, str):
+        return value
+    move = np.asarray(value, space.dtype).reshape(space.shape)[()]
+    return np.clip(move, space.low, space.high) if isinstance(space, Box) else move
 
 
 class DomainClass:
@@ -70,11 +83,7 @@ class DomainClass:
         if self._done:
             raise ValueError("the episode is over")
         names, space = get_args(Action), self._env.action_space
-        move = names.index(action) if action in names else action
-        if not isinstance(move, str):
-            move = np.asarray(move, space.dtype).reshape(space.shape)[()]
-        if isinstance(space, Box):  # the bounds of each number may differ
-            move = np.clip(move, space.low, space.high)
+        move = move_in(space, names.index(action) if action in names else action)
         if not space.contains(move):
             raise ValueError(f"action must be in {space}, got {action}")
         self._seen, gained, terminated, truncated, _ = self._env.step(move)

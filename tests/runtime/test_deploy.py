@@ -426,6 +426,15 @@ def test_without_a_lock_file(project, dry_run):
         dry_run()
 
 
+def test_a_package_that_no_image_gets_is_named(project, dry_run, capsys):
+    path = project / "nemo_gym" / "pyproject.toml"
+    sources = '[tool.uv.sources]\ndigging = { path = "../../digging" }\n'
+    path.write_text(path.read_text().replace("[tool.uv.sources]\n", sources))
+    dry_run()
+    warning = "warning: digging is installed from ../../digging, which an image does"
+    assert warning in capsys.readouterr().err
+
+
 class Hub:
     """A stand-in for huggingface_hub.HfApi that records the calls."""
 

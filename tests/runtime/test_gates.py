@@ -3,6 +3,8 @@
 import json
 import random
 import shutil
+import subprocess
+import sys
 import uuid
 from collections.abc import Callable
 from datetime import date
@@ -14,6 +16,7 @@ import pytest
 from env_runtime import nemo_gym_gates, project
 from env_runtime.errors import GateError, RolloutError
 from env_runtime.gates import manifests, runner
+from env_runtime.gates import server as server_gates
 from env_runtime.gates.rollout import rollout_gate
 from env_runtime.gates.server import server_gate
 from env_runtime.gates.smoke import smoke_gate
@@ -152,13 +155,19 @@ def test_the_smoke_gate_names_files_that_are_older_than_the_class(
     train.write_text(json.dumps(row) + "\nnot read")
     validation.write_text(json.dumps({**row, "ground_truth": []}))
     detail = run_gate(smoke_gate, Guessing)
-    assert "train.jsonl is older than the class (it has other tools than" in detail
+    line, about_train, about_validation = detail.split("\n")
+    assert line == "1 endpoint"
+    assert "train.jsonl is older than the class (it has other tools than" in about_train
+    command = f"gates.py --write-tools --rows {train}`"
+    assert about_train.endswith(command)
     native = {"responses_create_params": {"tools": [{"name": "gone"}]}, "word": "a"}
     train.write_text(json.dumps(native))
     assert "train.jsonl is older than the class (it has" in run_gate(
         smoke_gate, Guessing
     )
-    assert "validation.jsonl is older than the class (ground_truth must be a" in detail
+    assert "validation.jsonl is older than the class (ground_truth must be a" in (
+        about_validation
+    )
     train.write_text((tmp_path / "rows.jsonl").read_text())
     validation.unlink()
     assert run_gate(smoke_gate, Guessing) == "1 endpoint"
@@ -266,6 +275,45 @@ def test_the_server_gate_reads_the_status(server_of, server_thread, gate_client)
     client = Client(f"http://127.0.0.1:{server_thread(server)}")
     with pytest.raises(GateError, match="GET /health answered 503: .*no disk"):
         server_gate(client)
+
+
+def test_a_package_from_a_path_that_is_not_installed(tmp_path, monkeypatch):
+    """An image lacks it, and the class may not import it before an episode."""
+    gym = tmp_path / "nemo_gym"
+    gym.mkdir()
+    text = (here().gym / "pyproject.toml").read_text()
+    path = 'digging = { path = "../../digging" }\npytest = { path = "../pytest" }\n'
+    table = "[tool.uv.sources]\n"
+    (gym / "pyproject.toml").write_text(text.replace(table, table + path))
+    monkeypatch.setattr(project.Project, "gym", gym)
+    with pytest.raises(GateError) as caught:
+        server_gates.check_paths()
+    assert str(caught.value).startswith(
+        "digging is not installed here. digging is installed from ../../digging, which "
+        "an image does not get: install it from an index or from git"
+    )
+    (gym / "pyproject.toml").write_text(text)
+    server_gates.check_paths()
+
+
+def test_pytest_counts_the_tests_that_were_skipped(tmp_path):
+    source = "from env_runtime.testing.fixtures import *"
+    (tmp_path / "conftest.py").write_text(source)
+    (tmp_path / "test_skipped.py").write_text(
+        "import pytest\n\n"
+        "@pytest.mark.parametrize('n', [1, 2])\n"
+        "def test_attack(n):\n    pytest.skip('there is no oracle')\n\n"
+        "@pytest.mark.skipif(True, reason='it is new')\n"
+        "def test_new():\n    pass\n"
+    )
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    done = subprocess.run(
+        command, check=False, cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.stdout.splitlines()[-3:-1] == [
+        "2 tests skipped: there is no oracle",
+        "1 test skipped: it is new",
+    ]
 
 
 @pytest.mark.parametrize("kind", [GateError, RolloutError, KeyError])

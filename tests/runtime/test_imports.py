@@ -104,3 +104,31 @@ def test_an_extra_that_nobody_asked_for_declares_nothing(maze, site):
 def test_a_project_that_is_not_installed_is_not_checked(maze, site):
     (site / "pyproject.toml").write_text('[project]\nname = "nobody"\n')
     assert imports.undeclared_packages(maze, "maze", site) == {}
+
+
+def test_packages_that_an_image_does_not_get(tmp_path):
+    gym = tmp_path / "nemo_gym"
+    gym.mkdir()
+    (gym / "pyproject.toml").write_text(
+        "[project]\n"
+        'name = "the-environment"\n'
+        'dependencies = ["rocks @ file:///srv/rocks", "numpy>=2"]\n'
+        "[tool.uv.sources]\n"
+        'my-env-runtime = { path = "../env_runtime", editable = true }\n'
+        'digging = [{ path = "../../digging", marker = "python_version > \'3\'" }]\n'
+        'own = { path = ".." }\n'
+        'other = { git = "https://example.com/other" }\n'
+    )
+    outside = [
+        "digging is installed from ../../digging, which an image does not get: ",
+        "rocks is installed from /srv/rocks, which an image does not get: ",
+    ]
+
+    def starts():
+        notes = imports.not_in_image(gym, tmp_path)
+        return sorted(note.partition("install it")[0] for note in notes)
+
+    assert starts() == outside  # the image is built from `own`, too
+    (gym / "Dockerfile").write_text("RUN uv export --no-emit-local")
+    own = "own is installed from .., which an image does not get: "
+    assert starts() == sorted([*outside, own])

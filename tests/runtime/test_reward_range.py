@@ -12,10 +12,17 @@ from env_runtime.errors import GateError, RolloutError, ToolError
 from env_runtime.gates import manifests
 from env_runtime.gates.class_checks import check_class
 from env_runtime.gates.rollout import rollout_gate
+from env_runtime.rollouts import command
 from env_runtime.rollouts.play import check_verdict, play
 from env_runtime.rollouts.policies import fixed_policy
 from env_runtime.rollouts.report import write_page
-from env_runtime.rollouts.stats import RolloutStats, figures, pass_at, table
+from env_runtime.rollouts.stats import (
+    RolloutStats,
+    figures,
+    measure,
+    pass_at,
+    table,
+)
 from env_runtime.rollouts.trajectory import as_response, function_call
 
 from .support import rows_file
@@ -117,6 +124,23 @@ def test_a_grade_outside_of_the_range_is_masked(
     )
 
 
+def test_a_verdict_has_the_grade_that_is_outside_of_the_range(
+    client_of, row, verify_body, monkeypatch
+):
+    def graded(reward):
+        monkeypatch.setattr(Duel, "reward", lambda self: reward)
+        client = client_of(Duel)
+        client.post("/seed_session", json=row)
+        return client.post("/verify", json=verify_body(row)).json()
+
+    assert graded(93.5)["reward_outside_range"] == 93.5
+    assert "reward_outside_range" not in graded(19.0)
+    assert "reward_outside_range" not in graded(float("nan"))
+    monkeypatch.setattr(Duel, "reward_range_estimated", True, raising=False)
+    reason = graded(93.5)["failure_reason"]
+    assert reason.endswith("got 93.5: the range is an estimate, so correct it")
+
+
 class Penalty(Duel):
     """No reward is above 0.0, so 0.0 is not what nothing earns."""
 
@@ -165,6 +189,19 @@ def test_a_verdict_outside_of_the_range():
         check_verdict({"reward": -3})
 
 
+def test_rollouts_outside_of_the_range_are_counted(
+    gate_client, row, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setattr(Duel, "reward_range", (-100.0, 15.0))
+    monkeypatch.setenv("ENV_URL", gate_client(Duel).url)
+    path = rows_file(tmp_path, row, row)
+    assert command.main(play, None, ["--policy", "oracle", "--rows", path]) == 1
+    assert capsys.readouterr().err.splitlines()[-1] == (
+        "rollout.py: 2 of 2 rows earned rewards from 19.4 to 19.4, outside the class's "
+        "reward_range (-100, 15): correct it, or no policy learns from such an episode"
+    )
+
+
 def attempt(reward, repeat, oracle=None):
     counts: dict[str, Any] = {
         "turns": 1,
@@ -188,6 +225,14 @@ def test_an_attempt_passes_with_the_highest_reward_or_the_oracles():
     assert pass_at(halves) == {1: 0.5, 2: 1.0}
     assert pass_at([attempt(19.4, 0), attempt(19.0, 1)], 19.4) == {1: 0.5, 2: 1.0}
     assert "  pass@1        0.500" in table(figures(halves))
+
+
+def test_grades_outside_of_the_range_are_counted():
+    masked = {"reward": 0.0, "mask_sample": True, "reward_outside_range": 93.5}
+    rollouts = [measure(masked), measure(masked), measure({"reward": 1.0})]
+    shown = table(figures(rollouts))
+    assert "without a reward      2\n  outside reward_range  2\n" in shown
+    assert "93.5" not in shown
 
 
 def test_the_page_knows_the_range(tmp_path, monkeypatch):
@@ -252,6 +297,33 @@ def test_the_rollout_gate(gate_client, row, tmp_path, manifest):
     assert "\n  range: [-100.0, 19.4]\n" in corrected
     line = "1 row: the oracle earns 19.4, noop and nonsense at most 0.0"
     assert rollout_gate(client, path) == line
+
+
+def test_a_range_that_is_estimated_is_a_note(
+    gate_client, row, tmp_path, manifest, monkeypatch
+):
+    manifest.unlink()
+    path = Path(rows_file(tmp_path, row))
+    monkeypatch.setattr(Duel, "reward_range_estimated", True, raising=False)
+    _, note = rollout_gate(gate_client(Duel), path).split("\n")
+    assert note.startswith("reward_range (-100.0, 19.4) is an estimate: ")
+    assert note.endswith("then remove `reward_range_estimated` from the class")
+    monkeypatch.delattr(Duel, "oracle")
+    _, open_question, same = rollout_gate(gate_client(Duel), path).split("\n")
+    assert "nothing shows that 19.4 can be earned, or that no episode earns more" in (
+        open_question
+    )
+    assert same == note
+
+
+def test_a_grade_outside_of_the_range_fails_the_gate(
+    gate_client, row, tmp_path, manifest, monkeypatch
+):
+    manifest.unlink()
+    monkeypatch.setattr(Duel, "reward_range", (-100.0, 15.0))
+    path = Path(rows_file(tmp_path, row))
+    with pytest.raises(GateError, match=r"row 1 of .*'oracle': .* got 19\.4"):
+        rollout_gate(gate_client(Duel), path)
 
 
 def test_a_usual_manifest_is_left_alone(manifest, generous, monkeypatch):

@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+import warnings
 from typing import Any
 
 import pytest
@@ -51,6 +52,24 @@ def test_a_prompt_that_is_very_long_is_reported(tmp_path, capsys, monkeypatch):
     options = ["--output", str(tmp_path), "--example"]
     assert command.main(make_rows.tasks, 3, None, options) == 0
     assert "characters: can the policy read that?" in capsys.readouterr().out
+
+
+def test_a_warning_is_shown_once(make):
+    """Gymnasium's checks reset Python's memory of the warnings that were shown."""
+
+    def tasks(rng):
+        for task in make_rows.tasks(rng):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DeprecationWarning)
+            warnings.warn("an observation is outside the space", stacklevel=1)
+            yield task
+
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.resetwarnings()
+        assert make("--example", tasks=tasks) == (0, "")
+    assert [str(each.message) for each in seen] == [
+        "an observation is outside the space"
+    ]
 
 
 def test_splits_have_their_number_of_rows_and_share_no_task(make, tmp_path, tools):

@@ -35,6 +35,14 @@ class RolloutError(Exception):
     """A rollout failed: the server, the model, or a file."""
 
 
+class OutsideRangeError(RolloutError):
+    """The class's `reward` is outside its reward_range, so the episode has none."""
+
+    def __init__(self, message: str, reward: float) -> None:
+        super().__init__(message)
+        self.reward = reward
+
+
 class NoOracleError(RolloutError):
     """A row's solution is not known, or cannot be played here."""
 

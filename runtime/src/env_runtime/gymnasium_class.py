@@ -23,7 +23,15 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-from gymnasium.spaces import Box, Discrete, MultiBinary, MultiDiscrete, Text
+from gymnasium.spaces import (
+    Box,
+    Dict,
+    Discrete,
+    MultiBinary,
+    MultiDiscrete,
+    Text,
+    Tuple,
+)
 
 from .command_line import exit_status, new_parser
 from .errors import GateError, one_line
@@ -37,8 +45,11 @@ RANDOM_SECONDS = 20  # the last episode may end later
 # The reward of each step, and whether the step ended the episode
 Episode = list[tuple[float, bool]]
 
-TYPING = r"^from typing import Any.*, get_args$"
-ASSIGNED = r"^{name} = (?:\(\n(?:    .*\n)+\)|\w+\[\n(?:    .*\n)+\]|.*)$"
+TYPING = r"^from typing import .*, get_args$"
+ASSIGNED = (
+    r"^{name} = (?:\(\n(?:    .*\n)+\)|\w+\[\n(?:    .*\n)+\]"
+    r"|TypedDict\(.*\n(?:    .*\n)+\)|.*)$"
+)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -90,10 +101,12 @@ def with_environment(text: str, name: str) -> tuple[str, list[str]]:
     text = _assign(text, "ID", json.dumps(name))
     text = _assign(text, "RENDER_MODE", json.dumps(mode) if mode else "None")
     text = _assign(text, "Action", action)
-    estimated = "" if table else ", estimated"
+    lines = f"    reward_range = ({low}, {high})  # for a whole episode\n"
+    if not table:
+        lines += "    reward_range_estimated = True  # remove this once it is right\n"
     text = re.sub(
-        r"^    reward_range = \(.*?\).*$",
-        f"    reward_range = ({low}, {high})  # for a whole episode{estimated}",
+        r"^    reward_range = .*\n(?:    reward_range_estimated = .*\n)?",
+        lines,
         text,
         flags=re.MULTILINE,
     )
@@ -116,10 +129,14 @@ def _notes(
     if not episodes:
         return notes
     returns = [sum(reward for reward, _ in episode) for episode in episodes]
+    threshold = environment.spec.reward_threshold
+    solved = ""
+    if threshold is not None and threshold > bounds[1]:
+        solved = f", but it counts as solved at {threshold:g}"
     notes.append(
         f"reward_range {bounds} is an estimate: random episodes earned "
-        f"{min(returns):g} to {max(returns):g}. A reward outside it is masked, so "
-        "correct it"
+        f"{min(returns):g} to {max(returns):g}{solved}. An episode that earns more or "
+        "less gets no reward, so correct it"
     )
     limit = environment.spec.max_episode_steps or 0
     if limit > turns and not any(end for episode in episodes for _, end in episode):
@@ -203,7 +220,25 @@ def action_type(environment: Any) -> str:
     """The type of an action as source code. Raises GateError if there is none."""
     if names := action_names(environment):
         return _joined("Literal", [json.dumps(name) for name in names])
-    space = environment.action_space
+    space, name = environment.action_space, environment.spec.id
+    match space:
+        case Dict():
+            parts = {str(key): part for key, part in space.items()}
+        case Tuple():
+            parts = {f"action_{n}": part for n, part in enumerate(space.spaces)}
+        case _:
+            return _type(space, name, "Action = ")
+    # Not as a class, which ruff would prefer: a key may be any text.
+    note = "  # noqa: UP013" if all(map(str.isidentifier, parts)) else ""
+    lines = [f"TypedDict({note}", '    "Action",', "    {"]
+    for key, part in parts.items():
+        start = f"        {json.dumps(key)}: "
+        lines.append(f"{start}{_type(part, name, start)},")
+    return "\n".join([*lines, "    },", ")"])
+
+
+def _type(space: Any, name: str, start: str) -> str:
+    """The type of an action that is no Dict or Tuple, in a line that begins `start`."""
     match space:
         case Discrete():
             return _integer(int(space.start), int(space.start + space.n) - 1)
@@ -213,7 +248,7 @@ def action_type(environment: Any) -> str:
             )
         case Text():
             bounds = f"min_length={space.min_length}, max_length={space.max_length}"
-            return _joined("Annotated", ["str", f"Field({bounds})"])
+            return _joined("Annotated", ["str", f"Field({bounds})"], start)
         case MultiBinary():
             item = "bool"
         case Box():
@@ -222,12 +257,12 @@ def action_type(environment: Any) -> str:
             item = _bounded("int" if whole else "float", low, high)
         case _:
             raise GateError(
-                f"{environment.spec.id} has the action space {space}, for which no type "
-                "can be written: write step() by hand, in a class of your own"
+                f"{name} has the action space {space}, for which no type can be written: "
+                "write step() by hand, in a class of your own"
             )
     count = math.prod(space.shape)
     length = f"Field(min_length={count}, max_length={count})"
-    return _joined("Annotated", [f"list[{item}]", length])
+    return _joined("Annotated", [f"list[{item}]", length], start)
 
 
 def _integer(low: int, high: int) -> str:
@@ -244,14 +279,16 @@ def _bounded(kind: str, low: float, high: float) -> str:
     return f"Annotated[{kind}, Field({', '.join(bounds)})]" if bounds else kind
 
 
-def _joined(name: str, parts: list[str]) -> str:
-    """`name[parts]` as ruff formats it after `Action = `."""
+def _joined(name: str, parts: list[str], start: str = "Action = ") -> str:
+    """`name[parts]` as ruff formats it after `start`, and before a comma if indented."""
     line = f"{name}[{', '.join(parts)}]"
-    if len(f"Action = {line}") <= WIDTH:
+    margin = " " * (len(start) - len(start.lstrip()))
+    if len(f"{start}{line}") + bool(margin) <= WIDTH:
         return line
-    inside = f"    {', '.join(parts)}"
-    lines = [inside] if len(inside) <= WIDTH else [f"    {part}," for part in parts]
-    return "\n".join([f"{name}[", *lines, "]"])
+    inside = f"{margin}    {', '.join(parts)}"
+    lines = [f"{margin}    {part}," for part in parts]
+    lines = [inside] if len(inside) <= WIDTH else lines
+    return "\n".join([f"{name}[", *lines, f"{margin}]"])
 
 
 def reward_bounds(
@@ -332,6 +369,7 @@ def _with_imports(text: str, action: str) -> str:
     """The imports that the type of an action needs, and no others."""
     names = ["Any", *(name for name in ("Annotated", "Literal") if name in action)]
     names += ["NamedTuple"] if "(NamedTuple)" in text else []
+    names += ["TypedDict"] if action.startswith("TypedDict(") else []
     line = f"from typing import {', '.join(sorted(names))}, get_args"
     text = re.sub(TYPING, line, text, count=1, flags=re.MULTILINE)
     text = text.replace("from pydantic import Field\n", "")

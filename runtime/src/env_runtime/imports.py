@@ -63,6 +63,49 @@ def undeclared_packages(root: Path, module: str, project: Path) -> dict[str, str
     return undeclared
 
 
+def packages_from_paths(project: Path) -> dict[str, str]:
+    """The packages that the folder `project` installs from paths, each with its path.
+
+    Without this runtime, which every project has.
+    """
+    table = tomllib.loads((project / "pyproject.toml").read_text(encoding="utf-8"))
+    sources = table.get("tool", {}).get("uv", {}).get("sources", {})
+    paths = {
+        name: one["path"]
+        for name, source in sources.items()
+        for one in (source if isinstance(source, list) else [source])
+        if "path" in one
+    }
+    for requirement in table["project"].get("dependencies", []):
+        if found := re.match(r"([\w.-]+).*@\s*file:(?://)?([^\s;]+)", requirement):
+            paths[found[1]] = found[2]
+    return {name: path for name, path in paths.items() if _normalized(name) != RUNTIME}
+
+
+def not_in_image(project: Path, root: Path) -> list[str]:
+    """A note on each package that an image of `project` does not get.
+
+    The image is built in the folder `root`.
+    """
+    dockerfile = project / "Dockerfile"
+    text = dockerfile.read_text(encoding="utf-8") if dockerfile.is_file() else ""
+    return [
+        lacking(name, path, root)
+        for name, path in packages_from_paths(project).items()
+        if "--no-emit-local" in text
+        or not (project / path).resolve().is_relative_to(root.resolve())
+    ]
+
+
+def lacking(name: str, path: str, root: Path) -> str:
+    """What to do if an image lacks a package that is installed from a path."""
+    return (
+        f"{name} is installed from {path}, which an image does not get: install it "
+        "from an index or from git (`uv add git+https://...`), or copy its module into "
+        f"{root.resolve()} and remove the package"
+    )
+
+
 def _follow(root: Path, module: str) -> tuple[set[str], list[Path]]:
     """The modules outside `root` that `module` imports, and its files in `root`."""
     names: set[str] = set()

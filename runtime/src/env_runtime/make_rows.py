@@ -2,9 +2,11 @@
 
 import contextlib
 import json
+import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 from . import project
 from .command_line import counted, exit_status, new_parser, row_count
@@ -88,7 +90,25 @@ def main(
             print(note)
         return 0
 
-    return exit_status("make_rows.py", run)
+    with _warning_once():
+        return exit_status("make_rows.py", run)
+
+
+@contextlib.contextmanager
+def _warning_once() -> Generator[None]:
+    """Show each warning once: Gymnasium resets Python's memory of those it showed."""
+    shown, show = set[str](), warnings.showwarning
+
+    def show_new(message: Warning | str, *place: Any) -> None:
+        if str(message) not in shown:
+            shown.add(str(message))
+            show(message, *place)
+
+    warnings.showwarning = show_new  # ty: ignore[invalid-assignment]
+    try:
+        yield
+    finally:
+        warnings.showwarning = show
 
 
 def make(

@@ -12,9 +12,10 @@ from .command_line import exit_status
 from .gates.rollout import rollout_gate
 from .gates.rows import write_tools
 from .gates.runner import Gate, new_gate_parser, report, run
-from .gates.server import server_gate
+from .gates.server import check_paths, server_gate
 from .gates.smoke import smoke_gate
 from .gates.starting import starting_server, url_of
+from .imports import not_in_image
 from .rollouts.client import Client
 
 NAMES = ["import", "server", "smoke", "rollout"]
@@ -71,6 +72,7 @@ def _gates(
 
     @functools.cache
     def client() -> Client:
+        check_paths()
         project.here().load_class()  # raises a clear error: the server would only end
         if process is None:
             return Client(options.url)
@@ -83,7 +85,9 @@ def _gates(
 
         passed = check_class(domain_class, asked=options.asked)
         project.here().check_imports()
-        return passed
+        return "\n".join(
+            [passed, *not_in_image(project.here().gym, project.here().root)]
+        )
 
     def under_gym() -> str:
         from .gym.check import check  # it needs psutil, which is optional

@@ -16,7 +16,7 @@ from detect_secrets.settings import transient_settings
 from pathspec import PathSpec
 
 from .errors import DeployError
-from .imports import own_files
+from .imports import not_in_image, own_files
 from .project import SETTINGS, here
 
 PORT = 7860  # a Space's port, which server.py takes if SPACE_ID is set
@@ -285,6 +285,7 @@ def warnings(files: list[str]) -> Iterator[str]:
         here().root, [name for name in files if (here().root / name).is_file()]
     ):
         yield f"{path} may hold tasks with their answers, for all to read"
+    yield from not_in_image(here().gym, here().root)
     yield from lock_warnings(here().gym / "uv.lock")
 
 

@@ -20,6 +20,7 @@ from ..files import source_name
 from .tasks import (
     baseline_reward,
     grader,
+    is_estimated,
     is_model,
     read_task,
     reward_range,
@@ -73,6 +74,7 @@ class Episode:
     task: Task = field(default_factory=dict)
     calls: list[Call] = field(default_factory=list)
     failure: str | None = None  # why the grade says nothing about the policy
+    outside_range: float | None = None  # the class's grade, if reward_range lacks it
     keeps_calls: bool = True
     label: str = "an episode"  # names the row in the log
     models: Asked | None = None  # the models that the class asks beside the policy
@@ -187,6 +189,10 @@ class Episode:
             f"{name} must return a number from {low:g} to {high:g}, the class's "
             f"reward_range, got {_shown(value)}"
         )
+        if math.isfinite(number):
+            self.outside_range = number
+            if is_estimated(self.domain_class):
+                self.failure += ": the range is an estimate, so correct it"
         log.error("%s: %s", self.label, self.failure)
         return nothing
 

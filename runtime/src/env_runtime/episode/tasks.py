@@ -59,6 +59,11 @@ def reward_range(domain_class: type) -> tuple[float, float]:
     return low, high
 
 
+def is_estimated(domain_class: type) -> bool:
+    """Whether the class says that nobody has confirmed its `reward_range` yet."""
+    return bool(getattr(domain_class, "reward_range_estimated", False))
+
+
 def is_native(row: Row) -> bool:
     """Whether the row is in NeMo Gym's native format: its task is its own keys."""
     truth = row.get("ground_truth")

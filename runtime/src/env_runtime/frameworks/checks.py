@@ -13,7 +13,7 @@ from ..command_line import counted
 from ..episode.tasks import reward_range, takes_answer, task_of
 from ..episode.types import Calls, Row
 from ..errors import GateError, NoOracleError
-from ..gates.rewards import earned_by_oracle, least, reward_problem
+from ..gates.rewards import earned_by_oracle, estimate_note, least, reward_problem
 from ..rollouts.policies import PLANS
 from ..rollouts.rows import row_name
 from .episodes import bare_reward
@@ -87,18 +87,19 @@ def check_rewards(domain_class: type, play: Play) -> str:
     """
     rows = read_rows(domain_class)
     seen, nothing = counted(len(rows), "row"), least(domain_class, rows)
+    note = estimate_note(domain_class)
     asyncio.run(_check_policy(domain_class, rows, play, "noop"))
     if lacking := missing_requirement(domain_class):
-        return f"{seen}: noop earns {nothing} ({lacking})"
+        return f"{seen}: noop earns {nothing} ({lacking}){note}"
     asyncio.run(_check_policy(domain_class, rows, play, "garbage"))
     try:
         asyncio.run(_check_policy(domain_class, rows, play, "oracle"))
     except NoOracleError as error:
-        return f"{seen}: noop and nonsense earn {nothing} ({error})"
+        return f"{seen}: noop and nonsense earn {nothing} ({error}){note}"
     if getattr(domain_class, "deterministic", True):
         asyncio.run(_check_tricks(domain_class, rows, play))
     most = earned_by_oracle(domain_class, rows)
-    return f"{seen}: the oracle earns {most}, noop and nonsense {nothing}"
+    return f"{seen}: the oracle earns {most}, noop and nonsense {nothing}{note}"
 
 
 async def _check_policy(

@@ -2,7 +2,12 @@
 
 from collections.abc import Iterable
 
-from ..episode.tasks import baseline_reward, oracle_reward, reward_range
+from ..episode.tasks import (
+    baseline_reward,
+    is_estimated,
+    oracle_reward,
+    reward_range,
+)
 from ..episode.types import Row
 from ..models.client import without_answers
 
@@ -22,6 +27,17 @@ def earned_by_oracle(domain_class: type, rows: Iterable[Row]) -> str:
     highest = reward_range(domain_class)[1]
     usual = all(oracle_reward(domain_class, row) == highest for row in rows)
     return f"{highest}" if usual else "what each row says"
+
+
+def estimate_note(domain_class: type) -> str:
+    """The gate's note on a `reward_range` that nobody has confirmed, else ""."""
+    if not is_estimated(domain_class):
+        return ""
+    return (
+        f"\nreward_range {reward_range(domain_class)} is an estimate: an episode that "
+        "earns more or less gets no reward, so a goal outside it is never learned. "
+        "Correct it, then remove `reward_range_estimated` from the class"
+    )
 
 
 def reward_problem(

@@ -18,7 +18,7 @@ from ..rollouts.play import play
 from ..rollouts.policies import FIXED_TURNS, PLANS, fixed_policy, solution_for
 from ..rollouts.rows import about_task, row_name, shown
 from .manifests import is_deterministic, outdated_manifests
-from .rewards import earned_by_oracle, least, reward_problem
+from .rewards import earned_by_oracle, estimate_note, least, reward_problem
 from .rows import read_rows
 from .variety import Variety
 
@@ -40,7 +40,7 @@ def rollout_gate(client: Client, path: Path) -> str:
     game.check("noop")
     lacking = getattr(domain_class, "missing_requirement", lambda: None)
     if reason := lacking():
-        return f"{seen}: noop earns {nothing} ({reason})"
+        return f"{seen}: noop earns {nothing} ({reason}){estimate_note(domain_class)}"
     note = "" if game.repeats else "; not deterministic"
     note += _stand_ins(domain_class)
     if game.repeats:
@@ -54,9 +54,10 @@ def rollout_gate(client: Client, path: Path) -> str:
         return (
             f"{seen}: noop and nonsense earn {nothing} ({error}){note}"
             f"{game.variety.note_line()}\nwithout an oracle, nothing shows that {highest} can "
-            "be earned, and the attack tests that need one are skipped"
+            "be earned, or that no episode earns more; the attack tests that need one "
+            f"are skipped, and `uv run pytest` counts them{estimate_note(domain_class)}"
         )
-    variety = game.variety.note_line()
+    variety = game.variety.note_line() + estimate_note(domain_class)
     if without_answers(domain_class):
         return f"{seen}: played by the oracle, noop and nonsense{note}{variety}"
     most = earned_by_oracle(domain_class, rows)

@@ -1,8 +1,24 @@
 """The server gate: the server starts and answers /health."""
 
+import importlib.metadata
+
 from .. import project
 from ..errors import GateError
+from ..imports import lacking, packages_from_paths
 from ..rollouts.client import Client
+
+
+def check_paths() -> None:
+    """Raise GateError if a package is missing that is installed from a path.
+
+    An image lacks such a package, and Gymnasium may not import it before an episode.
+    """
+    for name, path in packages_from_paths(project.here().gym).items():
+        try:
+            importlib.metadata.distribution(name)
+        except importlib.metadata.PackageNotFoundError:
+            problem = f"{name} is not installed here. {lacking(name, path, project.here().root)}"
+            raise GateError(problem) from None
 
 
 def server_gate(client: Client) -> str:

@@ -53,14 +53,15 @@ def smoke_gate(client: Client, path: Path) -> str:
         for name in names:
             outputs.pop(name)
         detail += f"; {note}: {', '.join(names)}" if names else ""
+    outdated = ""
     if path == project.here().rows:
-        detail += "".join(f"; {note}" for note in _outdated(definitions))
+        outdated = "".join(f"\n{note}" for note in _outdated(definitions))
     if echoes:
         detail += (
             f"; {', '.join(echoes)} can repeat the row's expected_output, and a policy "
             "may find a way to be paid for that: give the class a reward()"
         )
-    return detail
+    return detail + outdated
 
 
 def _outdated(definitions: Definitions) -> Iterator[str]:

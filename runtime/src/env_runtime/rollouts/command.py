@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..command_line import exit_status, new_parser, positive
-from ..errors import NoOracleError, RolloutError
+from ..errors import NoOracleError, OutsideRangeError, RolloutError
 from ..project import here
 from .client import Client
 from .llm import LLMPolicy, sampled
@@ -98,12 +98,14 @@ def _run(play: Play, options: argparse.Namespace) -> int:
         except RolloutError as error:
             return name, error
 
-    failed = 0
+    failed, outside = 0, list[float]()
     # Daemon threads: Ctrl-C does not wait for them.
     with ThreadPool(min(options.concurrency, len(to_play) or 1)) as pool:
         for name, rollout in pool.imap_unordered(episode, to_play):
             if isinstance(rollout, RolloutError):
                 failed += 1
+                if isinstance(rollout, OutsideRangeError):
+                    outside.append(rollout.reward)
                 print(f"{name}: failed: {rollout}", file=sys.stderr)
                 continue
             rollouts.append(measure(rollout))
@@ -117,5 +119,13 @@ def _run(play: Play, options: argparse.Namespace) -> int:
     if failed:
         print(
             f"rollout.py: {failed} of {len(to_play)} {things} failed", file=sys.stderr
+        )
+    if outside:
+        low, high = client.reward_range()
+        print(
+            f"rollout.py: {len(outside)} of {len(to_play)} {things} earned rewards from "
+            f"{min(outside):g} to {max(outside):g}, outside the class's reward_range "
+            f"({low:g}, {high:g}): correct it, or no policy learns from such an episode",
+            file=sys.stderr,
         )
     return 1 if failed else 0

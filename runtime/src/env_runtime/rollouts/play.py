@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..episode.types import Definitions, Row
-from ..errors import RolloutError
+from ..errors import OutsideRangeError, RolloutError
 from .client import Client
 from .policies import Policy
 from .trajectory import Item, as_response
@@ -59,7 +59,10 @@ def check_verdict(
     `reward_range` has the lowest and the highest reward, see Client.reward_range.
     """
     if verdict.get("mask_sample"):
-        raise RolloutError(f"the environment failed: {verdict.get('failure_reason')}")
+        problem = f"the environment failed: {verdict.get('failure_reason')}"
+        if (outside := verdict.get("reward_outside_range")) is not None:
+            raise OutsideRangeError(problem, outside)
+        raise RolloutError(problem)
     reward = verdict.get("reward")
     low, high = reward_range
     if not isinstance(reward, int | float) or not low <= reward <= high:

@@ -15,7 +15,7 @@ TASK = "_ng_task_index"  # NeMo Gym's key in a rollout: the row's number, from 0
 REPEAT = "_ng_rollout_index"  # the number of the row's repeat, from 0
 
 # Numbers in a rollout that /verify did not measure.
-NO_METRICS = ("reward", "oracle_reward", "baseline_reward")
+NO_METRICS = ("reward", "reward_outside_range", "oracle_reward", "baseline_reward")
 
 
 class RolloutStats(NamedTuple):
@@ -32,6 +32,7 @@ class RolloutStats(NamedTuple):
     output_tokens: int | None
     metrics: dict[str, float]  # what /verify measured beside the reward
     oracle_reward: float | None = None  # the row's own, if it has one
+    outside_range: bool = False  # the class's grade was outside its reward_range
 
 
 class Figure(NamedTuple):
@@ -80,6 +81,7 @@ def measure(rollout: dict[str, Any], task: int = 0) -> RolloutStats:
             if name not in NO_METRICS and not name.startswith("_")
         },
         oracle_reward=_number(rollout.get("oracle_reward")),
+        outside_range=failed and "reward_outside_range" in rollout,
     )
 
 
@@ -151,6 +153,8 @@ def figures(rollouts: list[RolloutStats], highest: float = 1.0) -> list[Figure]:
         shown.append(_whole("rows", len(rows)))
     if lost := len(rollouts) - len(graded):
         shown.append(_whole("without a reward", lost))
+    if outside := sum(rollout.outside_range for rollout in rollouts):
+        shown.append(_whole("outside reward_range", outside))
     if graded:
         mean, error = mean_reward(graded)
         text = f"{mean:.3f}" + (f" ± {error:.3f}" if error is not None else "")

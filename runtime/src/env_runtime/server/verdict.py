@@ -56,6 +56,8 @@ def verdict(
     if models and models.failure:
         failure = models.failure
         extra |= judge_failed(failure)
+    if episode and episode.outside_range is not None:
+        extra["reward_outside_range"] = episode.outside_range
     return VerifyResponse.model_construct(
         None,
         **extra,

@@ -1,12 +1,14 @@
 """Fixtures: the server in process, clients of it, and what they post."""
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
 
+from ..command_line import counted
 from ..episode.types import Definitions, Row
 from ..gates.rows import server_tools
 from ..project import here
@@ -20,6 +22,7 @@ os.environ.setdefault("STAND_IN", "1")
 __all__ = [
     "client",
     "connect",
+    "pytest_terminal_summary",
     "rows",
     "server",
     "start",
@@ -27,6 +30,16 @@ __all__ = [
     "verify",
     "verify_body",
 ]
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Print how many tests were skipped for each reason: many are without an oracle."""
+    reasons = Counter(
+        report.longrepr[2].removeprefix("Skipped: ")
+        for report in terminalreporter.stats.get("skipped", [])
+    )
+    for reason, count in reasons.most_common():
+        terminalreporter.write_line(f"{counted(count, 'test')} skipped: {reason}")
 
 
 @pytest.fixture
