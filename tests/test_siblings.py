@@ -13,6 +13,7 @@ import tomllib
 import zipfile
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
 
 import pytest
 import sibling_scripts
@@ -39,6 +40,7 @@ FILES = {
     "openenv": {
         *("Dockerfile", "openenv.yaml"),
         *("server/__init__.py", "server/app.py", "server/my_env_environment.py"),
+        "server/page.py",
         *("my_env_openenv/client.py", "my_env_openenv/models.py", "my_env_trl.py"),
     },
     "ors": {"Dockerfile", "requirements.txt", "server.py", "tasks.py"},
@@ -392,6 +394,22 @@ with MCPToolClient(base_url=url).sync() as env:
     seen.append(call(env, "buy", item="nuts", offer=1))
     seen.append(call(env, "secret"))
     seen.append([tool.name for tool in env.list_tools()])
+    seen.append(env.call_tool("prices"))
+    for name, arguments in (
+        ("dance", {}),
+        ("buy", {"item": "pears"}),
+        ("buy", {"item": "nuts", "offer": 1}),
+    ):
+        try:
+            seen.append(env.call_tool(name, **arguments))
+        except RuntimeError as error:
+            seen.append(str(error))
+    for row in ({"index": 999}, {"seed": "x"}):
+        for play in (lambda: env.reset(**row), lambda: call(env, "prices")):
+            try:
+                seen.append(str(play()))
+            except RuntimeError as error:
+                seen.append(str(error))
 print(json.dumps(seen))
 """
 
@@ -399,14 +417,21 @@ print(json.dumps(seen))
 @pytest.mark.slow
 def test_openenvs_client_for_tools(stall):
     printed = python(stall, "openenv", "-c", SERVE + MCP_CLIENT)
-    lost, image, prices, wrong, unserved, names = json.loads(printed.splitlines()[-1])
+    seen = json.loads(printed.splitlines()[-1])
+    lost, image, prices, wrong, unserved, names, *called = seen
     assert "no episode: reset the environment first" in lost
     assert image == "data:image/png;base64,"
     assert prices == [{"data": '{"apples": 4.0, "pears": 6.0}'}, None, 0.0]
-    told = "error: there are only apples, pears"
-    assert wrong == [{"data": told}, "execution_error", 0.0]
+    assert wrong == [None, "execution_error", 0.0]
     assert unserved[1] == "tool_not_found"
     assert names == ["prices", "buy", "answer"]
+    answer, *failed = called
+    assert answer == '{"apples": 4.0, "pears": 6.0}'
+    said = ["no tool 'dance'", "offer: Field required", "there are only apples, pears"]
+    said += ["test has the rows 0 to 1, got 999", "no episode"]
+    said += ["seed must be a whole number, got 'x'", "no episode"]
+    for text, told in zip(failed, said, strict=True):
+        assert told in text
 
 
 @pytest.mark.slow
@@ -426,17 +451,59 @@ with TestClient(app) as client:
     steps = [client.post("/web/step", json={"action": each}) for each in (action, typed)]
     print(json.dumps([
         client.get("/metadata").json(),
+        client.get("/web/metadata").json(),
         client.get("/web/config").text,
         [step.json()["observation"]["data"] for step in steps],
     ]))
 """
     printed = python(stall, "openenv", "-c", code)
-    metadata, page, answers = json.loads(printed.splitlines()[-1])
-    assert (metadata["name"], metadata["description"]) == (
-        *("my_env", "The Stall environment."),
-    )
+    *about, page, answers = json.loads(printed.splitlines()[-1])
+    for metadata in about:
+        assert (metadata["name"], metadata["description"]) == (
+            *("my_env", "The Stall environment."),
+        )
     assert "At least three quarters of its price." in page
     assert answers == ["Sold.", "Sold."]
+
+
+PAGE = """
+from gradio_client import Client
+
+page = Client(url + "/web/", verbose=False)
+page.predict("test", 1, api_name="/choose")
+raw = page.predict(api_name="/reset_env")[3]
+*_, result, _, episode = page.predict("buy", "nuts", 1, "", api_name="/step_fn")
+page.predict("test", 999, api_name="/choose")
+missing = page.predict(api_name="/reset_env")[2]
+print(json.dumps([json.loads(raw), result, episode, missing]))
+"""
+
+
+@pytest.mark.slow
+def test_openenvs_page_plays_the_row_that_is_chosen(stall):
+    """It says `error:` once if a call fails."""
+    variables = {"ENABLE_WEB_INTERFACE": "true"}
+    printed = python(stall, "openenv", "-c", SERVE + PAGE, **variables)
+    start, result, episode, missing = json.loads(printed.splitlines()[-1])
+    assert start["observation"]["prompt"].startswith("Buy pears.")
+    assert ">Error: there are only apples, pears<" in result
+    assert "error: there are only" in episode
+    assert "error: error:" not in episode
+    assert "test has the rows 0 to 1, got 999" in missing
+
+
+@pytest.mark.parametrize(
+    "rewards", [[1.0, 1.0], [1.0, -1.0, None], [0.0, None, 0.5], [0.0]]
+)
+def test_the_readmes_reward_for_trl_is_the_sum(render, rewards):
+    readme = (render(siblings=FRAMEWORKS) / "ors/README.md").read_text()
+    [code] = re.findall(r"^def reward\(.*?\n\n\n", readme, re.DOTALL | re.MULTILINE)
+    scope = {}
+    exec(code, scope)  # noqa: S102 - the README shows this code
+    played = [SimpleNamespace(rewards=each) for each in (rewards, [], [None])]
+    total = sum(reward or 0.0 for reward in rewards)
+    assert scope["reward"](environments=played, prompts=[]) == [total, None, None]
+    assert "reward_funcs=reward," in readme
 
 
 @pytest.mark.slow

@@ -5,7 +5,10 @@ from openenv.core.env_server.types import Observation
 
 
 class ResetObservation(Observation):
-    """The start of an episode. `reward` is the grade of doing nothing."""
+    """The start of an episode. `reward` is the grade of doing nothing.
+
+    `metadata["metrics"]`, here and in each step, has the class's metrics().
+    """
 
     prompt: str  # the row's messages and the first observation, as one text
     messages: list[dict[str, str]]  # the same, with roles
@@ -16,7 +19,8 @@ class ToolObservation(CallToolObservation):
     """A tool's answer. `reward` is the episode's grade so far.
 
     `result` repeats `data` and `image` for MCPToolClient, which reads no other field.
+    It is None if the call failed: `error` has the reason then.
     """
 
-    data: str  # the answer's text, which MCPToolClient.call_tool() returns
+    data: str  # the text for the policy; it begins with "error: " if the call failed
     image: str | None = None  # a data: URL

@@ -35,7 +35,7 @@ from .checks import (
     check_rewards,
     check_tools,
 )
-from .episodes import AsyncEpisode, bare_reward
+from .episodes import AsyncEpisode, Refusal, bare_reward
 from .models import model_variables
 from .playing import Start, image_message, play, run_rollouts, summary
 from .rows import (
@@ -69,6 +69,7 @@ __all__ = [
     "AsyncEpisode",
     "Calls",
     "ClientSettings",
+    "Refusal",
     "Row",
     "Solution",
     "Start",

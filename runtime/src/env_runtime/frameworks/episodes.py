@@ -1,6 +1,7 @@
 """An episode behind a server that is not NeMo Gym's."""
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
 from pydantic import ValidationError
 
@@ -11,6 +12,16 @@ from ..episode.types import Calls, Row, Task
 from ..models.client import Models
 from ..settings import Limits
 from .tools import ANSWER_TOOL, tools_and_answer, tools_of
+
+# Why a call was not made, or did not end.
+Problem = Literal["", "unknown tool", "bad arguments", "timeout"]
+
+
+@dataclass(frozen=True)
+class Refusal(Answer):
+    """The answer to a call that the class did not answer itself."""
+
+    problem: Problem = ""
 
 
 class AsyncEpisode:
@@ -70,11 +81,11 @@ class AsyncEpisode:
         tool = self.tools.get(name)
         if tool is None:
             there_are = ", ".join(self.tools) or "none"
-            return refusal(f"no tool {name!r}; there are {there_are}")
+            return refusal(f"no tool {name!r}; there are {there_are}", "unknown tool")
         try:
             keywords = tool.keywords(tool.arguments.model_validate(arguments))
         except ValidationError as error:
-            return refusal(validation_problem(error))
+            return refusal(validation_problem(error), "bad arguments")
         session, episode = self._started()
         if tool is ANSWER_TOOL:
             return await self._answered(keywords["text"])
@@ -82,7 +93,7 @@ class AsyncEpisode:
         try:
             return await session.perform(lambda: episode.call(tool, keywords), seconds)
         except TimeoutError:
-            return refusal(f"{name} took more than {seconds:g} seconds")
+            return refusal(f"{name} took more than {seconds:g} seconds", "timeout")
 
     async def _answered(self, text: str) -> Answer:
         """Grade the final answer. The first one counts."""
@@ -130,9 +141,10 @@ class AsyncEpisode:
         return self._session, self._session.episode
 
 
-def refusal(reason: str) -> Answer:
+def refusal(reason: str, problem: Problem = "") -> Refusal:
     """The answer to a call that cannot be made."""
-    return Answer(sendable(f"error: {reason}"), error="expected")
+    text = sendable(f"error: {reason}")
+    return Refusal(text, error="expected", problem=problem)
 
 
 async def bare_reward(domain_class: type, row: Row, calls: Calls) -> float:
