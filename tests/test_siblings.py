@@ -686,6 +686,20 @@ rewards = [playing.get_reward(), playing.guess(**right) and playing.get_reward()
 playing.reset(prompt=[], split="test", index=1)
 rewards.append(playing.get_reward())
 schema = get_json_schema(playing.guess)["function"]
+
+import datetime, my_env_trl
+from pydantic import BaseModel
+
+class Move(BaseModel):
+    to: str
+
+class Mover:
+    def move(self, moves: list[Move], day: datetime.date) -> str: ...
+
+my_env_trl.EnvironmentClass = Mover
+typed = get_json_schema(environment(url)().move)["function"]["parameters"]
+types = {name: each["type"] for name, each in typed["properties"].items()}
+assert types == {"moves": "array", "day": "string"}, typed
 print(json.dumps([names, schema["parameters"], prompt, text, rewards]))
 """,
     "ors": """

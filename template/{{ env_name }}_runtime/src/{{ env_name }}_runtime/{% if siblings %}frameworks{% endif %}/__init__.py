@@ -28,6 +28,7 @@ from ..rollouts.policies import PLANS
 from ..rollouts.rows import row_name
 from ..settings import ClientSettings
 from ..testing.scripted_model import scripted_model
+from ..trainers.signatures import described
 from .checks import (
     calls_for,
     check_class,
@@ -83,6 +84,7 @@ __all__ = [
     "check_tools",
     "counted",
     "definitions_of",
+    "described",
     "exit_status",
     "guarded",
     "image_message",
