@@ -857,6 +857,28 @@ def test_names_that_are_refused_are_those_of_the_base_classes(game):
     )
 
 
+# A tool server of verifiers, as far as its configuration, which is no JSON.
+TOOL_SERVER = """
+import os, runpy, sys
+os.environ["VF_CONFIG"] = "nothing"
+try:
+    runpy.run_module("my_env_env", run_name="__main__")
+except ValueError:
+    print(*sorted({"anthropic", "mcp", "sympy", "verifiers.v1"} & set(sys.modules)))
+import math_verify
+assert math_verify.parse("1")
+"""
+
+
+@pytest.mark.slow
+def test_a_tool_server_imports_what_it_uses(game):
+    """Each rollout starts one: anthropic and SymPy take half of its time."""
+    assert python(game, "verifiers", "-c", TOOL_SERVER).split() == [
+        "mcp",
+        "verifiers.v1",
+    ]
+
+
 class Model(ThreadingHTTPServer):
     """Follows a plan, at `url`; `seen` has the messages of each request."""
 

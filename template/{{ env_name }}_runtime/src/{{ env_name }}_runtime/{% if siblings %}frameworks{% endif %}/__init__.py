@@ -9,6 +9,8 @@ checks        the class, its episodes and its rewards, for gates
 server_gates  the gates of a framework that has a server
 serving       who may play on a server
 
+A tool server of verifiers first runs verifiers_imports, which saves it seconds.
+
 This room needs neither NeMo Gym nor requests.
 """
 
