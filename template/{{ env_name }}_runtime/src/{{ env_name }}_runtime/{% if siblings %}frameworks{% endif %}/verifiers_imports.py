@@ -1,9 +1,9 @@
 """Import verifiers quickly, for a process that only serves tools.
 
-verifiers imports anthropic and math_verify, which takes more than half of its import time.
-The first serves models, the second grades mathematics, and a tool server does neither.
-So verifiers gets stand-ins. If a later verifiers does not allow that, everything is
-imported as usual.
+verifiers imports anthropic and math_verify, which takes more than half of its import
+time. The first serves models, the second grades mathematics, and a tool server does
+neither. So verifiers gets stand-ins. If a later verifiers does not allow that,
+everything is imported as usual.
 """
 
 import importlib
