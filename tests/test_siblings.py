@@ -753,6 +753,20 @@ rewards = [playing.get_reward(), playing.guess(**right) and playing.get_reward()
 playing.reset(prompt=[], split="test", index=1)
 rewards.append(playing.get_reward())
 schema = get_json_schema(playing.guess)["function"]
+
+import datetime, my_env_trl
+from pydantic import BaseModel
+
+class Move(BaseModel):
+    to: str
+
+class Mover:
+    def move(self, moves: list[Move], day: datetime.date) -> str: ...
+
+my_env_trl.EnvironmentClass = Mover
+typed = get_json_schema(environment(url)().move)["function"]["parameters"]
+types = {name: each["type"] for name, each in typed["properties"].items()}
+assert types == {"moves": "array", "day": "string"}, typed
 print(json.dumps([names, schema["parameters"], prompt, text, rewards]))
 """,
     "ors": """
@@ -908,6 +922,28 @@ def test_names_that_are_refused_are_those_of_the_base_classes(game):
     assert set(python(game, "openenv", "-c", code).split()) <= set(
         re.findall(r"\w+", listed)
     )
+
+
+# A tool server of verifiers, as far as its configuration, which is no JSON.
+TOOL_SERVER = """
+import os, runpy, sys
+os.environ["VF_CONFIG"] = "nothing"
+try:
+    runpy.run_module("my_env_env", run_name="__main__")
+except ValueError:
+    print(*sorted({"anthropic", "mcp", "sympy", "verifiers.v1"} & set(sys.modules)))
+import math_verify
+assert math_verify.parse("1")
+"""
+
+
+@pytest.mark.slow
+def test_a_tool_server_imports_what_it_uses(game):
+    """Each rollout starts one: anthropic and SymPy take half of its time."""
+    assert python(game, "verifiers", "-c", TOOL_SERVER).split() == [
+        "mcp",
+        "verifiers.v1",
+    ]
 
 
 class Model(ThreadingHTTPServer):

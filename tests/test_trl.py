@@ -114,7 +114,20 @@ def test_models_see_the_servers_definitions(render, schemas):
         "description": "No argument.",
         "parameters": {"properties": {}, "required": []},
     }
-    seen = schemas([*definitions, *described, bare])
+    moves = {
+        "type": "array",
+        "items": {"type": "object", "properties": {"to": {"type": "string"}}},
+    }
+    day = {"type": "string", "format": "date"}
+    typed = {
+        "name": "typed",
+        "description": "Objects and dates.",
+        "parameters": {
+            "properties": {"moves": {**moves, "description": "Moves."}, "day": day},
+            "required": ["moves", "day"],
+        },
+    }
+    seen = schemas([*definitions, *described, bare, typed])
 
     for definition, schema in zip(definitions, SCHEMAS.values(), strict=True):
         function = seen.pop(definition["name"])
@@ -130,6 +143,14 @@ def test_models_see_the_servers_definitions(render, schemas):
         "name": "bare",
         "description": "No argument.",
         "parameters": {"type": "object", "properties": {}},
+    }
+    assert seen.pop("typed")["parameters"]["properties"] == {
+        "moves": {
+            "type": "array",
+            "items": {"type": "object"},
+            "description": f"Moves. JSON Schema: {json.dumps(moves)}",
+        },
+        "day": {"type": "string", "description": f"JSON Schema: {json.dumps(day)}"},
     }
     for i, text in enumerate(DESCRIPTIONS):
         function = seen.pop(f"described{i}")

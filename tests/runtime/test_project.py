@@ -1,6 +1,7 @@
 """The project around the runtime: the user's class, and the server's settings."""
 
 import importlib
+import pickle
 import shutil
 import sys
 import threading
@@ -8,6 +9,8 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from types import ModuleType
 
 import pytest
+from env_runtime.episode.tasks import read_task
+from env_runtime.episode.tools import tools_of
 from env_runtime.errors import GateError, SettingError
 from env_runtime.project import Project
 
@@ -121,45 +124,127 @@ def test_a_package_that_was_imported_before_is_not_loaded_again(tmp_path, monkey
 
 @pytest.fixture
 def world(tmp_path):
-    """Makes a project whose class is in `world`, in a folder of its own."""
+    """Makes a project with these files, whose class is `World`."""
 
-    def make(name, package):
+    def make(name, files, module="world"):
         root = tmp_path / name
-        module = root / ("world/__init__.py" if package else "world.py")
-        module.parent.mkdir(parents=True)
-        core = ""
-        if package:
-            core = "from world.core import NAME\n"
-            (root / "world/core.py").write_text(f"NAME = {name!r}\n")
-        source = f"{core or f'NAME = {name!r}'}\nclass World:\n    name = NAME\n"
-        module.write_text(source)
-        return project_in(root, "world", "World", name=name)
+        for path, source in files.items():
+            (root / path).parent.mkdir(parents=True, exist_ok=True)
+            (root / path).write_text(source.replace("NAME", name))
+        return project_in(root, module, "World", name=name)
 
-    path, modules = list(sys.path), dict(sys.modules)
+    path, modules, finders = list(sys.path), dict(sys.modules), list(sys.meta_path)
     yield make
-    sys.path[:] = path
+    sys.path[:], sys.meta_path[:] = path, finders
     for name in set(sys.modules) - set(modules):
         del sys.modules[name]
 
 
-@pytest.mark.parametrize("package", [False, True])
-def test_two_environments_whose_modules_have_one_name(world, package):
-    first = world("first", package).load_class()
-    known = sys.modules["world"]
-    project = world("second", package)
-    second = project.load_class()
+NAMES = ["first", "second"]
+MODULES = ["world.py", "world/__init__.py"]
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_two_environments_whose_modules_have_one_name(world, module):
+    files = {module: "class World: name = 'NAME'"}
+    projects = [world(name, files) for name in NAMES]
+    first, second = [project.load_class() for project in projects]
     assert (first.name, second.name) == ("first", "second")
-    assert project.load_class() is second
-    assert sys.modules["world"] is known  # pickles of the first know it by this name
+    assert [project.load_class() for project in projects] == [first, second]
+    assert sys.modules["world"].World is first  # as in a process of its own
 
 
-def test_a_broken_class_leaves_another_environments_module(world, tmp_path):
-    world("first", True).load_class()
-    known = {name: sys.modules[name] for name in ("world", "world.core")}
-    (tmp_path / "world.py").write_text("1 / 0")
-    with pytest.raises(GateError, match=r"ZeroDivisionError in world\.py, line 1"):
-        project_in(tmp_path, "world", "World", name="second").load_class()
-    assert {name: sys.modules[name] for name in known} == known
+# Each environment's Thing and Task are resolved when somebody needs them.
+TYPES = """
+from __future__ import annotations
+from dataclasses import dataclass
+from pydantic import BaseModel
+
+class Pick(BaseModel):
+    thing: Thing
+
+@dataclass
+class Task:
+    thing: Thing
+
+class World:
+    def __init__(self, task: Task) -> None: ...
+    def pick(self, pick: Pick) -> str: ...
+    def reward(self) -> float: ...
+
+class Thing(BaseModel):
+    of_NAME: int
+"""
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+@pytest.mark.parametrize("module", MODULES)
+def test_types_are_those_of_their_own_environment(world, module, order):
+    classes = [world(name, {module: TYPES}).load_class() for name in NAMES]
+    for number in order:
+        name, domain_class = NAMES[number], classes[number]
+        parameters = tools_of(domain_class)["pick"].definition()["parameters"]
+        thing = parameters["properties"]["pick"]["properties"]["thing"]
+        assert list(thing["properties"]) == [f"of_{name}"]
+        task = read_task(domain_class, {"thing": {f"of_{name}": 3}})
+        assert type(task) is type(pickle.loads(pickle.dumps(task)))
+        assert vars(task.thing) == {f"of_{name}": 3}
+
+
+IMPORTS = """
+import world.core
+from . import core
+from world import core as known
+import words
+from common.names import TEXT
+
+class World:
+    def names(self):
+        from world.late import TEXT as LATE
+        return [world.core.TEXT, core.TEXT, known.TEXT, words.TEXT, TEXT, LATE]
+"""
+
+
+@pytest.mark.parametrize("regular", [True, False])
+def test_imports_find_the_modules_of_their_own_environment(world, regular):
+    """They are absolute, relative or late, of the package or of a module beside it."""
+    files = {"world/inner.py": IMPORTS, "common/__init__.py": ""}
+    if regular:
+        files["world/__init__.py"] = ""
+    for path in ("world/core", "world/late", "words", "common/names"):
+        files[f"{path}.py"] = "TEXT = 'NAME'"
+    first, second = [world(n, files, "world.inner").load_class() for n in NAMES]
+    assert first().names() == ["first"] * 6
+    assert second().names() == ["second"] * 6
+
+
+SERVER = """
+from world import World
+
+class Server:
+    domain_class = World
+
+    @classmethod
+    def main(cls): ...
+
+main = Server.main
+"""
+
+
+def test_server_py_imports_the_class_of_its_own_environment(world):
+    for name in NAMES:
+        files = {"world.py": "class World: ...", "nemo_gym/server.py": SERVER}
+        project = world(name, files)
+        domain_class = project.load_class()
+        assert project.load_server().domain_class is domain_class
+
+
+def test_a_broken_class_leaves_another_environments_module(world):
+    first = world("first", {"world/__init__.py": "class World: ..."}).load_class()
+    for _ in range(2):
+        with pytest.raises(GateError, match=r"ZeroDivisionError in world\.py, line 1"):
+            world("second", {"world.py": "1 / 0"}).load_class()
+    assert sys.modules["world"].World is first
 
 
 @pytest.mark.parametrize(

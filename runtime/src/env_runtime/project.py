@@ -21,6 +21,7 @@ from weakref import WeakKeyDictionary
 from .errors import GateError, ProjectError
 from .files import source_name, syntax_problem
 from .imports import missing_modules, undeclared_packages
+from .own_modules import OwnModules, is_installed
 from .settings import ClientSettings
 
 PACKAGE = Path(__file__).resolve().parent
@@ -155,45 +156,34 @@ class Project:
         Another environment in this process may have a module of the same name. That module
         keeps the name, and this module gets another.
         """
-        spec, own_file = (
-            PathFinder.find_spec(self.top_name(), [str(self.sources())]),
-            self._own_file(),
-        )
-        if spec is None or own_file is None or _is_installed(self.top_name()):
+        own_file = self._own_file()
+        spec = PathFinder.find_spec(self.top_name(), [str(self.sources())])
+        if spec is None or own_file is None or is_installed(self.top_name()):
             return importlib.import_module(self.module)
-        own_name = f"{self.name}:{self.module}"
-        for name in (self.module, own_name):
+        modules = self._own_modules()
+        for name in (self.module, modules.prefix + self.module):
             file = getattr(sys.modules.get(name), "__file__", None)
             if file and Path(file).resolve() == own_file.resolve():
                 return sys.modules[name]
-        others = self._taken_out()
-        loaded = others.get(self.top_name())
-        if loaded and _is_own(loaded, spec):  # somebody imported another module of it
-            sys.modules.update(others)
+        loaded = sys.modules.get(self.top_name())
+        if loaded and not _is_own(loaded, spec):
+            return modules.load(self.module)
+        if loaded:  # somebody imported another module of it
             return importlib.import_module(self.module)
+        # Load it by hand: another environment's folder may come first in sys.path.
         top = sys.modules[self.top_name()] = importlib.util.module_from_spec(spec)
         try:
             if spec.loader:  # a folder without __init__.py has none
                 spec.loader.exec_module(top)
-            module = importlib.import_module(self.module)
+            return importlib.import_module(self.module)
         except BaseException:
-            self._taken_out()
+            for name in list(sys.modules):
+                if name.partition(".")[0] == self.top_name():
+                    del sys.modules[name]
             raise
-        finally:
-            if others:
-                self._taken_out()
-                sys.modules.update(others)
-        if others:
-            sys.modules[own_name] = module
-        return module
 
-    def _taken_out(self) -> dict[str, ModuleType]:
-        """Remove the class's package, or module, from sys.modules. Returns what it was."""
-        return {
-            name: sys.modules.pop(name)
-            for name in list(sys.modules)
-            if name.partition(".")[0] == self.top_name()
-        }
+    def _own_modules(self) -> OwnModules:
+        return OwnModules(f"{self.name}:", self.sources(), self.top_name())
 
     def _own_file(self) -> Path | None:
         """The file of the class's module; None if it is elsewhere."""
@@ -273,7 +263,7 @@ class Project:
         others = [
             name
             for name, value in vars(module).items()
-            if isinstance(value, type) and value.__module__ == self.module
+            if isinstance(value, type) and value.__module__ == module.__name__
             if hasattr(value, "reward")
         ]
         if others:
@@ -292,7 +282,10 @@ class Project:
         module = sys.modules.get(name) or _running(path)
         if module is None:
             self._import_from_sources()
-            spec = importlib.util.spec_from_file_location(name, path)
+            with _loading:
+                renamed = self._class_module().__name__ != self.module
+            loader = self._own_modules().loader(name, str(path)) if renamed else None
+            spec = importlib.util.spec_from_file_location(name, path, loader=loader)
             assert spec and spec.loader
             module = importlib.util.module_from_spec(spec)
             sys.modules[name] = module
@@ -326,14 +319,6 @@ def _is_own(package: ModuleType, spec: ModuleSpec) -> bool:
         return Path(package.__file__).resolve() == Path(spec.origin).resolve()
     places = spec.submodule_search_locations or []
     return list(getattr(package, "__path__", [])) == list(places) != []
-
-
-def _is_installed(name: str) -> bool:
-    """Whether an installed package has this name: it hides the user's module."""
-    spec = PathFinder.find_spec(name)
-    place = Path(spec.origin) if spec and spec.origin else Path()
-    folder = place.parents[1] if place.name == "__init__.py" else place.parent
-    return folder.name in ("site-packages", "dist-packages")
 
 
 def _running(path: Path) -> ModuleType | None:

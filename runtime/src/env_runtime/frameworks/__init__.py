@@ -9,6 +9,8 @@ checks        the class, its episodes and its rewards, for gates
 server_gates  the gates of a framework that has a server
 serving       who may play on a server
 
+A tool server of verifiers first runs verifiers_imports, which saves it seconds.
+
 This room needs neither NeMo Gym nor requests.
 """
 
@@ -28,6 +30,7 @@ from ..rollouts.policies import PLANS
 from ..rollouts.rows import row_name
 from ..settings import ClientSettings
 from ..testing.scripted_model import scripted_model
+from ..trainers.signatures import described
 from .checks import (
     calls_for,
     check_class,
@@ -84,6 +87,7 @@ __all__ = [
     "check_tools",
     "counted",
     "definitions_of",
+    "described",
     "exit_status",
     "guarded",
     "image_message",

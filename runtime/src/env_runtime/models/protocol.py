@@ -3,7 +3,7 @@
 The class need not import this:
 
     if TYPE_CHECKING:
-        from my_env_runtime.models.protocol import Model
+        from env_runtime.models.protocol import Model
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""The test classes for `from my_env_runtime.testing.suite import *`."""
+"""The test classes for `from env_runtime.testing.suite import *`."""
 
 import pytest
 

@@ -28,17 +28,13 @@ the model's last message, add such a function, or use it alone if there are no t
 
 import base64
 import contextlib
-import functools
-import inspect
 import io
 import json
 import logging
-import operator
-import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 from ..episode.types import Definitions, Row
 from ..errors import RolloutError
@@ -46,6 +42,7 @@ from ..project import here
 from ..rollouts.client import Client, ClientSession
 from ..rollouts.rows import load_rows
 from ..rollouts.trajectory import Item, as_response, function_call, message
+from .signatures import described
 
 log = logging.getLogger(__name__)
 
@@ -110,8 +107,8 @@ def environment(url: str | None = None) -> type:
 
     Without `url` the server is at ENV_URL, else at http://127.0.0.1:11000. API_TOKEN is
     sent if it is set. Transformers' get_json_schema makes the server's tool definitions
-    from the methods again, except for defaults, limits such as `maximum`, and the
-    properties of an object.
+    from the methods again, except for defaults and limits such as `maximum`. It finds
+    the properties of an object in the description.
 
     Raises RolloutError if no server answers, if TRL would hide a tool, or if there is
     no tool: TRL would show the server nothing to grade.
@@ -290,54 +287,11 @@ def _image(url: str) -> Any:
 
 def _method(tool: dict[str, Any]) -> Callable[..., Any]:
     """A method with the signature and the docstring of a tool definition."""
-    name, required = tool["name"], tool["parameters"]["required"]
+    name = tool["name"]
 
     # It accepts any arguments: the server names wrong ones, and its answer is part of
     # the trajectory.
     def method(self: _Rollouts, /, **arguments: Any) -> str | list[dict[str, Any]]:
         return self._call(name, arguments)
 
-    parameters = [inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)]
-    lines = []
-    for parameter, schema in tool["parameters"]["properties"].items():
-        default = inspect.Parameter.empty if parameter in required else None
-        parameters.append(
-            inspect.Parameter(
-                parameter,
-                inspect.Parameter.KEYWORD_ONLY,
-                default=schema.get("default", default),
-                annotation=_type(schema),
-            )
-        )
-        description = _prose(schema.get("description", "")) or parameter
-        lines.append(f"    {parameter}: {description}")
-    method.__name__ = name
-    method.__qualname__ = f"NeMoGymEnvironment.{name}"
-    setattr(method, "__signature__", inspect.Signature(parameters))  # noqa: B010
-    method.__annotations__ = {each.name: each.annotation for each in parameters[1:]}
-    arguments = ["", "Args:", *lines] if lines else []
-    method.__doc__ = "\n".join([_prose(tool["description"]) or name, *arguments])
-    return method
-
-
-def _prose(text: str) -> str:
-    """`text` on one line, without words that get_json_schema reads as a section."""
-    line = " ".join(text.split())
-    return re.sub(r"\b(args|returns|raises|choices):", r"\1", line, flags=re.IGNORECASE)
-
-
-def _type(schema: dict[str, Any]) -> Any:
-    """The annotation for a parameter's JSON Schema."""
-    # Any: these types exist at run time only, which type checkers do not follow.
-    literal: Any = Literal
-    array: Any = list
-    if choices := schema.get("enum"):
-        return literal[tuple(choices)]
-    if "const" in schema:
-        return literal[schema["const"]]
-    if kinds := schema.get("anyOf") or schema.get("oneOf"):
-        return functools.reduce(operator.or_, map(_type, kinds))
-    if schema.get("type") == "array":
-        return array[_type(schema.get("items", {}))]
-    plain = {"string": str, "integer": int, "number": float, "boolean": bool}
-    return {**plain, "object": dict, "null": None}.get(schema.get("type"), Any)
+    return described(method, tool)

@@ -1,0 +1,72 @@
+"""Methods whose signature and docstring say what a tool definition says.
+
+Transformers' get_json_schema makes tool definitions from such methods. It reads plain
+types only, so these are the types of the JSON, and not those of the class.
+"""
+
+import functools
+import inspect
+import json
+import operator
+import re
+from collections.abc import Callable
+from typing import Any, Literal
+
+
+def described(method: Callable[..., Any], tool: dict[str, Any]) -> Callable[..., Any]:
+    """`method` with the name, the signature and the docstring of a tool definition."""
+    required = tool["parameters"]["required"]
+    parameters = [inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)]
+    lines = []
+    for parameter, schema in tool["parameters"]["properties"].items():
+        default = inspect.Parameter.empty if parameter in required else None
+        parameters.append(
+            inspect.Parameter(
+                parameter,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=schema.get("default", default),
+                annotation=_type(schema),
+            )
+        )
+        lines.append(f"    {parameter}: {_description(schema) or parameter}")
+    method.__name__ = tool["name"]  # ty: ignore[missing-attribute]
+    method.__qualname__ = f"Environment.{tool['name']}"  # ty: ignore[missing-attribute]
+    setattr(method, "__signature__", inspect.Signature(parameters))  # noqa: B010
+    method.__annotations__ = {each.name: each.annotation for each in parameters[1:]}
+    arguments = ["", "Args:", *lines] if lines else []
+    description = _prose(tool["description"]) or tool["name"]
+    method.__doc__ = "\n".join([description, *arguments])
+    return method
+
+
+def _description(schema: dict[str, Any]) -> str:
+    """The description of a parameter, with its JSON Schema if its type says less."""
+    description = schema.get("description", "")
+    rest = {key: value for key, value in schema.items() if key != "description"}
+    text = json.dumps(rest, ensure_ascii=False)
+    if re.search(r'"(properties|format)": ', text):
+        description += f" JSON Schema: {text}"
+    return _prose(description)
+
+
+def _prose(text: str) -> str:
+    """`text` on one line, without words that get_json_schema reads as a section."""
+    line = " ".join(text.split())
+    return re.sub(r"\b(args|returns|raises|choices):", r"\1", line, flags=re.IGNORECASE)
+
+
+def _type(schema: dict[str, Any]) -> Any:
+    """The annotation for a parameter's JSON Schema."""
+    # Any: these types exist at run time only, which type checkers do not follow.
+    literal: Any = Literal
+    array: Any = list
+    if choices := schema.get("enum"):
+        return literal[tuple(choices)]
+    if "const" in schema:
+        return literal[schema["const"]]
+    if kinds := schema.get("anyOf") or schema.get("oneOf"):
+        return functools.reduce(operator.or_, map(_type, kinds))
+    if schema.get("type") == "array":
+        return array[_type(schema.get("items", {}))]
+    plain = {"string": str, "integer": int, "number": float, "boolean": bool}
+    return {**plain, "object": dict, "null": None}.get(schema.get("type"), Any)
