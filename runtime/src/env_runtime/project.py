@@ -40,14 +40,15 @@ of_loaded: "WeakKeyDictionary[type, Project]" = WeakKeyDictionary()
 _found: "list[Project]" = []
 
 
-def here() -> "Project":
-    """The project of this process: of its program, else of the current folder.
+def here(*places: Path | str) -> "Project":
+    """The project of this process. The first call finds it, and no later one changes it.
 
-    Raises ProjectError if there is none.
+    It is the one of `places`, else of the program, else of the current folder. Raises
+    ProjectError if there is none.
     """
     if not _found:
         program = getattr(sys.modules.get("__main__"), "__file__", None)
-        _found.append(find(*([program] if program else []), Path.cwd()))
+        _found.append(find(*places, *([program] if program else []), Path.cwd()))
     return _found[0]
 
 
