@@ -47,9 +47,16 @@ def here(*places: Path | str) -> "Project":
     ProjectError if there is none.
     """
     if not _found:
-        program = getattr(sys.modules.get("__main__"), "__file__", None)
-        _found.append(find(*places, *([program] if program else []), Path.cwd()))
+        _found.append(find(*places, *_program(), Path.cwd()))
     return _found[0]
+
+
+def _program() -> list[Path]:
+    """The file of this process, unless a package has it: a venv may be anywhere."""
+    file = getattr(sys.modules.get("__main__"), "__file__", None)
+    path = Path(file or sys.prefix).absolute()
+    installed = path.is_relative_to(sys.prefix) or "site-packages" in path.parts
+    return [] if installed else [path]
 
 
 def find(*places: Path | str) -> "Project":
