@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import os
 import resource
@@ -125,7 +124,7 @@ def _mounts(root: Path) -> list[str]:
         arguments += ["--ro-bind", prefix, prefix]
     # The data of this project holds the answers, and it may well be below /usr
     # (/usr/src/app).
-    with contextlib.suppress(ProjectError):  # a class may be played without one
+    with suppress(ProjectError):  # a class may be played without one
         answers = here().root
         if any(answers.is_relative_to(folder) for folder in ("/usr", prefix)):
             arguments += ["--tmpfs", str(answers), "--remount-ro", str(answers)]
