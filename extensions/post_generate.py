@@ -92,12 +92,17 @@ def unchanged(folders: list[Path]) -> bool:
     return done and all((folder / ".venv").exists() for folder in folders)
 
 
-def build_runtime(uv: str) -> None:
-    """Put the wheel of this release's env_runtime into the project, and no other."""
+def build_runtime(uv: str, again: str) -> None:
+    """Put the wheel of this release's env_runtime into the project, and no other.
+
+    `again` says how to repeat this after a failure.
+    """
     with tempfile.TemporaryDirectory() as folder:
+        # Any interpreter can build it, and this one needs no download.
+        options = ["--quiet", "--wheel", "--python", sys.executable]
         run(
-            [uv, "build", "--quiet", "--wheel", "--out-dir", folder, str(RUNTIME)],
-            f"`uv build` of {RUNTIME.name}/ failed, see above; fix that, then copy again",
+            [uv, "build", *options, "--out-dir", folder, str(RUNTIME)],
+            f"`uv build` of {RUNTIME.name}/ failed, see above; fix that, then {again}",
         )
         [wheel] = Path(folder).glob("*.whl")
         VENDOR.mkdir(exist_ok=True)
@@ -336,7 +341,8 @@ def main(
 ) -> None:
     folders = [PROJECT, *map(Path, json.loads(siblings))]
     uv = find_uv()
-    build_runtime(uv)
+    undo = "undo this update (`git stash --include-untracked`) and repeat it"
+    build_runtime(uv, undo if operation == "update" else "copy again")
     if operation == "update":
         check_merged()
         if unchanged(folders):
