@@ -123,8 +123,8 @@ def _mounts(root: Path) -> list[str]:
         arguments += ["--ro-bind", prefix, prefix]
     # The data of this project holds the answers, and it may well be below /usr
     # (/usr/src/app).
-    root = project.here().root
-    if any(root.is_relative_to(folder) for folder in ("/usr", prefix)):
-        arguments += ["--tmpfs", str(root), "--remount-ro", str(root)]
+    own = project.here().root
+    if any(own.is_relative_to(folder) for folder in ("/usr", prefix)):
+        arguments += ["--tmpfs", str(own), "--remount-ro", str(own)]
     arguments += ["--ro-bind", f"{root}/scripts", scripts]
     return [*arguments, "--bind", f"{root}/home", home]
