@@ -28,6 +28,7 @@ PROJECT = Path("nemo_gym")
 
 # The package that this template owns in a project, and the folder of its wheel there.
 RUNTIME = Path(__file__).resolve().parents[1] / "runtime"
+DISTRIBUTION = "nemo-gym-env-runtime"
 VENDOR = PROJECT / "vendor"
 
 # The main package of each framework's folder.
@@ -296,8 +297,11 @@ def install(
             f"run it again there, then `uv run python gates.py --write-tools`",
             folder,
         )
+    # The lock file allows any version of env_runtime, so it would keep that of a wheel
+    # that is gone. A wheel of the same version may have changed.
+    fresh = ["--upgrade-package", DISTRIBUTION, "--reinstall-package", DISTRIBUTION]
     run(
-        [uv, "sync", "--quiet", "--directory", str(folder), *python_option],
+        [uv, "sync", "--quiet", "--directory", str(folder), *python_option, *fresh],
         f"`uv sync` failed, see above; fix the packages in {here / 'pyproject.toml'}, "
         f"then `uv sync` and `{again}` there",
     )
