@@ -354,8 +354,10 @@ def merge_pyproject(path: Path) -> Iterator[str]:
     theirs, ours = SOURCES.search(base), SOURCES.search(mine)
     lines = ours[1].splitlines(keepends=True) if ours else []
     sources = [line for line in lines if not theirs or line not in theirs[1]]
-    if ours:
-        mine = mine.replace(ours[0], theirs[0] if theirs else "")
+    if ours and theirs:
+        mine = mine.replace(ours[0], theirs[0])
+    elif ours:
+        mine = mine.replace(f"\n{ours[0]}", "")
     turns, asked = MAX_TURNS.search(base), MAX_TURNS.search(mine)
     if turns and asked:
         mine = mine.replace(asked[0], turns[0])
