@@ -439,15 +439,10 @@ def deleted_code(names: Names) -> Iterator[str]:
         if git("diff", "--name-only", first, "HEAD", *paths):
             yield (
                 f"{folder}/ is deleted, and you had changed it: `git diff {first} HEAD "
-                f"-- {folder}/` has your changes. {CHANGE_THE_RUNTIME}"
+                f"-- {folder}/` has your changes"
             )
         if own := ", ".join(map(str, files_of(folder))):
             yield f"{folder}/ is deleted, except your own files: {own}"
-
-
-CHANGE_THE_RUNTIME = (
-    "docs/updating.md of the template says how to change env_runtime instead"
-)
 
 
 def other_mentions(names: Names) -> Iterator[str]:
