@@ -240,6 +240,35 @@ def rewrite_imports(path: Path, names: Names) -> Iterator[str]:
         path.write_bytes(changed.encode("utf-8"))
 
 
+CONFLICT = re.compile(
+    r"^<{7} .*\n((?:.*\n)*?)={7}\n((?:.*\n)*?)>{7} .*\n", re.MULTILINE
+)
+
+
+def merge_imports(path: Path) -> Iterator[str]:
+    """Resolve the conflicts of a Python file if all of them are about imports only.
+
+    Both sides changed these lines: the template renamed its packages, and the user
+    imported more. Yields a line about it.
+    """
+    base = git("show", f":1:./{path.as_posix()}")
+    if base is None:
+        return
+    text = path.read_text(encoding="utf-8")
+    conflicts = CONFLICT.findall(text)
+    lines = [line for sides in conflicts for line in "".join(sides).splitlines()]
+    if not all(re.fullmatch(r"((from \S+ )?import [\w., ]+)?", line) for line in lines):
+        return
+
+    def resolved(match: re.Match[str]) -> str:
+        mine = [line for line in match[1].splitlines() if line not in base.splitlines()]
+        return "".join(f"{line}\n" for line in mine) + match[2]
+
+    path.write_text(CONFLICT.sub(resolved, text), encoding="utf-8")
+    git("reset", "--quiet", "--", str(path))
+    yield f"{path}: your imports stay; `ruff check --fix` sorts them"
+
+
 def rename_package(path: Path, names: Names) -> Iterator[str]:
     """Rename <env>_runtime in one Python file, also in strings and comments.
 
@@ -464,6 +493,7 @@ def main(env_name: str, domain_module: str, domain_class: str, backend: str) -> 
         reports += merge_pyproject(path)
     for path in files_of("*.py"):
         if path.parts[0] != str(names.folder):
+            reports += merge_imports(path)
             reports += rewrite_imports(path, names)
             reports += rename_package(path, names)
             reports += missing_names(path)

@@ -515,6 +515,27 @@ def test_code_that_uses_the_runtime_of_0_4_is_renamed(earlier):
 
 
 @pytest.mark.slow
+def test_imports_that_were_added_to_server_py_stay(earlier):
+    project = earlier("v0.4.0")
+    first = "from fastapi import FastAPI, Request\n"
+    mine = "import os\n\nfrom fastapi import FastAPI, HTTPException, Request\n"
+    errors = "\nfrom my_env_runtime.errors import GateError\n"
+    edit(project, "nemo_gym/server.py", first, mine + errors)
+    commit(project)
+    done = update(project)
+    assert done.returncode == 0, done.stdout
+    assert not git(project, "diff", "--name-only", "--diff-filter=U")
+    found = ast.walk(ast.parse((project / "nemo_gym/server.py").read_text()))
+    names = [
+        alias.name
+        for node in found
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for alias in node.names
+    ]
+    assert {"os", "HTTPException", "GateError", "SessionServer", "MyEnv"} <= set(names)
+
+
+@pytest.mark.slow
 def test_a_changed_runtime_of_0_4_is_not_lost_silently(earlier):
     project = earlier("v0.4.0")
     runtime = project / "my_env_runtime/src/my_env_runtime"
