@@ -254,6 +254,7 @@ def merge_imports(path: Path) -> Iterator[str]:
     base = git("show", f":1:./{path.as_posix()}")
     if base is None:
         return
+    known = base.splitlines()
     text = path.read_text(encoding="utf-8")
     conflicts = CONFLICT.findall(text)
     lines = [line for sides in conflicts for line in "".join(sides).splitlines()]
@@ -261,7 +262,7 @@ def merge_imports(path: Path) -> Iterator[str]:
         return
 
     def resolved(match: re.Match[str]) -> str:
-        mine = [line for line in match[1].splitlines() if line not in base.splitlines()]
+        mine = [line for line in match[1].splitlines() if line not in known]
         return "".join(f"{line}\n" for line in mine) + match[2]
 
     path.write_text(CONFLICT.sub(resolved, text), encoding="utf-8")
