@@ -76,7 +76,9 @@ def packages_from_paths(project: Path) -> dict[str, str]:
     for requirement in table["project"].get("dependencies", []):
         if found := re.match(r"([\w.-]+).*@\s*file:(?://)?([^\s;]+)", requirement):
             paths[found[1]] = found[2]
-    return paths
+    # The image installs the template's wheel by its name.
+    vendored = {RUNTIME} if paths.get(RUNTIME, "").endswith(".whl") else set()
+    return {name: path for name, path in paths.items() if name not in vendored}
 
 
 def not_in_image(project: Path, root: Path) -> list[str]:
