@@ -124,15 +124,9 @@ def _mounts(root: Path) -> list[str]:
         arguments += ["--ro-bind", prefix, prefix]
     # The data of this project holds the answers, and it may well be below /usr
     # (/usr/src/app).
-<<<<<<< HEAD
     with suppress(ProjectError):  # a class may be played without one
         answers = here().root
         if any(answers.is_relative_to(folder) for folder in ("/usr", prefix)):
             arguments += ["--tmpfs", str(answers), "--remount-ro", str(answers)]
-=======
-    own = project.here().root
-    if any(own.is_relative_to(folder) for folder in ("/usr", prefix)):
-        arguments += ["--tmpfs", str(own), "--remount-ro", str(own)]
->>>>>>> work-up
     arguments += ["--ro-bind", f"{root}/scripts", scripts]
     return [*arguments, "--bind", f"{root}/home", home]
