@@ -137,7 +137,7 @@ def test_the_wheel_of_this_release_replaces_others(tmp_path, monkeypatch, capsys
     (vendor / "nemo_gym_env_runtime-0.4.9-py3-none-any.whl").touch()
     git(tmp_path, "init", "--quiet")
     monkeypatch.chdir(tmp_path)
-    post_generate.build_runtime(UV)
+    post_generate.build_runtime(UV, "copy again")
     text = (ROOT / "pyproject.toml").read_text()
     version = tomllib.loads(text)["project"]["version"]
     [wheel] = vendor.iterdir()
@@ -145,7 +145,7 @@ def test_the_wheel_of_this_release_replaces_others(tmp_path, monkeypatch, capsys
     assert capsys.readouterr().out == ""
     content = wheel.read_bytes()
     (tmp_path / ".gitignore").write_text("*.whl\n")
-    post_generate.build_runtime(UV)
+    post_generate.build_runtime(UV, "copy again")
     assert wheel.read_bytes() == content  # uv.lock has its hash
     assert "add `!/nemo_gym/vendor/*.whl` to .gitignore" in capsys.readouterr().out
 

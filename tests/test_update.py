@@ -462,7 +462,9 @@ def test_added_dependencies_stay_when_the_templates_change(earlier, tag):
     tool = tomllib.loads((project / "nemo_gym/pyproject.toml").read_text())["tool"]
     assert tool["environment"]["max_turns"] == 9
     assert tool["uv"]["sources"] == {
-        "nemo-gym-env-runtime": {"index": "vendor"},
+        "nemo-gym-env-runtime": {
+            "path": "vendor/nemo_gym_env_runtime-0.5.0-py3-none-any.whl"
+        },
         "mine": {"path": "../lib"},
     }
 
