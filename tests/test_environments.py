@@ -178,6 +178,15 @@ def test_the_workspaces(variant, backend):
     environment = variant(archetype="sandbox", backend=backend)
     files = add_backend_tests(environment, backend)
     environment.run("-m", "pytest", "-q", "--no-header", *files)
+    if backend == "local" and bubblewrap_works():
+        code = "from env_runtime.workspace.local import isolation; print(isolation())"
+        assert environment.run("-c", code) == "bubblewrap\n"
+
+
+def bubblewrap_works() -> bool:
+    """Whether this machine can isolate anything, so that a skipped test is a defect."""
+    trial = ["bwrap", "--unshare-all", "--ro-bind", "/", "/", "true"]
+    return bool(shutil.which("bwrap")) and run(trial, ROOT, check=False).returncode == 0
 
 
 @pytest.mark.slow
