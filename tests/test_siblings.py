@@ -1268,7 +1268,7 @@ def test_editable_environments_share_env_runtime(two_environments):
     (b_env / "nemo_gym/vendor").mkdir()
     shutil.copy(wheel, b_env / "nemo_gym/vendor")
     folders = ["--editable", a_env / "verifiers", "--editable", b_env / "verifiers"]
-    assert play(*folders) == [
+    assert play(wheel, *folders) == [
         True,
         [24, "error: no tool 'dance'; there are guess", 1.0],
         [1, "error: no tool 'dance'; there are guess", 1.0],
