@@ -18,7 +18,7 @@ from types import SimpleNamespace
 import pytest
 import sibling_scripts
 import yaml
-from test_render import check
+from test_render import check, text_files
 
 from conftest import (
     ARCHETYPES,
@@ -26,6 +26,7 @@ from conftest import (
     COPIER,
     GAME_FIRST,
     ROOT,
+    RUNTIME,
     UV,
     UVX,
     check_types,
@@ -166,10 +167,14 @@ def test_what_prime_rl_reads_names_the_taskset(render):
 
 def test_none_is_the_default(render):
     assert not siblings_of(render())
-    runtime = "env_runtime/src/env_runtime/frameworks"
-    assert not (render() / runtime).exists()
-    assert (render(siblings=["ors"]) / runtime / "episodes.py").is_file()
     assert "ors" not in (render() / ".dockerignore").read_text().splitlines()
+    first, other = (
+        {str(path.relative_to(project)): text for path, text in text_files(project)}
+        for project in (render(), render(siblings=["ors"]))
+    )
+    changed = {path for path, text in other.items() if text != first.get(path)}
+    outside = {path for path in changed if not path.startswith("ors/")}
+    assert outside == {".copier-answers.yml", ".dockerignore"}
 
 
 @pytest.mark.parametrize(
@@ -209,9 +214,7 @@ def test_an_update_adds_one(template, tmp_path):
     check(project)
     changed = git(project, "status", "--porcelain", "--untracked-files=all")
     outside = {line[3:] for line in changed.splitlines() if " ors/" not in line}
-    room = {path for path in outside if "_runtime/frameworks/" in path}
-    assert outside - room == {".copier-answers.yml", ".dockerignore"}
-    assert len(room) > 5
+    assert outside == {".copier-answers.yml", ".dockerignore"}
     answers = yaml.safe_load((project / ".copier-answers.yml").read_text())
     assert answers["siblings"] == ["ors"]
 
@@ -275,8 +278,7 @@ def test_a_missing_package_is_one_line(render, name):
     """This interpreter has none of the frameworks."""
     project = render(siblings=FRAMEWORKS)
     command = [sys.executable, "gates.py", "import"]
-    path = str(project / "env_runtime/src")
-    done = run(command, project / name, check=False, PYTHONPATH=path)
+    done = run(command, project / name, check=False)
     [line] = done.stdout.splitlines()
     assert done.returncode == 1
     problem = (
@@ -541,8 +543,7 @@ def borrow_venvs(project, game, *packages):
         run([UV, "venv", "--quiet", "--python", python, venv], project)
         [installed] = (game / name).glob(".venv/lib/python*/site-packages")
         [own] = venv.glob("lib/python*/site-packages")
-        [runtime] = project.glob("*_runtime/src")
-        paths = [installed, project / name, project, runtime]
+        paths = [installed, project / name, project]
         (own / "borrowed.pth").write_text("".join(f"{path}\n" for path in paths))
         if packages:
             run([UV, "pip", "install", "--quiet", *packages], project, VIRTUAL_ENV=venv)
@@ -874,6 +875,8 @@ def test_openenvs_own_commands_and_a_space(game, render, tmp_path):
     assert printed.count("Verdict: PASS") == 2
     assert (space / "README.md").read_text().startswith("---\ntitle: My Env\n")
     assert "\nENV ENABLE_WEB_INTERFACE=true\nCMD" in (space / "Dockerfile").read_text()
+    [wheel] = (game / "nemo_gym/vendor").iterdir()
+    assert (space / "nemo_gym/vendor" / wheel.name).read_bytes() == wheel.read_bytes()
     # Its rows, and not the game's, are those that it serves.
     rows = space / "nemo_gym/data/example.jsonl"
     row = json.loads(rows.read_text().splitlines()[0])
@@ -889,8 +892,7 @@ def test_openenvs_own_commands_and_a_space(game, render, tmp_path):
     (own / "Borrowed.pth").write_text(f"{installed}\n")  # OpenEnv
     command = [UV, "pip", "install", "--quiet", "--no-deps", space, "--editable", other]
     run(command, tmp_path, VIRTUAL_ENV=str(venv))
-    path = f"{space}:{space}/env_runtime/src"
-    with serving(game, "openenv", space / "openenv", PYTHONPATH=path) as url:
+    with serving(game, "openenv", space / "openenv", PYTHONPATH=str(space)) as url:
         command = [venv / "bin/python", "-c", AUTO, url]
         command += [row["ground_truth"][0]["target"]]
         printed = run(command, tmp_path, XDG_CACHE_HOME=str(tmp_path)).stdout
@@ -1095,14 +1097,35 @@ def test_verifiers_smoke_gate_and_close(bell):
 
 
 WHEEL = """
-import asyncio, json, sys
-import my_env_env, env_runtime
-modules = [sys.modules["my_env"], my_env_env, env_runtime]
+import asyncio, importlib.util, json, sys
+import my_env_env, my_env_runtime
+modules = [sys.modules["my_env"], my_env_env, my_env_runtime]
 assert all(module.__file__.startswith(sys.prefix) for module in modules), modules
+assert importlib.util.find_spec("env_runtime") is None
 tasks = list(my_env_env.create_verifiers_env().taskset)
 calls = [("guess", {"word": tasks[0].data.ground_truth["target"]})]
 print(json.dumps([len(tasks), *(asyncio.run(tasks[0].earned(c)) for c in (calls, []))]))
 """
+
+
+def build_wheel(folder, out):
+    """The path of a folder's wheel."""
+    out.mkdir(exist_ok=True)
+    before = set(out.iterdir())
+    run([UV, "build", "--quiet", "--wheel", "--out-dir", out, folder], out)
+    [wheel] = {path for path in out.iterdir() if path.suffix == ".whl"} - before
+    return wheel
+
+
+def content_of(wheel):
+    """The names that a wheel installs, and the packages that it requires."""
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+        [metadata] = [name for name in names if name.endswith("/METADATA")]
+        text = archive.read(metadata).decode()
+    assert len(names) == len(set(names))
+    top = {name.partition("/")[0] for name in names} - {metadata.partition("/")[0]}
+    return top, re.findall(r"Requires-Dist: ([\w-]+)", text)
 
 
 @pytest.mark.slow
@@ -1115,14 +1138,13 @@ def test_a_wheel_for_verifiers_plays_without_the_project(game, tmp_path):
     )
     exposed = run([game / "verifiers/.venv/bin/python", "-c", code], tmp_path).stdout
     assert exposed.split() == ["my_env_env", "env_runtime"]
-    interpreter = (game / "verifiers/.venv/bin/python").resolve()
-    command = [UV, "build", "--quiet", "--wheel", "--python", interpreter]
-    run([*command, "--out-dir", tmp_path, game / "verifiers"], tmp_path)
-    [wheel] = tmp_path.glob("*.whl")
-    with zipfile.ZipFile(wheel) as archive:
-        [name] = [name for name in archive.namelist() if name.endswith("/METADATA")]
-        required = re.findall(r"Requires-Dist: ([\w-]+)", archive.read(name).decode())
+    taskset = (game / "verifiers/my_env_env.py").read_text()
+    wheel = build_wheel(game / "verifiers", tmp_path / "dist")
+    assert (game / "verifiers/my_env_env.py").read_text() == taskset
+    names, required = content_of(wheel)
+    assert names == {"my_env_env.py", "my_env_runtime"}
     assert required == ["pydantic", "pydantic-settings", "mcp", "verifiers"]
+    interpreter = (game / "verifiers/.venv/bin/python").resolve()
     run([UV, "venv", "--quiet", "--python", interpreter, "venv"], tmp_path)
     run(
         [UV, "pip", "install", "--quiet", wheel],
@@ -1133,54 +1155,121 @@ def test_a_wheel_for_verifiers_plays_without_the_project(game, tmp_path):
     assert json.loads(printed) == [24, 1.0, 0.0]
 
 
+@pytest.mark.slow
+def test_a_wheel_for_verifiers_has_what_a_package_needs(copy, tmp_path):
+    """The files of the class's package; the requirements of extras that name others."""
+    project = tmp_path / "env"  # whose wheel must not install a package env_runtime
+    (project / "maze").mkdir(parents=True)
+    (project / "maze/words.txt").write_text("env_runtime\n")
+    (project / "maze/__init__.py").write_text(
+        "import env_runtime.errors\n\n\nclass Env:\n    def reward(self) -> float:\n"
+        "        raise env_runtime.errors.RolloutError\n"
+    )
+    answers = {"domain_module": "maze", "domain_class": "Env", "tools": ""}
+    done = copy(project, siblings="[verifiers]", **answers)
+    assert done.returncode == 0, done.stdout
+    build_wheel(RUNTIME, project / "nemo_gym/vendor")
+    pyproject = project / "verifiers/pyproject.toml"
+    text = pyproject.read_text()
+    extras = text.replace("[verifiers]", "[gymnasium-frames,verifiers]")
+    assert extras != text
+    pyproject.write_text(extras)
+    wheel = build_wheel(project / "verifiers", tmp_path / "dist")
+    names, required = content_of(wheel)
+    assert names == {"env_env.py", "env_env_runtime"}
+    packages = ["gymnasium", "numpy", "pillow", "mcp", "verifiers"]
+    assert required == ["pydantic", "pydantic-settings", *packages]
+    with zipfile.ZipFile(wheel) as archive:
+        package = "env_env_runtime/_project/maze"
+        assert archive.read(f"{package}/words.txt") == b"env_runtime\n"
+        module = archive.read(f"{package}/__init__.py").decode()
+    assert module.startswith("import env_env_runtime.errors\n")
+    assert "raise env_env_runtime.errors.RolloutError" in module
+
+
 TWO = """
 import asyncio, json
 import a_env_env, b_env_env
 
 async def play(taskset):
-    task = next(iter(taskset.create_verifiers_env().taskset))
+    tasks = list(taskset.create_verifiers_env().taskset)
     tools = taskset.Tools(taskset.ToolsConfig())
     async with tools._exit_stack:
-        await tools.setup_task(task.data)
+        await tools.setup_task(tasks[0].data)
         answer = await tools.play("dance", {})
-        await tools.play("guess", {"word": task.data.ground_truth["target"]})
-        return answer.output, tools.state.reward
+        await tools.play("guess", {"word": tasks[0].data.ground_truth["target"]})
+        return len(tasks), answer.output, tools.state.reward
 
 async def play_both():
     return await asyncio.gather(play(a_env_env), play(b_env_env))
 
 classes = [a_env_env.EnvironmentClass, b_env_env.EnvironmentClass]
 assert [hasattr(each, "b") for each in classes] == [False, True], classes
-print(json.dumps(asyncio.run(play_both())))
+shared = a_env_env.frameworks is b_env_env.frameworks
+print(json.dumps([shared, *asyncio.run(play_both())]))
 """
 
 
-@pytest.mark.slow
-def test_environments_of_two_releases_play_in_one_venv(render, tmp_path):
-    """A trainer's venv: each environment has a runtime and a class of its own."""
+@pytest.fixture
+def two_environments(render, tmp_path):
+    """Each has a class in `world`, and rows of its own."""
     for name in ("a_env", "b_env"):
         answers = {"env_name": name, "domain_module": "world"}
         project = render(**answers, siblings=["verifiers"])
         shutil.copytree(project, tmp_path / name)
-    module = tmp_path / "b_env/world.py"  # both have a class in `world`
+    module = tmp_path / "b_env/world.py"
     module.write_text(
         module.read_text().replace("class BEnv:", "class BEnv:\n    b = 1")
     )
-    other = tmp_path / "b_env/b_env_runtime/src/b_env_runtime/frameworks/episodes.py"
-    text = other.read_text()
-    assert text.count("no tool {name!r}") == 1
-    other.write_text(text.replace("no tool {name!r}", "another release: {name!r}"))
+    rows = tmp_path / "b_env/nemo_gym/data/example.jsonl"
+    rows.write_text(rows.read_text().splitlines()[-1] + "\n")
     run([UV, "venv", "--quiet", "--python", "3.12", "venv"], tmp_path)
-    folders = ["a_env/a_env_runtime", "a_env/verifiers"]
-    folders += ["b_env/b_env_runtime", "b_env/verifiers"]
-    editable = [part for folder in folders for part in ("--editable", folder)]
-    run(
-        [UV, "pip", "install", "--quiet", *editable],
-        tmp_path,
-        VIRTUAL_ENV=str(tmp_path / "venv"),
-    )
-    printed = run([tmp_path / "venv/bin/python", "-c", TWO], tmp_path).stdout
-    assert json.loads(printed) == [
-        ["error: no tool 'dance'; there are guess", 1.0],
-        ["error: another release: 'dance'; there are guess", 1.0],
+
+    def play(*packages):
+        """What TWO prints if these are installed in one venv."""
+        command = [UV, "pip", "install", "--quiet", *packages]
+        run(command, tmp_path, VIRTUAL_ENV=str(tmp_path / "venv"))
+        printed = run([tmp_path / "venv/bin/python", "-c", TWO], tmp_path).stdout
+        return json.loads(printed)
+
+    return tmp_path / "a_env", tmp_path / "b_env", play
+
+
+@pytest.mark.slow
+def test_environments_of_two_releases_play_in_one_venv(two_environments, tmp_path):
+    """A trainer's venv: each wheel has a runtime and a class of its own."""
+    a_env, b_env, play = two_environments
+    other = tmp_path / "other"
+    shutil.copytree(RUNTIME, other)
+    pyproject = other / "pyproject.toml"
+    text = pyproject.read_text()
+    version = tomllib.loads(text)["project"]["version"]
+    pyproject.write_text(text.replace(f'"{version}"', '"99.0"', 1))
+    episodes = other / "src/env_runtime/frameworks/episodes.py"
+    text = episodes.read_text()
+    assert text.count("no tool {name!r}") == 1
+    episodes.write_text(text.replace("no tool {name!r}", "another release: {name!r}"))
+    wheels = []
+    for project, runtime in ((a_env, RUNTIME), (b_env, other)):
+        build_wheel(runtime, project / "nemo_gym/vendor")
+        wheels.append(build_wheel(project / "verifiers", tmp_path / "dist"))
+    assert play(*wheels) == [
+        False,
+        [24, "error: no tool 'dance'; there are guess", 1.0],
+        [1, "error: another release: 'dance'; there are guess", 1.0],
+    ]
+
+
+@pytest.mark.slow
+def test_editable_environments_share_env_runtime(two_environments):
+    """Each plays its own class and rows."""
+    a_env, b_env, play = two_environments
+    wheel = build_wheel(RUNTIME, a_env / "nemo_gym/vendor")
+    (b_env / "nemo_gym/vendor").mkdir()
+    shutil.copy(wheel, b_env / "nemo_gym/vendor")
+    folders = ["--editable", a_env / "verifiers", "--editable", b_env / "verifiers"]
+    assert play(wheel, *folders) == [
+        True,
+        [24, "error: no tool 'dance'; there are guess", 1.0],
+        [1, "error: no tool 'dance'; there are guess", 1.0],
     ]

@@ -34,71 +34,88 @@ class CustomBuildHook(BuildHookInterface):
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         if version != "standard":
             return
-        project, name = Path(self.root).parent, self.config["runtime"]
+        root, runtime = Path(self.root), self.config["runtime"]
+        project = root.parent
         wheels = list((project / "nemo_gym/vendor").glob("*.whl"))
         if len(wheels) != 1:
             raise FileNotFoundError(
-                f"{project}/nemo_gym/vendor must hold one wheel, the one of {RUNTIME}, "
-                f"but has {len(wheels)}: run `copier update`"
+                f"{project}/nemo_gym/vendor has {len(wheels)} wheels, expected one of "
+                f"{RUNTIME}: run `uv build --wheel` in the project's folder verifiers/"
             )
         self.folder = tempfile.TemporaryDirectory()
-        package = Path(self.folder.name, name)
-        metadata = self.unpack(wheels[0], package)
-        for path in [*self.config["include"], *READ]:
-            source = project / path
-            files = source.rglob("*.py") if source.is_dir() else [source]
-            for file in filter(Path.is_file, files):
-                place = package / "_project" / file.relative_to(project)
-                place.parent.mkdir(parents=True, exist_ok=True)
-                place.write_bytes(renamed(file, name))
-        include = build_data["force_include"]
-        include[str(package)] = name
-        for module in self.build_config.only_include or ():
-            place = Path(self.folder.name, module)
-            place.write_bytes(renamed(Path(self.root, module), name))
-            include[str(place)] = module
-        self.build_config.target_config["only-include"] = []
-        self.require_what_the_runtime_requires(metadata)
+        content = Path(self.folder.name)
+        metadata = unpack(wheels[0], content / runtime)
+        read = [path for path in READ if (project / path).is_file()]
+        for path in [*self.config["include"], *read]:
+            copy(project, path, content / runtime / "_project", runtime)
+        for path in self.build_config.only_include.values():
+            copy(root, path, content, runtime)
+        build_data["force_include"] |= {
+            str(file): str(file.relative_to(content))
+            for file in content.rglob("*")
+            if file.is_file()
+        }
+        requirements = self.metadata.core.dependencies
+        requirements[:] = without_runtime(requirements, metadata)
 
     def finalize(self, version: str, build_data: dict[str, Any], path: str) -> None:
         if version == "standard":
             self.folder.cleanup()
 
-    def unpack(self, wheel: Path, package: Path) -> bytes:
-        """Write the wheel's package. Returns its metadata."""
-        metadata = b""
-        with zipfile.ZipFile(wheel) as archive:
-            for path in archive.namelist():
-                if path.endswith(".dist-info/METADATA"):
-                    metadata = archive.read(path)
-                elif path.startswith(f"{PACKAGE}/") and not path.endswith("/"):
-                    place = package / path.removeprefix(f"{PACKAGE}/")
-                    place.parent.mkdir(parents=True, exist_ok=True)
-                    place.write_bytes(archive.read(path))
-        return metadata
 
-    def require_what_the_runtime_requires(self, metadata: bytes) -> None:
-        """Replace the requirement of env_runtime with its own requirements."""
-        known = message_from_bytes(metadata).get_all("Requires-Dist", [])
-        requirements = self.metadata.core.dependencies
-        wanted, extras = [], {""}
-        for requirement in map(Requirement, requirements):
-            if canonicalize_name(requirement.name) == RUNTIME:
-                extras |= requirement.extras
-            else:
-                wanted.append(str(requirement))
-        for requirement in map(Requirement, known):
-            marker, requirement.marker = requirement.marker, None
-            if marker is None or any(marker.evaluate({"extra": x}) for x in extras):
-                wanted.append(str(requirement))
-        # It is for editable installations.
-        requirements[:] = [text for text in wanted if text != "editables"]
+def unpack(wheel: Path, package: Path) -> bytes:
+    """Write the package of env_runtime's wheel. Returns the wheel's metadata."""
+    metadata = b""
+    with zipfile.ZipFile(wheel) as archive:
+        for path in archive.namelist():
+            if path.endswith(".dist-info/METADATA"):
+                metadata = archive.read(path)
+            elif path.startswith(f"{PACKAGE}/") and not path.endswith("/"):
+                place = package / path.removeprefix(f"{PACKAGE}/")
+                place.parent.mkdir(parents=True, exist_ok=True)
+                place.write_bytes(archive.read(path))
+    return metadata
 
 
-def renamed(file: Path, runtime: str) -> bytes:
-    """The content of a file, in which imports of env_runtime name the wheel's own."""
-    content = file.read_bytes()
-    if file.suffix != ".py":
-        return content
-    pattern = rb"(?m)^(\s*(?:from|import)\s+)env_runtime\b"
-    return re.sub(pattern, rb"\g<1>" + runtime.encode(), content)
+def copy(root: Path, path: str, target: Path, runtime: str) -> None:
+    """Copy a file or a folder to its place in `target`.
+
+    Modules import the wheel's `runtime` instead of env_runtime.
+    """
+    source = root / path
+    for file in source.rglob("*") if source.is_dir() else [source]:
+        if file.is_dir() or "__pycache__" in file.parts:
+            continue
+        content = file.read_bytes()
+        if file.suffix == ".py":
+            content = re.sub(rf"\b{PACKAGE}\b".encode(), runtime.encode(), content)
+        place = target / file.relative_to(root)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(content)
+
+
+def without_runtime(requirements: list[str], metadata: bytes) -> list[str]:
+    """The requirements, with those of env_runtime instead of env_runtime itself."""
+    texts = message_from_bytes(metadata).get_all("Requires-Dist", [])
+    known, wanted = [Requirement(text) for text in texts], []
+    for requirement in map(Requirement, requirements):
+        if canonicalize_name(requirement.name) == RUNTIME:
+            wanted += required_by(known, {"", *requirement.extras})
+        else:
+            wanted.append(str(requirement))
+    # It is for editable installations.
+    return [text for text in wanted if text != "editables"]
+
+
+def required_by(known: list[Requirement], extras: set[str]) -> list[str]:
+    """The known requirements with these extras, which may name other extras."""
+    wanted = []
+    for requirement in known:
+        marker, name = requirement.marker, canonicalize_name(requirement.name)
+        if not any(marker.evaluate({"extra": x}) if marker else not x for x in extras):
+            continue
+        if name == RUNTIME:
+            wanted += required_by(known, requirement.extras)
+        else:
+            wanted.append(str(requirement).partition(";")[0].strip())
+    return wanted
