@@ -13,9 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from environment import module
-
-starting = module("gates.starting")
+from env_runtime.gates import starting
 
 
 def main() -> int:
