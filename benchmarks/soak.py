@@ -14,6 +14,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import psutil
 import requests
@@ -64,7 +65,7 @@ def main() -> None:
             failures.append(repr(error))
 
     with tempfile.TemporaryDirectory() as folder:
-        variables = {
+        variables: dict[str, Any] = {
             "SESSION_LOG": str(Path(folder, "log")),
             "SESSION_IDLE_SECONDS": str(IDLE_SECONDS),
         }
