@@ -28,6 +28,7 @@ PROJECT = Path("nemo_gym")
 
 # The package that this template owns in a project, and the folder of its wheel there.
 RUNTIME = Path(__file__).resolve().parents[1] / "runtime"
+DISTRIBUTION = "nemo-gym-env-runtime"
 VENDOR = PROJECT / "vendor"
 
 # The main package of each framework's folder.
@@ -92,12 +93,17 @@ def unchanged(folders: list[Path]) -> bool:
     return done and all((folder / ".venv").exists() for folder in folders)
 
 
-def build_runtime(uv: str) -> None:
-    """Put the wheel of this release's env_runtime into the project, and no other."""
+def build_runtime(uv: str, again: str) -> None:
+    """Put the wheel of this release's env_runtime into the project, and no other.
+
+    `again` says how to repeat this after a failure.
+    """
     with tempfile.TemporaryDirectory() as folder:
+        # Any interpreter can build it, and this one needs no download.
+        options = ["--quiet", "--wheel", "--python", sys.executable]
         run(
-            [uv, "build", "--quiet", "--wheel", "--out-dir", folder, str(RUNTIME)],
-            f"`uv build` of {RUNTIME.name}/ failed, see above; fix that, then copy again",
+            [uv, "build", *options, "--out-dir", folder, str(RUNTIME)],
+            f"`uv build` of {RUNTIME.name}/ failed, see above; fix that, then {again}",
         )
         [wheel] = Path(folder).glob("*.whl")
         VENDOR.mkdir(exist_ok=True)
@@ -291,8 +297,11 @@ def install(
             f"run it again there, then `uv run python gates.py --write-tools`",
             folder,
         )
+    # The lock file allows any version of env_runtime, so it would keep that of a wheel
+    # that is gone. A wheel of the same version may have changed.
+    fresh = ["--upgrade-package", DISTRIBUTION, "--reinstall-package", DISTRIBUTION]
     run(
-        [uv, "sync", "--quiet", "--directory", str(folder), *python_option],
+        [uv, "sync", "--quiet", "--directory", str(folder), *python_option, *fresh],
         f"`uv sync` failed, see above; fix the packages in {here / 'pyproject.toml'}, "
         f"then `uv sync` and `{again}` there",
     )
@@ -336,7 +345,8 @@ def main(
 ) -> None:
     folders = [PROJECT, *map(Path, json.loads(siblings))]
     uv = find_uv()
-    build_runtime(uv)
+    undo = "undo this update (`git stash --include-untracked`) and repeat it"
+    build_runtime(uv, undo if operation == "update" else "copy again")
     if operation == "update":
         check_merged()
         if unchanged(folders):

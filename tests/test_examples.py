@@ -87,12 +87,10 @@ def load(path, name):
 
 
 @pytest.fixture
-def example(monkeypatch, render):
-    """Imports the module of an example. A rendered project has the workspace of bugs."""
+def example(monkeypatch):
+    """Imports the module of an example."""
     monkeypatch.setattr(sys, "modules", dict(sys.modules))
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
-    project = render(env_name="bugs", archetype="sandbox", backend="local")
-    monkeypatch.syspath_prepend(project / "env_runtime/src")
 
     def of(name):
         return load(EXAMPLES / name / f"{name}.py", name)

@@ -128,6 +128,35 @@ def test_a_venv_without_pyvenv_cfg_is_not_touched(project):
     assert (venv / "precious").read_text() == "mine"
 
 
+def test_the_wheel_of_this_release_replaces_others(tmp_path, monkeypatch, capsys):
+    monkeypatch.syspath_prepend(SCRIPT.parent)
+    import post_generate
+
+    vendor = tmp_path / "nemo_gym/vendor"
+    vendor.mkdir(parents=True)
+    (vendor / "nemo_gym_env_runtime-0.4.9-py3-none-any.whl").touch()
+    git(tmp_path, "init", "--quiet")
+    monkeypatch.chdir(tmp_path)
+    post_generate.build_runtime(UV, "copy again")
+    text = (ROOT / "pyproject.toml").read_text()
+    version = tomllib.loads(text)["project"]["version"]
+    [wheel] = vendor.iterdir()
+    assert wheel.name == f"nemo_gym_env_runtime-{version}-py3-none-any.whl"
+    assert capsys.readouterr().out == ""
+    content = wheel.read_bytes()
+    (tmp_path / ".gitignore").write_text("*.whl\n")
+    post_generate.build_runtime(UV, "copy again")
+    assert wheel.read_bytes() == content  # uv.lock has its hash
+    assert "add `!/nemo_gym/vendor/*.whl` to .gitignore" in capsys.readouterr().out
+
+
+def test_a_copy_without_tasks_says_how_to_build_the_wheel(copy, template, tmp_path):
+    printed = copy(tmp_path / "my_env").stdout
+    [command] = [line for line in printed.splitlines() if "uv build" in line]
+    run([UV, *command.split()[1:]], template)
+    assert len(list((tmp_path / "my_env/nemo_gym/vendor").glob("*.whl"))) == 1
+
+
 def test_a_failing_sync_says_what_to_do(project):
     pyproject = project / "nemo_gym/pyproject.toml"
     text = pyproject.read_text()

@@ -30,7 +30,6 @@ RELEASES = [
     pytest.param("v0.1.0", marks=pytest.mark.slow),
 ]
 TOOLS_BY_METHOD = ("v0.3.0", "v0.4.0")  # server.py has `self.tool(MyEnv.guess)`
-RUNTIME = "{{ env_name }}_runtime/src/{{ env_name }}_runtime"
 
 
 @pytest.fixture
@@ -88,7 +87,7 @@ def update(project, *options):
 
 
 FIX = {
-    f"template/{RUNTIME}/server/limits.py": ("MAX_ITEMS = 10_000", "MAX_ITEMS = 20_000"),
+    "template/nemo_gym/view.py.jinja": ("Look at rollouts", "Read rollouts"),
     "archetypes/game/domain.py": ("MAX_GUESSES = 6", "MAX_GUESSES = 7"),
     "archetypes/game/tasks.json": ("Play Wordle", "Play the game"),
 }  # fmt: skip
@@ -111,8 +110,7 @@ def test_fixes_arrive_and_edits_stay(releases, project):
     release(releases, "v0.6.0", FIX)
     done = update(project)
     assert done.returncode == 0, done.stdout
-    limits = project / "env_runtime/src/env_runtime/server/limits.py"
-    assert "MAX_ITEMS = 20_000" in limits.read_text()
+    assert "Read rollouts" in (project / "nemo_gym/view.py").read_text()
     assert "app.title = 'Mine'" in (project / "nemo_gym/server.py").read_text()
     domain = (project / "my_env.py").read_text()
     assert "somewhere" in domain
@@ -186,9 +184,7 @@ def test_a_class_of_ones_own_stays_through_updates(releases, wrap, module):
         for path in before
         if ".git" not in path.parts and path.read_bytes() != before[path]
     }
-    runtime = f"{module}_runtime"
-    limits = f"{runtime}/src/{runtime}/server/limits.py"
-    assert changed == {".copier-answers.yml", limits, ROWS_OF_A_CLASS}
+    assert changed == {".copier-answers.yml", "nemo_gym/view.py", ROWS_OF_A_CLASS}
     rows = (project / ROWS_OF_A_CLASS).read_text()
     assert '"hard")' in rows
     assert "The tasks as (prompt" in rows
@@ -211,8 +207,7 @@ def test_a_class_in_a_package_stays_through_updates(releases, tmp_path):
     assert files_of(project / "warehouse") == before
     assert not (project / "warehouse.py").exists()
     changed = git(project, "status", "--porcelain").split()[1::2]
-    limits = "env_runtime/src/env_runtime/server/limits.py"
-    assert changed == [".copier-answers.yml", limits]
+    assert changed == [".copier-answers.yml", "nemo_gym/view.py"]
 
 
 @pytest.mark.slow
@@ -300,6 +295,7 @@ def earlier(history, template, tmp_path):
 def test_from_an_earlier_release(earlier, archetype, tag):
     """The template's files move, and the user's edits stay."""
     project = earlier(tag, f"--data=archetype={archetype}")
+    backend = {"sandbox": "workspace.local", "vision": "desktop.canvas"}.get(archetype)
     module = project / "my_env.py"
     module.write_text(module.read_text() + "\n# mine\n")
     if tag in TOOLS_BY_METHOD:  # the lines of the tools above were others before
@@ -308,16 +304,16 @@ def test_from_an_earlier_release(earlier, archetype, tag):
     commit(project)
     done = update(project)
     assert done.returncode == 0, done.stdout
-    for old, new in (
-        ("workspace_backend", "workspace"),
-        ("desktop_backend", "desktop"),
-    ):
-        mine = mine.replace(f"from {old} import", f"from env_runtime.{new} import")
+    if backend:
+        old = backend.partition(".")[0]
+        for module_of_old in (f"{old}_backend", f"my_env_runtime.{old}"):
+            mine = mine.replace(module_of_old, f"env_runtime.{backend}")
     # A line that became too long is broken.
     text = module.read_text()
-    assert ast.dump(ast.parse(text)) == ast.dump(ast.parse(mine))
+    assert statements(text) == statements(mine)
     assert text.endswith("\n# mine\n")
     folder = project / "nemo_gym"
+    assert not (project / "my_env_runtime").exists()
     assert not git(project, "diff", "--name-only", "--diff-filter=U")
     assert not list(project.rglob("*.rej"))
     for gone in (
@@ -331,7 +327,13 @@ def test_from_an_earlier_release(earlier, archetype, tag):
     assert ("app.title = 'Mine'" in server) == (tag in TOOLS_BY_METHOD)
     assert "from env_runtime.serving import" in server
     assert "<<<<<<<" not in server
-    assert (project / "env_runtime/src/env_runtime/project.py").is_file()
+    [dependency] = dependencies(project)[0]
+    assert dependency.startswith("nemo-gym-env-runtime[")
+
+
+def statements(source):
+    """The code of a module, without its docstring."""
+    return ast.dump(ast.Module(ast.parse(source).body[1:], []))
 
 
 MY_ROUTE = """        app.title = 'Mine'
@@ -406,20 +408,20 @@ def test_the_targets_of_rewritten_imports_exist(render, tmp_path):
     sys.path.insert(0, str(ROOT / "extensions"))
     from migrate import MOVED
 
-    statements = []
+    imports = []
     for targets in MOVED.values():
         for name, target in targets.items():
             place, _, renamed = target.partition(":")
-            backend = place in ("workspace", "desktop")
-            if not backend:
+            # Reported: the user writes here().rows, and the backend's name is added.
+            if place not in ("workspace", "desktop", "project"):
                 what = renamed or name
-                statements.append(
+                imports.append(
                     f"import env_runtime.{place}"
                     if what == "*"
                     else f"from env_runtime.{place} import {what}"
                 )
     path = import_path(render())
-    code = "\n".join(statements)
+    code = "\n".join(imports)
     run([sys.executable, "-B", "-c", code], tmp_path, PYTHONPATH=path)
 
 
@@ -437,9 +439,15 @@ def add_package(project, *options):
 
 
 @pytest.mark.slow
-def test_added_dependencies_stay_when_the_templates_move_away(earlier):
-    """Release 0.3 had both in one list, so every change of the list was a conflict."""
-    project = earlier("v0.3.0")
+@pytest.mark.parametrize("tag", TOOLS_BY_METHOD)
+def test_added_dependencies_stay_when_the_templates_change(earlier, tag):
+    """Both sides change the same lines, which git calls a conflict."""
+    project = earlier(tag)
+    (project / "lib").mkdir()
+    (project / "lib/pyproject.toml").write_text(
+        '[project]\nname = "mine"\nversion = "1"\n'
+    )
+    add_package(project, "../lib")
     add_package(project, "numpy>=2")
     add_package(project, "--dev", "hypothesis>=6")
     edit(project, "nemo_gym/pyproject.toml", "max_turns = 6", "max_turns = 9")
@@ -448,29 +456,134 @@ def test_added_dependencies_stay_when_the_templates_move_away(earlier):
     assert done.returncode == 0, done.stdout
     assert not git(project, "diff", "--name-only", "--diff-filter=U")
     packages, dev = dependencies(project)
-    assert packages == ["my-env-runtime[nemo-gym]", "numpy>=2"]
-    assert dev[:2] == ["my-env-runtime[testing]", "ruff"]
+    assert packages == ["nemo-gym-env-runtime[nemo-gym]", "mine", "numpy>=2"]
+    assert dev[:2] == ["nemo-gym-env-runtime[testing]", "ruff"]
     assert dev[-1] == "hypothesis>=6"
-    assert "max_turns = 9" in (project / "nemo_gym/pyproject.toml").read_text()
+    tool = tomllib.loads((project / "nemo_gym/pyproject.toml").read_text())["tool"]
+    assert tool["environment"]["max_turns"] == 9
+    assert tool["uv"]["sources"] == {
+        "nemo-gym-env-runtime": {
+            "path": "vendor/nemo_gym_env_runtime-0.5.0-py3-none-any.whl"
+        },
+        "mine": {"path": "../lib"},
+    }
+
+
+MY_CODE = """import my_env_runtime.serving
+from my_env_runtime import project
+from my_env_runtime.project import load_class
+from my_env_runtime.rollouts.client import Client
+from my_env_runtime.workspace import Workspace, WorkspaceError
+from my_env_runtime.workspace.errors import reason
+
+
+def test_mine():
+    assert my_env_runtime.serving.SessionServer, project.ROWS
+"""
+MY_RENAMED_CODE = """import env_runtime.serving
+from env_runtime import project
+from env_runtime.project import load_class
+from env_runtime.rollouts.client import Client
+from env_runtime.workspace.local import Workspace, WorkspaceError
+from env_runtime.workspace.errors import reason
+
+
+def test_mine():
+    assert env_runtime.serving.SessionServer, project.ROWS
+"""
 
 
 @pytest.mark.slow
-def test_a_raised_bound_of_the_templates_meets_no_added_dependency(releases, project):
-    add_package(project, "numpy>=2")
-    add_package(project, "--dev", "hypothesis>=6")
+def test_code_that_uses_the_runtime_of_0_4_is_renamed(earlier):
+    project = earlier("v0.4.0", "--data=archetype=sandbox")
+    name = "nemo_gym/tests/test_mine.py"
+    (project / name).write_text(MY_CODE)
+    (project / "Makefile").write_text("rows:\n\tpython -m my_env_runtime.prepare\n")
     commit(project)
-    pyproject = "template/{{ env_name }}_runtime/pyproject.toml.jinja"
-    release(releases, "v0.6.0", {pyproject: ("nemo-gym>=0.4", "nemo-gym>=0.7")})
+    done = update(project)
+    assert done.returncode == 0, done.stdout
+    assert (project / name).read_text() == MY_RENAMED_CODE
+    for report in (
+        f"{name}, line 4: from env_runtime.rollouts.client import Client",
+        f"{name}, line 3: env_runtime.project has no load_class: write "
+        + "`from env_runtime.project import here`, and `here().load_class` for "
+        + "`load_class`",
+        f"{name}, line 6: env_runtime.workspace.errors has no reason",
+        f"{name}, line 10: write `project.here().rows` for `project.ROWS`",
+        "Makefile, line 2: `python -m my_env_runtime.prepare`: the package is ",
+    ):
+        assert report in done.stdout
+    assert "Makefile" not in git(project, "status", "--porcelain")
+
+
+@pytest.mark.slow
+def test_imports_that_were_added_to_server_py_stay(earlier):
+    project = earlier("v0.4.0")
+    first = "from fastapi import FastAPI, Request\n"
+    mine = "import os\n\nfrom fastapi import FastAPI, HTTPException, Request\n"
+    errors = "\nfrom my_env_runtime.errors import GateError\n"
+    edit(project, "nemo_gym/server.py", first, mine + errors)
+    commit(project)
     done = update(project)
     assert done.returncode == 0, done.stdout
     assert not git(project, "diff", "--name-only", "--diff-filter=U")
-    changed = git(project, "status", "--porcelain").split()[1::2]
-    assert changed == [".copier-answers.yml", "env_runtime/pyproject.toml"]
-    packages, dev = dependencies(project)
-    assert packages == ["my-env-runtime[nemo-gym]", "numpy>=2"]
-    assert "hypothesis>=6" in dev
-    runtime = (project / "env_runtime/pyproject.toml").read_text()
-    assert "nemo-gym>=0.7,<0.8" in runtime
+    found = ast.walk(ast.parse((project / "nemo_gym/server.py").read_text()))
+    names = [
+        alias.name
+        for node in found
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for alias in node.names
+    ]
+    assert {"os", "HTTPException", "GateError", "SessionServer", "MyEnv"} <= set(names)
+
+
+@pytest.mark.slow
+def test_a_changed_runtime_of_0_4_is_not_lost_silently(earlier):
+    project = earlier("v0.4.0")
+    runtime = project / "my_env_runtime/src/my_env_runtime"
+    edit(project, str(runtime / "server/limits.py"), "10_000", "20_000")
+    (runtime / "mine.py").touch()
+    commit(project)
+    done = update(project)
+    assert done.returncode == 0, done.stdout
+    [command] = re.findall("`(git diff .* -- my_env_runtime/)`", done.stdout)
+    assert "+MAX_ITEMS = 20_000" in git(project, *command.split()[1:])
+    kept = "my_env_runtime/src/my_env_runtime/mine.py"
+    assert f"except your own files: {kept}" in done.stdout
+    assert git(project, "ls-files", "--", "my_env_runtime").split().count(kept) == 1
+    assert [path for path in runtime.rglob("*") if path.is_file()] == [project / kept]
+
+
+@pytest.mark.slow
+def test_the_wheel_replaces_the_runtime_and_is_replaced(earlier, history):
+    """After both updates the wheel is installed and locked, and the import gate passes."""
+    project = earlier("v0.4.0")
+    cache = project / "my_env_runtime/src/my_env_runtime/__pycache__"
+    cache.mkdir()
+    (cache / "serving.cpython-312.pyc").touch()
+    add_package(project, "iniconfig")
+    commit(project)
+    for version in ("0.5.0", "0.6.0"):
+        if version == "0.6.0":
+            bump = {
+                "runtime/pyproject.toml": ('version = "0.5.0"', 'version = "0.6.0"')
+            }
+            release(history, "v0.6.0", bump)
+        done = run([COPIER, "update", "--trust", "--defaults"], project, check=False)
+        assert done.returncode == 0, done.stdout
+        assert "PASS import" in done.stdout
+        folder = project / "nemo_gym"
+        assert not (project / "my_env_runtime").exists()
+        wheel = f"nemo_gym_env_runtime-{version}-py3-none-any.whl"
+        assert [path.name for path in (folder / "vendor").iterdir()] == [wheel]
+        assert wheel in (folder / "uv.lock").read_text()
+        code = (
+            "import importlib.metadata as m; print(m.version('nemo-gym-env-runtime'))"
+        )
+        python = folder / ".venv/bin/python"
+        assert run([python, "-c", code], project).stdout.strip() == version
+        assert any(line.startswith("iniconfig") for line in dependencies(project)[0])
+        commit(project)
 
 
 @pytest.mark.slow

@@ -90,7 +90,7 @@ def rollout(task, repeat, reward):
 
 def test_the_page_in_chromium(render, chromium, tmp_path):
     project = render()
-    folder, runtime = project / "nemo_gym", str(project / "env_runtime/src")
+    folder = project / "nemo_gym"
     before = [rollout(task, 0, float(task % 3 == 0)) for task in range(30)]
     after = [rollout(task, one, float(one)) for task in range(30) for one in (0, 1)]
     for name, rollouts in (("before", before), ("after", after)):
@@ -98,9 +98,9 @@ def test_the_page_in_chromium(render, chromium, tmp_path):
         (tmp_path / f"{name}.jsonl").write_text(lines)
     command = [sys.executable, "view.py", tmp_path / "before.jsonl"]
     single, compared = tmp_path / "before.html", tmp_path / "both.html"
-    assert run(command, folder, PYTHONPATH=runtime).stdout == f"{single}\n"
+    assert run(command, folder).stdout == f"{single}\n"
     command += [tmp_path / "after.jsonl", "--output", compared]
-    run(command, folder, PYTHONPATH=runtime)
+    run(command, folder)
     script = ROOT / "tests/view_in_chromium.py"
     browse = [UV, "run", "--quiet", "--no-project", "--with", "playwright>=1.50"]
     done = run([*browse, "python", script, chromium, single, compared], tmp_path)

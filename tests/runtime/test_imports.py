@@ -114,7 +114,7 @@ def test_packages_that_an_image_does_not_get(tmp_path):
         'name = "the-environment"\n'
         'dependencies = ["rocks @ file:///srv/rocks", "numpy>=2"]\n'
         "[tool.uv.sources]\n"
-        'my-env-runtime = { path = "../env_runtime", editable = true }\n'
+        'nemo-gym-env-runtime = { path = "vendor/x-1-py3-none-any.whl" }\n'
         'digging = [{ path = "../../digging", marker = "python_version > \'3\'" }]\n'
         'own = { path = ".." }\n'
         'other = { git = "https://example.com/other" }\n'

@@ -11,8 +11,8 @@ from types import ModuleType
 import pytest
 from env_runtime.episode.tasks import read_task
 from env_runtime.episode.tools import tools_of
-from env_runtime.errors import GateError, SettingError
-from env_runtime.project import Project
+from env_runtime.errors import GateError, ProjectError, SettingError
+from env_runtime.project import Project, find
 
 
 def project_in(root, module, class_name="MyEnv", folder="", name="my_env"):
@@ -245,6 +245,28 @@ def test_a_broken_class_leaves_another_environments_module(world):
         with pytest.raises(GateError, match=r"ZeroDivisionError in world\.py, line 1"):
             world("second", {"world.py": "1 / 0"}).load_class()
     assert sys.modules["world"].World is first
+
+
+def test_a_command_outside_of_a_project_says_where_it_looked(tmp_path):
+    with pytest.raises(ProjectError) as error:
+        find(tmp_path)
+    assert str(error.value) == (
+        f"no environment in {tmp_path}, or above: there is no nemo_gym/pyproject.toml with "
+        "a table [tool.environment]. Run this in the project's folder nemo_gym/"
+    )
+
+
+def test_a_project_is_found_from_its_files(tmp_path):
+    settings = tmp_path / "nemo_gym/pyproject.toml"
+    settings.parent.mkdir()
+    settings.write_text('[tool.environment]\nenv_name = "maze"\nmodule = "walls"\n')
+    with pytest.raises(ProjectError, match=r"\[tool.environment\] has no class"):
+        find(tmp_path)
+    with settings.open("a") as file:
+        file.write('class = "Maze"\n')
+    for place in (tmp_path, settings.parent, tmp_path / "ors/server.py"):
+        found = find(tmp_path.parent, place)
+        assert found == Project(tmp_path.resolve(), "maze", "walls", "Maze", (), "")
 
 
 @pytest.mark.parametrize(

@@ -64,10 +64,7 @@ def undeclared_packages(root: Path, module: str, project: Path) -> dict[str, str
 
 
 def packages_from_paths(project: Path) -> dict[str, str]:
-    """The packages that the folder `project` installs from paths, each with its path.
-
-    Without this runtime, which every project has.
-    """
+    """The packages that the folder `project` installs from paths, each with its path."""
     table = tomllib.loads((project / "pyproject.toml").read_text(encoding="utf-8"))
     sources = table.get("tool", {}).get("uv", {}).get("sources", {})
     paths = {
@@ -79,7 +76,9 @@ def packages_from_paths(project: Path) -> dict[str, str]:
     for requirement in table["project"].get("dependencies", []):
         if found := re.match(r"([\w.-]+).*@\s*file:(?://)?([^\s;]+)", requirement):
             paths[found[1]] = found[2]
-    return {name: path for name, path in paths.items() if _normalized(name) != RUNTIME}
+    # The image installs the template's wheel by its name.
+    vendored = {RUNTIME} if paths.get(RUNTIME, "").endswith(".whl") else set()
+    return {name: path for name, path in paths.items() if name not in vendored}
 
 
 def not_in_image(project: Path, root: Path) -> list[str]:

@@ -40,15 +40,23 @@ of_loaded: "WeakKeyDictionary[type, Project]" = WeakKeyDictionary()
 _found: "list[Project]" = []
 
 
-def here() -> "Project":
-    """The project of this process: of its program, else of the current folder.
+def here(*places: Path | str) -> "Project":
+    """The project of this process. The first call finds it, and no later one changes it.
 
-    Raises ProjectError if there is none.
+    It is the one of `places`, else of the program, else of the current folder. Raises
+    ProjectError if there is none.
     """
     if not _found:
-        program = getattr(sys.modules.get("__main__"), "__file__", None)
-        _found.append(find(*([program] if program else []), Path.cwd()))
+        _found.append(find(*places, *_program(), Path.cwd()))
     return _found[0]
+
+
+def _program() -> list[Path]:
+    """The file of this process, unless a package has it: a venv may be anywhere."""
+    file = getattr(sys.modules.get("__main__"), "__file__", None)
+    path = Path(file or sys.prefix).absolute()
+    installed = path.is_relative_to(sys.prefix) or "site-packages" in path.parts
+    return [] if installed else [path]
 
 
 def find(*places: Path | str) -> "Project":

@@ -20,6 +20,7 @@ from omegaconf import OmegaConf
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from .. import gym_series
+from ..project import here
 from ..server.connection import Bounded
 from ..server.serve import log_to_file
 from ..settings import Limits, ShardSettings
@@ -98,6 +99,7 @@ class Door:
 def make_server(spec: ShardSpec, **place: Any) -> uvicorn.Server:
     """The HTTP server of a shard, at a `uds`, or at a `host` and a `port`."""
     os.environ |= {**spec["variables"], **os.environ}
+    here(spec["file"])
     log_to_file(f".shard-{spec['number']}")
     # Like Python, import the script from its folder.
     path = Path(spec["file"])

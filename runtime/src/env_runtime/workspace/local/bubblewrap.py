@@ -12,7 +12,8 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from ... import project
+from ...errors import ProjectError
+from ...project import here
 from ..folder import base_python
 from .places import NOBODY, UNDER_BUBBLEWRAP, make_folders
 
@@ -123,8 +124,9 @@ def _mounts(root: Path) -> list[str]:
         arguments += ["--ro-bind", prefix, prefix]
     # The data of this project holds the answers, and it may well be below /usr
     # (/usr/src/app).
-    root = project.here().root
-    if any(root.is_relative_to(folder) for folder in ("/usr", prefix)):
-        arguments += ["--tmpfs", str(root), "--remount-ro", str(root)]
+    with suppress(ProjectError):  # a class may be played without one
+        answers = here().root
+        if any(answers.is_relative_to(folder) for folder in ("/usr", prefix)):
+            arguments += ["--tmpfs", str(answers), "--remount-ro", str(answers)]
     arguments += ["--ro-bind", f"{root}/scripts", scripts]
     return [*arguments, "--bind", f"{root}/home", home]
