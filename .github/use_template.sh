@@ -30,7 +30,7 @@ if [ ! -d "$rendered/nemo_gym/vendor" ]; then # the package that a task would ha
   clone=$(mktemp -d)
   git clone --quiet "${1/#gh:/https://github.com/}" "$clone"
   git -C "$clone" checkout --quiet "$release"
-  uv build --quiet --wheel --out-dir "$rendered/nemo_gym/vendor" "$clone/runtime"
+  uv build --quiet --wheel --no-create-gitignore --out-dir "$rendered/nemo_gym/vendor" "$clone/runtime"
 fi
 git rm -r --quiet .
 cp -R "$rendered/." .

@@ -29,7 +29,12 @@ from typing import Any
 
 import psutil
 import requests
-from environment import module
+from env_runtime.gates import starting
+from env_runtime.gates.rows import server_tools
+from env_runtime.project import here
+from env_runtime.rollouts.policies import solve
+from env_runtime.rollouts.rows import load_rows
+from env_runtime.rollouts.trajectory import as_response
 
 CONNECTIONS = (1, 50)
 MIB = 1 << 20
@@ -82,7 +87,7 @@ async def allowed_cookies(stream: Stream, row: bytes) -> None:
 
 
 async def allowed_cookie(stream: Stream, row: bytes) -> None:
-    name = module("project").load_server().__name__.encode()
+    name = here().load_server().__name__.encode()
     await heads(stream, b"Cookie: %s=" % name + b"x" * 4_000)
 
 
@@ -151,7 +156,7 @@ async def unread_verdict(stream: Stream, row: bytes) -> None:
 
 async def large_call(stream: Stream, row: bytes) -> None:
     cookie = await seeded(stream, row)
-    tool = module("gates.rows").server_tools()[0]["name"]
+    tool = server_tools()[0]["name"]
     await posts(stream, f"/{tool}", b'{"x":[%s[]]}' % (b"[]," * 340_000), cookie)
 
 
@@ -186,7 +191,7 @@ def trajectory(row: bytes) -> bytes:
     message = {"type": "message", "id": "", "role": "assistant", "status": "completed"}
     content = [{"type": "output_text", "text": text, "annotations": []}]
     items = [{**message, "content": content}]
-    response = module("rollouts.trajectory").as_response("attack", [], items)
+    response = as_response("attack", [], items)
     return json.dumps({**json.loads(row), "response": response}).encode()
 
 
@@ -233,7 +238,7 @@ async def posts(stream: Stream, path: str, body: bytes, cookie: str = "") -> Non
 async def attack(name: str, connections: int) -> None:
     """Attack until the process is killed. A closed connection is opened again."""
     place = urllib.parse.urlsplit(URL)
-    row = json.dumps(module("rollouts.rows").load_rows()[0]).encode()
+    row = json.dumps(load_rows(here().rows)[0]).encode()
 
     async def go_on() -> None:
         while True:
@@ -255,11 +260,9 @@ class Honest:
     """Plays the first row until it is stopped. `seconds` has its requests' times."""
 
     def __init__(self) -> None:
-        policies, rows = module("rollouts.policies"), module("rollouts.rows")
-        trajectory = module("rollouts.trajectory")
-        self.row = rows.load_rows()[0]
-        self.calls = policies.solve(self.row, module("gates.rows").server_tools())
-        response = trajectory.as_response("honest", [], [])
+        self.row = load_rows(here().rows)[0]
+        self.calls = solve(self.row, server_tools())
+        response = as_response("honest", [], [])
         self.verdict = {**self.row, "response": response}
         self.seconds: list[float] = []
         self.lost: list[str] = []
@@ -340,7 +343,6 @@ def main() -> None:
     if options.attack:
         URL = options.url
         asyncio.run(attack(options.attack, options.connections))
-    starting = module("gates.starting")
     print(
         "| attack | connections | requests | p50 ms | p99 ms | slowest ms | lost | MiB |"
     )

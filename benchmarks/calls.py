@@ -12,13 +12,10 @@ import statistics
 import time
 from typing import Any
 
-from environment import module
+from env_runtime.serving import SessionServer, ToolResponse
 from fastapi import FastAPI, Request
 from nemo_gym.base_resources_server import SimpleResourcesServer
 from pydantic import BaseModel
-
-SessionServer = module("serving").SessionServer
-ToolResponse = module("serving").ToolResponse
 
 CALLS = 300
 ROUNDS = 7

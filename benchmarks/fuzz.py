@@ -12,16 +12,15 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
-from environment import module
-
-starting = module("gates.starting")
+from env_runtime.gates import starting
 
 
 def main() -> int:
     examples = sys.argv[1] if len(sys.argv) > 1 else "100"
     # The sessions that the requests seed must not cause a 503.
-    limits = {"MAX_SESSIONS": "1000000", "TOOL_SECONDS": "5"}
+    limits: dict[str, Any] = {"MAX_SESSIONS": "1000000", "TOOL_SECONDS": "5"}
     with tempfile.TemporaryDirectory() as folder:
         log = str(Path(folder, "session.log"))
         with starting.starting_server(SESSION_LOG=log, **limits) as process:

@@ -14,12 +14,16 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import psutil
 import requests
-from environment import module
-
-starting = module("gates.starting")
+from env_runtime.gates import starting
+from env_runtime.gates.rows import server_tools
+from env_runtime.project import here
+from env_runtime.rollouts.policies import solve
+from env_runtime.rollouts.rows import load_rows
+from env_runtime.rollouts.trajectory import as_response
 
 AT_ONCE = 16
 IDLE_SECONDS = 2
@@ -27,9 +31,9 @@ IDLE_SECONDS = 2
 
 def main() -> None:
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
-    row = module("rollouts.rows").load_rows()[0]
-    calls = module("rollouts.policies").solve(row, module("gates.rows").server_tools())
-    response = module("rollouts.trajectory").as_response("soak", [], [])
+    row = load_rows(here().rows)[0]
+    calls = solve(row, server_tools())
+    response = as_response("soak", [], [])
     body = json.dumps({**row, "response": response}).encode()
     seed = json.dumps(row).encode()
     local = threading.local()
@@ -61,7 +65,7 @@ def main() -> None:
             failures.append(repr(error))
 
     with tempfile.TemporaryDirectory() as folder:
-        variables = {
+        variables: dict[str, Any] = {
             "SESSION_LOG": str(Path(folder, "log")),
             "SESSION_IDLE_SECONDS": str(IDLE_SECONDS),
         }

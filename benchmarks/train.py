@@ -157,7 +157,7 @@ def answers(model: Any, tokenizer: Any) -> list[str]:
 
 def train(url: str, project: Path, steps: int, work: Path) -> list[float]:
     """The mean reward of each step."""
-    sys.path.insert(0, str(project / "env_runtime/src"))  # like pip install -e
+    sys.path.insert(0, str(ROOT / "runtime/src"))  # like pip install -e
     from env_runtime.trainers.trl import answer_reward, dataset
 
     torch.manual_seed(0)
