@@ -236,7 +236,10 @@ def post_generate(render, tmp_path):
         uv = tmp_path / "uv"
         uv.write_text(f"""#!/bin/sh
 echo "uv $@"
-case "$@" in "run --directory "*) exit {status} ;; esac
+case "$@" in
+    "build "*) touch "$5/env_runtime-0.whl" ;;  # the fifth one is the output folder
+    "run --directory "*) exit {status} ;;
+esac
 """)
         uv.chmod(0o755)
         script = ROOT / "extensions/post_generate.py"
@@ -250,7 +253,10 @@ case "$@" in "run --directory "*) exit {status} ;; esac
 
 def test_the_post_generation_step_installs_each_folder(post_generate):
     project, printed = post_generate()
-    asked = [line for line in printed if line.startswith("uv ")]
+    built, *asked = [line for line in printed if line.startswith("uv ")]
+    assert built.endswith("/runtime")
+    [wheel] = (project / "nemo_gym/vendor").iterdir()
+    assert wheel.name == "env_runtime-0.whl"
     folders = [name for name in ["nemo_gym", *FRAMEWORKS] for _ in range(2)]
     assert [re.search(r"--directory (\w+)", line)[1] for line in asked] == folders
     assert asked[3].endswith("verifiers python gates.py import")
