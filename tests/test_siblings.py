@@ -895,7 +895,12 @@ def test_openenvs_own_commands_and_a_space(game, render, tmp_path):
     other = render(env_name="sea_envoy_2", siblings=["openenv"]) / "openenv"
     [installed] = (game / "openenv").glob(".venv/lib/python*/site-packages")
     [own] = venv.glob("lib/python*/site-packages")
-    (own / "Borrowed.pth").write_text(f"{installed}\n")  # OpenEnv
+    borrowed = tmp_path / "borrowed"  # OpenEnv, without the runtime
+    borrowed.mkdir()
+    for path in installed.iterdir():
+        if "env_runtime" not in path.name:
+            (borrowed / path.name).symlink_to(path)
+    (own / "Borrowed.pth").write_text(f"{borrowed}\n")
     command = [UV, "pip", "install", "--quiet", "--no-deps", space, "--editable", other]
     run(command, tmp_path, VIRTUAL_ENV=str(venv))
     with serving(game, "openenv", space / "openenv", PYTHONPATH=str(space)) as url:
