@@ -236,7 +236,10 @@ def post_generate(render, tmp_path):
         uv = tmp_path / "uv"
         uv.write_text(f"""#!/bin/sh
 echo "uv $@"
-case "$@" in "run --directory "*) exit {status} ;; esac
+case "$@" in
+    "build "*) touch "$5/env_runtime-0.whl" ;;  # the fifth one is the output folder
+    "run --directory "*) exit {status} ;;
+esac
 """)
         uv.chmod(0o755)
         script = ROOT / "extensions/post_generate.py"
@@ -250,7 +253,10 @@ case "$@" in "run --directory "*) exit {status} ;; esac
 
 def test_the_post_generation_step_installs_each_folder(post_generate):
     project, printed = post_generate()
-    asked = [line for line in printed if line.startswith("uv ")]
+    built, *asked = [line for line in printed if line.startswith("uv ")]
+    assert built.endswith("/runtime")
+    [wheel] = (project / "nemo_gym/vendor").iterdir()
+    assert wheel.name == "env_runtime-0.whl"
     folders = [name for name in ["nemo_gym", *FRAMEWORKS] for _ in range(2)]
     assert [re.search(r"--directory (\w+)", line)[1] for line in asked] == folders
     assert asked[3].endswith("verifiers python gates.py import")
@@ -889,7 +895,12 @@ def test_openenvs_own_commands_and_a_space(game, render, tmp_path):
     other = render(env_name="sea_envoy_2", siblings=["openenv"]) / "openenv"
     [installed] = (game / "openenv").glob(".venv/lib/python*/site-packages")
     [own] = venv.glob("lib/python*/site-packages")
-    (own / "Borrowed.pth").write_text(f"{installed}\n")  # OpenEnv
+    borrowed = tmp_path / "borrowed"  # OpenEnv, without the runtime
+    borrowed.mkdir()
+    for path in installed.iterdir():
+        if "env_runtime" not in path.name:
+            (borrowed / path.name).symlink_to(path)
+    (own / "Borrowed.pth").write_text(f"{borrowed}\n")
     command = [UV, "pip", "install", "--quiet", "--no-deps", space, "--editable", other]
     run(command, tmp_path, VIRTUAL_ENV=str(venv))
     with serving(game, "openenv", space / "openenv", PYTHONPATH=str(space)) as url:
