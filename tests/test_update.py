@@ -652,6 +652,7 @@ def test_use_this_template_renders_in_place(template, use_template):
     use()
     assert not (made / "copier.yml").exists()
     assert (made / "my_env.py").is_file()
+    assert "nemo_gym/vendor/nemo_gym_env_runtime-" in git(made, "ls-files")
     ours = (template / ".github/workflows/ci.yml").read_bytes()
     assert (made / ".github/workflows/ci.yml").read_bytes() == ours
     # The token of a workflow may delete workflow files, but not write them.
