@@ -237,7 +237,7 @@ def post_generate(render, tmp_path):
         uv.write_text(f"""#!/bin/sh
 echo "uv $@"
 case "$@" in
-    "build "*) touch "$5/env_runtime-0.whl" ;;  # the fifth one is the output folder
+    "build "*) while [ "$1" != --out-dir ]; do shift; done; touch "$2/env_runtime-0.whl" ;;
     "run --directory "*) exit {status} ;;
 esac
 """)
