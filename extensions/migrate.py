@@ -342,7 +342,7 @@ def missing_names(path: Path) -> Iterator[str]:
 
 
 def hint(module: str, name: str) -> str:
-    """What to write for a name that a module does not have any more."""
+    """Advice for a name that a module does not have any more."""
     if module != "env_runtime.project" or name not in OF_PROJECT:
         return ""
     new = f"here().{OF_PROJECT[name]}"

@@ -291,7 +291,7 @@ def mazes(tmp_path):
 
 
 def added(project):
-    """What a repository has beside the files of MAZES, by its first folder or file."""
+    """The top-level names that a repository has beside the files of MAZES."""
     files = {path.relative_to(project) for path in project.rglob("*") if path.is_file()}
     own = {path.relative_to(MAZES) for path in MAZES.rglob("*") if path.is_file()}
     return {path.parts[0] for path in files - own if "__pycache__" not in path.parts}

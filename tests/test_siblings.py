@@ -232,7 +232,7 @@ def post_generate(render, tmp_path):
         python.chmod(0o755)
 
     def step(status=0):
-        """What it printed, if every import gate ends with this status."""
+        """Returns its output, if every import gate ends with this status."""
         uv = tmp_path / "uv"
         uv.write_text(f"""#!/bin/sh
 echo "uv $@"
@@ -1237,7 +1237,7 @@ def two_environments(render, tmp_path):
     run([UV, "venv", "--quiet", "--python", "3.12", "venv"], tmp_path)
 
     def play(*packages):
-        """What TWO prints if these are installed in one venv."""
+        """The output of TWO if these are installed in one venv."""
         command = [UV, "pip", "install", "--quiet", *packages]
         run(command, tmp_path, VIRTUAL_ENV=str(tmp_path / "venv"))
         printed = run([tmp_path / "venv/bin/python", "-c", TWO], tmp_path).stdout

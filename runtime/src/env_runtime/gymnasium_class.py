@@ -120,7 +120,7 @@ def _notes(
     bounds: tuple[float, float],
     action: str,
 ) -> list[str]:
-    """What somebody should look at, because nothing here can know it."""
+    """Notes on what a person should check, because nothing here can know it."""
     notes = []
     if not action.startswith("Literal"):
         notes.append(

@@ -97,7 +97,7 @@ def not_in_image(project: Path, root: Path) -> list[str]:
 
 
 def lacking(name: str, path: str, root: Path) -> str:
-    """What to do if an image lacks a package that is installed from a path."""
+    """A note on a package that is installed from a path, which an image lacks."""
     return (
         f"{name} is installed from {path}, which an image does not get: install it "
         "from an index or from git (`uv add git+https://...`), or copy its module into "
