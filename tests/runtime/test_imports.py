@@ -43,6 +43,28 @@ def test_modules_that_must_be_there(maze):
     assert modules == ["PIL", "late", "numpy", "sklearn", "xgboost"]
 
 
+def test_only_modules_that_the_class_reaches_count(tmp_path):
+    """A package may have modules for packages that are optional, like its extras."""
+    files = {
+        "mazes/__init__.py": "from .walls import Wall",
+        "mazes/walls.py": "import numpy",
+        "mazes/export.py": "import msgpack",
+        "mazes/play/search.py": "from .. import walls\nfrom . import near as n",
+        "mazes/play/near.py": "from ..paths.short import step\nimport helpers.used",
+        "mazes/paths/short.py": "import sklearn.svm",
+        "helpers/__init__.py": "",
+        "helpers/used.py": "import PIL",
+        "helpers/unused.py": "import yaml",
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    modules = imports.imported_modules(tmp_path, "mazes.play.search")
+    assert modules == ["PIL", "numpy", "sklearn"]
+    files_of_both = imports.own_files(tmp_path, "mazes")  # an image gets all of them
+    assert len(files_of_both) == len(files)
+
+
 def test_missing_modules(maze):
     (maze / "maze.py").write_text("import pydantic, helpers.x, no_such_module")
     (maze / "helpers/__init__.py").write_text("")

@@ -21,18 +21,40 @@ IMPORT_ERRORS = {"ImportError", "ModuleNotFoundError", "Exception"}
 
 
 def imported_modules(root: Path, module: str) -> list[str]:
-    """The top-level modules that `module`, and the modules of `root` below it, import.
+    """The top-level modules outside `root` that `module` imports.
 
-    Imports that may fail do not count: imports in a `try` that handles an ImportError,
-    and imports for type checkers only.
+    It may import them through modules in `root`. Imports that may fail do not count:
+    imports in a `try` that handles an ImportError, and imports for type checkers only.
     """
-    names, _ = _follow(root, module)
-    return sorted(names - set(sys.stdlib_module_names))
+    names: set[str] = set()
+    pending, seen = _with_packages(module), set[str]()
+    while pending:
+        name = pending.pop()
+        if name in seen:
+            continue
+        seen.add(name)
+        if file := _file(root, name):
+            for imported in _imports(root, file):
+                pending += _with_packages(imported)
+        elif "." not in name:
+            names.add(name)
+    return sorted(names - {module.partition(".")[0], *sys.stdlib_module_names})
 
 
 def own_files(root: Path, module: str) -> list[Path]:
-    """The files of `module`, and of the modules in `root` that it imports."""
-    return _follow(root, module)[1]
+    """The files of `module`, and of the modules in `root` that it imports.
+
+    `module` is at the top level. Of a package, these are all modules.
+    """
+    files: list[Path] = []
+    pending, seen = [module], {module}
+    while pending:
+        for file in _files(root, pending.pop()):
+            files.append(file)
+            new = {name.partition(".")[0] for name in _imports(root, file)} - seen
+            seen |= new
+            pending += sorted(new)
+    return files
 
 
 def missing_modules(root: Path, module: str) -> list[str]:
@@ -105,21 +127,17 @@ def lacking(name: str, path: str, root: Path) -> str:
     )
 
 
-def _follow(root: Path, module: str) -> tuple[set[str], list[Path]]:
-    """The modules outside `root` that `module` imports, and its files in `root`."""
-    names: set[str] = set()
-    files: list[Path] = []
-    pending, seen = [module], {module}
-    while pending:
-        for file in _files(root, pending.pop()):
-            files.append(file)
-            tree = ast.parse(file.read_text(encoding="utf-8"))
-            new = set(_needed(tree.body)) - seen
-            seen |= new
-            own = {name for name in new if _files(root, name)}
-            pending += sorted(own)
-            names |= new - own
-    return names, files
+def _with_packages(module: str) -> list[str]:
+    """A module after the packages that it is in: `a`, `a.b`, `a.b.c`."""
+    parts = module.split(".")
+    return [".".join(parts[: end + 1]) for end in range(len(parts))]
+
+
+def _file(root: Path, module: str) -> Path | None:
+    """The file of a module in `root`; None if it is elsewhere, or is no module."""
+    place = root.joinpath(*module.split("."))
+    files = (place / "__init__.py", place.with_name(f"{place.name}.py"))
+    return next((file for file in files if file.is_file()), None)
 
 
 def _files(root: Path, module: str) -> list[Path]:
@@ -130,19 +148,28 @@ def _files(root: Path, module: str) -> list[Path]:
     return [file] if file.is_file() else []
 
 
-def _needed(nodes: Iterable[ast.AST]) -> Iterator[str]:
+def _imports(root: Path, file: Path) -> Iterator[str]:
+    """The modules, and the names in modules, that a file in `root` imports."""
+    package = file.parent.relative_to(root).parts
+    return _needed(ast.parse(file.read_text(encoding="utf-8")).body, package)
+
+
+def _needed(nodes: Iterable[ast.AST], package: tuple[str, ...]) -> Iterator[str]:
     for node in nodes:
         if isinstance(node, ast.Import):
-            yield from (alias.name.partition(".")[0] for alias in node.names)
+            yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            if node.module and not node.level:
-                yield node.module.partition(".")[0]
+            if node.level <= len(package):
+                above = package[: len(package) - node.level + 1] if node.level else ()
+                parts = [*above, *([node.module] if node.module else [])]
+                yield from (".".join([*parts, alias.name]) for alias in node.names)
         elif isinstance(node, ast.Try) and _handles_import_errors(node):
-            yield from _needed([*node.handlers, *node.orelse, *node.finalbody])
+            rest = [*node.handlers, *node.orelse, *node.finalbody]
+            yield from _needed(rest, package)
         elif isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
-            yield from _needed(node.orelse)
+            yield from _needed(node.orelse, package)
         else:
-            yield from _needed(ast.iter_child_nodes(node))
+            yield from _needed(ast.iter_child_nodes(node), package)
 
 
 def _handles_import_errors(node: ast.Try) -> bool:

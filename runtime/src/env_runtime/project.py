@@ -236,7 +236,7 @@ class Project:
         """
         here = Path(sys.argv[0]).resolve().parent
         folder = here if (here / "pyproject.toml").is_file() else self.gym
-        modules = missing_modules(self.sources(), self.top_name())
+        modules = missing_modules(self.sources(), self.module)
         missing = ", ".join(modules) or "a module of a package"
         gates = "gates.py --write-tools" if folder == self.gym else "gates.py"
         return (
@@ -251,7 +251,7 @@ class Project:
         `folder` has a pyproject.toml; the default is nemo_gym/.
         """
         folder = folder or self.gym
-        undeclared = undeclared_packages(self.sources(), self.top_name(), folder)
+        undeclared = undeclared_packages(self.sources(), self.module, folder)
         if undeclared:
             modules, packages = ", ".join(undeclared), " ".join(undeclared.values())
             raise GateError(
