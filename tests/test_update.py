@@ -124,6 +124,29 @@ def test_fixes_arrive_and_edits_stay(releases, project):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("folder", ["nemo_gym", "verifiers", "openenv", "ors"])
+def test_a_source_beside_the_wheels_stays(releases, project, folder):
+    """`uv add --editable ..` writes it at the end of [tool.uv.sources]."""
+    if folder != "nemo_gym":
+        options = ["--vcs-ref=:current:", "-d", f"siblings=[{folder}]"]
+        assert update(project, *options).returncode == 0
+    settings = project / folder / "pyproject.toml"
+    table, rest = settings.read_text().split("[tool.uv.sources]\n", 1)
+    sources, rest = rest.split("\n\n", 1)
+    mine = 'mine = { path = "../", editable = true }'
+    settings.write_text(f"{table}[tool.uv.sources]\n{sources}\n{mine}\n\n{rest}")
+    commit(project)
+    versions = ('version = "0.5.0"', 'version = "0.6.0"')
+    release(releases, "v0.6.0", {"runtime/pyproject.toml": versions})
+    done = update(project)
+    assert done.returncode == 0, done.stdout
+    text = settings.read_text()
+    assert "<<<<<<<" not in text
+    sources = tomllib.loads(text)["tool"]["uv"]["sources"]
+    assert sources["mine"]["path"] == "../"
+    assert "runtime-0.6.0-" in sources["nemo-gym-env-runtime"][0]["path"]
+
+
 def test_a_tool_can_be_added_by_an_update(project):
     done = update(project, "--data", "tools=guess; hint()")
     assert done.returncode == 0, done.stdout
@@ -462,9 +485,9 @@ def test_added_dependencies_stay_when_the_templates_change(earlier, tag):
     tool = tomllib.loads((project / "nemo_gym/pyproject.toml").read_text())["tool"]
     assert tool["environment"]["max_turns"] == 9
     assert tool["uv"]["sources"] == {
-        "nemo-gym-env-runtime": {
-            "path": "vendor/nemo_gym_env_runtime-0.5.0-py3-none-any.whl"
-        },
+        "nemo-gym-env-runtime": [
+            {"path": "vendor/nemo_gym_env_runtime-0.5.0-py3-none-any.whl"}
+        ],
         "mine": {"path": "../lib"},
     }
 
