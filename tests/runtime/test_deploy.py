@@ -184,15 +184,16 @@ def test_a_file_can_be_named_in_pyproject(project, dry_run):
     assert "words.txt" in files
 
 
-def test_the_repositorys_own_code_goes(project, dry_run):
+@pytest.mark.parametrize("order", [1, -1])
+def test_the_repositorys_own_code_goes(project, dry_run, order):
     """The Space gets modules that the class imports, and the package to build."""
     module = project / "my_env.py"
     write(module, f"import my_words\n{module.read_text()}")
     write(project / "my_words.py", "import mazes.walls\n")
     write(project / "other.py", "")
     write(project / "src/mazes/walls.py", "")
-    text = '[project]\nname = "mazes"\n\n[build-system]\nrequires = ["hatchling"]\n'
-    write(project / "pyproject.toml", text)
+    tables = ['[project]\nname = "mazes"\n', '[build-system]\nrequires = ["x"]\n']
+    write(project / "pyproject.toml", "\n".join(tables[::order]))
     _, files = dry_run()
     assert {"my_words.py", "pyproject.toml", "src/mazes/walls.py"} <= files
     assert "other.py" not in files

@@ -141,8 +141,9 @@ def own_code() -> list[str]:
     files = own_files(here().sources(), module)
     patterns = [str(file.relative_to(root)) for file in files]
     project = root / "pyproject.toml"
-    if project.is_file() and "\n[build-system]" in _read(project):
-        name = tomllib.loads(_read(project)).get("project", {}).get("name", module)
+    settings = tomllib.loads(_read(project)) if project.is_file() else {}
+    if "build-system" in settings:
+        name = settings.get("project", {}).get("name", module)
         folder = re.sub(r"[-.]+", "_", name).lower()
         patterns += ["pyproject.toml", "LICENSE*", "src/**/*.py", f"{folder}/**/*.py"]
     return patterns
