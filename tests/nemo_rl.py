@@ -20,6 +20,7 @@ sys.path.append(str(FOLDER.parent))
 
 import ray
 from env_runtime.gym.processes import free_port
+from env_runtime.project import here
 from env_runtime.rollouts.policies import solve
 from env_runtime.rollouts.rows import load_rows
 from env_runtime.testing.scripted_model import scripted_model
@@ -101,6 +102,7 @@ def serving(plans: list) -> Generator[BaseServerConfig]:
 
 
 def main() -> None:
+    here(FOLDER)
     rows, plans = scripted_rows()
     with serving(plans) as head:
         rewards = asyncio.run(rollouts(rows, head))

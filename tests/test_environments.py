@@ -18,6 +18,7 @@ from conftest import (
     PYTHONS,
     QUICK,
     ROOT,
+    RUNTIME,
     UV,
     check_types,
     git,
@@ -394,6 +395,8 @@ def test_the_main_branch_of_nemo_gym_can_be_installed(render, interpreter, tmp_p
     git(repository, "add", "--all")
     git(repository, "commit", "--quiet", "--message", "The main branch")
     shutil.copytree(render(nemo_gym_source="git"), project)
+    vendor = project / "nemo_gym/vendor"
+    run([UV, "build", "--quiet", "--wheel", "--out-dir", vendor, RUNTIME], tmp_path)
     run(
         [UV, "lock", "--directory", project / "nemo_gym"],
         tmp_path,

@@ -8,11 +8,15 @@ from ..episode.tasks import check_row, task_of, task_skeleton
 from ..episode.types import Row
 from ..errors import RolloutError, one_line
 from ..files import write_atomically
+from ..project import here
 
 
-def load_rows(path: Path) -> list[Row]:
-    """The objects of a .jsonl file, one per line. Raises RolloutError, see read()."""
-    return list(read(path))
+def load_rows(path: Path | None = None) -> list[Row]:
+    """The objects of a .jsonl file, one per line; by default data/example.jsonl.
+
+    Raises RolloutError, see read().
+    """
+    return list(read(path or here().rows))
 
 
 def read(path: Path) -> Iterator[Row]:
