@@ -134,7 +134,7 @@ def _with_packages(module: str) -> list[str]:
 
 
 def _file(root: Path, module: str) -> Path | None:
-    """The file of a module in `root`; None if it is elsewhere, or is no module."""
+    """The file of a module in `root`; None if it is elsewhere, or is not a module."""
     place = root.joinpath(*module.split("."))
     files = (place / "__init__.py", place.with_name(f"{place.name}.py"))
     return next((file for file in files if file.is_file()), None)

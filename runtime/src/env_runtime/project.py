@@ -35,7 +35,6 @@ _loading = threading.RLock()
 # The project that loaded a class.
 of_loaded: "WeakKeyDictionary[type, Project]" = WeakKeyDictionary()
 
-
 # The project of this process, once somebody has looked for it.
 _found: "list[Project]" = []
 

@@ -20,7 +20,7 @@ FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 _FILE = os.O_NOFOLLOW | os.O_NONBLOCK
 
 FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
-# Failures of the machine rather than of the path that a policy asked for.
+# Failures of the machine rather than of the path that a policy named.
 MACHINE_ERRORS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO, *FULL_DISK)
 
 # How long to go on killing processes that start new processes, in seconds.
