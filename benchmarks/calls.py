@@ -12,7 +12,7 @@ import statistics
 import time
 from typing import Any
 
-from env_runtime.serving import SessionServer, ToolResponse
+from env_runtime.server import SessionServer, ToolResponse
 from fastapi import FastAPI, Request
 from nemo_gym.base_resources_server import SimpleResourcesServer
 from pydantic import BaseModel

@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from env_runtime.gates import starting
+from env_runtime.checks import starting
 
 
 def main() -> int:

@@ -18,12 +18,12 @@ from typing import Any
 
 import psutil
 import requests
-from env_runtime.gates import starting
-from env_runtime.gates.rows import server_tools
+from env_runtime.checks import starting
+from env_runtime.checks.rows import server_tools
+from env_runtime.evaluation.policies import solve
+from env_runtime.evaluation.rows import load_rows
+from env_runtime.evaluation.trajectory import as_response
 from env_runtime.project import here
-from env_runtime.rollouts.policies import solve
-from env_runtime.rollouts.rows import load_rows
-from env_runtime.rollouts.trajectory import as_response
 
 AT_ONCE = 16
 IDLE_SECONDS = 2

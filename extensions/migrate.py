@@ -46,6 +46,25 @@ OF_PROJECT = {
     },
 }
 
+# The places of modules of <env>_runtime that have other places in env_runtime. What is
+# not named here has the same place.
+RENAMED = {
+    "frameworks.playing": "frameworks.rollouts",
+    "frameworks.rows": "frameworks.splits",
+    "frameworks.serving": "frameworks.access",
+    "gates": "checks",
+    "make_rows": "rows",
+    "nemo_gym_gates": "gates",
+    "rollouts": "evaluation",
+    "server": "resources_server",
+    "server.serve": "resources_server.launch",
+    "serving": "server",
+    "testing.fixtures": "testing",
+    "testing.rows": "testing.row_tests",
+    "testing.scripted_model": "evaluation.scripted_model",
+    "testing.suite": "testing",
+}
+
 # The new module of an old module's names, "*" for all others. A target `x.y:Name` also
 # renames.
 MOVED = {
@@ -53,40 +72,40 @@ MOVED = {
     "desktop_backend": {"*": "desktop"},
     "session_server": {
         "Limits": "settings",
-        "tool_definitions": "server.endpoints",
-        "*": "serving",
+        "tool_definitions": "resources_server.endpoints",
+        "*": "server",
     },
     "trainers.trl_adapter": {"*": "trainers.trl"},
-    "plumbing.client": {"*": "rollouts.client"},
-    "plumbing.figures": {"*": "rollouts.stats"},
+    "plumbing.client": {"*": "evaluation.client"},
+    "plumbing.figures": {"*": "evaluation.stats"},
     "plumbing.gates": {
         "GateError": "errors",
         "oracle_reward": "episode.tasks",
-        "starting_server": "gates.starting",
-        "url_of": "gates.starting",
-        "*": "gates.rows",
+        "starting_server": "checks.starting",
+        "url_of": "checks.starting",
+        "*": "checks.rows",
     },
-    "plumbing.models": {"*": "rollouts.llm"},
+    "plumbing.models": {"*": "evaluation.llm"},
     "plumbing.policies": {
         "NoOracle": "errors:NoOracleError",
         "sample_arguments": "episode.samples",
-        "*": "rollouts.policies",
+        "*": "evaluation.policies",
     },
     "plumbing.records": {
         "RolloutError": "errors",
         "ROWS": "project",
         "number_of_turns": "project",
-        "load_rows": "rollouts.rows",
-        "write_rows": "rollouts.rows",
-        "as_response": "rollouts.trajectory",
-        "function_call": "rollouts.trajectory",
-        "with_tools": "rollouts.trajectory",
+        "load_rows": "evaluation.rows",
+        "write_rows": "evaluation.rows",
+        "as_response": "evaluation.trajectory",
+        "function_call": "evaluation.trajectory",
+        "with_tools": "evaluation.trajectory",
     },
-    "plumbing.scripted_model": {"*": "testing.scripted_model"},
+    "plumbing.scripted_model": {"*": "evaluation.scripted_model"},
     "plumbing.splits": {
-        "cut": "rollouts.row_generator",
-        "example_rows": "rollouts.row_generator",
-        "*": "make_rows",
+        "cut": "evaluation.row_generator",
+        "example_rows": "evaluation.row_generator",
+        "*": "rows",
     },
     # Of <env>_episode.py
     "_episode": {
@@ -158,6 +177,7 @@ class Names:
 
     def module(self, place: str) -> str:
         """The full name of a module that was <env>_runtime.`place` in 0.4."""
+        place = renamed(place)
         top, _, rest = place.partition(".")
         shared = rest and source_of(f"env_runtime.{place}")  # by all backends
         if top in BACKENDS and self.backend and not shared:
@@ -279,10 +299,14 @@ def rename_package(path: Path, names: Names) -> Iterator[str]:
         text = path.read_bytes().decode("utf-8")
     except ValueError:  # another encoding
         return
-    old = rf"\b{names.folder}(?:\.((?:{'|'.join(BACKENDS)})(?:\.\w+)?\b)|(?=\.\w| import ))"
+    backends = "|".join(BACKENDS)
+    place = rf"(?:{backends})(?:\.\w+)?\b|(?!(?:{backends})\b)\w+(?:\.\w+)*"
+    old = rf"\b{names.folder}(?:\.({place})|(?= import ))"
     lines = text.split("\n")
     for number, line in enumerate(lines):
         new = re.sub(old, lambda match: names.module(match[1] or ""), line)
+        if new != line:
+            new = renamed_modules(new)
         if new != line:
             simple = re.fullmatch(r"\s*from \S+ import [\w, ]+", new)
             lines[number] = "\n".join(fitted(new)) if simple else new
@@ -290,6 +314,27 @@ def rename_package(path: Path, names: Names) -> Iterator[str]:
     changed = "\n".join(lines)
     if changed != text:
         path.write_bytes(changed.encode("utf-8"))
+
+
+def renamed(place: str) -> str:
+    """The place in env_runtime of a module of <env>_runtime, or of a name in one."""
+    parts = place.split(".")
+    for count in range(len(parts), 0, -1):
+        if target := RENAMED.get(".".join(parts[:count])):
+            return ".".join([target, *parts[count:]])
+    return place
+
+
+def renamed_modules(line: str) -> str:
+    """A line whose `from env_runtime import ...` names the modules of 0.5."""
+    head, found, names = line.partition("from env_runtime import ")
+    for name, target in RENAMED.items():
+        if found and "." not in target:
+            names = re.sub(
+                rf"\b(?<!as ){name}\b(?=,| *$)", f"{target} as {name}", names
+            )
+            names = re.sub(rf"\b(?<!as ){name} as\b", f"{target} as", names)
+    return head + found + names
 
 
 def source_of(module: str) -> Path | None:

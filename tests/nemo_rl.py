@@ -19,11 +19,11 @@ FOLDER, AGENT = Path(sys.argv[1]), sys.argv[2]
 sys.path.append(str(FOLDER.parent))
 
 import ray
+from env_runtime.evaluation.policies import solve
+from env_runtime.evaluation.rows import load_rows
+from env_runtime.evaluation.scripted_model import scripted_model
 from env_runtime.gym.processes import free_port
 from env_runtime.project import here
-from env_runtime.rollouts.policies import solve
-from env_runtime.rollouts.rows import load_rows
-from env_runtime.testing.scripted_model import scripted_model
 from nemo_gym.cli import GlobalConfigDictParserConfig, RunHelper
 from nemo_gym.rollout_collection import RolloutCollectionHelper
 from nemo_gym.server_utils import HEAD_SERVER_KEY_NAME, BaseServerConfig

@@ -315,7 +315,7 @@ def shell(template, generate, tmp_path_factory):
 
 MODEL = """
 import sys
-from env_runtime.testing.scripted_model import ScriptedModel, scripted_model
+from env_runtime.evaluation.scripted_model import ScriptedModel, scripted_model
 answer = ScriptedModel.answer
 ScriptedModel.answer = lambda self, request: answer(self, {**request, "metadata": {"row": "0"}})
 with scripted_model([[]]) as model:

@@ -16,9 +16,9 @@ pytestmark = pytest.mark.slow
 POLICY = """
 import sys
 from pathlib import Path
-from env_runtime.rollouts.policies import solution_for
-from env_runtime.rollouts.rows import load_rows, write_rows
-from env_runtime.testing.scripted_model import scripted_model
+from env_runtime.evaluation.policies import solution_for
+from env_runtime.evaluation.rows import load_rows, write_rows
+from env_runtime.evaluation.scripted_model import scripted_model
 rows = load_rows()[:4]
 for number, row in enumerate(rows):
     row["responses_create_params"]["metadata"] = {"row": str(number)}

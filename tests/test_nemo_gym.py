@@ -146,9 +146,9 @@ def test_ng_run_serves_the_environment(generate):
 MODEL = """
 import sys
 from pathlib import Path
-from env_runtime.rollouts.policies import solve
-from env_runtime.rollouts.rows import load_rows, write_rows
-from env_runtime.testing.scripted_model import scripted_model
+from env_runtime.evaluation.policies import solve
+from env_runtime.evaluation.rows import load_rows, write_rows
+from env_runtime.evaluation.scripted_model import scripted_model
 rows, plans = load_rows(), []
 for number, row in enumerate(rows):
     tools = row["responses_create_params"]["tools"]

@@ -27,7 +27,7 @@ from env_runtime.episode.tasks import (
     solution_of,
 )
 from env_runtime.episode.tools import tools_of
-from env_runtime.serving import SessionServer, VerifyRequest, VerifyResponse
+from env_runtime.server import SessionServer, VerifyRequest, VerifyResponse
 from fastapi import Request
 from fastapi.testclient import TestClient
 from scripted_judge import Judge, serving

@@ -232,7 +232,7 @@ def test_make_rows_makes_the_rows_of_the_template(render, archetype):
     """After a change of make_rows.py: REWRITE_TASKS=1 uv run pytest -k make_rows."""
     code = """if True:
         import json, make_rows
-        from env_runtime.rollouts.row_generator import cut
+        from env_runtime.evaluation.row_generator import cut
         counts = {"example": make_rows.EXAMPLES}
         print(json.dumps(cut(make_rows.tasks, 0, counts)["example"]))
     """
@@ -265,7 +265,7 @@ def test_the_generator_in_the_docs_makes_rows(render, tmp_path):
     run(["ruff", "format", "--no-cache", "--check", "."], tmp_path)
     code = """if True:
         import make_rows
-        from env_runtime.rollouts.row_generator import cut
+        from env_runtime.evaluation.row_generator import cut
         print([len(rows) for rows in cut(make_rows.tasks, 0, {"a": 5, "b": 9}).values()])
     """
     path = f"{tmp_path}:{import_path(render())}"
@@ -297,11 +297,11 @@ class MyEnv:
         import json
         import make_rows
         from env_runtime.project import find
-        from env_runtime.rollouts.observations import (
+        from env_runtime.evaluation.observations import (
             first_observation,
             with_observation,
         )
-        from env_runtime.rollouts.row_generator import cut
+        from env_runtime.evaluation.row_generator import cut
 
         counts = {"example": make_rows.EXAMPLES}
         [row] = cut(make_rows.tasks, 0, counts)["example"]

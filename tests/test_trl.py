@@ -44,7 +44,7 @@ DESCRIPTIONS = [
 SCRIPT = """
 import inspect, json, pathlib, sys
 from transformers.utils import get_json_schema
-from env_runtime.rollouts.client import Client
+from env_runtime.evaluation.client import Client
 from env_runtime.trainers import trl
 
 tools = json.loads(pathlib.Path(sys.argv[1]).read_text())

@@ -348,7 +348,7 @@ def test_from_an_earlier_release(earlier, archetype, tag):
     server = (folder / "server.py").read_text()
     assert "self.tool(MyEnv." in server
     assert ("app.title = 'Mine'" in server) == (tag in TOOLS_BY_METHOD)
-    assert "from env_runtime.serving import" in server
+    assert "from env_runtime.server import" in server
     assert "<<<<<<<" not in server
     [dependency] = dependencies(project)[0]
     assert dependency.startswith("nemo-gym-env-runtime[")
@@ -381,16 +381,16 @@ def test_mine(client):
 """
 MY_MOVED_TESTS = """import sys
 
-from env_runtime import serving as base
+from env_runtime import server as base
 from env_runtime.episode.tools import tools_of
 from my_env import MyEnv as Mine
 from env_runtime.errors import NoOracleError as NoOracle  # both
-from env_runtime.rollouts.policies import solve
+from env_runtime.evaluation.policies import solve
 from plumbing.records import ROWS, positive
 
 
 def test_mine(client):
-    from env_runtime.make_rows import Example  # later
+    from env_runtime.rows import Example  # later
 
     assert Example, (base, tools_of, Mine, NoOracle, solve, ROWS, positive)
 """
@@ -410,7 +410,7 @@ def test_imports_of_what_moved_are_rewritten(earlier):
     assert done.returncode == 0, done.stdout
     assert mine.read_text() == MY_MOVED_TESTS
     path = "nemo_gym/tests/test_mine.py"
-    assert f"{path}, line 3: from env_runtime import serving as base" in done.stdout
+    assert f"{path}, line 3: from env_runtime import server as base" in done.stdout
     kept = "`from plumbing.records import ROWS, positive` names a module that is gone"
     assert f"{path}, line 10: {kept}" in done.stdout
     assert not (project / "nemo_gym/plumbing").exists()
@@ -503,16 +503,16 @@ from my_env_runtime.workspace.errors import reason
 def test_mine():
     assert my_env_runtime.serving.SessionServer, project.ROWS
 """
-MY_RENAMED_CODE = """import env_runtime.serving
+MY_RENAMED_CODE = """import env_runtime.server
 from env_runtime import project
 from env_runtime.project import load_class
-from env_runtime.rollouts.client import Client
+from env_runtime.evaluation.client import Client
 from env_runtime.workspace.local import Workspace, WorkspaceError
 from env_runtime.workspace.errors import reason
 
 
 def test_mine():
-    assert env_runtime.serving.SessionServer, project.ROWS
+    assert env_runtime.server.SessionServer, project.ROWS
 """
 
 
@@ -527,7 +527,7 @@ def test_code_that_uses_the_runtime_of_0_4_is_renamed(earlier):
     assert done.returncode == 0, done.stdout
     assert (project / name).read_text() == MY_RENAMED_CODE
     for report in (
-        f"{name}, line 4: from env_runtime.rollouts.client import Client",
+        f"{name}, line 4: from env_runtime.evaluation.client import Client",
         f"{name}, line 3: env_runtime.project has no load_class: write "
         + "`from env_runtime.project import here`, and `here().load_class` for "
         + "`load_class`",

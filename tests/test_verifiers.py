@@ -17,8 +17,8 @@ ROWS = 4
 # The calls that solve each row.
 ORACLE = """
 import json
-from env_runtime.rollouts.policies import solve
-from env_runtime.rollouts.rows import load_rows
+from env_runtime.evaluation.policies import solve
+from env_runtime.evaluation.rows import load_rows
 rows = load_rows()
 print(json.dumps([solve(row, row["responses_create_params"]["tools"]) for row in rows]))
 """

@@ -64,7 +64,7 @@ class DirectLink:
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     from env_runtime import gym_series
-    from env_runtime.serving import SessionServer
+    from env_runtime.server import SessionServer
 
     setup = SessionServer.setup_webserver
 

@@ -16,9 +16,9 @@ import random
 import sys
 from collections.abc import Iterator
 
-from env_runtime.episode.tasks import task_skeleton
-from env_runtime.make_rows import Example, main
-from env_runtime.project import find
+from env_runtime.rows import Example, main, task_skeleton
+
+from my_env import MyEnv as EnvironmentClass
 
 EXAMPLES = 1  # number of rows in data/example.jsonl
 
@@ -30,7 +30,7 @@ def tasks(rng: random.Random) -> Iterator[Example]:
     # The task has every key that the class's constructor reads, with its default or
     # None. Write a loop here that yields a task for each set of values. Let nothing but
     # `rng` decide them: `task["seed"] = rng.randrange(10**6)`.
-    task = task_skeleton(find(__file__).load_class())
+    task = task_skeleton(EnvironmentClass)
     yield Example(PROMPT, task, "easy")  # or "medium", "hard"
 
 

@@ -19,7 +19,7 @@ import sys
 from collections.abc import Iterator
 from fractions import Fraction
 
-from env_runtime.make_rows import Example, main
+from env_runtime.rows import Example, main
 
 EXAMPLES = 30  # number of rows in data/example.jsonl
 

@@ -15,7 +15,7 @@ import random
 import sys
 from collections.abc import Iterable, Iterator
 
-from env_runtime.make_rows import Example, main
+from env_runtime.rows import Example, main
 
 EXAMPLES = 24  # number of rows in data/example.jsonl
 

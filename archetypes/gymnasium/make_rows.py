@@ -20,12 +20,16 @@ from collections.abc import Iterator
 from typing import Any
 
 import gymnasium
-from env_runtime.episode.tasks import baseline_reward
-from env_runtime.gates.rows import server_tools
-from env_runtime.make_rows import Example, main
-from env_runtime.project import find
-from env_runtime.rollouts.policies import call_everything
+from env_runtime.rows import (
+    Example,
+    baseline_reward,
+    call_everything,
+    main,
+    server_tools,
+)
 from gymnasium.envs.toy_text.frozen_lake import generate_random_map
+
+from my_env import MyEnv as EnvironmentClass
 
 EXAMPLES = 20  # number of rows in data/example.jsonl
 INSTRUCTIONS = (
@@ -38,7 +42,6 @@ LEGENDS = {
     "Taxi": "The passenger waits at (X) and wants to go to <X>. The taxi is at [X].",
 }
 
-EnvironmentClass = find(__file__).load_class()
 MODULE = sys.modules[EnvironmentClass.__module__]
 ID = MODULE.ID
 

@@ -23,7 +23,7 @@ from collections.abc import Iterable, Iterator
 from textwrap import dedent
 from typing import Any
 
-from env_runtime.make_rows import Example, main
+from env_runtime.rows import Example, main
 
 EXAMPLES = 20  # number of rows in data/example.jsonl
 

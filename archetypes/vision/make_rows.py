@@ -17,7 +17,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from env_runtime.make_rows import Example, main
+from env_runtime.rows import Example, main
 
 EXAMPLES = 20  # number of rows in data/example.jsonl
 

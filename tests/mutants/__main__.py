@@ -53,11 +53,11 @@ def serving() -> Generator[str]:
 def problem_of_an_honest_episode() -> str:
     """Why the oracle does not earn the full reward over HTTP; "" if it does."""
     from env_runtime.episode.tasks import oracle_reward
+    from env_runtime.evaluation.client import Client
+    from env_runtime.evaluation.play import play
+    from env_runtime.evaluation.policies import FIXED_TURNS, fixed_policy
+    from env_runtime.evaluation.rows import load_rows
     from env_runtime.project import here
-    from env_runtime.rollouts.client import Client
-    from env_runtime.rollouts.play import play
-    from env_runtime.rollouts.policies import FIXED_TURNS, fixed_policy
-    from env_runtime.rollouts.rows import load_rows
 
     row = load_rows(here().rows)[0]
     try:

@@ -248,7 +248,7 @@ def a_second_answer_counts(original, episode, *arguments):
 
 
 @frameworks(
-    "test_frameworks.py::test_the_token_guards_an_app", replaces="serving.guarded"
+    "test_frameworks.py::test_the_token_guards_an_app", replaces="access.guarded"
 )
 def a_framework_asks_for_no_token(original, app, *arguments):
     return app

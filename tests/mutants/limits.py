@@ -124,7 +124,7 @@ def one_session_asks_for_ever(original, layer, scope, large):
 
 @by_runtime(
     "test_security.py::test_metrics_are_not_for_policies",
-    replaces="SessionServer.aggregate_metrics",
+    replaces="InProcessServer.aggregate_metrics",
     without=["LargeBodies._refusal"],
 )
 def a_session_may_aggregate(original, server, request, body):

@@ -17,7 +17,7 @@ def any_task_counts(original, task, body):
 
 @by_runtime(
     "test_verdicts.py::test_an_episode_without_a_task_earns_nothing",
-    replaces="SessionServer.finished_session",
+    replaces="InProcessServer.finished_session",
 )
 def unseeded_episodes_count(original, server, request, body):
     if session := server.sessions.get(request.session[SESSION_ID_KEY]):
@@ -27,7 +27,7 @@ def unseeded_episodes_count(original, server, request, body):
 
 @by_runtime(
     "test_verdicts.py::test_an_episode_without_a_task_earns_nothing_on_any_row",
-    replaces="SessionServer.finished_session",
+    replaces="InProcessServer.finished_session",
 )
 def an_empty_task_is_a_task(original, server, request, body):
     if session := server.sessions.get(request.session[SESSION_ID_KEY]):
@@ -260,7 +260,7 @@ def an_unknown_cookie_is_no_cookie(original, cookies, scope):
 
 @by_runtime(
     "test_security.py::test_no_answer_leaks_before_verify",
-    replaces="SessionServer._about",
+    replaces="InProcessServer._about",
 )
 def anybody_can_read_the_tasks(original, server, app):
     tasks = [session.task for session in server.sessions.values()]

@@ -18,11 +18,11 @@ import uvicorn
 from env_runtime import project
 from env_runtime.episode.samples import sample_arguments
 from env_runtime.episode.tools import tools_of
+from env_runtime.evaluation import command
+from env_runtime.evaluation.client import Client, ClientSession
+from env_runtime.evaluation.policies import solve
 from env_runtime.project import here
-from env_runtime.rollouts import command
-from env_runtime.rollouts.client import Client, ClientSession
-from env_runtime.rollouts.policies import solve
-from env_runtime.serving import SessionServer, VerifyRequest, VerifyResponse
+from env_runtime.server import SessionServer, VerifyRequest, VerifyResponse
 from env_runtime.testing import fixtures
 from fastapi import FastAPI, Request
 from fastapi.testclient import TestClient

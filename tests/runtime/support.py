@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 import httpx
 from env_runtime import project
-from env_runtime.rollouts.rows import write_rows
-from env_runtime.serving import SessionServer
+from env_runtime.evaluation.rows import write_rows
+from env_runtime.server import SessionServer
 from fastapi.testclient import TestClient
 
 # An item of a trajectory, and its content

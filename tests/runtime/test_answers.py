@@ -5,18 +5,18 @@ from typing import Any
 
 import pytest
 from env_runtime import project
+from env_runtime.checks.class_checks import check_class
+from env_runtime.checks.rollout import rollout_gate
+from env_runtime.checks.smoke import smoke_gate
 from env_runtime.episode.tasks import solution_of
 from env_runtime.episode.tools import tools_of
 from env_runtime.episode.types import Solution
 from env_runtime.errors import GateError, RolloutError
-from env_runtime.gates.class_checks import check_class
-from env_runtime.gates.rollout import rollout_gate
-from env_runtime.gates.smoke import smoke_gate
-from env_runtime.rollouts.play import play
-from env_runtime.rollouts.policies import NONSENSE, fixed_policy
-from env_runtime.rollouts.trajectory import function_call, message
-from env_runtime.serving import SessionServer, VerifyRequest, VerifyResponse
-from env_runtime.testing.scripted_model import ScriptedModel
+from env_runtime.evaluation.play import play
+from env_runtime.evaluation.policies import NONSENSE, fixed_policy
+from env_runtime.evaluation.scripted_model import ScriptedModel
+from env_runtime.evaluation.trajectory import function_call, message
+from env_runtime.server import SessionServer, VerifyRequest, VerifyResponse
 from fastapi import Request
 
 from .support import rows_file

@@ -3,9 +3,9 @@
 import asyncio
 
 import pytest
+from env_runtime.checks.class_checks import check_class
 from env_runtime.errors import GateError
-from env_runtime.gates.class_checks import check_class
-from env_runtime.serving import SessionServer
+from env_runtime.server import SessionServer
 
 
 class Base:

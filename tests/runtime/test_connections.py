@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 import uvicorn
-from env_runtime.server import connection
-from env_runtime.serving import SessionServer
+from env_runtime.resources_server import connection
+from env_runtime.server import SessionServer
 from nemo_gym import server_utils
 from uvicorn.config import HTTP_PROTOCOLS
 

@@ -40,8 +40,8 @@ print(compute_aggregate_metrics(answers).model_dump_json())
 @pytest.mark.parametrize(
     "module",
     [
-        "gates.class_checks",
-        pytest.param("server.endpoints", marks=pytest.mark.slow),
+        "checks.class_checks",
+        pytest.param("resources_server.endpoints", marks=pytest.mark.slow),
         pytest.param("serving", marks=pytest.mark.slow),
         pytest.param("prepare", marks=pytest.mark.slow),
     ],

@@ -173,7 +173,7 @@ def test_an_item_that_nemo_gym_cannot_read_is_refused(serve, rows, verify_body):
 
 FAILING_SERVER = """
 from fastapi import Request
-from env_runtime.serving import SessionServer, VerifyRequest
+from env_runtime.server import SessionServer, VerifyRequest
 
 class Failing:
     def __init__(self, task: dict): pass

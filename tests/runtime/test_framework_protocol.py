@@ -62,8 +62,8 @@ def project_of(monkeypatch, tmp_path):
         monkeypatch.setattr(project.Project, "load_class", lambda self: domain_class)
         monkeypatch.setitem(project.of_loaded, domain_class, project.here())
         monkeypatch.setattr(project.Project, "served_tools", lambda self: list(served))
-        reads = frameworks.rows.read_rows
-        for module in (frameworks.rows, frameworks.checks):
+        reads = frameworks.splits.read_rows
+        for module in (frameworks.splits, frameworks.checks):
             monkeypatch.setattr(
                 module, "read_rows", lambda cls, _=None: reads(cls, path)
             )
@@ -265,10 +265,10 @@ def test_the_models_last_message_is_its_answer(project_of, monkeypatch):
         episode = frameworks.AsyncEpisode(Sum, TASK, answer_tool=True)
         await episode.start()
         prompt = [{"role": "user", "content": "Go."}]
-        await frameworks.playing.converse(episode, Sum, prompt, 3)  # type: ignore
+        await frameworks.rollouts.converse(episode, Sum, prompt, 3)  # type: ignore
         return episode.over, await episode.reward()
 
-    monkeypatch.setattr(frameworks.playing, "_complete", complete)
+    monkeypatch.setattr(frameworks.rollouts, "_complete", complete)
     assert asyncio.run(play()) == (True, 1.0)
     assert bodies == [([{"role": "user", "content": "Go."}], [])]
 

@@ -259,11 +259,11 @@ def test_the_model_plays_until_it_calls_no_tool(monkeypatch):
         await episode.start()
         # The episode itself in place of a framework's client
         prompt = frameworks.prompt_of(row)
-        await frameworks.playing.converse(episode, domain_class, prompt, 10)  # type: ignore
+        await frameworks.rollouts.converse(episode, domain_class, prompt, 10)  # type: ignore
         return await episode.reward()
 
     seen = []
-    monkeypatch.setattr(frameworks.playing, "_complete", complete)
+    monkeypatch.setattr(frameworks.rollouts, "_complete", complete)
     assert asyncio.run(play()) == 1.0
     assert seen[1]["content"].startswith("error: the arguments are not JSON")
 

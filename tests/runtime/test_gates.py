@@ -13,16 +13,17 @@ from typing import Annotated, Any, Literal
 
 import pydantic
 import pytest
-from env_runtime import nemo_gym_gates, project
+from env_runtime import gates as nemo_gym_gates
+from env_runtime import project
+from env_runtime.checks import manifests, runner
+from env_runtime.checks import server as server_gates
+from env_runtime.checks.rollout import rollout_gate
+from env_runtime.checks.server import server_gate
+from env_runtime.checks.smoke import smoke_gate
 from env_runtime.errors import GateError, RolloutError
-from env_runtime.gates import manifests, runner
-from env_runtime.gates import server as server_gates
-from env_runtime.gates.rollout import rollout_gate
-from env_runtime.gates.server import server_gate
-from env_runtime.gates.smoke import smoke_gate
+from env_runtime.evaluation.client import Client
 from env_runtime.project import here
-from env_runtime.rollouts.client import Client
-from env_runtime.serving import ToolResponse
+from env_runtime.server import ToolResponse
 from fastapi import HTTPException, Request
 
 from .support import rows_file

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from env_runtime import under_gym
 from env_runtime.errors import RolloutError
+from env_runtime.evaluation.rows import load_rows, write_rows
 from env_runtime.gym import loop, processes
-from env_runtime.rollouts.rows import load_rows, write_rows
 
 
 @pytest.fixture

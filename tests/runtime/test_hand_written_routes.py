@@ -3,8 +3,8 @@
 import threading
 
 import pytest
-from env_runtime.server.endpoints import tool_definitions
-from env_runtime.serving import ToolResponse
+from env_runtime.resources_server.endpoints import tool_definitions
+from env_runtime.server import ToolResponse
 from fastapi import Request
 from pydantic import BaseModel
 

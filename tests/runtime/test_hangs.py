@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 import pytest
 from env_runtime.episode.session import Session
-from env_runtime.serving import VerifyRequest
+from env_runtime.server import VerifyRequest
 from fastapi import Request
 from fastapi.testclient import TestClient
 
@@ -81,7 +81,7 @@ def test_an_async_close_that_hangs_is_cancelled(server_of, row, verify):
 HANGING_SERVER = """
 import threading
 from fastapi import Request
-from env_runtime.serving import SessionServer, VerifyRequest
+from env_runtime.server import SessionServer, VerifyRequest
 
 class Hanging:
     def __init__(self, task: dict): pass

@@ -4,7 +4,7 @@ import importlib.util
 import json
 
 import pytest
-from env_runtime.rollouts.trajectory import as_response
+from env_runtime.evaluation.trajectory import as_response
 from nemo_gym.openai_utils import (
     NeMoGymFunctionCallOutput,
     NeMoGymResponse,

@@ -7,7 +7,7 @@ import time
 import tracemalloc
 
 import pytest
-from env_runtime.server import bodies
+from env_runtime.resources_server import bodies
 from nemo_gym.server_utils import SESSION_ID_KEY
 
 LARGE = "x" * bodies.LARGE_BYTES

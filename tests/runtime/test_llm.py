@@ -6,8 +6,8 @@ import subprocess
 import sys
 
 import pytest
-from env_runtime.rollouts import trajectory
-from env_runtime.rollouts.rows import load_rows
+from env_runtime.evaluation import trajectory
+from env_runtime.evaluation.rows import load_rows
 
 import rollout
 

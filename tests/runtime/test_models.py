@@ -16,14 +16,14 @@ from typing import Any
 
 import pytest
 from env_runtime import measure_judge, project
+from env_runtime.checks.class_checks import check_class
+from env_runtime.checks.rollout import rollout_gate
 from env_runtime.errors import GateError, ModelError, SettingError
+from env_runtime.evaluation.conversation import conversation
 from env_runtime.frameworks.episodes import AsyncEpisode
-from env_runtime.gates.class_checks import check_class
-from env_runtime.gates.rollout import rollout_gate
 from env_runtime.models.client import Models, texts
 from env_runtime.models.question import Question
-from env_runtime.rollouts.conversation import conversation
-from env_runtime.server.serve import log_to_file
+from env_runtime.resources_server.launch import log_to_file
 from env_runtime.testing.fixtures import verify_body
 from fastapi.testclient import TestClient
 from nemo_gym import server_utils

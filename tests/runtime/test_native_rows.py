@@ -5,13 +5,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from env_runtime import make_rows, prepare
+from env_runtime import prepare
+from env_runtime import rows as make_rows
+from env_runtime.checks.rollout import rollout_gate
+from env_runtime.checks.rows import write_tools
+from env_runtime.checks.smoke import smoke_gate
 from env_runtime.episode.task_data import task_data_of
-from env_runtime.gates.rollout import rollout_gate
-from env_runtime.gates.rows import write_tools
-from env_runtime.gates.smoke import smoke_gate
-from env_runtime.rollouts.rows import load_rows
-from env_runtime.rollouts.trajectory import message
+from env_runtime.evaluation.rows import load_rows
+from env_runtime.evaluation.trajectory import message
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from .support import rows_file

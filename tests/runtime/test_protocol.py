@@ -9,19 +9,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from env_runtime import make_rows, project
+from env_runtime import project
+from env_runtime import rows as make_rows
+from env_runtime.checks.class_checks import check_class
+from env_runtime.checks.rollout import rollout_gate
 from env_runtime.episode.episode import Episode, run_without_loop
 from env_runtime.episode.tasks import solution_of, task_skeleton
 from env_runtime.episode.tools import tools_of
 from env_runtime.errors import GateError, RolloutError
-from env_runtime.gates.class_checks import check_class
-from env_runtime.gates.rollout import rollout_gate
-from env_runtime.rollouts.observations import (
+from env_runtime.evaluation.observations import (
     first_observation,
     shows,
     with_observation,
 )
-from env_runtime.rollouts.rows import load_rows
+from env_runtime.evaluation.rows import load_rows
 from pydantic import BaseModel
 
 from .support import rows_file

@@ -3,8 +3,8 @@
 import json
 
 import pytest
-from env_runtime.rollouts.policies import solve
-from env_runtime.rollouts.trajectory import function_call, message
+from env_runtime.evaluation.policies import solve
+from env_runtime.evaluation.trajectory import function_call, message
 
 JSON = {"content-type": "application/json"}
 

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 from env_runtime import project
-from env_runtime.rollouts import report
+from env_runtime.evaluation import report
 
 PNG = "data:image/png;base64,iVBORw0KGgo="
 SVG = "data:image/svg+xml;base64,PHN2Zy8+"

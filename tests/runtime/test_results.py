@@ -3,8 +3,8 @@
 import json
 
 import pytest
-from env_runtime.rollouts.results import only_writer
-from env_runtime.rollouts.rows import load_rows
+from env_runtime.evaluation.results import only_writer
+from env_runtime.evaluation.rows import load_rows
 from nemo_gym.openai_utils import NeMoGymResponse
 
 from .strict_model import results

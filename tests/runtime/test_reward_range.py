@@ -7,23 +7,23 @@ from typing import Any
 
 import pytest
 from env_runtime import project
+from env_runtime.checks import manifests
+from env_runtime.checks.class_checks import check_class
+from env_runtime.checks.rollout import rollout_gate
 from env_runtime.episode.tasks import baseline_reward, oracle_reward, reward_range
 from env_runtime.errors import GateError, RolloutError, ToolError
-from env_runtime.gates import manifests
-from env_runtime.gates.class_checks import check_class
-from env_runtime.gates.rollout import rollout_gate
-from env_runtime.rollouts import command
-from env_runtime.rollouts.play import check_verdict, play
-from env_runtime.rollouts.policies import fixed_policy
-from env_runtime.rollouts.report import write_page
-from env_runtime.rollouts.stats import (
+from env_runtime.evaluation import command
+from env_runtime.evaluation.play import check_verdict, play
+from env_runtime.evaluation.policies import fixed_policy
+from env_runtime.evaluation.report import write_page
+from env_runtime.evaluation.stats import (
     RolloutStats,
     figures,
     measure,
     pass_at,
     table,
 )
-from env_runtime.rollouts.trajectory import as_response, function_call
+from env_runtime.evaluation.trajectory import as_response, function_call
 
 from .support import rows_file
 
@@ -170,7 +170,7 @@ def test_a_range_that_is_none(server_of, monkeypatch, declared):
 
 
 def test_a_client_reads_the_range(gate_client, row, url):
-    from env_runtime.rollouts.client import Client
+    from env_runtime.evaluation.client import Client
 
     assert Client(url).reward_range() == (0.0, 1.0)
     client = gate_client(Duel)

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 from env_runtime import project
-from env_runtime.rollouts.client import Client
-from env_runtime.rollouts.policies import fixed_policy
+from env_runtime.evaluation.client import Client
+from env_runtime.evaluation.policies import fixed_policy
 
 import rollout
 

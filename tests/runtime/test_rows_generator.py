@@ -9,14 +9,14 @@ import warnings
 from typing import Any
 
 import pytest
-from env_runtime import make_rows as command
 from env_runtime import project
+from env_runtime import rows as command
+from env_runtime.checks.rows import read_rows
 from env_runtime.errors import RolloutError
-from env_runtime.gates.rows import read_rows
+from env_runtime.evaluation import row_generator
+from env_runtime.evaluation.policies import solve
+from env_runtime.evaluation.rows import load_rows
 from env_runtime.project import here
-from env_runtime.rollouts import row_generator
-from env_runtime.rollouts.policies import solve
-from env_runtime.rollouts.rows import load_rows
 from env_runtime.space import collect
 from pydantic import BaseModel
 

@@ -6,7 +6,7 @@ import math
 import statistics
 
 import pytest
-from env_runtime.rollouts.stats import (
+from env_runtime.evaluation.stats import (
     RolloutStats,
     difference,
     figures,

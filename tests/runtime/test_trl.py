@@ -13,8 +13,8 @@ import pytest
 import requests
 from env_runtime.episode.samples import sample_arguments
 from env_runtime.errors import RolloutError
-from env_runtime.rollouts.client import Client, ClientSession
-from env_runtime.rollouts.policies import solve
+from env_runtime.evaluation.client import Client, ClientSession
+from env_runtime.evaluation.policies import solve
 from env_runtime.trainers import trl
 
 from .support import PNG, Camera

@@ -6,8 +6,8 @@ import time
 
 import pytest
 from env_runtime.errors import NoOracleError
-from env_runtime.rollouts.policies import solve
-from env_runtime.rollouts.trajectory import function_call, message
+from env_runtime.evaluation.policies import solve
+from env_runtime.evaluation.trajectory import function_call, message
 
 from .support import Riddle, at_once
 

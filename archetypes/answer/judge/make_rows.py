@@ -16,7 +16,7 @@ import random
 import sys
 from collections.abc import Iterator
 
-from env_runtime.make_rows import Example, main
+from env_runtime.rows import Example, main
 
 EXAMPLES = 12  # number of rows in data/example.jsonl
 MAX_WORDS = 120

@@ -3,9 +3,9 @@ r"""Tests of the grader of the word problems, and of their rows."""
 import time
 
 import pytest
-from env_runtime.project import find
 
-EnvironmentClass = find(__file__).load_class()
+from my_env import MyEnv as EnvironmentClass
+
 FORMAT_CREDIT = EnvironmentClass.format_credit
 
 

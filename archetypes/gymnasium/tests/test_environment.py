@@ -4,12 +4,15 @@ import re
 import sys
 
 import pytest
-from env_runtime.episode.samples import sample_arguments
-from env_runtime.episode.tasks import oracle_reward
-from env_runtime.project import find
-from env_runtime.rollouts.observations import first_observation, shows
+from env_runtime.testing import (
+    first_observation,
+    oracle_reward,
+    sample_arguments,
+    shows,
+)
 
-EnvironmentClass = find(__file__).load_class()
+from my_env import MyEnv as EnvironmentClass
+
 MAX_STEPS = sys.modules[EnvironmentClass.__module__].MAX_STEPS
 LOWEST, HIGHEST = EnvironmentClass.reward_range
 needs_an_oracle = pytest.mark.skipif(

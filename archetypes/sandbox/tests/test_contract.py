@@ -8,7 +8,7 @@ import sys
 import time
 
 import pytest
-from env_runtime.testing.fixtures import verify_body
+from env_runtime.testing import verify_body
 from test_environment import backend, player, row, task
 
 import my_env

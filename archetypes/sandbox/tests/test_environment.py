@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from env_runtime.testing.fixtures import verify_body
+from env_runtime.testing import verify_body
 from env_runtime.workspace.local.testing import prepare_tests
 
 from my_env import MyEnv as EnvironmentClass

@@ -3,9 +3,7 @@
 import sys
 
 import pytest
-from env_runtime.errors import NoOracleError
-from env_runtime.rollouts.policies import solve
-from env_runtime.testing.fixtures import verify_body
+from env_runtime.testing import NoOracleError, solve, verify_body
 
 from my_env import MyEnv as EnvironmentClass
 

@@ -23,8 +23,8 @@ from .episode.session import Session
 from .episode.tasks import task_of
 from .episode.types import Row
 from .errors import RolloutError
+from .evaluation.rows import load_rows, row_name
 from .models.client import Models, models_not_set
-from .rollouts.rows import load_rows, row_name
 from .settings import StandInSettings
 
 SECONDS = 600  # time limit for one grade

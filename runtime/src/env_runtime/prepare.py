@@ -23,16 +23,16 @@ from nemo_gym.openai_utils import NeMoGymResponseCreateParamsNonStreaming
 from omegaconf import OmegaConf
 from pydantic import ValidationError
 
+from .checks.rows import read_rows, server_tools
 from .command_line import exit_status, new_parser, share
 from .episode.tasks import is_native, validation_problem
 from .episode.types import Definitions, Row
 from .errors import RolloutError
-from .gates.rows import read_rows, server_tools
+from .evaluation.rows import load_rows, write_rows
+from .evaluation.trajectory import with_tools
 from .gym.configuration import agent_name
 from .gym.processes import run_gym
 from .project import here
-from .rollouts.rows import load_rows, write_rows
-from .rollouts.trajectory import with_tools
 
 SPLIT_NAMES = ["train", "validation"]
 

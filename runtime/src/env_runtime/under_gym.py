@@ -17,10 +17,10 @@ import sys
 from pathlib import Path
 
 from .command_line import exit_status, new_parser, positive
+from .evaluation.stats import TASK
 from .gym.loop import collect, reverify
 from .gym.processes import results
 from .project import here
-from .rollouts.stats import TASK
 from .settings import ClientSettings
 
 

@@ -5,7 +5,7 @@ import os
 import time
 from typing import Any
 
-from env_runtime.serving import SessionServer, VerifyRequest, VerifyResponse
+from env_runtime.server import SessionServer, VerifyRequest, VerifyResponse
 from fastapi import Request
 
 

@@ -13,11 +13,12 @@ import itsdangerous
 import psutil
 import pytest
 import requests
-from env_runtime import gym_series, serving
+from env_runtime import gym_series
+from env_runtime import server as serving
 from env_runtime.errors import NoOracleError, SettingError
-from env_runtime.rollouts.policies import solve
-from env_runtime.rollouts.trajectory import as_response
-from env_runtime.server.messages import SessionServerConfig
+from env_runtime.evaluation.policies import solve
+from env_runtime.evaluation.trajectory import as_response
+from env_runtime.resources_server.messages import SessionServerConfig
 
 from ..support import until
 from .served import SECRET, is_lost, plays_on

@@ -3,9 +3,9 @@
 import asyncio
 
 import pytest
-from env_runtime.project import find
 
-EnvironmentClass = find(__file__).load_class()
+from my_env import MyEnv as EnvironmentClass
+
 CRITERIA = [
     {"text": 'It names the gas: "oxygen".', "points": 2},
     {"text": 'It names the food: "glucose".', "points": 1},

@@ -2,18 +2,18 @@
 
 tools         the tools that server.py serves, and `answer`
 episodes      an episode behind a server on an event loop
-rows          splits, tasks without answers, prompts
-playing       clients of a server, and the command of rollout.py
+splits        rows of a split, tasks without answers, prompts
+rollouts      clients of a server, and the command of rollout.py
 models        the variables of the models that the class asks
 checks        the class, its episodes and its rewards, for gates
 server_gates  the gates of a framework that has a server
-serving       who may play on a server
-
-A tool server of verifiers first runs verifiers_imports, which saves it seconds.
+access        who may play on a server
+verifiers_imports    saves verifiers' tool servers seconds
 
 This room needs neither NeMo Gym nor requests.
 """
 
+from ..checks.runner import run_gates
 from ..command_line import counted, exit_status, new_parser, positive
 from ..episode.episode import Answer
 from ..episode.tasks import (
@@ -25,12 +25,14 @@ from ..episode.tasks import (
 )
 from ..episode.tools import Tool
 from ..episode.types import Calls, Row, Solution
-from ..gates.runner import run_gates
-from ..rollouts.policies import PLANS
-from ..rollouts.rows import row_name
+from ..errors import GateError, NoOracleError, ToolError
+from ..evaluation.policies import PLANS
+from ..evaluation.rows import row_name
+from ..evaluation.scripted_model import scripted_model
+from ..project import find as find_project
 from ..settings import ClientSettings
-from ..testing.scripted_model import scripted_model
 from ..trainers.signatures import described
+from .access import guarded, serve, serving_problem
 from .checks import (
     calls_for,
     check_class,
@@ -40,8 +42,9 @@ from .checks import (
 )
 from .episodes import AsyncEpisode, Refusal, bare_reward
 from .models import model_variables
-from .playing import Start, image_message, play, run_rollouts, summary
-from .rows import (
+from .rollouts import Start, image_message, play, run_rollouts, summary
+from .server_gates import run_server_gates
+from .splits import (
     SPLIT_FILES,
     images_of,
     opened,
@@ -53,8 +56,6 @@ from .rows import (
     split_rows,
     with_first_observation,
 )
-from .server_gates import run_server_gates
-from .serving import guarded, serve, serving_problem
 from .tools import (
     ANSWER,
     calls_of,
@@ -63,6 +64,7 @@ from .tools import (
     tools_and_answer,
     tools_of,
 )
+from .verifiers_imports import import_verifiers_quickly
 
 __all__ = [
     "ANSWER",
@@ -72,11 +74,14 @@ __all__ = [
     "AsyncEpisode",
     "Calls",
     "ClientSettings",
+    "GateError",
+    "NoOracleError",
     "Refusal",
     "Row",
     "Solution",
     "Start",
     "Tool",
+    "ToolError",
     "bare_reward",
     "baseline_reward",
     "calls_for",
@@ -89,9 +94,11 @@ __all__ = [
     "definitions_of",
     "described",
     "exit_status",
+    "find_project",
     "guarded",
     "image_message",
     "images_of",
+    "import_verifiers_quickly",
     "model_variables",
     "new_parser",
     "opened",

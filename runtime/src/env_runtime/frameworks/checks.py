@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from .. import project
+from ..checks.rewards import earned_by_oracle, estimate_note, least, reward_problem
 from ..command_line import counted
 from ..episode.tasks import reward_range, takes_answer, task_of
 from ..episode.types import Calls, Row
 from ..errors import GateError, NoOracleError
-from ..gates.rewards import earned_by_oracle, estimate_note, least, reward_problem
-from ..rollouts.policies import PLANS
-from ..rollouts.rows import row_name
+from ..evaluation.policies import PLANS
+from ..evaluation.rows import row_name
 from .episodes import bare_reward
-from .playing import Player, Start
-from .rows import read_rows
+from .rollouts import Player, Start
+from .splits import read_rows
 from .tools import ANSWER, calls_of, definitions_of, tools_of
 
 ROWS_AT_A_TIME = 20

@@ -5,11 +5,11 @@ import functools
 from collections.abc import Callable
 from pathlib import Path
 
-from ..gates.runner import run_gates
-from ..gates.starting import starting_server, url_of
+from ..checks.runner import run_gates
+from ..checks.starting import starting_server, url_of
 from ..project import here
 from .checks import check_episodes, check_rewards
-from .playing import Start, play
+from .rollouts import Start, play
 
 
 def run_server_gates(

@@ -23,7 +23,7 @@ class _StandIn(ModuleType):
         return BaseModel  # verifiers derives models from some of them
 
 
-def import_quickly() -> None:
+def import_verifiers_quickly() -> None:
     """Import verifiers with stand-ins for what is not imported yet."""
     before = set(sys.modules)
     here = {name: _StandIn(name) for name in UNUSED if name not in before}

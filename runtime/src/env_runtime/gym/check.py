@@ -3,16 +3,16 @@
 import tempfile
 from pathlib import Path
 
+from ..checks.rewards import earned_by_oracle, least, reward_problem
+from ..checks.rows import server_tools
 from ..command_line import counted
 from ..episode.types import Solution
 from ..errors import NoOracleError, RolloutError
-from ..gates.rewards import earned_by_oracle, least, reward_problem
-from ..gates.rows import server_tools
+from ..evaluation.policies import solution_for
+from ..evaluation.rows import load_rows, write_rows
+from ..evaluation.scripted_model import scripted_model
+from ..evaluation.stats import measure
 from ..project import here
-from ..rollouts.policies import solution_for
-from ..rollouts.rows import load_rows, write_rows
-from ..rollouts.stats import measure
-from ..testing.scripted_model import scripted_model
 from .loop import collect
 from .processes import log_file
 

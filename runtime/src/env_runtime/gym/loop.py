@@ -10,9 +10,9 @@ from typing import Any
 import requests
 
 from ..errors import RolloutError
+from ..evaluation.rows import load_rows
+from ..evaluation.stats import TASK
 from ..gym_series import HAS_REVERIFICATION
-from ..rollouts.rows import load_rows
-from ..rollouts.stats import TASK
 from .configuration import agent_name, environment_name, link_venvs, loop_config
 from .processes import (
     ENDINGS,

@@ -20,7 +20,7 @@ from .protocol import Message, Prompt
 from .question import Question
 
 log = logging.getLogger(__name__)
-# The log of questions and answers, which goes to session.log only: serve.log_to_file.
+# The log of questions and answers, which goes to session.log only: launch.log_to_file.
 texts = logging.getLogger(f"{__name__}.texts")
 
 # The most calls, and characters in their texts, that an episode keeps. Others are only

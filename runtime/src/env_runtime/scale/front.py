@@ -16,9 +16,9 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from .. import gym_series
-from ..server.bodies import ComplicatedError, read_body, too_complicated
-from ..server.cookies import MAX_ID_CHARACTERS, SEEDED, SessionCookies
-from ..server.store import FULL
+from ..resources_server.bodies import ComplicatedError, read_body, too_complicated
+from ..resources_server.cookies import MAX_ID_CHARACTERS, SEEDED, SessionCookies
+from ..resources_server.store import FULL
 from ..settings import ShardSettings
 from .link import Link, LostError, NotDeliveredError
 from .shard import ABOUT_PATH

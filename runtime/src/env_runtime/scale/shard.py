@@ -21,8 +21,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from .. import gym_series
 from ..project import here
-from ..server.connection import Bounded
-from ..server.serve import log_to_file
+from ..resources_server.connection import Bounded
+from ..resources_server.launch import log_to_file
 from ..settings import Limits, ShardSettings
 
 KEY_HEADER = "x-shard-key"

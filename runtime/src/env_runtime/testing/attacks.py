@@ -17,11 +17,11 @@ from ..episode.tasks import (
 )
 from ..episode.types import Calls, Row, Solution
 from ..errors import NoOracleError
+from ..evaluation.observations import prompt_text
+from ..evaluation.policies import call_everything, solution_for
+from ..evaluation.trajectory import Item, function_call, message
 from ..models.client import without_answers
 from ..project import here
-from ..rollouts.observations import prompt_text
-from ..rollouts.policies import call_everything, solution_for
-from ..rollouts.trajectory import Item, function_call, message
 from .fixtures import verify_body
 
 # Answers that a grader may stumble over.

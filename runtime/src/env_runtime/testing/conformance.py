@@ -8,14 +8,14 @@ import time
 import httpx
 import pytest
 
+from ..checks.rewards import reward_problem
 from ..episode.samples import sample_arguments
 from ..episode.tasks import reward_range
 from ..episode.types import Solution
 from ..errors import NoOracleError
-from ..gates.rewards import reward_problem
+from ..evaluation.policies import solution_for
 from ..gym_series import HAS_ENVIRONMENT_SERVERS
 from ..project import here
-from ..rollouts.policies import solution_for
 from .attacks import said, solve_or_skip
 from .fixtures import verify_body
 

@@ -8,28 +8,16 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
+from ..checks.rows import server_tools
 from ..command_line import counted
 from ..episode.types import Definitions, Row
-from ..gates.rows import server_tools
+from ..evaluation.rows import load_rows
+from ..evaluation.trajectory import Item, as_response
 from ..project import here
-from ..rollouts.rows import load_rows
-from ..rollouts.trajectory import Item, as_response
-from ..serving import SessionServer
+from ..server import SessionServer
 
 # Tests need no key: a model that is not set is played by the class's stand_in().
 os.environ.setdefault("STAND_IN", "1")
-
-__all__ = [
-    "client",
-    "connect",
-    "pytest_terminal_summary",
-    "rows",
-    "server",
-    "start",
-    "tools",
-    "verify",
-    "verify_body",
-]
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

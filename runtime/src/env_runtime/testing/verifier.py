@@ -16,9 +16,9 @@ from nemo_gym.verifier_fixture import VerifierFixture
 from pydantic import BaseModel, ConfigDict
 
 from ..episode.tasks import solution_of
+from ..evaluation.rows import load_rows
+from ..evaluation.trajectory import as_response, message
 from ..project import here
-from ..rollouts.rows import load_rows
-from ..rollouts.trajectory import as_response, message
 
 
 class Case(BaseModel):

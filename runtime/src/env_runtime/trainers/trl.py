@@ -38,10 +38,10 @@ from typing import Any, ClassVar
 
 from ..episode.types import Definitions, Row
 from ..errors import RolloutError
+from ..evaluation.client import Client, ClientSession
+from ..evaluation.rows import load_rows
+from ..evaluation.trajectory import Item, as_response, function_call, message
 from ..project import here
-from ..rollouts.client import Client, ClientSession
-from ..rollouts.rows import load_rows
-from ..rollouts.trajectory import Item, as_response, function_call, message
 from .signatures import described
 
 log = logging.getLogger(__name__)

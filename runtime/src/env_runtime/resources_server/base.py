@@ -39,7 +39,7 @@ from ..episode.tools import make_tool
 from ..models.client import Models
 from ..models.gym import gym_endpoint
 from ..settings import Limits, ServerSettings
-from . import serve
+from . import launch
 from .bodies import LargeBodies
 from .cookies import SEEDED, SessionCookies
 from .endpoints import (
@@ -73,7 +73,7 @@ log = logging.getLogger(__name__)
 MAX_METRICS = 500
 
 
-class SessionServer(SimpleResourcesServer):
+class InProcessServer(SimpleResourcesServer):
     """A resources server whose sessions are episodes of `domain_class`."""
 
     ray_enabled: ClassVar[bool | None] = False
@@ -106,7 +106,7 @@ class SessionServer(SimpleResourcesServer):
 
         `limits` are fields of settings.Limits. Raises SettingError.
         """
-        name, config = serve.configured()
+        name, config = launch.configured()
         Models(cls.domain_class)  # raises SettingError
         settings = ServerSettings.read()
         return cls(

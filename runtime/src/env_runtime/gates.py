@@ -1,4 +1,4 @@
-"""The command line of nemo_gym/gates.py."""
+"""The command of nemo_gym/gates.py: is this environment fit for use?"""
 
 import argparse
 import contextlib
@@ -8,15 +8,17 @@ import sys
 from pathlib import Path
 
 from . import project
+from .checks.rollout import rollout_gate
+from .checks.rows import write_tools
+from .checks.runner import Gate, new_gate_parser, report, run
+from .checks.server import check_paths, server_gate
+from .checks.smoke import smoke_gate
+from .checks.starting import starting_server, url_of
 from .command_line import exit_status
-from .gates.rollout import rollout_gate
-from .gates.rows import write_tools
-from .gates.runner import Gate, new_gate_parser, report, run
-from .gates.server import check_paths, server_gate
-from .gates.smoke import smoke_gate
-from .gates.starting import starting_server, url_of
+from .evaluation.client import Client
 from .imports import not_in_image
-from .rollouts.client import Client
+
+__all__ = ["main"]
 
 NAMES = ["import", "server", "smoke", "rollout"]
 
@@ -81,7 +83,7 @@ def _gates(
     def import_gate() -> str:
         domain_class = project.here().load_class()
         # This imports NeMo Gym, which takes seconds. The server starts meanwhile.
-        from .gates.class_checks import check_class
+        from .checks.class_checks import check_class
 
         passed = check_class(domain_class, asked=options.asked)
         project.here().check_imports()

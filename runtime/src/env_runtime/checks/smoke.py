@@ -12,9 +12,9 @@ from ..episode.samples import sample_arguments
 from ..episode.tasks import check_row, grader, is_native, task_of
 from ..episode.types import Definitions, Row
 from ..errors import GateError, NoOracleError, RolloutError
-from ..rollouts.client import Client, ClientSession, problem_of
-from ..rollouts.policies import solve
-from ..rollouts.rows import about_task, read, row_name, shown
+from ..evaluation.client import Client, ClientSession, problem_of
+from ..evaluation.policies import solve
+from ..evaluation.rows import about_task, read, row_name, shown
 from .rows import read_rows
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from .. import project
 from ..episode.types import Row
 from ..errors import GateError
-from ..rollouts.rows import shown
+from ..evaluation.rows import shown
 
 # The gate's note counts these, in this order: the names for one and for several
 KINDS = {

@@ -14,11 +14,11 @@ from ..episode.episode import Answer
 from ..episode.tasks import takes_answer
 from ..episode.types import Calls, Row
 from ..errors import NoOracleError, RolloutError
+from ..evaluation.policies import PLANS
 from ..project import here
-from ..rollouts.policies import PLANS
 from ..settings import ClientSettings
 from .episodes import refusal
-from .rows import read_rows
+from .splits import read_rows
 from .tools import ANSWER, calls_of, definitions_of
 
 MODEL_SECONDS = 600  # time limit for one answer of a model

@@ -24,7 +24,7 @@ from ..episode.tools import (
 )
 from ..errors import GateError, ToolError
 from ..models.client import Models
-from ..server.endpoints import OWN_ROUTES
+from ..resources_server.endpoints import OWN_ROUTES
 from .app import lines_for, served_app
 from .protocol_checks import check_protocol, place_of
 

@@ -8,9 +8,9 @@ from ..command_line import counted
 from ..episode.tasks import task_skeleton
 from ..episode.types import Definitions, Row
 from ..errors import RolloutError
-from ..rollouts.observations import first_observation, with_observation
-from ..rollouts.rows import check_rows, load_rows, row_name, write_rows
-from ..rollouts.trajectory import with_tools
+from ..evaluation.observations import first_observation, with_observation
+from ..evaluation.rows import check_rows, load_rows, row_name, write_rows
+from ..evaluation.trajectory import with_tools
 from .app import served_app
 from .manifests import outdated_manifests
 

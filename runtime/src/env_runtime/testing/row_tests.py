@@ -2,7 +2,7 @@
 
 from nemo_gym.openai_utils import NeMoGymResponseCreateParamsNonStreaming
 
-from ..gates.rows import read_rows
+from ..checks.rows import read_rows
 from ..project import here
 
 

@@ -4,8 +4,8 @@ import importlib.metadata
 
 from .. import project
 from ..errors import GateError
+from ..evaluation.client import Client
 from ..imports import lacking, packages_from_paths
-from ..rollouts.client import Client
 
 
 def check_paths() -> None:

@@ -1,4 +1,7 @@
-"""The command line of nemo_gym/make_rows.py."""
+"""Rows of a dataset: the command of nemo_gym/make_rows.py, and what it needs.
+
+make_rows.py yields an `Example` for each task, and hands its generator to `main`.
+"""
 
 import contextlib
 import json
@@ -9,17 +12,25 @@ from pathlib import Path
 from typing import Any
 
 from . import project
+from .checks.rows import server_tools
 from .command_line import counted, exit_status, new_parser, row_count
-from .episode.tasks import check_row, solution_of, task_of
+from .episode.task_data import task_data_of
+from .episode.tasks import (
+    baseline_reward,
+    check_row,
+    solution_of,
+    task_of,
+    task_skeleton,
+)
 from .episode.types import Row
 from .errors import RolloutError
-from .gates.rows import server_tools
-from .rollouts.observations import (
+from .evaluation.observations import (
     first_observation,
     prompt_text,
     with_observation,
 )
-from .rollouts.row_generator import (
+from .evaluation.policies import call_everything
+from .evaluation.row_generator import (
     LEVELS,
     SPLIT_NAMES,
     Example,
@@ -27,10 +38,21 @@ from .rollouts.row_generator import (
     cut,
     task_key,
 )
-from .rollouts.rows import about_task, load_rows, shown, write_rows
-from .rollouts.trajectory import with_tools
+from .evaluation.rows import about_task, load_rows, shown, write_rows
+from .evaluation.trajectory import with_tools
 
-__all__ = ["Example", "Tasks", "main"]
+__all__ = [
+    "Example",
+    "Row",
+    "Tasks",
+    "baseline_reward",
+    "call_everything",
+    "load_rows",
+    "main",
+    "server_tools",
+    "task_data_of",
+    "task_skeleton",
+]
 
 LONG_PROMPT = 20_000  # characters
 

@@ -11,12 +11,12 @@ from ..command_line import counted
 from ..episode.tasks import reward_range, takes_answer, task_of
 from ..episode.types import Definitions, Row
 from ..errors import GateError, NoOracleError, RolloutError
+from ..evaluation.client import Client
+from ..evaluation.observations import first_observation, shows
+from ..evaluation.play import play
+from ..evaluation.policies import FIXED_TURNS, PLANS, fixed_policy, solution_for
+from ..evaluation.rows import about_task, row_name, shown
 from ..models.client import models_not_set, without_answers
-from ..rollouts.client import Client
-from ..rollouts.observations import first_observation, shows
-from ..rollouts.play import play
-from ..rollouts.policies import FIXED_TURNS, PLANS, fixed_policy, solution_for
-from ..rollouts.rows import about_task, row_name, shown
 from .manifests import is_deterministic, outdated_manifests
 from .rewards import earned_by_oracle, estimate_note, least, reward_problem
 from .rows import read_rows

@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from ..episode.types import Calls, Solution
-from ..rollouts.trajectory import as_response, function_call, message
+from .trajectory import as_response, function_call, message
 
 
 class ScriptedModel(ThreadingHTTPServer):

@@ -1,10 +1,22 @@
-"""The server as nemo_gym/server.py uses it: `SessionServer`, its shards, its process."""
+"""The resources server that nemo_gym/server.py subclasses.
+
+A subclass names the class, and adds a line for each tool:
+
+    class MyEnvResourcesServer(SessionServer):
+        domain_class = MyEnv
+
+        def setup_webserver(self) -> FastAPI:
+            app = super().setup_webserver()
+            app.post("/guess")(self.tool(MyEnv.guess))
+            return app
+"""
 
 import contextlib
 import gc
 import sys
 from collections.abc import AsyncGenerator
 from contextvars import ContextVar
+from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI
@@ -14,22 +26,29 @@ from starlette.types import ASGIApp
 
 from . import gym_series, project
 from .errors import SettingError, ShardsError
+from .resources_server import launch
+from .resources_server.base import InProcessServer
+from .resources_server.connection import bound_connections_of_gym
+from .resources_server.cookies import SessionCookies
+from .resources_server.messages import ToolResponse, VerifyRequest, VerifyResponse
 from .scale.deployment import deploy
 from .scale.front import Front
 from .scale.link import connected, health
-from .server import base, serve
-from .server.connection import bound_connections_of_gym
-from .server.cookies import SessionCookies
-from .server.messages import ToolResponse, VerifyRequest, VerifyResponse
 from .settings import ServerSettings
 
-__all__ = ["SessionServer", "ToolResponse", "VerifyRequest", "VerifyResponse"]
+__all__ = [
+    "SessionServer",
+    "ToolResponse",
+    "VerifyRequest",
+    "VerifyResponse",
+    "load_server",
+]
 
 # Everything that ends with a process that serves. If it is not set: no shards.
 PROCESS: ContextVar[contextlib.ExitStack] = ContextVar("PROCESS")
 
 
-class SessionServer(base.SessionServer):
+class SessionServer(InProcessServer):
     """A resources server whose sessions are episodes of `domain_class`.
 
     The sessions are in this process, or with SHARDS=N in N others.
@@ -71,8 +90,8 @@ class SessionServer(base.SessionServer):
         do not start.
         """
         try:
-            serve.refuse_to_serve(cls)
-            serve.log_to_file()
+            launch.refuse_to_serve(cls)
+            launch.log_to_file()
         except SettingError as error:
             sys.exit(f"server.py: {error}")
         # The modules stay, so the garbage collector need not scan them for 0.1 s.
@@ -99,7 +118,7 @@ class SessionServer(base.SessionServer):
         app = cls.worker()
         server = app.state.server
         workers = server.config.num_workers or 1
-        serve.run(
+        launch.run(
             app if workers == 1 else f"{__name__}:worker",
             server,
             workers=workers,
@@ -115,6 +134,14 @@ class SessionServer(base.SessionServer):
         server.setup_liveness(app)
         app.state.server = server
         return app
+
+
+def load_server(path: Path | str) -> type[SessionServer]:
+    """The server class of nemo_gym/server.py in the project around `path`.
+
+    Raises ProjectError if no project is there, and what server.py raises.
+    """
+    return project.here(path).load_server()
 
 
 def worker() -> FastAPI:

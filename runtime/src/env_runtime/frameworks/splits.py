@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from ..episode.types import Row
+from ..evaluation.observations import first_observation, with_observation
+from ..evaluation.rows import check_rows, load_rows
 from ..project import of_class
-from ..rollouts.observations import first_observation, with_observation
-from ..rollouts.rows import check_rows, load_rows
 from .episodes import AsyncEpisode
 
 # The file of each split, in nemo_gym/data/.
