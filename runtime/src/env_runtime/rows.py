@@ -43,8 +43,6 @@ from .evaluation.trajectory import with_tools
 
 __all__ = [
     "Example",
-    "Row",
-    "Tasks",
     "baseline_reward",
     "call_everything",
     "load_rows",

@@ -37,6 +37,8 @@ class Turn(NamedTuple):
 
 
 class Policy(Protocol):
+    """What plays an episode: it is asked for one turn after the other."""
+
     name: str  # the model that the trajectory names
 
     def turn(self, row: Row, definitions: Definitions, output: list[Item]) -> Turn:
@@ -97,7 +99,7 @@ def do_nothing(row: Row, definitions: Definitions) -> Solution:
 def call_everything(row: Row, definitions: Definitions) -> Solution:
     """Two valid but senseless calls of each tool, and the answer NONSENSE.
 
-    No grader should pay for that.
+    No grader should reward them.
     """
     calls = [
         (tool["name"], sample_arguments(tool, high=high))

@@ -75,6 +75,8 @@ def baseline(row: Row) -> float:
 
 
 class TestAttacks:
+    """What a policy may try with its session: none of it may raise the reward."""
+
     @pytest.fixture
     def row(self, rows):
         return rows[0]

@@ -25,6 +25,8 @@ newer_only = pytest.mark.skipif(
 
 
 class TestNemoGym:
+    """The server keeps what NeMo Gym expects of it."""
+
     @newer_only
     def test_sessions_keep_nemo_gyms_contract(self, server, rows):
         from nemo_gym.base_resources_server import ResourcesSeedSessionRequest

@@ -66,6 +66,7 @@ def connect(server: SessionServer) -> Iterator[Callable[[], TestClient]]:
 
 @pytest.fixture
 def client(connect: Callable[[], TestClient]) -> TestClient:
+    """A client of a running server, with a session of its own."""
     return connect()
 
 

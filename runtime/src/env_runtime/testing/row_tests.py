@@ -7,6 +7,8 @@ from ..project import here
 
 
 class TestRows:
+    """NeMo Gym can read the rows, and the server can play them."""
+
     def test_rows_can_be_played_and_graded(self):
         assert read_rows(here().rows)
 

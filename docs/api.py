@@ -1,0 +1,89 @@
+"""Write api.md, the page of the public modules, from their docstrings.
+
+uv run python docs/api.py
+"""
+
+import importlib
+import inspect
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+PAGE = Path(__file__).with_suffix(".md")
+MODULES = ["server", "gates", "rollouts", "rows", "testing", "models"]
+INTRODUCTION = """# The public modules of `env_runtime`
+
+A project's files import these modules only, and names change only with a line in the
+[CHANGELOG](../CHANGELOG.md). Every other module is private to the package, except those of one
+archetype or framework: `env_runtime.workspace.<backend>` and `env_runtime.desktop.<backend>`, which a
+class uses, and `env_runtime.frameworks`, which `verifiers/`, `openenv/` and `ors/` use.
+Commands, such as `python -m env_runtime.prepare`, print their own `--help`.
+
+`uv run python docs/api.py` writes this page from the docstrings.
+"""
+
+
+def page() -> str:
+    """The page."""
+    parts = [INTRODUCTION.strip()]
+    for name in MODULES:
+        module = importlib.import_module(f"env_runtime.{name}")
+        parts += [f"## `env_runtime.{name}`", inspect.getdoc(module) or ""]
+        for public in module.__all__:
+            parts += entry(public, getattr(module, public))
+    return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def entry(name: str, thing: Any) -> Iterator[str]:
+    """The heading, the docstring and the methods of a name."""
+    if wrapped := getattr(thing, "_get_wrapped_function", None):
+        yield f"### `{name}`, a fixture"
+        yield inspect.getdoc(wrapped()) or ""
+        return
+    yield f"### `{name}{signature(thing)}`"
+    yield inspect.getdoc(thing) or ""
+    if inspect.isclass(thing):
+        yield "\n".join(methods(thing))
+
+
+def methods(owner: type) -> Iterator[str]:
+    """A line for each public method that the package defines, except those of NeMo Gym."""
+    own = [base for base in owner.__mro__ if base.__module__.startswith("env_runtime")]
+    inherited = {
+        name for base in owner.__mro__ if base not in own for name in vars(base)
+    }
+    inherited -= {"setup_webserver", "verify"}  # a server.py has these
+    validators = getattr(owner, "__pydantic_decorators__", None)
+    hidden = inherited | set(validators.model_validators if validators else ())
+    members = {
+        name: member for base in reversed(own) for name, member in vars(base).items()
+    }
+    for name, member in members.items():
+        function = getattr(member, "fget", None) or getattr(member, "__func__", member)
+        if name.startswith(("_", "test_")) or name in hidden:
+            continue
+        if inspect.isfunction(function) and function.__doc__:
+            shown = name if isinstance(member, property) else name + signature(function)
+            yield f"- `{shown}`: {' '.join((inspect.getdoc(function) or '').split())}"
+
+
+def signature(thing: Any) -> str:
+    """The names of the parameters, as in a call; "" for errors and protocols."""
+    if isinstance(thing, type) and (
+        issubclass(thing, BaseException) or getattr(thing, "_is_protocol", False)
+    ):
+        return ""
+    stars = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
+    parameters = inspect.signature(thing).parameters
+    names = [
+        stars.get(each.kind, "")
+        + name
+        + ("=..." if each.default is not each.empty else "")
+        for name, each in parameters.items()
+        if name not in ("self", "cls") and not name.startswith("_")
+    ]
+    return f"({', '.join(names)})"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
