@@ -433,9 +433,9 @@ def merge_pyproject(path: Path) -> Iterator[str]:
         mine = mine.replace(ours[0], theirs[0])
     elif ours:
         mine = mine.replace(f"\n{ours[0]}", "")
-    turns, asked = MAX_TURNS.search(base), MAX_TURNS.search(mine)
-    if turns and asked:
-        mine = mine.replace(asked[0], turns[0])
+    turns, chosen = MAX_TURNS.search(base), MAX_TURNS.search(mine)
+    if turns and chosen:
+        mine = mine.replace(chosen[0], turns[0])
     with tempfile.TemporaryDirectory() as folder:
         files = [Path(folder, str(number)) for number in range(3)]
         for file, text in zip(files, (mine, base, new), strict=True):
@@ -446,8 +446,8 @@ def merge_pyproject(path: Path) -> Iterator[str]:
     for name, items in added.items():
         merged = add_items(merged, name, items)
     merged = SOURCES.sub(lambda match: match[0] + "".join(sources), merged, count=1)
-    if turns and asked and turns[0] != asked[0]:
-        merged = MAX_TURNS.sub(asked[0], merged)
+    if turns and chosen and turns[0] != chosen[0]:
+        merged = MAX_TURNS.sub(chosen[0], merged)
     path.write_text(merged, encoding="utf-8")
     git("reset", "--quiet", "--", str(path))
     kept = ", ".join(item for items in added.values() for item in items)

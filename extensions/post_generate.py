@@ -354,14 +354,14 @@ def main(
     for folder in folders:
         check_venv(folder)
     print("Installing with uv, about 1 GB the first time ...", flush=True)
-    options = ["--write-tools", "--asked", tools] if tools else []
+    options = ["--write-tools", "--signatures", tools] if tools else []
     packages = own_packages() if operation == "copy" else []
     ready, problems = [], []
     for folder in folders:
-        asked = options if folder == PROJECT else []
+        wanted = options if folder == PROJECT else []
         try:
             writes = writer if folder == PROJECT else ""
-            ready.append(install(folder, uv, asked, packages, writes))
+            ready.append(install(folder, uv, wanted, packages, writes))
         except Problem as problem:
             problems += problem.args
     if problems:

@@ -17,7 +17,7 @@ class Base:
         return at
 
 
-def check(domain, tools="look", asked=()):
+def check(domain, tools="look", signatures=()):
     """Runs the gate over a class whose server serves the named tools."""
 
     class Server(SessionServer):
@@ -29,7 +29,7 @@ def check(domain, tools="look", asked=()):
                 app.post(f"/{name}")(self.tool(getattr(domain, name)))
             return app
 
-    return check_class(domain, Server, list(asked))
+    return check_class(domain, Server, list(signatures))
 
 
 def complaint(*arguments, **options):
@@ -225,6 +225,6 @@ def asked(*parameters):
 
 
 def test_a_signature_is_compared_with_the_method():
-    assert check(Base, asked=asked('at: str = "x"'))
-    text = complaint(Base, asked=asked("at: int"))
+    assert check(Base, signatures=asked('at: str = "x"'))
+    text = complaint(Base, signatures=asked("at: int"))
     assert "look takes (at: str = 'x'), but the answer to `tools` was (at: int)" in text

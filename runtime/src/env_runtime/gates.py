@@ -34,7 +34,7 @@ def main(description: str | None, arguments: list[str] | None = None) -> int:
     text = "write the server's tool definitions into the rows, then run the named gates"
     add("--write-tools", action="store_true", help=text)
     # The answer to `tools` when the project was generated, as JSON.
-    add("--asked", type=json.loads, default=[], help=argparse.SUPPRESS)
+    add("--signatures", type=json.loads, default=[], help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     names = options.gates or ([] if options.write_tools else NAMES)
     # An image has no rows: the gates that it can run do without.
@@ -85,7 +85,7 @@ def _gates(
         # This imports NeMo Gym, which takes seconds. The server starts meanwhile.
         from .checks.class_checks import check_class
 
-        passed = check_class(domain_class, asked=options.asked)
+        passed = check_class(domain_class, signatures=options.signatures)
         project.here().check_imports()
         return "\n".join(
             [passed, *not_in_image(project.here().gym, project.here().root)]

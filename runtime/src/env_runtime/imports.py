@@ -201,13 +201,13 @@ def _declared(project: str) -> frozenset[str]:
 
 
 def _requirements(distribution: str, extras: str) -> set[tuple[str, str]]:
-    """The packages that a distribution asks for, each with its extras."""
+    """The packages that a distribution requires, each with its extras."""
     try:
-        asked = importlib.metadata.requires(distribution) or []
+        required = importlib.metadata.requires(distribution) or []
     except importlib.metadata.PackageNotFoundError:
         return set()  # it may be for another platform, for instance
     found = set()
-    for requirement in asked:
+    for requirement in required:
         only = re.search(r"""extra == ["']([^"']+)""", requirement)
         if only and _normalized(only[1]) not in extras.split(","):
             continue

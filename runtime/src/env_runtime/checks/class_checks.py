@@ -30,12 +30,14 @@ from .protocol_checks import check_protocol, place_of
 
 
 def check_class(
-    domain_class: type, server: Any = None, asked: list[dict[str, Any]] | None = None
+    domain_class: type,
+    server: Any = None,
+    signatures: list[dict[str, Any]] | None = None,
 ) -> str:
-    """Check the class against its protocol, its server class and `asked`.
+    """Check the class against its protocol, its server class and `signatures`.
 
-    `server` is by default the class of server.py. `asked` are the signatures that were
-    given when the project was generated: {"name", "given", "parameters"}.
+    `server` is by default the class of server.py. `signatures` are those that
+    were given when the project was generated: {"name", "given", "parameters"}.
 
     Returns one line for the user. Raises GateError.
     """
@@ -50,7 +52,7 @@ def check_class(
     unserved = _unserved(domain_class, tools, served)
     tools |= lines
     _check_answer(domain_class, app)
-    for signature in asked or []:
+    for signature in signatures or []:
         _check_signature(tools, signature)
     note = _construct(domain_class, tools)
     name = f"{domain_class.__module__}.{domain_class.__name__}"

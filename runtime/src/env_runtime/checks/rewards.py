@@ -12,8 +12,8 @@ from ..episode.types import Row
 from ..models.client import without_answers
 
 
-def least(domain_class: type, rows: Iterable[Row]) -> str:
-    """The most that doing nothing and nonsense may earn, for a gate's line."""
+def baseline_text(domain_class: type, rows: Iterable[Row]) -> str:
+    """The most that doing nothing and nonsense may earn, as a gate says it."""
     baselines = {baseline_reward(domain_class, row) for row in rows}
     if len(baselines) > 1:
         return "at most what each row says"
@@ -22,8 +22,8 @@ def least(domain_class: type, rows: Iterable[Row]) -> str:
     return f"{baseline}" if exact else f"at most {baseline}"
 
 
-def earned_by_oracle(domain_class: type, rows: Iterable[Row]) -> str:
-    """The reward of the oracle, for a gate's line."""
+def oracle_text(domain_class: type, rows: Iterable[Row]) -> str:
+    """The reward of the oracle, as a gate says it."""
     highest = reward_range(domain_class)[1]
     usual = all(oracle_reward(domain_class, row) == highest for row in rows)
     return f"{highest}" if usual else "what each row says"

@@ -18,7 +18,7 @@ from ..evaluation.policies import FIXED_TURNS, PLANS, fixed_policy, solution_for
 from ..evaluation.rows import about_task, row_name, shown
 from ..models.client import models_not_set, without_answers
 from .manifests import is_deterministic, outdated_manifests
-from .rewards import earned_by_oracle, estimate_note, least, reward_problem
+from .rewards import baseline_text, estimate_note, oracle_text, reward_problem
 from .rows import read_rows
 from .variety import Variety
 
@@ -36,7 +36,7 @@ def rollout_gate(client: Client, path: Path) -> str:
     domain_class = project.here().load_class()
     game = _Game(client, client.tools(), rows, path)
     seen = counted(len(rows), "row")
-    nothing = least(domain_class, rows)
+    nothing = baseline_text(domain_class, rows)
     game.check("noop")
     lacking = getattr(domain_class, "missing_requirement", lambda: None)
     if reason := lacking():
@@ -60,7 +60,7 @@ def rollout_gate(client: Client, path: Path) -> str:
     variety = game.variety.note_line() + estimate_note(domain_class)
     if without_answers(domain_class):
         return f"{seen}: played by the oracle, noop and nonsense{note}{variety}"
-    most = earned_by_oracle(domain_class, rows)
+    most = oracle_text(domain_class, rows)
     line = f"{seen}: the oracle earns {most}, noop and nonsense {nothing}{note}"
     return line + variety
 

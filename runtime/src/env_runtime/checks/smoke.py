@@ -59,7 +59,7 @@ def smoke_gate(client: Client, path: Path) -> str:
     if echoes:
         detail += (
             f"; {', '.join(echoes)} can repeat the row's expected_output, and a policy "
-            "may find a way to be paid for that: give the class a reward()"
+            "may find a way to be rewarded for that: give the class a reward()"
         )
     return detail + outdated
 

@@ -18,8 +18,8 @@ Plan = Callable[[Row, Definitions], Solution]
 # The turns of a fixed policy: its calls, and its final answer.
 FIXED_TURNS = 2
 
-# An answer that no grader should pay for. It has numbers, because some graders look for
-# a number, but no box: a class may well pay a little for the format of an answer.
+# An answer that no grader should reward. It has numbers, because some graders look for
+# a number, but no box: a class may well reward the format of an answer a little.
 NONSENSE = "Florp 31337 quibnax zundle: -8462.75 grobbles, wumplet."
 
 
@@ -37,7 +37,7 @@ class Turn(NamedTuple):
 
 
 class Policy(Protocol):
-    """What plays an episode: it is asked for one turn after the other."""
+    """What plays an episode, one turn after the other."""
 
     name: str  # the model that the trajectory names
 
@@ -92,7 +92,7 @@ def solve(row: Row, definitions: Definitions) -> Calls:
 
 
 def do_nothing(row: Row, definitions: Definitions) -> Solution:
-    """No calls and no answer: no grader may pay for that."""
+    """No calls and no answer: no grader may reward that."""
     return Solution([])
 
 

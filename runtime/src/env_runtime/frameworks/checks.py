@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import project
-from ..checks.rewards import earned_by_oracle, estimate_note, least, reward_problem
+from ..checks.rewards import baseline_text, estimate_note, oracle_text, reward_problem
 from ..command_line import counted
 from ..episode.tasks import reward_range, takes_answer, task_of
 from ..episode.types import Calls, Row
@@ -86,7 +86,7 @@ def check_rewards(domain_class: type, play: Play) -> str:
     `tricks` earn the same as in the bare class.
     """
     rows = read_rows(domain_class)
-    seen, nothing = counted(len(rows), "row"), least(domain_class, rows)
+    seen, nothing = counted(len(rows), "row"), baseline_text(domain_class, rows)
     note = estimate_note(domain_class)
     asyncio.run(_check_policy(domain_class, rows, play, "noop"))
     if lacking := missing_requirement(domain_class):
@@ -98,7 +98,7 @@ def check_rewards(domain_class: type, play: Play) -> str:
         return f"{seen}: noop and nonsense earn {nothing} ({error}){note}"
     if getattr(domain_class, "deterministic", True):
         asyncio.run(_check_tricks(domain_class, rows, play))
-    most = earned_by_oracle(domain_class, rows)
+    most = oracle_text(domain_class, rows)
     return f"{seen}: the oracle earns {most}, noop and nonsense {nothing}{note}"
 
 

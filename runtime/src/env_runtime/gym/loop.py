@@ -48,7 +48,7 @@ def collect(
 
     `output`, and the files that NeMo Gym writes beside it, are replaced once all rows
     are played. The rollouts of a run that failed are in the folder `<output>.partial`.
-    `model_type` is the NeMo Gym server that talks to the model: openai_model for a
+    `model_type` is the NeMo Gym server that asks the model: openai_model for a
     Responses API, vllm_model for Chat Completions. A `trusted` policy may play where
     the server would refuse to serve any other.
 
@@ -146,7 +146,7 @@ def check_model_answers(url: str) -> None:
 def reverify(
     rollouts: Path, *, judge_failed_only: bool = False
 ) -> list[dict[str, Any]]:
-    """NeMo Gym's rollouts with the rewards that the class pays now, in a new file.
+    """NeMo Gym's rollouts with the rewards that the class gives now, in a new file.
 
     `rollouts` is a file that `collect` wrote, with the file of its rows beside it.
     `judge_failed_only` keeps its rewards, and adds the rows that were left out because

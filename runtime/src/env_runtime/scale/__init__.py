@@ -1,6 +1,6 @@
 """Sessions in several processes or on several machines, behind one address.
 
-shard        a server behind a door that opens to fronts only
+shard        a server that accepts requests of fronts only
 processes    shards as child processes
 ray_actors   shards as actors of Ray
 link         a front's HTTP client of one shard
