@@ -34,6 +34,7 @@ if [ ! -d "$rendered/nemo_gym/vendor" ]; then # the package that a task would ha
 fi
 git rm -r --quiet .
 cp -R "$rendered/." .
+git checkout --quiet HEAD -- .github/workflows/ci.yml # a workflow's token may not write workflows
 if [ ${#answers[@]} == 0 ]; then
   git checkout --quiet HEAD -- .github/use_template.sh .github/workflows/use-template.yml
 fi

@@ -133,6 +133,17 @@ def test_tools_that_are_called_like_the_servers_own_attributes(render):
     assert 'app.post("/config")(self.tool(MyEnv.config))' in server
 
 
+def test_a_projects_workflow_has_the_actions_of_the_templates(render):
+    actions = [
+        set(re.findall("uses: (.*)", path.read_text()))
+        for path in (
+            render() / ".github/workflows/ci.yml",
+            ROOT / ".github/workflows/ci.yml",
+        )
+    ]
+    assert actions[0] and actions[0] <= actions[1]
+
+
 def test_the_generated_tree(render):
     files = {str(path.relative_to(render())) for path, _ in text_files(render())}
     assert files == {

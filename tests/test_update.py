@@ -718,6 +718,7 @@ def test_use_this_template_spares_what_somebody_wrote(use_template):
 
 
 @pytest.mark.slow
-def test_zizmor_finds_nothing_in_the_workflows():
-    done = run([*UVX, "zizmor", "--offline", ROOT / ".github/workflows"], ROOT)
-    assert "No findings to report" in done.stdout
+def test_zizmor_finds_nothing_in_the_workflows(render):
+    for folder in (ROOT, render()):
+        done = run([*UVX, "zizmor", "--offline", folder / ".github/workflows"], ROOT)
+        assert "No findings to report" in done.stdout
