@@ -192,10 +192,14 @@ def test_the_repositorys_own_code_goes(project, dry_run, order):
     write(project / "my_words.py", "import mazes.walls\n")
     write(project / "other.py", "")
     write(project / "src/mazes/walls.py", "")
-    tables = ['[project]\nname = "mazes"\n', '[build-system]\nrequires = ["x"]\n']
+    about = 'name = "mazes"\nreadme = "README.rst"\nlicense = {file = "COPYING"}\n'
+    tables = [f"[project]\n{about}", '[build-system]\nrequires = ["x"]\n']
     write(project / "pyproject.toml", "\n".join(tables[::order]))
+    write(project / "README.rst", "")
+    write(project / "COPYING", "")
     _, files = dry_run()
     assert {"my_words.py", "pyproject.toml", "src/mazes/walls.py"} <= files
+    assert {"README.rst", "COPYING"} <= files
     assert "other.py" not in files
 
 

@@ -143,9 +143,13 @@ def own_code() -> list[str]:
     project = root / "pyproject.toml"
     settings = tomllib.loads(_read(project)) if project.is_file() else {}
     if "build-system" in settings:
-        name = settings.get("project", {}).get("name", module)
-        folder = re.sub(r"[-.]+", "_", name).lower()
+        about = settings.get("project", {})
+        folder = re.sub(r"[-.]+", "_", about.get("name", module)).lower()
         patterns += ["pyproject.toml", "LICENSE*", "src/**/*.py", f"{folder}/**/*.py"]
+        # A package is not built without the files that its pyproject.toml names.
+        named = [about.get("readme"), about.get("license")]
+        named = [each.get("file") if isinstance(each, dict) else each for each in named]
+        patterns += [name for name in named if name and (root / name).is_file()]
     return patterns
 
 
