@@ -148,6 +148,22 @@ class Treasure:
         return 0.0
 
 
+class Corridor:
+    def __init__(self, task: dict) -> None:
+        self.size = task.get("size", 4)
+
+    def reward(self) -> float:
+        return 1.0
+
+    @classmethod
+    def oracle(cls, task: dict) -> list:
+        return [("walk", {"path": task["solution"][: task["size"]]})]
+
+
+def test_the_first_row_has_the_keys_that_the_oracle_reads():
+    assert task_skeleton(Corridor) == {"size": 4, "solution": None}
+
+
 def test_a_task_and_a_result_can_be_dataclasses(client_of, row, check):
     assert task_skeleton(Treasure) == {"size": None, "gold": []}
     assert "Treasure has dig, look" in check(Treasure, ["dig", "look"])

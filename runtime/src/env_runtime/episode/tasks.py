@@ -136,12 +136,16 @@ def task_skeleton(domain_class: type) -> Task:
     """A first task, to be filled in: every key that the class reads.
 
     The keys are those of the task's type. If the task is a plain dict, they are those
-    in the constructor's source, as in `task["size"]` and `task.get("start", 0)`.
+    in the source of the constructor and of the oracle, as in `task["size"]` and
+    `task.get("start", 0)`.
     """
     model = task_type(domain_class)
     task: Task = {}
     if not is_model(model):
-        task = _keys_read(domain_class)
+        task = _keys_read(domain_class.__init__, 1)
+        oracle = getattr(domain_class, "oracle", None)
+        for key, default in _keys_read(oracle, inspect.ismethod(oracle)).items():
+            task.setdefault(key, default)
     elif issubclass(model, BaseModel):
         for name, field in model.model_fields.items():
             if field.is_required():
@@ -163,12 +167,15 @@ def task_skeleton(domain_class: type) -> Task:
     return task or {"id": 1}
 
 
-def _keys_read(domain_class: type) -> Task:
-    """The keys of the task that the constructor's source names, with their defaults."""
+def _keys_read(method: Any, position: int) -> Task:
+    """The keys of the task that a method's source names, with their defaults.
+
+    `position` is the place of the task among its parameters.
+    """
     try:
-        source = textwrap.dedent(inspect.getsource(domain_class.__init__))
+        source = textwrap.dedent(inspect.getsource(method))
         [function] = ast.parse(source).body
-        parameter = function.args.args[1].arg  # ty: ignore[missing-attribute]
+        parameter = function.args.args[position].arg  # ty: ignore[missing-attribute]
     except (OSError, TypeError, SyntaxError, ValueError, IndexError):
         return {}
     task: Task = {}
