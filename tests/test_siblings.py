@@ -23,7 +23,6 @@ from test_render import check, text_files
 from conftest import (
     ARCHETYPES,
     CLASSES,
-    COPIER,
     GAME_FIRST,
     ROOT,
     RUNTIME,
@@ -31,6 +30,7 @@ from conftest import (
     UVX,
     check_types,
     clean_environment,
+    copier,
     git,
     run,
 )
@@ -202,14 +202,14 @@ def test_a_module_of_the_frameworks_own_is_refused(copy, tmp_path, framework, mo
 
 
 @pytest.mark.slow
-def test_an_update_adds_one(template, tmp_path):
+def test_an_update_adds_one(repository, tmp_path):
     project = tmp_path / "my_env"
-    run([COPIER, "copy", "--skip-tasks", "--defaults", template, project], tmp_path)
+    copier(tmp_path, "copy", "--skip-tasks", "--defaults", repository, project)
     git(project, "init", "--quiet", "--initial-branch", "main")
     git(project, "add", "--all")
     git(project, "commit", "--quiet", "--message", "Generated")
-    command = [COPIER, "update", "--trust", "--skip-tasks", "--defaults"]
-    run([*command, "-d", "siblings=[ors]"], project)
+    command = ["update", "--trust", "--skip-tasks", "--defaults"]
+    copier(project, *command, "-d", "siblings=[ors]")
     assert siblings_of(project) == {"ors"}
     check(project)
     changed = git(project, "status", "--porcelain", "--untracked-files=all")
@@ -298,11 +298,11 @@ def test_a_missing_package_is_one_line(render, name):
 
 
 @pytest.fixture(scope="session")
-def game(template, tmp_path_factory):
+def game(repository, tmp_path_factory):
     """A game with all frameworks, as `copier copy --trust` installs it."""
     elsewhere = tmp_path_factory.mktemp("elsewhere")
     command = [*UVX, "copier", "copy", "--trust", "--defaults"]
-    command += ["--data=siblings=[verifiers, openenv, ors]", template, "my_env"]
+    command += ["--data=siblings=[verifiers, openenv, ors]", repository, "my_env"]
     done = run(command, elsewhere)
     assert done.stdout.count("PASS import") == 4
     return elsewhere / "my_env"
@@ -320,10 +320,8 @@ def bell(template, game, tmp_path_factory):
         "max_turns=2",  # fewer than the calls of each scripted policy
         "siblings=[verifiers, openenv, ors]",
     ]
-    command = [COPIER, "copy", "--skip-tasks", "--defaults", "--quiet"]
-    run(
-        [*command, *(f"--data={answer}" for answer in data), template, project], project
-    )
+    command = ["copy", "--skip-tasks", "--defaults", "--quiet"]
+    copier(project, *command, *(f"--data={one}" for one in data), template, project)
     row = json.loads((project / "nemo_gym/data/example.jsonl").read_text())
     row["ground_truth"] = [{"log": str(project / "log")}]
     (project / "nemo_gym/data/example.jsonl").write_text(json.dumps(row) + "\n")
@@ -339,10 +337,8 @@ def stall(template, game, tmp_path_factory):
     shutil.copy(CLASSES / "stall.py", project)
     data = ["domain_class=Stall", "tools=prices, buy", "env_name=my_env"]
     data += ["domain_module=stall", "siblings=[verifiers, openenv, ors]"]
-    command = [COPIER, "copy", "--skip-tasks", "--defaults", "--quiet"]
-    run(
-        [*command, *(f"--data={answer}" for answer in data), template, project], project
-    )
+    command = ["copy", "--skip-tasks", "--defaults", "--quiet"]
+    copier(project, *command, *(f"--data={one}" for one in data), template, project)
     shutil.copy(CLASSES / "stall.jsonl", project / "nemo_gym/data/example.jsonl")
     manifest = project / "openenv/openenv.yaml"
     text = manifest.read_text()
