@@ -20,7 +20,7 @@ from unittest import mock
 import jinja2
 import pytest
 from copier import run_copy
-from copier.cli import CopierApp
+from copier.__main__ import CopierApp
 
 ROOT = Path(__file__).resolve().parents[1]
 CLASSES = ROOT / "tests/classes"
