@@ -301,7 +301,8 @@ def test_the_gate_that_an_image_is_built_with(variant):
 def test_gates_fail_with_exit_status_1(variant):
     """The gates and rollout.py play the rows of another file."""
     environment = variant()
-    first, second, *_ = (environment.folder / "data/example.jsonl").open()
+    rows = (environment.folder / "data/example.jsonl").read_text()
+    first, second, *_ = rows.splitlines(keepends=True)
     other = environment.folder / "mine.jsonl"
     other.write_text(first + re.sub('"target": "[a-z]*"', '"target": "four"', second))
     done = run(
