@@ -1,7 +1,9 @@
 """A template repository as users have it, and environments generated from it."""
 
 import contextlib
+import fcntl
 import functools
+import hashlib
 import json
 import os
 import re
@@ -375,23 +377,82 @@ def interpreter(series: str) -> str:
 
 
 @pytest.fixture(scope="session")
-def generate(
-    repository: Path, interpreter: str, tmp_path_factory: pytest.TempPathFactory
-) -> Callable[..., Environment]:
-    """Generates and installs with `uvx copier`, from a folder that is not the template."""
-    made: dict[str, Environment] = {}
+def shared(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """A folder that all workers of this run have."""
+    folder = tmp_path_factory.getbasetemp()
+    return folder.parent if hasattr(request.config, "workerinput") else folder
 
+
+@contextmanager
+def only_once(folder: Path) -> Generator[bool]:
+    """Whether this is the first worker to fill a folder; the others wait for it."""
+    folder.mkdir(exist_ok=True)
+    done = folder / "done"
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield not done.exists()
+        done.touch()
+
+
+def clone_installed(project: Path, destination: Path) -> None:
+    """Copies a project with its venvs: hard links, and the destination's path."""
+    old, new = os.fsencode(project), os.fsencode(destination)
+
+    def copy_file(source: str, target: str) -> None:
+        packages, name = "site-packages" in source, Path(source).name
+        if not packages or name.endswith(".pth") or name == "direct_url.json":
+            content = Path(source).read_bytes()
+            if old in content and b"\0" not in content:  # no bytecode
+                Path(target).write_bytes(content.replace(old, new))
+                shutil.copymode(source, target)
+                return
+        if ".venv" in source:
+            os.link(source, target)
+        else:
+            shutil.copy2(source, target)
+
+    shutil.copytree(project, destination, symlinks=True, copy_function=copy_file)
+
+
+@pytest.fixture(scope="session")
+def install(
+    repository: Path, shared: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[..., Path]:
+    """Generates and installs with `uvx copier`, from a folder that is not the template.
+
+    That is done once for all workers. Each has a copy, because tests change it.
+    """
+
+    def install_project(interpreter: str | None = None, **answers: str) -> Path:
+        key = json.dumps([interpreter, answers], sort_keys=True)
+        place = shared / f"installed-{hashlib.sha1(key.encode()).hexdigest()[:8]}"
+        with only_once(place) as first:
+            if first:
+                data = [f"--data={name}={value}" for name, value in answers.items()]
+                command = [*UVX, "copier", "copy", "--trust", "--defaults", *data]
+                variables: Any = {"UV_PYTHON": interpreter} if interpreter else {}
+                done = run([*command, repository, "my_env"], place, **variables)
+                (place / "printed").write_text(done.stdout)
+        project = tmp_path_factory.mktemp("elsewhere") / "my_env"
+        clone_installed(place / "my_env", project)
+        shutil.copy(place / "printed", project.parent)
+        return project
+
+    return install_project
+
+
+@pytest.fixture(scope="session")
+def generate(
+    install: Callable[..., Path], interpreter: str
+) -> Callable[..., Environment]:
+    """An installed project of the series; equal answers give the same one."""
+
+    @functools.cache
     def generate_environment(**answers: str) -> Environment:
-        key = json.dumps(answers, sort_keys=True)
-        if key not in made:
-            elsewhere = tmp_path_factory.mktemp("elsewhere")
-            data = [f"--data={name}={value}" for name, value in answers.items()]
-            command = [*UVX, "copier", "copy", "--trust", "--defaults", *data]
-            run([*command, repository, "my_env"], elsewhere, UV_PYTHON=interpreter)
-            project = elsewhere / "my_env"
-            python = project / "nemo_gym/.venv/bin/python"
-            made[key] = Environment(project, python)
-        return made[key]
+        project = install(interpreter, **answers)
+        return Environment(project, project / "nemo_gym/.venv/bin/python")
 
     return generate_environment
 

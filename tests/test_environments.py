@@ -123,8 +123,9 @@ def test_the_runtime_on_the_other_series(tmp_path):
     python = interpreter_for(OTHER)
     assert python, f"this machine has no Python {PYTHONS[OTHER]}"
     tests = ["-m", "not slow and not scale", "tests/runtime"]
+    # One process: this test is one worker's, and others run beside it.
     run(
-        [UV, "run", "--python", python, "pytest", "-q", *tests],
+        [UV, "run", "--python", python, "pytest", "-q", "-n", "0", *tests],
         ROOT,
         UV_PROJECT_ENVIRONMENT=str(tmp_path / "venv"),
     )

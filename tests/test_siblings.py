@@ -27,7 +27,6 @@ from conftest import (
     ROOT,
     RUNTIME,
     UV,
-    UVX,
     check_types,
     clean_environment,
     copier,
@@ -298,14 +297,11 @@ def test_a_missing_package_is_one_line(render, name):
 
 
 @pytest.fixture(scope="session")
-def game(repository, tmp_path_factory):
+def game(install):
     """A game with all frameworks, as `copier copy --trust` installs it."""
-    elsewhere = tmp_path_factory.mktemp("elsewhere")
-    command = [*UVX, "copier", "copy", "--trust", "--defaults"]
-    command += ["--data=siblings=[verifiers, openenv, ors]", repository, "my_env"]
-    done = run(command, elsewhere)
-    assert done.stdout.count("PASS import") == 4
-    return elsewhere / "my_env"
+    project = install(siblings="[verifiers, openenv, ors]")
+    assert (project.parent / "printed").read_text().count("PASS import") == 4
+    return project
 
 
 @pytest.fixture(scope="session")
