@@ -28,6 +28,11 @@ ROOT = Path(__file__).resolve().parents[1]
 CLASSES = ROOT / "tests/classes"
 RUNTIME = ROOT / "runtime"
 ARCHETYPES = ["game", "sandbox", "vision"]
+# The others are for the nights.
+GAME_BY_DAY = [
+    "game",
+    *(pytest.param(one, marks=pytest.mark.nightly) for one in ARCHETYPES[1:]),
+]
 # The game proves the main job; the others are installed and run by the slow tests.
 GAME_FIRST = [
     "game",
@@ -350,12 +355,12 @@ def interpreter_for(series: str) -> str | None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The tests on the other release series are slow."""
+    """The tests on the other release series are slow. A nightly test is not slow, too."""
     for item in items:
         parameters = getattr(getattr(item, "callspec", None), "params", {})
-        if item.get_closest_marker("scale"):
-            continue
-        if parameters.get("series", QUICK) != QUICK:
+        if item.get_closest_marker("nightly"):
+            item.own_markers = [one for one in item.own_markers if one.name != "slow"]
+        elif parameters.get("series", QUICK) != QUICK:
             item.add_marker("slow")
 
 

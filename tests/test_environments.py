@@ -122,7 +122,7 @@ def test_the_runtime_on_the_other_series(tmp_path):
     """It has its own venv: the quick tests ran on this interpreter's series."""
     python = interpreter_for(OTHER)
     assert python, f"this machine has no Python {PYTHONS[OTHER]}"
-    tests = ["-m", "not slow and not scale", "tests/runtime"]
+    tests = ["-m", "not slow and not nightly", "tests/runtime"]
     # One process: this test is one worker's, and others run beside it.
     run(
         [UV, "run", "--python", python, "pytest", "-q", "-n", "0", *tests],

@@ -12,6 +12,7 @@ from conftest import ROOT, import_path, only_once, run
 
 __all__ = ["classes", "gates", "limits", "models", "sandbox", "sessions"]
 
+BY_DAY = "game"  # the other suites' mutants are for the nights
 CASES = [(suite, "nothing") for suite in SUITES]
 CASES += [(mutant.suite, mutant.name) for mutant in MUTANTS]
 
@@ -72,8 +73,15 @@ def test_there_are_enough_mutants_with_names_of_their_own():
     assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS) >= 40
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("suite", "name"), CASES)
+@pytest.mark.parametrize(
+    ("suite", "name"),
+    [
+        pytest.param(
+            *case, marks=pytest.mark.slow if case[0] == BY_DAY else pytest.mark.nightly
+        )
+        for case in CASES
+    ],
+)
 def test_a_mutant_is_noticed(problems, suite, name):
     by_name, printed = problems(suite)
     problem = by_name[name]

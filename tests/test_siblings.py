@@ -21,8 +21,8 @@ import yaml
 from test_render import check, text_files
 
 from conftest import (
-    ARCHETYPES,
     CLASSES,
+    GAME_BY_DAY,
     GAME_FIRST,
     ROOT,
     RUNTIME,
@@ -669,7 +669,7 @@ asyncio.run(earned())
 
 @pytest.mark.slow
 @pytest.mark.parametrize("framework", ["bare", *FRAMEWORKS])
-@pytest.mark.parametrize("archetype", ARCHETYPES)
+@pytest.mark.parametrize("archetype", GAME_BY_DAY)
 def test_what_a_policy_may_try(archetypes, archetype, framework):
     project = archetypes(archetype)
     folder, number = "ors" if framework == "bare" else framework, str(ROW[archetype])
@@ -803,7 +803,7 @@ def test_trls_environment(game, name):
     assert rewards == [0.0, 1.0, 0.0]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_verifiers_own_commands(game):
     """vf-validate checks the oracle and doing nothing on every row."""
     bin_folder = game / "verifiers/.venv/bin"
@@ -864,7 +864,7 @@ print(json.dumps([
 """
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_openenvs_own_commands_and_a_space(game, render, tmp_path):
     """The folder that `openenv push` sends serves the game; AutoEnv plays it from elsewhere."""
     staged, space = tmp_path / "staged", tmp_path / "space"
@@ -1061,7 +1061,7 @@ def test_a_model_plays_and_sees_the_screen(archetypes, name):
     assert sees_the_screen(messages, len(plan))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_vf_eval_and_what_its_model_sees(archetypes):
     """The form that the first row wants, in the second row, too."""
     folder = archetypes("vision") / "verifiers"
@@ -1089,7 +1089,7 @@ def test_vf_eval_and_what_its_model_sees(archetypes):
     assert [sees_the_screen(messages, len(plan)) for messages in last] == [True, True]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_verifiers_smoke_gate_and_close(bell):
     """close() runs in the tool server's process, which ends by a signal."""
     log = bell / "log"
