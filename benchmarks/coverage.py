@@ -59,7 +59,7 @@ def read(folder: Path) -> Server:
     agents = set(re.findall(r"responses_api_agents:\s*\n\s+(\w+):", configurations))
     routes = set(re.findall(r'\.post\(\s*f?"(/[^"]*)"', source)) - NO_TOOLS
     rows = folder / "data/example.jsonl"
-    first = rows.open().readline() if rows.is_file() else ""
+    first = rows.read_text().partition("\n")[0] if rows.is_file() else ""
     # A server of this base class sees each of the policy's messages: a tool here.
     steps = "GymnasiumServer" in source
     patterns = {

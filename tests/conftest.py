@@ -1,25 +1,38 @@
 """A template repository as users have it, and environments generated from it."""
 
+import contextlib
+import fcntl
 import functools
+import hashlib
 import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+import tempfile
+import traceback
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
+from unittest import mock
 
+import jinja2
 import pytest
 from copier import run_copy
+from copier.__main__ import CopierApp
 
 ROOT = Path(__file__).resolve().parents[1]
 CLASSES = ROOT / "tests/classes"
 RUNTIME = ROOT / "runtime"
 ARCHETYPES = ["game", "sandbox", "vision"]
+# The others are for the nights.
+GAME_BY_DAY = [
+    "game",
+    *(pytest.param(one, marks=pytest.mark.nightly) for one in ARCHETYPES[1:]),
+]
 # The game proves the main job; the others are installed and run by the slow tests.
 GAME_FIRST = [
     "game",
@@ -93,17 +106,87 @@ def copy_working_tree(folder: Path) -> None:
             shutil.copy2(ROOT / name, folder / name)
 
 
+compiled: dict[tuple[Any, ...], Any] = {}
+compile_template = jinja2.Environment.compile
+
+
+def compile_once(
+    environment: jinja2.Environment,
+    source: Any,
+    name: str | None = None,
+    *arguments: Any,
+    **options: Any,
+) -> Any:
+    """Compiles a template, or takes what was made of equal text in another clone."""
+    kind = (type(environment), *environment.extensions, environment.undefined)
+    syntax = (environment.trim_blocks, environment.block_start_string)
+    key = (kind, syntax, source, name, *options.items())
+    if key not in compiled:
+        made = compile_template(environment, source, name, *arguments, **options)
+        compiled[key] = made
+    return compiled[key]
+
+
+@contextmanager
+def fast_copier() -> Generator[None]:
+    """Lets Copier in this process spare what is the same for each render.
+
+    It compiles 450 templates, and asks git about each file that it writes.
+    """
+    with (
+        mock.patch.object(jinja2.Environment, "compile", compile_once),
+        mock.patch("copier._main.is_git_available", return_value=False, create=True),
+    ):
+        yield
+
+
+@contextmanager
+def output_to(file: IO[str]) -> Generator[None]:
+    """Writes to a file what this process prints, and what its children print."""
+    kept = {number: os.dup(number) for number in (1, 2)}
+    try:
+        for number in kept:
+            os.dup2(file.fileno(), number)
+        with contextlib.redirect_stdout(file), contextlib.redirect_stderr(file):
+            yield
+    finally:
+        for number, copied in kept.items():
+            os.dup2(copied, number)
+            os.close(copied)
+
+
+def copier(folder: Path, *arguments: Any) -> subprocess.CompletedProcess[str]:
+    """Runs Copier's command in this process, which takes a third of the time."""
+    command = [COPIER, *map(str, arguments)]
+    environment = mock.patch.dict(os.environ, clean_environment(), clear=True)
+    with tempfile.TemporaryFile("w+", buffering=1) as printed:
+        with (
+            output_to(printed),
+            environment,
+            fast_copier(),
+            contextlib.chdir(folder),
+        ):
+            try:
+                _, status = CopierApp.run(command, exit=False)
+            except ValueError:  # an answer that is refused
+                traceback.print_exc()
+                status = 1
+        printed.seek(0)
+        return subprocess.CompletedProcess(command, status, printed.read())
+
+
 def render_project(template: Path, destination: Path, **answers: Any) -> None:
     """Renders a project in this process, without running tasks."""
-    run_copy(
-        str(template),
-        destination,
-        data=answers,
-        defaults=True,
-        skip_tasks=True,
-        unsafe=True,
-        quiet=True,
-    )
+    with fast_copier():
+        run_copy(
+            str(template),
+            destination,
+            data=answers,
+            defaults=True,
+            skip_tasks=True,
+            unsafe=True,
+            quiet=True,
+        )
 
 
 def import_path(project: Path) -> str:
@@ -114,9 +197,17 @@ def import_path(project: Path) -> str:
 
 @pytest.fixture(scope="session")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A git repository of the working tree, tagged v0.5.0."""
+    """A folder with the working tree: Copier would clone a repository each time."""
     folder = tmp_path_factory.mktemp("template") / "nemo-gym-template"
     copy_working_tree(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def repository(template: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A git repository of the working tree, tagged v0.5.0, as users have it."""
+    folder = tmp_path_factory.mktemp("repository") / "nemo-gym-template"
+    shutil.copytree(template, folder)
     git(folder, "init", "--quiet", "--initial-branch", "main")
     git(folder, "add", "--all")
     git(folder, "commit", "--quiet", "--message", "The template")
@@ -143,19 +234,24 @@ def render(
 
 
 @pytest.fixture(scope="session")
-def copy(template: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Runs `copier copy` with -d answers, from the folder above the destination."""
+def copy(
+    template: Path, request: pytest.FixtureRequest
+) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Runs `copier copy` with -d answers, from the folder above the destination.
+
+    With trust, it is a process of its own, which copies from the repository.
+    """
 
     def copy_to(
         destination: Path, *options: str, trust: bool = False, **answers: Any
     ) -> subprocess.CompletedProcess[str]:
+        source = request.getfixturevalue("repository") if trust else template
         data = [f"--data={name}={value}" for name, value in answers.items()]
         how = "--trust" if trust else "--skip-tasks"
-        return run(
-            [COPIER, "copy", how, "--defaults", *options, *data, template, destination],
-            destination.parent,
-            check=False,
-        )
+        command = ["copy", how, "--defaults", *options, *data, source, destination]
+        if trust:
+            return run([COPIER, *command], destination.parent, check=False)
+        return copier(destination.parent, *command)
 
     return copy_to
 
@@ -259,12 +355,12 @@ def interpreter_for(series: str) -> str | None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The tests on the other release series are slow."""
+    """The tests on the other release series are slow. A nightly test is not slow, too."""
     for item in items:
         parameters = getattr(getattr(item, "callspec", None), "params", {})
-        if item.get_closest_marker("scale"):
-            continue
-        if parameters.get("series", QUICK) != QUICK:
+        if item.get_closest_marker("nightly"):
+            item.own_markers = [one for one in item.own_markers if one.name != "slow"]
+        elif parameters.get("series", QUICK) != QUICK:
             item.add_marker("slow")
 
 
@@ -286,23 +382,82 @@ def interpreter(series: str) -> str:
 
 
 @pytest.fixture(scope="session")
-def generate(
-    template: Path, interpreter: str, tmp_path_factory: pytest.TempPathFactory
-) -> Callable[..., Environment]:
-    """Generates and installs with `uvx copier`, from a folder that is not the template."""
-    made: dict[str, Environment] = {}
+def shared(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """A folder that all workers of this run have."""
+    folder = tmp_path_factory.getbasetemp()
+    return folder.parent if hasattr(request.config, "workerinput") else folder
 
+
+@contextmanager
+def only_once(folder: Path) -> Generator[bool]:
+    """Whether this is the first worker to fill a folder; the others wait for it."""
+    folder.mkdir(exist_ok=True)
+    done = folder / "done"
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield not done.exists()
+        done.touch()
+
+
+def clone_installed(project: Path, destination: Path) -> None:
+    """Copies a project with its venvs: hard links, and the destination's path."""
+    old, new = os.fsencode(project), os.fsencode(destination)
+
+    def copy_file(source: str, target: str) -> None:
+        packages, name = "site-packages" in source, Path(source).name
+        if not packages or name.endswith(".pth") or name == "direct_url.json":
+            content = Path(source).read_bytes()
+            if old in content and b"\0" not in content:  # no bytecode
+                Path(target).write_bytes(content.replace(old, new))
+                shutil.copymode(source, target)
+                return
+        if ".venv" in source:
+            os.link(source, target)
+        else:
+            shutil.copy2(source, target)
+
+    shutil.copytree(project, destination, symlinks=True, copy_function=copy_file)
+
+
+@pytest.fixture(scope="session")
+def install(
+    repository: Path, shared: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[..., Path]:
+    """Generates and installs with `uvx copier`, from a folder that is not the template.
+
+    That is done once for all workers. Each has a copy, because tests change it.
+    """
+
+    def install_project(interpreter: str | None = None, **answers: str) -> Path:
+        key = json.dumps([interpreter, answers], sort_keys=True)
+        place = shared / f"installed-{hashlib.sha1(key.encode()).hexdigest()[:8]}"
+        with only_once(place) as first:
+            if first:
+                data = [f"--data={name}={value}" for name, value in answers.items()]
+                command = [*UVX, "copier", "copy", "--trust", "--defaults", *data]
+                variables: Any = {"UV_PYTHON": interpreter} if interpreter else {}
+                done = run([*command, repository, "my_env"], place, **variables)
+                (place / "printed").write_text(done.stdout)
+        project = tmp_path_factory.mktemp("elsewhere") / "my_env"
+        clone_installed(place / "my_env", project)
+        shutil.copy(place / "printed", project.parent)
+        return project
+
+    return install_project
+
+
+@pytest.fixture(scope="session")
+def generate(
+    install: Callable[..., Path], interpreter: str
+) -> Callable[..., Environment]:
+    """An installed project of the series; equal answers give the same one."""
+
+    @functools.cache
     def generate_environment(**answers: str) -> Environment:
-        key = json.dumps(answers, sort_keys=True)
-        if key not in made:
-            elsewhere = tmp_path_factory.mktemp("elsewhere")
-            data = [f"--data={name}={value}" for name, value in answers.items()]
-            command = [*UVX, "copier", "copy", "--trust", "--defaults", *data]
-            run([*command, template, "my_env"], elsewhere, UV_PYTHON=interpreter)
-            project = elsewhere / "my_env"
-            python = project / "nemo_gym/.venv/bin/python"
-            made[key] = Environment(project, python)
-        return made[key]
+        project = install(interpreter, **answers)
+        return Environment(project, project / "nemo_gym/.venv/bin/python")
 
     return generate_environment
 

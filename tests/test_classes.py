@@ -7,7 +7,7 @@ import shutil
 import pytest
 import requests
 
-from conftest import CLASSES, COPIER, UVX, borrow_venv, git, run
+from conftest import CLASSES, UVX, borrow_venv, copier, git, run
 
 # module: class, tools
 OWN = {
@@ -224,7 +224,7 @@ def test_gates_over_a_class_in_a_package(packaged, generate, tmp_path):
 
 
 @pytest.mark.slow
-def test_with_the_tasks_on(template, interpreter, tmp_path):
+def test_with_the_tasks_on(repository, interpreter, tmp_path):
     """One command, as a user types it: the step after generation fills in the rows."""
     project = tmp_path / "shop"
     project.mkdir()
@@ -232,7 +232,16 @@ def test_with_the_tasks_on(template, interpreter, tmp_path):
     answers = ["domain_module=inventory", "domain_class=Inventory"]
     answers += ["tools=look_up(item: str); receive(item: str, count: int = 1)"]
     data = [f"--data={answer}" for answer in answers]
-    command = [*UVX, "copier", "copy", "--trust", "--defaults", *data, template, "shop"]
+    command = [
+        *UVX,
+        "copier",
+        "copy",
+        "--trust",
+        "--defaults",
+        *data,
+        repository,
+        "shop",
+    ]
     printed = run(command, tmp_path, UV_PYTHON=interpreter).stdout
     assert "inventory.Inventory has look_up, receive" in printed
     row = json.loads((project / "nemo_gym/data/example.jsonl").read_text())
@@ -310,14 +319,15 @@ def test_a_class_in_src_is_wrapped(copy, mazes):
     assert 'include = ["src/mazes"]' in wheel
 
 
-def test_an_update_of_a_class_in_src_changes_nothing(copy, template, mazes):
-    copy(mazes, **WALK)
+def test_an_update_of_a_class_in_src_changes_nothing(repository, mazes):
+    data = [f"--data={name}={answer}" for name, answer in WALK.items()]
+    options = ["--skip-tasks", "--defaults"]
+    copier(mazes, "copy", *options, *data, repository, mazes)
     git(mazes, "init", "-q")
     git(mazes, "add", "-A")
     git(mazes, "commit", "-qm", "mine")
-    command = [COPIER, "update", "--trust", "--defaults", "--skip-tasks"]
-    command.append("--vcs-ref=:current:")
-    run([*command, "--data=max_turns=7"], mazes)
+    options += ["--trust", "--vcs-ref=:current:", "--data=max_turns=7"]
+    assert copier(mazes, "update", *options).returncode == 0
     changed = git(mazes, "status", "--porcelain").split("\n")
     assert not [line for line in changed if line and not line.startswith(" M ")]
     assert (

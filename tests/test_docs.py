@@ -282,7 +282,7 @@ STAND_INS = {
 
 
 @pytest.fixture(scope="module")
-def shell(template, generate, tmp_path_factory):
+def shell(repository, generate, tmp_path_factory):
     """A user's shell, with stand-ins for what takes long."""
     environment = generate(description="What the documents speak of.")
     folder = tmp_path_factory.mktemp("bin")
@@ -307,7 +307,7 @@ def shell(template, generate, tmp_path_factory):
             RAY_ENABLE_UV_RUN_RUNTIME_ENV="0",
             TEMPORARY=str(tmp_path_factory.mktemp("temporary")),
             GIT_CONFIG_COUNT="1",
-            GIT_CONFIG_KEY_0=f"url.{template}.insteadOf",
+            GIT_CONFIG_KEY_0=f"url.{repository}.insteadOf",
             GIT_CONFIG_VALUE_0="https://github.com/org/nemo-gym-template.git",
         )
     )
@@ -372,7 +372,7 @@ def put_wrapped_classes(document: str, script: str, folder: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("series", ["0.7"], indirect=True)
 @pytest.mark.parametrize("document", SHELL)
-def test_the_commands_run(request, template, shell, tmp_path, document):
+def test_the_commands_run(request, repository, shell, tmp_path, document):
     in_project = IN_A_PROJECT in (ROOT / document).read_text()
     for number, block in enumerate(SHELL[document]):
         script = script_of(document, block)
@@ -387,7 +387,7 @@ def test_the_commands_run(request, template, shell, tmp_path, document):
         if document in IN_A_CLONE and "$PWD" in script:
             folder = folder / "nemo-gym-template"
             if not folder.exists():
-                git(tmp_path, "clone", "--quiet", str(template), str(folder))
+                git(tmp_path, "clone", "--quiet", str(repository), str(folder))
         print(shell.run(script, folder))
 
 

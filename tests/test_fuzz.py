@@ -8,7 +8,7 @@ import pytest
 from conftest import ROOT, run
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("series", ["0.7"], indirect=True)
 def test_no_input_is_answered_with_a_server_error(generate):
     """The server gets 20,000 requests at the limits of the schemas, and random ones.

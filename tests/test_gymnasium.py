@@ -552,7 +552,7 @@ def test_the_tool_can_have_another_name(render):
     assert "    def act(self, action: Action) -> str:" in written
     assert '("act", {"action": action})' in written
     assert "self._env.step(move)" in written
-    first, *_ = (project / "nemo_gym/data/example.jsonl").open()
+    first, *_ = (project / "nemo_gym/data/example.jsonl").read_text().splitlines()
     [tool] = json.loads(first)["responses_create_params"]["tools"]
     assert tool["name"] == "act"
     assert "Call `act` with one action" in first

@@ -65,10 +65,8 @@ def test_nemo_gym_s_own_loop_asks_the_judge(variant, series, judge, tmp_path):
     """A row whose judge was down is left out, and on 0.7 graded later."""
     environment = variant(archetype="answer", backend="judge")
     with_gym_command(environment)
-    questions = [
-        row["ground_truth"][0]["question"]
-        for row in map(json.loads, (environment.folder / "data/example.jsonl").open())
-    ]
+    example = (environment.folder / "data/example.jsonl").read_text().splitlines()
+    questions = [json.loads(row)["ground_truth"][0]["question"] for row in example]
     # It is down for the first row, also for a harmless question.
     others = questions[1:]
     judge.say = lambda text: "MET" if any(q in text for q in others) else 401
@@ -79,14 +77,14 @@ def test_nemo_gym_s_own_loop_asks_the_judge(variant, series, judge, tmp_path):
         options = ["--model", "scripted", "--model-url", url]
         options += ["--rows", str(rows), "--output", str(output)]
         printed = environment.run(*command, *options, **variables)
-    rollouts = [json.loads(line) for line in output.open()]
+    rollouts = [json.loads(line) for line in output.read_text().splitlines()]
     for rollout in rollouts:
         assert (rollout["reward"], rollout["mask_sample"]) == (1.0, False)
         assert (len(rollout["model_calls"]), rollout["judge_tokens"]) == (3, 45)
     assert len(rollouts) == 3
     assert "1 of 4 rows wait for a model that the class asks" in printed
     failures = output.with_name("rollouts_failures.jsonl")
-    [failed] = map(json.loads, failures.open())
+    [failed] = map(json.loads, failures.read_text().splitlines())
     assert (failed["_ng_task_index"], failed["failure_kind"]) == (0, "judge_failed")
     if series == "0.4":
         return

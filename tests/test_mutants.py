@@ -4,15 +4,15 @@ import json
 import os
 import shutil
 import sys
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from mutants import MUTANTS, SUITES, classes, gates, limits, models, sandbox, sessions
 
-from conftest import ROOT, import_path, run
+from conftest import ROOT, import_path, only_once, run
 
 __all__ = ["classes", "gates", "limits", "models", "sandbox", "sessions"]
 
+BY_DAY = "game"  # the other suites' mutants are for the nights
 CASES = [(suite, "nothing") for suite in SUITES]
 CASES += [(mutant.suite, mutant.name) for mutant in MUTANTS]
 
@@ -46,39 +46,44 @@ def folder_of(render, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def problems(request, folder_of, tmp_path_factory):
-    """For each suite, the problems with its mutants, and what was printed.
-
-    Two suites run at a time.
-    """
-    tests = [item for item in request.session.items if hasattr(item, "callspec")]
-    wanted = {test.callspec.params.get("suite") for test in tests}
-    suites = {suite: folder_of(suite) for suite in SUITES if suite in wanted}
-    reports = tmp_path_factory.mktemp("mutants")
+def problems(folder_of, shared):
+    """The problems with a suite's mutants, and what was printed."""
 
     def run_suite(suite):
-        folder, path = suites[suite]
-        report = reports / f"{suite}.json"
-        done = run(
-            [sys.executable, "-m", "mutants", suite, report],
-            folder,
-            PYTHONPATH=os.pathsep.join(filter(None, [path, str(ROOT / "tests")])),
-            SANDBOX_SECONDS="10",  # a weak limit shall not take half a minute
-        )
-        return json.loads(report.read_text()), done.stdout
+        place = shared / f"mutants-{suite}"
+        report, printed = place / "report.json", place / "printed"
+        with only_once(place) as first:
+            if first:
+                folder, path = folder_of(suite)
+                done = run(
+                    [sys.executable, "-m", "mutants", suite, report],
+                    folder,
+                    PYTHONPATH=os.pathsep.join(
+                        filter(None, [path, str(ROOT / "tests")])
+                    ),
+                    SANDBOX_SECONDS="10",  # a weak limit shall not take half a minute
+                )
+                printed.write_text(done.stdout)
+        return json.loads(report.read_text()), printed.read_text()
 
-    with ThreadPoolExecutor(2) as pool:
-        return dict(zip(suites, pool.map(run_suite, suites), strict=True))
+    return run_suite
 
 
 def test_there_are_enough_mutants_with_names_of_their_own():
     assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS) >= 40
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("suite", "name"), CASES)
+@pytest.mark.parametrize(
+    ("suite", "name"),
+    [
+        pytest.param(
+            *case, marks=pytest.mark.slow if case[0] == BY_DAY else pytest.mark.nightly
+        )
+        for case in CASES
+    ],
+)
 def test_a_mutant_is_noticed(problems, suite, name):
-    by_name, printed = problems[suite]
+    by_name, printed = problems(suite)
     problem = by_name[name]
     if problem.startswith("skipped: "):
         pytest.skip(problem)

@@ -278,7 +278,9 @@ def test_nemo_rl_reads_what_is_prepared(generate, series, tmp_path):
     rows = {
         name: [
             json.loads(text)
-            for text in (environment.folder / f"prepared/{name}.jsonl").open()
+            for text in (environment.folder / f"prepared/{name}.jsonl")
+            .read_text()
+            .splitlines()
         ]
         for name in ("train", "validation")
     }

@@ -35,18 +35,24 @@ def test_the_page_shows_lines_of_the_class(name):
     assert [line for line in block.splitlines() if line not in lines] == []
 
 
-@pytest.mark.slow
 @ONE_SERIES
-@pytest.mark.parametrize("number", range(len(COMMANDS)), ids=NAMES)
-def test_its_gates_are_green(template, interpreter, tmp_path, number):
+@pytest.mark.parametrize(
+    "number",
+    [
+        pytest.param(0, marks=pytest.mark.slow),
+        *(pytest.param(n, marks=pytest.mark.nightly) for n in range(1, len(COMMANDS))),
+    ],
+    ids=NAMES,
+)
+def test_its_gates_are_green(repository, interpreter, tmp_path, number):
     name, command = NAMES[number], COMMANDS[number]
     command = command.replace("../", f"{tmp_path}/")
     command = command.replace("uvx", f"{shlex.quote(UV)} tool run")
     command = command.replace("uv run", f"{shlex.quote(UV)} run")
     done = subprocess.run(
         ["sh", "-c", command],
-        cwd=template,
-        env=clean_environment(UV_PYTHON=interpreter, PWD=os.fspath(template)),
+        cwd=repository,
+        env=clean_environment(UV_PYTHON=interpreter, PWD=os.fspath(repository)),
         capture_output=True,
         text=True,
         check=False,

@@ -28,9 +28,9 @@ def post_generate(project, operation="copy", **variables):
 
 
 @pytest.mark.slow
-def test_copie_generates_a_green_environment(template, request, tmp_path):
+def test_copie_generates_a_green_environment(repository, request, tmp_path):
     """Through Copier's own API with trust, as pytest-copie does it."""
-    request.config.option.template = str(template)
+    request.config.option.template = str(repository)
     copie = request.getfixturevalue("copie")
     result = copie.copy(extra_answers={"env_name": "my_env", "space": "me/my-env"})
     assert result.exit_code == 0, result.exception

@@ -4,6 +4,7 @@ import ast
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -377,10 +378,6 @@ def test_without_trust_all_files_are_there(copy, tmp_path, render):
 
 def test_a_fourth_archetype_is_one_folder_and_one_choice(template, tmp_path):
     """A made-up archetype renders without a change in any other file."""
-    import shutil
-
-    from conftest import git
-
     clone = tmp_path / "template"
     shutil.copytree(template, clone)
     shutil.copytree(clone / "archetypes/game", clone / "archetypes/quiz")
@@ -389,17 +386,7 @@ def test_a_fourth_archetype_is_one_folder_and_one_choice(template, tmp_path):
     assert text.count("is graded): vision\n") == 1
     choice = "is graded): vision\n    quiz: quiz\n"
     questions.write_text(text.replace("is graded): vision\n", choice))
-    git(clone, "add", "--all")
-    git(clone, "commit", "--quiet", "--message", "A fourth archetype")
-    git(clone, "tag", "v0.6.0")
-    run(
-        [
-            Path(sys.executable).with_name("copier"),
-            *("copy", "--skip-tasks", "--defaults", "-d", "archetype=quiz"),
-            *(clone, tmp_path / "my_quiz"),
-        ],
-        tmp_path,
-    )
+    render_project(clone, tmp_path / "my_quiz", archetype="quiz")
     check(tmp_path / "my_quiz")
     assert "class MyQuiz" in (tmp_path / "my_quiz/my_quiz.py").read_text()
 

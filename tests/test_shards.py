@@ -98,7 +98,7 @@ OTHERWISE = {
 SUITES = ["seeding", "verdicts", "hangs", "threads", "security", "limits", "replay"]
 
 
-@pytest.mark.scale
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", [*SUITES, "failures", "hand_written_routes"])
 def test_a_suite_of_the_single_server(name):
     suite = ROOT / f"tests/runtime/test_{name}.py"
@@ -107,7 +107,7 @@ def test_a_suite_of_the_single_server(name):
     run(command, ROOT, PYTHONPATH=str(ROOT / "tests"))
 
 
-@pytest.mark.scale
+@pytest.mark.nightly
 def test_server_py_on_ray(generate, ray_folder):
     environment = generate(archetype="game")
     with served(environment, RAY_TMPDIR=ray_folder) as (url, _):
@@ -119,7 +119,7 @@ def test_server_py_on_ray(generate, ray_folder):
     assert not processes_that_name(str(environment.project))
 
 
-@pytest.mark.scale
+@pytest.mark.nightly
 @pytest.mark.parametrize(("kind", "workers"), [("ray", 1), ("processes", 2)])
 def test_nemo_gym_s_own_loop(generate, kind, workers):
     """With one front process, and with NeMo Gym's num_workers."""
@@ -137,7 +137,7 @@ def test_nemo_gym_s_own_loop(generate, kind, workers):
     assert not processes_that_name(str(environment.project))
 
 
-@pytest.mark.scale
+@pytest.mark.nightly
 @NEWER
 def test_a_node_of_three_dies(generate, ray_folder, tmp_path):
     """Its shards' episodes are masked, and all other episodes are paid."""

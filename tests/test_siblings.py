@@ -21,16 +21,15 @@ import yaml
 from test_render import check, text_files
 
 from conftest import (
-    ARCHETYPES,
     CLASSES,
-    COPIER,
+    GAME_BY_DAY,
     GAME_FIRST,
     ROOT,
     RUNTIME,
     UV,
-    UVX,
     check_types,
     clean_environment,
+    copier,
     git,
     run,
 )
@@ -202,14 +201,14 @@ def test_a_module_of_the_frameworks_own_is_refused(copy, tmp_path, framework, mo
 
 
 @pytest.mark.slow
-def test_an_update_adds_one(template, tmp_path):
+def test_an_update_adds_one(repository, tmp_path):
     project = tmp_path / "my_env"
-    run([COPIER, "copy", "--skip-tasks", "--defaults", template, project], tmp_path)
+    copier(tmp_path, "copy", "--skip-tasks", "--defaults", repository, project)
     git(project, "init", "--quiet", "--initial-branch", "main")
     git(project, "add", "--all")
     git(project, "commit", "--quiet", "--message", "Generated")
-    command = [COPIER, "update", "--trust", "--skip-tasks", "--defaults"]
-    run([*command, "-d", "siblings=[ors]"], project)
+    command = ["update", "--trust", "--skip-tasks", "--defaults"]
+    copier(project, *command, "-d", "siblings=[ors]")
     assert siblings_of(project) == {"ors"}
     check(project)
     changed = git(project, "status", "--porcelain", "--untracked-files=all")
@@ -298,14 +297,11 @@ def test_a_missing_package_is_one_line(render, name):
 
 
 @pytest.fixture(scope="session")
-def game(template, tmp_path_factory):
+def game(install):
     """A game with all frameworks, as `copier copy --trust` installs it."""
-    elsewhere = tmp_path_factory.mktemp("elsewhere")
-    command = [*UVX, "copier", "copy", "--trust", "--defaults"]
-    command += ["--data=siblings=[verifiers, openenv, ors]", template, "my_env"]
-    done = run(command, elsewhere)
-    assert done.stdout.count("PASS import") == 4
-    return elsewhere / "my_env"
+    project = install(siblings="[verifiers, openenv, ors]")
+    assert (project.parent / "printed").read_text().count("PASS import") == 4
+    return project
 
 
 @pytest.fixture(scope="session")
@@ -320,10 +316,8 @@ def bell(template, game, tmp_path_factory):
         "max_turns=2",  # fewer than the calls of each scripted policy
         "siblings=[verifiers, openenv, ors]",
     ]
-    command = [COPIER, "copy", "--skip-tasks", "--defaults", "--quiet"]
-    run(
-        [*command, *(f"--data={answer}" for answer in data), template, project], project
-    )
+    command = ["copy", "--skip-tasks", "--defaults", "--quiet"]
+    copier(project, *command, *(f"--data={one}" for one in data), template, project)
     row = json.loads((project / "nemo_gym/data/example.jsonl").read_text())
     row["ground_truth"] = [{"log": str(project / "log")}]
     (project / "nemo_gym/data/example.jsonl").write_text(json.dumps(row) + "\n")
@@ -339,10 +333,8 @@ def stall(template, game, tmp_path_factory):
     shutil.copy(CLASSES / "stall.py", project)
     data = ["domain_class=Stall", "tools=prices, buy", "env_name=my_env"]
     data += ["domain_module=stall", "siblings=[verifiers, openenv, ors]"]
-    command = [COPIER, "copy", "--skip-tasks", "--defaults", "--quiet"]
-    run(
-        [*command, *(f"--data={answer}" for answer in data), template, project], project
-    )
+    command = ["copy", "--skip-tasks", "--defaults", "--quiet"]
+    copier(project, *command, *(f"--data={one}" for one in data), template, project)
     shutil.copy(CLASSES / "stall.jsonl", project / "nemo_gym/data/example.jsonl")
     manifest = project / "openenv/openenv.yaml"
     text = manifest.read_text()
@@ -677,7 +669,7 @@ asyncio.run(earned())
 
 @pytest.mark.slow
 @pytest.mark.parametrize("framework", ["bare", *FRAMEWORKS])
-@pytest.mark.parametrize("archetype", ARCHETYPES)
+@pytest.mark.parametrize("archetype", GAME_BY_DAY)
 def test_what_a_policy_may_try(archetypes, archetype, framework):
     project = archetypes(archetype)
     folder, number = "ors" if framework == "bare" else framework, str(ROW[archetype])
@@ -811,7 +803,7 @@ def test_trls_environment(game, name):
     assert rewards == [0.0, 1.0, 0.0]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_verifiers_own_commands(game):
     """vf-validate checks the oracle and doing nothing on every row."""
     bin_folder = game / "verifiers/.venv/bin"
@@ -872,7 +864,7 @@ print(json.dumps([
 """
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_openenvs_own_commands_and_a_space(game, render, tmp_path):
     """The folder that `openenv push` sends serves the game; AutoEnv plays it from elsewhere."""
     staged, space = tmp_path / "staged", tmp_path / "space"
@@ -1069,7 +1061,7 @@ def test_a_model_plays_and_sees_the_screen(archetypes, name):
     assert sees_the_screen(messages, len(plan))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_vf_eval_and_what_its_model_sees(archetypes):
     """The form that the first row wants, in the second row, too."""
     folder = archetypes("vision") / "verifiers"
@@ -1097,7 +1089,7 @@ def test_vf_eval_and_what_its_model_sees(archetypes):
     assert [sees_the_screen(messages, len(plan)) for messages in last] == [True, True]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_verifiers_smoke_gate_and_close(bell):
     """close() runs in the tool server's process, which ends by a signal."""
     log = bell / "log"

@@ -18,6 +18,7 @@ from conftest import (
     ROOT,
     UV,
     UVX,
+    copier,
     git,
     import_path,
     run,
@@ -33,10 +34,10 @@ TOOLS_BY_METHOD = ("v0.3.0", "v0.4.0")  # server.py has `self.tool(MyEnv.guess)`
 
 
 @pytest.fixture
-def releases(template, tmp_path):
+def releases(repository, tmp_path):
     """A clone of the template that tests can release new versions of."""
     clone = tmp_path / "releases"
-    shutil.copytree(template, clone)
+    shutil.copytree(repository, clone)
     return clone
 
 
@@ -44,7 +45,7 @@ def releases(template, tmp_path):
 def project(releases, tmp_path):
     """A committed project of v0.5.0."""
     folder = tmp_path / "my_env"
-    run([COPIER, "copy", "--skip-tasks", "--defaults", releases, folder], tmp_path)
+    copy(releases, folder)
     git(folder, "init", "--quiet", "--initial-branch", "main")
     git(folder, "add", "--all")
     git(folder, "commit", "--quiet", "--message", "Generated")
@@ -78,12 +79,18 @@ def files_of(folder):
     return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
+UPDATE = ["update", "--trust", "--skip-tasks", "--defaults"]
+
+
 def update(project, *options):
-    return run(
-        [COPIER, "update", "--trust", "--skip-tasks", "--defaults", *options],
-        project,
-        check=False,
-    )
+    return copier(project, *UPDATE, *options)
+
+
+def copy(*arguments):
+    """Copies without tasks: options, the template, the destination."""
+    folder = Path(arguments[-1]).parent
+    done = copier(folder, "copy", "--skip-tasks", "--defaults", *arguments)
+    assert done.returncode == 0, done.stdout
 
 
 FIX = {
@@ -108,8 +115,7 @@ def test_fixes_arrive_and_edits_stay(releases, project):
     )
     commit(project)
     release(releases, "v0.6.0", FIX)
-    done = update(project)
-    assert done.returncode == 0, done.stdout
+    run([COPIER, *UPDATE], project)  # the command, as users type it
     assert "Read rollouts" in (project / "nemo_gym/view.py").read_text()
     assert "app.title = 'Mine'" in (project / "nemo_gym/server.py").read_text()
     domain = (project / "my_env.py").read_text()
@@ -159,12 +165,11 @@ def test_a_tool_can_be_added_by_an_update(project):
 def test_an_update_equals_a_fresh_render(releases, project, tmp_path):
     release(releases, "v0.6.0", {k: v for k, v in FIX.items() if "template/" in k})
     assert update(project).returncode == 0
-    run(
-        [COPIER, "copy", "--skip-tasks", "--defaults", releases, "fresh/my_env"],
-        tmp_path,
-    )
+    fresh = tmp_path / "fresh/my_env"
+    fresh.parent.mkdir()
+    copy(releases, fresh)
     different = run(
-        ["diff", "--recursive", "--exclude=.git", project, tmp_path / "fresh/my_env"],
+        ["diff", "--recursive", "--exclude=.git", project, fresh],
         tmp_path,
         check=False,
     )
@@ -180,8 +185,7 @@ def wrap(releases, tmp_path):
         project.mkdir()
         shutil.copy(CLASSES / f"{module}.py", project)
         data = [f"--data=domain_class={class_name}", f"--data=tools={tools}"]
-        command = [COPIER, "copy", "--skip-tasks", "--defaults", *data]
-        run([*command, releases, project], tmp_path)
+        copy(*data, releases, project)
         git(project, "init", "--quiet", "--initial-branch", "main")
         commit(project)
         return project
@@ -220,8 +224,7 @@ def test_a_class_in_a_package_stays_through_updates(releases, tmp_path):
     shutil.copytree(CLASSES / "warehouse", project / "warehouse")
     before = files_of(project / "warehouse")
     data = ["--data=domain_module=warehouse", "--data=domain_class=Warehouse"]
-    command = [COPIER, "copy", "--skip-tasks", "--defaults", *data]
-    run([*command, "--data=tools=survey, send", releases, project], tmp_path)
+    copy(*data, "--data=tools=survey, send", releases, project)
     git(project, "init", "--quiet", "--initial-branch", "main")
     commit(project)
     release(releases, "v0.6.0", FIX)
@@ -256,9 +259,7 @@ def test_a_method_called_like_the_archetypes_tool(releases, tmp_path):
         "class Safe:\n    def __init__(self, task: dict): ...\n"
         "    def guess(self, code: str) -> str:\n        return code\n"
     )
-    data = "--data=tools=guess(code: str)"
-    command = [COPIER, "copy", "--skip-tasks", "--defaults", data]
-    run([*command, releases, project], tmp_path)
+    copy("--data=tools=guess(code: str)", releases, project)
     git(project, "init", "--quiet", "--initial-branch", "main")
     commit(project)
     release(releases, "v0.6.0", FIX)
@@ -290,8 +291,7 @@ def history(tmp_path):
 def released(clone, template):
     """Tags the working tree as the next release of the same repository."""
     git(clone, "rm", "--quiet", "-r", ".")
-    files = shutil.ignore_patterns(".git")
-    shutil.copytree(template, clone, ignore=files, dirs_exist_ok=True)
+    shutil.copytree(template, clone, dirs_exist_ok=True)
     git(clone, "add", "--all")
     git(clone, "commit", "--quiet", "--message", "The working tree")
     git(clone, "tag", "v0.5.0")
@@ -301,16 +301,15 @@ def released(clone, template):
 def earlier(history, template, tmp_path):
     """A committed project of an earlier release; the working tree is the next one."""
 
-    def copy(tag, *options, name="my_env"):
+    def copy_of(tag, *options, name="my_env"):
         project = tmp_path / name
-        command = [COPIER, "copy", "--skip-tasks", "--defaults", f"--vcs-ref={tag}"]
-        run([*command, *options, history, project], tmp_path)
+        copy(f"--vcs-ref={tag}", *options, history, project)
         git(project, "init", "--quiet", "--initial-branch", "main")
         commit(project)
         released(history, template)
         return project
 
-    return copy
+    return copy_of
 
 
 @pytest.mark.parametrize("tag", RELEASES)
@@ -649,16 +648,16 @@ def test_an_update_installs_once_after_the_merge(releases, tmp_path):
 
 
 @pytest.fixture
-def use_template(template, tmp_path):
+def use_template(repository, tmp_path):
     """What the workflow of a repository made with GitHub's button runs."""
     made = tmp_path / "My-Env"
-    shutil.copytree(template, made)
+    shutil.copytree(repository, made)
     git(made, "config", "user.name", "bot")
     git(made, "config", "user.email", "bot@example.com")
 
     def use(check=True, **answers):
         return run(
-            ["bash", ".github/use_template.sh", template, "My-Env"],
+            ["bash", ".github/use_template.sh", repository, "My-Env"],
             made,
             check=check,
             PATH=f"{Path(UV).parent}{os.pathsep}{os.environ['PATH']}",

@@ -99,6 +99,8 @@ def own_handlers() -> Generator[None]:
         yield
     finally:
         for each, (handlers, level, propagate) in zip(loggers, before, strict=True):
+            for added in {*each.handlers} - {*handlers}:
+                added.close()
             each.handlers, each.propagate = handlers, propagate
             each.setLevel(level)
 

@@ -27,6 +27,8 @@ class Count:
 
     def hold(self, seconds: float) -> str:
         """Sleep, and never let Python's lock go."""
+        with open(os.environ["NOTES"], "a") as notes:
+            print("hold", self.id, file=notes)
         ctypes.PyDLL(None).poll(None, 0, int(1000 * seconds))
         return "held"
 

@@ -2,7 +2,6 @@
 
 import signal
 import socket
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -46,7 +45,7 @@ def test_a_tool_never_lets_python_s_lock_go(served):
     [hung] = {c.shard for c in clients[:1]}
     with ThreadPoolExecutor(21) as pool:
         holding = pool.submit(clients[0].output, "hold", seconds=60)
-        time.sleep(0.2)
+        until(lambda: served.notes.exists() and "hold" in served.notes.read_text())
         outputs = list(pool.map(lambda one: one.output(), clients[1:]))
     assert holding.result().startswith("error: this episode was lost")
     for client, output in zip(clients[1:], outputs, strict=True):

@@ -1,0 +1,102 @@
+"""The shell steps of the workflows: their syntax, and what those do that need no GitHub."""
+
+import os
+import subprocess
+
+import pytest
+import yaml
+
+from conftest import ROOT
+
+STEPS = {
+    f"{path.stem}/{name}/{step.get('name', number)}": step["run"]
+    for path in sorted((ROOT / ".github/workflows").glob("*.yml"))
+    for name, job in yaml.safe_load(path.read_text())["jobs"].items()
+    for number, step in enumerate(job.get("steps", []))
+    if "run" in step
+}
+GH = """#!/bin/sh
+echo "gh $*" >> "$LOG"
+case "$*" in
+    "api repos/me/mine --jq "*) printf '%s' "$TEMPLATE" ;;
+    "api repos/me/mine/git/ref/tags/"*) exit "$NO_SUCH_TAG" ;;
+esac
+"""
+
+
+@pytest.fixture
+def step(tmp_path):
+    """Runs a step as GitHub does, with a `gh` that only logs. Returns its output."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/gh").write_text(GH)
+    (tmp_path / "bin/gh").chmod(0o755)
+    (tmp_path / "log").touch()
+    variables = {
+        "GITHUB_REPOSITORY": "me/mine",
+        "GITHUB_SHA": "abc",
+        "GITHUB_OUTPUT": str(tmp_path / "output"),
+        "LOG": str(tmp_path / "log"),
+        "PATH": f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}",
+    }
+
+    def run_step(name, **more):
+        return subprocess.run(
+            ["bash", "-e", "-c", STEPS[name]],
+            cwd=tmp_path,
+            env={**variables, **more},
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
+
+    return run_step
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_a_step_is_shell(name):
+    assert "${{" not in STEPS[name], "an expression in a script is an injection"
+    done = subprocess.run(
+        ["bash", "-n"], input=STEPS[name], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("repository", ["template", "environment"])
+def test_ci_finds_out_what_the_repository_is(step, tmp_path, repository):
+    if repository == "template":
+        (tmp_path / "copier.yml").touch()
+    step("ci/which/Template or environment?")
+    assert (tmp_path / "output").read_text() == f"repository={repository}\n"
+
+
+@pytest.mark.parametrize(
+    ("date", "no_such_tag", "said"),
+    [
+        ("not released", "1", "CHANGELOG.md has no date for 0.5.0"),
+        ("2026-01-02", "0", "v0.5.0 is there already"),
+        ("2026-01-02", "1", ""),
+    ],
+)
+def test_a_release_is_tagged_once_it_has_a_date(
+    step, tmp_path, date, no_such_tag, said
+):
+    (tmp_path / "pyproject.toml").write_text('[project]\nversion = "0.5.0"\n')
+    (tmp_path / "CHANGELOG.md").write_text(f"# Changelog\n\n## 0.5.0 - {date}\n")
+    printed = step("release/tag/Tag", NO_SUCH_TAG=no_such_tag)
+    assert printed.startswith(said)
+    made = "gh api repos/me/mine/git/refs -f ref=refs/tags/v0.5.0 -f sha=abc\n"
+    assert (made in (tmp_path / "log").read_text()) == (not said)
+
+
+def test_a_repository_that_nobody_made_from_the_template_is_left_alone(step, tmp_path):
+    """tests/test_update.py tests the others: .github/use_template.sh."""
+    printed = step("use-template/render/Render", TEMPLATE="")
+    assert printed == "This repository was not made from a template.\n"
+    assert not (tmp_path / ".git").exists()
+
+
+def test_each_release_waits_for_the_nights_tests():
+    text = (ROOT / ".github/workflows/release.yml").read_text()
+    jobs = yaml.safe_load(text)["jobs"]
+    called = [jobs[name]["uses"].rpartition("/")[2] for name in jobs["tag"]["needs"]]
+    assert called == ["ci.yml", "nightly.yml"]
