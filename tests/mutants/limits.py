@@ -107,10 +107,10 @@ def the_structure_of_a_body_is_not_counted(original, text, most):
 
 @by_runtime(
     "test_large_bodies.py::test_others_have_a_turn_between_large_bodies",
-    replaces="LargeBodies._wait_for_turn",
+    replaces="LargeBodies._in_turn",
 )
-def large_bodies_are_parsed_at_once(original, layer, body, marks):
-    return asyncio.sleep(0)
+def large_bodies_are_parsed_at_once(original, layer, scope, receive, send):
+    return layer.app(scope, receive, send)
 
 
 @by_runtime(

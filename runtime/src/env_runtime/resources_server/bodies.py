@@ -7,7 +7,6 @@ with too much of it is not kept.
 """
 
 import asyncio
-import time
 
 from fastapi import HTTPException
 from fastapi.responses import JSONResponse
@@ -58,8 +57,10 @@ class LargeBodies:
             except ComplicatedError as error:
                 answer = too_complicated(error, scope["path"], self.store.lowest_reward)
             else:
-                await self._wait_for_turn(body, marks)
                 receive = received(body, receive)
+                if marks + len(body) // BYTES_OF_A_MARK > MANY_MARKS:
+                    await self._in_turn(scope, receive, send)
+                    return
         await (answer or self.app)(scope, receive, send)
 
     def _refusal(self, scope: Scope, large: bool) -> JSONResponse | None:
@@ -92,20 +93,34 @@ class LargeBodies:
             return None
         return self._lowest("no session was seeded")
 
-    async def _wait_for_turn(self, body: bytes, marks: int) -> None:
-        """Return when `body` may be parsed: large bodies are, one after the other."""
-        if marks + len(body) // BYTES_OF_A_MARK > MANY_MARKS:
-            await self._turn.acquire()
-            ending = asyncio.create_task(self._end_turn())
-            self._turns.add(ending)
-            ending.add_done_callback(self._turns.discard)
+    async def _in_turn(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Call the app once no other large body is parsed."""
+        now = asyncio.get_running_loop().time
+        await self._turn.acquire()
+        taken = asyncio.get_running_loop().create_future()
+        ending = asyncio.create_task(self._end_turn(taken))
+        self._turns.add(ending)
+        ending.add_done_callback(self._turns.discard)
 
-    async def _end_turn(self) -> None:
-        """End the turn once the body is parsed, after an equal pause for other work."""
-        started = time.monotonic()
-        for _ in range(4):  # it is parsed in one of the loop's next rounds
-            await asyncio.sleep(0)
-        await asyncio.sleep(time.monotonic() - started)
+        async def take() -> Message:
+            if not taken.done():
+                taken.set_result(now())
+            return await receive()
+
+        try:
+            await self.app(scope, take, send)
+        finally:
+            if not taken.done():  # refused unread
+                taken.set_result(now())
+
+    async def _end_turn(self, taken: asyncio.Future[float]) -> None:
+        """End the turn once the body is parsed, after an equal pause for other work.
+
+        FastAPI parses a body, and checks it, before it waits for anything else. So this
+        goes on once it has.
+        """
+        started = await taken
+        await asyncio.sleep(asyncio.get_running_loop().time() - started)
         self._turn.release()
 
     def _lowest(self, reason: str, mask: bool = False) -> JSONResponse:
