@@ -75,7 +75,9 @@ class Connection(asyncio.Protocol):
     # -------------------------------------------------------------- called by the loop
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's is not an instance
+        self._transport = cast(
+            asyncio.Transport, transport
+        )  # uvloop's is not an instance
 
     def data_received(self, data: bytes) -> None:
         if self._waiting is None or self._waiting.done():
