@@ -1,6 +1,5 @@
 """The app of server.py, and the reason if it cannot be imported."""
 
-import traceback
 from collections.abc import Iterable
 from typing import Any
 
@@ -8,7 +7,7 @@ from .. import project
 from ..episode.tasks import takes_answer
 from ..episode.tools import public_methods
 from ..errors import GateError, ToolError
-from ..files import source_name, syntax_problem
+from ..files import raised
 
 
 def served_app(server: Any = None) -> Any:
@@ -43,11 +42,7 @@ def _check_paths(app: Any) -> None:
 
 
 def _import_problem(error: Exception) -> str:
-    if isinstance(error, SyntaxError):
-        return f"server.py cannot be imported: {syntax_problem(error)}"
-    frame = traceback.extract_tb(error.__traceback__)[-1]
-    place = f"{source_name(frame.filename)}, line {frame.lineno}"
-    text = f"server.py cannot be imported ({place}): {type(error).__name__}: {error}"
+    text = f"server.py cannot be imported: {raised(error)}"
     if isinstance(error, AttributeError) and isinstance(error.obj, type):
         text += ". Write the method, or remove its line from server.py"
         served = project.here().served_tools()

@@ -29,8 +29,14 @@ from .app import lines_for, served_app
 from .protocol_checks import check_protocol, place_of
 
 # The types in an answer to `tools`
-_TYPES = {type_.__name__: type_ for type_ in (str, int, float, bool, list)}
-_TYPES |= {"Literal": typing.Literal}
+_TYPES: dict[str, Any] = {
+    "str": str,
+    "int": int,
+    "float": float,
+    "bool": bool,
+    "list": list,
+    "Literal": typing.Literal,
+}
 
 
 def check_class(

@@ -15,11 +15,10 @@ from ..evaluation.client import Client
 from ..evaluation.observations import first_observation, shows
 from ..evaluation.play import play
 from ..evaluation.policies import FIXED_TURNS, PLANS, fixed_policy, solution_for
-from ..evaluation.rows import about_task, row_name, shown
+from ..evaluation.rows import about_task, read_rows, row_name, shown
 from ..models.client import models_not_set, without_answers
 from .manifests import is_deterministic, outdated_manifests
 from .rewards import earned_by_oracle, estimate_note, least, reward_problem
-from .rows import read_rows
 from .variety import Variety
 
 ROWS_AT_A_TIME = 20
@@ -32,8 +31,8 @@ def rollout_gate(client: Client, path: Path) -> str:
 
     Returns the gate's line, and its notes. Raises GateError and RolloutError.
     """
-    rows = read_rows(path)
     domain_class = project.here().load_class()
+    rows = read_rows(domain_class, path)
     game = _Game(client, client.tools(), rows, path)
     seen = counted(len(rows), "row")
     nothing = least(domain_class, rows)

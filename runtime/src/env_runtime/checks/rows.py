@@ -6,10 +6,10 @@ from pathlib import Path
 from .. import project
 from ..command_line import counted
 from ..episode.tasks import task_skeleton
-from ..episode.types import Definitions, Row
+from ..episode.types import Definitions
 from ..errors import RolloutError
 from ..evaluation.observations import first_observation, with_observation
-from ..evaluation.rows import check_rows, load_rows, row_name, write_rows
+from ..evaluation.rows import load_rows, row_name, write_rows
 from ..evaluation.trajectory import with_tools
 from .app import served_app
 from .manifests import outdated_manifests
@@ -57,13 +57,3 @@ def write_tools(path: Path) -> str:
     for manifest, corrected in outdated_manifests():
         manifest.write_text(corrected, encoding="utf-8")
     return f"{counted(len(rows), 'row')} of {path} with {counted(len(definitions), 'tool')}"
-
-
-def read_rows(path: Path) -> list[Row]:
-    """The rows of a .jsonl file, at least one.
-
-    Raises RolloutError if the file cannot be read, or a row cannot be graded.
-    """
-    rows = load_rows(path)
-    check_rows(project.here().load_class(), rows, path)
-    return rows

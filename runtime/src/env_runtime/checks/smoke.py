@@ -14,8 +14,7 @@ from ..episode.types import Definitions, Row
 from ..errors import GateError, NoOracleError, RolloutError
 from ..evaluation.client import Client, ClientSession, problem_of
 from ..evaluation.policies import solve
-from ..evaluation.rows import about_task, read, row_name, shown
-from .rows import read_rows
+from ..evaluation.rows import about_task, read, read_rows, row_name, shown
 
 
 def smoke_gate(client: Client, path: Path) -> str:
@@ -26,7 +25,7 @@ def smoke_gate(client: Client, path: Path) -> str:
     Returns the gate's line. Raises GateError and RolloutError.
     """
     definitions = client.tools()
-    rows = read_rows(path)
+    rows = read_rows(project.here().load_class(), path)
     for number, row in enumerate(rows, start=1):
         if (row["responses_create_params"].get("tools") or []) != definitions:
             raise GateError(

@@ -15,10 +15,9 @@ from ..episode.tasks import reward_range, takes_answer, task_of
 from ..episode.types import Calls, Row
 from ..errors import GateError, NoOracleError
 from ..evaluation.policies import PLANS
-from ..evaluation.rows import row_name
+from ..evaluation.rows import read_rows, row_name
 from .episodes import bare_reward
 from .rollouts import Player, Start
-from .splits import read_rows
 from .tools import ANSWER, calls_of, definitions_of, tools_of
 
 ROWS_AT_A_TIME = 20

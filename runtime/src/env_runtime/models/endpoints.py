@@ -65,7 +65,7 @@ class NotSet:
         raise ModelError(f"neither {name}_MODEL nor {name}_BASE_URL is set")
 
 
-class Bounded:
+class LimitedEndpoint:
     """An endpoint with limits on the questions at a time, and on their seconds.
 
     `post` sends the body of a request, and returns the body of the answer. Its second
@@ -131,7 +131,7 @@ class Bounded:
             raise _without_words(error) from None
 
 
-def openai_endpoint(settings: ModelSettings) -> Bounded:
+def openai_endpoint(settings: ModelSettings) -> LimitedEndpoint:
     """The model at an OpenAI-compatible endpoint. The client retries with backoff."""
     # imported only if a class asks models: it takes a second
     import httpx
@@ -158,7 +158,7 @@ def openai_endpoint(settings: ModelSettings) -> Bounded:
         response = await chosen.post(path, cast_to=httpx.Response, body=body)
         return json.loads(response.content)
 
-    return Bounded(settings, background_loop(), post)
+    return LimitedEndpoint(settings, background_loop(), post)
 
 
 def _without_words(error: Exception) -> ModelError:

@@ -41,7 +41,7 @@ from ..models.gym import gym_endpoint
 from ..settings import Limits, ServerSettings
 from . import launch
 from .bodies import LargeBodies
-from .cookies import SEEDED, SessionCookies
+from .cookies import SessionCookies, cookie_refused
 from .endpoints import (
     describe_off_loop,
     post_routes,
@@ -65,7 +65,8 @@ from .metrics import Metrics
 from .replay import replays
 from .seeding import Seeding
 from .store import SessionStore
-from .verdict import lowest_verdict, make_final, policy_seeds, same_task, verdict
+from .task_match import same_task
+from .verdict import lowest_verdict, make_final, policy_seeds, verdict
 
 log = logging.getLogger(__name__)
 
@@ -224,8 +225,8 @@ class InProcessServer(SimpleResourcesServer):
         self, request: Request, body: AggregateRequest
     ) -> Any:
         """Run NeMo Gym's aggregation off the event loop: it may take minutes."""
-        if request.session.get(SEEDED):
-            raise HTTPException(403, "session cookies may not call /aggregate_metrics")
+        if refused := cookie_refused("/aggregate_metrics", request.session):
+            raise refused
         names = set[str]().union(*body.verify_responses)
         if len(names) > MAX_METRICS:
             raise HTTPException(422, f"there are over {MAX_METRICS} names of metrics")

@@ -14,9 +14,8 @@ from nemo_gym.server_utils import SESSION_ID_KEY
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from .cookies import SEEDED
+from .cookies import SEEDED, cookie_refused
 from .replay import replays
-from .seeding import USED_COOKIE
 from .store import SessionStore, lost_because, remember
 from .verdict import lowest_verdict
 
@@ -53,7 +52,7 @@ class LargeBodies:
             except ClientDisconnect:
                 return
             except HTTPException as error:
-                answer = JSONResponse({"detail": error.detail}, error.status_code)
+                answer = refusal(error)
             except ComplicatedError as error:
                 answer = too_complicated(error, scope["path"], self.store.lowest_reward)
             else:
@@ -70,11 +69,9 @@ class LargeBodies:
         session = self.store.sessions.get(name)
         # A harness that names its sessions may repeat a seed.
         named = session is not None and session.owner is not None
-        if path == "/seed_session" and cookie.get(SEEDED) and not named:
-            return JSONResponse({"detail": USED_COOKIE}, 409)
-        if path == "/aggregate_metrics" and cookie.get(SEEDED):
-            detail = "session cookies may not call /aggregate_metrics"
-            return JSONResponse({"detail": detail}, 403)
+        refused = cookie_refused(path, cookie)
+        if refused and not (named and path == "/seed_session"):
+            return refusal(refused)
         if path == "/verify" and large:
             if session is None and name not in self.store.ended:
                 return self._without_session(scope)
@@ -125,6 +122,11 @@ class LargeBodies:
 
     def _lowest(self, reason: str, mask: bool = False) -> JSONResponse:
         return lowest_verdict(reason, self.store.lowest_reward, mask)
+
+
+def refusal(error: HTTPException) -> JSONResponse:
+    """The answer to a request, outside of FastAPI's own stack."""
+    return JSONResponse({"detail": error.detail}, error.status_code, error.headers)
 
 
 class ComplicatedError(Exception):

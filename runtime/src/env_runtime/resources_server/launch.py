@@ -14,7 +14,7 @@ from omegaconf import OmegaConf
 from .. import project
 from ..models.client import texts
 from ..settings import ServerSettings
-from .connection import Bounded
+from .connection import BoundedProtocol
 
 log = logging.getLogger(__name__)
 
@@ -85,7 +85,7 @@ def run(app: Any, server: Any, *, workers: int = 1, grace: float = 1) -> None:
         host=server.config.host,
         port=server.config.port,
         access_log=False,
-        http=Bounded,
+        http=BoundedProtocol,
         timeout_graceful_shutdown=int(grace),
         # The same as in NeMo Gym: longer than its client keeps a connection.
         timeout_keep_alive=30,

@@ -42,7 +42,7 @@ class LostError(Exception):
     """The shard may have got the request, and will not answer."""
 
 
-class Answer(NamedTuple):
+class ShardAnswer(NamedTuple):
     status: int
     headers: Headers
     body: bytes
@@ -54,12 +54,12 @@ class Connection(asyncio.Protocol):
     def __init__(self) -> None:
         self.usable = True  # for the next request; not while one is under way
         self._parser = httptools.HttpResponseParser(self)
-        self._waiting: asyncio.Future[Answer] | None = None
+        self._waiting: asyncio.Future[ShardAnswer] | None = None
         self._method = ""
         self._headers: Headers = []
         self._parts: list[bytes] = []
 
-    async def exchange(self, request: bytes, method: str) -> Answer:
+    async def exchange(self, request: bytes, method: str) -> ShardAnswer:
         """The answer to a request. Raises ConnectionError or HttpParserError."""
         self.usable = False
         self._method, self._headers, self._parts = method, [], []
@@ -119,7 +119,7 @@ class Connection(asyncio.Protocol):
         status, body = self._parser.get_status_code(), b"".join(self._parts)
         passed_on = [line for line in self._headers if line[0] not in OF_CONNECTION]
         if self._waiting and not self._waiting.done():
-            self._waiting.set_result(Answer(status, passed_on, body))
+            self._waiting.set_result(ShardAnswer(status, passed_on, body))
 
 
 class Link:
@@ -184,7 +184,7 @@ class Link:
 
     async def send(
         self, method: str, target: bytes, headers: Headers, body: bytes, seconds: float
-    ) -> Answer:
+    ) -> ShardAnswer:
         """The shard's answer to a request; `target` is the quoted path, with the query.
 
         Raises NotDeliveredError if the shard certainly did not get the request, and

@@ -21,7 +21,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from .. import gym_series
 from ..project import here
-from ..resources_server.connection import Bounded
+from ..resources_server.connection import BoundedProtocol
 from ..resources_server.launch import log_to_file
 from ..settings import Limits, ShardSettings
 
@@ -122,7 +122,7 @@ def make_server(spec: ShardSpec, **place: Any) -> uvicorn.Server:
         uvicorn.Config(
             Door(app, server, key_of(spec["secret"])),
             **place,
-            http=Bounded,
+            http=BoundedProtocol,
             lifespan="on",
             ws="none",
             log_config=None,
