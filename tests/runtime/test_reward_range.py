@@ -290,7 +290,7 @@ def test_the_rollout_gate(gate_client, row, tmp_path, manifest):
     openenv = tmp_path / "openenv/openenv.yaml"
     openenv.parent.mkdir()
     openenv.write_text("validation:\n  reward:\n    range: [0.0, 1.0]\n")
-    for outdated, corrected in manifests.outdated_manifests():
+    for outdated, corrected in manifests.outdated_manifests(project.here().load_class()):
         outdated.write_text(corrected)
     assert openenv.read_text().endswith("\n    range: [-100.0, 19.4]\n")
     corrected = manifest.read_text()
@@ -328,7 +328,7 @@ def test_a_grade_outside_of_the_range_fails_the_gate(
 
 def test_a_usual_manifest_is_left_alone(manifest, generous, monkeypatch):
     monkeypatch.setattr(project.Project, "load_class", lambda self: generous)
-    assert not list(manifests.outdated_manifests())
+    assert not list(manifests.outdated_manifests(project.here().load_class()))
 
 
 def test_a_reward_for_nothing(gate_client, row, tmp_path, manifest, monkeypatch):

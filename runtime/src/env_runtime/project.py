@@ -80,6 +80,11 @@ def of_class(domain_class: type) -> "Project":
     return of_loaded.get(domain_class) or here()
 
 
+def known() -> "set[Project]":
+    """All projects of this process. A process may have none: a class can do without."""
+    return {*_found, *of_loaded.values()}
+
+
 def _settings(path: Path) -> dict[str, Any]:
     """The table [tool] of a pyproject.toml; {} if there is no such file."""
     if not path.is_file():
@@ -295,7 +300,9 @@ class Project:
             except BaseException:
                 del sys.modules[name]
                 raise
-        return module.main.__self__
+        server = module.main.__self__
+        of_loaded.setdefault(server.domain_class, self)
+        return server
 
     def served_tools(self) -> list[str]:
         """The methods that nemo_gym/server.py serves as tools, `self.tool(MyEnv.look)`.

@@ -182,8 +182,8 @@ def test_several_fronts_share_the_shards(start, tmp_path, rows, tools):
     script.write_text(
         "from env_runtime.resources_server import launch\n"
         "known = launch.configured\n"
-        "def more():\n"
-        "    name, settings = known()\n"
+        "def more(project):\n"
+        "    name, settings = known(project)\n"
         "    return name, {**settings, 'num_workers': 2}\n"
         "launch.configured = more\n"
         "if __name__ == '__main__':\n"

@@ -3,11 +3,11 @@
 from collections.abc import Iterable
 from typing import Any
 
-from .. import project
 from ..episode.tasks import takes_answer
 from ..episode.tools import public_methods
 from ..errors import GateError, ToolError
 from ..files import raised
+from ..project import here, of_class
 
 
 def served_app(server: Any = None) -> Any:
@@ -17,7 +17,7 @@ def served_app(server: Any = None) -> Any:
     """
     try:
         if server is None:
-            server = project.here().load_server()
+            server = here().load_server()
         app = server.build().setup_webserver()
         _check_paths(app)
         return app
@@ -45,7 +45,7 @@ def _import_problem(error: Exception) -> str:
     text = f"server.py cannot be imported: {raised(error)}"
     if isinstance(error, AttributeError) and isinstance(error.obj, type):
         text += ". Write the method, or remove its line from server.py"
-        served = project.here().served_tools()
+        served = of_class(error.obj).served_tools()
         methods = [name for name, _ in public_methods(error.obj) if name not in served]
         if methods:
             text += (

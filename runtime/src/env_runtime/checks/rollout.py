@@ -6,10 +6,9 @@ from multiprocessing.pool import ThreadPool
 from pathlib import Path
 from typing import Any
 
-from .. import project
 from ..command_line import counted
 from ..episode.tasks import reward_range, takes_answer, task_of
-from ..episode.types import Definitions, Row
+from ..episode.types import Row
 from ..errors import GateError, NoOracleError, RolloutError
 from ..evaluation.client import Client
 from ..evaluation.observations import first_observation, shows
@@ -17,6 +16,7 @@ from ..evaluation.play import play
 from ..evaluation.policies import FIXED_TURNS, PLANS, fixed_policy, solution_for
 from ..evaluation.rows import about_task, read_rows, row_name, shown
 from ..models.client import models_not_set, without_answers
+from ..project import here, of_class
 from .manifests import is_deterministic, outdated_manifests
 from .rewards import earned_by_oracle, estimate_note, least, reward_problem
 from .variety import Variety
@@ -31,9 +31,9 @@ def rollout_gate(client: Client, path: Path) -> str:
 
     Returns the gate's line, and its notes. Raises GateError and RolloutError.
     """
-    domain_class = project.here().load_class()
+    domain_class = here().load_class()
     rows = read_rows(domain_class, path)
-    game = _Game(client, client.tools(), rows, path)
+    game = _Game(domain_class, client, rows, path)
     seen = counted(len(rows), "row")
     nothing = least(domain_class, rows)
     game.check("noop")
@@ -46,7 +46,7 @@ def rollout_gate(client: Client, path: Path) -> str:
         game.check_prompts(domain_class)
     game.check("garbage")
     try:
-        game.check_turns(project.here().table()["max_turns"])
+        game.check_turns(game.project.table()["max_turns"])
         game.check("oracle")
     except NoOracleError as error:
         highest = reward_range(domain_class)[1]
@@ -84,14 +84,14 @@ class _Game:
     """
 
     def __init__(
-        self, client: Client, definitions: Definitions, rows: list[Row], path: Path
+        self, domain_class: type, client: Client, rows: list[Row], path: Path
     ) -> None:
-        self.client, self.definitions = client, definitions
+        self.domain_class, self.project = domain_class, of_class(domain_class)
+        self.client, self.definitions = client, client.tools()
         self.rows, self.path = rows, path
-        self.domain_class = project.here().load_class()
-        self.variety = Variety(rows, path)
-        self.repeats = is_deterministic()  # the same calls must do the same
-        for manifest, corrected in outdated_manifests():
+        self.variety = Variety(self.project, rows, path)
+        self.repeats = is_deterministic(domain_class)  # the same calls must do the same
+        for manifest, corrected in outdated_manifests(domain_class):
             written = manifest.read_text(encoding="utf-8").splitlines()
             lines = [line for line in corrected.splitlines() if line not in written]
             says = f"does not say that the class is {'' if self.repeats else 'not '}"
@@ -202,7 +202,7 @@ class _Game:
             raise GateError(
                 f"{problem}. Commit your work, then raise it in all files: `uvx copier "
                 "update --trust --defaults --vcs-ref=:current: -d "
-                f"max_turns={longest}` in {project.here().root}"
+                f"max_turns={longest}` in {self.project.root}"
             )
 
     def _play(self, policy: str, row: Row) -> dict[str, Any]:

@@ -42,7 +42,7 @@ def model_names(domain_class: type) -> list[str]:
         if parameter.kind not in variadic
         and (
             parameter.default is parameter.empty
-            or parameter.name in project.here().models
+            or parameter.name in project.of_class(domain_class).models
         )
     ]
 

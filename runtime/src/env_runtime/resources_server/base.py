@@ -38,6 +38,7 @@ from ..episode.tasks import grader, reward_range
 from ..episode.tools import make_tool
 from ..models.client import Models
 from ..models.gym import gym_endpoint
+from ..project import of_class
 from ..settings import Limits, ServerSettings
 from . import launch
 from .bodies import LargeBodies
@@ -107,7 +108,7 @@ class InProcessServer(SimpleResourcesServer):
 
         `limits` are fields of settings.Limits. Raises SettingError.
         """
-        name, config = launch.configured()
+        name, config = launch.configured(of_class(cls.domain_class))
         Models(cls.domain_class)  # raises SettingError
         settings = ServerSettings.read()
         return cls(

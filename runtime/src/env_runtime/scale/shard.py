@@ -99,8 +99,7 @@ class Door:
 def make_server(spec: ShardSpec, **place: Any) -> uvicorn.Server:
     """The HTTP server of a shard, at a `uds`, or at a `host` and a `port`."""
     os.environ |= {**spec["variables"], **os.environ}
-    here(spec["file"])
-    log_to_file(f".shard-{spec['number']}")
+    log_to_file(here(spec["file"]), f".shard-{spec['number']}")
     # Like Python, import the script from its folder.
     path = Path(spec["file"])
     sys.path.insert(0, str(path.parent))
