@@ -134,14 +134,14 @@ def test_one_session_cannot_ask_for_ever(client, rows, verify_body, monkeypatch)
     for _ in range(3):
         assert client.post("/verify", json=body).json()["failure_reason"] is None
     verdict = client.post("/verify", json=body).json()
-    assert "asked 3 times for a verdict" in (verdict["failure_reason"] or "")
+    assert "over 3 large bodies" in (verdict["failure_reason"] or "")
     assert (verdict["reward"], verdict["mask_sample"]) == (0.0, False)
 
 
 @pytest.fixture
 def post_together(serve):
     """Posts four large bodies to an app at the same time, while `others` runs."""
-    body = json.dumps(lists(bodies.MANY_MARKS)).encode()
+    body = json.dumps(lists(bodies.MANY_SEPARATORS)).encode()
     scope = {"type": "http", "method": "POST", "path": "/look", "headers": []}
     scope["session"] = {SESSION_ID_KEY: "one"}
 

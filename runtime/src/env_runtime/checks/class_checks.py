@@ -196,7 +196,7 @@ def _check_signature(tools: dict[str, Tool], signature: dict[str, Any]) -> None:
     if name not in tools or not signature["given"]:
         return
     method: Any = tools[name].method
-    expected, actual = _asked_for(signature["parameters"]), _parameters(method)
+    expected, actual = _generated_with(signature["parameters"]), _parameters(method)
     if expected != actual:
         raise GateError(
             f"{where(method)}: {method.__qualname__} takes "
@@ -206,7 +206,7 @@ def _check_signature(tools: dict[str, Tool], signature: dict[str, Any]) -> None:
         )
 
 
-def _asked_for(parameters: list[str]) -> list[inspect.Parameter]:
+def _generated_with(parameters: list[str]) -> list[inspect.Parameter]:
     """The parameters of an answer to `tools`, such as ["word: str", "at: int = 0"]."""
     [function] = ast.parse(f"def tool({', '.join(parameters)}): ...").body
     assert isinstance(function, ast.FunctionDef)

@@ -1,4 +1,4 @@
-"""The rollout gate: the rewards of policies that bound a grader, over all rows."""
+"""The rollout gate: the rewards of baseline policies on all rows."""
 
 import json
 from collections.abc import Iterable
@@ -18,7 +18,7 @@ from ..evaluation.rows import about_task, read_rows, row_name, shown
 from ..models.client import models_not_set, without_answers
 from ..project import here, of_class
 from .manifests import is_deterministic, outdated_manifests
-from .rewards import earned_by_oracle, estimate_note, least, reward_problem
+from .rewards import baseline, earned_by_oracle, estimate_note, reward_problem
 from .variety import Variety
 
 ROWS_AT_A_TIME = 20
@@ -35,7 +35,7 @@ def rollout_gate(client: Client, path: Path) -> str:
     rows = read_rows(domain_class, path)
     game = _Game(domain_class, client, rows, path)
     seen = counted(len(rows), "row")
-    nothing = least(domain_class, rows)
+    nothing = baseline(domain_class, rows)
     game.check("noop")
     lacking = getattr(domain_class, "missing_requirement", lambda: None)
     if reason := lacking():
@@ -256,8 +256,8 @@ def _compare(calls: str, first: dict[str, Any], second: dict[str, Any]) -> None:
     for before, after in zip(outputs, replayed, strict=True):
         if before != after:
             raise GateError(
-                f"{calls} were answered {before!r:.100}, then {after!r:.100}: let the task "
-                "decide (a seed in it), or write `deterministic = False` into the class"
+                f"{calls} were answered {before!r:.100}, then {after!r:.100}: seed "
+                "all randomness from the task, or write `deterministic = False` into the class"
             )
     if first["reward"] != second["reward"]:
         raise GateError(

@@ -22,7 +22,7 @@ def server_tools() -> Definitions:
     """
     here().load_class()  # for its own error, which names the class's file
     app = served_app()
-    # The app itself is asked, so that this module need not import NeMo Gym.
+    # Called directly, so that this module need not import NeMo Gym.
     [tools] = (
         route.endpoint
         for route in app.routes

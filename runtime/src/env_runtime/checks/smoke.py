@@ -71,8 +71,8 @@ def smoke_gate(client: Client, path: Path) -> str:
         outdated = "".join(f"\n{note}" for note in _outdated(domain_class, definitions))
     if echoes:
         detail += (
-            f"; {', '.join(echoes)} can repeat the row's expected_output, and a policy "
-            "may find a way to be paid for that: give the class a reward()"
+            f"; {', '.join(echoes)} can repeat the row's expected_output, so training "
+            "may find a way to score without solving the task: give the class a reward()"
         )
     return detail + outdated
 

@@ -1,4 +1,4 @@
-"""How different the rows are: a policy that trains on one task learns one episode by heart."""
+"""How different the rows are: training on one task memorizes one episode."""
 
 import json
 from pathlib import Path
@@ -65,8 +65,8 @@ class Variety:
             )
         raise GateError(
             f"the {len(self.rows)} rows of {shown(self.path)} are one task ("
-            f"{', '.join(said)}): a policy would learn one episode by heart. Let each "
-            "task decide something, such as the seed of all that is drawn, or make one "
+            f"{', '.join(said)}): training would memorize one episode. Let the "
+            "tasks differ, for instance in the seed of all randomness, or write one "
             "row. If the tasks differ, give the class an oracle(task) that shows it. If "
             "one task is meant, write `one_task = true` below [tool.environment] in "
             "pyproject.toml"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import project
-from ..checks.rewards import earned_by_oracle, estimate_note, least, reward_problem
+from ..checks.rewards import baseline, earned_by_oracle, estimate_note, reward_problem
 from ..command_line import counted
 from ..episode.tasks import reward_range, takes_answer, task_of
 from ..episode.types import Calls, Row
@@ -78,14 +78,14 @@ def _wrong_reward(
 
 
 def check_rewards(domain_class: type, play: Play) -> str:
-    """The rollout gate over all rows. `play` plays and pays as the framework does.
+    """The rollout gate over all rows. `play` plays an episode in the framework, and returns its reward.
 
     The oracle earns the most, or the row's `oracle_reward`; doing nothing and nonsense
     earn 0.0, or at most the row's `baseline_reward`. Doing nothing and each of the
     `tricks` earn the same as in the bare class.
     """
     rows = read_rows(domain_class)
-    seen, nothing = counted(len(rows), "row"), least(domain_class, rows)
+    seen, nothing = counted(len(rows), "row"), baseline(domain_class, rows)
     note = estimate_note(domain_class)
     asyncio.run(_check_policy(domain_class, rows, play, "noop"))
     if lacking := missing_requirement(domain_class):

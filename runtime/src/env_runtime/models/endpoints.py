@@ -200,10 +200,10 @@ def _harmless(messages: list[Message]) -> list[Message]:
     if any(part.get("type") == "image_url" for part in parts):
         image = {"type": "image_url", "image_url": {"url": GRAY}}
         content = [{"type": "text", "text": content}, image]
-    asked: list[Message] = [{"role": "user", "content": content}]
+    harmless: list[Message] = [{"role": "user", "content": content}]
     if any(each["role"] == "system" for each in messages):
-        asked.insert(0, {"role": "system", "content": "You are brief."})
-    return asked
+        harmless.insert(0, {"role": "system", "content": "You are brief."})
+    return harmless
 
 
 def _as_item(message: Message) -> dict[str, Any]:

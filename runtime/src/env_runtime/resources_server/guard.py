@@ -83,7 +83,7 @@ class RequestGuard:
             raise
 
     def _first_refusal(self, scope: Scope) -> JSONResponse | None:
-        """The answer to a stranger, and to somebody who sends too many cookies."""
+        """The answer to a client without the API token, or with too many cookies."""
         headers = dict(scope["headers"])
         if self.authorization is None:
             if reason := origins.problem(scope, self.settings):

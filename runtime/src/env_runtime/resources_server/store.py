@@ -135,7 +135,7 @@ class SessionStore:
             return
         for name, session in self.sessions.items():
             if not session.seeded and not session.busy:
-                self.end(name, "a server with too many sessions")
+                self.end(name, "evicted: MAX_SESSIONS reached")
                 return
         sessions = self.sessions.values()
         hung = sum(session.hangs(limits.tool_seconds) for session in sessions)

@@ -100,7 +100,7 @@ class Connection(asyncio.Protocol):
 
     def on_message_begin(self) -> None:
         if self._waiting is None or self._waiting.done():
-            self.close()  # nobody asked for a second answer
+            self.close()  # an answer without a request
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self._headers.append((name.lower(), value))
@@ -146,7 +146,7 @@ class Link:
         """Watch the shard, until the task is cancelled."""
         now, was_up = asyncio.get_running_loop().time, False
         while True:
-            asked = now()
+            started = now()
             try:
                 if not self.up:
                     self._address = await asyncio.to_thread(self._locate, self.number)
@@ -154,7 +154,7 @@ class Link:
                 self.up = self.prefix.startswith(f"{self.number}-")
             except Exception as error:  # noqa: BLE001 - it may be starting
                 log.debug("shard %d: %r", self.number, error)
-                silent = now() - max(asked, self._last_answer) >= self._silence
+                silent = now() - max(started, self._last_answer) >= self._silence
                 gone = ConnectionRefusedError | FileNotFoundError
                 if silent or isinstance(error.__cause__, gone):
                     self.up = False

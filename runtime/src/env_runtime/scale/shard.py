@@ -1,4 +1,4 @@
-"""A shard: the server of one process, behind a door that opens to fronts only."""
+"""A shard: the server of one process, which accepts only requests of fronts."""
 
 import asyncio
 import faulthandler
@@ -26,7 +26,7 @@ from ..resources_server.launch import log_to_file
 from ..settings import Limits, ShardSettings
 
 KEY_HEADER = "x-shard-key"
-ABOUT_PATH = "/_shard"  # the door answers with the shard's prefix and health
+ABOUT_PATH = "/_shard"  # answered with the shard's prefix and health
 
 
 class ShardSpec(TypedDict):
@@ -48,7 +48,7 @@ def key_of(secret: str) -> str:
     return hmac.digest(secret.encode(), b"shards", "sha256").hex()
 
 
-class Door:
+class KeyCheck:
     """Refuses requests without the key, and answers ABOUT_PATH.
 
     It ends this process, with a traceback, after SHARD_SECONDS without progress. The
@@ -72,7 +72,7 @@ class Door:
         self._report_progress()
         key = dict(scope["headers"]).get(KEY_HEADER.encode(), b"")
         if not hmac.compare_digest(key, self._key):
-            detail = {"detail": "a shard answers its fronts only"}
+            detail = {"detail": "a shard accepts only proxy requests"}
             refusal = JSONResponse(detail, 403, {"connection": "close"})
             await refusal(scope, receive, send)
         elif scope["path"] == ABOUT_PATH:
@@ -119,7 +119,7 @@ def make_server(spec: ShardSpec, **place: Any) -> uvicorn.Server:
     gym_series.expose_over_mcp(server, app)
     return uvicorn.Server(
         uvicorn.Config(
-            Door(app, server, key_of(spec["secret"])),
+            KeyCheck(app, server, key_of(spec["secret"])),
             **place,
             http=BoundedProtocol,
             lifespan="on",
