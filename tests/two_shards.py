@@ -33,7 +33,7 @@ class DirectLink:
     async def send(
         self, method: str, target: bytes, headers: list, body: bytes, seconds: float
     ) -> Any:
-        from env_runtime.scale.link import Answer
+        from env_runtime.scale.link import ShardAnswer
 
         path, _, query = target.partition(b"?")
         scope: dict[str, Any] = {
@@ -59,7 +59,7 @@ class DirectLink:
             await self.app(scope, receive, send)
         start, *parts = answer
         content = b"".join(part.get("body", b"") for part in parts)
-        return Answer(start["status"], list(start["headers"]), content)
+        return ShardAnswer(start["status"], list(start["headers"]), content)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

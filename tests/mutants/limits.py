@@ -99,7 +99,7 @@ def a_trajectory_that_is_too_long_loses_nothing(original, reason, lowest, *rest)
 
 @by_runtime(
     "test_large_bodies.py::test_a_row_of_too_many_values_is_refused_unread",
-    replaces="bodies.count_marks",
+    replaces="bodies.count_separators",
 )
 def the_structure_of_a_body_is_not_counted(original, text, most):
     return 0
@@ -107,10 +107,10 @@ def the_structure_of_a_body_is_not_counted(original, text, most):
 
 @by_runtime(
     "test_large_bodies.py::test_others_have_a_turn_between_large_bodies",
-    replaces="LargeBodies._wait_for_turn",
+    replaces="LargeBodies._in_turn",
 )
-def large_bodies_are_parsed_at_once(original, layer, body, marks):
-    return asyncio.sleep(0)
+def large_bodies_are_parsed_at_once(original, layer, scope, receive, send):
+    return layer.app(scope, receive, send)
 
 
 @by_runtime(
@@ -118,7 +118,7 @@ def large_bodies_are_parsed_at_once(original, layer, body, marks):
     replaces="LargeBodies._refusal",
 )
 def one_session_asks_for_ever(original, layer, scope, large):
-    layer._asked.clear()
+    layer._large_posts.clear()
     return original(layer, scope, large)
 
 

@@ -58,7 +58,7 @@ def the_mark_around_data_is_known(original, *arguments):
 
 @by(
     "test_models.py::test_a_text_that_is_too_long_is_not_asked_about",
-    replaces="Bounded.say",
+    replaces="LimitedEndpoint.say",
 )
 async def a_text_without_an_answer_masks_the_sample(original, *arguments):
     errors = errors_of_runtime()
@@ -70,7 +70,7 @@ async def a_text_without_an_answer_masks_the_sample(original, *arguments):
 
 @by(
     "test_models.py::test_a_refused_question_masks_the_sample",
-    replaces="Bounded.say",
+    replaces="LimitedEndpoint.say",
 )
 async def an_endpoint_that_fails_masks_nothing(original, *arguments):
     errors = errors_of_runtime()
@@ -82,7 +82,7 @@ async def an_endpoint_that_fails_masks_nothing(original, *arguments):
 
 @by(
     "test_models.py::test_a_text_that_is_too_long_is_not_asked_about",
-    replaces="Bounded.say",
+    replaces="LimitedEndpoint.say",
 )
 def a_text_may_have_any_length(original, endpoint, *arguments):
     more = {"characters": 1 << 40}
@@ -92,14 +92,16 @@ def a_text_may_have_any_length(original, endpoint, *arguments):
 
 @by(
     "test_models.py::test_two_hundred_at_once_hold_the_bound",
-    replaces="Bounded.say",
+    replaces="LimitedEndpoint.say",
 )
 def questions_are_not_bounded(original, endpoint, *arguments):
     endpoint._room = asyncio.Semaphore(1000)
     return original(endpoint, *arguments)
 
 
-@by("test_models.py::test_a_slow_judge_masks_the_sample", replaces="Bounded.say")
+@by(
+    "test_models.py::test_a_slow_judge_masks_the_sample", replaces="LimitedEndpoint.say"
+)
 async def a_slow_judge_masks_nothing(original, *arguments):
     errors = errors_of_runtime()
     try:
@@ -156,7 +158,7 @@ def stand_in_of(models, name):
 
 @by(
     "test_models.py::test_a_failure_that_a_text_causes_masks_nothing",
-    replaces="Bounded._ask",
+    replaces="LimitedEndpoint._ask",
 )
 def the_endpoint_is_always_to_blame(original, endpoint, messages):
     return endpoint._attempt(messages)

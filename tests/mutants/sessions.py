@@ -10,7 +10,7 @@ from . import by_attacks, by_runtime
 # ---------------------------------------------------------------------- verdicts
 
 
-@by_attacks("test_the_task_of_another_row", replaces="verdict.same_task")
+@by_attacks("test_the_task_of_another_row", replaces="task_match.same_task")
 def any_task_counts(original, task, body):
     return True
 
@@ -69,14 +69,14 @@ def a_close_ends_nothing(original, store, name, reason, *verdict, **named):
 
 @by_runtime(
     "test_verdicts.py::test_a_repeated_verify_answers_the_same",
-    replaces="TaskMark.fits",
+    replaces="TaskDigest.fits",
 )
-def a_repeated_verdict_is_for_any_row(original, mark, task, **named):
+def a_repeated_verdict_is_for_any_row(original, digest, body):
     return True
 
 
 @by_runtime(
-    "test_protocol.py::test_an_ended_session_keeps_no_task", replaces="TaskMark.of"
+    "test_protocol.py::test_an_ended_session_keeps_no_task", replaces="TaskDigest.of"
 )
 def only_the_start_of_a_task_counts(original, kind, task):
     return original(kind, {key: str(value)[:1000] for key, value in task.items()})

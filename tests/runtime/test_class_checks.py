@@ -1,6 +1,7 @@
 """The import gate: a message names the place, the problem, and what to do."""
 
 import asyncio
+from typing import Literal
 
 import pytest
 from env_runtime.checks.class_checks import check_class
@@ -228,3 +229,27 @@ def test_a_signature_is_compared_with_the_method():
     assert check(Base, signatures=asked('at: str = "x"'))
     text = complaint(Base, signatures=asked("at: int"))
     assert "look takes (at: str = 'x'), but the answer to `tools` was (at: int)" in text
+
+
+def test_every_type_of_an_answer_is_compared():
+    class Wide:
+        def __init__(self, task: dict):
+            pass
+
+        def look(
+            self,
+            near: list[int],
+            *,
+            mood: Literal["a", -1] | None = None,
+            names: list[str] = [],  # noqa: B006
+            far: float = -1.5,
+        ) -> str:
+            return ""
+
+    near, rest = "near: list[int]", ["names: list[str] = []", "far: float = -1.5"]
+    mood = 'mood: Literal["a", -1] | None = None'
+    assert check(Wide, asked=asked(near, mood, *rest))
+    text = complaint(Wide, asked=asked(near, mood.replace('"a"', '"b"'), *rest))
+    assert "the answer to `tools` was (near: list[int], mood: " in text
+    assert complaint(Wide, asked=asked(near.replace("int", "bool"), mood, *rest))
+    assert complaint(Wide, asked=asked(near, mood, rest[1], rest[0]))

@@ -28,7 +28,7 @@ def port(serve, monkeypatch) -> Iterator[int]:
 @contextlib.contextmanager
 def bounded(server: SessionServer) -> Generator[int]:
     config = uvicorn.Config(
-        server.setup_webserver(), http=connection.Bounded, log_config=None
+        server.setup_webserver(), http=connection.BoundedProtocol, log_config=None
     )
     runner = uvicorn.Server(config)
     with socket.create_server(("127.0.0.1", 0)) as listening:
@@ -159,7 +159,7 @@ def test_nemo_gym_serves_with_these_limits(monkeypatch):
         config = uvicorn.Config(print)  # any app
         config.load()
         chosen = config.http_protocol_class
-    assert issubclass(chosen, connection.Bounded)
+    assert issubclass(chosen, connection.BoundedProtocol)
 
 
 def test_connections_leave_files_for_episodes(serve, monkeypatch):

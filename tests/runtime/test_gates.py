@@ -369,7 +369,7 @@ def test_a_class_that_is_not_deterministic(run_gate, tmp_path, monkeypatch):
     monkeypatch.setattr(project.Project, "gym", folder)
     with pytest.raises(GateError, match="manifest.yaml does not say that the class is"):
         run_gate(rollout_gate, SaysSo)
-    for path, corrected in manifests.outdated_manifests():
+    for path, corrected in manifests.outdated_manifests(here().load_class()):
         path.write_text(corrected)
     detail = run_gate(rollout_gate, SaysSo)
     assert detail.endswith("noop and nonsense 0.0; not deterministic")

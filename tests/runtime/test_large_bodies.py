@@ -134,19 +134,16 @@ def test_one_session_cannot_ask_for_ever(client, rows, verify_body, monkeypatch)
     for _ in range(3):
         assert client.post("/verify", json=body).json()["failure_reason"] is None
     verdict = client.post("/verify", json=body).json()
-    assert "asked 3 times for a verdict" in (verdict["failure_reason"] or "")
+    assert "over 3 large bodies" in (verdict["failure_reason"] or "")
     assert (verdict["reward"], verdict["mask_sample"]) == (0.0, False)
 
 
-def test_others_have_a_turn_between_large_bodies(serve):
-    """Large bodies that arrive together do not hold others up until the last one."""
-    body = json.dumps(lists(bodies.MANY_MARKS)).encode()
-    rounds, parsed_in = 0, []
-
-    async def app(scope, receive, send):
-        await receive()
-        time.sleep(0.01)  # noqa: ASYNC251 - a parser, too, lets nothing else run
-        parsed_in.append(rounds)
+@pytest.fixture
+def post_together(serve):
+    """Posts four large bodies to an app at the same time, while `others` runs."""
+    body = json.dumps(lists(bodies.MANY_SEPARATORS)).encode()
+    scope = {"type": "http", "method": "POST", "path": "/look", "headers": []}
+    scope["session"] = {SESSION_ID_KEY: "one"}
 
     async def receive():
         return {"type": "http.request", "body": body, "more_body": False}
@@ -154,19 +151,57 @@ def test_others_have_a_turn_between_large_bodies(serve):
     async def send(message):
         pass
 
+    async def main(app, others):
+        layer = bodies.LargeBodies(app, serve()._store)
+        posts = [layer(scope, receive, send) for _ in range(4)]
+        async with asyncio.timeout(30):
+            await asyncio.gather(others(), *posts)
+
+    return lambda app, others: asyncio.run(main(app, others))
+
+
+@pytest.mark.parametrize("before", [0, 10], ids=["at once", "ten rounds later"])
+def test_others_have_a_turn_between_large_bodies(post_together, before):
+    """Large bodies that arrive together do not hold others up until the last one."""
+    rounds, parsed_in = 0, []
+
+    async def app(scope, receive, send):
+        for _ in range(before):
+            await asyncio.sleep(0)
+        await receive()
+        time.sleep(0.01)  # noqa: ASYNC251 - a parser, too, lets nothing else run
+        parsed_in.append(rounds)
+
     async def others():
         nonlocal rounds
         while len(parsed_in) < 4:
             await asyncio.sleep(0)
             rounds += 1
 
-    async def main():
-        layer = bodies.LargeBodies(app, serve()._store)
-        scope = {"type": "http", "method": "POST", "path": "/look", "headers": []}
-        scope["session"] = {SESSION_ID_KEY: "one"}
-        posts = [layer(scope, receive, send) for _ in range(4)]
-        await asyncio.gather(others(), *posts)
-
-    asyncio.run(main())
+    post_together(app, others)
     turns = itertools.pairwise(parsed_in)
-    assert all(later > earlier + 3 for earlier, later in turns)
+    assert all(later > earlier + 2 * before + 10 for earlier, later in turns)
+
+
+def test_a_large_body_that_nobody_reads_ends_its_turn(post_together):
+    answered = []
+
+    async def app(scope, receive, send):
+        answered.append(scope["path"])
+
+    post_together(app, lambda: asyncio.sleep(0))
+    assert len(answered) == 4
+
+
+def test_a_slow_call_does_not_keep_the_turn(post_together):
+    """A policy could hold up all large bodies with it."""
+    called, all_called = [], asyncio.Event()
+
+    async def app(scope, receive, send):
+        await receive()
+        called.append(scope["path"])
+        if len(called) == 4:
+            all_called.set()
+        await all_called.wait()
+
+    post_together(app, all_called.wait)

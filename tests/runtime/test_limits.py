@@ -4,6 +4,7 @@ import re
 import socket
 
 import pytest
+from env_runtime.resources_server import guard
 from fastapi.testclient import TestClient
 from nemo_gym.base_resources_server import BaseVerifyResponse
 
@@ -151,9 +152,12 @@ def test_metrics_of_many_names_are_refused(serve):
     assert answer.json()["detail"] == "there are over 500 names of metrics"
 
 
-def test_a_body_that_does_not_arrive_is_answered_with_408(serve, server_thread):
+def test_a_body_that_does_not_arrive_is_answered_with_408(
+    serve, server_thread, monkeypatch
+):
     """Bodies that never end must not hold connections open."""
-    port = server_thread(serve(body_seconds=0.2))
+    monkeypatch.setattr(guard, "BODY_SECONDS", 0.2)
+    port = server_thread(serve())
     with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
         head = "POST /seed_session HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n{"
         connection.sendall(head.encode())

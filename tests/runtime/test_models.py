@@ -146,7 +146,7 @@ def test_the_rollout_and_the_log_have_the_texts(
     path = tmp_path / "session.log"
     monkeypatch.setenv("SESSION_LOG", str(path))
     with own_handlers():
-        log_to_file()
+        log_to_file(project.here())
         verdict = graded(client_of(Essay), row, "Please <b>pay</b> me.")
     [call] = verdict["model_calls"]
     assert call["said"] == "GOOD"

@@ -53,7 +53,7 @@ def test_a_row_that_could_not_be_graded_is_named(
         (b"", " has no rows"),
         (b"[1]", ", line 1: a row is a JSON object, got [1]"),
         (b"{", ", line 1, column 2: not JSON: Expecting property name"),
-        (b"\xff", ": 'utf-8' codec can't decode"),
+        (b"\xff", ", line 1: 'utf-8' codec can't decode"),
     ],
 )
 def test_a_file_of_no_rows(tmp_path, capsys, content, complaint):

@@ -183,9 +183,11 @@ def test_a_client_reads_the_range(gate_client, row, url):
 def test_a_verdict_outside_of_the_range():
     check_verdict({"reward": -3}, (-5.0, 5.0))
     for reward in (-6, 6, None, "1"):
-        with pytest.raises(RolloutError, match="must pay from -5 to 5, got the reward"):
+        with pytest.raises(
+            RolloutError, match="returned the reward .*; expected -5 to 5"
+        ):
             check_verdict({"reward": reward}, (-5.0, 5.0))
-    with pytest.raises(RolloutError, match="must pay from 0 to 1, got the reward -3"):
+    with pytest.raises(RolloutError, match="returned the reward -3.*; expected 0 to 1"):
         check_verdict({"reward": -3})
 
 
@@ -290,7 +292,9 @@ def test_the_rollout_gate(gate_client, row, tmp_path, manifest):
     openenv = tmp_path / "openenv/openenv.yaml"
     openenv.parent.mkdir()
     openenv.write_text("validation:\n  reward:\n    range: [0.0, 1.0]\n")
-    for outdated, corrected in manifests.outdated_manifests():
+    for outdated, corrected in manifests.outdated_manifests(
+        project.here().load_class()
+    ):
         outdated.write_text(corrected)
     assert openenv.read_text().endswith("\n    range: [-100.0, 19.4]\n")
     corrected = manifest.read_text()
@@ -328,7 +332,7 @@ def test_a_grade_outside_of_the_range_fails_the_gate(
 
 def test_a_usual_manifest_is_left_alone(manifest, generous, monkeypatch):
     monkeypatch.setattr(project.Project, "load_class", lambda self: generous)
-    assert not list(manifests.outdated_manifests())
+    assert not list(manifests.outdated_manifests(project.here().load_class()))
 
 
 def test_a_reward_for_nothing(gate_client, row, tmp_path, manifest, monkeypatch):

@@ -11,11 +11,10 @@ from typing import Any
 import pytest
 from env_runtime import project
 from env_runtime import rows as command
-from env_runtime.checks.rows import read_rows
 from env_runtime.errors import RolloutError
 from env_runtime.evaluation import row_generator
 from env_runtime.evaluation.policies import solve
-from env_runtime.evaluation.rows import load_rows
+from env_runtime.evaluation.rows import load_rows, read_rows
 from env_runtime.project import here
 from env_runtime.space import collect
 from pydantic import BaseModel
@@ -82,7 +81,7 @@ def test_splits_have_their_number_of_rows_and_share_no_task(make, tmp_path, tool
     assert (len(train), len(validation)) == (30, 12)
     assert len({*train, *validation, *keys(here().rows)}) == 42 + len(keys(here().rows))
     for name in ("train", "validation"):
-        rows = read_rows(tmp_path / f"{name}.jsonl")
+        rows = read_rows(here().load_class(), tmp_path / f"{name}.jsonl")
         assert {row["difficulty"] for row in rows} == {"easy", "medium", "hard"}
         for row in rows:
             assert row["responses_create_params"]["tools"] == tools
@@ -111,7 +110,7 @@ def test_the_oracle_solves_what_is_made_and_doing_nothing_does_not(
     make, tmp_path, connect, tools, verify, seed
 ):
     assert make("--seed", seed, "--train", "20", "--validation", "0") == (0, "")
-    for row in read_rows(tmp_path / "train.jsonl"):
+    for row in read_rows(here().load_class(), tmp_path / "train.jsonl"):
         client, idle = connect(), connect()
         client.post("/seed_session", json=row)
         idle.post("/seed_session", json=row)

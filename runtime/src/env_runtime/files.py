@@ -3,6 +3,7 @@
 import contextlib
 import os
 import tempfile
+import traceback
 from collections.abc import Generator
 from pathlib import Path
 from typing import IO
@@ -32,6 +33,19 @@ def source_name(path: str) -> str:
     file = Path(path)
     in_package = (file.parent / "__init__.py").is_file()
     return f"{file.parent.name}/{file.name}" if in_package else file.name
+
+
+def raised_at(error: BaseException) -> str:
+    """The source line that raised an exception: `my_env.py, line 3`."""
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{source_name(frame.filename)}, line {frame.lineno}"
+
+
+def raised(error: BaseException) -> str:
+    """An exception and its place: `KeyError in my_env.py, line 3: 'word'`."""
+    if isinstance(error, SyntaxError):
+        return syntax_problem(error)
+    return f"{type(error).__name__} in {raised_at(error)}: {error}"
 
 
 def syntax_problem(error: SyntaxError) -> str:

@@ -16,7 +16,6 @@ import math
 import re
 import sys
 import time
-import traceback
 from collections.abc import Iterator
 from enum import Enum, IntEnum
 from typing import Any
@@ -35,7 +34,7 @@ from gymnasium.spaces import (
 
 from .command_line import exit_status, new_parser
 from .errors import GateError, one_line
-from .files import write_atomically
+from .files import raised_at, write_atomically
 from .project import here
 
 WIDTH = 88
@@ -179,8 +178,7 @@ def _named(error: Exception) -> str:
     kind, text = type(error).__name__, one_line(error).rstrip(".")
     if text:
         return f"{kind}: {text}"
-    frame = traceback.extract_tb(error.__traceback__)[-1]
-    return f"{kind} in {frame.filename}, line {frame.lineno}"
+    return f"{kind} in {raised_at(error)}"
 
 
 def action_names(environment: Any) -> list[str]:

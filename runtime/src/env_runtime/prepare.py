@@ -23,12 +23,12 @@ from nemo_gym.openai_utils import NeMoGymResponseCreateParamsNonStreaming
 from omegaconf import OmegaConf
 from pydantic import ValidationError
 
-from .checks.rows import read_rows, server_tools
+from .checks.rows import server_tools
 from .command_line import exit_status, new_parser, share
 from .episode.tasks import is_native, validation_problem
 from .episode.types import Definitions, Row
 from .errors import RolloutError
-from .evaluation.rows import load_rows, write_rows
+from .evaluation.rows import load_rows, read_rows, write_rows
 from .evaluation.trajectory import with_tools
 from .gym.configuration import agent_name
 from .gym.processes import run_gym
@@ -129,7 +129,7 @@ def _replacing(folder: Path) -> Generator[None]:
 
 def playable_rows(path: Path) -> list[Row]:
     """The rows of a file. Raises RolloutError if NeMo Gym would refuse one."""
-    rows = read_rows(path)
+    rows = read_rows(here().load_class(), path)
     for number, row in enumerate(rows, start=1):
         params = row["responses_create_params"]
         try:

@@ -10,7 +10,6 @@ import importlib.util
 import sys
 import threading
 import tomllib
-import traceback
 from dataclasses import dataclass
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
@@ -19,7 +18,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from .errors import GateError, ProjectError
-from .files import source_name, syntax_problem
+from .files import raised, source_name
 from .imports import missing_modules, undeclared_packages
 from .own_modules import OwnModules, is_installed
 from .settings import ClientSettings
@@ -79,6 +78,11 @@ def find(*places: Path | str) -> "Project":
 def of_class(domain_class: type) -> "Project":
     """The project that loaded a class, else the project of this process."""
     return of_loaded.get(domain_class) or here()
+
+
+def known() -> "set[Project]":
+    """All projects of this process. A process may have none: a class can do without."""
+    return {*_found, *of_loaded.values()}
 
 
 def _settings(path: Path) -> dict[str, Any]:
@@ -213,20 +217,15 @@ class Project:
 
     def _import_problem(self, error: Exception) -> str:
         """Why the class cannot be imported, and what to do."""
-        kind = type(error).__name__
-        if isinstance(error, SyntaxError):
-            return syntax_problem(error)
         if (
             isinstance(error, AttributeError)
             and error.name == self.class_name
             and isinstance(error.obj, ModuleType)
         ):
             return self._missing_class(error.obj)
-        frame = traceback.extract_tb(error.__traceback__)[-1]
-        text = f"{kind} in {source_name(frame.filename)}, line {frame.lineno}: {error}"
         if isinstance(error, ModuleNotFoundError):
-            text += f". {self._how_to_install()}"
-        return text
+            return f"{raised(error)}. {self._how_to_install()}"
+        return raised(error)
 
     def _how_to_install(self) -> str:
         """The modules that the class imports and that are missing, and what to run.
@@ -301,7 +300,9 @@ class Project:
             except BaseException:
                 del sys.modules[name]
                 raise
-        return module.main.__self__
+        server = module.main.__self__
+        of_loaded.setdefault(server.domain_class, self)
+        return server
 
     def served_tools(self) -> list[str]:
         """The methods that nemo_gym/server.py serves as tools, `self.tool(MyEnv.look)`.

@@ -91,7 +91,7 @@ class SessionServer(InProcessServer):
         """
         try:
             launch.refuse_to_serve(cls)
-            launch.log_to_file()
+            launch.log_to_file(project.of_class(cls.domain_class))
         except SettingError as error:
             sys.exit(f"server.py: {error}")
         # The modules stay, so the garbage collector need not scan them for 0.1 s.

@@ -77,7 +77,6 @@ class Limits(Settings):
     session_idle_seconds: PositiveFloat = 1800  # an idle session is closed after this
     tool_seconds: PositiveFloat = 60  # a longer tool call ends with an error output
     close_seconds: PositiveFloat = 10  # nobody waits longer for close()
-    body_seconds: PositiveFloat = 60  # a slower request body is answered with 408
     max_body_bytes: PositiveInt = 1 << 20  # a longer request body is answered with 413
     max_seed_bytes: PositiveInt = 1 << 23  # the same for a row of /seed_session
     max_trajectory_bytes: PositiveInt = 1 << 25  # the same for trajectories

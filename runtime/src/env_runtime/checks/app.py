@@ -1,14 +1,13 @@
 """The app of server.py, and the reason if it cannot be imported."""
 
-import traceback
 from collections.abc import Iterable
 from typing import Any
 
-from .. import project
 from ..episode.tasks import takes_answer
 from ..episode.tools import public_methods
 from ..errors import GateError, ToolError
-from ..files import source_name, syntax_problem
+from ..files import raised
+from ..project import here, of_class
 
 
 def served_app(server: Any = None) -> Any:
@@ -18,7 +17,7 @@ def served_app(server: Any = None) -> Any:
     """
     try:
         if server is None:
-            server = project.here().load_server()
+            server = here().load_server()
         app = server.build().setup_webserver()
         _check_paths(app)
         return app
@@ -43,14 +42,10 @@ def _check_paths(app: Any) -> None:
 
 
 def _import_problem(error: Exception) -> str:
-    if isinstance(error, SyntaxError):
-        return f"server.py cannot be imported: {syntax_problem(error)}"
-    frame = traceback.extract_tb(error.__traceback__)[-1]
-    place = f"{source_name(frame.filename)}, line {frame.lineno}"
-    text = f"server.py cannot be imported ({place}): {type(error).__name__}: {error}"
+    text = f"server.py cannot be imported: {raised(error)}"
     if isinstance(error, AttributeError) and isinstance(error.obj, type):
         text += ". Write the method, or remove its line from server.py"
-        served = project.here().served_tools()
+        served = of_class(error.obj).served_tools()
         methods = [name for name, _ in public_methods(error.obj) if name not in served]
         if methods:
             text += (

@@ -28,6 +28,16 @@ from ..resources_server.endpoints import OWN_ROUTES
 from .app import lines_for, served_app
 from .protocol_checks import check_protocol, place_of
 
+# The types in an answer to `tools`
+_TYPES: dict[str, Any] = {
+    "str": str,
+    "int": int,
+    "float": float,
+    "bool": bool,
+    "list": list,
+    "Literal": typing.Literal,
+}
+
 
 def check_class(
     domain_class: type,
@@ -188,24 +198,60 @@ def _check_signature(tools: dict[str, Tool], signature: dict[str, Any]) -> None:
     if name not in tools or not signature["given"]:
         return
     method: Any = tools[name].method
-    code = f"def {name}(self, {', '.join(signature['parameters'])}) -> str: ..."
-    scope: dict[str, Any] = {"Literal": typing.Literal}
-    exec(code, scope)  # noqa: S102 - the template has checked it, letter by letter
-    expected, actual = _parameters(scope[name]), _parameters(method)
+    expected, actual = _generated_with(signature["parameters"]), _parameters(method)
     if expected != actual:
         raise GateError(
             f"{where(method)}: {method.__qualname__} takes "
-            f"({', '.join(actual)}), but the answer to `tools` was "
-            f"({', '.join(expected)}): correct the method, or copy again with "
+            f"({', '.join(map(str, actual))}), but the answer to `tools` was "
+            f"({', '.join(map(str, expected))}): correct the method, or copy again with "
             f"-d tools='{name}'"
         )
 
 
-def _parameters(function: Any) -> list[str]:
+def _generated_with(parameters: list[str]) -> list[inspect.Parameter]:
+    """The parameters of an answer to `tools`, such as ["word: str", "at: int = 0"]."""
+    [function] = ast.parse(f"def tool({', '.join(parameters)}): ...").body
+    assert isinstance(function, ast.FunctionDef)
+    found, defaults = function.args.args, function.args.defaults
+    no_default = [inspect.Parameter.empty] * (len(found) - len(defaults))
+    values = [*no_default, *map(ast.literal_eval, defaults)]
+    return [
+        inspect.Parameter(
+            argument.arg,
+            inspect.Parameter.POSITIONAL_OR_KEYWORD,
+            default=default,
+            annotation=_type_of(argument.annotation),
+        )
+        for argument, default in zip(found, values, strict=True)
+    ]
+
+
+def _type_of(code: ast.expr | None) -> Any:
+    """The type that an answer to `tools` names: copier.yml has the rule for it."""
+    match code:
+        case None:
+            return inspect.Parameter.empty
+        case ast.Name(name):
+            return _TYPES[name]
+        case ast.Subscript(generic, argument):
+            return _type_of(generic)[_type_of(argument)]
+        case ast.Tuple(parts):
+            return tuple(map(_type_of, parts))
+        case ast.BinOp(left, ast.BitOr(), right):
+            return _type_of(left) | _type_of(right)
+        case _:
+            return ast.literal_eval(code)
+
+
+def _parameters(function: Any) -> list[inspect.Parameter]:
+    """The parameters of a method, all of one kind: calls name them."""
     hints = typing.get_type_hints(function)
     _, *parameters = inspect.signature(function).parameters.values()
     return [
-        str(parameter.replace(annotation=hints.get(parameter.name, parameter.empty)))
+        parameter.replace(
+            kind=parameter.POSITIONAL_OR_KEYWORD,
+            annotation=hints.get(parameter.name, parameter.empty),
+        )
         for parameter in parameters
     ]
 

@@ -4,24 +4,24 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from .. import project
 from ..episode.tasks import reward_range
+from ..project import of_class
 
 
-def is_deterministic() -> bool:
-    """Whether the same calls always have the same results. Raises GateError."""
-    return getattr(project.here().load_class(), "deterministic", True)
+def is_deterministic(domain_class: type) -> bool:
+    """Whether the same calls always have the same results."""
+    return getattr(domain_class, "deterministic", True)
 
 
-def outdated_manifests() -> Iterator[tuple[Path, str]]:
+def outdated_manifests(domain_class: type) -> Iterator[tuple[Path, str]]:
     """Each manifest that contradicts the class, and its corrected text.
 
-    Raises GateError and ToolError.
+    Raises ToolError.
     """
     # "seeded", NeMo Gym's third word, is for servers that a harness can seed anew.
-    word = "unknown" if is_deterministic() else "stochastic"
-    low, high = reward_range(project.here().load_class())
-    gym = project.here().gym
+    word = "unknown" if is_deterministic(domain_class) else "stochastic"
+    low, high = reward_range(domain_class)
+    gym = of_class(domain_class).gym
     paths = [*gym.glob("environments/*/manifest.yaml"), *gym.glob("../openenv/*.yaml")]
     for path in paths:
         text = path.read_text(encoding="utf-8")

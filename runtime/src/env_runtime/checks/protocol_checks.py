@@ -7,13 +7,13 @@ from typing import Any
 
 from pydantic import PydanticUserError
 
-from .. import project
 from ..episode.episode import has_async_methods, runs_on_loop
 from ..episode.tasks import is_model, reward_range, task_annotation, task_reader
 from ..episode.tools import hint_of, where
 from ..errors import GateError, ToolError, one_line
 from ..files import source_name
 from ..models.client import model_names
+from ..project import of_class
 
 
 def check_protocol(domain_class: type) -> None:
@@ -34,7 +34,9 @@ def check_protocol(domain_class: type) -> None:
 def _check_constructor(domain_class: type) -> None:
     """Raise GateError unless the constructor takes the task, and the models."""
     try:
-        inspect.signature(domain_class).bind({}, **dict.fromkeys(project.here().models))
+        inspect.signature(domain_class).bind(
+            {}, **dict.fromkeys(of_class(domain_class).models)
+        )
     except TypeError as error:
         raise GateError(
             f"{place_of(domain_class)} {_constructor_problem(domain_class, error)}"
@@ -43,7 +45,7 @@ def _check_constructor(domain_class: type) -> None:
 
 def _constructor_problem(domain_class: type, error: TypeError) -> str:
     """The parameters that the constructor must have, for a message."""
-    if models := ", ".join(project.here().models):
+    if models := ", ".join(of_class(domain_class).models):
         return (
             f"must take the task and the models of the answers: {error}. Write "
             f"`def __init__(self, task: dict, {models})`, or copy again with "

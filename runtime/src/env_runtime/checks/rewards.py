@@ -12,18 +12,18 @@ from ..episode.types import Row
 from ..models.client import without_answers
 
 
-def baseline_text(domain_class: type, rows: Iterable[Row]) -> str:
-    """The most that doing nothing and nonsense may earn, as a gate says it."""
+def baseline(domain_class: type, rows: Iterable[Row]) -> str:
+    """The most that doing nothing and nonsense may earn, for a gate's line."""
     baselines = {baseline_reward(domain_class, row) for row in rows}
     if len(baselines) > 1:
         return "at most what each row says"
-    [baseline] = baselines
-    exact = baseline == reward_range(domain_class)[0]
-    return f"{baseline}" if exact else f"at most {baseline}"
+    [most] = baselines
+    exact = most == reward_range(domain_class)[0]
+    return f"{most}" if exact else f"at most {most}"
 
 
-def oracle_text(domain_class: type, rows: Iterable[Row]) -> str:
-    """The reward of the oracle, as a gate says it."""
+def earned_by_oracle(domain_class: type, rows: Iterable[Row]) -> str:
+    """The reward of the oracle, for a gate's line."""
     highest = reward_range(domain_class)[1]
     usual = all(oracle_reward(domain_class, row) == highest for row in rows)
     return f"{highest}" if usual else "what each row says"
@@ -54,8 +54,8 @@ def reward_problem(
     if policy == "oracle":
         expected = oracle_reward(domain_class, row)
         return None if abs(reward - expected) <= 1e-9 else f"not {expected}"
-    baseline = baseline_reward(domain_class, row)
-    if reward <= baseline + 1e-9:
+    most = baseline_reward(domain_class, row)
+    if reward <= most + 1e-9:
         return None
-    exact = baseline == reward_range(domain_class)[0]
-    return f"not {baseline}" if exact else f"more than {baseline}"
+    exact = most == reward_range(domain_class)[0]
+    return f"not {most}" if exact else f"more than {most}"

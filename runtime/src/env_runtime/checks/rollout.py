@@ -1,4 +1,4 @@
-"""The rollout gate: the rewards of policies that bound a grader, over all rows."""
+"""The rollout gate: the rewards of baseline policies on all rows."""
 
 import json
 from collections.abc import Iterable
@@ -6,20 +6,19 @@ from multiprocessing.pool import ThreadPool
 from pathlib import Path
 from typing import Any
 
-from .. import project
 from ..command_line import counted
 from ..episode.tasks import reward_range, takes_answer, task_of
-from ..episode.types import Definitions, Row
+from ..episode.types import Row
 from ..errors import GateError, NoOracleError, RolloutError
 from ..evaluation.client import Client
 from ..evaluation.observations import first_observation, shows
 from ..evaluation.play import play
 from ..evaluation.policies import FIXED_TURNS, PLANS, fixed_policy, solution_for
-from ..evaluation.rows import about_task, row_name, shown
+from ..evaluation.rows import about_task, read_rows, row_name, shown
 from ..models.client import models_not_set, without_answers
+from ..project import here, of_class
 from .manifests import is_deterministic, outdated_manifests
-from .rewards import baseline_text, estimate_note, oracle_text, reward_problem
-from .rows import read_rows
+from .rewards import baseline, earned_by_oracle, estimate_note, reward_problem
 from .variety import Variety
 
 ROWS_AT_A_TIME = 20
@@ -32,11 +31,11 @@ def rollout_gate(client: Client, path: Path) -> str:
 
     Returns the gate's line, and its notes. Raises GateError and RolloutError.
     """
-    rows = read_rows(path)
-    domain_class = project.here().load_class()
-    game = _Game(client, client.tools(), rows, path)
+    domain_class = here().load_class()
+    rows = read_rows(domain_class, path)
+    game = _Game(domain_class, client, rows, path)
     seen = counted(len(rows), "row")
-    nothing = baseline_text(domain_class, rows)
+    nothing = baseline(domain_class, rows)
     game.check("noop")
     lacking = getattr(domain_class, "missing_requirement", lambda: None)
     if reason := lacking():
@@ -47,7 +46,7 @@ def rollout_gate(client: Client, path: Path) -> str:
         game.check_prompts(domain_class)
     game.check("garbage")
     try:
-        game.check_turns(project.here().table()["max_turns"])
+        game.check_turns(game.project.table()["max_turns"])
         game.check("oracle")
     except NoOracleError as error:
         highest = reward_range(domain_class)[1]
@@ -60,7 +59,7 @@ def rollout_gate(client: Client, path: Path) -> str:
     variety = game.variety.note_line() + estimate_note(domain_class)
     if without_answers(domain_class):
         return f"{seen}: played by the oracle, noop and nonsense{note}{variety}"
-    most = oracle_text(domain_class, rows)
+    most = earned_by_oracle(domain_class, rows)
     line = f"{seen}: the oracle earns {most}, noop and nonsense {nothing}{note}"
     return line + variety
 
@@ -85,14 +84,14 @@ class _Game:
     """
 
     def __init__(
-        self, client: Client, definitions: Definitions, rows: list[Row], path: Path
+        self, domain_class: type, client: Client, rows: list[Row], path: Path
     ) -> None:
-        self.client, self.definitions = client, definitions
+        self.domain_class, self.project = domain_class, of_class(domain_class)
+        self.client, self.definitions = client, client.tools()
         self.rows, self.path = rows, path
-        self.domain_class = project.here().load_class()
-        self.variety = Variety(rows, path)
-        self.repeats = is_deterministic()  # the same calls must do the same
-        for manifest, corrected in outdated_manifests():
+        self.variety = Variety(self.project, rows, path)
+        self.repeats = is_deterministic(domain_class)  # the same calls must do the same
+        for manifest, corrected in outdated_manifests(domain_class):
             written = manifest.read_text(encoding="utf-8").splitlines()
             lines = [line for line in corrected.splitlines() if line not in written]
             says = f"does not say that the class is {'' if self.repeats else 'not '}"
@@ -203,7 +202,7 @@ class _Game:
             raise GateError(
                 f"{problem}. Commit your work, then raise it in all files: `uvx copier "
                 "update --trust --defaults --vcs-ref=:current: -d "
-                f"max_turns={longest}` in {project.here().root}"
+                f"max_turns={longest}` in {self.project.root}"
             )
 
     def _play(self, policy: str, row: Row) -> dict[str, Any]:
@@ -257,8 +256,8 @@ def _compare(calls: str, first: dict[str, Any], second: dict[str, Any]) -> None:
     for before, after in zip(outputs, replayed, strict=True):
         if before != after:
             raise GateError(
-                f"{calls} were answered {before!r:.100}, then {after!r:.100}: let the task "
-                "decide (a seed in it), or write `deterministic = False` into the class"
+                f"{calls} were answered {before!r:.100}, then {after!r:.100}: seed "
+                "all randomness from the task, or write `deterministic = False` into the class"
             )
     if first["reward"] != second["reward"]:
         raise GateError(

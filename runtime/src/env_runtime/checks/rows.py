@@ -3,14 +3,14 @@
 import contextlib
 from pathlib import Path
 
-from .. import project
 from ..command_line import counted
 from ..episode.tasks import task_skeleton
-from ..episode.types import Definitions, Row
+from ..episode.types import Definitions
 from ..errors import RolloutError
 from ..evaluation.observations import first_observation, with_observation
-from ..evaluation.rows import check_rows, load_rows, row_name, write_rows
+from ..evaluation.rows import load_rows, row_name, write_rows
 from ..evaluation.trajectory import with_tools
+from ..project import here
 from .app import served_app
 from .manifests import outdated_manifests
 
@@ -20,9 +20,9 @@ def server_tools() -> Definitions:
 
     Raises GateError if the class or the server cannot be imported.
     """
-    project.here().load_class()  # for its own error, which names the class's file
+    here().load_class()  # for its own error, which names the class's file
     app = served_app()
-    # The app itself is asked, so that this module need not import NeMo Gym.
+    # Called directly, so that this module need not import NeMo Gym.
     [tools] = (
         route.endpoint
         for route in app.routes
@@ -39,7 +39,7 @@ def write_tools(path: Path) -> str:
     are corrected, too. Returns one line for the user. Raises RolloutError if the file
     cannot be read, or a line is not a row.
     """
-    definitions = server_tools()
+    definitions, domain_class = server_tools(), here().load_class()
     rows = load_rows(path)
     for number, row in enumerate(rows, start=1):
         if not isinstance(row.get("responses_create_params"), dict):
@@ -48,22 +48,11 @@ def write_tools(path: Path) -> str:
     rows = [with_tools(row, definitions) for row in rows]
     for number, row in enumerate(rows):
         if row.get("ground_truth") == [{}]:
-            domain_class = project.here().load_class()
             row["ground_truth"] = [task_skeleton(domain_class)]
             with contextlib.suppress(RolloutError):  # the class may refuse the skeleton
                 observation = first_observation(domain_class, row)
                 rows[number] = with_observation(row, observation)
     write_rows(path, rows)
-    for manifest, corrected in outdated_manifests():
+    for manifest, corrected in outdated_manifests(domain_class):
         manifest.write_text(corrected, encoding="utf-8")
     return f"{counted(len(rows), 'row')} of {path} with {counted(len(definitions), 'tool')}"
-
-
-def read_rows(path: Path) -> list[Row]:
-    """The rows of a .jsonl file, at least one.
-
-    Raises RolloutError if the file cannot be read, or a row cannot be graded.
-    """
-    rows = load_rows(path)
-    check_rows(project.here().load_class(), rows, path)
-    return rows

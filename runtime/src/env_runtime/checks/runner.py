@@ -6,14 +6,13 @@ import json
 import os
 import sys
 import time
-import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TypedDict
 
 from ..command_line import new_parser
 from ..errors import GateError, RolloutError, ToolError
-from ..files import source_name
+from ..files import raised
 
 # Returns what the gate saw: one line, and further notes below it. Raises GateError if the
 # gate fails.
@@ -112,11 +111,7 @@ def report(results: Iterable[Result], as_json: bool) -> bool:
 
 def _problem(error: Exception) -> str:
     """An unexpected exception and its place on one line, and what to do."""
-    kind = type(error).__name__
-    if isinstance(error, SyntaxError):  # its text has the place
-        return f"{kind}: {error}"
-    frame = traceback.extract_tb(error.__traceback__)[-1]
-    text = f"{kind} in {source_name(frame.filename)}, line {frame.lineno}: {error}"
+    text = raised(error)
     if isinstance(error, ModuleNotFoundError):
         folder = Path(sys.argv[0]).resolve().parent.name
         text += f". Add the package that has it: `uv add PACKAGE` in {folder}/"

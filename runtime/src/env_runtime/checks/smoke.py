@@ -2,11 +2,10 @@
 
 import contextlib
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from .. import project
 from ..command_line import counted
 from ..episode.samples import sample_arguments
 from ..episode.tasks import check_row, grader, is_native, task_of
@@ -14,8 +13,8 @@ from ..episode.types import Definitions, Row
 from ..errors import GateError, NoOracleError, RolloutError
 from ..evaluation.client import Client, ClientSession, problem_of
 from ..evaluation.policies import solve
-from ..evaluation.rows import about_task, read, row_name, shown
-from .rows import read_rows
+from ..evaluation.rows import about_task, read, read_rows, row_name, shown
+from ..project import here, of_class
 
 
 def smoke_gate(client: Client, path: Path) -> str:
@@ -25,16 +24,30 @@ def smoke_gate(client: Client, path: Path) -> str:
 
     Returns the gate's line. Raises GateError and RolloutError.
     """
+    domain_class = here().load_class()
     definitions = client.tools()
-    rows = read_rows(path)
+    rows = read_rows(domain_class, path)
     for number, row in enumerate(rows, start=1):
         if (row["responses_create_params"].get("tools") or []) != definitions:
             raise GateError(
                 f"{row_name(number, path)} does not have the tools of the server: write "
                 "them into the rows with `uv run python gates.py --write-tools`"
             )
-    outputs = _outputs(client, definitions, rows[0], path)
-    echoes = _echoes(client, definitions, rows[0], path)
+
+    def seed() -> ClientSession:
+        """A session of the first row. Raises GateError."""
+        session = client.session()
+        try:
+            session.post("/seed_session", rows[0])
+        except RolloutError as error:
+            note = about_task(domain_class, rows[0])
+            raise GateError(f"{row_name(1, path)}: {error}{note}") from error
+        return session
+
+    outputs = _outputs(seed, definitions, rows[0])
+    echoes = []
+    if grader(domain_class) is None:
+        echoes = _echoes(seed, definitions, task_of(rows[0])["expected_output"])
     status = client.session().request("POST", "/no_such_tool", {}).status_code
     if status != 404:
         raise GateError(f"POST /no_such_tool answered {status}, not 404")
@@ -54,22 +67,22 @@ def smoke_gate(client: Client, path: Path) -> str:
             outputs.pop(name)
         detail += f"; {note}: {', '.join(names)}" if names else ""
     outdated = ""
-    if path == project.here().rows:
-        outdated = "".join(f"\n{note}" for note in _outdated(definitions))
+    if path == of_class(domain_class).rows:
+        outdated = "".join(f"\n{note}" for note in _outdated(domain_class, definitions))
     if echoes:
         detail += (
-            f"; {', '.join(echoes)} can repeat the row's expected_output, and a policy "
-            "may find a way to be rewarded for that: give the class a reward()"
+            f"; {', '.join(echoes)} can repeat the row's expected_output, so training "
+            "may find a way to score without solving the task: give the class a reward()"
         )
     return detail + outdated
 
 
-def _outdated(definitions: Definitions) -> Iterator[str]:
+def _outdated(domain_class: type, definitions: Definitions) -> Iterator[str]:
     """Notes on files of rows that are older than the class, by their first rows."""
-    rows = project.here().rows
+    rows = of_class(domain_class).rows
     for path in (rows.with_name("train.jsonl"), rows.with_name("validation.jsonl")):
         row = next(read(path), None) if path.exists() else None
-        if row and (problem := _row_problem(row, definitions)):
+        if row and (problem := _row_problem(domain_class, row, definitions)):
             yield (
                 f"{row_name(1, path)} is older than the class ({problem}): make the file "
                 "anew, `uv run python make_rows.py --overwrite`, or write the tools into "
@@ -77,10 +90,10 @@ def _outdated(definitions: Definitions) -> Iterator[str]:
             )
 
 
-def _row_problem(row: Row, definitions: Definitions) -> str:
+def _row_problem(domain_class: type, row: Row, definitions: Definitions) -> str:
     """Why a row cannot be played on this server; "" if it can."""
     try:
-        check_row(project.here().load_class(), row)
+        check_row(domain_class, row)
     except ValueError as error:
         return str(error)
     tools = row["responses_create_params"].get("tools") or []
@@ -94,7 +107,7 @@ def _row_problem(row: Row, definitions: Definitions) -> str:
 
 
 def _outputs(
-    client: Client, definitions: Definitions, row: Row, path: Path
+    seed: Callable[[], ClientSession], definitions: Definitions, row: Row
 ) -> dict[str, list[str]]:
     """The outputs of each tool, to the oracle's calls and to a sample of a valid call.
 
@@ -102,20 +115,20 @@ def _outputs(
     """
     outputs: dict[str, list[str]] = {tool["name"]: [] for tool in definitions}
     with contextlib.suppress(NoOracleError):
-        session = _seeded(client, row, path)
+        session = seed()
         for name, arguments in solve(row, definitions):
             output = _call(session, name, arguments, " (the oracle's call)")
             outputs[name].append(output)
         session.post("/close_session", {})
     for tool in definitions:
         name = tool["name"]
-        session = _seeded(client, row, path)
+        session = seed()
         outputs[name].append(_call(session, name, sample_arguments(tool)))
         _check_refused(session, f"/{name}", [])
         _check_refused(session, "/verify", {})
         session.post("/close_session", {})
     if not definitions:
-        session = _seeded(client, row, path)
+        session = seed()
         _check_refused(session, "/verify", {})
         session.post("/close_session", {})
     return outputs
@@ -129,12 +142,9 @@ def _check_refused(session: ClientSession, route: str, body: Any) -> None:
 
 
 def _echoes(
-    client: Client, definitions: Definitions, row: Row, path: Path
+    seed: Callable[[], ClientSession], definitions: Definitions, text: str
 ) -> list[str]:
-    """The tools that repeat `expected_output`, if the class is graded by it."""
-    if grader(project.here().load_class()) is not None:
-        return []
-    text = task_of(row)["expected_output"]
+    """The tools that repeat `text`, the row's expected_output."""
     echoes = []
     for tool in definitions:
         arguments = sample_arguments(tool)
@@ -144,22 +154,12 @@ def _echoes(
             if schema.get("type") == "string"
             and not schema.keys() & {"enum", "pattern", "format"}
         }
-        session = _seeded(client, row, path)
+        session = seed()
         output = _call(session, tool["name"], arguments)
         session.post("/close_session", {})
         if text in output and not output.startswith("error:"):
             echoes.append(tool["name"])
     return echoes
-
-
-def _seeded(client: Client, row: Row, path: Path) -> ClientSession:
-    session = client.session()
-    try:
-        session.post("/seed_session", row)
-    except RolloutError as error:
-        note = about_task(project.here().load_class(), row)
-        raise GateError(f"{row_name(1, path)}: {error}{note}") from error
-    return session
 
 
 def _call(

@@ -1,13 +1,13 @@
-"""How different the rows are: a policy that trains on one task learns one episode by heart."""
+"""How different the rows are: training on one task memorizes one episode."""
 
 import json
 from pathlib import Path
 from typing import Any
 
-from .. import project
 from ..episode.types import Row
 from ..errors import GateError
 from ..evaluation.rows import shown
+from ..project import Project
 
 # The gate's note counts these, in this order: the names for one and for several
 KINDS = {
@@ -21,7 +21,8 @@ KINDS = {
 class Variety:
     """The different prompts, observations, outcomes and solutions of the rows played."""
 
-    def __init__(self, rows: list[Row], path: Path) -> None:
+    def __init__(self, project: Project, rows: list[Row], path: Path) -> None:
+        self.project = project
         self.rows, self.path = rows, path
         self.answered = (
             False  # whether a tool answered nonsense with more than an error
@@ -55,7 +56,7 @@ class Variety:
         text = f"\nrows: {', '.join(said)}"
         if max(counts.values()) > 1:
             return text
-        if project.here().table().get("one_task"):
+        if self.project.table().get("one_task"):
             return f"{text}; one task, as [tool.environment] says"
         if len(counts) == 2 or not (self.answered or "solution" in counts):
             return (
@@ -64,8 +65,8 @@ class Variety:
             )
         raise GateError(
             f"the {len(self.rows)} rows of {shown(self.path)} are one task ("
-            f"{', '.join(said)}): a policy would learn one episode by heart. Let each "
-            "task decide something, such as the seed of all that is drawn, or make one "
+            f"{', '.join(said)}): training would memorize one episode. Let the "
+            "tasks differ, for instance in the seed of all randomness, or write one "
             "row. If the tasks differ, give the class an oracle(task) that shows it. If "
             "one task is meant, write `one_task = true` below [tool.environment] in "
             "pyproject.toml"

@@ -6,7 +6,6 @@ import json
 import logging
 import math
 import sys
-import traceback
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +15,7 @@ from pydantic import ValidationError
 from pydantic_core import to_jsonable_python
 
 from ..errors import ModelError, NoAnswerError, NotTextError
-from ..files import source_name
+from ..files import raised_at
 from .tasks import (
     baseline_reward,
     grader,
@@ -113,8 +112,8 @@ class Episode:
         if isinstance(error, NotTextError):
             return Answer(f"error: {kind}", error="unexpected", fault=str(error))
         fault = f"raised {kind}"
-        if last := traceback.extract_tb(error.__traceback__)[-1:]:
-            fault += f" ({source_name(last[0].filename)}, line {last[0].lineno})"
+        if error.__traceback__:
+            fault += f" ({raised_at(error)})"
         return Answer(f"error: {kind}", error="unexpected", fault=fault)
 
     def note_slow_model(self, seconds: float) -> None:

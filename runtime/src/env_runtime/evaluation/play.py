@@ -67,5 +67,5 @@ def check_verdict(
     low, high = reward_range
     if not isinstance(reward, int | float) or not low <= reward <= high:
         raise RolloutError(
-            f"/verify must pay from {low:g} to {high:g}, got the reward {reward!r}"
+            f"/verify returned the reward {reward!r}; expected {low:g} to {high:g}"
         )

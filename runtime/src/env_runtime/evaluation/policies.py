@@ -1,4 +1,4 @@
-"""The protocol of a policy, and the policies that bound a grader."""
+"""The protocol of a policy, and the baseline policies: oracle, noop and nonsense."""
 
 import json
 from collections.abc import Callable
@@ -19,7 +19,7 @@ Plan = Callable[[Row, Definitions], Solution]
 FIXED_TURNS = 2
 
 # An answer that no grader should reward. It has numbers, because some graders look for
-# a number, but no box: a class may well reward the format of an answer a little.
+# a number, but no box: a class may well reward the format of an answer.
 NONSENSE = "Florp 31337 quibnax zundle: -8462.75 grobbles, wumplet."
 
 
@@ -37,8 +37,6 @@ class Turn(NamedTuple):
 
 
 class Policy(Protocol):
-    """What plays an episode, one turn after the other."""
-
     name: str  # the model that the trajectory names
 
     def turn(self, row: Row, definitions: Definitions, output: list[Item]) -> Turn:
@@ -92,14 +90,14 @@ def solve(row: Row, definitions: Definitions) -> Calls:
 
 
 def do_nothing(row: Row, definitions: Definitions) -> Solution:
-    """No calls and no answer: no grader may reward that."""
+    """No calls and no answer: its reward is at most the baseline."""
     return Solution([])
 
 
 def call_everything(row: Row, definitions: Definitions) -> Solution:
     """Two valid but senseless calls of each tool, and the answer NONSENSE.
 
-    No grader should reward them.
+    Its reward is at most the baseline.
     """
     calls = [
         (tool["name"], sample_arguments(tool, high=high))

@@ -20,6 +20,7 @@ from ..episode.tasks import reward_range
 from ..errors import GateError, RolloutError, ToolError, one_line
 from ..files import write_atomically
 from .conversation import KeepImage, conversation, entries_of
+from .rows import lines_of, parse
 from .stats import RolloutStats, difference, figures, measure
 
 TEMPLATE = Path(__file__).with_name("page.html")
@@ -96,30 +97,23 @@ def _write(paths: list[Path], page: IO[bytes]) -> tuple[list[str], list[str]]:
 
 
 def _rollouts(path: Path, left_out: list[str]) -> Iterator[dict[str, Any]]:
-    """The rollouts of a .jsonl file, one at a time: a file may be larger than memory.
+    """The rollouts of a .jsonl file, one at a time.
 
     Adds a notice to `left_out` for each line without a rollout. Raises RolloutError.
     """
-    try:
-        with path.open("rb") as lines:
-            for number, line in enumerate(lines, start=1):
-                if not line.strip():
-                    continue
-                place = f"{path}, line {number}"
-                try:
-                    rollout = json.loads(line)
-                except (ValueError, RecursionError) as error:
-                    left_out.append(f"{place}: not JSON: {one_line(error)[:200]}")
-                    continue
-                if isinstance(rollout, dict) and {"response", "reward"} & set(rollout):
-                    yield rollout
-                else:
-                    left_out.append(
-                        f"{place}: a rollout has a response or a reward, got "
-                        f"{one_line(line[:80].decode(errors='replace'))}"
-                    )
-    except OSError as error:
-        raise RolloutError(f"{path}: {error.strerror or error}") from None
+    for place, line in lines_of(path):
+        try:
+            rollout = parse(line, place)
+        except RolloutError as error:
+            left_out.append(str(error))
+            continue
+        if {"response", "reward"} & set(rollout):
+            yield rollout
+        else:
+            left_out.append(
+                f"{place}: a rollout has a response or a reward, got "
+                f"{one_line(line[:80].decode(errors='replace'))}"
+            )
 
 
 def _add(source: Source, rollout: dict[str, Any]) -> None:

@@ -8,7 +8,7 @@ from ..episode.tasks import check_row, task_of, task_skeleton
 from ..episode.types import Row
 from ..errors import RolloutError, one_line
 from ..files import write_atomically
-from ..project import here
+from ..project import here, of_class
 
 
 def load_rows(path: Path | None = None) -> list[Row]:
@@ -20,22 +20,32 @@ def load_rows(path: Path | None = None) -> list[Row]:
 
 
 def read(path: Path) -> Iterator[Row]:
-    """The objects of a .jsonl file, one at a time.
+    """The objects of a .jsonl file, one at a time: it may be larger than memory.
 
     Raises RolloutError if the file cannot be read, or a line is not a JSON object.
     """
+    for place, line in lines_of(path):
+        yield parse(line, place)
+
+
+def lines_of(path: Path) -> Iterator[tuple[str, bytes]]:
+    """The lines of a file that are not empty, after their places in messages.
+
+    Raises RolloutError if the file cannot be read.
+    """
     try:
-        with path.open(encoding="utf-8") as lines:
+        with path.open("rb") as lines:
             for number, line in enumerate(lines, start=1):
                 if line.strip():
-                    yield _row(line, f"{path}, line {number}")
-    except (OSError, UnicodeDecodeError) as error:
-        raise RolloutError(f"{path}: {error}") from None
+                    yield f"{path}, line {number}", line
+    except OSError as error:
+        raise RolloutError(f"{path}: {error.strerror or error}") from None
 
 
-def _row(line: str, place: str) -> Row:
+def parse(line: bytes, place: str) -> Row:
+    """The object in a line of a .jsonl file. Raises RolloutError."""
     try:
-        row = json.loads(line)
+        row = json.loads(line.decode())
     except json.JSONDecodeError as error:
         wrong = f"column {error.colno}: not JSON: {error.msg}"
         raise RolloutError(f"{place}, {wrong}") from None
@@ -43,9 +53,20 @@ def _row(line: str, place: str) -> Row:
         raise RolloutError(f"{place}: {one_line(error)}") from None
     if not isinstance(row, dict):
         raise RolloutError(
-            f"{place}: a row is a JSON object, got {one_line(line)[:80]}"
+            f"{place}: a row is a JSON object, got {one_line(line.decode())[:80]}"
         )
     return row
+
+
+def read_rows(domain_class: type, path: Path | None = None) -> list[Row]:
+    """The rows of a .jsonl file, by default of data/example.jsonl, at least one.
+
+    Raises RolloutError if the file cannot be read, or a row cannot be graded.
+    """
+    path = path or of_class(domain_class).rows
+    rows = load_rows(path)
+    check_rows(domain_class, rows, path)
+    return rows
 
 
 def check_rows(domain_class: type, rows: list[Row], path: Path) -> None:

@@ -27,7 +27,7 @@ from ..episode.tools import Tool
 from ..episode.types import Calls, Row, Solution
 from ..errors import GateError, NoOracleError, ToolError
 from ..evaluation.policies import PLANS
-from ..evaluation.rows import row_name
+from ..evaluation.rows import read_rows, row_name
 from ..evaluation.scripted_model import scripted_model
 from ..project import find as find_project
 from ..settings import ClientSettings
@@ -51,7 +51,6 @@ from .splits import (
     prompt_of,
     public_task,
     public_tasks,
-    read_rows,
     split_row,
     split_rows,
     with_first_observation,

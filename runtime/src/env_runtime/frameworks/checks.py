@@ -9,16 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from .. import project
-from ..checks.rewards import baseline_text, estimate_note, oracle_text, reward_problem
+from ..checks.rewards import baseline, earned_by_oracle, estimate_note, reward_problem
 from ..command_line import counted
 from ..episode.tasks import reward_range, takes_answer, task_of
 from ..episode.types import Calls, Row
 from ..errors import GateError, NoOracleError
 from ..evaluation.policies import PLANS
-from ..evaluation.rows import row_name
+from ..evaluation.rows import read_rows, row_name
 from .episodes import bare_reward
 from .rollouts import Player, Start
-from .splits import read_rows
 from .tools import ANSWER, calls_of, definitions_of, tools_of
 
 ROWS_AT_A_TIME = 20
@@ -79,14 +78,14 @@ def _wrong_reward(
 
 
 def check_rewards(domain_class: type, play: Play) -> str:
-    """The rollout gate over all rows. `play` plays and pays as the framework does.
+    """The rollout gate over all rows. `play` plays an episode in the framework, and returns its reward.
 
     The oracle earns the most, or the row's `oracle_reward`; doing nothing and nonsense
     earn 0.0, or at most the row's `baseline_reward`. Doing nothing and each of the
     `tricks` earn the same as in the bare class.
     """
     rows = read_rows(domain_class)
-    seen, nothing = counted(len(rows), "row"), baseline_text(domain_class, rows)
+    seen, nothing = counted(len(rows), "row"), baseline(domain_class, rows)
     note = estimate_note(domain_class)
     asyncio.run(_check_policy(domain_class, rows, play, "noop"))
     if lacking := missing_requirement(domain_class):
@@ -98,7 +97,7 @@ def check_rewards(domain_class: type, play: Play) -> str:
         return f"{seen}: noop and nonsense earn {nothing} ({error}){note}"
     if getattr(domain_class, "deterministic", True):
         asyncio.run(_check_tricks(domain_class, rows, play))
-    most = oracle_text(domain_class, rows)
+    most = earned_by_oracle(domain_class, rows)
     return f"{seen}: the oracle earns {most}, noop and nonsense {nothing}{note}"
 
 

@@ -15,10 +15,10 @@ from ..episode.tasks import takes_answer
 from ..episode.types import Calls, Row
 from ..errors import NoOracleError, RolloutError
 from ..evaluation.policies import PLANS
+from ..evaluation.rows import read_rows
 from ..project import here
 from ..settings import ClientSettings
 from .episodes import refusal
-from .splits import read_rows
 from .tools import ANSWER, calls_of, definitions_of
 
 MODEL_SECONDS = 600  # time limit for one answer of a model

@@ -2,12 +2,11 @@
 
 import functools
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 from ..episode.types import Row
 from ..evaluation.observations import first_observation, with_observation
-from ..evaluation.rows import check_rows, load_rows
+from ..evaluation.rows import read_rows
 from ..project import of_class
 from .episodes import AsyncEpisode
 
@@ -17,17 +16,6 @@ SPLIT_FILES = {
     "validation": "validation.jsonl",
     "test": "example.jsonl",
 }
-
-
-def read_rows(domain_class: type, path: Path | None = None) -> list[Row]:
-    """The rows of a .jsonl file, by default of example.jsonl, at least one.
-
-    Raises RolloutError if the file cannot be read, or a row cannot be played.
-    """
-    path = path or of_class(domain_class).rows
-    rows = load_rows(path)
-    check_rows(domain_class, rows, path)
-    return rows
 
 
 @functools.cache

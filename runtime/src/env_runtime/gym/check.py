@@ -3,7 +3,7 @@
 import tempfile
 from pathlib import Path
 
-from ..checks.rewards import baseline_text, oracle_text, reward_problem
+from ..checks.rewards import baseline, earned_by_oracle, reward_problem
 from ..checks.rows import server_tools
 from ..command_line import counted
 from ..episode.types import Solution
@@ -58,8 +58,8 @@ def check(path: Path) -> str:
                 f"row {number + 1} earns {reward} under NeMo Gym, {problem}{hint}; see "
                 f"{log_file()}"
             )
-    nothing = baseline_text(domain_class, rows)
-    earned = f"the oracle earns {oracle_text(domain_class, rows)}, noop {nothing}"
+    nothing = baseline(domain_class, rows)
+    earned = f"the oracle earns {earned_by_oracle(domain_class, rows)}, noop {nothing}"
     if why:
         earned = f"noop earns {nothing} ({why})"
     notes = (

@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from .. import project
-from ..episode.episode import has_async_methods
+from ..episode.episode import has_async_methods, run_without_loop
 from ..errors import ModelError, NoAnswerError, one_line
 from ..settings import ModelSettings, StandInSettings
 from .answers import Said
@@ -42,7 +42,7 @@ def model_names(domain_class: type) -> list[str]:
         if parameter.kind not in variadic
         and (
             parameter.default is parameter.empty
-            or parameter.name in project.here().models
+            or parameter.name in project.of_class(domain_class).models
         )
     ]
 
@@ -226,7 +226,7 @@ class ModelClient:
         if self._episode.awaited:
             return steps if loop is None else self._await(steps, loop)
         if loop is None:
-            return _without_waiting(steps)
+            return run_without_loop(steps)  # a stand-in never waits
         if asyncio._get_running_loop() is not None:
             steps.close()
             raise RuntimeError(
@@ -245,11 +245,3 @@ class ModelClient:
         except asyncio.CancelledError:
             self._episode.failure = f"{self._name}: no answer before the call's end"
             raise
-
-
-def _without_waiting(steps: Coroutine[Any, Any, Any]) -> Any:
-    try:
-        steps.send(None)
-    except StopIteration as done:
-        return done.value
-    raise AssertionError("a stand-in must not wait")

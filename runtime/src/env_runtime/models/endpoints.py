@@ -65,7 +65,7 @@ class NotSet:
         raise ModelError(f"neither {name}_MODEL nor {name}_BASE_URL is set")
 
 
-class Bounded:
+class LimitedEndpoint:
     """An endpoint with limits on the questions at a time, and on their seconds.
 
     `post` sends the body of a request, and returns the body of the answer. Its second
@@ -131,7 +131,7 @@ class Bounded:
             raise _without_words(error) from None
 
 
-def openai_endpoint(settings: ModelSettings) -> Bounded:
+def openai_endpoint(settings: ModelSettings) -> LimitedEndpoint:
     """The model at an OpenAI-compatible endpoint. The client retries with backoff."""
     # imported only if a class asks models: it takes a second
     import httpx
@@ -158,7 +158,7 @@ def openai_endpoint(settings: ModelSettings) -> Bounded:
         response = await chosen.post(path, cast_to=httpx.Response, body=body)
         return json.loads(response.content)
 
-    return Bounded(settings, background_loop(), post)
+    return LimitedEndpoint(settings, background_loop(), post)
 
 
 def _without_words(error: Exception) -> ModelError:
@@ -200,10 +200,10 @@ def _harmless(messages: list[Message]) -> list[Message]:
     if any(part.get("type") == "image_url" for part in parts):
         image = {"type": "image_url", "image_url": {"url": GRAY}}
         content = [{"type": "text", "text": content}, image]
-    asked: list[Message] = [{"role": "user", "content": content}]
+    harmless: list[Message] = [{"role": "user", "content": content}]
     if any(each["role"] == "system" for each in messages):
-        asked.insert(0, {"role": "system", "content": "You are brief."})
-    return asked
+        harmless.insert(0, {"role": "system", "content": "You are brief."})
+    return harmless
 
 
 def _as_item(message: Message) -> dict[str, Any]:

@@ -7,10 +7,10 @@ from typing import Any
 from ..errors import ModelError
 from ..settings import ModelSettings
 from .answers import PLAIN, bounded, check_encoding
-from .endpoints import Bounded
+from .endpoints import LimitedEndpoint
 
 
-def gym_endpoint(server: Any, name: str) -> Bounded | None:
+def gym_endpoint(server: Any, name: str) -> LimitedEndpoint | None:
     """The model's endpoint, asked by NeMo Gym's own client; None without NeMo Gym.
 
     That client repeats requests over broken connections, and the model's server repeats
@@ -41,4 +41,4 @@ def gym_endpoint(server: Any, name: str) -> Bounded | None:
             )
         return json.loads(data)
 
-    return Bounded(settings, asyncio.get_running_loop(), post)
+    return LimitedEndpoint(settings, asyncio.get_running_loop(), post)

@@ -29,12 +29,12 @@ async def _limit(response: httpx.Response) -> None:
     """Limit a response whose head has arrived. Raises ModelError."""
     check_encoding(response.headers)
     assert isinstance(response.stream, httpx.AsyncByteStream)
-    response.stream = _Bounded(response.stream)
+    response.stream = _LimitedStream(response.stream)
     # Python decodes some charsets, such as punycode, in quadratic time.
     response.encoding = "utf-8"
 
 
-class _Bounded(httpx.AsyncByteStream):
+class _LimitedStream(httpx.AsyncByteStream):
     """A stream that ends with a ModelError if it is too long."""
 
     def __init__(self, stream: httpx.AsyncByteStream) -> None:

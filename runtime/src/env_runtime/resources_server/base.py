@@ -38,10 +38,11 @@ from ..episode.tasks import grader, reward_range
 from ..episode.tools import make_tool
 from ..models.client import Models
 from ..models.gym import gym_endpoint
+from ..project import of_class
 from ..settings import Limits, ServerSettings
 from . import launch
 from .bodies import LargeBodies
-from .cookies import SEEDED, SessionCookies
+from .cookies import SessionCookies, cookie_refused
 from .endpoints import (
     describe_off_loop,
     post_routes,
@@ -65,7 +66,8 @@ from .metrics import Metrics
 from .replay import replays
 from .seeding import Seeding
 from .store import SessionStore
-from .verdict import lowest_verdict, make_final, policy_seeds, same_task, verdict
+from .task_match import same_task
+from .verdict import lowest_verdict, make_final, policy_seeds, verdict
 
 log = logging.getLogger(__name__)
 
@@ -106,7 +108,7 @@ class InProcessServer(SimpleResourcesServer):
 
         `limits` are fields of settings.Limits. Raises SettingError.
         """
-        name, config = launch.configured()
+        name, config = launch.configured(of_class(cls.domain_class))
         Models(cls.domain_class)  # raises SettingError
         settings = ServerSettings.read()
         return cls(
@@ -224,8 +226,8 @@ class InProcessServer(SimpleResourcesServer):
         self, request: Request, body: AggregateRequest
     ) -> Any:
         """Run NeMo Gym's aggregation off the event loop: it may take minutes."""
-        if request.session.get(SEEDED):
-            raise HTTPException(403, "session cookies may not call /aggregate_metrics")
+        if refused := cookie_refused("/aggregate_metrics", request.session):
+            raise refused
         names = set[str]().union(*body.verify_responses)
         if len(names) > MAX_METRICS:
             raise HTTPException(422, f"there are over {MAX_METRICS} names of metrics")

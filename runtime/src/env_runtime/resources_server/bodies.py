@@ -7,7 +7,6 @@ with too much of it is not kept.
 """
 
 import asyncio
-import time
 
 from fastapi import HTTPException
 from fastapi.responses import JSONResponse
@@ -15,19 +14,20 @@ from nemo_gym.server_utils import SESSION_ID_KEY
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from .cookies import SEEDED
+from .cookies import SEEDED, cookie_refused
 from .replay import replays
-from .seeding import USED_COOKIE
 from .store import SessionStore, lost_because, remember
 from .verdict import lowest_verdict
 
 LARGE_BYTES = 1 << 16  # a shorter body is read immediately
 
-# A mark is a comma or a bracket; a colon is ten marks. 1,000,000 take 0.1 to 0.3 s.
-MANY_MARKS = 20_000  # bodies with more marks are parsed in turns
-BYTES_OF_A_MARK = 50  # so many bytes of text take as long as one mark
-MAX_MARKS = 500_000
-MAX_TRAJECTORY_MARKS = 2_000_000  # higher, because a trainer posts the ids of tokens
+# A separator is a comma or a bracket; a colon counts as ten. 1,000,000 take 0.1 to 0.3 s.
+MANY_SEPARATORS = 20_000  # bodies with more are parsed in turns
+BYTES_PER_SEPARATOR = 50  # so many bytes of text take as long as one
+MAX_SEPARATORS = 500_000
+MAX_TRAJECTORY_SEPARATORS = (
+    2_000_000  # higher, because a trainer posts the ids of tokens
+)
 
 MAX_VERDICTS = 100  # large bodies that one session may post to /verify
 
@@ -39,7 +39,7 @@ class LargeBodies:
         self.app, self.store = app, store
         self._turn = asyncio.Lock()
         self._turns: set[asyncio.Task] = set()
-        self._asked: dict[str, int] = {}  # large posts to /verify, by session
+        self._large_posts: dict[str, int] = {}  # large posts to /verify, by session
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["method"] in ("GET", "HEAD"):
@@ -50,16 +50,18 @@ class LargeBodies:
         answer = self._refusal(scope, large)
         if answer is None and large:
             try:
-                body, marks = await read_body(receive, scope["path"])
+                body, separators = await read_body(receive, scope["path"])
             except ClientDisconnect:
                 return
             except HTTPException as error:
-                answer = JSONResponse({"detail": error.detail}, error.status_code)
+                answer = refusal(error)
             except ComplicatedError as error:
                 answer = too_complicated(error, scope["path"], self.store.lowest_reward)
             else:
-                await self._wait_for_turn(body, marks)
                 receive = received(body, receive)
+                if separators + len(body) // BYTES_PER_SEPARATOR > MANY_SEPARATORS:
+                    await self._in_turn(scope, receive, send)
+                    return
         await (answer or self.app)(scope, receive, send)
 
     def _refusal(self, scope: Scope, large: bool) -> JSONResponse | None:
@@ -69,19 +71,19 @@ class LargeBodies:
         session = self.store.sessions.get(name)
         # A harness that names its sessions may repeat a seed.
         named = session is not None and session.owner is not None
-        if path == "/seed_session" and cookie.get(SEEDED) and not named:
-            return JSONResponse({"detail": USED_COOKIE}, 409)
-        if path == "/aggregate_metrics" and cookie.get(SEEDED):
-            detail = "session cookies may not call /aggregate_metrics"
-            return JSONResponse({"detail": detail}, 403)
+        refused = cookie_refused(path, cookie)
+        if refused and not (named and path == "/seed_session"):
+            return refusal(refused)
         if path == "/verify" and large:
             if session is None and name not in self.store.ended:
                 return self._without_session(scope)
-            asked = self._asked.get(name, 0)
-            remember(self._asked, name, 0, 10 * self.store.limits.max_sessions)
-            self._asked[name] = asked + 1
-            if asked >= MAX_VERDICTS:
-                return self._lowest(f"it asked {MAX_VERDICTS} times for a verdict")
+            posted = self._large_posts.get(name, 0)
+            remember(self._large_posts, name, 0, 10 * self.store.limits.max_sessions)
+            self._large_posts[name] = posted + 1
+            if posted >= MAX_VERDICTS:
+                return self._lowest(
+                    f"over {MAX_VERDICTS} large bodies were posted to /verify"
+                )
         return None
 
     def _without_session(self, scope: Scope) -> JSONResponse | None:
@@ -92,24 +94,43 @@ class LargeBodies:
             return None
         return self._lowest("no session was seeded")
 
-    async def _wait_for_turn(self, body: bytes, marks: int) -> None:
-        """Return when `body` may be parsed: large bodies are, one after the other."""
-        if marks + len(body) // BYTES_OF_A_MARK > MANY_MARKS:
-            await self._turn.acquire()
-            ending = asyncio.create_task(self._end_turn())
-            self._turns.add(ending)
-            ending.add_done_callback(self._turns.discard)
+    async def _in_turn(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Call the app once no other large body is parsed."""
+        now = asyncio.get_running_loop().time
+        await self._turn.acquire()
+        taken = asyncio.get_running_loop().create_future()
+        ending = asyncio.create_task(self._end_turn(taken))
+        self._turns.add(ending)
+        ending.add_done_callback(self._turns.discard)
 
-    async def _end_turn(self) -> None:
-        """End the turn once the body is parsed, after an equal pause for other work."""
-        started = time.monotonic()
-        for _ in range(4):  # it is parsed in one of the loop's next rounds
-            await asyncio.sleep(0)
-        await asyncio.sleep(time.monotonic() - started)
+        async def take() -> Message:
+            if not taken.done():
+                taken.set_result(now())
+            return await receive()
+
+        try:
+            await self.app(scope, take, send)
+        finally:
+            if not taken.done():  # refused unread
+                taken.set_result(now())
+
+    async def _end_turn(self, taken: asyncio.Future[float]) -> None:
+        """End the turn once the body is parsed, after an equal pause for other work.
+
+        FastAPI parses a body, and checks it, before it waits for anything else. So this
+        goes on once it has.
+        """
+        started = await taken
+        await asyncio.sleep(asyncio.get_running_loop().time() - started)
         self._turn.release()
 
     def _lowest(self, reason: str, mask: bool = False) -> JSONResponse:
         return lowest_verdict(reason, self.store.lowest_reward, mask)
+
+
+def refusal(error: HTTPException) -> JSONResponse:
+    """The answer to a request, outside of FastAPI's own stack."""
+    return JSONResponse({"detail": error.detail}, error.status_code, error.headers)
 
 
 class ComplicatedError(Exception):
@@ -126,53 +147,53 @@ def too_complicated(
 
 
 async def read_body(receive: Receive, path: str) -> tuple[bytes, int]:
-    """A request's body, and the number of its marks.
+    """A request's body, and the number of its separators.
 
     Raises ClientDisconnect if the client leaves before the end, and ComplicatedError if
-    there are too many marks. The rest of such a body is received, and not kept.
+    there are too many separators. The rest of such a body is received, and not kept.
     """
-    most = _most_marks(path)
-    marks, parts = 0, list[bytes]()
+    most = _most_separators(path)
+    separators, parts = 0, list[bytes]()
     while True:
         message = await receive()
         if message["type"] == "http.disconnect":
             raise ClientDisconnect
         part = message.get("body", b"")
-        if marks <= most:
-            marks += count_marks(part, most - marks)
+        if separators <= most:
+            separators += count_separators(part, most - separators)
             parts.append(part)
-        if marks > most:
+        if separators > most:
             parts.clear()
         if not message.get("more_body"):
             break
-    if marks > most:
+    if separators > most:
         raise ComplicatedError(f"the body has over {most} commas and brackets")
-    return b"".join(parts), marks
+    return b"".join(parts), separators
 
 
-def _most_marks(path: str) -> float:
+def _most_separators(path: str) -> float:
     match path:
         case "/aggregate_metrics":  # only a trainer posts here, all rows at once
             return float("inf")
         case "/verify":
-            return MAX_TRAJECTORY_MARKS
+            return MAX_TRAJECTORY_SEPARATORS
         case _:
-            return MAX_MARKS
+            return MAX_SEPARATORS
 
 
-def count_marks(text: bytes, most: float) -> int:
-    """The number of marks in a JSON text: commas, brackets, and ten for each colon.
+def count_separators(text: bytes, most: float) -> int:
+    """The number of separators in a JSON text: commas, brackets, and ten for each colon.
 
     Counting stops above `most`.
     """
-    marks = 0
+    separators = 0
     for start in range(0, len(text), LARGE_BYTES):
         part = text[start : start + LARGE_BYTES]
-        marks += part.count(b",") + part.count(b"[") + part.count(b"{")
-        marks += 10 * part.count(b":")
-        if marks > most:
+        separators += part.count(b",") + part.count(b"[") + part.count(b"{")
+        separators += 10 * part.count(b":")
+        if separators > most:
             break
-    return marks
+    return separators
 
 
 def received(body: bytes, receive: Receive) -> Receive:

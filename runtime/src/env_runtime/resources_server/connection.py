@@ -24,7 +24,7 @@ TOO_LONG = b"HTTP/1.1 431 Request Header Fields Too Large\r\n"
 TOO_LONG += b"connection: close\r\ncontent-length: 0\r\n\r\n"
 
 
-class Bounded(HttpToolsProtocol):
+class BoundedProtocol(HttpToolsProtocol):
     """Closes a connection whose client sends an endless head, or reads no answers.
 
     A parser's work on a head grows with the square of its length, and nothing else runs
@@ -134,10 +134,10 @@ def most_connections() -> int:
     return resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2
 
 
-class BoundedInGym(Bounded, gym_series.Protocol):
-    """Bounded for NeMo Gym 0.7, whose own protocol keeps TCP connections alive."""
+class BoundedProtocolOfGym(BoundedProtocol, gym_series.Protocol):
+    """The same for NeMo Gym 0.7, whose own protocol keeps TCP connections alive."""
 
 
 def bound_connections_of_gym() -> None:
     """Have NeMo Gym's `run_webserver` serve with these limits."""
-    gym_series.use_protocol(BoundedInGym)
+    gym_series.use_protocol(BoundedProtocolOfGym)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import itsdangerous
+from fastapi import HTTPException
 from nemo_gym.server_utils import SESSION_ID_KEY
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -14,12 +15,31 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 # server's memory: a marked session is never seeded again. If it is unknown, it is lost.
 SEEDED = "seeded"
 
+# The key of the scope under which a request's cookie is kept, once it is read.
+READ = "env_runtime.cookie"
+
 # The longest id that a harness may give a session.
 MAX_ID_CHARACTERS = 200
 
 
 def random_id() -> str:
     return str(uuid.uuid4())
+
+
+def cookie_refused(path: str, session: dict[str, Any]) -> HTTPException | None:
+    """Why the cookie of a seeded session may not post to `path`; None if it may."""
+    if not session.get(SEEDED):
+        return None
+    if path == "/seed_session":
+        return used_cookie()
+    if path == "/aggregate_metrics":
+        return HTTPException(403, "session cookies may not call /aggregate_metrics")
+    return None
+
+
+def used_cookie() -> HTTPException:
+    detail = "this session cookie was already used: take a new cookie for each episode"
+    return HTTPException(409, detail)
 
 
 class SessionCookies:
@@ -67,12 +87,17 @@ class SessionCookies:
         await self.app(scope, receive, answer)
 
     def read(self, scope: Scope) -> tuple[str, dict[str, Any]]:
-        """A request's cookie and its content, {} if the signature is wrong."""
-        cookie = self._cookie(scope)
-        try:
-            return cookie, self._load(cookie) if cookie else {}
-        except itsdangerous.BadSignature:
-            return cookie, {}
+        """A request's cookie and its content, {} if the signature is wrong.
+
+        Several layers need them. The first one that asks keeps them in the scope.
+        """
+        if READ not in scope:
+            cookie = self._cookie(scope)
+            try:
+                scope[READ] = cookie, self._load(cookie) if cookie else {}
+            except itsdangerous.BadSignature:
+                scope[READ] = cookie, {}
+        return scope[READ]
 
     def header(
         self, session: dict[str, Any], before: dict[str, Any], cookie: str

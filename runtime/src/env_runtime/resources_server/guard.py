@@ -21,6 +21,7 @@ log = logging.getLogger(__name__)
 
 # Routes whose bodies hold a trajectory.
 LARGE = ("/verify", "/aggregate_metrics")
+BODY_SECONDS = 60.0  # a slower body is answered with 408
 MAX_COOKIE_BYTES = 1 << 12  # FastAPI parses all cookies of each request
 
 
@@ -82,7 +83,7 @@ class RequestGuard:
             raise
 
     def _first_refusal(self, scope: Scope) -> JSONResponse | None:
-        """The answer to a stranger, and to somebody who sends too many cookies."""
+        """The answer to a client without the API token, or with too many cookies."""
         headers = dict(scope["headers"])
         if self.authorization is None:
             if reason := origins.problem(scope, self.settings):
@@ -123,8 +124,7 @@ class RequestGuard:
 
     def _bounded(self, scope: Scope, receive: Receive) -> Receive:
         """A `receive` that raises HTTPException if the body is too long or too slow."""
-        seconds = self.limits.body_seconds
-        deadline = asyncio.get_running_loop().time() + seconds
+        deadline = asyncio.get_running_loop().time() + BODY_SECONDS
         received, complete = 0, False
 
         async def counted() -> Message:
@@ -135,7 +135,7 @@ class RequestGuard:
                 async with asyncio.timeout_at(deadline):
                     part = await receive()
             except TimeoutError:
-                detail = f"the body took over {seconds:g} s (BODY_SECONDS)"
+                detail = f"the body took over {BODY_SECONDS:g} s"
                 raise HTTPException(408, detail) from None
             received += len(part.get("body", b""))
             complete = not part.get("more_body")

@@ -11,17 +11,17 @@ from typing import Any
 import uvicorn
 from omegaconf import OmegaConf
 
-from .. import project
 from ..models.client import texts
+from ..project import Project
 from ..settings import ServerSettings
-from .connection import Bounded
+from .connection import BoundedProtocol
 
 log = logging.getLogger(__name__)
 
 
-def configured() -> tuple[str, dict[str, Any]]:
+def configured(project: Project) -> tuple[str, dict[str, Any]]:
     """The name and the settings of the one resources server in nemo_gym/configs/."""
-    folder = project.here().gym / "configs"
+    folder = project.gym / "configs"
     for path in sorted(folder.glob("*.yaml")):
         loaded: Any = OmegaConf.to_container(OmegaConf.load(path))
         for name, value in loaded.items():
@@ -31,13 +31,13 @@ def configured() -> tuple[str, dict[str, Any]]:
     raise ValueError(f"no file in {folder} configures a resources server")
 
 
-def log_to_file(suffix: str = "") -> None:
+def log_to_file(project: Project, suffix: str = "") -> None:
     """Log tracebacks to nemo_gym/session.log, or to SESSION_LOG, and to the console.
 
     Each shard has its own file: two processes cannot rotate the same one.
     """
     named = ServerSettings.read().session_log
-    path = Path((named or str(project.here().gym / "session.log")) + suffix)
+    path = Path((named or str(project.gym / "session.log")) + suffix)
     if not os.access(path if path.exists() else path.parent, os.W_OK):
         return  # a read-only container, whose standard error is its log
     file = logging.handlers.RotatingFileHandler(
@@ -85,7 +85,7 @@ def run(app: Any, server: Any, *, workers: int = 1, grace: float = 1) -> None:
         host=server.config.host,
         port=server.config.port,
         access_log=False,
-        http=Bounded,
+        http=BoundedProtocol,
         timeout_graceful_shutdown=int(grace),
         # The same as in NeMo Gym: longer than its client keeps a connection.
         timeout_keep_alive=30,

@@ -10,11 +10,9 @@ from nemo_gym.server_utils import SESSION_ID_KEY
 
 from .. import gym_series
 from ..episode.tasks import check_task, task_place
-from .cookies import MAX_ID_CHARACTERS, SEEDED
+from .cookies import MAX_ID_CHARACTERS, SEEDED, used_cookie
 from .messages import CloseSessionRequest, SeedSessionRequest, SessionResponse
 from .store import SessionStore
-
-USED_COOKIE = "this session cookie was already used: take a new cookie for each episode"
 
 # The keys that name a row, in the order of preference. The first is NeMo Gym's number.
 ROW_IDS = ("_ng_task_index", "id", "uuid")
@@ -33,7 +31,7 @@ class Seeding:
         name = request.session[SESSION_ID_KEY]
         session = self.store.sessions.get(name)
         if request.session.get(SEEDED) or (session is not None and session.seeded):
-            raise HTTPException(409, USED_COOKIE)
+            raise used_cookie()
         if session is not None or name in self.store.ended:
             self.store.end(name, "a seed")
             name = request.session[SESSION_ID_KEY] = self._new_id()
@@ -46,7 +44,7 @@ class Seeding:
         name = _checked_id(body.resources_session_id)
         cookie, session = request.session, self.store.sessions.get(name)
         if cookie.get(SEEDED) and (session is None or cookie[SESSION_ID_KEY] != name):
-            raise HTTPException(409, USED_COOKIE)
+            raise used_cookie()
         if name in self.store.ended or self.store.closed_unseeded(name):
             raise HTTPException(409, "this session has ended")
         if session is not None and session.owner != body.episode_id:

@@ -21,7 +21,7 @@ from ..errors import TaskRefusedError
 from ..models.client import Models
 from ..settings import Limits
 from .cookies import SEEDED
-from .task_mark import TaskMark
+from .task_match import TaskDigest
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ class Ended:
     """The part of an ended session that the server keeps."""
 
     reason: str
-    task: TaskMark
+    task: TaskDigest
     # The answer of /verify, without the trajectory that it repeats.
     verdict: dict[str, Any] | None = None
 
@@ -135,7 +135,7 @@ class SessionStore:
             return
         for name, session in self.sessions.items():
             if not session.seeded and not session.busy:
-                self.end(name, "a server with too many sessions")
+                self.end(name, "evicted: MAX_SESSIONS reached")
                 return
         sessions = self.sessions.values()
         hung = sum(session.hangs(limits.tool_seconds) for session in sessions)
@@ -209,7 +209,7 @@ class SessionStore:
         """Remove the session now. Close its episode in the background."""
         session = self.sessions.pop(name, None)
         if session is not None:
-            ended = Ended(reason, TaskMark.of(session.task), verdict)
+            ended = Ended(reason, TaskDigest.of(session.task), verdict)
             remember(self.ended, name, ended, 10 * self.limits.max_sessions)
             self._close_later(session)
 

@@ -18,11 +18,11 @@ from pydantic import BaseModel
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from ..episode.session import Session
-from ..episode.types import Task
 from .cookies import SEEDED
 from .messages import VerifyRequest, VerifyResponse
 from .replay import replay, replays, url_of
-from .store import Ended, SessionStore, lost_because
+from .store import SessionStore, lost_because
+from .task_match import same_task
 
 # The parts of the request that the answer repeats.
 REPEATED = {"responses_create_params", "response"}
@@ -81,23 +81,8 @@ def judge_failed(reason: str) -> dict[str, str]:
     }
 
 
-def same_task(task: Task, body: VerifyRequest) -> bool:
-    """Whether the row of /verify has the task that the session was seeded with.
-
-    Between the two posts, NeMo Gym may add keys of its own to a native row.
-    """
-    row = body.task
-    if body.native and task:
-        return all(key in row and row[key] == value for key, value in task.items())
-    return row == task
-
-
 def _is_own(session: Session, body: VerifyRequest) -> bool:
     return session.seeded and same_task(session.task, body)
-
-
-def _ended_with(ended: Ended, body: VerifyRequest) -> bool:
-    return ended.task.fits(body.task, native=body.native)
 
 
 def policy_seeds(body: BaseVerifyRequest) -> bool:
@@ -125,7 +110,7 @@ def make_final(store: SessionStore, app: FastAPI) -> None:
         async with lock:
             # A client that saw no answer asks again.
             ended = store.ended.get(name)
-            if ended and ended.verdict is not None and _ended_with(ended, body):
+            if ended and ended.verdict is not None and ended.task.fits(body):
                 return _as_json(_repeated(ended.verdict, body, store.lowest_reward))
             unknown = session is None and ended is None
             seeded = request.session.get(SEEDED)

@@ -1,6 +1,6 @@
 """Sessions in several processes or on several machines, behind one address.
 
-shard        a server that accepts requests of fronts only
+shard        a server that accepts only requests of fronts
 processes    shards as child processes
 ray_actors   shards as actors of Ray
 link         a front's HTTP client of one shard
@@ -8,6 +8,6 @@ front        a proxy that sends each request to the shard of its session
 deployment   starts the shards of a server
 
 A front holds no state. The id of a session begins with the number of its shard and a
-mark of the shard's life. So any front finds the shard, and knows if the shard was
+prefix of the shard's process. So any front finds the shard, and knows if the shard was
 restarted and has lost the session.
 """

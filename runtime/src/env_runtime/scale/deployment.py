@@ -54,10 +54,10 @@ def _launcher(server: Any, settings: ShardSettings) -> Any:
         return Processes(**shared)
     from .ray_actors import RayActors  # Ray takes seconds to import
 
-    mark = hmac.digest(server._secret.encode(), b"namespace", "sha256").hex()[:12]
+    digest = hmac.digest(server._secret.encode(), b"namespace", "sha256").hex()[:12]
     under_gym = ServerSettings.read().nemo_gym_config_path
     arguments = {
-        "namespace": f"{server.config.name}-{mark}",
+        "namespace": f"{server.config.name}-{digest}",
         "address": settings.ray_address or "local",
         **shared,
     }

@@ -10,13 +10,17 @@ import uuid
 from typing import Any
 
 from fastapi import HTTPException
-from fastapi.responses import JSONResponse
 from nemo_gym.server_utils import SESSION_ID_KEY
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from .. import gym_series
-from ..resources_server.bodies import ComplicatedError, read_body, too_complicated
+from ..resources_server.bodies import (
+    ComplicatedError,
+    read_body,
+    refusal,
+    too_complicated,
+)
 from ..resources_server.cookies import MAX_ID_CHARACTERS, SEEDED, SessionCookies
 from ..resources_server.store import FULL
 from ..settings import ShardSettings
@@ -67,10 +71,7 @@ class Front:
             path, lowest = scope["path"], self.server.lowest_reward
             await too_complicated(error, path, lowest)(scope, receive, send)
         except HTTPException as error:
-            refusal = JSONResponse(
-                {"detail": error.detail}, error.status_code, error.headers
-            )
-            await refusal(scope, receive, send)
+            await refusal(error)(scope, receive, send)
         except ClientDisconnect:
             pass
 

@@ -1,7 +1,8 @@
 """A front's HTTP client of one shard.
 
-It uses asyncio's streams. aiohttp's client takes five times as much CPU for a call,
-which made two shards slower than one process for a tool that does little.
+It is a protocol of asyncio's around the parser that uvicorn has, too. aiohttp's client
+takes five times as much CPU for a call, which made two shards slower than one process
+for a tool that does little.
 """
 
 import asyncio
@@ -9,8 +10,9 @@ import contextlib
 import logging
 import urllib.parse
 from collections.abc import AsyncGenerator, Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
+import httptools
 import orjson
 from fastapi import HTTPException
 
@@ -20,17 +22,16 @@ log = logging.getLogger(__name__)
 
 START_SECONDS = 10.0
 HEALTH_SECONDS = 2.0
-MAX_HEADERS = 1 << 20  # the most bytes in the headers of an answer
 MAX_IDLE = 1000  # connections that are kept for later requests
 # Headers of one connection, which a proxy does not pass on
 HOP_BY_HOP = frozenset(
     [b"connection", b"content-length", b"expect", b"keep-alive", b"te", b"trailer"]
     + [b"transfer-encoding", b"upgrade", b"proxy-connection", KEY_HEADER.encode()]
 )
+OF_CONNECTION = HOP_BY_HOP - {b"content-length"}  # the same in an answer
 
 Address = str | tuple[str, int]  # a Unix socket's path, or host and port
 Headers = list[tuple[bytes, bytes]]
-Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 class NotDeliveredError(Exception):
@@ -41,10 +42,84 @@ class LostError(Exception):
     """The shard may have got the request, and will not answer."""
 
 
-class Answer(NamedTuple):
+class ShardAnswer(NamedTuple):
     status: int
     headers: Headers
     body: bytes
+
+
+class Connection(asyncio.Protocol):
+    """A connection to a shard, for one request at a time."""
+
+    def __init__(self) -> None:
+        self.usable = True  # for the next request; not while one is under way
+        self._parser = httptools.HttpResponseParser(self)
+        self._waiting: asyncio.Future[ShardAnswer] | None = None
+        self._method = ""
+        self._headers: Headers = []
+        self._parts: list[bytes] = []
+
+    async def exchange(self, request: bytes, method: str) -> ShardAnswer:
+        """The answer to a request. Raises ConnectionError or HttpParserError."""
+        self.usable = False
+        self._method, self._headers, self._parts = method, [], []
+        self._waiting = asyncio.get_running_loop().create_future()
+        self._transport.write(request)
+        return await self._waiting
+
+    def close(self) -> None:
+        """Close the connection at once. A request that is under way fails."""
+        self.usable = False
+        self._transport.abort()
+
+    # -------------------------------------------------------------- called by the loop
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(
+            asyncio.Transport, transport
+        )  # uvloop's is not an instance
+
+    def data_received(self, data: bytes) -> None:
+        if self._waiting is None or self._waiting.done():
+            self.close()  # nobody knows what it answers
+            return
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserError as error:
+            self._fail(error)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._fail(exc or ConnectionResetError("the shard closed the connection"))
+
+    def _fail(self, error: Exception) -> None:
+        self.close()
+        if self._waiting and not self._waiting.done():
+            self._waiting.set_exception(error)
+
+    # -------------------------------------------------------------- called by the parser
+
+    def on_message_begin(self) -> None:
+        if self._waiting is None or self._waiting.done():
+            self.close()  # an answer without a request
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._headers.append((name.lower(), value))
+
+    def on_headers_complete(self) -> None:
+        if self._method == "HEAD":  # the parser waits for a body, and none comes
+            self.on_message_complete()
+            self.close()
+
+    def on_body(self, body: bytes) -> None:
+        self._parts.append(body)
+
+    def on_message_complete(self) -> None:
+        closing = self._transport.is_closing()
+        self.usable = self._parser.should_keep_alive() and not closing
+        status, body = self._parser.get_status_code(), b"".join(self._parts)
+        passed_on = [line for line in self._headers if line[0] not in OF_CONNECTION]
+        if self._waiting and not self._waiting.done():
+            self._waiting.set_result(ShardAnswer(status, passed_on, body))
 
 
 class Link:
@@ -62,8 +137,8 @@ class Link:
         self.prefix = ""  # the start of all ids that the shard makes
         self._key, self._locate, self._silence = key, locate, silence
         self._address: Address | None = None
-        self._idle: list[Stream] = []  # connections that are kept alive
-        self._used: set[Stream] = set()  # connections that a request uses now
+        self._idle: list[Connection] = []  # kept for later requests
+        self._used: set[Connection] = set()  # a request uses them now
         self._failed = asyncio.Event()  # a request failed: ping at once
         self._last_answer = 0.0  # in the loop's time
 
@@ -71,7 +146,7 @@ class Link:
         """Watch the shard, until the task is cancelled."""
         now, was_up = asyncio.get_running_loop().time, False
         while True:
-            asked = now()
+            started = now()
             try:
                 if not self.up:
                     self._address = await asyncio.to_thread(self._locate, self.number)
@@ -79,14 +154,14 @@ class Link:
                 self.up = self.prefix.startswith(f"{self.number}-")
             except Exception as error:  # noqa: BLE001 - it may be starting
                 log.debug("shard %d: %r", self.number, error)
-                silent = now() - max(asked, self._last_answer) >= self._silence
+                silent = now() - max(started, self._last_answer) >= self._silence
                 gone = ConnectionRefusedError | FileNotFoundError
                 if silent or isinstance(error.__cause__, gone):
                     self.up = False
             if was_up and not self.up:
                 log.error("shard %d (%s) is gone, or hangs", self.number, self.prefix)
-                for _, writer in {*self._idle, *self._used}:
-                    writer.transport.abort()
+                for connection in {*self._idle, *self._used}:
+                    connection.close()
             was_up = self.up
             self._failed.clear()
             with contextlib.suppress(TimeoutError):
@@ -109,7 +184,7 @@ class Link:
 
     async def send(
         self, method: str, target: bytes, headers: Headers, body: bytes, seconds: float
-    ) -> Answer:
+    ) -> ShardAnswer:
         """The shard's answer to a request; `target` is the quoted path, with the query.
 
         Raises NotDeliveredError if the shard certainly did not get the request, and
@@ -121,62 +196,42 @@ class Link:
         lines += [b"%s: %s\r\n" % line for line in headers if line[0] not in HOP_BY_HOP]
         own = f"{KEY_HEADER}: {self._key}\r\ncontent-length: {len(body)}\r\n\r\n"
         request = b"".join((*lines, own.encode(), body))
-        stream: Stream | None = None
-        answer: Answer | None = None
+        connection: Connection | None = None
         try:
             async with asyncio.timeout(seconds):
-                stream = await self._open()
-                self._used.add(stream)
-                answer = await _exchange(stream, request, method)
-        except (OSError, EOFError, ValueError) as error:
+                connection = await self._open()
+                self._used.add(connection)
+                answer = await connection.exchange(request, method)
+        except (OSError, httptools.HttpParserError) as error:
             self._failed.set()
             reason = f"shard {self.number} has ended"
             if isinstance(error, TimeoutError):
                 reason = f"shard {self.number} did not answer within {seconds:g} s"
-            raise (LostError if stream else NotDeliveredError)(reason) from error
+            raise (LostError if connection else NotDeliveredError)(reason) from error
         finally:
-            if stream:
-                self._used.discard(stream)
-                if answer and len(self._idle) < MAX_IDLE:
-                    self._idle.append(stream)
+            if connection:
+                self._used.discard(connection)
+                if connection.usable and len(self._idle) < MAX_IDLE:
+                    self._idle.append(connection)
                 else:
-                    stream[1].transport.abort()
+                    connection.close()
         self._last_answer = asyncio.get_running_loop().time()
         return answer
 
-    async def _open(self) -> Stream:
+    async def _open(self) -> Connection:
         """A connection that takes a request. Raises OSError."""
         while self._idle:
-            reader, writer = self._idle.pop()
-            if not reader.at_eof() and reader.exception() is None:
-                return reader, writer
+            connection = self._idle.pop()
+            if connection.usable:
+                return connection
         if self._address is None:
             raise FileNotFoundError
+        loop = asyncio.get_running_loop()
         if isinstance(self._address, str):
-            return await asyncio.open_unix_connection(self._address, limit=MAX_HEADERS)
-        return await asyncio.open_connection(*self._address, limit=MAX_HEADERS)
-
-
-async def _exchange(stream: Stream, request: bytes, method: str) -> Answer:
-    """The answer to a request. Raises OSError, EOFError or ValueError."""
-    reader, writer = stream
-    writer.write(request)
-    head = await reader.readuntil(b"\r\n\r\n")
-    first, *lines = head[:-4].split(b"\r\n")
-    pairs = [line.partition(b":") for line in lines]
-    headers = [(name.lower(), value.strip()) for name, _, value in pairs]
-    parts = []
-    if (b"transfer-encoding", b"chunked") in headers:
-        while size := int(await reader.readline(), 16):
-            parts.append(await reader.readexactly(size))
-            await reader.readline()
-        await reader.readline()
-    elif method != "HEAD":
-        length = int(dict(headers).get(b"content-length", b"0"))
-        parts.append(await reader.readexactly(length))
-    own = HOP_BY_HOP - {b"content-length"}
-    passed_on = [line for line in headers if line[0] not in own]
-    return Answer(int(first.split()[1]), passed_on, b"".join(parts))
+            made = await loop.create_unix_connection(Connection, self._address)
+        else:
+            made = await loop.create_connection(Connection, *self._address)
+        return made[1]
 
 
 @contextlib.asynccontextmanager

@@ -51,8 +51,8 @@ class RayActors:
     def start(self, specs: list[ShardSpec]) -> None:
         """Find the shards of these specs, or start them. Raises ShardsError."""
         text = json.dumps([specs[0][key] for key in SAME])
-        mark = hashlib.blake2b(text.encode(), digest_size=4).hexdigest()
-        self._prefix, self._count = f"shard-{mark}-", len(specs)
+        digest = hashlib.blake2b(text.encode(), digest_size=4).hexdigest()
+        self._prefix, self._count = f"shard-{digest}-", len(specs)
         self._end_others()
         actors = [
             ray.remote(ShardActor)

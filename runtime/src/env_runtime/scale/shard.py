@@ -1,4 +1,4 @@
-"""A shard: the server of one process, which accepts requests of fronts only."""
+"""A shard: the server of one process, which accepts only requests of fronts."""
 
 import asyncio
 import faulthandler
@@ -21,7 +21,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from .. import gym_series
 from ..project import here
-from ..resources_server.connection import Bounded
+from ..resources_server.connection import BoundedProtocol
 from ..resources_server.launch import log_to_file
 from ..settings import Limits, ShardSettings
 
@@ -48,7 +48,7 @@ def key_of(secret: str) -> str:
     return hmac.digest(secret.encode(), b"shards", "sha256").hex()
 
 
-class ShardGuard:
+class KeyCheck:
     """Refuses requests without the key, and answers ABOUT_PATH.
 
     It ends this process, with a traceback, after SHARD_SECONDS without progress. The
@@ -72,7 +72,7 @@ class ShardGuard:
         self._report_progress()
         key = dict(scope["headers"]).get(KEY_HEADER.encode(), b"")
         if not hmac.compare_digest(key, self._key):
-            detail = {"detail": "a shard answers its fronts only"}
+            detail = {"detail": "a shard accepts only proxy requests"}
             refusal = JSONResponse(detail, 403, {"connection": "close"})
             await refusal(scope, receive, send)
         elif scope["path"] == ABOUT_PATH:
@@ -99,8 +99,7 @@ class ShardGuard:
 def make_server(spec: ShardSpec, **place: Any) -> uvicorn.Server:
     """The HTTP server of a shard, at a `uds`, or at a `host` and a `port`."""
     os.environ |= {**spec["variables"], **os.environ}
-    here(spec["file"])
-    log_to_file(f".shard-{spec['number']}")
+    log_to_file(here(spec["file"]), f".shard-{spec['number']}")
     # Like Python, import the script from its folder.
     path = Path(spec["file"])
     sys.path.insert(0, str(path.parent))
@@ -120,9 +119,9 @@ def make_server(spec: ShardSpec, **place: Any) -> uvicorn.Server:
     gym_series.expose_over_mcp(server, app)
     return uvicorn.Server(
         uvicorn.Config(
-            ShardGuard(app, server, key_of(spec["secret"])),
+            KeyCheck(app, server, key_of(spec["secret"])),
             **place,
-            http=Bounded,
+            http=BoundedProtocol,
             lifespan="on",
             ws="none",
             log_config=None,

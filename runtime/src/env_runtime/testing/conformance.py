@@ -14,6 +14,7 @@ from ..episode.tasks import reward_range
 from ..episode.types import Solution
 from ..errors import NoOracleError
 from ..evaluation.policies import solution_for
+from ..evaluation.rows import load_rows
 from ..gym_series import HAS_ENVIRONMENT_SERVERS
 from ..project import here
 from .attacks import said, solve_or_skip
@@ -50,11 +51,11 @@ class TestNemoGym:
     def test_the_verifier_fixture_passes(self, rows, tools):
         solve_or_skip(rows[0], tools)
         path = here().gym / "resources_servers" / here().name / "server.py"
-        cases = path.with_name("verifier_cases.jsonl").read_text(encoding="utf-8")
+        cases = load_rows(path.with_name("verifier_cases.jsonl"))
         rewards = reward_range(here().load_class())
         expected = {
             case["kind"]: case["expected_reward"]
-            for case in map(json.loads, cases.splitlines())
+            for case in cases
             if case["kind"] in ("zero_reward", "full_reward")
         }
         if expected != dict(zip(("zero_reward", "full_reward"), rewards, strict=True)):

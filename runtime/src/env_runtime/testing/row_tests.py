@@ -2,7 +2,7 @@
 
 from nemo_gym.openai_utils import NeMoGymResponseCreateParamsNonStreaming
 
-from ..checks.rows import read_rows
+from ..evaluation.rows import read_rows
 from ..project import here
 
 
@@ -10,7 +10,7 @@ class TestRows:
     """NeMo Gym can read the rows, and the server can play them."""
 
     def test_rows_can_be_played_and_graded(self):
-        assert read_rows(here().rows)
+        assert read_rows(here().load_class())
 
     def test_nemo_gym_reads_the_rows(self, rows):
         for row in rows:

@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from ...errors import ProjectError
-from ...project import here
+from ...project import here, known
 from ..folder import base_python
 from .places import NOBODY, UNDER_BUBBLEWRAP, make_folders
 
@@ -122,10 +122,11 @@ def _mounts(root: Path) -> list[str]:
         for folder in [*Path(prefix).parents][-2::-1]:
             arguments += ["--dir", str(folder)]
         arguments += ["--ro-bind", prefix, prefix]
-    # The data of this project holds the answers, and it may well be below /usr
+    # The data of a project holds the answers, and it may well be below /usr
     # (/usr/src/app).
     with suppress(ProjectError):  # a class may be played without one
-        answers = here().root
+        here()
+    for answers in sorted(project.root for project in known()):
         if any(answers.is_relative_to(folder) for folder in ("/usr", prefix)):
             arguments += ["--tmpfs", str(answers), "--remount-ro", str(answers)]
     arguments += ["--ro-bind", f"{root}/scripts", scripts]
