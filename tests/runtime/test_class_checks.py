@@ -248,8 +248,8 @@ def test_every_type_of_an_answer_is_compared():
 
     near, rest = "near: list[int]", ["names: list[str] = []", "far: float = -1.5"]
     mood = 'mood: Literal["a", -1] | None = None'
-    assert check(Wide, asked=asked(near, mood, *rest))
-    text = complaint(Wide, asked=asked(near, mood.replace('"a"', '"b"'), *rest))
+    assert check(Wide, signatures=asked(near, mood, *rest))
+    text = complaint(Wide, signatures=asked(near, mood.replace('"a"', '"b"'), *rest))
     assert "the answer to `tools` was (near: list[int], mood: " in text
-    assert complaint(Wide, asked=asked(near.replace("int", "bool"), mood, *rest))
-    assert complaint(Wide, asked=asked(near, mood, rest[1], rest[0]))
+    assert complaint(Wide, signatures=asked(near.replace("int", "bool"), mood, *rest))
+    assert complaint(Wide, signatures=asked(near, mood, rest[1], rest[0]))

@@ -10,9 +10,9 @@ from unittest import mock
 import pytest
 from env_runtime.episode.text_match import printed
 from env_runtime.episode.tools import tools_of
-from env_runtime.server import bodies
-from env_runtime.server.cookies import SessionCookies
-from env_runtime.server.task_mark import TaskMark
+from env_runtime.resources_server import bodies
+from env_runtime.resources_server.cookies import SessionCookies
+from env_runtime.resources_server.task_match import TaskDigest, same_task
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from nemo_gym.server_utils import SESSION_ID_KEY
@@ -73,19 +73,29 @@ VALUES = st.recursive(
 TASKS = st.dictionaries(KEYS, VALUES, min_size=1, max_size=4)
 
 
+def fits(task: dict[str, Any], posted: dict[str, Any], *, native: bool) -> bool:
+    """Whether a session and what is kept of an ended one accept the posted task."""
+    body: Any = SimpleNamespace(task=posted, native=native)
+    while_open = same_task(task, body)
+    assert while_open == TaskDigest.of(task).fits(body)
+    return while_open
+
+
 @given(task=TASKS, native=st.booleans())
 def test_a_task_is_the_same_after_json_and_in_another_order(task, native):
     other = json.loads(json.dumps(dict(reversed(task.items()))))
-    assert TaskMark.of(task).fits(other, native=native)
+    assert fits(task, other, native=native)
 
 
 @given(task=TASKS, native=st.booleans(), data=st.data())
 def test_a_task_with_another_value_is_another(task, native, data):
     key = data.draw(st.sampled_from(sorted(task)))
     for other in ([task[key]], {"a": task[key]}):
-        assert not TaskMark.of(task).fits({**task, key: other}, native=native)
-    assert not TaskMark.of(task).fits(
-        {name: value for name, value in task.items() if name != key}, native=native
+        assert not fits(task, {**task, key: other}, native=native)
+    assert not fits(
+        task,
+        {name: value for name, value in task.items() if name != key},
+        native=native,
     )
 
 
@@ -93,8 +103,8 @@ def test_a_task_with_another_value_is_another(task, native, data):
 def test_only_a_native_row_may_get_another_key(task, key, value):
     assume(key not in task)
     more = {**task, key: value}
-    assert TaskMark.of(task).fits(more, native=True)
-    assert not TaskMark.of(task).fits(more, native=False)
+    assert fits(task, more, native=True)
+    assert not fits(task, more, native=False)
 
 
 # ---------------------------------------------------------------------------- cookies
@@ -194,15 +204,15 @@ TEXTS = st.text('ab ,:[]{}"').map(str.encode)
 
 
 @given(text=TEXTS, most=st.integers(0, 60))
-def test_marks_are_counted_as_far_as_the_bound(text, most):
-    marks = bodies.count_marks(text, float("inf"))
-    assert (bodies.count_marks(text, most) > most) == (marks > most)
-    assert bodies.count_marks(text + b"{", float("inf")) == marks + 1
-    assert bodies.count_marks(text + b":", float("inf")) == marks + 10
+def test_separators_are_counted_as_far_as_the_bound(text, most):
+    separators = bodies.count_separators(text, float("inf"))
+    assert (bodies.count_separators(text, most) > most) == (separators > most)
+    assert bodies.count_separators(text + b"{", float("inf")) == separators + 1
+    assert bodies.count_separators(text + b":", float("inf")) == separators + 10
 
 
 @given(value=VALUES)
-def test_a_value_has_at_least_a_mark_for_each_of_its_parts(value):
+def test_a_value_has_at_least_a_separator_for_each_of_its_parts(value):
     """So nothing with much structure looks simple."""
 
     def parts(one: Any) -> int:
@@ -210,7 +220,7 @@ def test_a_value_has_at_least_a_mark_for_each_of_its_parts(value):
         return 1 + sum(map(parts, inner)) if isinstance(inner, list) else 1
 
     text = json.dumps(value).encode()
-    assert bodies.count_marks(text, float("inf")) + 1 >= parts(value)
+    assert bodies.count_separators(text, float("inf")) + 1 >= parts(value)
 
 
 @given(chunks=st.lists(TEXTS, min_size=1, max_size=5), most=st.integers(0, 60))
@@ -225,12 +235,12 @@ def test_a_body_is_the_same_however_it_arrives(chunks, most):
         return next(left)
 
     whole = b"".join(chunks)
-    marks = bodies.count_marks(whole, float("inf"))
-    with mock.patch.object(bodies, "MAX_MARKS", most):
-        if marks > most:
+    separators = bodies.count_separators(whole, float("inf"))
+    with mock.patch.object(bodies, "MAX_SEPARATORS", most):
+        if separators > most:
             with pytest.raises(bodies.ComplicatedError, match=f"over {most} "):
                 asyncio.run(bodies.read_body(receive, "/guess"))
         else:
             read = asyncio.run(bodies.read_body(receive, "/guess"))
-            assert read == (whole, marks)
+            assert read == (whole, separators)
     assert next(left, None) is None  # all of it is received

@@ -25,9 +25,7 @@ LARGE_BYTES = 1 << 16  # a shorter body is read immediately
 MANY_SEPARATORS = 20_000  # bodies with more are parsed in turns
 BYTES_PER_SEPARATOR = 50  # so many bytes of text take as long as one
 MAX_SEPARATORS = 500_000
-MAX_TRAJECTORY_SEPARATORS = (
-    2_000_000  # higher, because a trainer posts the ids of tokens
-)
+MAX_TRAJECTORY_SEPARATORS = 2_000_000  # a trainer also posts the ids of tokens
 
 MAX_VERDICTS = 100  # large bodies that one session may post to /verify
 
