@@ -37,6 +37,8 @@ class Turn(NamedTuple):
 
 
 class Policy(Protocol):
+    """What plays an episode, one turn after the other."""
+
     name: str  # the model that the trajectory names
 
     def turn(self, row: Row, definitions: Definitions, output: list[Item]) -> Turn:
