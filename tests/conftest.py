@@ -362,6 +362,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.own_markers = [one for one in item.own_markers if one.name != "slow"]
         elif parameters.get("series", QUICK) != QUICK:
             item.add_marker("slow")
+        if item.get_closest_marker("slow") or item.get_closest_marker("nightly"):
+            # Sockets to processes that they started end with these.
+            item.add_marker(pytest.mark.filterwarnings("ignore::ResourceWarning"))
 
 
 @pytest.fixture(scope="session", params=PYTHONS, ids="nemo-gym-{}".format)

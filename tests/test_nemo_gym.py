@@ -118,6 +118,7 @@ def servers(environment, *arguments, until):
         process.wait(60)
         if reader.is_alive():
             reader.join(60)  # to the last server's end
+        process.stdout.close()
 
 
 def head_server():

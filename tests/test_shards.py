@@ -50,6 +50,7 @@ def served(environment, script="server.py", **variables):
         text=True,
     )
     printed = []
+    reader = threading.Thread(target=process.stderr.read, daemon=True)
     try:
         for line in process.stderr:
             printed.append(line)
@@ -57,11 +58,14 @@ def served(environment, script="server.py", **variables):
                 break
         else:
             pytest.fail("".join(printed))
-        threading.Thread(target=process.stderr.read, daemon=True).start()
+        reader.start()
         yield found[1], process
     finally:
         process.terminate()
         process.wait(60)
+        if reader.is_alive():
+            reader.join(60)
+        process.stderr.close()
 
 
 @pytest.mark.slow

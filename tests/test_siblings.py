@@ -1017,16 +1017,20 @@ def serving(project, name, folder=None, **variables):
         stderr=subprocess.STDOUT,
         text=True,
     )
+    reader = threading.Thread(target=process.stdout.read, daemon=True)
     try:
         for line in process.stdout:
             if match := re.search(r"running on (http://\S+)", line):
-                threading.Thread(target=process.stdout.read, daemon=True).start()
+                reader.start()
                 yield match[1]
                 return
         pytest.fail("the server ended without serving")
     finally:
         process.terminate()
         process.wait(10)
+        if reader.is_alive():
+            reader.join(10)
+        process.stdout.close()
 
 
 def sees_the_screen(messages, times):

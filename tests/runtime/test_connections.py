@@ -100,7 +100,10 @@ def test_half_a_head_does_not_stay(port, sent):
 def test_half_a_head_after_an_answer_does_not_stay(port):
     with connect(port) as client:
         client.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        assert client.recv(1000).startswith(b"HTTP/1.1 200 ")
+        answer = b""
+        while not answer.endswith(b"}"):  # its head and its body may come apart
+            answer += client.recv(1000)
+        assert answer.startswith(b"HTTP/1.1 200 ")
         client.sendall(b"GET /health HT")
         assert client.recv(1000) == b""
 

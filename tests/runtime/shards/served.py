@@ -52,7 +52,8 @@ class Served:
             if found := re.search(r"running on (http://\S+)", line):
                 self.url = found[1]
                 break
-        threading.Thread(target=self._read, daemon=True).start()
+        self.reader = threading.Thread(target=self._read, daemon=True)
+        self.reader.start()
 
     def _read(self):
         for line in self.process.stderr:
@@ -82,6 +83,8 @@ class Served:
     def end(self):
         self.process.terminate()
         self.process.wait(30)
+        self.reader.join(30)
+        self.process.stderr.close()
 
 
 class Client(requests.Session):
