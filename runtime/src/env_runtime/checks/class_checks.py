@@ -24,7 +24,7 @@ from ..episode.tools import (
 )
 from ..errors import GateError, ToolError
 from ..models.client import Models
-from ..resources_server.endpoints import OWN_ROUTES
+from ..resources_server.endpoints import OWN_ROUTES, post_routes, route_of
 from .app import lines_for, served_app
 from .protocol_checks import check_protocol, place_of
 
@@ -74,11 +74,7 @@ def _check_answer(domain_class: type, app: Any) -> None:
     """Raise GateError if server.py grades without the answer that reward() takes."""
     if not takes_answer(domain_class):
         return
-    [verify] = [
-        inspect.unwrap(route.endpoint)
-        for route in app.routes
-        if getattr(route, "path", "") == "/verify"
-    ]
+    verify = inspect.unwrap(route_of(app, "/verify").endpoint)
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(verify)))
     except (OSError, TypeError, SyntaxError):
@@ -103,13 +99,13 @@ def _check_lines(
     """
     lines: dict[str, Tool] = {}
     by_hand = []
-    for route in app.routes:
-        if "POST" in getattr(route, "methods", ()) and route.path not in OWN_ROUTES:
-            tool = getattr(route.endpoint, "tool", None)
-            if tool:
-                lines[route.path] = tool
-            else:
-                by_hand.append(route.path.removeprefix("/"))
+    for route in post_routes(app):
+        if route.path in OWN_ROUTES:
+            continue
+        if tool := getattr(route.endpoint, "tool", None):
+            lines[route.path] = tool
+        else:
+            by_hand.append(route.path.removeprefix("/"))
     if not lines and not by_hand and not takes_answer(domain_class):
         for _, function in public_methods(domain_class):
             if returns_text(function):
