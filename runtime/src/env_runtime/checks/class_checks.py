@@ -1,7 +1,6 @@
 """The import gate: everything that can be wrong with a class, with file and line."""
 
 import ast
-import asyncio
 import collections.abc
 import inspect
 import textwrap
@@ -10,7 +9,7 @@ import typing
 from typing import Any
 
 from ..episode.docstrings import read_docstring
-from ..episode.episode import Episode, run_without_loop, runs_on_loop
+from ..episode.episode import Episode, run_alone
 from ..episode.tasks import grader, is_model, takes_answer
 from ..episode.tools import (
     Tool,
@@ -276,6 +275,4 @@ def _construct(domain_class: type, tools: dict[str, Tool]) -> str:
             await episode.close()
         return ""
 
-    if runs_on_loop(domain_class):
-        return asyncio.run(check())
-    return run_without_loop(check())
+    return run_alone(domain_class, check())
