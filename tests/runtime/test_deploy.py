@@ -9,6 +9,7 @@ import subprocess
 import pytest
 from env_runtime import deploy, space
 from env_runtime.errors import DeployError
+from env_runtime.project import here
 from huggingface_hub import HfApi
 
 
@@ -31,10 +32,10 @@ def scanner(monkeypatch):
 def folder(tmp_path, monkeypatch):
     """A copy of what this project deploys, with a lock file of its own."""
     root = tmp_path / "project"
-    for path in [*space.collect(), "nemo_gym/Dockerfile", ".gitignore"]:
+    for path in [*space.collect(here()), "nemo_gym/Dockerfile", ".gitignore"]:
         (root / path).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(space.here().root / path, root / path)
-    monkeypatch.setitem(vars(space.here()), "root", root)
+        shutil.copyfile(here().root / path, root / path)
+    monkeypatch.setitem(vars(here()), "root", root)
     write(root / "nemo_gym" / "uv.lock", "version = 1\n")
     return root
 
@@ -104,7 +105,7 @@ def test_front_matter_image_and_server_agree_on_the_port(dry_run, serve, monkeyp
 def test_the_image_and_the_server_agree_on_the_port_elsewhere(serve, monkeypatch):
     monkeypatch.delenv("SPACE_ID", raising=False)
     monkeypatch.delenv("PORT", raising=False)
-    dockerfile = (space.here().gym / "Dockerfile").read_text(encoding="utf-8")
+    dockerfile = (here().gym / "Dockerfile").read_text(encoding="utf-8")
     exposed = re.findall(r"^EXPOSE (.*)$", dockerfile, re.MULTILINE)
     assert exposed == [str(serve().config.port)]
 

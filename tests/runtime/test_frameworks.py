@@ -294,4 +294,4 @@ def test_the_variables_of_a_classs_models(monkeypatch):
 def test_the_folder_for_openenv_push_must_be_new(tmp_path):
     (tmp_path / "notes").touch()
     with pytest.raises(DeployError, match="already exists: name a new folder"):
-        openenv_space.write_space(tmp_path)
+        openenv_space.write_space(here(), tmp_path)

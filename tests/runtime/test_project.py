@@ -12,7 +12,7 @@ import pytest
 from env_runtime.episode.tasks import read_task
 from env_runtime.episode.tools import tools_of
 from env_runtime.errors import GateError, ProjectError, SettingError
-from env_runtime.project import Project, find
+from env_runtime.project import Project, find, known, of_class
 
 
 def project_in(root, module, class_name="MyEnv", folder="", name="my_env"):
@@ -237,6 +237,15 @@ def test_server_py_imports_the_class_of_its_own_environment(world):
         project = world(name, files)
         domain_class = project.load_class()
         assert project.load_server().domain_class is domain_class
+
+
+def test_a_class_knows_its_project_if_only_the_server_was_loaded(world):
+    """The names of its models, for instance, are those of its own project."""
+    for name in NAMES:
+        files = {"world.py": "class World: ...", "nemo_gym/server.py": SERVER}
+        project = world(name, files)
+        assert of_class(project.load_server().domain_class) is project
+        assert project in known()
 
 
 def test_a_broken_class_leaves_another_environments_module(world):

@@ -122,7 +122,7 @@ def test_the_oracle_solves_what_is_made_and_doing_nothing_does_not(
 
 
 def test_no_image_and_no_space_gets_it():
-    files = set(collect())
+    files = set(collect(here()))
     assert "nemo_gym/server.py" in files
     assert not {"nemo_gym/make_rows.py", "nemo_gym/data/example.jsonl"} & files
 

@@ -23,6 +23,7 @@ from typing import Any
 
 from .command_line import exit_status, new_parser
 from .errors import DeployError
+from .project import Project, here
 from .space import assemble, ignore_file, pyproject, rows_among, unnamed, warnings
 
 NEXT = """\
@@ -34,9 +35,10 @@ the environment needs. Then, from here:
 
 def main(arguments: list[str] | None = None) -> int:
     """Push the Space, or write it into a folder. Raises DeployError."""
+    project = here()
     parser = new_parser(__doc__)
     add = parser.add_argument
-    table = pyproject().get("tool", {}).get("environment", {})
+    table = pyproject(project).get("tool", {}).get("environment", {})
     default = table.get("space", "")
     text = "default: space of [tool.environment] in pyproject.toml"
     add("--space", default=default, metavar="OWNER/NAME", help=text)
@@ -50,22 +52,26 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     named = [*table.get("space_files", []), *options.add]
     if options.dry_run:
-        write_dry_run(options.dry_run.resolve(), named)
+        write_dry_run(project, options.dry_run.resolve(), named)
     else:
-        deploy(options.space, named, options.private, options.with_data)
+        deploy(project, options.space, named, options.private, options.with_data)
     return 0
 
 
-def write_dry_run(folder: Path, named: Sequence[str] = ()) -> None:
+def write_dry_run(project: Project, folder: Path, named: Sequence[str] = ()) -> None:
     """Write the Space into a new folder. Raises DeployError."""
     if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
         raise DeployError(f"{folder} already exists: name a new folder")
     folder.mkdir(parents=True, exist_ok=True)
-    _report(assemble(folder, named), folder)
+    _report(project, assemble(project, folder, named), folder)
 
 
 def deploy(
-    space: str, named: Sequence[str], private: bool = False, with_data: bool = False
+    project: Project,
+    space: str,
+    named: Sequence[str],
+    private: bool = False,
+    with_data: bool = False,
 ) -> None:
     """Push the project to the Space `owner/name`. Raises DeployError.
 
@@ -77,29 +83,29 @@ def deploy(
             "space of [tool.environment] in pyproject.toml"
         )
     with tempfile.TemporaryDirectory() as name:
-        files = assemble(Path(name), named)
-        _report(files, Path(name))
+        files = assemble(project, Path(name), named)
+        _report(project, files, Path(name))
         if not with_data and (rows := rows_among(Path(name), files)):
-            _ask_for_rows(rows)
+            _ask_for_rows(project, rows)
         push(Path(name), space, private)
     host = re.sub(r"[^a-z0-9]+", "-", space.lower())
     print(NEXT.format(space=space, url=f"https://{host}.hf.space"))
 
 
-def _report(files: list[str], folder: Path) -> None:
+def _report(project: Project, files: list[str], folder: Path) -> None:
     print("\n".join(files))
     size = sum((folder / path).stat().st_size for path in files)
     print(f"{len(files)} files, {size / 1e6:.1f} MB")
-    if left := unnamed(files, folder):
+    if left := unnamed(project, files, folder):
         print(
             f"not pushed: {', '.join(left)} (if the class needs a file, --add it)",
             file=sys.stderr,
         )
-    for warning in warnings(files):
+    for warning in warnings(project, files):
         print(f"warning: {warning}", file=sys.stderr)
 
 
-def _ask_for_rows(rows: list[str]) -> None:
+def _ask_for_rows(project: Project, rows: list[str]) -> None:
     """Raise DeployError unless the person who deploys agrees to push these files."""
     names = ", ".join(rows)
     question = (
@@ -109,7 +115,7 @@ def _ask_for_rows(rows: list[str]) -> None:
         return
     raise DeployError(
         f"{names} may hold tasks with their answers, for all to read: name them in "
-        f"{ignore_file()}, or push them with --with-data"
+        f"{ignore_file(project)}, or push them with --with-data"
     )
 
 

@@ -17,7 +17,7 @@ from pathspec import PathSpec
 
 from .errors import DeployError
 from .imports import not_in_image, own_files
-from .project import SETTINGS, here
+from .project import SETTINGS, Project
 
 PORT = 7860  # a Space's port, which server.py takes if SPACE_ID is set
 # A folder that has this file is an earlier dry run.
@@ -85,63 +85,67 @@ resources server. `/docs` lists its tools, `/health` says whether it is up.
 """
 
 
-def needed() -> list[str]:
+def needed(project: Project) -> list[str]:
     """Everything that the image needs, as Docker's patterns.
 
     Any other file is pushed only if the user names it: nobody can list all names and
     formats of keys and of rows.
     """
-    files = _FILES.format(name=here().name).split()
-    return [".dockerignore", *class_files(), *(f"nemo_gym/{name}" for name in files)]
+    files = _FILES.format(name=project.name).split()
+    return [
+        ".dockerignore",
+        *class_files(project),
+        *(f"nemo_gym/{name}" for name in files),
+    ]
 
 
-def class_files() -> list[str]:
+def class_files(project: Project) -> list[str]:
     """The files of the class's module, or package, as Docker's patterns."""
-    place = Path(here().folder, here().top_name()).as_posix()
+    place = Path(project.folder, project.top_name()).as_posix()
     return [f"{place}{end}" for end in (".py", "/**/*.py", "/**/py.typed")]
 
 
-def assemble(folder: Path, named: Sequence[str] = ()) -> list[str]:
+def assemble(project: Project, folder: Path, named: Sequence[str] = ()) -> list[str]:
     """Write the Space into an existing, empty folder. Returns its files.
 
     `named` are patterns of further files. Raises DeployError if a file that the image
     needs is missing, or if a file holds a key.
     """
-    wanted = matcher([*needed(), *own_code(), *named])
-    files = [path for path in collect(folder) if wanted.match_file(path)]
-    _check_complete(files)
-    copy_files(files, folder)
-    (folder / "Dockerfile").write_text(_dockerfile(), encoding="utf-8")
-    (folder / "README.md").write_text(_readme(), encoding="utf-8")
+    wanted = matcher([*needed(project), *own_code(project), *named])
+    files = [path for path in collect(project, folder) if wanted.match_file(path)]
+    _check_complete(project, files)
+    copy_files(project, files, folder)
+    (folder / "Dockerfile").write_text(_dockerfile(project), encoding="utf-8")
+    (folder / "README.md").write_text(_readme(project), encoding="utf-8")
     return sorted({*files, "Dockerfile", "README.md"})
 
 
-def copy_files(files: Sequence[str], folder: Path) -> None:
+def copy_files(project: Project, files: Sequence[str], folder: Path) -> None:
     """Copy files of the project. Raises DeployError if one holds a key."""
     for path in files:
-        content = (here().root / path).read_bytes()
-        refuse_keys(here().root / path, content)
+        content = (project.root / path).read_bytes()
+        refuse_keys(project, project.root / path, content)
         target = folder / path
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(content)
 
 
-def refuse_keys(path: Path, content: bytes) -> None:
+def refuse_keys(project: Project, path: Path, content: bytes) -> None:
     """Raise DeployError if a file of the project holds a key."""
     for line, kind in _keys(path, content):
         raise DeployError(
-            f"{path.relative_to(here().root)}, line {line}, looks like it holds a key ({kind}): "
-            f"remove it, or name the file in {ignore_file()}"
+            f"{path.relative_to(project.root)}, line {line}, looks like it holds a key ({kind}): "
+            f"remove it, or name the file in {ignore_file(project)}"
         )
 
 
-def own_code() -> list[str]:
+def own_code(project: Project) -> list[str]:
     """The modules that the class imports, and the repository's own package, if any."""
-    root, module = here().root, here().top_name()
-    files = own_files(here().sources(), module)
+    root, module = project.root, project.top_name()
+    files = own_files(project.sources(), module)
     patterns = [str(file.relative_to(root)) for file in files]
-    project = root / "pyproject.toml"
-    settings = tomllib.loads(_read(project)) if project.is_file() else {}
+    file = root / "pyproject.toml"
+    settings = tomllib.loads(_read(file)) if file.is_file() else {}
     if "build-system" in settings:
         about = settings.get("project", {})
         folder = re.sub(r"[-.]+", "_", about.get("name", module)).lower()
@@ -153,11 +157,11 @@ def own_code() -> list[str]:
     return patterns
 
 
-def _check_complete(files: list[str]) -> None:
+def _check_complete(project: Project, files: list[str]) -> None:
     """Raise DeployError if the image cannot be built from these files."""
     if "nemo_gym/uv.lock" not in files:
         raise DeployError(
-            f"{here().gym} has no uv.lock, which the Space installs: run `uv lock` there, "
+            f"{project.gym} has no uv.lock, which the Space installs: run `uv lock` there, "
             "and see that neither git nor .dockerignore ignores it"
         )
     if not any(path.startswith("nemo_gym/vendor/") for path in files):
@@ -167,24 +171,26 @@ def _check_complete(files: list[str]) -> None:
         )
 
 
-def unnamed(files: Sequence[str], folder: Path) -> list[str]:
+def unnamed(project: Project, files: Sequence[str], folder: Path) -> list[str]:
     """The files that an image gets, but the Space does not. `files` are the Space's.
 
     `folder` is the Space itself, which is left out.
     """
-    return [path for path in collect(folder) if path not in files]
+    return [path for path in collect(project, folder) if path not in files]
 
 
-def collect(dry_run: Path | None = None, ignore: Path | None = None) -> Iterator[str]:
+def collect(
+    project: Project, dry_run: Path | None = None, ignore: Path | None = None
+) -> Iterator[str]:
     """The files of the project, relative to its folder, that an image gets.
 
     `dry_run` is a folder that is left out, and `ignore` the file that `docker build`
     reads for the image, by default the file for nemo_gym/Dockerfile.
     """
-    lines = _read(ignore or ignore_file()).splitlines()
+    lines = _read(ignore or ignore_file(project)).splitlines()
     ignored, never = matcher(lines), matcher(NEVER)
-    for path in _in_git() or _walk(lines):
-        file = here().root / path
+    for path in _in_git(project) or _walk(project, lines):
+        file = project.root / path
         folders = list(file.parents)[: path.count("/")]
         if not (
             ignored.match_file(path)
@@ -196,10 +202,10 @@ def collect(dry_run: Path | None = None, ignore: Path | None = None) -> Iterator
             yield path
 
 
-def ignore_file() -> Path:
+def ignore_file(project: Project) -> Path:
     """The file that `docker build` reads: beside the Dockerfile, else in the project's folder."""
-    beside = here().gym / "Dockerfile.dockerignore"
-    return beside if beside.is_file() else here().root / ".dockerignore"
+    beside = project.gym / "Dockerfile.dockerignore"
+    return beside if beside.is_file() else project.root / ".dockerignore"
 
 
 def matcher(patterns: Iterable[str]) -> PathSpec:
@@ -215,10 +221,10 @@ def matcher(patterns: Iterable[str]) -> PathSpec:
     return PathSpec.from_lines("gitignore", rooted)
 
 
-def _in_git() -> list[str]:
+def _in_git(project: Project) -> list[str]:
     """The files that git tracks, or would track; none if git ignores the project."""
     if not any(
-        (folder / ".git").exists() for folder in (here().root, *here().root.parents)
+        (folder / ".git").exists() for folder in (project.root, *project.root.parents)
     ):
         return []
     # Git sets GIT_DIR and the like for its hooks; they may be another repository's.
@@ -226,22 +232,22 @@ def _in_git() -> list[str]:
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     try:
         done = subprocess.run(
-            command, cwd=here().root, env=own, stdout=subprocess.PIPE, check=True
+            command, cwd=project.root, env=own, stdout=subprocess.PIPE, check=True
         )
     except (OSError, subprocess.CalledProcessError) as error:
         raise DeployError(
-            f"git must list the files of {here().root}: {error}"
+            f"git must list the files of {project.root}: {error}"
         ) from None
     return sorted(set(os.fsdecode(done.stdout).split("\0")) - {""})
 
 
-def _walk(lines: list[str]) -> Iterator[str]:
+def _walk(project: Project, lines: list[str]) -> Iterator[str]:
     """All files, except in folders that hold none for the Space, such as .venv."""
     # A pattern with ! may bring back a file in a folder that another one leaves out.
     keeps = any(line.strip().startswith("!") for line in lines)
     pruned = matcher(NEVER if keeps else NEVER + lines)
-    for folder, folders, files in os.walk(here().root):
-        place = Path(folder).relative_to(here().root)
+    for folder, folders, files in os.walk(project.root):
+        place = Path(folder).relative_to(project.root)
         folders[:] = [x for x in folders if not pruned.match_file(str(place / x))]
         yield from sorted(str(place / name) for name in files)
 
@@ -284,14 +290,14 @@ def rows_among(folder: Path, files: list[str]) -> list[str]:
     return rows
 
 
-def warnings(files: list[str]) -> Iterator[str]:
+def warnings(project: Project, files: list[str]) -> Iterator[str]:
     """Warnings about the files, for the person who deploys them."""
     for path in rows_among(
-        here().root, [name for name in files if (here().root / name).is_file()]
+        project.root, [name for name in files if (project.root / name).is_file()]
     ):
         yield f"{path} may hold tasks with their answers, for all to read"
-    yield from not_in_image(here().gym, here().root)
-    yield from lock_warnings(here().gym / "uv.lock")
+    yield from not_in_image(project.gym, project.root)
+    yield from lock_warnings(project.gym / "uv.lock")
 
 
 def lock_warnings(lock: Path) -> Iterator[str]:
@@ -305,25 +311,25 @@ def lock_warnings(lock: Path) -> Iterator[str]:
         )
 
 
-def _dockerfile() -> str:
+def _dockerfile(project: Project) -> str:
     """The text of the Dockerfile, with the port of a Space."""
-    path = here().gym / "Dockerfile"
+    path = project.gym / "Dockerfile"
     ports = f"ENV PORT={PORT}\nEXPOSE {PORT}"
     own = _read(path)
-    refuse_keys(path, own.encode())
+    refuse_keys(project, path, own.encode())
     text, exposed = re.subn(r"^EXPOSE\b.*$", ports, own, flags=re.MULTILINE)
     if exposed != 1:
         raise DeployError(f"{path} must have one line with EXPOSE, got {exposed}")
     return text
 
 
-def _readme() -> str:
-    project = {"description": "", **pyproject()["project"], "port": PORT}
-    project["name"] = project["name"].removesuffix("-environment")
+def _readme(project: Project) -> str:
+    table = {"description": "", **pyproject(project)["project"], "port": PORT}
+    table["name"] = table["name"].removesuffix("-environment")
     # A JSON string is a YAML string.
-    return README.format(title=json.dumps(project["name"]), **project)
+    return README.format(title=json.dumps(table["name"]), **table)
 
 
-def pyproject() -> dict[str, Any]:
+def pyproject(project: Project) -> dict[str, Any]:
     """nemo_gym/pyproject.toml. Raises DeployError if it is missing."""
-    return tomllib.loads(_read(here().gym / "pyproject.toml"))
+    return tomllib.loads(_read(project.gym / "pyproject.toml"))

@@ -1,7 +1,6 @@
 """The import gate: everything that can be wrong with a class, with file and line."""
 
 import ast
-import asyncio
 import collections.abc
 import inspect
 import textwrap
@@ -10,7 +9,7 @@ import typing
 from typing import Any
 
 from ..episode.docstrings import read_docstring
-from ..episode.episode import Episode, run_without_loop, runs_on_loop
+from ..episode.episode import Episode, run_alone
 from ..episode.tasks import grader, is_model, takes_answer
 from ..episode.tools import (
     Tool,
@@ -24,7 +23,7 @@ from ..episode.tools import (
 )
 from ..errors import GateError, ToolError
 from ..models.client import Models
-from ..resources_server.endpoints import OWN_ROUTES
+from ..resources_server.endpoints import OWN_ROUTES, post_routes, route_of
 from .app import lines_for, served_app
 from .protocol_checks import check_protocol, place_of
 
@@ -76,11 +75,7 @@ def _check_answer(domain_class: type, app: Any) -> None:
     """Raise GateError if server.py grades without the answer that reward() takes."""
     if not takes_answer(domain_class):
         return
-    [verify] = [
-        inspect.unwrap(route.endpoint)
-        for route in app.routes
-        if getattr(route, "path", "") == "/verify"
-    ]
+    verify = inspect.unwrap(route_of(app, "/verify").endpoint)
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(verify)))
     except (OSError, TypeError, SyntaxError):
@@ -105,13 +100,13 @@ def _check_lines(
     """
     lines: dict[str, Tool] = {}
     by_hand = []
-    for route in app.routes:
-        if "POST" in getattr(route, "methods", ()) and route.path not in OWN_ROUTES:
-            tool = getattr(route.endpoint, "tool", None)
-            if tool:
-                lines[route.path] = tool
-            else:
-                by_hand.append(route.path.removeprefix("/"))
+    for route in post_routes(app):
+        if route.path in OWN_ROUTES:
+            continue
+        if tool := getattr(route.endpoint, "tool", None):
+            lines[route.path] = tool
+        else:
+            by_hand.append(route.path.removeprefix("/"))
     if not lines and not by_hand and not takes_answer(domain_class):
         for _, function in public_methods(domain_class):
             if returns_text(function):
@@ -282,6 +277,4 @@ def _construct(domain_class: type, tools: dict[str, Tool]) -> str:
             await episode.close()
         return ""
 
-    if runs_on_loop(domain_class):
-        return asyncio.run(check())
-    return run_without_loop(check())
+    return run_alone(domain_class, check())

@@ -1,5 +1,6 @@
 """One episode: an object of the environment class, its calls, and its grade."""
 
+import asyncio
 import functools
 import inspect
 import json
@@ -265,6 +266,13 @@ def run_without_loop(steps: Coroutine[Any, Any, Any]) -> Any:
         return done.value
     steps.close()
     raise RuntimeError("an async method needs an event loop: await the call")
+
+
+def run_alone(domain_class: type, steps: Coroutine[Any, Any, Any]) -> Any:
+    """The result of a coroutine that plays an episode where no event loop runs."""
+    if runs_on_loop(domain_class):
+        return asyncio.run(steps)
+    return run_without_loop(steps)
 
 
 def as_answer(value: Any) -> Answer:

@@ -15,7 +15,7 @@ from pydantic_core import to_jsonable_python
 
 from ..errors import NoOracleError, RolloutError, ToolError, one_line
 from .tools import hint_of
-from .types import Calls, Row, Solution, Task
+from .types import Row, Solution, Task
 
 # Keys of a row that are NeMo Gym's, or that say how the row is graded.
 NOT_IN_TASK = frozenset(
@@ -294,11 +294,6 @@ def _takes_dict(oracle: Callable[..., Any]) -> bool:
         return False
     kind = typing.get_origin(annotation) or annotation
     return isinstance(kind, type) and issubclass(kind, Mapping)
-
-
-def oracle_calls(domain_class: type, row: Row) -> Calls:
-    """The calls of `solution_of`."""
-    return solution_of(domain_class, row).calls
 
 
 def oracle_reward(domain_class: type, row: Row) -> float:

@@ -1,9 +1,8 @@
 """The first observation, which ends the prompt of a row."""
 
-import asyncio
 from typing import Any
 
-from ..episode.episode import Answer, Episode, run_without_loop, runs_on_loop
+from ..episode.episode import Answer, Episode, run_alone
 from ..episode.tasks import task_of
 from ..episode.types import Row
 from ..errors import RolloutError
@@ -27,9 +26,7 @@ def first_observation(domain_class: type, row: Row) -> Answer | None:
             await episode.close()
 
     try:
-        if runs_on_loop(domain_class):
-            return asyncio.run(look())
-        return run_without_loop(look())
+        return run_alone(domain_class, look())
     except Exception as error:  # the class may raise anything
         name = f"{domain_class.__name__}.observation()"
         raise RolloutError(f"{name}: {type(error).__name__}: {error}") from error

@@ -1,4 +1,8 @@
-"""One episode against a running server: seed, ask the policy, call tools, verify."""
+"""One episode against a running server: seed, ask the policy, call tools, verify.
+
+The gates play with this function, and not with the one of nemo_gym/rollout.py: that page
+is the user's to change, and must not change what a gate measures.
+"""
 
 import contextlib
 from collections.abc import Callable

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from ..command_line import exit_status, new_parser
 from ..errors import DeployError
-from ..project import here
+from ..project import Project, here
 from ..space import (
     class_files,
     collect,
@@ -50,16 +50,17 @@ def main(arguments: list[str] | None = None) -> int:
         "--add", action="append", default=[], metavar="PATTERN", help=text
     )
     options = parser.parse_args(arguments)
-    files = write_space(options.folder.resolve(), options.add)
+    project = here()
+    files = write_space(project, options.folder.resolve(), options.add)
     print("\n".join(files))
     if "openenv/uv.lock" in files:
-        for warning in lock_warnings(here().root / "openenv/uv.lock"):
+        for warning in lock_warnings(project.root / "openenv/uv.lock"):
             print(f"warning: {warning}", file=sys.stderr)
     print(NEXT.format(count=len(files), folder=options.folder))
     return 0
 
 
-def write_space(folder: Path, named: Sequence[str] = ()) -> list[str]:
+def write_space(project: Project, folder: Path, named: Sequence[str] = ()) -> list[str]:
     """Write the files into a new folder. Returns their paths in it.
 
     `named` are patterns of further files. Raises DeployError if the folder already
@@ -67,11 +68,13 @@ def write_space(folder: Path, named: Sequence[str] = ()) -> list[str]:
     """
     if folder.exists() and any(folder.iterdir()):
         raise DeployError(f"{folder} already exists: name a new folder")
-    wanted = matcher([*class_files(), *NEEDED, *own_code(), *named])
-    source = here().root / "openenv"
+    wanted = matcher([*class_files(project), *NEEDED, *own_code(project), *named])
+    source = project.root / "openenv"
     ignore = source / "Dockerfile.dockerignore"
-    files = [path for path in collect(folder, ignore) if wanted.match_file(path)]
-    copy_files(files, folder)
+    files = [
+        path for path in collect(project, folder, ignore) if wanted.match_file(path)
+    ]
+    copy_files(project, files, folder)
     own = "pyproject.toml" in files  # of the user's package, which the image builds
     at_root = matcher(AT_ROOT if own else [*AT_ROOT, "pyproject.toml"])
     for path in files:
@@ -80,7 +83,7 @@ def write_space(folder: Path, named: Sequence[str] = ()) -> list[str]:
             (folder / place).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(source / place, folder / place)
     for name in ("__init__.py", "client.py"):
-        (folder / name).write_text(CLIENT.format(here().name), encoding="utf-8")
+        (folder / name).write_text(CLIENT.format(project.name), encoding="utf-8")
     written = (path for path in folder.rglob("*") if path.is_file())
     return sorted(str(path.relative_to(folder)) for path in written)
 

@@ -46,6 +46,7 @@ from .cookies import SessionCookies, cookie_refused
 from .endpoints import (
     describe_off_loop,
     post_routes,
+    route_of,
     tool_definitions,
     tool_endpoint,
     written_endpoint,
@@ -192,7 +193,7 @@ class InProcessServer(SimpleResourcesServer):
         """The app with NeMo Gym's routes and /health. A subclass adds its tools."""
         app = super().setup_webserver()
         app.router.redirect_slashes = False  # a redirect repeats the Host header
-        if all(getattr(route, "path", "") != "/close_session" for route in app.routes):
+        if not route_of(app, "/close_session"):
             app.post("/close_session")(self.close_resources_session)
         make_final(self._store, app)
         describe_off_loop(app)

@@ -114,12 +114,15 @@ def post_routes(app: FastAPI) -> list[APIRoute]:
     ]
 
 
+def route_of(app: FastAPI, path: str) -> Any:
+    """An app's first route with this path; None if there is none."""
+    return next((one for one in app.routes if getattr(one, "path", "") == path), None)
+
+
 def describe_off_loop(app: FastAPI) -> None:
     """Have GET /openapi.json answered from a thread: the first one takes a second."""
-    for route in app.routes:
-        if getattr(route, "path", "") == app.openapi_url:
-            app.routes.remove(route)
-            break
+    if route := route_of(app, app.openapi_url or ""):
+        app.routes.remove(route)
 
     async def openapi(request: Request) -> Response:
         return JSONResponse(await asyncio.to_thread(app.openapi))

@@ -19,6 +19,7 @@ from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from ..episode.session import Session
 from .cookies import SEEDED
+from .endpoints import route_of
 from .messages import VerifyRequest, VerifyResponse
 from .replay import replay, replays, url_of
 from .store import SessionStore, lost_because
@@ -98,9 +99,9 @@ def make_final(store: SessionStore, app: FastAPI) -> None:
     A verdict ends the session, and the same request gets the same verdict again. That
     goes for another row's verdict, too: a policy could try rows until one fits.
     """
-    [route] = [route for route in app.routes if getattr(route, "path", "") == "/verify"]
+    route = route_of(app, "/verify")
     app.routes.remove(route)
-    grade: Callable[..., Any] = route.endpoint  # ty: ignore[missing-attribute]
+    grade: Callable[..., Any] = route.endpoint
 
     @functools.wraps(grade)
     async def verify(request: Request, body: VerifyRequest) -> Any:
