@@ -340,6 +340,13 @@ def install(
     return f"Python {python}, {PACKAGES[folder.name]} {package}"
 
 
+def is_skeleton(rows: Path) -> bool:
+    """Whether the only row lacks a value that somebody has to write."""
+    lines = rows.read_text(encoding="utf-8").splitlines() if rows.is_file() else []
+    task = (json.loads(lines[0]).get("ground_truth") or [{}])[0] if lines else {}
+    return len(lines) == 1 and None in task.values()
+
+
 def main(
     operation: str, siblings: str = "[]", tools: str | None = None, writer: str = ""
 ) -> None:
@@ -353,7 +360,7 @@ def main(
             return
     for folder in folders:
         check_venv(folder)
-    print("Installing with uv, about 1 GB the first time ...", flush=True)
+    print("Installing with uv (about 1 GB the first time) ...", flush=True)
     options = ["--write-tools", "--signatures", tools] if tools else []
     packages = own_packages() if operation == "copy" else []
     ready, problems = [], []
@@ -368,7 +375,17 @@ def main(
         raise Problem(*problems)
     steps = [f"  cd {folder.resolve()}\n  uv run python gates.py" for folder in folders]
     steps[0] += "\n  uv run python server.py"
+    if operation == "copy" and is_skeleton(PROJECT / "data/example.jsonl"):
+        first = "  # write tasks() in make_rows.py: the only row so far has no values\n"
+        first += (
+            "  uv run python make_rows.py --example --overwrite\n  uv run python gates"
+        )
+        steps[0] = steps[0].replace("  uv run python gates", first)
     print(f"\nReady: {'; '.join(ready)}. Next:", *steps, sep="\n\n")
+    if operation == "update":
+        print(
+            "\nCommit the update with its new files, the wheel among them: git add --all"
+        )
 
 
 if __name__ == "__main__":

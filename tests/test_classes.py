@@ -7,7 +7,7 @@ import shutil
 import pytest
 import requests
 
-from conftest import CLASSES, UVX, borrow_venv, copier, git, run
+from conftest import CLASSES, UVX, borrow_venv, copier, git, render_project, run
 
 # module: class, tools
 OWN = {
@@ -77,6 +77,18 @@ def test_gates_and_tests_are_green(wrap, name):
     assert not re.search(r"\d+ (failed|error)", printed)
     for path in (environment.folder / "results").glob("*"):
         pytest.fail(f"{path} was left behind")
+
+
+def test_a_folder_below_a_repository_gets_no_workflow(template, tmp_path):
+    """GitHub reads those of the root only."""
+    (tmp_path / ".git").mkdir()
+    (tmp_path / ".git/HEAD").touch()
+    render_project(template, tmp_path / "envs/my_env", env_name="my_env")
+    assert not (tmp_path / "envs/my_env/.github").exists()
+    (tmp_path / "other/.git").mkdir(parents=True)
+    (tmp_path / "other/.git/HEAD").touch()
+    render_project(template, tmp_path / "other", env_name="my_env")
+    assert (tmp_path / "other/.github/workflows/ci.yml").is_file()
 
 
 def test_a_repository_keeps_its_own_files(copy, tmp_path):

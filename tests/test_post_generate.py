@@ -285,3 +285,21 @@ def test_a_class_that_could_not_be_completed_is_removed(
     with pytest.raises(step.Problem, match="the class could not be completed"):
         step.install(Path("nemo_gym"), "uv", [], [], "env_runtime.gymnasium_class")
     assert Path("my_env.py").exists() == stays
+
+
+@pytest.mark.parametrize(
+    ("text", "skeleton"),
+    [
+        ('{"ground_truth": [{"size": null}]}\n', True),
+        ('{"ground_truth": [{"size": 3}]}\n', False),
+        ('{"ground_truth": [{"size": null}]}\n' * 2, False),
+        ("", False),
+    ],
+)
+def test_the_next_step_for_rows_that_nobody_wrote(tmp_path, text, skeleton):
+    import post_generate as step
+
+    rows = tmp_path / "example.jsonl"
+    assert not step.is_skeleton(rows)
+    rows.write_text(text)
+    assert step.is_skeleton(rows) == skeleton

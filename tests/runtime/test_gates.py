@@ -440,6 +440,12 @@ def test_how_different_the_rows_are(run_gate, kind, tasks, note):
     assert note in line.split("\n")[1]
 
 
+def test_a_prompt_that_nobody_wrote_is_named(run_gate):
+    prompt = f"The {project.here().class_name} environment."
+    line = run_gate(rollout_gate, Corridor, *SEEDS[:1], prompt=prompt)
+    assert f"\na prompt says only {prompt!r}: tell the policy what to do" in line
+
+
 def test_the_notes_of_a_gate_have_lines_of_their_own(capsys):
     runner.run_gates({"one": lambda: "seen\nand this"}, "One gate.", [])
     first, second = capsys.readouterr().out.splitlines()

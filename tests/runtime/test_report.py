@@ -92,6 +92,14 @@ def test_the_command(tmp_path):
     assert sorted(path.name for path in output.parent.iterdir()) == ["page.html"]
 
 
+def test_a_page_is_a_file(tmp_path, capsys):
+    rollouts = write(tmp_path / "first.jsonl", rollout())
+    with pytest.raises(SystemExit):
+        report.main("", [str(rollouts), "--output", str(tmp_path)])
+    message = f"--output names a file; {tmp_path} is a folder"
+    assert message in capsys.readouterr().err
+
+
 def test_a_conversation(view):
     arguments = json.dumps({"word": "crane", "n": 1})
     data = view(

@@ -1,5 +1,6 @@
 """rollout.py: turns, repeats, concurrency, and what it prints."""
 
+import json
 import threading
 from typing import Any
 
@@ -69,6 +70,10 @@ def test_repeats_of_a_fixed_policy(play):
         (["--seed", "7"], "--seed needs --api chat: the Responses API has no seed"),
         (["--policy", "noop", "--seed", "7"], "are only for --policy llm"),
         (["--policy", "oracle", "--temperature", "1"], "are only for --policy llm"),
+        (
+            ["--policy", "best"],
+            "no policy 'best'; there are llm, oracle, noop, and MODULE",
+        ),
         (["--repeats", "0"], "must be a positive integer, got '0'"),
     ],
 )
@@ -77,6 +82,51 @@ def test_options_that_exclude_each_other(play, capsys, arguments, message):
         play(*arguments)
     assert ended.value.code == 2
     assert message in capsys.readouterr().err
+
+
+POLICIES = """
+from env_runtime.rollouts import Turn, function_call, message
+
+class Twice:
+    name = "twice"
+
+    def turn(self, row, definitions, output):
+        if len(output) == 4:  # two calls, and their results
+            return Turn([message("done")])
+        return Turn([function_call(definitions[0]["name"], "{}")])
+
+class Nameless:
+    pass
+"""
+
+
+def test_a_policy_of_ones_own(play, tmp_path, monkeypatch):
+    (tmp_path / "policies.py").write_text(POLICIES)
+    monkeypatch.syspath_prepend(tmp_path)
+    output = tmp_path / "twice.jsonl"
+    status, printed, _ = play(
+        *("--policy", "policies:Twice", "--limit", "1", "--output", str(output))
+    )
+    # It has as many turns as a model has.
+    assert (status, printed[0]) == (0, "row 1: reward 0.0")
+    assert json.loads(output.read_text())["response"]["model"] == "twice"
+
+
+@pytest.mark.parametrize(
+    ("policy", "problem"),
+    [
+        ("policies:Missing", "AttributeError"),
+        ("policies:Nameless", "the class needs a `name`"),
+        ("nowhere:Policy", "No module named 'nowhere'"),
+    ],
+)
+def test_a_policy_that_cannot_be_made(play, tmp_path, monkeypatch, policy, problem):
+    (tmp_path / "policies.py").write_text(POLICIES)
+    monkeypatch.syspath_prepend(tmp_path)
+    status, printed, errors = play("--policy", policy)
+    assert (status, printed) == (1, [])
+    assert errors.startswith(f"rollout.py: --policy {policy}: ")
+    assert problem in errors
 
 
 def test_metrics_are_averaged(play):

@@ -237,10 +237,11 @@ class Project:
         modules = missing_modules(self.sources(), self.module)
         missing = ", ".join(modules) or "a module of a package"
         gates = "gates.py --write-tools" if folder == self.gym else "gates.py"
+        # A class of the user's own package needs what that package declares.
+        declaring = self.root if is_installed(self.top_name()) else folder
         return (
             f"Not installed: {missing}. Add the packages that have it: `uv add --directory "
-            f"{folder} PACKAGE ... && uv run --directory {folder} python {gates}`, or copy "
-            "again with --overwrite -d dependencies='PACKAGE ...'"
+            f"{declaring} PACKAGE ... && uv run --directory {folder} python {gates}`"
         )
 
     def check_imports(self, folder: Path | None = None) -> None:

@@ -1,4 +1,22 @@
-"""Rollouts of task rows: what nemo_gym/rollout.py and view.py are made of."""
+"""Rollouts of task rows: what nemo_gym/rollout.py and view.py are made of.
+
+A policy of your own plays rows with `uv run python rollout.py --policy greedy:Greedy`:
+
+    # greedy.py, beside rollout.py
+    from env_runtime.rollouts import Turn, function_call, message
+
+    class Greedy:
+        name = "greedy"
+
+        def turn(self, row, definitions, output):
+            if output:  # [..., {"type": "function_call_output", "output": '{"output": "..."}'}]
+                return Turn([message("done")])
+            return Turn([function_call("guess", '{"word": "crane"}')])
+
+`row` is the row of the dataset, `definitions` are the server's tools, and `output` has the
+items of the Responses API so far: the policy's own, and the results of its calls. An
+episode ends when a turn has no calls, or after MAX_TURNS turns.
+"""
 
 from .errors import RolloutError
 from .evaluation.client import Client, ClientSession
@@ -6,7 +24,7 @@ from .evaluation.command import main
 from .evaluation.play import check_verdict
 from .evaluation.policies import Policy, Turn
 from .evaluation.report import main as view
-from .evaluation.trajectory import as_response
+from .evaluation.trajectory import as_response, function_call, message
 
 __all__ = [
     "Client",
@@ -16,6 +34,8 @@ __all__ = [
     "Turn",
     "as_response",
     "check_verdict",
+    "function_call",
     "main",
+    "message",
     "view",
 ]

@@ -49,7 +49,7 @@ def _import_problem(error: Exception) -> str:
         methods = [name for name, _ in public_methods(error.obj) if name not in served]
         if methods:
             text += (
-                f". Public methods without a line are {', '.join(methods)}; to serve "
+                f". These public methods are not served: {', '.join(methods)}. To serve "
                 f"one as a tool, add its line: {lines_for(error.obj, methods)}"
             )
         elif takes_answer(error.obj):

@@ -265,7 +265,7 @@ def _construct(domain_class: type, tools: dict[str, Tool]) -> str:
             raise  # a bug, whatever the task is
         except Exception as error:  # noqa: BLE001 - a class may need a task
             text = " ".join(f"{type(error).__name__}: {error}".split())[:100]
-            return f" (needs a task: an empty one raises {text})"
+            return f" (an empty task is refused: {text})"
         try:
             for name, tool in tools.items():
                 if name in getattr(episode.environment, "__dict__", {}):

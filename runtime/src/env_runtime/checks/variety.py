@@ -6,6 +6,7 @@ from typing import Any
 
 from ..episode.types import Row
 from ..errors import GateError
+from ..evaluation.observations import prompt_text
 from ..evaluation.rows import shown
 from ..project import Project
 
@@ -45,15 +46,16 @@ class Variety:
         self.note("outcome of the same calls", [outputs, result["reward"]])
 
     def note_line(self) -> str:
-        """The gate's note, on a line of its own; "" for one row.
+        """The gate's notes, on lines of their own.
 
         Raises GateError if the rows are one task, and nobody says that they should be.
         """
+        placeholder = self._placeholder_note()
         if len(self.rows) == 1:
-            return ""
+            return placeholder
         counts = {kind: len(self._seen[kind]) for kind in KINDS if kind in self._seen}
         said = [f"{n} {kind if n == 1 else KINDS[kind]}" for kind, n in counts.items()]
-        text = f"\nrows: {', '.join(said)}"
+        text = f"{placeholder}\nrows: {', '.join(said)}"
         if max(counts.values()) > 1:
             return text
         if self.project.table().get("one_task"):
@@ -71,3 +73,10 @@ class Variety:
             "one task is meant, write `one_task = true` below [tool.environment] in "
             "pyproject.toml"
         )
+
+    def _placeholder_note(self) -> str:
+        """A note if a prompt is still the text that generation wrote."""
+        text = f"The {self.project.class_name} environment."
+        if all(prompt_text(row).strip() != text for row in self.rows):
+            return ""
+        return f"\na prompt says only {text!r}: tell the policy what to do, in make_rows.py"

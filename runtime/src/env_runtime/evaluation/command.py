@@ -1,6 +1,8 @@
 """The command line of nemo_gym/rollout.py."""
 
 import argparse
+import importlib
+import re
 import sys
 from itertools import product
 from multiprocessing.pool import ThreadPool
@@ -9,14 +11,17 @@ from typing import Any
 
 from ..command_line import exit_status, new_parser, positive
 from ..errors import NoOracleError, OutsideRangeError, RolloutError
+from ..files import raised
 from ..project import here
 from .client import Client
 from .llm import LLMPolicy, sampled
 from .play import Play
-from .policies import FIXED_TURNS, fixed_policy
+from .policies import FIXED_TURNS, Policy, fixed_policy
 from .results import append_rollout, as_rollout, only_writer, rollouts_in
 from .rows import load_rows, shown
 from .stats import figures, mean_reward, measure, table
+
+FIXED = ["oracle", "noop"]
 
 
 def main(
@@ -25,7 +30,8 @@ def main(
     """Play rows with `play`, and print their rewards. Returns the exit status."""
     parser = new_parser(description)
     add = parser.add_argument
-    add("--policy", choices=["llm", "oracle", "noop"], default="llm")
+    text = "llm, oracle, noop, or a Policy of yours"
+    add("--policy", default="llm", metavar="NAME", type=_policy_name, help=text)
     add(
         "--rows",
         type=Path,
@@ -53,6 +59,35 @@ def main(
     return exit_status("rollout.py", lambda: run(play, options))
 
 
+def _policy_name(text: str) -> str:
+    """`llm`, the name of a fixed policy, or `module:Class`."""
+    if text in ("llm", *FIXED) or re.fullmatch(r"[\w.]+:\w+", text):
+        return text
+    names = ", ".join(["llm", *FIXED])
+    raise argparse.ArgumentTypeError(
+        f"no policy {text!r}; there are {names}, and MODULE:CLASS, such as greedy:Greedy"
+    )
+
+
+def _policy(options: argparse.Namespace) -> Policy:
+    """The policy that plays. Raises RolloutError if it cannot be made."""
+    if options.policy in FIXED:
+        return fixed_policy(options.policy)
+    if options.policy == "llm":
+        return LLMPolicy(options.api)
+    module, _, name = options.policy.partition(":")
+    try:
+        policy = getattr(importlib.import_module(module), name)()
+    except Exception as error:
+        raise RolloutError(f"--policy {options.policy}: {raised(error)}") from error
+    if not isinstance(getattr(policy, "name", None), str):
+        raise RolloutError(
+            f"--policy {options.policy}: the class needs a `name`, the model that the "
+            "rollouts name"
+        )
+    return policy
+
+
 def run(play: Play, options: argparse.Namespace) -> int:
     """Play the episodes that the output file lacks. Returns the exit status.
 
@@ -65,9 +100,9 @@ def run(play: Play, options: argparse.Namespace) -> int:
 
 
 def _run(play: Play, options: argparse.Namespace) -> int:
-    llm = options.policy == "llm"
-    policy = LLMPolicy(options.api) if llm else fixed_policy(options.policy)
-    max_turns = here().number_of_turns() if llm else FIXED_TURNS
+    fixed = options.policy in FIXED
+    policy = _policy(options)
+    max_turns = FIXED_TURNS if fixed else here().number_of_turns()
     client, output = Client(), options.output
     rows = dict(enumerate(load_rows(options.rows)))
     if not rows:

@@ -33,13 +33,17 @@ class Turn(NamedTuple):
 
     @property
     def calls(self) -> list[Item]:
+        """The function calls among the items."""
         return [item for item in self.items if item["type"] == "function_call"]
 
 
 class Policy(Protocol):
-    """What plays an episode, one turn after the other."""
+    """What plays an episode, one turn after the other.
 
-    name: str  # the model that the trajectory names
+    `name` is the model that the rollouts name.
+    """
+
+    name: str
 
     def turn(self, row: Row, definitions: Definitions, output: list[Item]) -> Turn:
         """The next turn after `output`, the items of the episode so far."""

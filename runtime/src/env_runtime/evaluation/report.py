@@ -34,6 +34,8 @@ def main(description: str | None, arguments: list[str] | None = None) -> int:
     add("--output", type=Path, metavar="FILE", help="the page; else FILE.html")
     options = parser.parse_args(arguments)
     output = options.output or options.files[0].with_suffix(".html")
+    if output.is_dir():
+        parser.error(f"--output names a file; {output} is a folder")
 
     def run() -> int:
         left_out, other = write_page(options.files, output)

@@ -59,7 +59,10 @@ class TestNemoGym:
             if case["kind"] in ("zero_reward", "full_reward")
         }
         if expected != dict(zip(("zero_reward", "full_reward"), rewards, strict=True)):
-            pytest.skip("verifier_cases.jsonl is not about the class's reward_range")
+            pytest.skip(
+                "verifier_cases.jsonl expects other rewards than the class's reward_range "
+                f"{rewards}: edit its expected_reward"
+            )
         from nemo_gym.verifier_fixture import exercise_verifier_fixture
 
         spec = importlib.util.spec_from_file_location("resources_server", path)
