@@ -42,7 +42,7 @@ print(compute_aggregate_metrics(answers).model_dump_json())
     [
         "checks.class_checks",
         pytest.param("resources_server.endpoints", marks=pytest.mark.slow),
-        pytest.param("serving", marks=pytest.mark.slow),
+        pytest.param("server", marks=pytest.mark.slow),
         pytest.param("prepare", marks=pytest.mark.slow),
     ],
 )
