@@ -25,6 +25,16 @@ NOT_IN_TASK = frozenset(
 )
 
 
+def is_deterministic(domain_class: type) -> bool:
+    """Whether the same calls always have the same results."""
+    return getattr(domain_class, "deterministic", True)
+
+
+def missing_requirement(domain_class: type) -> str | None:
+    """Why this machine cannot run an episode of the class; None if it can."""
+    return getattr(domain_class, "missing_requirement", lambda: None)()
+
+
 def grader(domain_class: type) -> Callable[..., Any] | None:
     """The method that grades an episode, if the class has one.
 
@@ -246,7 +256,7 @@ def solution_of(domain_class: type, row: Row) -> Solution:
     if this machine lacks something that an episode needs; RolloutError if the oracle
     raises, or returns anything else.
     """
-    if lacking := getattr(domain_class, "missing_requirement", lambda: None)():
+    if lacking := missing_requirement(domain_class):
         raise NoOracleError(lacking)
     solve = getattr(domain_class, "oracle", None)
     if solve is None:

@@ -10,6 +10,7 @@ from ..episode.samples import sample_arguments
 from ..episode.tasks import (
     baseline_reward,
     is_native,
+    missing_requirement,
     oracle_reward,
     reward_range,
     takes_answer,
@@ -91,7 +92,7 @@ class TestAttacks:
     @pytest.fixture
     def verify(self):
         """Ends a client's session, and returns its reward. No attack masks a sample."""
-        lacking = getattr(here().load_class(), "missing_requirement", lambda: None)()
+        lacking = missing_requirement(here().load_class())
 
         def reward(client, row, output=()):
             answer = client.post("/verify", json=verify_body(row, output))
