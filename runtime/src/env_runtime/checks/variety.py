@@ -47,7 +47,7 @@ class Variety:
     def note_line(self) -> str:
         """The gate's note, on a line of its own; "" for one row.
 
-        Raises GateError if the rows are one task, and nobody says that they should be.
+        Raises GateError if the rows are one task, without `one_task = true`.
         """
         if len(self.rows) == 1:
             return ""

@@ -70,7 +70,7 @@ def reward_range(domain_class: type) -> tuple[float, float]:
 
 
 def is_estimated(domain_class: type) -> bool:
-    """Whether the class says that nobody has confirmed its `reward_range` yet."""
+    """Whether the class says that its `reward_range` is an estimate."""
     return bool(getattr(domain_class, "reward_range_estimated", False))
 
 
