@@ -1,8 +1,8 @@
-"""Requests that a web page of another site made, in a browser on this machine.
+"""Who may use a server: requests of other sites' web pages, and classes that run commands.
 
-A browser sends them wherever the page says: also to a server that listens on 127.0.0.1
-only. A page's owner may even point a name to 127.0.0.1, so that the page and the server
-seem to be one site (DNS rebinding).
+A browser on this machine sends the requests of a page wherever the page says: also to a
+server that listens on 127.0.0.1 only. A page's owner may even point a name to 127.0.0.1,
+so that the page and the server seem to be one site (DNS rebinding).
 """
 
 import ipaddress
@@ -45,3 +45,24 @@ def _is_own(host: str, scope: Mapping[str, Any], settings: ServerSettings) -> bo
         return ipaddress.ip_address(name).is_loopback
     except ValueError:
         return False
+
+
+def serving_problem(domain_class: type, host: str | None = None) -> str | None:
+    """Why the class must not be served on `host`, by default HOST; None if it may.
+
+    TRUSTED_POLICY=1 allows everything. Raises SettingError.
+    """
+    settings = ServerSettings.read()
+    if host is not None:
+        settings = settings.model_copy(update={"host": host})
+    if settings.trusted_policy == "1":
+        return None
+    refuse = getattr(domain_class, "refuse_to_serve", lambda: None)
+    if reason := refuse():
+        return reason
+    if getattr(domain_class, "runs_commands", False) and not settings.anybody_may_play:
+        return (
+            f"on HOST={settings.host} anybody who reaches this port could run "
+            "commands: set API_TOKEN, which clients then send, or ALLOW_ANYBODY=1"
+        )
+    return None

@@ -34,7 +34,7 @@ _loading = threading.RLock()
 # The project that loaded a class.
 of_loaded: "WeakKeyDictionary[type, Project]" = WeakKeyDictionary()
 
-# The project of this process, once somebody has looked for it.
+# The project of this process, once it was looked for.
 _found: "list[Project]" = []
 
 

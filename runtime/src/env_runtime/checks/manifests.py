@@ -4,13 +4,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from ..episode.tasks import reward_range
+from ..episode.tasks import is_deterministic, reward_range
 from ..project import of_class
-
-
-def is_deterministic(domain_class: type) -> bool:
-    """Whether the same calls always have the same results."""
-    return getattr(domain_class, "deterministic", True)
 
 
 def outdated_manifests(domain_class: type) -> Iterator[tuple[Path, str]]:

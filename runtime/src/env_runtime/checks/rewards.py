@@ -30,7 +30,7 @@ def earned_by_oracle(domain_class: type, rows: Iterable[Row]) -> str:
 
 
 def estimate_note(domain_class: type) -> str:
-    """The gate's note on a `reward_range` that nobody has confirmed, else ""."""
+    """The gate's note on a `reward_range` that is an estimate, else ""."""
     if not is_estimated(domain_class):
         return ""
     return (

@@ -7,7 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from ..command_line import counted
-from ..episode.tasks import reward_range, takes_answer, task_of
+from ..episode.tasks import (
+    is_deterministic,
+    missing_requirement,
+    reward_range,
+    takes_answer,
+    task_of,
+)
 from ..episode.types import Row
 from ..errors import GateError, NoOracleError, RolloutError
 from ..evaluation.client import Client
@@ -17,7 +23,7 @@ from ..evaluation.policies import FIXED_TURNS, PLANS, fixed_policy, solution_for
 from ..evaluation.rows import about_task, read_rows, row_name, shown
 from ..models.client import models_not_set, without_answers
 from ..project import here, of_class
-from .manifests import is_deterministic, outdated_manifests
+from .manifests import outdated_manifests
 from .rewards import baseline, earned_by_oracle, estimate_note, reward_problem
 from .variety import Variety
 
@@ -37,8 +43,7 @@ def rollout_gate(client: Client, path: Path) -> str:
     seen = counted(len(rows), "row")
     nothing = baseline(domain_class, rows)
     game.check("noop")
-    lacking = getattr(domain_class, "missing_requirement", lambda: None)
-    if reason := lacking():
+    if reason := missing_requirement(domain_class):
         return f"{seen}: noop earns {nothing} ({reason}){estimate_note(domain_class)}"
     note = "" if game.repeats else "; not deterministic"
     note += _stand_ins(domain_class)

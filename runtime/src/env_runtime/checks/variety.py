@@ -48,7 +48,7 @@ class Variety:
     def note_line(self) -> str:
         """The gate's notes, on lines of their own.
 
-        Raises GateError if the rows are one task, and nobody says that they should be.
+        Raises GateError if the rows are one task, without `one_task = true`.
         """
         placeholder = self._placeholder_note()
         if len(self.rows) == 1:

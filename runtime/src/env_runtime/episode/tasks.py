@@ -25,6 +25,16 @@ NOT_IN_TASK = frozenset(
 )
 
 
+def is_deterministic(domain_class: type) -> bool:
+    """Whether the same calls always have the same results."""
+    return getattr(domain_class, "deterministic", True)
+
+
+def missing_requirement(domain_class: type) -> str | None:
+    """Why this machine cannot run an episode of the class; None if it can."""
+    return getattr(domain_class, "missing_requirement", lambda: None)()
+
+
 def grader(domain_class: type) -> Callable[..., Any] | None:
     """The method that grades an episode, if the class has one.
 
@@ -60,7 +70,7 @@ def reward_range(domain_class: type) -> tuple[float, float]:
 
 
 def is_estimated(domain_class: type) -> bool:
-    """Whether the class says that nobody has confirmed its `reward_range` yet."""
+    """Whether the class says that its `reward_range` is an estimate."""
     return bool(getattr(domain_class, "reward_range_estimated", False))
 
 
@@ -253,7 +263,7 @@ def solution_of(domain_class: type, row: Row) -> Solution:
     if this machine lacks something that an episode needs; RolloutError if the oracle
     raises, or returns anything else.
     """
-    if lacking := getattr(domain_class, "missing_requirement", lambda: None)():
+    if lacking := missing_requirement(domain_class):
         raise NoOracleError(lacking)
     solve = getattr(domain_class, "oracle", None)
     if solve is None:

@@ -20,7 +20,9 @@ class EpisodeThread:
             queue.SimpleQueue()
         )
         self._started: float | None = None  # start of the job that runs now
-        self._given_up: float | None = None  # start of the job that nobody awaits
+        self._given_up: float | None = (
+            None  # start of the job that is no longer awaited
+        )
         threading.Thread(target=self._work, name="episode", daemon=True).start()
 
     def run(self, job: Callable[[], Any]) -> asyncio.Future:
@@ -34,7 +36,7 @@ class EpisodeThread:
         self._jobs.put(None)
 
     def give_up(self) -> None:
-        """Note that nobody waits any more for the job that runs now."""
+        """Note that the job that runs now is no longer awaited."""
         self._given_up = self._started
 
     def hangs(self, seconds: float) -> bool:

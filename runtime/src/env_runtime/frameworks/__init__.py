@@ -7,7 +7,7 @@ rollouts      clients of a server, and the command of rollout.py
 models        the variables of the models that the class asks
 checks        the class, its episodes and its rewards, for gates
 server_gates  the gates of a framework that has a server
-access        who may play on a server
+access        a server's process and its token
 verifiers_imports    saves verifiers' tool servers seconds
 
 This room needs neither NeMo Gym nor requests.
@@ -29,10 +29,11 @@ from ..errors import GateError, NoOracleError, ToolError
 from ..evaluation.policies import PLANS
 from ..evaluation.rows import read_rows, row_name
 from ..evaluation.scripted_model import scripted_model
+from ..origins import serving_problem
 from ..project import find as find_project
 from ..settings import ClientSettings
 from ..trainers.signatures import described
-from .access import guarded, serve, serving_problem
+from .access import guarded, serve
 from .checks import (
     calls_for,
     check_class,

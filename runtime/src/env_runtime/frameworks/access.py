@@ -1,4 +1,4 @@
-"""Who may play on a framework's server: the checks before it serves, and its token."""
+"""A framework's server: its process, and its token."""
 
 import hmac
 import json
@@ -11,27 +11,6 @@ from ..errors import SettingError
 from ..settings import ServerSettings
 
 
-def serving_problem(domain_class: type, host: str | None = None) -> str | None:
-    """Why the class must not be served on `host`, by default HOST; None if it may.
-
-    TRUSTED_POLICY=1 allows everything. Raises SettingError.
-    """
-    settings = ServerSettings.read()
-    if host is not None:
-        settings = settings.model_copy(update={"host": host})
-    if settings.trusted_policy == "1":
-        return None
-    refuse = getattr(domain_class, "refuse_to_serve", lambda: None)
-    if reason := refuse():
-        return reason
-    if getattr(domain_class, "runs_commands", False) and not settings.anybody_may_play:
-        return (
-            f"on HOST={settings.host} anybody who reaches this port could run "
-            "commands: set API_TOKEN, which clients then send, or ALLOW_ANYBODY=1"
-        )
-    return None
-
-
 def serve(domain_class: type, make_app: Callable[[], Any], default_port: int) -> None:
     """Serve an ASGI app on HOST and PORT until a signal ends the process.
 
@@ -42,7 +21,7 @@ def serve(domain_class: type, make_app: Callable[[], Any], default_port: int) ->
 
     try:
         settings = ServerSettings.read()
-        problem = serving_problem(domain_class)
+        problem = origins.serving_problem(domain_class)
     except SettingError as error:
         sys.exit(f"server: {error}")
     if problem:

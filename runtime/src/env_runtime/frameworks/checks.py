@@ -11,7 +11,13 @@ from typing import Any
 from .. import project
 from ..checks.rewards import baseline, earned_by_oracle, estimate_note, reward_problem
 from ..command_line import counted
-from ..episode.tasks import reward_range, takes_answer, task_of
+from ..episode.tasks import (
+    is_deterministic,
+    missing_requirement,
+    reward_range,
+    takes_answer,
+    task_of,
+)
 from ..episode.types import Calls, Row
 from ..errors import GateError, NoOracleError
 from ..evaluation.policies import PLANS
@@ -95,7 +101,7 @@ def check_rewards(domain_class: type, play: Play) -> str:
         asyncio.run(_check_policy(domain_class, rows, play, "oracle"))
     except NoOracleError as error:
         return f"{seen}: noop and nonsense earn {nothing} ({error}){note}"
-    if getattr(domain_class, "deterministic", True):
+    if is_deterministic(domain_class):
         asyncio.run(_check_tricks(domain_class, rows, play))
     most = earned_by_oracle(domain_class, rows)
     return f"{seen}: the oracle earns {most}, noop and nonsense {nothing}{note}"
@@ -206,8 +212,3 @@ async def _output(player: Player, name: str, arguments: dict[str, Any]) -> str:
     if not isinstance(output, str):
         raise GateError(f"{name} with {arguments} answered {output!r:.100}, not text")
     return output
-
-
-def missing_requirement(domain_class: type) -> str | None:
-    """The reason why this machine cannot run an episode, or None."""
-    return getattr(domain_class, "missing_requirement", lambda: None)()

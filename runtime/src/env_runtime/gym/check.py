@@ -18,7 +18,7 @@ from .processes import log_file
 
 
 def check(path: Path) -> str:
-    """Check the rewards of the oracle and of doing nothing under NeMo Gym.
+    """Check the rewards of the oracle and of noop under NeMo Gym.
 
     Plays the oracle in every other row. Returns the gate's line. Raises RolloutError if
     a reward is wrong, or if there are no rows.

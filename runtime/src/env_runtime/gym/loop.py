@@ -146,7 +146,7 @@ def check_model_answers(url: str) -> None:
 def reverify(
     rollouts: Path, *, judge_failed_only: bool = False
 ) -> list[dict[str, Any]]:
-    """NeMo Gym's rollouts with the rewards that the class gives now, in a new file.
+    """NeMo Gym's rollouts with rewards computed anew, in a new file.
 
     `rollouts` is a file that `collect` wrote, with the file of its rows beside it.
     `judge_failed_only` keeps its rewards, and adds the rows that were left out because

@@ -1,6 +1,6 @@
 """An answer of an endpoint: its limits, and the text in it.
 
-The endpoint may belong to somebody else, and may answer anything.
+The endpoint may be a third party's, and may answer anything.
 """
 
 from collections.abc import AsyncIterable, AsyncIterator, Mapping
@@ -31,7 +31,9 @@ class Said:
 def check_encoding(headers: Mapping[str, str]) -> None:
     """Raise ModelError if an answer is compressed: it may become a thousand times larger."""
     if headers.get("Content-Encoding", "identity").lower() != "identity":
-        raise ModelError("the answer has a Content-Encoding, which nobody asked for")
+        raise ModelError(
+            "the answer has a Content-Encoding, which the request did not accept"
+        )
 
 
 async def bounded(parts: AsyncIterable[bytes]) -> AsyncIterator[bytes]:

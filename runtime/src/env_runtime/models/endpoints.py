@@ -190,7 +190,7 @@ def _request(settings: ModelSettings, messages: list[Message]) -> dict[str, Any]
 
 
 def _harmless(messages: list[Message]) -> list[Message]:
-    """A question without anybody's text, which an endpoint for `messages` can answer.
+    """A question without text of the episode, which an endpoint for `messages` can answer.
 
     It has a system message, or an image, if they have one.
     """

@@ -1,6 +1,6 @@
 """Limits on an endpoint's answer: its size, and that the endpoint itself gives it.
 
-The endpoint may belong to somebody else. It gets what the class asks, and no more.
+The endpoint may be a third party's. It gets what the class asks, and no more.
 """
 
 from collections.abc import AsyncIterator

@@ -12,7 +12,7 @@ from ..episode.samples import sample_of
 from ..episode.schema import plain_schema
 from .protocol import Message, Prompt
 
-# The label in `**Final verdict:** GOOD`. A line that quotes somebody has none.
+# The label in `**Final verdict:** GOOD`. A quotation has none.
 LABEL = re.compile(
     r"[\s*_#]*(?:final )?(?:verdict|answer|grade|decision)[\s*_]*:", re.IGNORECASE
 )

@@ -11,8 +11,8 @@ from fastapi import HTTPException
 from nemo_gym.server_utils import SESSION_ID_KEY
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-# The key that marks a seeded session in its signed cookie. The cookie outlives the
-# server's memory: a marked session is never seeded again. If it is unknown, it is lost.
+# The key of a seeded session's cookie. The signed cookie outlives the server's memory: its
+# session is never seeded again. If the server does not know it, it is lost.
 SEEDED = "seeded"
 
 # The key of the scope under which a request's cookie is kept, once it is read.
@@ -59,7 +59,7 @@ class SessionCookies:
         self.app = app
         self.name = name
         self._new_id = new_id
-        # A search costs little, also if somebody sends thousands of cookies.
+        # A search is cheap even if a client sends thousands of cookies.
         self._pair = re.compile(rb"(?:^|;)\s*%s=([^;]*)" % re.escape(name.encode()))
         self._signer = itsdangerous.URLSafeSerializer(secret, salt=name)
         self._load = functools.lru_cache(maxsize=10_000)(self._signer.loads)

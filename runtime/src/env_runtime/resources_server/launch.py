@@ -12,6 +12,7 @@ import uvicorn
 from omegaconf import OmegaConf
 
 from ..models.client import texts
+from ..origins import serving_problem
 from ..project import Project
 from ..settings import ServerSettings
 from .connection import BoundedProtocol
@@ -54,18 +55,8 @@ def log_to_file(project: Project, suffix: str = "") -> None:
 
 def refuse_to_serve(server_class: Any) -> None:
     """Raise SystemExit, with the reason, if untrusted policies could do harm."""
-    settings, domain_class = ServerSettings.read(), server_class.domain_class
-    if settings.trusted_policy == "1":
-        return
-    refuse = getattr(domain_class, "refuse_to_serve", lambda: None)
-    if reason := refuse():
+    if reason := serving_problem(server_class.domain_class):
         sys.exit(f"server.py: {reason}")
-    runs_commands = getattr(domain_class, "runs_commands", False)
-    if runs_commands and not settings.anybody_may_play:
-        sys.exit(
-            f"server.py: on HOST={settings.host} anybody who reaches this port could "
-            "run commands: set API_TOKEN, which clients then send, or ALLOW_ANYBODY=1"
-        )
 
 
 def run(app: Any, server: Any, *, workers: int = 1, grace: float = 1) -> None:

@@ -15,8 +15,8 @@ SECONDS = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20
 class Metrics:
     """Counts calls, and answers GET /metrics in the text format of Prometheus.
 
-    `paths()` are the POST routes. All other paths count as one, so that nobody can make
-    up names. `health()` is the answer of /health. Raises RuntimeError without
+    `paths()` are the POST routes. All other paths count as one, so that clients cannot
+    make up names. `health()` is the answer of /health. Raises RuntimeError without
     prometheus-client.
     """
 

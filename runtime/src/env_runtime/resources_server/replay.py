@@ -11,13 +11,13 @@ import yarl
 from fastapi import FastAPI, Request
 from fastapi.responses import Response
 
+from ..episode.tasks import is_deterministic
 from ..settings import ServerSettings
 
 
 def replays(domain_class: type) -> bool:
     """Whether /verify grades an episode that is over by playing it once more."""
-    deterministic = getattr(domain_class, "deterministic", True)
-    return deterministic and ServerSettings.read().reverify == "1"
+    return is_deterministic(domain_class) and ServerSettings.read().reverify == "1"
 
 
 def url_of(tool: str) -> yarl.URL:

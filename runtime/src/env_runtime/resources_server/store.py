@@ -55,7 +55,7 @@ class SessionStore:
         self.keeps_calls = keeps_calls
         # Ids that ended, oldest first: a late call must not bring an episode back.
         self.ended: dict[str, Ended] = {}
-        # Ids that a harness closed before it seeded them. They are kept apart: anybody
+        # Ids that a harness closed before it seeded them. They are kept apart: any client
         # can close made-up ids, which must not push real sessions out of `ended`.
         self._unseeded: dict[str, None] = {}
         self._closing: set[asyncio.Task] = set()
@@ -64,7 +64,7 @@ class SessionStore:
 
     @property
     def lowest_reward(self) -> float:
-        """The lowest reward, for episodes that do not count: nobody escapes a loss."""
+        """The reward of episodes that do not count: the lowest, so that none avoids a loss."""
         return reward_range(self.domain_class)[0]
 
     # -------------------------------------------------------------- begin
@@ -122,8 +122,8 @@ class SessionStore:
     def _make_room(self) -> None:
         """Raise HTTPException if all sessions are in use, or too many calls hang.
 
-        A session whose call hangs takes no room. Sessions that nobody seeded are the
-        first to go.
+        A session whose call hangs takes no room. Unseeded sessions are evicted
+        first.
         """
         limits = self.limits
         retry = {"Retry-After": str(int(min(limits.session_idle_seconds, 60)) or 1)}
@@ -221,7 +221,7 @@ class SessionStore:
         return name in self._unseeded
 
     def end_idle(self) -> None:
-        """End the sessions that nobody used for SESSION_IDLE_SECONDS."""
+        """End the sessions that were idle for SESSION_IDLE_SECONDS."""
         seconds = self.limits.session_idle_seconds
         oldest = time.monotonic() - seconds
         for name, session in list(self.sessions.items()):

@@ -81,7 +81,7 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if self._waiting is None or self._waiting.done():
-            self.close()  # nobody knows what it answers
+            self.close()  # an answer without a request
             return
         try:
             self._parser.feed_data(data)
@@ -126,7 +126,7 @@ class Link:
     """Sends requests to one shard, and watches whether it is up.
 
     `locate(number)` returns its address. It may block, and raise anything. The shard is
-    down once nobody listens there, or if a ping and all other requests stay unanswered
+    down once nothing listens there, or if a ping and all other requests stay unanswered
     for `silence` seconds. A shard that answers one of them is only busy.
     """
 

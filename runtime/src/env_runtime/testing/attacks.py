@@ -10,6 +10,7 @@ from ..episode.samples import sample_arguments
 from ..episode.tasks import (
     baseline_reward,
     is_native,
+    missing_requirement,
     oracle_reward,
     reward_range,
     takes_answer,
@@ -44,7 +45,7 @@ ODD_ANSWERS = [
 VERDICT = {"responses_create_params", "response", "reward", "mask_sample"}
 
 
-def play(client: TestClient, calls: Calls) -> list[Any]:
+def make_calls(client: TestClient, calls: Calls) -> list[Any]:
     """Call tools, and return their answers."""
     return [client.post(f"/{tool}", json=arguments).json() for tool, arguments in calls]
 
@@ -93,7 +94,7 @@ class TestAttacks:
     @pytest.fixture
     def verify(self):
         """Ends a client's session, and returns its reward. No attack masks a sample."""
-        lacking = getattr(here().load_class(), "missing_requirement", lambda: None)()
+        lacking = missing_requirement(here().load_class())
 
         def reward(client, row, output=()):
             answer = client.post("/verify", json=verify_body(row, output))
@@ -113,7 +114,7 @@ class TestAttacks:
         assert verify(client, row, [*written, *said(solution)]) == lowest
 
     def test_an_episode_that_nobody_seeded(self, client, row, solution, lowest, verify):
-        play(client, solution.calls)
+        make_calls(client, solution.calls)
         assert verify(client, row, said(solution)) == lowest
 
     @pytest.mark.parametrize("seed", [{}, {"ground_truth": []}, {"ground_truth": [{}]}])
@@ -121,17 +122,17 @@ class TestAttacks:
         self, client, row, solution, seed, lowest, verify
     ):
         client.post("/seed_session", json=seed)
-        play(client, solution.calls)
+        make_calls(client, solution.calls)
         assert verify(client, row, said(solution)) == lowest
 
     def test_a_second_seed_of_the_session(self, client, row, tools, solution, verify):
         """After a look at the answer, the policy seeds the same task again."""
         client.post("/seed_session", json=row)
-        play(client, [(tool["name"], sample_arguments(tool)) for tool in tools])
+        make_calls(client, [(tool["name"], sample_arguments(tool)) for tool in tools])
         lost = verify(client, row)
         for seed in (row, with_other_task(row)):
             assert client.post("/seed_session", json=seed).status_code == 409
-        play(client, solution.calls)
+        make_calls(client, solution.calls)
         assert verify(client, row, said(solution)) == lost
 
     def test_a_seed_with_another_task(self, client, row):
@@ -147,7 +148,7 @@ class TestAttacks:
         It must not win by that, or escape a loss.
         """
         client.post("/seed_session", json=row)
-        play(client, solution.calls)
+        make_calls(client, solution.calls)
         seeded = [function_call("seed_session", "{}"), *said(solution)]
         assert verify(client, row, seeded) == lowest
 
@@ -167,7 +168,7 @@ class TestAttacks:
             pytest.skip("there is only one task")
         solution = solve_or_skip(other, tools)
         client.post("/seed_session", json=other)
-        play(client, solution.calls)
+        make_calls(client, solution.calls)
         assert verify(client, first, said(solution)) == lowest
 
     @pytest.mark.parametrize("name", ["mine", "m" * 1000])
@@ -184,26 +185,26 @@ class TestAttacks:
             "task_data": row,
         }
         assert client.post("/seed_session", json=typed).status_code in (409, 422)
-        play(client, solution.calls)
+        make_calls(client, solution.calls)
         assert verify(client, row, said(solution)) == lost
 
     def test_playing_on_after_the_end(self, client, row, solution, lowest, verify):
         client.post("/seed_session", json=row)
         client.post("/close_session", json={})
-        play(client, solution.calls)
+        make_calls(client, solution.calls)
         assert verify(client, row, said(solution)) == lowest
 
     def test_playing_on_after_the_verdict(self, client, row, solution, verify):
         """The first verdict is final, whatever is called or answered after it."""
         client.post("/seed_session", json=row)
         first = verify(client, row)
-        play(client, solution.calls)
+        make_calls(client, solution.calls)
         assert verify(client, row, said(solution)) == first <= baseline(row)
 
     def test_a_verdict_on_another_task(self, client, row, solution, lowest, verify):
         """It tells nothing of the episode, and the policy cannot try another row."""
         client.post("/seed_session", json=row)
-        play(client, solution.calls)
+        make_calls(client, solution.calls)
         body = verify_body(with_other_task(row), said(solution))
         verdict = client.post("/verify", json=body).json()
         told = {key for key, value in verdict.items() if value is not None}
@@ -228,7 +229,7 @@ class TestAttacks:
     def test_nonsense(self, client, row, tools, verify):
         nonsense = call_everything(row, tools)
         client.post("/seed_session", json=row)
-        play(client, nonsense.calls)
+        make_calls(client, nonsense.calls)
         assert verify(client, row, said(nonsense)) <= baseline(row)
 
     def test_an_answer_that_repeats_the_prompt(self, client, row, verify):
@@ -271,7 +272,7 @@ class TestAttacks:
         if without_answers(here().load_class()):
             pytest.skip("without stand_in(model, prompt) no grade can be checked")
         client.post("/seed_session", json=row)
-        play(client, solution.calls)
+        make_calls(client, solution.calls)
         body = verify_body(row, said(solution))
         first, second = (
             client.post("/verify", json=body).json()["reward"] for _ in range(2)
