@@ -113,7 +113,6 @@ MOVED = {
         "Episode": "episode.episode",
         "sample_arguments": "episode.samples",
         "check_row": "episode.tasks",
-        "oracle_calls": "episode.tasks",
         "read_task": "episode.tasks",
         "task_type": "episode.tasks",
         "Tool": "episode.tools",
@@ -176,8 +175,7 @@ class Names:
         return lines
 
     def module(self, place: str) -> str:
-        """The full name of a module that was <env>_runtime.`place` in 0.4."""
-        place = renamed(place)
+        """The full name of a module of env_runtime, of this project's backend."""
         top, _, rest = place.partition(".")
         shared = rest and source_of(f"env_runtime.{place}")  # by all backends
         if top in BACKENDS and self.backend and not shared:
@@ -304,7 +302,7 @@ def rename_package(path: Path, names: Names) -> Iterator[str]:
     old = rf"\b{names.folder}(?:\.({place})|(?= import ))"
     lines = text.split("\n")
     for number, line in enumerate(lines):
-        new = re.sub(old, lambda match: names.module(match[1] or ""), line)
+        new = re.sub(old, lambda match: names.module(renamed(match[1] or "")), line)
         if new != line:
             new = renamed_modules(new)
         if new != line:

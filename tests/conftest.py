@@ -118,12 +118,16 @@ def compile_once(
     **options: Any,
 ) -> Any:
     """Compiles a template, or takes what was made of equal text in another clone."""
+    if "{% yield" in str(source):  # Copier reads that name from each environment
+        return compile_template(environment, source, name, *arguments, **options)
     kind = (type(environment), *environment.extensions, environment.undefined)
     syntax = (environment.trim_blocks, environment.block_start_string)
     key = (kind, syntax, source, name, *options.items())
     if key not in compiled:
         made = compile_template(environment, source, name, *arguments, **options)
         compiled[key] = made
+    else:  # Copier's extension forgets the yield tag of the path before
+        environment.preprocess(source)
     return compiled[key]
 
 
