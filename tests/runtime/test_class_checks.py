@@ -51,7 +51,7 @@ def test_a_class_that_needs_a_task():
             self.size = task["size"]
 
     assert check(Needy).startswith(
-        "runtime.test_class_checks.Needy has look (needs a task"
+        "runtime.test_class_checks.Needy has look (an empty task is refused: "
     )
 
 
@@ -118,7 +118,7 @@ def test_a_line_without_an_annotation():
 
 def test_a_line_whose_method_is_gone():
     says = (
-        r"has no attribute 'wave'.*without a line are look;.*self\.tool\(Base\.look\)"
+        r"has no attribute 'wave'.*are not served: look\..*self\.tool\(Base\.look\)"
     )
     with pytest.raises(GateError, match=says):
         check(Base, "look wave")
