@@ -25,12 +25,17 @@ from conftest import (
 )
 
 RELEASES = [
+    "v0.5.0",
     "v0.4.0",
     "v0.3.0",
     pytest.param("v0.2.0", marks=pytest.mark.slow),
     pytest.param("v0.1.0", marks=pytest.mark.slow),
 ]
-TOOLS_BY_METHOD = ("v0.3.0", "v0.4.0")  # server.py has `self.tool(MyEnv.guess)`
+TOOLS_BY_METHOD = (
+    "v0.3.0",
+    "v0.4.0",
+    "v0.5.0",
+)  # server.py has `self.tool(MyEnv.guess)`
 
 
 @pytest.fixture
@@ -43,7 +48,7 @@ def releases(repository, tmp_path):
 
 @pytest.fixture
 def project(releases, tmp_path):
-    """A committed project of v0.5.0."""
+    """A committed project of v0.6.0."""
     folder = tmp_path / "my_env"
     copy(releases, folder)
     git(folder, "init", "--quiet", "--initial-branch", "main")
@@ -114,7 +119,7 @@ def test_fixes_arrive_and_edits_stay(releases, project):
         "        app.title = 'Mine'\n        return app\n",
     )
     commit(project)
-    release(releases, "v0.6.0", FIX)
+    release(releases, "v0.7.0", FIX)
     run([COPIER, *UPDATE], project)  # the command, as users type it
     assert "Read rollouts" in (project / "nemo_gym/view.py").read_text()
     assert "app.title = 'Mine'" in (project / "nemo_gym/server.py").read_text()
@@ -125,7 +130,7 @@ def test_fixes_arrive_and_edits_stay(releases, project):
     assert rows.startswith(
         '{"responses_create_params": {"input": [{"role": "user", "content": "Win at'
     )
-    assert "_commit: v0.6.0" in (project / ".copier-answers.yml").read_text()
+    assert "_commit: v0.7.0" in (project / ".copier-answers.yml").read_text()
     assert not list(project.rglob("*.rej"))
 
 
@@ -142,15 +147,15 @@ def test_a_source_beside_the_wheels_stays(releases, project, folder):
     mine = 'mine = { path = "../", editable = true }'
     settings.write_text(f"{table}[tool.uv.sources]\n{sources}\n{mine}\n\n{rest}")
     commit(project)
-    versions = ('version = "0.5.0"', 'version = "0.6.0"')
-    release(releases, "v0.6.0", {"runtime/pyproject.toml": versions})
+    versions = ('version = "0.6.0"', 'version = "0.7.0"')
+    release(releases, "v0.7.0", {"runtime/pyproject.toml": versions})
     done = update(project)
     assert done.returncode == 0, done.stdout
     text = settings.read_text()
     assert "<<<<<<<" not in text
     sources = tomllib.loads(text)["tool"]["uv"]["sources"]
     assert sources["mine"]["path"] == "../"
-    assert "runtime-0.6.0-" in sources["nemo-gym-env-runtime"][0]["path"]
+    assert "runtime-0.7.0-" in sources["nemo-gym-env-runtime"][0]["path"]
 
 
 def test_a_tool_can_be_added_by_an_update(project):
@@ -163,7 +168,7 @@ def test_a_tool_can_be_added_by_an_update(project):
 
 
 def test_an_update_equals_a_fresh_render(releases, project, tmp_path):
-    release(releases, "v0.6.0", {k: v for k, v in FIX.items() if "template/" in k})
+    release(releases, "v0.7.0", {k: v for k, v in FIX.items() if "template/" in k})
     assert update(project).returncode == 0
     fresh = tmp_path / "fresh/my_env"
     fresh.parent.mkdir()
@@ -201,7 +206,7 @@ def test_a_class_of_ones_own_stays_through_updates(releases, wrap, module):
     edit(project, ROWS_OF_A_CLASS, '"easy")', '"hard")')
     commit(project)
     before = files_of(project)
-    release(releases, "v0.6.0", {**FIX, **FIX_OF_ROWS})
+    release(releases, "v0.7.0", {**FIX, **FIX_OF_ROWS})
     done = update(project)
     assert done.returncode == 0, done.stdout
     source = (CLASSES / f"{module}.py").read_bytes()
@@ -227,7 +232,7 @@ def test_a_class_in_a_package_stays_through_updates(releases, tmp_path):
     copy(*data, "--data=tools=survey, send", releases, project)
     git(project, "init", "--quiet", "--initial-branch", "main")
     commit(project)
-    release(releases, "v0.6.0", FIX)
+    release(releases, "v0.7.0", FIX)
     done = update(project)
     assert done.returncode == 0, done.stdout
     assert files_of(project / "warehouse") == before
@@ -262,14 +267,14 @@ def test_a_method_called_like_the_archetypes_tool(releases, tmp_path):
     copy("--data=tools=guess(code: str)", releases, project)
     git(project, "init", "--quiet", "--initial-branch", "main")
     commit(project)
-    release(releases, "v0.6.0", FIX)
+    release(releases, "v0.7.0", FIX)
     done = update(project)
     assert done.returncode == 0, done.stdout
-    assert "_commit: v0.6.0" in (project / ".copier-answers.yml").read_text()
+    assert "_commit: v0.7.0" in (project / ".copier-answers.yml").read_text()
 
 
 def test_a_refused_answer_leaves_everything_as_it_was(releases, project):
-    release(releases, "v0.6.0", FIX)
+    release(releases, "v0.7.0", FIX)
     done = update(project, "--data", "tools=while()")
     assert done.returncode == 1
     assert "the tool name 'while' is a Python keyword" in done.stdout.splitlines()[-1]
@@ -294,7 +299,7 @@ def released(clone, template):
     shutil.copytree(template, clone, dirs_exist_ok=True)
     git(clone, "add", "--all")
     git(clone, "commit", "--quiet", "--message", "The working tree")
-    git(clone, "tag", "v0.5.0")
+    git(clone, "tag", "v0.6.0")
 
 
 @pytest.fixture
@@ -485,7 +490,7 @@ def test_added_dependencies_stay_when_the_templates_change(earlier, tag):
     assert tool["environment"]["max_turns"] == 9
     assert tool["uv"]["sources"] == {
         "nemo-gym-env-runtime": [
-            {"path": "vendor/nemo_gym_env_runtime-0.5.0-py3-none-any.whl"}
+            {"path": "vendor/nemo_gym_env_runtime-0.6.0-py3-none-any.whl"}
         ],
         "mine": {"path": "../lib"},
     }
@@ -585,12 +590,12 @@ def test_the_wheel_replaces_the_runtime_and_is_replaced(earlier, history):
     (cache / "serving.cpython-312.pyc").touch()
     add_package(project, "iniconfig")
     commit(project)
-    for version in ("0.5.0", "0.6.0"):
-        if version == "0.6.0":
+    for version in ("0.6.0", "0.7.0"):
+        if version == "0.7.0":
             bump = {
-                "runtime/pyproject.toml": ('version = "0.5.0"', 'version = "0.6.0"')
+                "runtime/pyproject.toml": ('version = "0.6.0"', 'version = "0.7.0"')
             }
-            release(history, "v0.6.0", bump)
+            release(history, "v0.7.0", bump)
         done = run([COPIER, "update", "--trust", "--defaults"], project, check=False)
         assert done.returncode == 0, done.stdout
         assert "PASS import" in done.stdout
@@ -636,13 +641,13 @@ def test_an_update_installs_once_after_the_merge(releases, tmp_path):
         "    print(sys.argv[1], edited, file=log)\n"
     )
     git(releases, "commit", "--quiet", "--all", "--message", "Log")
-    git(releases, "tag", "v0.5.1")
+    git(releases, "tag", "v0.6.1")
     project = tmp_path / "my_env"
     run([COPIER, "copy", "--trust", "--defaults", releases, project], tmp_path)
     git(project, "init", "--quiet", "--initial-branch", "main")
     edit(project, "my_env.py", "Wordle", "mine: Wordle")
     commit(project)
-    release(releases, "v0.6.0", FIX)
+    release(releases, "v0.7.0", FIX)
     run([COPIER, "update", "--trust", "--defaults"], project)
     assert log.read_text().splitlines() == ["copy False", "update True"]
 

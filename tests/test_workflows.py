@@ -72,19 +72,19 @@ def test_ci_finds_out_what_the_repository_is(step, tmp_path, repository):
 @pytest.mark.parametrize(
     ("date", "no_such_tag", "said"),
     [
-        ("not released", "1", "CHANGELOG.md has no date for 0.5.0"),
-        ("2026-01-02", "0", "v0.5.0 is there already"),
+        ("not released", "1", "CHANGELOG.md has no date for 0.6.0"),
+        ("2026-01-02", "0", "v0.6.0 is there already"),
         ("2026-01-02", "1", ""),
     ],
 )
 def test_a_release_is_tagged_once_it_has_a_date(
     step, tmp_path, date, no_such_tag, said
 ):
-    (tmp_path / "pyproject.toml").write_text('[project]\nversion = "0.5.0"\n')
-    (tmp_path / "CHANGELOG.md").write_text(f"# Changelog\n\n## 0.5.0 - {date}\n")
+    (tmp_path / "pyproject.toml").write_text('[project]\nversion = "0.6.0"\n')
+    (tmp_path / "CHANGELOG.md").write_text(f"# Changelog\n\n## 0.6.0 - {date}\n")
     printed = step("release/tag/Tag", NO_SUCH_TAG=no_such_tag)
     assert printed.startswith(said)
-    made = "gh api repos/me/mine/git/refs -f ref=refs/tags/v0.5.0 -f sha=abc\n"
+    made = "gh api repos/me/mine/git/refs -f ref=refs/tags/v0.6.0 -f sha=abc\n"
     assert (made in (tmp_path / "log").read_text()) == (not said)
 
 

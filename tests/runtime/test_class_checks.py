@@ -117,9 +117,7 @@ def test_a_line_without_an_annotation():
 
 
 def test_a_line_whose_method_is_gone():
-    says = (
-        r"has no attribute 'wave'.*are not served: look\..*self\.tool\(Base\.look\)"
-    )
+    says = r"has no attribute 'wave'.*are not served: look\..*self\.tool\(Base\.look\)"
     with pytest.raises(GateError, match=says):
         check(Base, "look wave")
 

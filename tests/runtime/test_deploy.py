@@ -79,7 +79,7 @@ def test_a_space_has_what_the_image_is_built_from(project, dry_run):
         "nemo_gym/README.md",
         "nemo_gym/server.py",
         "my_env.py",
-        "nemo_gym/vendor/nemo_gym_env_runtime-0.5.0-py3-none-any.whl",
+        "nemo_gym/vendor/nemo_gym_env_runtime-0.6.0-py3-none-any.whl",
     } <= files
     assert "nemo_gym/Dockerfile" not in files
 
