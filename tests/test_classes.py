@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+import sys
 
 import pytest
 import requests
@@ -89,6 +90,17 @@ def test_a_folder_below_a_repository_gets_no_workflow(template, tmp_path):
     (tmp_path / "other/.git/HEAD").touch()
     render_project(template, tmp_path / "other", env_name="my_env")
     assert (tmp_path / "other/.github/workflows/ci.yml").is_file()
+
+
+def test_pytest_in_the_repository_around_it_leaves_the_tests_out(render, tmp_path):
+    """It has another environment, in which they could not be imported."""
+    project = tmp_path / "my_env"
+    shutil.copytree(render(), project)
+    (project / "test_mine.py").write_text("def test_mine(): ...\n")
+    code = "import sys; sys.modules['env_runtime'] = None; import pytest; pytest.main()"
+    done = run([sys.executable, "-B", "-c", code], project)
+    assert "1 passed" in done.stdout
+    assert "error" not in done.stdout
 
 
 def test_a_repository_keeps_its_own_files(copy, tmp_path):
