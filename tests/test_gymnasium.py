@@ -265,7 +265,7 @@ def test_an_environment_without_frames_is_named(write_frames, register):
 
 def test_a_project_with_frames_has_an_agent_that_shows_them(frames, project):
     agent = frames / "nemo_gym/responses_api_agents/my_env_agent/app.py"
-    assert "class ImageAgent" in agent.read_text()
+    assert "class EnvironmentAgent" in agent.read_text()
     manifest = "nemo_gym/environments/my_env/manifest.yaml"
     assert "\nmodality: text, image\n" in (frames / manifest).read_text()
     assert (

@@ -309,9 +309,9 @@ def paths(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     requested = []
     request = ClientSession.request
 
-    def recorded(self: Any, method: str, path: str, json: Any = None) -> Any:
+    def recorded(self: Any, method: str, path: str, *options: Any) -> Any:
         requested.append(path)
-        return request(self, method, path, json)
+        return request(self, method, path, *options)
 
     monkeypatch.setattr(ClientSession, "request", recorded)
     return requested

@@ -13,7 +13,7 @@ from env_runtime.episode.tools import tools_of
 from env_runtime.episode.types import Solution
 from env_runtime.errors import GateError, RolloutError
 from env_runtime.evaluation.play import play
-from env_runtime.evaluation.policies import NONSENSE, fixed_policy
+from env_runtime.evaluation.policies import FIXED_TURNS, NONSENSE, fixed_policy
 from env_runtime.evaluation.scripted_model import ScriptedModel
 from env_runtime.evaluation.trajectory import function_call, message
 from env_runtime.server import SessionServer, VerifyRequest, VerifyResponse
@@ -171,7 +171,7 @@ def test_a_fixed_policy_calls_and_then_answers(
 ):
     client = gate_client(Calculator)
     fixed = fixed_policy(policy)
-    result = play(client, client.tools(), calculator_row, fixed, 2)
+    result = play(client, client.tools(), calculator_row, fixed, FIXED_TURNS)
     output = result["response"]["output"]
     assert [item["type"] for item in output] == kinds
     if answer is not None:

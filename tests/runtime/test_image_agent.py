@@ -13,7 +13,7 @@ from nemo_gym.openai_utils import (
 
 from conftest import ROOT
 
-AGENT = ROOT / "archetypes/vision/agent/app.py"
+AGENT = ROOT / "archetypes/_agent/app.py"
 URL = "data:image/png;base64,aGVsbG8="
 
 

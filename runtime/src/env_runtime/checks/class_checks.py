@@ -10,7 +10,7 @@ from typing import Any
 
 from ..episode.docstrings import read_docstring
 from ..episode.episode import Episode, run_alone
-from ..episode.tasks import grader, is_model, takes_answer
+from ..episode.tasks import grader, is_model, replies, takes_answer
 from ..episode.tools import (
     Tool,
     fields_of,
@@ -25,7 +25,7 @@ from ..errors import GateError, ToolError
 from ..models.client import Models
 from ..resources_server.endpoints import OWN_ROUTES, post_routes, route_of
 from .app import lines_for, served_app
-from .protocol_checks import check_protocol, place_of
+from .protocol_checks import check_agent, check_protocol, place_of
 
 # The types in an answer to `tools`
 _TYPES: dict[str, Any] = {
@@ -68,6 +68,9 @@ def check_class(
     has = f"{name} has {', '.join(served)}"
     if not served:
         has = f"{name} has no tools: its answer is graded"
+    if replies(domain_class):
+        check_agent(domain_class)
+        has = f"{name} has {', '.join([*served, 'reply()'])}"
     return "; ".join([f"{has}{note}", *unserved, *_misdescribed(tools)])
 
 
@@ -107,7 +110,8 @@ def _check_lines(
             lines[route.path] = tool
         else:
             by_hand.append(route.path.removeprefix("/"))
-    if not lines and not by_hand and not takes_answer(domain_class):
+    answered = takes_answer(domain_class) or replies(domain_class)
+    if not lines and not by_hand and not answered:
         for _, function in public_methods(domain_class):
             if returns_text(function):
                 make_tool(function)  # raises ToolError: its signature may be the reason

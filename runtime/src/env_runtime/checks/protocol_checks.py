@@ -10,6 +10,7 @@ from pydantic import PydanticUserError
 from ..episode.episode import has_async_methods, runs_on_loop
 from ..episode.tasks import is_model, reward_range, task_annotation, task_reader
 from ..episode.tools import hint_of, where
+from ..episode.types import REPLY
 from ..errors import GateError, ToolError, one_line
 from ..files import source_name
 from ..models.client import model_names
@@ -22,7 +23,8 @@ def check_protocol(domain_class: type) -> None:
     _check_task(domain_class)
     _check_waiting(domain_class)
     _check_static_hooks(domain_class)
-    _check_reward(domain_class)
+    _check_text_parameter(domain_class, "reward", optional=True)
+    _check_text_parameter(domain_class, REPLY)
     reward_range(domain_class)  # raises ToolError
     _check_policy_errors(domain_class)
     _check_hooks(domain_class)
@@ -109,32 +111,61 @@ def _check_static_hooks(domain_class: type) -> None:
             )
 
 
-def _check_reward(domain_class: type) -> None:
-    """Raise GateError if reward() takes anything but the policy's answer."""
-    method = inspect.getattr_static(domain_class, "reward", None)
+def check_agent(domain_class: type) -> None:
+    """Raise GateError if NeMo Gym would play with an agent that never calls reply()."""
+    own = of_class(domain_class)
+    config = own.gym / "configs" / f"{own.name}_agent.yaml"
+    if config.exists() and "simple_agent:" in config.read_text(encoding="utf-8"):
+        raise GateError(
+            f"{place_of(domain_class)} has reply(), but NeMo Gym's simple_agent, which "
+            f"configs/{config.name} names, ends an episode at the policy's first message: "
+            "commit your work, then `uvx copier update --trust --defaults "
+            "--vcs-ref=:current: -d archetype=conversation` writes an agent that calls it"
+        )
+
+
+def _check_text_parameter(
+    domain_class: type, name: str, *, optional: bool = False
+) -> None:
+    """Raise GateError unless reward() or reply() takes the text of the policy's message.
+
+    If it is `optional`, the method may take nothing.
+    """
+    method = inspect.getattr_static(domain_class, name, None)
     if not inspect.isfunction(method):
         return
     place = f"{where(method)}: {method.__qualname__}"
     parameters = list(inspect.signature(method).parameters.values())[1:]
-    if not parameters:
+    if not parameters and optional:
         try:
             inspect.signature(method).bind(None)
         except TypeError as error:
             raise GateError(f"{place} is called without arguments: {error}") from error
         return
-    [first, *others] = parameters
-    usual = (first.POSITIONAL_ONLY, first.POSITIONAL_OR_KEYWORD)
-    text = hint_of(method, first.name) is str or (
-        first.name == "answer" and first.annotation is first.empty
-    )
-    text = text and (first.default is first.empty or isinstance(first.default, str))
-    if others or first.kind not in usual or not text:
+    if len(parameters) != 1 or not _is_text(method, parameters[0]):
         listed = ", ".join(map(str, parameters))
+        without, or_with = "", f"`def {name}(self, answer: str)`"
+        if optional:
+            without, or_with = (
+                "without arguments, or ",
+                f"`def {name}(self)`, or {or_with}",
+            )
         raise GateError(
-            f"{place} is called without arguments, or with the text of the policy's "
-            f"last message, but takes `{listed}`: write `def reward(self)`, or "
-            "`def reward(self, answer: str)`"
+            f"{place} is called {without}with the text of the policy's "
+            f"last message, but takes `{listed}`: write {or_with}"
         )
+
+
+def _is_text(method: Any, parameter: inspect.Parameter) -> bool:
+    """Whether a method's only argument may be a text."""
+    usual = (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+    text = hint_of(method, parameter.name) is str or (
+        parameter.name == "answer" and parameter.annotation is parameter.empty
+    )
+    has_text = parameter.default is parameter.empty or isinstance(
+        parameter.default, str
+    )
+    return parameter.kind in usual and text and has_text
 
 
 def _check_policy_errors(domain_class: type) -> None:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable
+from itertools import zip_longest
 from multiprocessing.pool import ThreadPool
 from pathlib import Path
 from typing import Any
@@ -10,17 +11,27 @@ from ..command_line import counted
 from ..episode.tasks import (
     is_deterministic,
     missing_requirement,
+    replies,
     reward_range,
+    steps_of,
     takes_answer,
     task_of,
 )
-from ..episode.types import Row
+from ..episode.types import REPLY, Definitions, Row, Solution, by_model
 from ..errors import GateError, NoOracleError, RolloutError
 from ..evaluation.client import Client
 from ..evaluation.observations import first_observation, shows
 from ..evaluation.play import play
-from ..evaluation.policies import FIXED_TURNS, PLANS, fixed_policy, solution_for
+from ..evaluation.policies import (
+    FIXED_TURNS,
+    NONSENSE,
+    PLANS,
+    Turn,
+    fixed_policy,
+    solution_for,
+)
 from ..evaluation.rows import about_task, read_rows, row_name, shown
+from ..evaluation.trajectory import Item, message
 from ..models.client import models_not_set, without_answers
 from ..project import here, of_class
 from .manifests import outdated_manifests
@@ -50,8 +61,10 @@ def rollout_gate(client: Client, path: Path) -> str:
     if game.repeats:
         game.check_prompts(domain_class)
     game.check("garbage")
+    max_turns = game.project.table()["max_turns"]
+    note += game.check_end(max_turns)
     try:
-        game.check_turns(game.project.table()["max_turns"])
+        game.check_turns(max_turns)
         game.check("oracle")
     except NoOracleError as error:
         highest = reward_range(domain_class)[1]
@@ -142,12 +155,14 @@ class _Game:
                 '. Make the grade stricter or, if that is honest, write "baseline_reward"'
                 f": {reward} into the row"
             )
-        calls, answer = PLANS[policy](row, self.definitions)
+        plan = PLANS[policy](row, self.definitions)
+        calls = steps_of(self.domain_class, plan)
         did = made_calls(calls, result["response"]["output"])
-        if takes_answer(self.domain_class):
-            did += (
-                f", and answered {answer!r:.200}" if answer else ", and did not answer"
+        if takes_answer(self.domain_class) and not replies(self.domain_class):
+            answer = (
+                f"answered {plan.answer!r:.200}" if plan.answer else "did not answer"
             )
+            did += f", and {answer}"
         task = json.dumps(task_of(row), ensure_ascii=False)
         raise GateError(f"{text} ({did}; task: {task[:300]})")
 
@@ -188,20 +203,18 @@ class _Game:
         for number, row in enumerate(self.rows, start=1):
             place = row_name(number, self.path)
             try:
-                calls, answer = solution_for(row, self.definitions)
-                self.variety.note("solution", [calls, answer])
+                solution = solution_for(row, self.definitions)
+                self.variety.note("solution", list(solution))
             except NoOracleError:  # it would be the same for every row
                 raise
             except RolloutError as error:
                 raise GateError(f"{place}, policy 'oracle': {error}") from error
-            turns = len(calls) + bool(answer)
-            if turns > longest:
-                longest = turns
-                needed = counted(len(calls), "call")
-                needed += " and the final answer" if answer else ""
+            needed = self._turns(solution)
+            if len(needed) > longest:
+                longest = len(needed)
                 problem = (
-                    f"{place}: a model that makes one call a turn needs {turns} turns to "
-                    f"solve it ({needed}), but max_turns is {max_turns}"
+                    f"{place}: a model that makes one call a turn needs {longest} turns "
+                    f"to solve it ({_listed(needed)}), but max_turns is {max_turns}"
                 )
         if problem:
             raise GateError(
@@ -209,6 +222,32 @@ class _Game:
                 "update --trust --defaults --vcs-ref=:current: -d "
                 f"max_turns={longest}` in {self.project.root}"
             )
+
+    def _turns(self, solution: Solution) -> list[str]:
+        """The kinds of a solution's turns, with one call each."""
+        turns = ["message" if tool == REPLY else "call" for tool, _ in solution.calls]
+        if solution.answer and not replies(self.domain_class):
+            turns.append("final answer")
+        return turns
+
+    def check_end(self, max_turns: int) -> str:
+        """A note if reply() never ends an episode whose policy only talks; else ""."""
+        if not replies(self.domain_class):
+            return ""
+        row, talker = self.rows[0], _Talker()
+        try:
+            result = play(self.client, self.definitions, row, talker, max_turns)
+        except RolloutError as error:
+            raise GateError(
+                f"{row_name(1, self.path)}, {talker.name}: {error}"
+            ) from error
+        self._check_reward(row_name(1, self.path), "garbage", row, result)
+        if not result["out_of_turns"]:
+            return ""
+        return (
+            f"\nreply() has not ended row 1 after {max_turns} messages of nonsense: only "
+            "max_turns ends such an episode"
+        )
 
     def _play(self, policy: str, row: Row) -> dict[str, Any]:
         fixed = fixed_policy(policy)
@@ -224,6 +263,22 @@ class _Game:
             return error
 
 
+class _Talker:
+    """A policy that only talks, and never ends the episode."""
+
+    name = "a policy that only talks"
+
+    def turn(self, row: Row, definitions: Definitions, output: list[Item]) -> Turn:
+        return Turn([message(NONSENSE)])
+
+
+def _listed(turns: list[str]) -> str:
+    """["call", "call", "message"] as "2 calls and 1 message"."""
+    kinds = dict.fromkeys(turns)
+    texts = [counted(turns.count(kind), kind) for kind in kinds]
+    return " and ".join(texts).replace("1 final", "the final")
+
+
 def made_calls(
     calls: Iterable[tuple[str, dict[str, Any]]], items: list[dict[str, Any]]
 ) -> str:
@@ -231,7 +286,10 @@ def made_calls(
 
     `items` is the trajectory's output. Long lists are cut in the middle.
     """
-    made = [f"{tool}({_arguments(sent)})" for tool, sent in calls]
+    made = [
+        repr(sent["answer"]) if tool == REPLY else f"{tool}({_arguments(sent)})"
+        for tool, sent in calls
+    ]
     if not made:
         return "it called nothing"
     text = ", ".join(made)
@@ -255,10 +313,14 @@ def _compare(calls: str, first: dict[str, Any], second: dict[str, Any]) -> None:
     `calls` names the calls in the message.
     """
     outputs, replayed = (
-        [item.get("output") for item in result["response"]["output"]]
+        [
+            item.get("output", item.get("content"))
+            for item in result["response"]["output"]
+            if not by_model(item)
+        ]
         for result in (first, second)
     )
-    for before, after in zip(outputs, replayed, strict=True):
+    for before, after in zip_longest(outputs, replayed):
         if before != after:
             raise GateError(
                 f"{calls} were answered {before!r:.100}, then {after!r:.100}: seed "

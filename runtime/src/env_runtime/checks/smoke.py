@@ -9,7 +9,7 @@ from typing import Any
 from ..command_line import counted
 from ..episode.samples import sample_arguments
 from ..episode.tasks import check_row, grader, is_native, task_of
-from ..episode.types import Definitions, Row
+from ..episode.types import HARNESS, REPLY, Definitions, Row
 from ..errors import GateError, NoOracleError, RolloutError
 from ..evaluation.client import Client, ClientSession, problem_of
 from ..evaluation.policies import solve
@@ -54,6 +54,8 @@ def smoke_gate(client: Client, path: Path) -> str:
     detail = counted(len(definitions), "endpoint")
     if not definitions:
         detail = "no tools: the answer is graded"
+        if client.replies():
+            detail = "no tools: the environment replies to messages"
     for note, start in (
         ("still to be written", "error: this tool is still to be written"),
         ("answered only with an error", "error:"),
@@ -117,6 +119,9 @@ def _outputs(
     with contextlib.suppress(NoOracleError):
         session = seed()
         for name, arguments in solve(row, definitions):
+            if name == REPLY:
+                _reply(session, arguments)
+                continue
             output = _call(session, name, arguments, " (the oracle's call)")
             outputs[name].append(output)
         session.post("/close_session", {})
@@ -179,11 +184,7 @@ def _call(
         )
     if response.status_code != 200:
         raise GateError(f"{call} answered {problem_of(response)}")
-    if fault := response.headers.get("X-Tool-Error"):
-        raise GateError(
-            f"{call}: the tool {fault}. Fix it, or raise ValueError with a message for "
-            "the policy (session.log has the traceback)"
-        )
+    _check_fault(f"{call}: the tool", response)
     try:
         output = response.json()["output"]
     except (ValueError, LookupError, TypeError):
@@ -191,3 +192,21 @@ def _call(
     if not isinstance(output, str):
         raise GateError(f"{call} has no text `output`: {response.text[:300]}")
     return output
+
+
+def _reply(session: ClientSession, message: dict[str, Any]) -> None:
+    """Post a message of the policy. Raises GateError if the class has a bug."""
+    response = session.request("POST", f"/{REPLY}", message, {HARNESS: "1"})
+    call = f"POST /{REPLY} with {json.dumps(message)[:200]} (the oracle's message)"
+    if response.status_code != 200:
+        raise GateError(f"{call} answered {problem_of(response)}")
+    _check_fault(f"{call}: {REPLY}()", response)
+
+
+def _check_fault(what: str, response: Any) -> None:
+    """Raise GateError if a method of the class failed unexpectedly."""
+    if fault := response.headers.get("X-Tool-Error"):
+        raise GateError(
+            f"{what} {fault}. Fix it, or raise ValueError with a message for the policy "
+            "(session.log has the traceback)"
+        )

@@ -28,7 +28,7 @@ from .tasks import (
 )
 from .text_match import printed, scalars, sendable
 from .tools import Tool, fields_of, own_classes, public_methods
-from .types import Asked, Task
+from .types import REPLY, Asked, Task
 
 log = logging.getLogger(__name__)
 
@@ -75,6 +75,7 @@ class Episode:
     calls: list[Call] = field(default_factory=list)
     failure: str | None = None  # why the grade says nothing about the policy
     outside_range: float | None = None  # the class's grade, if reward_range lacks it
+    over: bool = False  # whether the environment ended the episode
     keeps_calls: bool = True
     label: str = "an episode"  # names the row in the log
     models: Asked | None = None  # the models that the class asks beside the policy
@@ -87,10 +88,32 @@ class Episode:
 
     async def call(self, tool: Tool, arguments: dict[str, Any]) -> Answer:
         """Call a tool with arguments that its model has validated. Never raises."""
+        if self.over:
+            return Answer("error: the episode is over", error="expected")
         method = functools.partial(getattr(self.environment, tool.name), **arguments)
         answer = await self.answer(tool.name, method)
         self.keep(tool.name, arguments, answer)
         return answer
+
+    async def reply(self, answer: str) -> Answer | None:
+        """The class's reply to a message of the policy; None ends the episode.
+
+        Like a tool's answer, it reports an exception, and is kept for the grader. The
+        class must have reply().
+        """
+        if self.over:
+            return None
+
+        async def replied() -> Any:
+            value = self.environment.reply(sendable(answer))
+            if inspect.isawaitable(value):
+                value = await value
+            self.over = value is None
+            return "" if value is None else value
+
+        result = await self.answer(REPLY, replied)
+        self.keep(REPLY, {"answer": answer}, result)
+        return None if self.over else result
 
     async def answer(self, name: str, method: Callable[[], Any]) -> Answer:
         """The method's answer. An exception becomes an output that starts `error:`."""
@@ -250,7 +273,7 @@ def has_async_methods(domain_class: type) -> bool:
     names = [name for name, _ in public_methods(domain_class)]
     return any(
         inspect.iscoroutinefunction(getattr(domain_class, name, None))
-        for name in ["reward", "close", "metrics", "observation", *names]
+        for name in ["reward", "close", "metrics", "observation", REPLY, *names]
     )
 
 

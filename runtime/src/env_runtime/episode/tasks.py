@@ -15,7 +15,7 @@ from pydantic_core import to_jsonable_python
 
 from ..errors import NoOracleError, RolloutError, ToolError, one_line
 from .tools import hint_of
-from .types import Row, Solution, Task
+from .types import REPLY, Calls, Row, Solution, Task
 
 # Keys of a row that are NeMo Gym's, or that say how the row is graded.
 NOT_IN_TASK = frozenset(
@@ -49,6 +49,11 @@ def takes_answer(domain_class: type) -> bool:
     """Whether the class grades the policy's last message: `reward(self, answer: str)`."""
     grade = grader(domain_class)
     return grade is not None and len(inspect.signature(grade).parameters) > 1
+
+
+def replies(domain_class: type) -> bool:
+    """Whether the class answers the policy's messages: `reply(self, answer: str)`."""
+    return hasattr(domain_class, "reply")
 
 
 def reward_range(domain_class: type) -> tuple[float, float]:
@@ -259,7 +264,8 @@ def solution_of(domain_class: type, row: Row) -> Solution:
 
     `oracle(task)` gets the task as the constructor does, or as a dict if its annotation
     says so. It returns calls as `(tool, arguments)`. A text after the calls, or without
-    calls, is the final answer. Raises NoOracleError without an oracle, or
+    calls, is the final answer. If the class has reply(), texts can stand anywhere: each
+    is a message that reply() answers. Raises NoOracleError without an oracle, or
     if this machine lacks something that an episode needs; RolloutError if the oracle
     raises, or returns anything else.
     """
@@ -280,18 +286,40 @@ def solution_of(domain_class: type, row: Row) -> Solution:
         ) from error
     try:
         steps = [returned] if isinstance(returned, str) else list(returned)
-        answer = steps.pop() if steps and isinstance(steps[-1], str) else ""
+        answer = steps[-1] if steps and isinstance(steps[-1], str) else ""
+        if replies(domain_class):
+            steps = [_as_message(step) for step in steps]
+        elif answer:
+            steps.pop()
         calls = [(tool, dict(arguments)) for tool, arguments in steps]
         well_formed = all(isinstance(tool, str) for tool, _ in calls)
     except (TypeError, ValueError):
         well_formed = False
     if not well_formed:
+        texts = "may end with the final answer as text"
+        if replies(domain_class):
+            texts = "messages as text"
         raise RolloutError(
             f"{domain_class.__name__}.oracle(task) must return the calls, (tool, "
-            "arguments) each, and may end with the final answer as text; got "
-            f"{returned!r:.200}"
+            f"arguments) each, and {texts}; got {returned!r:.200}"
         )
     return Solution(calls, answer)
+
+
+def _as_message(step: Any) -> Any:
+    return (REPLY, {"answer": step}) if isinstance(step, str) else step
+
+
+def steps_of(domain_class: type, plan: Solution, messages: int = 3) -> Calls:
+    """A plan's calls and, for a class with reply(), its messages.
+
+    An answer without messages before it, as of the policy that talks nonsense, is sent
+    `messages` times: the class answers it.
+    """
+    talks = any(tool == REPLY for tool, _ in plan.calls)
+    if talks or not plan.answer or not replies(domain_class):
+        return plan.calls
+    return [*plan.calls, *messages * [(REPLY, {"answer": plan.answer})]]
 
 
 def _takes_dict(oracle: Callable[..., Any]) -> bool:

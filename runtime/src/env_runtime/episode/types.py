@@ -8,11 +8,32 @@ Calls = list[tuple[str, dict[str, Any]]]  # (tool, arguments) for each call
 Definitions = list[dict[str, Any]]  # tool definitions for the Responses API
 
 
+# In Calls, a message of the policy that the class answers with reply(): its arguments
+# are {"answer": text}. No tool can have this name.
+REPLY = "reply"
+
+# A harness sets this header when it posts to /reply. A policy chooses the path and the
+# body of what its agent posts, but no header.
+HARNESS = "X-Harness"
+
+
 class Solution(NamedTuple):
-    """A row's solution: tool calls, then a final answer, "" if none is needed."""
+    """A row's solution: tool calls, then a final answer, "" if none is needed.
+
+    For a class with reply(), the calls contain the messages, too, the last one included.
+    """
 
     calls: Calls
     answer: str = ""
+
+
+def by_model(item: dict[str, Any]) -> bool:
+    """Whether the model wrote an item of a trajectory."""
+    return item.get("role", "assistant") == "assistant" and not is_tool_output(item)
+
+
+def is_tool_output(item: dict[str, Any]) -> bool:
+    return item.get("type") == "function_call_output"
 
 
 class Asked(Protocol):

@@ -8,10 +8,11 @@ from urllib.parse import urlsplit
 
 import requests
 
-from ..episode.types import Definitions
+from ..episode.types import HARNESS, REPLY, Definitions
 from ..errors import RolloutError, one_line
 from ..settings import LOOPBACK, ClientSettings
-from .trajectory import Item
+from .policies import Turn
+from .trajectory import Item, text_of
 
 
 class Client:
@@ -22,7 +23,7 @@ class Client:
 
     def session(self, http: requests.Session | None = None) -> "ClientSession":
         """A session over `http`, or a new one. Its cookie is good for one episode."""
-        return ClientSession(self.url, http)
+        return ClientSession(self, http)
 
     def tools(self) -> Definitions:
         """The definitions of the server's tools."""
@@ -32,6 +33,10 @@ class Client:
         """The lowest and the highest reward of the server's episodes."""
         low, high = self._about.get("reward_range", (0.0, 1.0))
         return float(low), float(high)
+
+    def replies(self) -> bool:
+        """Whether the environment answers the policy's messages."""
+        return self._about.get("replies", False)
 
     @functools.cached_property
     def _about(self) -> dict[str, Any]:
@@ -51,14 +56,22 @@ def connect(url: str) -> requests.Session:
 class ClientSession:
     """One episode: the server knows it by the cookie of `http`."""
 
-    def __init__(self, url: str, http: requests.Session | None = None) -> None:
-        self.url = url
-        self.http = http or connect(url)
+    def __init__(self, client: Client, http: requests.Session | None = None) -> None:
+        self.client, self.url = client, client.url
+        self.http = http or connect(client.url)
 
-    def request(self, method: str, path: str, json: Any = None) -> requests.Response:
+    def request(
+        self,
+        method: str,
+        path: str,
+        json: Any = None,
+        headers: dict[str, str] | None = None,
+    ) -> requests.Response:
         """The answer, whatever its status. Raises RolloutError if nothing answers."""
         try:
-            answer = self.http.request(method, self.url + path, json=json, timeout=300)
+            answer = self.http.request(
+                method, self.url + path, json=json, headers=headers, timeout=300
+            )
         except requests.ConnectionError:
             raise RolloutError(
                 f"no server answers at {self.url}: start one with "
@@ -73,18 +86,20 @@ class ClientSession:
 
     def fetch(self, method: str, path: str, body: Any = None) -> dict[str, Any]:
         """The JSON object of an answer with status 200. Raises RolloutError."""
-        response = self.request(method, path, body)
-        try:
-            answer = response.json()
-        except ValueError:
-            answer = None
-        if response.status_code != 200 or not isinstance(answer, dict):
-            raise RolloutError(f"{method} {path} answered {problem_of(response)}")
-        return answer
+        return object_in(self.request(method, path, body))
 
     def post(self, path: str, body: Any) -> dict[str, Any]:
         """The JSON object that answers a POST. Raises RolloutError."""
         return self.fetch("POST", path, body)
+
+    def respond(self, definitions: Definitions, turn: Turn) -> list[Item]:
+        """The items after a turn of the policy: the results of its calls, or the reply.
+
+        The reply is the next user message. [] if the episode is over: see `reply`.
+        """
+        if turn.calls:
+            return self.call_tools(definitions, turn.calls)
+        return self.reply(turn.items)
 
     def call_tools(self, definitions: Definitions, calls: list[Item]) -> list[Item]:
         """The results of function_call items, and their images in a user message.
@@ -108,6 +123,22 @@ class ClientSession:
         if images:
             results.append({"type": "message", "role": "user", "content": images})
         return results
+
+    def reply(self, items: list[Item]) -> list[Item]:
+        """The environment's reply to the message in a turn of the policy: a user message.
+
+        [] if the episode is over: the class has no reply(), the policy said nothing, or
+        the environment ends the episode.
+        """
+        text = text_of(items)
+        if not text or not self.client.replies():
+            return []
+        headers = {HARNESS: "1"}
+        response = self.request("POST", f"/{REPLY}", {"answer": text}, headers)
+        if response.status_code == 413:  # the policy wrote too much
+            return []
+        message = object_in(response)["message"]
+        return [message] if message else []
 
     def _call(
         self, names: set[str], name: str, arguments: str
@@ -137,6 +168,18 @@ class ClientSession:
             if isinstance(image, str) and image.startswith("data:image/"):
                 return json.dumps(answer, ensure_ascii=False), image
         return response.text, None
+
+
+def object_in(response: requests.Response) -> dict[str, Any]:
+    """The JSON object of an answer with status 200. Raises RolloutError."""
+    try:
+        answer = response.json()
+    except ValueError:
+        answer = None
+    if response.status_code != 200 or not isinstance(answer, dict):
+        method, path = response.request.method, response.request.path_url
+        raise RolloutError(f"{method} {path} answered {problem_of(response)}")
+    return answer
 
 
 def problem_of(response: requests.Response) -> str:

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ..episode.tasks import is_native, task_of
-from .stats import is_error, is_tool_output, items
+from ..episode.types import is_tool_output
+from .stats import is_error, items
 
 IMAGE = re.compile(r"data:image/(?:png|jpeg|gif|webp);base64,[A-Za-z0-9+/]+={0,2}")
 

@@ -23,8 +23,8 @@ def play(
 ) -> dict[str, Any]:
     """Play one episode. Returns the answer of /verify, with the `response`.
 
-    The episode ends when the policy calls no tool, or after `max_turns` turns;
-    `out_of_turns` says which. Raises RolloutError if the server or the model fails. The
+    The episode ends when nothing answers the policy, because it called no tool, or after
+    `max_turns` turns; `out_of_turns` says which. Raises RolloutError if the server or the model fails. The
     episode then has no reward.
     """
     session = client.session()
@@ -39,10 +39,11 @@ def play(
             usage["input_tokens"] += turn.input_tokens
             usage["output_tokens"] += turn.output_tokens
             reason = turn.incomplete_reason
-            if reason or not turn.calls:
+            results = [] if reason else session.respond(definitions, turn)
+            output += results
+            if not results:
                 out_of_turns = False
                 break
-            output += session.call_tools(definitions, turn.calls)
     except RolloutError:
         with contextlib.suppress(RolloutError):
             session.post("/close_session", {})

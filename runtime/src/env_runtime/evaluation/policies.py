@@ -6,17 +6,17 @@ from typing import NamedTuple, Protocol
 
 from .. import project
 from ..episode.samples import sample_arguments
-from ..episode.tasks import solution_of
+from ..episode.tasks import solution_of, steps_of
 from ..episode.tools import tools_of
-from ..episode.types import Calls, Definitions, Row, Solution
+from ..episode.types import REPLY, Calls, Definitions, Row, Solution, by_model
 from ..errors import NoOracleError, RolloutError
 from .trajectory import Item, function_call, message
 
 # The calls and the answer of a policy on a row, whatever the tools answer.
 Plan = Callable[[Row, Definitions], Solution]
 
-# The turns of a fixed policy: its calls, and its final answer.
-FIXED_TURNS = 2
+# A limit for fixed policies, which end an episode by a turn without items.
+FIXED_TURNS = 1000
 
 # An answer that no grader should reward. It has numbers, because some graders look for
 # a number, but no box: a class may well reward the format of an answer.
@@ -51,17 +51,29 @@ class Policy(Protocol):
 
 
 class FixedPolicy:
-    """Makes all calls of its plan in the first turn, and gives its answer in the last."""
+    """Makes the calls of its plan, as many in a turn as it can, and says its messages."""
 
     def __init__(self, name: str, plan: Plan) -> None:
         self.name = name
         self.plan = plan
 
     def turn(self, row: Row, definitions: Definitions, output: list[Item]) -> Turn:
-        calls, answer = self.plan(row, definitions)
-        if calls and not output:
-            return Turn([function_call(name, json.dumps(sent)) for name, sent in calls])
-        return Turn([message(answer)] if answer else [])
+        solution = self.plan(row, definitions)
+        steps = steps_of(project.here().load_class(), solution)
+        done = sum(map(by_model, output))
+        calls = []
+        for tool, sent in steps[done:]:
+            if tool == REPLY:
+                return _calls(calls) if calls else Turn([message(sent["answer"])])
+            calls.append((tool, sent))
+        if calls:
+            return _calls(calls)
+        said = any(tool == REPLY for tool, _ in steps) or done > len(steps)
+        return Turn([message(solution.answer)] if solution.answer and not said else [])
+
+
+def _calls(calls: Calls) -> Turn:
+    return Turn([function_call(name, json.dumps(sent)) for name, sent in calls])
 
 
 def solution_for(row: Row, definitions: Definitions) -> Solution:
@@ -75,7 +87,7 @@ def solution_for(row: Row, definitions: Definitions) -> Solution:
     domain_class = project.here().load_class()
     oracle = f"{domain_class.__name__}.oracle"
     solution = solution_of(domain_class, row)
-    called = {tool for tool, _ in solution.calls}
+    called = {tool for tool, _ in solution.calls} - {REPLY}
     served = {tool["name"] for tool in definitions}
     tools = served | set(tools_of(domain_class))
     if unknown := sorted(called - tools):

@@ -8,15 +8,15 @@ from collections.abc import Generator, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from ..episode.types import Calls, Solution
+from ..episode.types import REPLY, Calls, Solution
 from .trajectory import as_response, function_call, message
 
 
 class ScriptedModel(ThreadingHTTPServer):
     """A model behind OpenAI's Responses API and Chat Completions that follows plans.
 
-    A plan is a list of tool calls, or a Solution: one call per answer, then a message
-    with the Solution's answer. A request names its plan by `metadata.row`, or by `model`
+    A plan is a list of tool calls, or a Solution: one call or message per answer, then
+    the Solution's answer. A request names its plan by `metadata.row`, or by `model`
     in Chat Completions, counted from 0.
     """
 
@@ -35,15 +35,20 @@ class ScriptedModel(ThreadingHTTPServer):
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
         """The response to a request: the next call of the row's plan, or a message."""
         plan, answer = self.plans[int(request["metadata"]["row"])]
-        calls = images = 0
+        steps = images = 0
         for item in request["input"]:
-            calls += item.get("type") == "function_call"
+            # The prompt may have messages of an assistant, which have no id.
+            steps += item.get("type") == "function_call" or (
+                item.get("role") == "assistant" and "id" in item
+            )
             if isinstance(item.get("content"), list):
                 images += sum(part["type"] == "input_image" for part in item["content"])
         self.images = max(self.images, images)
-        if calls < len(plan):
-            tool, arguments = plan[calls]
+        if steps < len(plan):
+            tool, arguments = plan[steps]
             item = function_call(tool, json.dumps(arguments))
+            if tool == REPLY:
+                item = message(arguments["answer"])
         else:
             item = message(answer or "I am done.")
         item = {"id": f"item_{uuid.uuid4().hex}", "status": "completed", **item}
@@ -56,8 +61,10 @@ class ScriptedModel(ThreadingHTTPServer):
         plan, answer = self.plans[number]
         calls = sum(message["role"] == "assistant" for message in messages)
         delta: dict[str, Any] = {"role": "assistant"}
-        if calls == len(plan):
+        if calls >= len(plan):
             delta["content"] = answer or "I am done: reward 1.0"
+        elif plan[calls][0] == REPLY:
+            delta["content"] = plan[calls][1]["answer"]
         else:
             tool, arguments = plan[calls]
             function = {"name": tool, "arguments": json.dumps(arguments)}

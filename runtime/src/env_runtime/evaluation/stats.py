@@ -11,6 +11,8 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from ..episode.types import by_model, is_tool_output
+
 TASK = "_ng_task_index"  # NeMo Gym's key in a rollout: the row's number, from 0
 REPEAT = "_ng_rollout_index"  # the number of the row's repeat, from 0
 
@@ -89,15 +91,6 @@ def items(value: Any) -> list[dict[str, Any]]:
     """The objects in a list of items; [] if `value` is not a list."""
     listed = value if isinstance(value, list) else []
     return [item for item in listed if isinstance(item, dict)]
-
-
-def by_model(item: dict[str, Any]) -> bool:
-    """Whether the model wrote an item of a trajectory."""
-    return item.get("role", "assistant") == "assistant" and not is_tool_output(item)
-
-
-def is_tool_output(item: dict[str, Any]) -> bool:
-    return item.get("type") == "function_call_output"
 
 
 def is_error(output: Any) -> bool:

@@ -26,9 +26,10 @@ def as_response(
 
     `output` is the whole trajectory. Its images are left out if they exceed IMAGE_BYTES.
     """
-    images = [item for item in output if item.get("role") == "user"]
+    images = [item for item in output if isinstance(item.get("content"), list)]
+    images = [item for item in images if item.get("role") == "user"]
     if len(json.dumps(images)) > IMAGE_BYTES:
-        output = [item for item in output if item.get("role") != "user"]
+        output = [item for item in output if item not in images]
     return {
         "id": f"resp_{uuid.uuid4().hex}",
         "created_at": time.time(),
@@ -71,6 +72,17 @@ def message(text: str) -> Item:
         "status": "completed",
         "content": content,
     }
+
+
+def text_of(items: list[Item]) -> str:
+    """The text of the last message among a turn's items, "" if there is none."""
+    for item in reversed(items):
+        if item.get("type") == "message" and item.get("role") == "assistant":
+            content = item.get("content")
+            if isinstance(content, str):
+                return content
+            return "".join(part.get("text") or "" for part in content or [])
+    return ""
 
 
 def with_tools(row: Row, definitions: Definitions) -> Row:

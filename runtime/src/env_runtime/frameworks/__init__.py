@@ -20,7 +20,6 @@ from ..episode.tasks import (
     baseline_reward,
     oracle_reward,
     reward_range,
-    takes_answer,
     task_of,
 )
 from ..episode.tools import Tool
@@ -60,7 +59,9 @@ from .tools import (
     ANSWER,
     calls_of,
     definitions_of,
+    plan_for,
     split_answer,
+    takes_answer,
     tools_and_answer,
     tools_of,
 )
@@ -103,6 +104,7 @@ __all__ = [
     "new_parser",
     "opened",
     "oracle_reward",
+    "plan_for",
     "play",
     "positive",
     "prompt_of",

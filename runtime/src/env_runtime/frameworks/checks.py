@@ -15,16 +15,14 @@ from ..episode.tasks import (
     is_deterministic,
     missing_requirement,
     reward_range,
-    takes_answer,
     task_of,
 )
 from ..episode.types import Calls, Row
 from ..errors import GateError, NoOracleError
-from ..evaluation.policies import PLANS
 from ..evaluation.rows import read_rows, row_name
 from .episodes import bare_reward
 from .rollouts import Player, Start
-from .tools import ANSWER, calls_of, definitions_of, tools_of
+from .tools import ANSWER, calls_of, definitions_of, plan_for, takes_answer, tools_of
 
 ROWS_AT_A_TIME = 20
 
@@ -144,8 +142,7 @@ async def _check_tricks(domain_class: type, rows: list[Row], play: Play) -> None
 
 def calls_for(domain_class: type, row: Row, policy: str) -> Calls:
     """The calls of one of PLANS on a row, its answer included. Raises like PLANS."""
-    plan = PLANS[policy](row, definitions_of(domain_class))
-    return calls_of(domain_class, plan)
+    return calls_of(domain_class, plan_for(domain_class, row, policy))
 
 
 def tricks(domain_class: type, row: Row, other: Row) -> dict[str, Calls]:

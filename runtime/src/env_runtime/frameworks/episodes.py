@@ -11,7 +11,7 @@ from ..episode.tasks import grader, reward_range, task_of, validation_problem
 from ..episode.types import Calls, Row, Task
 from ..models.client import Models
 from ..settings import Limits
-from .tools import ANSWER_TOOL, tools_and_answer, tools_of
+from .tools import ANSWER_TOOL, SAY_TOOL, tools_and_answer, tools_of
 
 # Why a call was not made, or did not end.
 Problem = Literal["", "unknown tool", "bad arguments", "timeout"]
@@ -30,7 +30,8 @@ class AsyncEpisode:
     It looks up tools by name, validates their arguments, and repeats its last grade
     after the end; a Session does the rest. TOOL_SECONDS limits each call and grade.
     With `answer_tool`, and if the class grades the policy's last message, the tool
-    `answer` takes that message and ends the episode.
+    `answer` takes that message and ends the episode. If the class has reply(), the tool
+    `say` calls it, and the episode ends when it returns None.
     """
 
     def __init__(
@@ -43,6 +44,7 @@ class AsyncEpisode:
         self._closed = False
         self._session: Session | None = None
         self._reward = reward_range(domain_class)[0]
+        self._said = ""  # the last message to reply()
 
     async def start(self) -> None:
         """Make the object.
@@ -90,10 +92,19 @@ class AsyncEpisode:
         if tool is ANSWER_TOOL:
             return await self._answered(keywords["text"])
         seconds = self.limits.tool_seconds
+
+        def play() -> Any:
+            if tool is SAY_TOOL:
+                return episode.reply(self._said)
+            return episode.call(tool, keywords)
+
+        if tool is SAY_TOOL:
+            self._said = keywords["text"]
         try:
-            return await session.perform(lambda: episode.call(tool, keywords), seconds)
+            answer = await session.perform(play, seconds)
         except TimeoutError:
             return refusal(f"{name} took more than {seconds:g} seconds", "timeout")
+        return await self._answered(self._said) if answer is None else answer
 
     async def _answered(self, text: str) -> Answer:
         """Grade the final answer. The first one counts."""
@@ -117,6 +128,7 @@ class AsyncEpisode:
         """
         if not self.over and self._session and self._session.episode:
             seconds = self.limits.tool_seconds
+            answer = answer or self._said
             self._reward = await self._session.reward(answer, seconds)
         return self._reward
 

@@ -11,7 +11,6 @@ from typing import Any, Protocol
 
 from ..command_line import exit_status, new_parser, positive
 from ..episode.episode import Answer
-from ..episode.tasks import takes_answer
 from ..episode.types import Calls, Row
 from ..errors import NoOracleError, RolloutError
 from ..evaluation.policies import PLANS
@@ -19,7 +18,7 @@ from ..evaluation.rows import read_rows
 from ..project import here
 from ..settings import ClientSettings
 from .episodes import refusal
-from .tools import ANSWER, calls_of, definitions_of
+from .tools import ANSWER, calls_of, definitions_of, plan_for, takes_answer
 
 MODEL_SECONDS = 600  # time limit for one answer of a model
 HEALTH_SECONDS = 10  # time limit for a server to report that it is up
@@ -148,7 +147,7 @@ def run_rollouts(
 
         async def rollout(index: int, row: Row) -> float:
             if options.policy != "llm":
-                plan = PLANS[options.policy](row, definitions_of(domain_class))
+                plan = plan_for(domain_class, row, options.policy)
                 return await play(start, index, calls_of(domain_class, plan))
             async with start(index) as player:
                 await converse(player, domain_class, player.prompt, max_turns)

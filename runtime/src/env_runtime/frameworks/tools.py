@@ -1,14 +1,18 @@
-"""The tools that a framework serves: those of nemo_gym/server.py, and `answer`."""
+"""The tools that a framework serves: those of nemo_gym/server.py, `say` and `answer`."""
 
 from .. import project
-from ..episode import tools
-from ..episode.tasks import takes_answer
+from ..episode import tasks, tools
+from ..episode.tasks import replies, steps_of
 from ..episode.tools import Tool, make_tool
-from ..episode.types import Calls, Definitions, Solution
+from ..episode.types import REPLY, Calls, Definitions, Row, Solution
 from ..errors import GateError, ToolError
+from ..evaluation.policies import PLANS
 
 # What OpenEnv and ORS call the policy's last message.
 ANSWER = "answer"
+# The tool by which a policy talks to a class with reply(): a framework's own episodes end
+# at the first message without a call.
+SAY = "say"
 
 
 def answer(self, text: str) -> str:
@@ -20,14 +24,33 @@ def answer(self, text: str) -> str:
     raise NotImplementedError("an episode reads the answer itself")
 
 
+def say(self, text: str) -> str:
+    """Say something to the other side of the conversation. Returns its reply.
+
+    Args:
+        text: The message.
+    """
+    raise NotImplementedError("an episode calls reply() itself")
+
+
 ANSWER_TOOL = make_tool(answer)
+SAY_TOOL = make_tool(say)
+
+
+def takes_answer(domain_class: type) -> bool:
+    """Whether the class grades the policy's last message, and no other message counts.
+
+    A class with reply() gets its messages from the tool `say`.
+    """
+    return tasks.takes_answer(domain_class) and not replies(domain_class)
 
 
 def tools_of(domain_class: type) -> dict[str, Tool]:
     """The tools that nemo_gym/server.py serves, by name, in the class's order.
 
-    In any other class, they are the methods that return text. Raises GateError if there
-    are no tools and no answer to grade; ToolError like episode.tools.tools_of.
+    In any other class, they are the methods that return text. A class with reply() has
+    the tool `say`, too. Raises GateError if there are no tools and no answer to grade;
+    ToolError if the class has a tool `say` of its own, and like episode.tools.tools_of.
     """
     own = project.of_loaded.get(domain_class)
     served = own.served_tools() if own else None
@@ -35,6 +58,8 @@ def tools_of(domain_class: type) -> dict[str, Tool]:
     name = domain_class.__name__
     if lacking := sorted(set(served or ()) - set(found)):
         raise GateError(f"server.py serves {', '.join(lacking)}, which {name} lacks")
+    if replies(domain_class):
+        return _with(domain_class, found, SAY_TOOL, "reply()")
     if not found and not takes_answer(domain_class):
         raise GateError(
             f"server.py serves no tool, and {name} has no reward(answer): see the "
@@ -52,17 +77,40 @@ def tools_and_answer(domain_class: type) -> dict[str, Tool]:
     found = tools_of(domain_class)
     if not takes_answer(domain_class):
         return found
-    if ANSWER in found:
+    return _with(domain_class, found, ANSWER_TOOL, "reward(answer)")
+
+
+def _with(
+    domain_class: type, found: dict[str, Tool], tool: Tool, method: str
+) -> dict[str, Tool]:
+    """The tools of the class and one more, for a method of it. Raises ToolError."""
+    if tool.name in found:
         raise ToolError(
-            f"{domain_class.__name__} has reward(answer), so the tool {ANSWER!r} takes "
-            "the final answer: rename the class's own tool"
+            f"{domain_class.__name__} has {method}, so the tool {tool.name!r} takes the "
+            "policy's message: rename the class's own tool"
         )
-    return {**found, ANSWER: ANSWER_TOOL}
+    return {**found, tool.name: tool}
 
 
 def definitions_of(domain_class: type) -> Definitions:
     """The tools of a class as the Responses API takes them, without `answer`."""
     return [tool.definition() for tool in tools_of(domain_class).values()]
+
+
+def plan_for(domain_class: type, row: Row, policy: str) -> Solution:
+    """The calls and the answer of one of PLANS on a row. Raises like PLANS.
+
+    Messages that the class replies to are calls of `say`.
+    """
+    plan = PLANS[policy](row, definitions_of(domain_class))
+    if not replies(domain_class):
+        return plan
+    return Solution(
+        [
+            (SAY, {"text": sent["answer"]}) if tool == REPLY else (tool, sent)
+            for tool, sent in steps_of(domain_class, plan)
+        ]
+    )
 
 
 def calls_of(domain_class: type, plan: Solution) -> Calls:

@@ -34,7 +34,7 @@ from starlette.types import ASGIApp
 
 from .. import gym_series
 from ..episode.session import Session
-from ..episode.tasks import grader, reward_range
+from ..episode.tasks import grader, replies, reward_range
 from ..episode.tools import make_tool
 from ..models.client import Models
 from ..models.gym import gym_endpoint
@@ -44,8 +44,10 @@ from . import launch
 from .bodies import LargeBodies
 from .cookies import SessionCookies, cookie_refused
 from .endpoints import (
+    REPLY_ROUTE,
     describe_off_loop,
     post_routes,
+    reply_endpoint,
     route_of,
     tool_definitions,
     tool_endpoint,
@@ -195,6 +197,10 @@ class InProcessServer(SimpleResourcesServer):
         app.router.redirect_slashes = False  # a redirect repeats the Host header
         if not route_of(app, "/close_session"):
             app.post("/close_session")(self.close_resources_session)
+        if replies(self.domain_class):
+            # Not a route of FastAPI's: NeMo Gym would serve it over MCP.
+            reply = reply_endpoint(self._store)
+            app.add_route(REPLY_ROUTE, reply, methods=["POST"], include_in_schema=False)
         make_final(self._store, app)
         describe_off_loop(app)
         app.get("/health")(self.health)
@@ -255,6 +261,7 @@ class InProcessServer(SimpleResourcesServer):
         return {
             "tools": tool_definitions(app),
             "reward_range": reward_range(self.domain_class),
+            "replies": replies(self.domain_class),
         }
 
     async def _invalid_body(self, request: Request, error: Exception) -> JSONResponse:

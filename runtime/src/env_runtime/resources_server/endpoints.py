@@ -10,18 +10,21 @@ from typing import Any
 from fastapi import FastAPI, HTTPException, Request
 from fastapi.responses import JSONResponse, Response
 from fastapi.routing import APIRoute
+from nemo_gym.server_utils import SESSION_ID_KEY
 from pydantic import BaseModel
 
 from ..episode.episode import Answer, Episode, as_answer
 from ..episode.schema import function_definition, plain_schema
 from ..episode.tools import Tool, named
-from ..episode.types import Definitions
+from ..episode.types import HARNESS, REPLY, Definitions
 from ..errors import ToolError
-from .messages import ToolResponse
+from .messages import ToolResponse, user_message
 from .store import SessionStore
 
 # The server's own routes. Every other POST route is a tool.
 OWN_ROUTES = ["/seed_session", "/close_session", "/verify", "/aggregate_metrics"]
+
+REPLY_ROUTE = f"/{REPLY}"
 
 # A header that tells a gate, but not a policy, that a tool failed unexpectedly.
 FAULT = "X-Tool-Error"
@@ -34,7 +37,7 @@ def tool_endpoint(store: SessionStore, tool: Tool) -> Callable[..., Any]:
         def call(episode: Episode) -> Any:
             return episode.call(tool, tool.keywords(body))
 
-        return reply(await store.play(request, call))
+        return _as_response(await store.play(request, call))
 
     # FastAPI and NeMo Gym's MCP exposure read the types of body and answer from these.
     endpoint.__annotations__ |= {"body": tool.arguments, "return": ToolResponse}
@@ -77,16 +80,47 @@ def written_endpoint(
             return response
 
         response = await store.play(arguments["request"], call, on_loop=on_loop)
-        return reply(response) if isinstance(response, Answer) else response
+        return _as_response(response) if isinstance(response, Answer) else response
 
     return endpoint
 
 
-def reply(answer: Answer) -> Response:
+def reply_endpoint(store: SessionStore) -> Callable[[Request], Any]:
+    """The endpoint that takes a message of the policy, and returns the class's reply.
+
+    The body is {"answer": text}. The answer is {"message": item}, an item of the
+    Responses API with the next user message, or null if the episode is over.
+    """
+
+    async def endpoint(request: Request) -> Response:
+        if HARNESS not in request.headers:
+            detail = f"only a harness posts here, with the header {HARNESS}"
+            return JSONResponse({"detail": detail}, 403)
+        try:
+            text = (await request.json())["answer"]
+        except (ValueError, RecursionError, LookupError, TypeError):
+            text = None
+        if not isinstance(text, str):
+            return JSONResponse({"detail": 'the body must be {"answer": text}'}, 422)
+        if request.session[SESSION_ID_KEY] not in store.sessions:
+            return JSONResponse({"message": None})
+        answer = await store.play(request, lambda episode: episode.reply(text))
+        return _as_response(answer, {"message": answer and user_message(answer)})
+
+    return endpoint
+
+
+def _as_response(
+    answer: Answer | None, values: dict[str, Any] | None = None
+) -> Response:
     """A tool's answer over HTTP: always 200, because the policy is to read it."""
-    text = json.dumps({"output": answer.output, **answer.extra}, ensure_ascii=False)
+    if values is None:
+        assert answer is not None
+        values = {"output": answer.output, **answer.extra}
+    text = json.dumps(values, ensure_ascii=False)
     body = text.encode("utf-8", "replace")  # replaces lone surrogates
-    headers = {FAULT: answer.fault} if answer.error == "unexpected" else None
+    unexpected = answer is not None and answer.error == "unexpected"
+    headers = {FAULT: answer.fault} if answer and unexpected else None
     return Response(body, headers=headers, media_type="application/json")
 
 

@@ -23,6 +23,7 @@ from pydantic import (
 )
 
 from .. import gym_series
+from ..episode.episode import Answer
 from ..episode.tasks import is_native, task_of, validation_problem
 from ..episode.tools import Arguments
 from ..episode.types import Task
@@ -163,6 +164,15 @@ def last_message(output: list[Any]) -> str:
             texts = [getattr(part, "text", None) for part in content]
             return "".join(text for text in texts if isinstance(text, str))
     return ""
+
+
+def user_message(reply: Answer) -> dict[str, Any]:
+    """A reply of the class as a user's message of the Responses API."""
+    content: Any = reply.output
+    if image := reply.extra.get("image"):
+        content = [{"type": "input_text", "text": reply.output}] if reply.output else []
+        content.append({"type": "input_image", "image_url": image, "detail": "auto"})
+    return {"type": "message", "role": "user", "content": content}
 
 
 class SeedSessionRequest(BaseModel):

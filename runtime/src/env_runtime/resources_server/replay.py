@@ -1,10 +1,12 @@
-"""/verify without a session: the trajectory's calls are played once more.
+"""/verify without a session: the trajectory's calls and messages are played once more.
 
 This is for `gym eval reverify`, with REVERIFY=1. In training, an episode without a
 session is lost, and its trajectory is only text that the policy wrote.
 """
 
 import json
+from collections.abc import Iterator
+from itertools import groupby
 from typing import Any
 
 import yarl
@@ -12,6 +14,7 @@ from fastapi import FastAPI, Request
 from fastapi.responses import Response
 
 from ..episode.tasks import is_deterministic
+from ..episode.types import HARNESS, REPLY, by_model
 from ..settings import ServerSettings
 
 
@@ -28,8 +31,32 @@ def url_of(tool: str) -> yarl.URL:
         return yarl.URL("http://agent/")
 
 
+def _steps(output: list[dict[str, Any]]) -> Iterator[tuple[str | None, str]]:
+    """The calls in a trajectory: a tool, and its arguments as JSON.
+
+    A turn without a call is a message that a class may reply to: the tool is None.
+    """
+    for is_turn, items in groupby(output, by_model):
+        turn = list(items) if is_turn else []
+        calls = [item for item in turn if item.get("type") == "function_call"]
+        yield from ((item["name"], item["arguments"]) for item in calls)
+        if not calls and (text := _text(turn)):
+            yield None, json.dumps({"answer": text})
+
+
+def _text(turn: list[dict[str, Any]]) -> str:
+    """The text of a turn's last message, "" if there is none."""
+    for item in reversed(turn):
+        if item.get("type") == "message":
+            content = item["content"]
+            if isinstance(content, str):
+                return content
+            return "".join(part.get("text") or "" for part in content)
+    return ""
+
+
 async def replay(app: FastAPI, request: Request) -> Response:
-    """The verdict on a fresh episode, after the calls of the request's trajectory.
+    """The verdict on a fresh episode, after what the request's trajectory did.
 
     The recorded outputs are not read: a policy may have written them.
     """
@@ -47,11 +74,14 @@ async def replay(app: FastAPI, request: Request) -> Response:
         row = {key: value for key, value in body.items() if key != "response"}
         # httpx cannot write the lone surrogates that a trajectory may have.
         answer = await client.post("/seed_session", content=json.dumps(row))
-        for item in body["response"]["output"]:
-            if answer.is_success and item.get("type") == "function_call":
-                url = str(url_of(item["name"]))
-                arguments = item["arguments"].encode("utf-8", "replace")
-                await client.post(url, content=arguments)
+        for tool, text in _steps(body["response"]["output"]):
+            if not answer.is_success:
+                break
+            headers = {}
+            if tool is None:
+                tool, headers = REPLY, {HARNESS: "1"}
+            content = text.encode("utf-8", "replace")
+            await client.post(str(url_of(tool)), content=content, headers=headers)
         if answer.is_success:
             answer = await client.post("/verify", content=json.dumps(body))
     return Response(answer.content, answer.status_code, media_type="application/json")

@@ -17,7 +17,10 @@ from nemo_gym.server_utils import SESSION_ID_KEY
 from pydantic import BaseModel
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
+from ..episode.episode import Episode
 from ..episode.session import Session
+from ..episode.tasks import replies
+from ..episode.types import by_model
 from .cookies import SEEDED
 from .endpoints import route_of
 from .messages import VerifyRequest, VerifyResponse
@@ -59,6 +62,8 @@ def verdict(
         extra |= judge_failed(failure)
     if episode and episode.outside_range is not None:
         extra["reward_outside_range"] = episode.outside_range
+    if episode and replies(store.domain_class):
+        extra["ended_by"] = _ended_by(episode, failure, body)
     return VerifyResponse.model_construct(
         None,
         **extra,
@@ -68,6 +73,20 @@ def verdict(
         mask_sample=failure is not None,
         failure_reason=failure,
     )
+
+
+def _ended_by(episode: Episode, failure: str | None, body: VerifyRequest) -> str:
+    """What ended a conversation: "failure" of the environment, "environment", "policy"
+    (it said nothing, or was cut off), or "max_turns".
+    """
+    if failure is not None:
+        return "failure"
+    if episode.over:
+        return "environment"
+    output = body.response.output
+    answered = bool(output) and not by_model(output[-1].model_dump())
+    cut_off = body.response.incomplete_details is not None
+    return "max_turns" if answered and not cut_off else "policy"
 
 
 def judge_failed(reason: str) -> dict[str, str]:

@@ -12,11 +12,13 @@ from ..episode.tasks import (
     is_native,
     missing_requirement,
     oracle_reward,
+    replies,
     reward_range,
+    steps_of,
     takes_answer,
     task_of,
 )
-from ..episode.types import Calls, Row, Solution
+from ..episode.types import HARNESS, REPLY, Calls, Row, Solution
 from ..errors import NoOracleError
 from ..evaluation.observations import prompt_text
 from ..evaluation.policies import call_everything, solution_for
@@ -46,8 +48,13 @@ VERDICT = {"responses_create_params", "response", "reward", "mask_sample"}
 
 
 def make_calls(client: TestClient, calls: Calls) -> list[Any]:
-    """Call tools, and return their answers."""
-    return [client.post(f"/{tool}", json=arguments).json() for tool, arguments in calls]
+    """Call tools, and post messages as a harness does. Returns the answers."""
+    return [
+        client.post(
+            f"/{tool}", json=sent, headers={HARNESS: "1"} if tool == REPLY else {}
+        ).json()
+        for tool, sent in calls
+    ]
 
 
 def solve_or_skip(row, tools) -> Solution:
@@ -229,8 +236,18 @@ class TestAttacks:
     def test_nonsense(self, client, row, tools, verify):
         nonsense = call_everything(row, tools)
         client.post("/seed_session", json=row)
-        make_calls(client, nonsense.calls)
+        make_calls(client, steps_of(here().load_class(), nonsense))
         assert verify(client, row, said(nonsense)) <= baseline(row)
+
+    def test_a_policy_that_posts_its_own_messages(self, client, row, solution, verify):
+        """An agent posts a tool's call to any path that the policy names."""
+        if not replies(here().load_class()):
+            pytest.skip("the class has no reply()")
+        client.post("/seed_session", json=row)
+        for tool, sent in solution.calls:
+            if tool == REPLY:
+                assert client.post("/reply", json=sent).status_code == 403
+        assert verify(client, row, said(solution)) <= baseline(row)
 
     def test_an_answer_that_repeats_the_prompt(self, client, row, verify):
         if not takes_answer(here().load_class()):

@@ -11,7 +11,7 @@ import pytest
 from ..checks.rewards import reward_problem
 from ..episode.samples import sample_arguments
 from ..episode.tasks import reward_range
-from ..episode.types import Solution
+from ..episode.types import HARNESS, REPLY, Solution
 from ..errors import NoOracleError
 from ..evaluation.policies import solution_for
 from ..evaluation.rows import load_rows
@@ -140,7 +140,10 @@ class TestNemoGym:
                 except NoOracleError:
                     policy, solution = "noop", Solution([])
                 for tool, arguments in solution.calls:
-                    answer = await client.post(f"/{tool}", json=arguments)
+                    headers = {HARNESS: "1"} if tool == REPLY else {}
+                    answer = await client.post(
+                        f"/{tool}", json=arguments, headers=headers
+                    )
                     assert answer.status_code == 200, answer.text
                 body = verify_body(row, said(solution))
                 answer = await client.post("/verify", json=body)

@@ -16,6 +16,7 @@ from nemo_gym.verifier_fixture import VerifierFixture
 from pydantic import BaseModel, ConfigDict
 
 from ..episode.tasks import solution_of
+from ..episode.types import HARNESS, REPLY
 from ..evaluation.rows import load_rows
 from ..evaluation.trajectory import as_response, message
 from ..project import here
@@ -59,7 +60,8 @@ def replay(server: Any, case: Any) -> dict[str, Any]:
 
 
 def _post(client: TestClient, path: str, body: dict[str, Any]) -> dict[str, Any]:
-    response = client.post(path, json=body)
+    headers = {HARNESS: "1"} if path == f"/{REPLY}" else {}
+    response = client.post(path, json=body, headers=headers)
     if response.status_code != 200:
         raise ValueError(f"POST {path}: {response.status_code} {response.text}")
     return response.json()
