@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable
-from itertools import zip_longest
+from itertools import pairwise, zip_longest
 from multiprocessing.pool import ThreadPool
 from pathlib import Path
 from typing import Any
@@ -307,20 +307,25 @@ def _arguments(sent: dict[str, Any]) -> str:
     )
 
 
+def _answers(items: list[dict[str, Any]]) -> list[Any]:
+    """The outputs of the tools, and the replies to the policy's messages.
+
+    A message after an output shows its image: it names the call by a random identifier.
+    """
+    return [
+        item.get("output", item.get("content"))
+        for before, item in pairwise(items)
+        if "output" in item or (by_model(before) and not by_model(item))
+    ]
+
+
 def _compare(calls: str, first: dict[str, Any], second: dict[str, Any]) -> None:
     """Raise GateError if replaying the same calls changes an output or the reward.
 
     `calls` names the calls in the message.
     """
-    outputs, replayed = (
-        [
-            item.get("output", item.get("content"))
-            for item in result["response"]["output"]
-            if not by_model(item)
-        ]
-        for result in (first, second)
-    )
-    for before, after in zip_longest(outputs, replayed):
+    answers = (_answers(result["response"]["output"]) for result in (first, second))
+    for before, after in zip_longest(*answers):
         if before != after:
             raise GateError(
                 f"{calls} were answered {before!r:.100}, then {after!r:.100}: seed "
