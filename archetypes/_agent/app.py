@@ -148,12 +148,12 @@ class EnvironmentAgent(SimpleAgent):
         self, request: Request, result: NeMoGymResponse
     ) -> NeMoGymEasyInputMessage | None:
         """The environment's reply to the model's message; None if the episode is over."""
-        text = last_message(result.output)
-        if not text:
+        text, server = last_message(result.output), self.config.resources_server
+        if not text or server is None:
             return None
         # A model chooses the path of a call, but no header, so it cannot post here.
         answer = await self.server_client.post(
-            server_name=self.config.resources_server.name,
+            server_name=server.name,
             url_path="/reply",
             json={"answer": text},
             headers={"X-Harness": "1"},
