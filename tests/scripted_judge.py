@@ -20,7 +20,10 @@ class Reply(NamedTuple):
 
 
 class Judge(ThreadingHTTPServer):
-    """An OpenAI-compatible endpoint. `say` makes a text, a status or a Reply of a request."""
+    """An OpenAI-compatible endpoint.
+
+    `say` makes a text, calls as (tool, arguments), a status or a Reply of a request.
+    """
 
     daemon_threads = True
     request_queue_size = 512
@@ -28,7 +31,9 @@ class Judge(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.url = f"http://127.0.0.1:{self.server_port}/v1"
-        self.say: Callable[[str], str | int | Reply] = lambda text: "GOOD"
+        self.say: Callable[[str], str | list[tuple[str, Any]] | int | Reply] = (
+            lambda text: "GOOD"
+        )
         self.requests: list[dict[str, Any]] = []
         self.headers: list[Any] = []
         self.lock = threading.Lock()
@@ -54,25 +59,42 @@ def serving() -> Generator[Judge]:
 
 def text_of(request: dict[str, Any]) -> str:
     messages = request.get("messages") or request["input"]
-    return "\n".join(message["content"] for message in messages)
+    return "\n".join(
+        each.get("content") or each.get("output") or "" for each in messages
+    )
 
 
 def answer_of(
-    said: str | int, path: str, finish_reason: str = "stop"
+    said: str | list[tuple[str, Any]] | int, path: str, finish_reason: str = "stop"
 ) -> dict[str, Any]:
     """The body of an answer that says a text, or of one with an error's status."""
     usage: dict[str, Any] = {"total_tokens": 15}
     content: dict[str, Any] = {"error": {"message": "scripted"}}
-    if isinstance(said, str) and path == "/v1/chat/completions":
-        message = {"role": "assistant", "content": said}
+    calls = [
+        {"name": name, "arguments": json.dumps(arguments)}
+        for name, arguments in (said if isinstance(said, list) else [])
+    ]
+    if not isinstance(said, int) and path == "/v1/chat/completions":
+        message: dict[str, Any] = {"role": "assistant", "content": None}
+        if calls:
+            message["tool_calls"] = [
+                {"id": f"c{number}", "type": "function", "function": call}
+                for number, call in enumerate(calls)
+            ]
+        else:
+            message["content"] = said
         usage |= {"prompt_tokens": 10, "completion_tokens": 5}
         choice = {"index": 0, "message": message, "finish_reason": finish_reason}
         content = {"object": "chat.completion", "choices": [choice]}
-    elif isinstance(said, str) and path == "/v1/responses":
+    elif not isinstance(said, int) and path == "/v1/responses":
         item: dict[str, Any] = {"type": "message", "id": "m", "role": "assistant"}
         item |= {"status": "completed", "content": [{**TEXT, "text": said}]}
         usage |= {"input_tokens": 10, "output_tokens": 5}
-        content = {"object": "response", "output": [item], "tools": []}
+        items = [
+            {"type": "function_call", "call_id": f"c{number}", **call}
+            for number, call in enumerate(calls)
+        ]
+        content = {"object": "response", "output": items or [item], "tools": []}
         content |= {"parallel_tool_calls": False, "tool_choice": "auto"}
         usage["input_tokens_details"] = {"cached_tokens": 0}
         usage["output_tokens_details"] = {"reasoning_tokens": 0}

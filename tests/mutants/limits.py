@@ -214,9 +214,9 @@ def a_lost_session_is_not_masked(original, *arguments):
 
 
 @by_runtime(
-    "test_failures.py::test_an_exception_in_a_tool", replaces="Episode.is_expected"
+    "test_failures.py::test_an_exception_in_a_tool", replaces="episode.is_expected"
 )
-def the_policy_reads_every_exception(original, episode, error):
+def the_policy_reads_every_exception(original, domain_class, error):
     return True
 
 

@@ -128,7 +128,7 @@ class Episode:
 
     def problem(self, name: str, error: BaseException) -> Answer:
         """The answer that reports an exception. Logs the exception if it is a bug."""
-        if self.is_expected(error):
+        if is_expected(self.domain_class, error):
             text = str(error) or type(error).__name__
             return Answer(sendable(f"error: {text}"), error="expected")
         log.error("%s: the tool %r failed", self.label, name, exc_info=error)
@@ -144,18 +144,6 @@ class Episode:
         """Note that a call took more than `seconds` because a model did not answer."""
         if self.models and self.models.waiting and not self.models.failure:
             self.models.failure = f"a model did not answer within {seconds:g} s"
-
-    def is_expected(self, error: BaseException) -> bool:
-        """Whether the class raised this on purpose, so that the policy may read it."""
-        # ValidationError is a ValueError only by inheritance, and a bug.
-        if isinstance(error, (ValidationError, NotTextError)):
-            return False
-        if isinstance(error, tuple(getattr(self.domain_class, "policy_errors", ()))):
-            return True
-        own_folders = {_folder(base) for base in own_classes(self.domain_class)}
-        folder = _folder(type(error))
-        own = folder is not None and folder in own_folders
-        return isinstance(error, EXPECTED) or own
 
     def keep(self, tool: str, arguments: dict[str, Any], answer: Answer) -> None:
         """Keep a call for the grader, within MAX_CALLS and MAX_CALL_CHARACTERS."""
@@ -260,6 +248,19 @@ class Episode:
         except (Exception, SystemExit):
             name = self.domain_class.__name__
             log.exception("%s: %s.close() failed", self.label, name)
+
+
+def is_expected(domain_class: type, error: BaseException) -> bool:
+    """Whether the class raised this on purpose, so that the policy may read it."""
+    # ValidationError is a ValueError only by inheritance, and a bug.
+    if isinstance(error, (ValidationError, NotTextError)):
+        return False
+    if isinstance(error, tuple(getattr(domain_class, "policy_errors", ()))):
+        return True
+    own_folders = {_folder(base) for base in own_classes(domain_class)}
+    folder = _folder(type(error))
+    own = folder is not None and folder in own_folders
+    return isinstance(error, EXPECTED) or own
 
 
 def runs_on_loop(domain_class: type) -> bool:

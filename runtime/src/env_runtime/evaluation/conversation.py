@@ -51,10 +51,14 @@ def conversation(rollout: dict[str, Any], keep: KeepImage) -> list[Entry]:
             ]
         ]
         entries.append(_entry(f"asked {name}", asked))
-        said = str(call.get("error") or call.get("said"))
-        entries.append(
-            _entry(f"{name} {'failed' if call.get('error') else 'said'}", [said])
-        )
+        failed = call.get("error")
+        if failed or call.get("said") or not call.get("tool_calls"):
+            who = f"{name} {'failed' if failed else 'said'}"
+            entries.append(_entry(who, [str(failed or call.get("said"))]))
+        for used in items(call.get("tool_calls")):
+            parts = _arguments(used.get("arguments"), keep)
+            entries.append(_entry(f"{name} called {used.get('name')}", parts))
+            entries.append(_entry(f"{name} got", [str(used.get("output"))]))
     if (reason := rollout.get("failure_reason")) is not None:
         entries.append(_entry("the environment failed", [str(reason)]))
     if not is_native(rollout):

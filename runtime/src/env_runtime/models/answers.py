@@ -18,14 +18,42 @@ PLAIN = {"Accept-Encoding": "identity"}
 
 
 @dataclass(frozen=True)
+class ToolCall:
+    """A model's call of a tool that ask() gave it."""
+
+    id: str
+    name: str
+    arguments: str  # JSON, as the model wrote it
+
+
+@dataclass(frozen=True)
 class Said:
     """A model's answer, and its cost."""
 
     text: str
+    calls: tuple[ToolCall, ...] = ()
     input_tokens: int = 0
     output_tokens: int = 0
     # Whether the token limit cut it off: the verdict at its end may be missing.
     cut_off: bool = False
+
+
+def called(said: Said) -> dict[str, Any]:
+    """The message of Chat Completions with a model's calls."""
+    calls = [
+        {
+            "id": call.id,
+            "type": "function",
+            "function": {"name": call.name, "arguments": call.arguments},
+        }
+        for call in said.calls
+    ]
+    return {"role": "assistant", "content": said.text, "tool_calls": calls}
+
+
+def returned(call: ToolCall, output: str) -> dict[str, Any]:
+    """The message of Chat Completions with the output of a model's call."""
+    return {"role": "tool", "tool_call_id": call.id, "content": output}
 
 
 def check_encoding(headers: Mapping[str, str]) -> None:
@@ -47,7 +75,7 @@ async def bounded(parts: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
 
 
 def read_answer(answer: dict[str, Any]) -> Said:
-    """The text of an answer of either API, without reasoning.
+    """The text and the calls in an answer of either API, without reasoning.
 
     Raises ModelError, or any other exception, if the answer is malformed.
     """
@@ -56,7 +84,11 @@ def read_answer(answer: dict[str, Any]) -> Said:
     wrote = usage.get("output_tokens") or usage.get("completion_tokens")
     if "choices" in answer:
         choice = answer["choices"][0]
-        text = choice["message"]["content"] or ""
+        text = choice["message"].get("content") or ""
+        calls = [
+            (call["id"], call["function"]["name"], call["function"]["arguments"])
+            for call in choice["message"].get("tool_calls") or ()
+        ]
         cut_off = choice.get("finish_reason") == "length"
     else:
         status = answer.get("status")
@@ -69,10 +101,20 @@ def read_answer(answer: dict[str, Any]) -> Said:
             if item["type"] == "message"
             for part in item["content"]
         )
+        calls = [
+            (item["call_id"], item["name"], item["arguments"])
+            for item in answer["output"]
+            if item["type"] == "function_call"
+        ]
     if not isinstance(text, str):
         raise ModelError("the answer's text is not text", one_line(text))
-    text = text.encode("utf-8", "replace").decode()  # without lone surrogates
-    return Said(text, _tokens(read), _tokens(wrote), cut_off)
+    listed = tuple(ToolCall(*map(_sendable, call)) for call in calls)
+    return Said(_sendable(text), listed, _tokens(read), _tokens(wrote), cut_off)
+
+
+def _sendable(text: Any) -> str:
+    """`text` without lone surrogates."""
+    return str(text).encode("utf-8", "replace").decode()
 
 
 def _tokens(count: Any) -> int:

@@ -14,10 +14,11 @@ from .. import project
 from ..episode.episode import has_async_methods, run_without_loop
 from ..errors import ModelError, NoAnswerError, one_line
 from ..settings import ModelSettings, StandInSettings
-from .answers import Said
+from .answers import Said, ToolCall, called, returned
 from .endpoints import Endpoint, NotSet, StandIn, openai_endpoint
 from .protocol import Message, Prompt
 from .question import Question
+from .user_tools import MAX_SECONDS, MAX_TOOL_CALLS, UserTool, output_of, user_tools
 
 log = logging.getLogger(__name__)
 # The log of questions and answers, which goes to session.log only: launch.log_to_file.
@@ -66,6 +67,8 @@ class ModelCall:
     model: str
     messages: list[Message]
     said: str = ""
+    # The model's calls: their name, arguments (JSON) and output
+    tool_calls: list[dict[str, str]] = field(default_factory=list)
     error: str = ""
     seconds: float = 0.0
     tokens: int = 0
@@ -144,33 +147,38 @@ class EpisodeModels:
         key = f"{name}_{figure}"
         self._figures[key] = round(self._figures.get(key, 0.0) + number, 3)
 
-    async def answer(self, name: str, question: Question) -> Any:
-        """The answer to a question, which is repeated if the answer cannot be read.
+    async def read(
+        self, name: str, question: Question, messages: list[Message], said: Said
+    ) -> Any:
+        """The answer in what the model said, which is asked again if there is none.
 
         Raises NoAnswerError and ModelError.
         """
-        self.waiting += 1
         try:
-            said = await self._say(name, question, question.messages)
-            try:
-                return question.read(said.text, cut_off=said.cut_off)
-            except ValueError:
-                again = question.repaired(said.text)
-                said = await self._say(name, question, again)
-            try:
-                return question.read(said.text, cut_off=said.cut_off)
-            except ValueError as error:
-                self.count(name, "unreadable", 1)
-                # The exact text is in session.log, through `texts`.
-                short = one_line(said.text)[:200]
-                log.warning("%s: %s: %s: %s", self.label, name, error, short)
-                raise NoAnswerError(f"{name} gave no answer that can be read") from None
-        finally:
-            self.waiting -= 1
+            return question.read(said.text, cut_off=said.cut_off)
+        except ValueError:
+            again = question.repaired(messages, said.text)
+            said = await self.say(name, question, again)
+        try:
+            return question.read(said.text, cut_off=said.cut_off)
+        except ValueError as error:
+            self.count(name, "unreadable", 1)
+            # The exact text is in session.log, through `texts`.
+            short = one_line(said.text)[:200]
+            log.warning("%s: %s: %s: %s", self.label, name, error, short)
+            raise NoAnswerError(f"{name} gave no answer that can be read") from None
 
-    async def _say(
-        self, name: str, question: Question, messages: list[Message]
-    ) -> Said:
+    def keep_tool_call(self, name: str, call: ToolCall, output: str) -> None:
+        """Keep a call of the model with that call's output, within MAX_CHARACTERS."""
+        self.count(name, "tool_calls", 1)
+        size = len(call.name) + len(call.arguments) + len(output)
+        if self.calls and self._characters + size <= MAX_CHARACTERS:
+            self._characters += size
+            kept = {"name": call.name, "arguments": call.arguments, "output": output}
+            self.calls[-1].tool_calls.append(kept)
+
+    async def say(self, name: str, question: Question, messages: list[Message]) -> Said:
+        """What the model says after these messages. Raises NoAnswerError and ModelError."""
         size = sum(len(str(each["content"])) for each in messages)
         fits = self._characters + size <= MAX_CHARACTERS
         call = ModelCall(name, messages if fits else [])
@@ -178,6 +186,7 @@ class EpisodeModels:
             self._characters += size
             self.calls.append(call)
         started = time.monotonic()
+        self.waiting += 1
         try:
             said = await self.endpoints[name].say(question, messages)
             call.tokens = said.input_tokens + said.output_tokens
@@ -195,6 +204,7 @@ class EpisodeModels:
                 self.failure = f"{name}: {error}"
             raise
         finally:
+            self.waiting -= 1
             call.seconds = round(time.monotonic() - started, 3)
             for figure in ("seconds", "tokens"):
                 self.count(name, figure, getattr(call, figure))
@@ -215,30 +225,55 @@ class ModelClient:
         *,
         schema: type[BaseModel] | None = None,
         data: str | None = None,
+        tools: Sequence[Callable[..., Any]] = (),
     ) -> Any:
         """The model's answer: text, one of `choices`, or an object of `schema`.
 
         See protocol.Model.ask. A class with async methods awaits it.
         """
-        question = Question(prompt, choices, schema, data)
-        steps = self._episode.answer(self._name, question)
-        loop = self._episode.endpoints[self._name].loop
-        if self._episode.awaited:
-            return steps if loop is None else self._await(steps, loop)
-        if loop is None:
-            return run_without_loop(steps)  # a stand-in never waits
-        if asyncio._get_running_loop() is not None:
-            steps.close()
-            raise RuntimeError(
-                f"{self._name}.ask() waits, and a class with `blocking = False` must "
-                "not: remove that, or write async methods"
-            )
-        return asyncio.run_coroutine_threadsafe(steps, loop).result()
+        callable_tools = user_tools(tools)
+        definitions = [each.tool.definition() for each in callable_tools.values()]
+        question = Question(prompt, choices, schema, data, definitions)
+        steps = self._answer(question, callable_tools)
+        return steps if self._episode.awaited else run_without_loop(steps)
 
-    async def _await(
-        self, steps: Coroutine[Any, Any, Any], loop: asyncio.AbstractEventLoop
-    ) -> Any:
-        """The result of `steps`, which run in `loop`."""
+    async def _answer(self, question: Question, tools: dict[str, UserTool]) -> Any:
+        """The answer, after the model's calls. They run where ask() was called."""
+        episode, messages, calls = self._episode, question.messages, 0
+        question.tools_used_up = not tools
+        until = time.monotonic() + MAX_SECONDS
+        while True:
+            said = await self._wait(episode.say(self._name, question, messages))
+            if not said.calls or question.tools_used_up:
+                break
+            messages = [*messages, called(said)]
+            for call in said.calls:
+                output = "error: too many calls"
+                if calls < MAX_TOOL_CALLS:
+                    calls += 1
+                    output = await output_of(tools, call)
+                    episode.keep_tool_call(self._name, call, output)
+                messages.append(returned(call, output))
+            late = time.monotonic() > until
+            question.tools_used_up = late or calls == MAX_TOOL_CALLS
+        return await self._wait(episode.read(self._name, question, messages, said))
+
+    async def _wait(self, steps: Coroutine[Any, Any, Any]) -> Any:
+        """The result of `steps`, which run in the loop of the model's endpoint.
+
+        In a class without async methods, this blocks, and never yields.
+        """
+        loop = self._episode.endpoints[self._name].loop
+        if loop is None:
+            return await steps  # a stand-in never waits
+        if not self._episode.awaited:
+            if asyncio._get_running_loop() is not None:
+                steps.close()
+                raise RuntimeError(
+                    f"{self._name}.ask() waits, and a class with `blocking = False` "
+                    "must not: remove that, or write async methods"
+                )
+            return asyncio.run_coroutine_threadsafe(steps, loop).result()
         try:
             running = asyncio.run_coroutine_threadsafe(steps, loop)
             return await asyncio.wrap_future(running)

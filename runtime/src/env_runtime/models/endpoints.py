@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from ..errors import ModelError, NoAnswerError, one_line
 from ..settings import ModelSettings
-from .answers import PLAIN, Said, read_answer
+from .answers import PLAIN, Said, ToolCall, read_answer
 from .protocol import Message
 from .question import Question
 
@@ -43,13 +43,22 @@ class StandIn:
 
     loop = None
 
-    def __init__(self, name: str, say: Callable[[str, str], str] | None) -> None:
+    def __init__(self, name: str, say: Callable[[str, str], Any] | None) -> None:
         self.name, self._say = name, say
 
     async def say(self, question: Question, messages: list[Message]) -> Said:
-        if self._say is not None:
-            return Said(str(self._say(self.name, question.text)))
-        return Said(question.sample())
+        """What stand_in returns: a text, or calls with a text at their end."""
+        if self._say is None:
+            return Said(question.sample())
+        said = self._say(self.name, question.text)
+        *calls, text = said if isinstance(said, list) and said else [said]
+        if len(messages) > len(question.messages):  # the calls have been played
+            calls = []
+        listed = [
+            ToolCall(f"call_{number}", name, json.dumps(arguments))
+            for number, (name, arguments) in enumerate(calls)
+        ]
+        return Said(str(text), tuple(listed))
 
 
 class NotSet:
@@ -91,11 +100,11 @@ class LimitedEndpoint:
         async with self._room:
             try:
                 async with asyncio.timeout(settings.seconds):
-                    return await self._ask(messages)
+                    return await self._ask(messages, _tools(question, settings.api))
             except TimeoutError:
                 raise ModelError(f"no answer in {settings.seconds:g} s") from None
 
-    async def _ask(self, messages: list[Message]) -> Said:
+    async def _ask(self, messages: list[Message], tools: dict[str, Any]) -> Said:
         """The answer. A policy must not be able to mask its sample by what it writes.
 
         So after a failure the endpoint gets a harmless question. If it fails, too, the
@@ -103,30 +112,31 @@ class LimitedEndpoint:
         again, its text is to blame.
         """
         try:
-            return await self._attempt(messages)
+            return await self._attempt(messages, tools)
         except ModelError as error:
             if error.status in BUSY:
                 raise
             failed = error
         try:
-            await self._attempt(_harmless(messages), retry=False)
+            await self._attempt(_harmless(messages), tools, retry=False)
         except ModelError as error:
             text = f"{failed}; a harmless question: {error}"
             raise ModelError(text, failed.said or error.said) from error
         try:
-            return await self._attempt(messages, retry=False)
+            return await self._attempt(messages, tools, retry=False)
         except ModelError as error:
             if error.status in BUSY:
                 raise
             text = f"no answer to this text, but to a harmless one: {error}"
             raise NoAnswerError(text, error.said) from error
 
-    async def _attempt(self, messages: list[Message], *, retry: bool = True) -> Said:
+    async def _attempt(
+        self, messages: list[Message], tools: dict[str, Any], *, retry: bool = True
+    ) -> Said:
         """The answer. Raises ModelError for any failure."""
         try:
-            return read_answer(
-                await self._post(_request(self.settings, messages), retry)
-            )
+            body = _request(self.settings, messages) | tools
+            return read_answer(await self._post(body, retry))
         except Exception as error:  # noqa: BLE001 - the endpoint may cause anything
             raise _without_words(error) from None
 
@@ -185,7 +195,7 @@ def _request(settings: ModelSettings, messages: list[Message]) -> dict[str, Any]
     if settings.api == "chat":
         tokens = settings.tokens
         return {"messages": messages, "max_completion_tokens": tokens, **heat}
-    listed = [_as_item(message) for message in messages]
+    listed = [item for message in messages for item in _as_items(message)]
     return {"input": listed, "max_output_tokens": settings.tokens, **heat}
 
 
@@ -206,9 +216,34 @@ def _harmless(messages: list[Message]) -> list[Message]:
     return harmless
 
 
-def _as_item(message: Message) -> dict[str, Any]:
+def _tools(question: Question, api: str) -> dict[str, Any]:
+    """The parts of a request about tools, none if the question has no tools."""
+    if not question.tools:
+        return {}
+    tools = question.tools
+    if api == "chat":
+        names = ("name", "description", "parameters")
+        tools = [
+            {"type": "function", "function": {name: tool[name] for name in names}}
+            for tool in tools
+        ]
+    choice = "none" if question.tools_used_up else "auto"
+    return {"tools": tools, "tool_choice": choice}
+
+
+def _as_items(message: Message) -> list[dict[str, Any]]:
     """A message of Chat Completions as the Responses API takes it."""
     content = message["content"]
+    if message["role"] == "tool":
+        call_id = message["tool_call_id"]
+        output = {"type": "function_call_output", "output": content}
+        return [{**output, "call_id": call_id}]
+    calls = [
+        {"type": "function_call", "call_id": call["id"], **call["function"]}
+        for call in message.get("tool_calls", ())
+    ]
+    if calls and not content:
+        return calls
     if not isinstance(content, str):
         content = [
             {"type": "input_text", "text": part["text"]}
@@ -220,4 +255,4 @@ def _as_item(message: Message) -> dict[str, Any]:
             }
             for part in content
         ]
-    return {"type": "message", "role": message["role"], "content": content}
+    return [{"type": "message", "role": message["role"], "content": content}, *calls]

@@ -6,7 +6,7 @@ The class need not import this:
         from env_runtime.models.protocol import Model
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol, overload
 
 from pydantic import BaseModel
@@ -25,6 +25,7 @@ class Model(Protocol):
         choices: Sequence[str] | None = None,
         *,
         data: str | None = None,
+        tools: Sequence[Callable[..., Any]] = (),
     ) -> str: ...
 
     @overload
@@ -38,6 +39,10 @@ class Model(Protocol):
         `prompt` is text, or messages of Chat Completions, also with images. `data`
         is text that the model must not obey, such as the policy's answer: it goes into
         a message of its own, between two lines that the policy cannot know.
+
+        `tools` are methods of the class that the model may call before it answers, such
+        as `self._pay_bill`, which it knows as `pay_bill`: ten calls at most. They run
+        in the episode's thread. Errors go to the model as they go to a policy.
 
         Raises ValueError if the model twice says none of the choices, or nothing that
         fits the schema. If the model cannot be asked, the sample is masked.
@@ -55,6 +60,7 @@ class AsyncModel(Protocol):
         choices: Sequence[str] | None = None,
         *,
         data: str | None = None,
+        tools: Sequence[Callable[..., Any]] = (),
     ) -> str: ...
 
     @overload

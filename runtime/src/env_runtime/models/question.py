@@ -10,6 +10,7 @@ from pydantic import BaseModel, ValidationError
 
 from ..episode.samples import sample_of
 from ..episode.schema import plain_schema
+from ..episode.types import Definitions
 from .protocol import Message, Prompt
 
 # The label in `**Final verdict:** GOOD`. A quotation has none.
@@ -27,7 +28,10 @@ class Question:
         choices: Sequence[str] | None = None,
         schema: type[BaseModel] | None = None,
         data: str | None = None,
+        tools: Definitions | None = None,
     ) -> None:
+        self.tools = tools or []
+        self.tools_used_up = False  # the model must answer without another call
         self.choices = {_plain(choice): choice for choice in choices or ()}
         if choices is not None and (
             schema
@@ -79,11 +83,11 @@ class Question:
             return json.dumps(sample_of(plain_schema(self.schema.model_json_schema())))
         return next(iter(self.choices.values()), "OK.")
 
-    def repaired(self, said: str) -> list[Message]:
+    def repaired(self, messages: list[Message], said: str) -> list[Message]:
         """The messages that ask once more, after an answer that cannot be read."""
         wrong = "That cannot be read. " + self._rules()
         return [
-            *self.messages,
+            *messages,
             {"role": "assistant", "content": said},
             {"role": "user", "content": wrong},
         ]
