@@ -1,0 +1,219 @@
+"""A help desk of an internet provider, with no framework around it.
+
+The policy talks to a customer in messages, and changes a small database with tools.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+from typing import Any, Literal
+
+PRICES = {"Basic": 20, "Plus": 30, "Fast": 45}  # dollars a month
+MONTHS = 12  # of a contract, until it can be ended without a fee
+MONTH_FEE = 10  # dollars for each missing month
+DAY_CREDIT = 2  # dollars for each day without internet
+MAX_MESSAGES = 10  # then the customer hangs up
+
+ROLE = (
+    "You are a customer of an internet provider and talk to its help desk. You know and "
+    "want only this: {knows}. Say what you want first, and your number or PIN if you are "
+    "asked. Pay the bill if you are told that you have to. If ending the contract costs "
+    "more than highest_fee, keep it. Write one or two sentences."
+)
+ACCOUNT = {"name": "Ada", "pin": "83", "plan": "Basic", "months": 14}
+ACCOUNT |= {"owes": 0, "days": 0, "credit": 0, "ended": False}
+
+
+class DomainClass:
+    """One conversation with a customer.
+
+    `task` holds the `accounts` by number, the `number` of the customer's account, and
+    what the customer `wants`: a new `plan`, a credit for `days` without internet, or an
+    end of the contract for at most `highest_fee` dollars.
+    """
+
+    blocking = False  # no method waits for anything
+
+    user: Any = None  # a model that is the customer; without one, a script is
+
+    def __init__(self, task: dict[str, Any]) -> None:
+        self._start = task.get("accounts", {"4711": ACCOUNT})
+        self._number = task.get("number", min(self._start))
+        self._wants = task.get("wants", {"plan": "Fast"})
+        self._accounts = copy.deepcopy(self._start)
+        self._own = self._accounts[self._number]
+        self._found: set[str] = set()
+        self._said: list[str] = []
+        own = {"number": self._number, "pin": self._own["pin"], "bill": self._own["owes"]}
+        self._knows = own | self._wants
+        role = ROLE.format(knows=json.dumps(self._knows))
+        self._talk = [{"role": "system", "content": role}]
+
+    def reply(self, answer: str) -> str | None:
+        """What the customer says; None after a goodbye, or MAX_MESSAGES."""
+        self._said.append(answer)
+        if is_goodbye(answer) or len(self._said) == MAX_MESSAGES:
+            return None
+        if self.user is None:
+            *calls, text = script(self._knows, answer)
+            for _, arguments in calls:
+                self._pay_bill(**arguments)
+            return text
+        self._talk.append({"role": "user", "content": answer})
+        text = self.user.ask(self._talk, tools=[self._look_at_bill, self._pay_bill])
+        self._talk.append({"role": "assistant", "content": text})
+        return text
+
+    def find_account(self, number: str, pin: str) -> str:
+        """Find a customer's account. The other tools need that.
+
+        Args:
+            number: The account number that the customer gives.
+            pin: The PIN that the customer gives.
+        """
+        account = self._accounts.get(number)
+        if account is None or account["pin"] != pin:
+            raise ValueError("no account has this number and this PIN")
+        self._found.add(number)
+        shown = ("name", "plan", "months", "owes")
+        return ", ".join(f"{name}: {account[name]}" for name in shown)
+
+    def check_outages(self, number: str) -> str:
+        """Look up an account's days without internet, and the credit given for them."""
+        account = self._account(number)
+        return f"days without internet: {account['days']}, credit: ${account['credit']}"
+
+    def change_plan(self, number: str, plan: Literal["Basic", "Plus", "Fast"]) -> str:
+        """Change the plan of an account."""
+        self._account(number)["plan"] = plan
+        return f"The plan is {plan}."
+
+    def give_credit(self, number: str, dollars: int) -> str:
+        """Give an account a credit for its days without internet."""
+        self._account(number)["credit"] += dollars
+        return f"A credit of ${dollars} is given."
+
+    def end_contract(self, number: str) -> str:
+        """End the contract of an account."""
+        self._account(number)["ended"] = True
+        return "The contract is ended."
+
+    def _account(self, number: str) -> dict[str, Any]:
+        if number not in self._found:
+            raise ValueError(f"find the account {number!r} first")
+        return self._accounts[number]
+
+    # A leading underscore keeps these from the policy. They are the customer's tools.
+
+    def _look_at_bill(self) -> str:
+        """Look at your bill."""
+        return f"You owe ${self._own['owes']}."
+
+    def _pay_bill(self, dollars: int) -> str:
+        """Pay your bill, all of it at once."""
+        if dollars != self._own["owes"]:
+            raise ValueError(f"you owe ${self._own['owes']}")
+        self._own["owes"] = self._knows["bill"] = 0
+        return "The bill is paid."
+
+    def reward(self) -> float:
+        """1.0 if the database is right and the customer was told all amounts.
+
+        0.6 if only the database is right, and had to change. Otherwise 0.0.
+        """
+        accounts, amounts = outcome(self._start, self._number, self._wants)
+        if self._accounts != accounts or self._number not in self._found:
+            return 0.0
+        told = amounts_in("\n".join(self._said)) == amounts
+        if told and is_goodbye(self._said[-1]):
+            return 1.0
+        return 0.0 if accounts == self._start else 0.6
+
+    def metrics(self) -> dict[str, float]:
+        """`messages`: how many the policy sent."""
+        return {"messages": float(len(self._said))}
+
+    @staticmethod
+    def oracle(task: dict[str, Any]) -> list[Any]:
+        """The messages (text) and the calls that solve `task`, in order."""
+        wants, name = task["wants"], {"number": task["number"]}
+        account = task["accounts"][task["number"]]
+        accounts, amounts = outcome(task["accounts"], task["number"], wants)
+        after = accounts[task["number"]]
+        steps: list[Any] = ["How can I help? What are your account number and PIN?"]
+        steps.append(("find_account", name | {"pin": account["pin"]}))
+        if account["owes"]:
+            steps.append(f"You owe ${account['owes']}. Please pay that first.")
+        if "plan" in wants:
+            steps.append(("change_plan", name | {"plan": wants["plan"]}))
+        if "days" in wants:
+            steps.append(("check_outages", name))
+        if credit := after["credit"] - account["credit"]:
+            steps.append(("give_credit", name | {"dollars": credit}))
+        if "highest_fee" in wants:
+            steps.append(f"Ending the contract costs ${fee_of(account)}. Is that fine?")
+        if after["ended"]:
+            steps.append(("end_contract", name))
+        told = " and ".join(f"${amount}" for amount in sorted(amounts))
+        return [*steps, f"All is settled. To repeat the amounts: {told}. Goodbye."]
+
+    @staticmethod
+    def stand_in(model: str, prompt: str) -> list[Any]:
+        """Answer for the customer in gates and tests, without a key."""
+        role, *_, answer = prompt.split("\n\n")
+        return script(json.loads(role[role.index("{") : role.index("}") + 1]), answer)
+
+
+def script(knows: dict[str, Any], answer: str) -> list[Any]:
+    """A customer that is no model: the calls of its tools, then what it says."""
+    amounts, text = amounts_in(answer), answer.lower()
+    if knows["bill"] and knows["bill"] in amounts:
+        return [("pay_bill", {"dollars": knows["bill"]}), "I have paid the bill."]
+    if amounts and "highest_fee" in knows:
+        return ["Yes, do." if max(amounts) <= knows["highest_fee"] else "No, keep it."]
+    wishes = {
+        "plan": "I want the plan {}.",
+        "days": "I had no internet for {} days, and want a credit for them.",
+        "highest_fee": "I want to end my contract. What does that cost?",
+    }
+    said = [wish.format(knows[key]) for key, wish in wishes.items() if key in knows]
+    said += [f"My {key} is {knows[key]}." for key in ("number", "pin") if key in text]
+    return [" ".join(said)]
+
+
+def outcome(
+    start: dict[str, Any], number: str, wants: dict[str, Any]
+) -> tuple[dict[str, Any], set[int]]:
+    """The accounts as they must be in the end, and the dollars that must be told."""
+    accounts, amounts = copy.deepcopy(start), set()
+    account = accounts[number]
+    if account["owes"]:
+        amounts.add(account["owes"])
+        account["owes"] = 0
+    if "plan" in wants:
+        account["plan"] = wants["plan"]
+        amounts.add(PRICES[wants["plan"]])
+    if "days" in wants:
+        account["credit"] = account["credit"] or DAY_CREDIT * account["days"]
+        amounts.add(account["credit"])
+    if "highest_fee" in wants:
+        amounts.add(fee_of(account))
+        account["ended"] = fee_of(account) <= wants["highest_fee"]
+    return accounts, amounts
+
+
+def fee_of(account: dict[str, Any]) -> int:
+    """What it costs to end a contract, in dollars."""
+    return MONTH_FEE * max(0, MONTHS - account["months"])
+
+
+def amounts_in(text: str) -> set[int]:
+    """The dollars that a text names, such as $18."""
+    return {int(amount) for amount in re.findall(r"\$(\d{1,9})(?!\.?\d)", text)}
+
+
+def is_goodbye(message: str) -> bool:
+    """Whether a message ends the conversation."""
+    return "goodbye" in message.lower()
