@@ -240,7 +240,9 @@ def test_the_tools_are_the_methods_that_return_text(render, archetype):
         assert json.loads(row)["responses_create_params"]["tools"] == tools
 
 
-@pytest.mark.parametrize("archetype", [*ARCHETYPES, "answer", "answer/judge", "conversation"])
+@pytest.mark.parametrize(
+    "archetype", [*ARCHETYPES, "answer", "answer/judge", "conversation"]
+)
 def test_make_rows_makes_the_rows_of_the_template(render, archetype):
     """After a change of make_rows.py: REWRITE_TASKS=1 uv run pytest -k make_rows."""
     code = """if True:

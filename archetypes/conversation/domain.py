@@ -46,8 +46,8 @@ class DomainClass:
         self._own = self._accounts[self._number]
         self._found: set[str] = set()
         self._said: list[str] = []
-        own = {"number": self._number, "pin": self._own["pin"], "bill": self._own["owes"]}
-        self._knows = own | self._wants
+        knows = {"pin": self._own["pin"], "bill": self._own["owes"]}
+        self._knows = {"number": self._number} | knows | self._wants
         role = ROLE.format(knows=json.dumps(self._knows))
         self._talk = [{"role": "system", "content": role}]
 

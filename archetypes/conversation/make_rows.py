@@ -19,7 +19,7 @@ from typing import Any
 from env_runtime.rows import Example, main
 
 EXAMPLES = 24  # number of rows in data/example.jsonl
-NAMES = ["Ada", "Amir", "Bea", "Carlos", "Dana", "Elif", "Farid", "Grace", "Hugo", "Ines"]
+NAMES = ["Ada", "Amir", "Bea", "Carlos", "Dana", "Elif", "Farid", "Grace"]
 PLANS = ["Basic", "Plus", "Fast"]
 
 PROMPT = """\

@@ -5,13 +5,10 @@ import copy
 import pytest
 
 from my_env import MyEnv as EnvironmentClass
-from my_env import outcome
 
 PIN = "May I have your number and PIN?"
-ACCOUNT = {
-    **{"name": "Ada", "pin": "83", "plan": "Basic", "months": 7},
-    **{"owes": 51, "days": 4, "credit": 0, "ended": False},
-}
+ACCOUNT = {"name": "Ada", "pin": "83", "plan": "Basic", "months": 7}
+ACCOUNT |= {"owes": 51, "days": 4, "credit": 0, "ended": False}
 OTHER = {**ACCOUNT, "pin": "17", "owes": 0}
 
 
@@ -110,11 +107,12 @@ def test_the_oracle_solves_every_task(desk, wants, owes, credit):
     assert task == given
 
 
-def test_a_fee_that_is_too_high_changes_nothing():
-    accounts = {"4711": {**ACCOUNT, "owes": 0}}
-    assert outcome(accounts, "4711", {"highest_fee": 49}) == (accounts, {50})
-    after, amounts = outcome(accounts, "4711", {"highest_fee": 50})
-    assert (after["4711"]["ended"], amounts) == (True, {50})
+@pytest.mark.parametrize("fee, ended", [(49, 0.0), (50, 1.0)])
+def test_a_contract_is_ended_only_if_the_customer_agrees(desk, fee, ended):
+    episode, _ = desk({"highest_fee": fee}, owes=0)
+    end = ("end_contract", {"number": "4711"})
+    play(episode, [*CALLS, "It costs $50.", end, "Goodbye."])
+    assert episode.reward() == ended
 
 
 CALLS = [("find_account", {"number": "4711", "pin": "83"})]
