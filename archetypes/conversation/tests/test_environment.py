@@ -1,6 +1,8 @@
 """Tests of the help desk: its customer, its grader, and policies that cheat."""
 
+import contextlib
 import copy
+import inspect
 
 import pytest
 
@@ -20,22 +22,25 @@ class Knowing:
         *calls, text = EnvironmentClass.stand_in("user", prompt)
         by_name = {tool.__name__.lstrip("_"): tool for tool in tools}
         for name, arguments in calls:
-            by_name[name](**arguments)
+            with contextlib.suppress(ValueError):  # the model would read it
+                by_name[name](**arguments)
         return text
 
 
-@pytest.fixture(params=["script", "model"])
-def desk(request):
+def new_episode(task):
+    """An episode, whose customer is a model if the class asks one."""
+    asks = "user" in inspect.signature(EnvironmentClass).parameters
+    return EnvironmentClass(task, *([Knowing()] if asks else []))
+
+
+@pytest.fixture
+def desk():
     """Makes an episode of a customer with these wishes, and account."""
 
     def make(wants, **account):
         accounts = {"4711": {**ACCOUNT, **account}, "4712": OTHER}
         task = {"accounts": accounts, "number": "4711", "wants": wants}
-        models = [Knowing()] if request.param == "model" else []
-        try:
-            return EnvironmentClass(task, *models), task
-        except TypeError:
-            pytest.skip(f"the customer of this environment is no {request.param}")
+        return new_episode(task), task
 
     return make
 
@@ -159,7 +164,7 @@ EVERY_AMOUNT = " ".join(f"${amount}" for amount in range(200))
         [*CALLS, *["Go on."] * 10],
     ],
 )
-def test_nothing_is_earned_by_talk_alone(desk, rows, wants, steps):
+def test_nothing_is_earned_by_talk_alone(desk, wants, steps):
     episode, _ = desk(wants)
     play(episode, steps)
     assert episode.reward() == 0.0
@@ -168,10 +173,7 @@ def test_nothing_is_earned_by_talk_alone(desk, rows, wants, steps):
 def test_a_repeated_prompt_earns_nothing(rows):
     for row in rows:
         prompt = row["responses_create_params"]["input"][0]["content"]
-        try:
-            episode = EnvironmentClass(row["ground_truth"][0])
-        except TypeError:
-            episode = EnvironmentClass(row["ground_truth"][0], Knowing())
+        episode = new_episode(row["ground_truth"][0])
         assert episode.reply(prompt) is None
         assert episode.reward() == 0.0
 
