@@ -21,6 +21,7 @@ from nemo_gym.openai_utils import (
     NeMoGymResponseCreateParamsNonStreaming,
 )
 from nemo_gym.server_utils import ServerClient, get_response_json
+from nemo_gym.server_utils import request as http_request
 from responses_api_agents.simple_agent.app import SimpleAgent
 
 # NeMo Gym 0.7's record of one part, which would stand for the whole episode.
@@ -148,21 +149,44 @@ class EnvironmentAgent(SimpleAgent):
         self, request: Request, result: NeMoGymResponse
     ) -> NeMoGymEasyInputMessage | None:
         """The environment's reply to the model's message; None if the episode is over."""
-        text, server = last_message(result.output), self.config.resources_server
-        if not text or server is None:
+        text = last_message(result.output)
+        if not text:
             return None
         # A model chooses the path of a call, but no header, so it cannot post here.
-        answer = await self.server_client.post(
-            server_name=server.name,
-            url_path="/reply",
-            json={"answer": text},
-            headers={"X-Harness": "1"},
-            cookies=request.cookies,
-        )
+        message: dict[str, Any] = {
+            "json": {"answer": text},
+            "headers": {"X-Harness": "1"},
+        }
+        session, server = self._session(request), self.config.resources_server
+        if session is not None and (access := session.tool_access) is not None:
+            message["headers"] |= access.headers
+            answer = await http_request(
+                method="POST",
+                url=f"{str(access.base_url).rstrip('/')}/reply",
+                cookies=session.resources_cookies,
+                _internal=True,
+                **message,
+            )
+        elif session is None and server is not None:
+            answer = await self.server_client.post(
+                server_name=server.name,
+                url_path="/reply",
+                cookies=request.cookies,
+                **message,
+            )
+        else:
+            return None
         if answer.status != 200:  # the class has no reply()
             return None
         message = (await get_response_json(answer))["message"]
         return message and NeMoGymEasyInputMessage.model_validate(message)
+
+    def _session(self, request: Request) -> Any:
+        """The session in which an environment server of 0.7 calls this agent, or None."""
+        if not hasattr(self, "_require_agent_session"):  # NeMo Gym 0.4
+            return None
+        name = self._agent_session_id_from_request(request)
+        return None if name is None else self._require_agent_session(name)
 
 
 def add_usage(total: Any, part: Any) -> Any:
