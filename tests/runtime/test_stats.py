@@ -162,21 +162,24 @@ def test_pass_at_k_is_what_all_subsets_say():
         for number, one in enumerate(attempts)
     ]
     found = pass_at(episodes)
-    assert list(found) == [1, 2, 4, 5]
-    for k, value in found.items():
-        of_rows = [
-            statistics.fmean(any(some) for some in itertools.combinations(row, k))
-            for row in passes.values()
-        ]
-        assert value == pytest.approx(statistics.fmean(of_rows))
+    assert [list(means) for means in found] == [[1, 2, 4, 5], [2, 4, 5]]
+    for passed, means in zip((any, all), found, strict=True):
+        for k, value in means.items():
+            of_rows = [
+                statistics.fmean(
+                    passed(some) for some in itertools.combinations(row, k)
+                )
+                for row in passes.values()
+            ]
+            assert value == pytest.approx(statistics.fmean(of_rows))
 
 
 def test_pass_at_k_needs_k_attempts_of_every_row():
-    assert pass_at([episode(1.0, 0), episode(0.0, 1)]) == {}
+    assert pass_at([episode(1.0, 0), episode(0.0, 1)]) == ({}, {})
     two, one = [episode(1.0, 0, n) for n in range(2)], [episode(0.0, 1)]
-    assert pass_at(two) == {1: 1.0, 2: 1.0}
-    assert pass_at(two + one) == {}
-    assert pass_at([]) == {}
+    assert pass_at(two) == ({1: 1.0, 2: 1.0}, {2: 1.0})
+    assert pass_at(two + one) == ({}, {})
+    assert pass_at([]) == ({}, {})
 
 
 def test_figures_of_repeated_rows():
@@ -194,6 +197,7 @@ def test_figures_of_repeated_rows():
         "  reward            0.750 ± 0.250",
         "  pass@1            0.750",
         "  pass@2            1.000",
+        "  pass^2            0.500",
         "  turns             1.00",
         "  tool calls        1.00",
         "  tool errors       0.20",

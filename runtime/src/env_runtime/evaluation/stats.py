@@ -135,8 +135,9 @@ def _count(value: Any) -> int | None:
 def figures(rollouts: list[RolloutStats], highest: float = 1.0) -> list[Figure]:
     """The figures of rollouts, in the order in which they are shown.
 
-    The mean reward has its standard error. Rows with several rollouts have pass@k: the
-    probability that one of k attempts passes, see `passes`. The other figures are means
+    The mean reward has its standard error. Rows with several rollouts have pass@k and
+    pass^k: the probabilities that one of k attempts passes, and that all of them do,
+    see `passes`. The other figures are means
     over the rollouts, also of the metrics of /verify.
     """
     graded = [rollout for rollout in rollouts if rollout.reward is not None]
@@ -152,8 +153,10 @@ def figures(rollouts: list[RolloutStats], highest: float = 1.0) -> list[Figure]:
         mean, error = mean_reward(graded)
         text = f"{mean:.3f}" + (f" ± {error:.3f}" if error is not None else "")
         shown.append(Figure("reward", mean, text))
-    for k, value in pass_at(graded, highest).items():
-        shown.append(Figure(f"pass@{k}", value, f"{value:.3f}"))
+    some, every = pass_at(graded, highest)
+    for sign, means in (("@", some), ("^", every)):
+        for k, value in means.items():
+            shown.append(Figure(f"pass{sign}{k}", value, f"{value:.3f}"))
     for name in ("turns", "calls", "errors"):
         label = name if name == "turns" else f"tool {name}"
         shown += _mean(label, [getattr(rollout, name) for rollout in rollouts], ".2f")
@@ -215,12 +218,15 @@ def passes(rollout: RolloutStats, highest: float = 1.0) -> bool:
     return rollout.reward is not None and rollout.reward >= goal - 1e-9
 
 
-def pass_at(graded: list[RolloutStats], highest: float = 1.0) -> dict[int, float]:
-    """pass@k for k = 1, 2, 4, ... up to the number of attempts that every row has.
+def pass_at(
+    graded: list[RolloutStats], highest: float = 1.0
+) -> tuple[dict[int, float], dict[int, float]]:
+    """pass@k for k = 1, 2, 4, ... up to the number of attempts that every row has, and
+    pass^k for the same k, except 1, where they are equal.
 
-    {} if a row has only one attempt. An attempt passes if it earns its row's
-    `oracle_reward`, or the `highest` reward. The estimator is unbiased: of n attempts
-    with c passes, 1 - C(n - c, k) / C(n, k).
+    Both are {} if a row has only one attempt. An attempt passes if it earns its row's
+    `oracle_reward`, or the `highest` reward. The estimators are unbiased: of n attempts
+    with c passes, 1 - C(n - c, k) / C(n, k) and C(c, k) / C(n, k).
     """
     passed_by_row = defaultdict(list)
     for rollout in graded:
@@ -229,12 +235,15 @@ def pass_at(graded: list[RolloutStats], highest: float = 1.0) -> dict[int, float
     attempts = [(len(passed), sum(passed)) for passed in passed_by_row.values()]
     most = min((n for n, _ in attempts), default=0)
     if most < 2:
-        return {}
-    means = {}
+        return {}, {}
+    some, every = {}, {}
     for k in sorted({2**power for power in range(most.bit_length())} | {most}):
-        passed = [1 - math.comb(n - c, k) / math.comb(n, k) for n, c in attempts]
-        means[k] = statistics.fmean(passed)
-    return means
+        one = [1 - math.comb(n - c, k) / math.comb(n, k) for n, c in attempts]
+        some[k] = statistics.fmean(one)
+        if k > 1:
+            all_ = [math.comb(c, k) / math.comb(n, k) for n, c in attempts]
+            every[k] = statistics.fmean(all_)
+    return some, every
 
 
 def difference(before: list[RolloutStats], after: list[RolloutStats]) -> Figure | None:
