@@ -4,7 +4,8 @@
 
 This follows nemo_rl/environments/nemo_gym.py of NeMo RL, August 2026, except that a
 scripted model replaces vLLM, and that the servers share one venv. Prints
-{"rewards": [...]}; the model plays the oracle in every other row.
+{"rewards": [...], "learned": [...], "masked": [...]}; the model plays the oracle in every
+other row. The last two are texts of the rows: what the trainer learns, and the rest.
 """
 
 import asyncio
@@ -21,7 +22,7 @@ sys.path.append(str(FOLDER.parent))
 import ray
 from env_runtime.evaluation.policies import solve
 from env_runtime.evaluation.rows import load_rows
-from env_runtime.evaluation.scripted_model import scripted_model
+from env_runtime.evaluation.scripted_model import ScriptedModel, running
 from env_runtime.gym.processes import free_port
 from env_runtime.project import here
 from nemo_gym.cli import GlobalConfigDictParserConfig, RunHelper
@@ -44,13 +45,52 @@ def share_venv(folder: Path) -> None:
         (folder / server / ".venv").symlink_to(sys.prefix)
 
 
-async def rollouts(rows: list[dict], head: BaseServerConfig) -> list[float]:
-    rewards = {}
+class Model(ScriptedModel):
+    """A scripted model that adds token ids, as vLLM does: a character is a token."""
+
+    def answer(self, request: dict) -> dict:
+        response = super().answer(request)
+        [item] = response["output"]
+        generated = tokens([item])
+        item["prompt_token_ids"] = tokens(request["input"])
+        item["generation_token_ids"] = generated
+        item["generation_log_probs"] = [0.0] * len(generated)
+        return response
+
+
+def tokens(items: list[dict]) -> list[int]:
+    texts = []
+    for item in items:
+        content = item.get("content") or item.get("output") or item.get("arguments")
+        if isinstance(content, list):
+            content = "".join(part.get("text", "") for part in content)
+        texts.append(f"{item.get('name', '')} {content}\n")
+    return list(map(ord, "".join(texts)))
+
+
+def message_log(result: dict) -> tuple[str, str]:
+    """What NeMo RL learns from a rollout, and what it masks: see its
+    _postprocess_nemo_gym_to_nemo_rl_result. An item without token ids is not learned."""
+    seen, learned, masked = [], [], []
+    for item in result["response"]["output"]:
+        if not item.get("generation_token_ids"):
+            continue
+        prompt = item["prompt_token_ids"]
+        assert prompt[: len(seen)] == seen, "the trajectory is not contiguous"
+        masked += prompt[len(seen) :]
+        learned += item["generation_token_ids"]
+        seen = prompt + item["generation_token_ids"]
+    return "".join(map(chr, learned)), "".join(map(chr, masked))
+
+
+async def rollouts(rows: list[dict], head: BaseServerConfig) -> dict[str, list]:
+    results = {}
     for task in RolloutCollectionHelper().run_examples(rows, head_server_config=head):
         row, result = await task
         assert row["agent_ref"]["name"].endswith(AGENT)
-        rewards[row["_rowidx"]] = result["reward"]
-    return [rewards[number] for number in range(len(rows))]
+        results[row["_rowidx"]] = (result["reward"], *message_log(result))
+    columns = zip(*(results[number] for number in range(len(rows))), strict=True)
+    return dict(zip(("rewards", "learned", "masked"), map(list, columns), strict=True))
 
 
 def scripted_rows() -> tuple[list[dict], list]:
@@ -72,7 +112,7 @@ def serving(plans: list) -> Generator[BaseServerConfig]:
     ray.init(include_dashboard=False, log_to_driver=False)
     port = free_port()
     helper = RunHelper()
-    with tempfile.TemporaryDirectory() as venvs, scripted_model(plans) as model:
+    with tempfile.TemporaryDirectory() as venvs, running(Model(plans)) as model:
         share_venv(Path(venvs))
         settings = {
             "config_paths": [
@@ -105,8 +145,7 @@ def main() -> None:
     here(FOLDER)
     rows, plans = scripted_rows()
     with serving(plans) as head:
-        rewards = asyncio.run(rollouts(rows, head))
-    print(json.dumps({"rewards": rewards}))
+        print(json.dumps(asyncio.run(rollouts(rows, head))))
 
 
 if __name__ == "__main__":

@@ -58,7 +58,7 @@ def assert_all_ended(environment):
 # The game plays on both series, by hand: see below.
 @pytest.mark.parametrize(
     ("series", "archetype"),
-    [("0.4", "sandbox"), ("0.7", "vision")],
+    [("0.4", "conversation"), ("0.7", "vision")],
     indirect=["series"],
 )
 def test_the_whole_loop_where_much_could_go_wrong(generate, interpreter, archetype):
@@ -272,7 +272,7 @@ def test_nemo_rl_reads_what_is_prepared(generate, series, tmp_path):
     """NeMo RL runs in a folder of its own, and NeMo Gym 0.4 looks only there."""
     archetype, agent = {
         "0.4": ("game", "simple_agent"),
-        "0.7": ("vision", "my_env_agent"),
+        "0.7": ("conversation", "my_env_agent"),
     }[series]
     environment = generate(archetype=archetype)
     printed = environment.run("-m", "env_runtime.prepare")
@@ -303,5 +303,13 @@ def test_nemo_rl_reads_what_is_prepared(generate, series, tmp_path):
         RAY_ENABLE_UV_RUN_RUNTIME_ENV="0",
         RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER="0",
     ).stdout
-    assert '{"rewards": [1.0, 0.0, 1.0, 0.0]}' in printed
+    [line] = re.findall(r'^\{"rewards".*$', printed, re.MULTILINE)
+    result = json.loads(line)
+    assert result["rewards"] == [1.0, 0.0, 1.0, 0.0]
+    if archetype == "conversation":
+        learned, masked = result["learned"][0], result["masked"][0]
+        for said in ("How can I help?", 'find_account {"number"', "Goodbye."):
+            assert said in learned and said not in masked
+        for heard in ("My number is", "name: ", "The rules of the desk"):
+            assert heard in masked and heard not in learned
     assert_all_ended(environment)

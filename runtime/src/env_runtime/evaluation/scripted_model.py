@@ -108,7 +108,14 @@ def scripted_model(
     plans: Sequence[Calls | Solution],
 ) -> Generator[ScriptedModel, None, None]:
     """A running ScriptedModel, on a free port of this machine."""
-    with ScriptedModel(plans) as model:
+    with running(ScriptedModel(plans)) as model:
+        yield model
+
+
+@contextlib.contextmanager
+def running[T: ScriptedModel](model: T) -> Generator[T]:
+    """Serves a model until the with block ends."""
+    with model:
         threading.Thread(target=model.serve_forever, daemon=True).start()
         try:
             yield model
