@@ -407,9 +407,14 @@ CLASSES = {
     "docs/from/script.md": {"NumbersGame": ["guess"]},
     "docs/from/verifiers.md": {"Capital": []},
     "docs/grading.md": {"Counter": ["add"]},
-    "docs/models.md": {"Reply": [], "Booking": ["talk", "book"]},
+    "docs/models.md": {"Reply": [], "Bills": ["look_up_bill"]},
     "docs/vision.md": {"Dots": ["look", "answer"]},
-    "docs/your-own-class.md": {"Counter": ["add"], "Capital": [], "MyMaze": ["step"]},
+    "docs/your-own-class.md": {
+        "Counter": ["add"],
+        "Capital": [],
+        "Number": [],
+        "MyMaze": ["step"],
+    },
     "skills/generate-nemo-gym-env/SKILL.md": {"NumberGame": ["guess"]},
 }
 
