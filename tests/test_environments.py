@@ -35,13 +35,19 @@ def passed(results):
     return results
 
 
-WITH_ANSWER = [*GAME_FIRST, pytest.param("answer", marks=pytest.mark.slow)]
+ALL = [
+    *GAME_FIRST,
+    pytest.param("answer", marks=pytest.mark.slow),
+    pytest.param("conversation", marks=pytest.mark.slow),
+]
 
 # The packages of the archetypes that the game does not have
 PACKAGES = {"vision": ["pillow"]}
+# The backends that no other test installs
+OPTIONS = {"conversation": {"backend": "model"}}
 
 
-@pytest.mark.parametrize("archetype", WITH_ANSWER)
+@pytest.mark.parametrize("archetype", ALL)
 def test_gates_and_tests_are_green(generate, variant, series, archetype):
     """The other series installs two archetypes as users do, because of math-verify.
 
@@ -49,7 +55,7 @@ def test_gates_and_tests_are_green(generate, variant, series, archetype):
     """
     tests = ["-m", "pytest", "-q", "--no-header"]
     if series == QUICK or archetype in ("game", "answer"):
-        environment = generate(archetype=archetype)
+        environment = generate(archetype=archetype, **OPTIONS.get(archetype, {}))
     else:
         packages = PACKAGES.get(archetype, [])
         environment = variant(archetype=archetype, packages=packages)
