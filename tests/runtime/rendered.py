@@ -1,11 +1,11 @@
 """A game of the working tree, importable in this process.
 
-After this import, it is the project of this process: `my_env`, env_runtime and the
-modules of nemo_gym/ can be imported. Each process renders its own game, in about a second.
+After this import, it is the project of this process's program: `my_env`, env_runtime and
+the modules of nemo_gym/ can be imported. Each process renders its own game, in about a
+second.
 """
 
 import atexit
-import contextlib
 import os
 import shutil
 import sys
@@ -29,5 +29,4 @@ sys.path += IMPORT_PATH.split(os.pathsep)
 
 from env_runtime import project
 
-with contextlib.chdir(PROJECT):
-    project.here()
+project._program = lambda: [PROJECT]

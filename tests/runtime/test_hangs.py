@@ -102,7 +102,7 @@ Server.main()
 
 
 def test_the_process_ends_though_a_tool_and_close_hang(row):
-    limits = {"CLOSE_SECONDS": "1", "TOOL_SECONDS": "0.1"}
+    limits = {"CLOSE_SECONDS": "1", "TOOL_SECONDS": "0.5"}
     with serving("-c", HANGING_SERVER, **limits) as (process, url):
         for path in ("/move", "/close_session"):
             with httpx.Client(base_url=url, trust_env=False) as client:

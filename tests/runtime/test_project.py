@@ -9,10 +9,11 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from types import ModuleType
 
 import pytest
+from env_runtime import project as project_module
 from env_runtime.episode.tasks import read_task
 from env_runtime.episode.tools import tools_of
 from env_runtime.errors import GateError, ProjectError, SettingError
-from env_runtime.project import Project, find, known, of_class
+from env_runtime.project import Project, find, here, known, of_class
 
 
 def project_in(root, module, class_name="MyEnv", folder="", name="my_env"):
@@ -298,3 +299,15 @@ def test_a_port_is_a_number(serve, monkeypatch, port):
     message = f"PORT must be a number from 0 to 65535, got '{port}'"
     with pytest.raises(SettingError, match=message):
         serve()
+
+
+def test_a_command_works_on_the_project_of_the_current_folder(tmp_path, monkeypatch):
+    """One process may run commands of several projects, one after the other."""
+    monkeypatch.setattr(project_module, "_program", list)
+    for name in ("first", "second", "first"):
+        gym = tmp_path / name / "nemo_gym"
+        gym.mkdir(parents=True, exist_ok=True)
+        lines = ["[tool.environment]", f'env_name = "{name}"', 'module = "maze"']
+        (gym / "pyproject.toml").write_text("\n".join([*lines, 'class = "Maze"']))
+        monkeypatch.chdir(gym)
+        assert (here().name, here().root) == (name, tmp_path / name)

@@ -4,7 +4,9 @@ This is the only module that loads what the user wrote.
 """
 
 import ast
+import contextlib
 import filecmp
+import functools
 import importlib
 import importlib.util
 import sys
@@ -34,19 +36,13 @@ _loading = threading.RLock()
 # The project that loaded a class.
 of_loaded: "WeakKeyDictionary[type, Project]" = WeakKeyDictionary()
 
-# The project of this process, once it was looked for.
-_found: "list[Project]" = []
 
+def here() -> "Project":
+    """The project that a command works on: the program's, else the current folder's.
 
-def here(*places: Path | str) -> "Project":
-    """The project of this process. The first call finds it, and no later one changes it.
-
-    It is the one of `places`, else of the program, else of the current folder. Raises
-    ProjectError if there is none.
+    Raises ProjectError if there is none.
     """
-    if not _found:
-        _found.append(find(*places, *_program(), Path.cwd()))
-    return _found[0]
+    return find(*_program(), Path.cwd())
 
 
 def _program() -> list[Path]:
@@ -76,13 +72,19 @@ def find(*places: Path | str) -> "Project":
 
 
 def of_class(domain_class: type) -> "Project":
-    """The project that loaded a class, else the project of this process."""
+    """The project that loaded a class, else the one of here()."""
     return of_loaded.get(domain_class) or here()
 
 
 def known() -> "set[Project]":
-    """All projects of this process. A process may have none: a class can do without."""
-    return {*_found, *of_loaded.values()}
+    """The projects whose classes this process has loaded, and the one of its program.
+
+    There may be none: a class can do without.
+    """
+    projects = set(of_loaded.values())
+    with contextlib.suppress(ProjectError):
+        projects.add(here())
+    return projects
 
 
 def _settings(path: Path) -> dict[str, Any]:
@@ -105,7 +107,15 @@ class Project:
 
     @classmethod
     def read(cls, root: Path) -> "Project":
-        """Read the settings of the project in `root`. Raises ProjectError."""
+        """The project in `root`: the same object until its settings change.
+
+        Raises ProjectError.
+        """
+        return cls._read(root, (root / SETTINGS).stat().st_mtime_ns)
+
+    @classmethod
+    @functools.cache
+    def _read(cls, root: Path, changed: int) -> "Project":
         table = _settings(root / SETTINGS)["environment"]
         try:
             return cls(

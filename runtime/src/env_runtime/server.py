@@ -141,7 +141,7 @@ def load_server(path: Path | str) -> type[SessionServer]:
 
     Raises ProjectError if no project is there, and what server.py raises.
     """
-    return project.here(path).load_server()
+    return project.find(path).load_server()
 
 
 def worker() -> FastAPI:

@@ -20,7 +20,7 @@ from omegaconf import OmegaConf
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from .. import gym_series
-from ..project import here
+from ..project import find
 from ..resources_server.connection import BoundedProtocol
 from ..resources_server.launch import log_to_file
 from ..settings import Limits, ShardSettings
@@ -99,7 +99,7 @@ class KeyCheck:
 def make_server(spec: ShardSpec, **place: Any) -> uvicorn.Server:
     """The HTTP server of a shard, at a `uds`, or at a `host` and a `port`."""
     os.environ |= {**spec["variables"], **os.environ}
-    log_to_file(here(spec["file"]), f".shard-{spec['number']}")
+    log_to_file(find(spec["file"]), f".shard-{spec['number']}")
     # Like Python, import the script from its folder.
     path = Path(spec["file"])
     sys.path.insert(0, str(path.parent))

@@ -12,8 +12,7 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from ...errors import ProjectError
-from ...project import here, known
+from ...project import known
 from ..folder import base_python
 from .places import NOBODY, UNDER_BUBBLEWRAP, make_folders
 
@@ -124,8 +123,6 @@ def _mounts(root: Path) -> list[str]:
         arguments += ["--ro-bind", prefix, prefix]
     # The data of a project holds the answers, and it may well be below /usr
     # (/usr/src/app).
-    with suppress(ProjectError):  # a class may be played without one
-        here()
     for answers in sorted(project.root for project in known()):
         if any(answers.is_relative_to(folder) for folder in ("/usr", prefix)):
             arguments += ["--tmpfs", str(answers), "--remount-ro", str(answers)]
