@@ -73,7 +73,7 @@ def git(folder: Path, *arguments: str) -> str:
 def clean_environment(**variables: str) -> dict[str, str]:
     """The environment of a user's shell, without the variables of `uv run pytest`."""
     hidden = ("VIRTUAL_ENV", "PYTHONPATH", "UV_PYTHON", "UV_RUN_RECURSION_DEPTH")
-    hidden += ("UV_PROJECT_ENVIRONMENT",)
+    hidden += ("UV_PROJECT_ENVIRONMENT", "PYTEST_ADDOPTS")
     hidden += ("UV_INTERNAL__PARENT_INTERPRETER",)  # set by `python3 -m uv`
     kept = {key: value for key, value in os.environ.items() if key not in hidden}
     return {**kept, **variables}
