@@ -270,8 +270,7 @@ def rows_of(name: str) -> list[Json]:
     if name == "grl_sokoban":
         rows = [rollout["row"] for rollout in rollouts_of(name)]
         for row in rows:
-            steps = len(port_of(name).oracle(row))
-            row["oracle_reward"] = 11.0 - 0.1 * steps
+            row["oracle_reward"] = 11.0 - 0.1 * len(solution_of(port_of(name), row)[0])
         return rows
     rows = read_lines(data_of(name) / "example.jsonl")
     if name == "workplace_assistant":

@@ -101,7 +101,7 @@ def attack(server_of, run, monkeypatch):
 
 def verify_of(suite: Attacks) -> Any:
     """The fixture `verify` of the suite."""
-    return type(suite).verify.__wrapped__(suite)  # ty: ignore[unresolved-attribute]
+    return type(suite).verify.__wrapped__(suite)  # ty: ignore[missing-attribute]
 
 
 MESSAGES = "a_policy_that_posts_its_own_messages"

@@ -11,7 +11,7 @@ from ..episode.types import HARNESS, REPLY
 from ..errors import NoOracleError
 from ..evaluation.observations import prompt_text
 from ..evaluation.policies import NONSENSE, solution_for
-from ..evaluation.trajectory import Item, function_call, message
+from ..evaluation.trajectory import Item, content_text, function_call, message
 from ..project import here, of_class
 from .attacks import ODD_ANSWERS, Attacks, baseline
 from .fixtures import verify_body
@@ -43,16 +43,8 @@ def talk(client: TestClient, next_message: Callable[[str], str]) -> list[Item]:
         if replied is None:
             break
         output.append(replied)
-        heard = text_of(replied)
+        heard = content_text(replied["content"])
     return output
-
-
-def text_of(item: Item) -> str:
-    """The text of an environment's message, without its image."""
-    content = item["content"]
-    if isinstance(content, str):
-        return content
-    return "".join(part.get("text", "") for part in content)
 
 
 class TestConversation(Attacks):
