@@ -16,7 +16,7 @@ PUBLIC = {
     "function_call main message view",
     "rows": "Example baseline_reward call_everything load_rows main server_tools "
     "task_data_of task_skeleton",
-    "testing": "NoOracleError TestAttacks TestNemoGym TestRows baseline_reward client "
+    "testing": "NoOracleError TestAttacks TestConversation TestNemoGym TestRows baseline_reward client "
     "connect first_observation message oracle_reward pytest_terminal_summary rows "
     "sample_arguments server shows solution_for solve start tools verifier_fixture "
     "verify verify_body without_answers",

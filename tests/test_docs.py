@@ -220,6 +220,14 @@ def test_the_tables_name_what_is_there():
         assert document in known
 
 
+def test_the_tests_that_a_page_names_exist():
+    page = (ROOT / "docs/models.md").read_text()
+    named = re.findall(r"\]\(\.\./(\S+\.py)\) `(test_\w+)`", page)
+    assert len(named) >= 7
+    for file, name in named:
+        assert f"def {name}(" in (ROOT / file).read_text()
+
+
 def test_no_command_hides_in_a_block_of_another_kind():
     """Blocks without a language are drawings and output."""
     for document in DOCUMENTS:

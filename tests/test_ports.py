@@ -13,6 +13,7 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from importlib.metadata import distribution, version
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from env_runtime.episode.tasks import (
     is_native,
     oracle_reward,
     read_task,
+    replies,
     solution_of,
 )
 from env_runtime.episode.tools import tools_of
@@ -79,6 +81,10 @@ PORTS: dict[str, tuple[str, list[str]]] = {
     "example_tool_call_multireward": ("Weather", ["get_weather"]),
     "grl_tetris": ("Tetris", ["look", "left", "right", "down"]),
     "instruction_following": ("InstructionFollowing", []),
+    "example_multi_turn_gymnasium": ("FollowUps", []),
+    "grl_sokoban": ("Sokoban", []),
+    "blackjack in messages": ("TalkingBlackjack", []),
+    "grl_tetris in messages": ("TalkingTetris", []),
 }
 # A module must not hide one of Python's library, or the package that it imports.
 MODULES = {"calendar": "calendar_env", "reasoning_gym": "reasoning_gym_env"}
@@ -102,13 +108,22 @@ PAID_TODAY = {("mcqa", 2): 1.0}
 HANDS = ("player", "dealer")
 
 
+def with_its_cards(rollout: Json) -> Json:
+    """A game of blackjack whose row has the cards. They are known at the end."""
+    info = rollout["info"]
+    hands = {who: info[who].strip("[]").split(", ") for who in info if who in HANDS}
+    if "dealer" not in hands:  # the player went over 21, and the dealer showed one card
+        hands["dealer"] = re.findall(r"Dealer shows: (\w+)", prompt_of(rollout)[-1])
+    params = {"input": rollout["responses_create_params"]["input"]}
+    return {**rollout, "row": {"responses_create_params": params, **hands}}
+
+
 def as_tool_calls(rollout: Json) -> Json:
-    """A game of blackjack whose actions are calls, and whose cards are in its row.
+    """A game of blackjack whose actions are calls.
 
     The recorded policy writes `<action>hit</action>`, and the server's user answers.
-    The cards are known at the end.
     """
-    output, info = [], rollout["info"]
+    output = []
     for number, item in enumerate(rollout["response"]["output"]):
         identity = {"call_id": f"call_{number - number % 2}", "id": f"item_{number}"}
         if item["role"] == "assistant":
@@ -119,13 +134,8 @@ def as_tool_calls(rollout: Json) -> Json:
             shown = item["content"].rpartition("\n")[0]  # without "Respond with ..."
             result = {"type": "function_call_output", "output": shown}
             output.append({**result, **identity})
-    hands = {who: info[who].strip("[]").split(", ") for who in info if who in HANDS}
-    if "dealer" not in hands:  # the player went over 21, and the dealer showed one card
-        hands["dealer"] = re.findall(r"Dealer shows: (\w+)", prompt_of(rollout)[-1])
-    params = {"input": rollout["responses_create_params"]["input"]}
-    row = {"responses_create_params": params, **hands}
     response = {**rollout["response"], "output": output}
-    return {"row": row, "response": response, "reward": rollout["reward"]}
+    return {**with_its_cards(rollout), "response": response}
 
 
 def with_its_schema(rollout: Json) -> Json:
@@ -186,6 +196,13 @@ def with_its_solution(rollout: Json) -> Json:
 DRAWN = [[7, 10, 0], [8, 9], [5, 5, 7], [8, 9], [8, 9]]
 
 
+def with_its_draws(rollout: Json) -> Json:
+    """A game of tetris whose row says what was drawn before."""
+    index = rollout["_ng_task_index"]
+    row = read_lines(SERVERS / "grl_tetris/data/example.jsonl")[index]
+    return {**rollout, "row": {**row, "drawn": DRAWN[index]}}
+
+
 def as_moves(rollout: Json) -> Json:
     """A game of tetris whose actions are calls."""
     output: list[Json] = []
@@ -196,26 +213,35 @@ def as_moves(rollout: Json) -> Json:
             identity = {"call_id": f"call_{number}", "id": f"item_{number}"}
             output.append({**call, **identity})
         else:
-            board = item["content"].partition("\n")[2].partition("\n\n")[0]
+            board = board_in(item["content"])
             result = {"type": "function_call_output", "output": board}
             identity = {"call_id": output[-1]["call_id"], "id": f"item_{number}"}
             output.append({**result, **identity})
-    rows = read_lines(SERVERS / "grl_tetris/data/example.jsonl")
-    index = rollout["_ng_task_index"]
-    row = {**rows[index], "drawn": DRAWN[index]}
-    return {
-        **rollout,
-        "row": row,
-        "response": {**rollout["response"], "output": output},
-    }
+    response = {**rollout["response"], "output": output}
+    return {**with_its_draws(rollout), "response": response}
 
 
-# Recordings whose rows the wheel does not have, or whose actions are not calls.
+def with_its_board(rollout: Json) -> Json:
+    """A puzzle whose row has the board: NeMo Gym makes it of the seed."""
+    row = read_lines(SERVERS / "grl_sokoban/data/example.jsonl")
+    row = row[rollout["_ng_task_index"]]
+    return {**rollout, "row": {**row, "board": board_in(prompt_of(rollout)[-1])}}
+
+
+def board_in(text: str) -> str:
+    """The board of a message: the lines between its title and the legend."""
+    return text.partition("\n")[2].partition("\n\n")[0]
+
+
+# Recordings whose rows the wheel does not have, or whose actions become calls.
 ADAPTED: dict[str, Callable[[Json], Json]] = {
     "blackjack": as_tool_calls,
     "structured_outputs": with_its_schema,
     "workplace_assistant": with_its_solution,
     "grl_tetris": as_moves,
+    "blackjack in messages": with_its_cards,
+    "grl_tetris in messages": with_its_draws,
+    "grl_sokoban": with_its_board,
 }
 
 each_port = pytest.mark.parametrize(
@@ -224,16 +250,29 @@ each_port = pytest.mark.parametrize(
 )
 
 
+def data_of(name: str) -> Path:
+    """The data of a port's server: "blackjack in messages" is a form of blackjack."""
+    return SERVERS / name.split()[0] / "data"
+
+
 def rollouts_of(name: str) -> list[Json]:
-    rollouts = read_lines(SERVERS / name / "data/example_rollouts.jsonl")
+    rollouts = read_lines(data_of(name) / "example_rollouts.jsonl")
     assert len(rollouts) == 5
     adapt = ADAPTED.get(name, dict)
     return [adapt(rollout) for rollout in rollouts]
 
 
 def rows_of(name: str) -> list[Json]:
-    """The rows of a server's data set. One key of the office's is renamed."""
-    rows = read_lines(SERVERS / name / "data/example.jsonl")
+    """The rows of a server's data set. One key of the office's is renamed.
+
+    A puzzle's row has its board, and what its shortest solution earns.
+    """
+    if name == "grl_sokoban":
+        rows = [rollout["row"] for rollout in rollouts_of(name)]
+        for row in rows:
+            row["oracle_reward"] = 11.0 - 0.1 * len(solution_of(port_of(name), row)[0])
+        return rows
+    rows = read_lines(data_of(name) / "example.jsonl")
     if name == "workplace_assistant":
         for row in rows:
             row["solution"] = row.pop("ground_truth")
@@ -289,6 +328,16 @@ def calls_of(rollout: Json) -> Iterator[tuple[Json, Json | None]]:
             yield item, results.get(item["call_id"])
 
 
+def messages_of(port: type, rollout: Json) -> Iterator[tuple[str, str | None]]:
+    """Each recorded message to a class with reply(), and the text that followed."""
+    if replies(port):
+        texts = [
+            item["content"] if item["role"] == "user" else item["content"][0]["text"]
+            for item in rollout["response"]["output"]
+        ]
+        yield from zip_longest(texts[::2], texts[1::2])
+
+
 def read_output(text: str) -> Any:
     """A tool's output: JSON, or text as it is."""
     try:
@@ -297,10 +346,15 @@ def read_output(text: str) -> Any:
         return text
 
 
+def module_of(name: str) -> Path:
+    server = name.split()[0]
+    return CLASSES / f"{MODULES.get(server, server)}.py"
+
+
 def port_of(name: str) -> type:
     """The class of a port."""
-    path = CLASSES / f"{MODULES.get(name, name)}.py"
-    spec = importlib.util.spec_from_file_location(f"port_{name}", path)
+    path = module_of(name)
+    spec = importlib.util.spec_from_file_location(f"port_{path.stem}", path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -356,7 +410,7 @@ def connect():
 
 
 def post(client: TestClient, path: str, body: Json) -> Json:
-    answer = client.post(f"/{path}", json=body)
+    answer = client.post(f"/{path}", json=body, headers={"X-Harness": "1"})
     assert answer.status_code == 200, answer.text
     return answer.json()
 
@@ -406,6 +460,10 @@ def test_a_port_pays_what_the_server_paid(connect, recorded_judge, name):
             shown = post(client, call["name"], json.loads(call["arguments"]))
             if result is not None:
                 assert read_output(shown["output"]) == result
+        for message, follows in messages_of(port_of(name), rollout):
+            shown = post(client, "reply", {"answer": message})["message"]
+            # The class leaves out how to answer, which the prompt says.
+            assert shown["content"] in follows if follows else shown is None
         # The collector adds keys of its own to the row.
         added = {"_ng_rollout_index": 0, "agent_ref": {"name": "agent"}}
         body = {**row, **added, "response": response_of(rollout)}
@@ -466,7 +524,8 @@ def test_the_oracle_of_a_port_earns_its_reward(connect, name, monkeypatch):
         message = {"type": "message", "id": "m", "role": "assistant", "content": [text]}
         output = [{**message, "status": "completed"}] if answer else []
         body = {**row, "response": {**response, "output": output}}
-        assert post(client, "verify", body)["reward"] == oracle_reward(port, row)
+        expected = pytest.approx(oracle_reward(port, row))
+        assert post(client, "verify", body)["reward"] == expected
 
 
 def test_a_refused_row_is_answered_with_its_own_key(connect):
@@ -619,17 +678,16 @@ def test_the_table_is_right():
         if line.startswith("| `")
     ]
     table = {
-        cells[0].strip(" `"): [cell.strip() for cell in cells[1:]] for cells in lines
+        cells[0].replace("`", "").strip(): [cell.strip() for cell in cells[1:]]
+        for cells in lines
     }
     assert set(table) == set(PORTS)
-    assert {path.stem for path in CLASSES.glob("*.py")} == {
-        MODULES.get(name, name) for name in PORTS
-    }
+    assert set(CLASSES.glob("*.py")) == set(map(module_of, PORTS))
     for name, (_, theirs, ours, equal, _) in table.items():
-        own = CLASSES / f"{MODULES.get(name, name)}.py"
-        assert (name, ours) == (name, str(len(own.read_text().splitlines())))
+        own = module_of(name).read_text()
+        assert (name, ours) == (name, str(len(own.splitlines())))
         older = [each for each in PAID_TODAY if each[0] == name]
         assert (name, equal) == (name, f"{5 - len(older)} of 5")
         if not version("nemo-gym").startswith("0.4."):
-            app = SERVERS / name / "app.py"
+            app = data_of(name).with_name("app.py")
             assert (name, theirs) == (name, str(len(app.read_text().splitlines())))

@@ -1,11 +1,13 @@
 """NeMo Gym's blackjack: hit or stand against a dealer who draws to 17."""
 
 import random
+import re
 from typing import Any
 
 POINTS = {str(number): number for number in range(2, 11)}
 POINTS |= {"J": 10, "Q": 10, "K": 10, "A": 11}
 DEALER_STANDS = 17
+ACTION = re.compile(r"<action>\s*(hit|stand)\s*</action>", re.IGNORECASE)
 
 
 def value(hand: list[str]) -> int:
@@ -72,3 +74,18 @@ class Blackjack:
         deck = self._deck[who]
         card = deck.pop(0) if deck else self._random.choice(list(POINTS))
         self._hands[who].append(card)
+
+
+class TalkingBlackjack(Blackjack):
+    """The same hand, with actions in messages, as in NeMo Gym."""
+
+    def reply(self, answer: str) -> str | None:
+        """What the policy sees after a card. None ends the hand."""
+        action = ACTION.search(answer)
+        if action is None:
+            raise ValueError("write <action>hit</action> or <action>stand</action>")
+        if action[1].lower() == "stand":
+            self.stand()
+            return None
+        shown = self.hit()
+        return None if value(self._hands["player"]) > 21 else shown

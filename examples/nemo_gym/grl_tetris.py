@@ -1,11 +1,14 @@
 """NeMo Gym's grl_tetris: clear a line of a small board."""
 
+import re
 from typing import Any
 
 from resources_servers.grl_tetris.tetris_env import TetrisEnv
 
 LEFT, RIGHT, DOWN = range(3)
 MOVES = 100
+WORDS = ["left", "right", "down"]
+ACTION = re.compile(r"<action>\s*(left|right|down|[0-2])\s*</action>", re.IGNORECASE)
 
 
 class Tetris:
@@ -53,4 +56,22 @@ class Tetris:
         self._reward += float(reward)
         self._moves += 1
         self._over = self._over or self._moves == MOVES
+        return self._board
+
+
+class TalkingTetris(Tetris):
+    """The same game, with moves in messages, as in NeMo Gym. The rows show the board."""
+
+    def observation(self) -> str:
+        return self._board
+
+    def reply(self, answer: str) -> str | None:
+        """The board after all moves of a message. None ends the game."""
+        actions = ACTION.findall(answer)
+        if not actions:
+            raise ValueError("write <action>Left</action>, Right or Down")
+        for word in map(str.lower, actions):
+            self._move(WORDS.index(word) if word in WORDS else int(word))
+            if self._over:
+                return None
         return self._board

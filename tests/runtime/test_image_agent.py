@@ -6,6 +6,7 @@ import json
 import pytest
 from env_runtime.evaluation.trajectory import as_response
 from nemo_gym.openai_utils import (
+    NeMoGymEasyInputMessage,
     NeMoGymFunctionCallOutput,
     NeMoGymResponse,
     NeMoGymResponseCreateParamsNonStreaming,
@@ -69,3 +70,17 @@ def test_nemo_gym_takes_it_as_input_and_as_a_trajectory(agent):
     response = as_response("test", [], items)
     trajectory = NeMoGymResponse.model_validate(response).output
     assert trajectory[1].model_dump()["content"][0]["image_url"] == URL
+
+
+def test_an_image_of_a_reply_stays_in_its_message(agent):
+    """The message as /reply answers it."""
+    parts = [
+        {"type": "input_text", "text": "Look."},
+        {"type": "input_image", "image_url": URL, "detail": "auto"},
+    ]
+    reply = {"type": "message", "role": "user", "content": parts}
+    [message] = agent.with_images([NeMoGymEasyInputMessage.model_validate(reply)])
+    NeMoGymResponseCreateParamsNonStreaming.model_validate({"input": [message]})
+    trajectory = as_response("test", [], [message.model_dump()])
+    [kept] = NeMoGymResponse.model_validate(trajectory).output
+    assert (kept.role, kept.model_dump()["content"]) == ("user", parts)

@@ -131,6 +131,31 @@ def test_a_conversation(view):
     ]
 
 
+def test_a_conversation_tells_the_speakers_apart(view):
+    """The prompt, the policy, the environment, and the user's own calls, with their results."""
+    asked = [{"role": "user", "content": "You owe $3."}]
+    pays = {"name": "pay", "arguments": '{"dollars": 3}', "output": "paid"}
+    call = {"model": "user", "messages": asked, "said": "Done.", "tool_calls": [pays]}
+    shown = view(
+        rollout(
+            {"role": "assistant", "content": "You owe $3."},
+            {"role": "user", "content": "Done."},
+            ground_truth=[{}],
+            model_calls=[call],
+        )
+    )
+    *entries, _ = shown["episode-0-0"]
+    assert [(entry["who"], "".join(entry["parts"])) for entry in entries] == [
+        ("user", "Go."),
+        ("assistant", "You owe $3."),
+        ("environment", "Done."),
+        ("asked user", "[user]\nYou owe $3."),
+        ("user said", "Done."),
+        ("user called pay", "dollars=3"),
+        ("user got", "paid"),
+    ]
+
+
 def test_the_task_of_a_native_row(view):
     said = {"role": "assistant", "content": "Rome."}
     shown = view(rollout(said, expected_answer="Paris", _ng_task_index=3))

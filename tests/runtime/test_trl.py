@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import pytest
 import requests
@@ -233,6 +233,58 @@ def test_images_reach_a_vision_model(server_of, server_thread, row):
     assert shown["image"].size == (1, 1)
     assert json.loads(said["text"]) == {"output": "A click."}
     assert PNG not in said["text"]
+
+
+class Sign(NamedTuple):
+    output: str
+    image: str
+
+
+class Caller:
+    """A caller who shows a picture, and thanks for it. The class replies."""
+
+    blocking = False
+
+    def __init__(self, task: dict[str, Any]) -> None:
+        self.heard: list[str] = []
+
+    def reply(self, answer: str) -> str | Sign | None:
+        self.heard.append(answer)
+        if "dog" in answer:
+            return None
+        return Sign("What is this?", PNG) if "see" in answer else "Hello."
+
+    def reward(self, answer: str) -> float:
+        return float(answer == self.heard[-1] == "A dog.")
+
+
+def test_a_model_talks_with_a_tool(server_of, server_thread, row):
+    """TRL's episodes end at the first message without a call."""
+    url = f"http://127.0.0.1:{server_thread(server_of(Caller))}"
+    episode = trl.environment(url)()
+    episode.reset(json.dumps(row))
+    assert episode.say(text="") == "error: the text is empty"
+    assert episode.say(text="Hm.") == "Hello."
+    image, text = episode.say(text="May I see it?")
+    assert (image["type"], text) == ("image", {"type": "text", "text": "What is this?"})
+    assert episode.say(text="A dog.") == "The episode is over."
+    assert [item["role"] for item in episode._output] == ["assistant", "user"] * 2 + [
+        "assistant"
+    ]
+    assert episode.get_reward() == 1.0
+    with pytest.raises(
+        RolloutError, match="environment_factory=environment.url. alone"
+    ):
+        trl.answer_reward(url)
+
+
+def test_a_class_that_talks_has_no_say_of_its_own(server_of, server_thread):
+    class Named(Caller):
+        def say(self, text: str) -> str:
+            return text
+
+    with pytest.raises(RolloutError, match="rename the class's tool"):
+        trl.environment(f"http://127.0.0.1:{server_thread(server_of(Named))}")
 
 
 def test_an_image_that_cannot_be_read(monkeypatch, made, texts, tool):

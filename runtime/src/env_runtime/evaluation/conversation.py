@@ -21,7 +21,7 @@ def conversation(rollout: dict[str, Any], keep: KeepImage) -> list[Entry]:
     """A rollout as entries: {"who": ..., "parts": [text or number of an image, ...]}.
 
     `who` is one of these:
-    - a role, or "reasoning";
+    - a role, "reasoning", or "environment" for what it said or showed to the policy;
     - "call" or "output", both with the `name` of the tool; an error has `error`, too;
     - "data" for an item of an unknown kind, as JSON;
     - a title, for anything beside the trajectory.
@@ -35,7 +35,9 @@ def conversation(rollout: dict[str, Any], keep: KeepImage) -> list[Entry]:
     elif params is not None:
         entries.append(_entry("data", _json(params, keep)))
     if isinstance(response, dict):
-        entries += entries_of(response.get("output"), keep)
+        for entry in entries_of(response.get("output"), keep):
+            who = "environment" if entry["who"] == "user" else entry["who"]
+            entries.append(entry | {"who": who})
         if reason := response.get("incomplete_details"):
             entries.append(_entry("cut off", _json(reason, keep)))
     elif response is not None:

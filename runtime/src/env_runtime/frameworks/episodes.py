@@ -6,12 +6,13 @@ from typing import Any, Literal
 from pydantic import ValidationError
 
 from ..episode.episode import Answer, Episode, sendable
+from ..episode.say import OVER, SAY_TOOL
 from ..episode.session import Session
 from ..episode.tasks import grader, reward_range, task_of, validation_problem
 from ..episode.types import Calls, Row, Task
 from ..models.client import Models
 from ..settings import Limits
-from .tools import ANSWER_TOOL, SAY_TOOL, tools_and_answer, tools_of
+from .tools import ANSWER_TOOL, tools_and_answer, tools_of
 
 # Why a call was not made, or did not end.
 Problem = Literal["", "unknown tool", "bad arguments", "timeout"]
@@ -110,7 +111,7 @@ class AsyncEpisode:
         """Grade the final answer. The first one counts."""
         await self.reward(text)
         self.over = True
-        return Answer("The episode is over.")
+        return Answer(OVER)
 
     async def observation(self) -> Answer | None:
         """The observation before the first call; None if the class shows nothing.

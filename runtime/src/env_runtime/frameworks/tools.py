@@ -2,6 +2,7 @@
 
 from .. import project
 from ..episode import tasks, tools
+from ..episode.say import SAY, SAY_TOOL
 from ..episode.tasks import replies, steps_of
 from ..episode.tools import Tool, make_tool
 from ..episode.types import REPLY, Calls, Definitions, Row, Solution
@@ -10,9 +11,6 @@ from ..evaluation.policies import PLANS
 
 # What OpenEnv and ORS call the policy's last message.
 ANSWER = "answer"
-# The tool by which a policy talks to a class with reply(): a framework's own episodes end
-# at the first message without a call.
-SAY = "say"
 
 
 def answer(self, text: str) -> str:
@@ -24,17 +22,7 @@ def answer(self, text: str) -> str:
     raise NotImplementedError("an episode reads the answer itself")
 
 
-def say(self, text: str) -> str:
-    """Say something to the other side of the conversation. Returns its reply.
-
-    Args:
-        text: The message.
-    """
-    raise NotImplementedError("an episode calls reply() itself")
-
-
 ANSWER_TOOL = make_tool(answer)
-SAY_TOOL = make_tool(say)
 
 
 def takes_answer(domain_class: type) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 # This comes before the imports: otherwise a failed `assert` shows no values.
-for _name in ("attacks", "conformance", "row_tests"):
+for _name in ("attacks", "conformance", "conversations", "row_tests"):
     pytest.register_assert_rewrite(f"{__package__}.{_name}")
 
 from ..episode.samples import sample_arguments
@@ -23,6 +23,7 @@ from ..evaluation.trajectory import message
 from ..models.client import without_answers
 from .attacks import TestAttacks
 from .conformance import TestNemoGym
+from .conversations import TestConversation
 from .fixtures import (
     client,
     connect,
@@ -39,6 +40,7 @@ from .row_tests import TestRows
 __all__ = [
     "NoOracleError",
     "TestAttacks",
+    "TestConversation",
     "TestNemoGym",
     "TestRows",
     "baseline_reward",

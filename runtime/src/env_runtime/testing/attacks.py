@@ -12,7 +12,6 @@ from ..episode.tasks import (
     is_native,
     missing_requirement,
     oracle_reward,
-    replies,
     reward_range,
     steps_of,
     takes_answer,
@@ -82,8 +81,8 @@ def baseline(row: Row) -> float:
     return baseline_reward(here().load_class(), row) + 1e-9
 
 
-class TestAttacks:
-    """What a policy may try with its session: none of it may raise the reward."""
+class Attacks:
+    """The fixtures of attacks."""
 
     @pytest.fixture
     def row(self, rows):
@@ -111,6 +110,10 @@ class TestAttacks:
             return verdict["reward"]
 
         return reward
+
+
+class TestAttacks(Attacks):
+    """What a policy may try with its session: none of it may raise the reward."""
 
     def test_a_trajectory_without_an_episode(
         self, client, row, solution, lowest, verify
@@ -238,16 +241,6 @@ class TestAttacks:
         client.post("/seed_session", json=row)
         make_calls(client, steps_of(here().load_class(), nonsense))
         assert verify(client, row, said(nonsense)) <= baseline(row)
-
-    def test_a_policy_that_posts_its_own_messages(self, client, row, solution, verify):
-        """An agent posts a tool's call to any path that the policy names."""
-        if not replies(here().load_class()):
-            pytest.skip("the class has no reply()")
-        client.post("/seed_session", json=row)
-        for tool, sent in solution.calls:
-            if tool == REPLY:
-                assert client.post("/reply", json=sent).status_code == 403
-        assert verify(client, row, said(solution)) <= baseline(row)
 
     def test_an_answer_that_repeats_the_prompt(self, client, row, verify):
         if not takes_answer(here().load_class()):

@@ -36,11 +36,18 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, ClassVar
 
+from ..episode.say import OVER, SAY, SAY_TOOL
 from ..episode.types import Definitions, Row
 from ..errors import RolloutError
 from ..evaluation.client import Client, ClientSession
 from ..evaluation.rows import load_rows
-from ..evaluation.trajectory import Item, as_response, function_call, message
+from ..evaluation.trajectory import (
+    Item,
+    as_response,
+    content_text,
+    function_call,
+    message,
+)
 from ..project import here
 from .signatures import described
 
@@ -108,22 +115,28 @@ def environment(url: str | None = None) -> type:
     Without `url` the server is at ENV_URL, else at http://127.0.0.1:11000. API_TOKEN is
     sent if it is set. Transformers' get_json_schema makes the server's tool definitions
     from the methods again, except for defaults and limits such as `maximum`. It finds
-    the properties of an object in the description.
+    the properties of an object in the description. To a class with reply(), the model
+    talks with a tool `say`.
 
     Raises RolloutError if no server answers, if TRL would hide a tool, or if there is
     no tool: TRL would show the server nothing to grade.
     """
     client = Client(url)
     definitions = client.tools()
+    names = [tool["name"] for tool in definitions]
+    for name in names:
+        if name in ("reset", "get_reward") or name.startswith("_"):
+            raise RolloutError(f"TRL hides tools named {name!r}: rename the tool")
+    if client.replies():
+        if SAY in names:
+            raise RolloutError(f"the model talks with {SAY!r}: rename the class's tool")
+        definitions = [*definitions, SAY_TOOL.definition()]
     if not definitions:
         raise RolloutError(
             f"the server at {client.url} has no tools: it grades the model's answer, "
             "which TRL does not show an environment; give GRPOTrainer "
             "reward_funcs=answer_reward(url) instead"
         )
-    for name in (tool["name"] for tool in definitions):
-        if name in ("reset", "get_reward") or name.startswith("_"):
-            raise RolloutError(f"TRL hides tools named {name!r}: rename the tool")
     methods = {tool["name"]: _method(tool) for tool in definitions}
     members = {"_client": client, "_definitions": definitions, **methods}
     return type("NeMoGymEnvironment", (_Rollouts,), members)
@@ -137,10 +150,16 @@ def answer_reward(url: str | None = None) -> Callable[..., list[float | None]]:
     `dataset`. If the model's thinking ends with </think>, the answer begins after it. A
     sample is left out, as with `environment`, if the environment failed.
 
-    Raises RolloutError if no server answers. The function raises it, and so ends the
+    Raises RolloutError if no server answers, or if the class has reply(), which grades
+    what `say` said. The function raises it, and so ends the
     training, if the server cannot seed or grade.
     """
     client = Client(url)
+    if client.replies():
+        raise RolloutError(
+            f"the model talks to {client.url} with the tool {SAY!r}: give GRPOTrainer "
+            "environment_factory=environment(url) alone"
+        )
     has_tools = bool(client.tools())
 
     def grade(text: str, completion: list[dict[str, Any]]) -> float | None:
@@ -262,16 +281,42 @@ class _Rollouts:
             raise RolloutError(f"{name} has no session: call reset(row) first")
         call = function_call(name, json.dumps(arguments))
         try:
-            result, *images = self._session.call_tools(self._definitions, [call])
-            self._output += [call, result, *images]
+            if name == SAY and self._client.replies():
+                text, images = self._say(str(arguments.get("text", "")))
+            else:
+                items = self._session.call_tools(self._definitions, [call])
+                self._output += [call, *items]
+                text = items[0]["output"]
+                images = _images(items[1:])
             if not images:
-                return result["output"]
-            image = _image(images[0]["content"][-1]["image_url"])
+                return text
+            image = _image(images[0])
         except RolloutError as error:
             self._failure = f"{name}: {error}"
             raise
-        text = {"type": "text", "text": result["output"]}
-        return [{"type": "image", "image": image}, text]
+        return [{"type": "image", "image": image}, {"type": "text", "text": text}]
+
+    def _say(self, text: str) -> tuple[str, list[str]]:
+        """The text of the environment's reply, and its images as data: URLs."""
+        assert self._session is not None
+        if not text:
+            return "error: the text is empty", []
+        said = message(text)
+        replied = self._session.reply([said])
+        self._output += [said, *replied]
+        shown = content_text(replied[0]["content"]) if replied else OVER
+        return shown, _images(replied)
+
+
+def _images(items: list[Item]) -> list[str]:
+    """The data: URLs of the images in messages."""
+    parts = [
+        part
+        for item in items
+        if isinstance(item["content"], list)
+        for part in item["content"]
+    ]
+    return [part["image_url"] for part in parts if "image_url" in part]
 
 
 def _image(url: str) -> Any:

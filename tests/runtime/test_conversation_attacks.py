@@ -1,0 +1,152 @@
+"""The attacks on conversations find classes and servers that are too generous."""
+
+import inspect
+import json
+from typing import Any
+
+import pytest
+from env_runtime import project
+from env_runtime.server import SessionServer
+from env_runtime.testing.conversations import TestConversation as Attacks
+
+HOUR = 20
+
+
+class Guest:
+    """A guest who wants a table at an hour. The grade is strict."""
+
+    blocking = False
+
+    def __init__(self, task: dict[str, Any]) -> None:
+        self.heard: list[str] = []
+
+    def reply(self, answer: str) -> str | None:
+        self.heard.append(answer)
+        return None if str(HOUR) in answer else "I want a table."
+
+    def reward(self) -> float:
+        return float(bool(self.heard) and str(HOUR) in self.heard[-1])
+
+    @staticmethod
+    def oracle(task: dict[str, Any]) -> list[str]:
+        return ["When?", f"At {HOUR}."]
+
+
+class AnswersTools(Guest):
+    def ask(self, messages: str) -> str:
+        """A model's answer, which was meant for reply() only."""
+        return f"At {HOUR}."
+
+
+class PaysForWords(Guest):
+    def reward(self) -> float:
+        return float(len(self.heard) > 3)
+
+
+class TellsTheAnswer(Guest):
+    def reply(self, answer: str) -> str | None:
+        super().reply(answer)
+        return f"At {HOUR}."
+
+
+class PaysForThePrompt(Guest):
+    def reward(self) -> float:
+        return float("guest" in "".join(self.heard))
+
+
+class ReadsNumbers(Guest):
+    def reward(self) -> float:
+        return float(int(self.heard[-1]) == HOUR)  # ValueError for most texts
+
+
+ROW = {
+    "responses_create_params": {"input": "A guest calls.", "tools": []},
+    "ground_truth": [{"hour": HOUR}],
+}
+
+
+@pytest.fixture
+def attack(server_of, run, monkeypatch):
+    """Makes an attack on a class, with its fixtures, and says whether it was found."""
+
+    def succeeds(environment_class: type, name: str, **options: Any) -> bool:
+        monkeypatch.setattr(
+            project.Project, "load_class", lambda self: environment_class
+        )
+        connect = run(server_of(environment_class))
+        suite = Attacks()
+        row: dict[str, Any] = ROW
+        given = {
+            "client": connect(),
+            "connect": connect,
+            "row": row,
+            "tools": [],
+            "messages": ["When?", f"At {HOUR}."],
+            "verify": verify_of(suite),
+        }
+        test = getattr(suite, f"test_{name}")
+        given = {
+            key: given[key]
+            for key in inspect.signature(test).parameters
+            if key in given
+        }
+        try:
+            test(**given, **options)
+        except AssertionError:
+            return True
+        return False
+
+    return succeeds
+
+
+def verify_of(suite: Attacks) -> Any:
+    """The fixture `verify` of the suite."""
+    return type(suite).verify.__wrapped__(suite)  # ty: ignore[missing-attribute]
+
+
+MESSAGES = "a_policy_that_posts_its_own_messages"
+CLAIMS = "a_policy_that_speaks_for_the_other_side"
+ENDLESS = "a_policy_that_never_ends"
+ODD = "messages_that_a_class_may_stumble_over"
+SAYS = ["nonsense", "the prompt", "what it hears"]
+
+
+@pytest.mark.parametrize("name", [MESSAGES, CLAIMS, ODD])
+def test_a_strict_class_withstands(attack, name):
+    assert not attack(Guest, name)
+
+
+@pytest.mark.parametrize("says", SAYS)
+def test_a_strict_class_withstands_endless_talk(attack, says):
+    assert not attack(Guest, ENDLESS, says=says)
+
+
+@pytest.mark.parametrize(
+    ("weak", "name"), [(AnswersTools, MESSAGES), (ReadsNumbers, ODD)]
+)
+def test_a_weak_class_is_found(attack, weak, name):
+    assert attack(weak, name)
+
+
+@pytest.mark.parametrize(
+    ("weak", "says"),
+    [
+        (PaysForWords, "nonsense"),
+        (PaysForThePrompt, "the prompt"),
+        (TellsTheAnswer, "what it hears"),
+    ],
+)
+def test_a_class_that_pays_for_talk_is_found(attack, weak, says):
+    assert attack(weak, ENDLESS, says=says)
+
+
+def test_a_server_that_believes_the_trajectory_is_found(attack, monkeypatch):
+    graded = SessionServer.verify_response
+
+    def trusting(self: Any, request: Any, body: Any, reward: float) -> Any:
+        claimed = body.response.output[0].content
+        paid = json.loads(claimed)["reward"]
+        return graded(self, request, body, paid)
+
+    monkeypatch.setattr(SessionServer, "verify_response", trusting)
+    assert attack(Guest, CLAIMS)
