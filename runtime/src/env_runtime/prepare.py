@@ -10,7 +10,6 @@ prepared/train.jsonl and prepared/validation.jsonl.
 """
 
 import contextlib
-import random
 import shutil
 import sys
 import tempfile
@@ -28,7 +27,7 @@ from .command_line import exit_status, new_parser, share
 from .episode.tasks import is_native, validation_problem
 from .episode.types import Definitions, Row
 from .errors import RolloutError
-from .evaluation.rows import load_rows, read_rows, write_rows
+from .evaluation.rows import hold_out, load_rows, read_rows, write_rows
 from .evaluation.trajectory import with_tools
 from .gym.configuration import agent_name
 from .gym.processes import run_gym
@@ -67,17 +66,6 @@ def main(arguments: list[str] | None = None) -> int:
 def prepared() -> Path:
     """The folder for NeMo Gym's trainers, which this command writes anew."""
     return here().gym / "prepared"
-
-
-def hold_out(rows: list[Row], share: float) -> tuple[list[Row], list[Row]]:
-    """Rows to train on, and a random `share` of them, at least one, to validate on.
-
-    The same rows are always split in the same way.
-    """
-    count = min(len(rows), max(1, int(len(rows) * share)))
-    held = set(random.Random(0).sample(range(len(rows)), count))
-    train = [row for number, row in enumerate(rows) if number not in held]
-    return train, [rows[number] for number in sorted(held)]
 
 
 def prepare(train: list[Row], validation: list[Row]) -> None:

@@ -165,6 +165,12 @@ class StandInSettings(Settings):
     stand_in: Switch = ""  # "1": if the model is not set; gates and tests set this
 
 
+class ToolSettings(Settings):
+    """The tools that commands run."""
+
+    uv: str = "uv"  # set by `uv run`
+
+
 class ClientSettings(Settings):
     """The server and the model of a rollout."""
 

@@ -1,6 +1,7 @@
 """Rows of the dataset, as .jsonl files."""
 
 import json
+import random
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -119,3 +120,14 @@ def write_rows(path: Path, rows: Iterable[Row]) -> None:
     lines = [json.dumps(row, ensure_ascii=False) + "\n" for row in rows]
     with write_atomically(path) as file:
         file.write("".join(lines).encode("utf-8", "surrogatepass"))
+
+
+def hold_out(rows: list[Row], share: float) -> tuple[list[Row], list[Row]]:
+    """Rows to train on, and a random `share` of them, at least one, to validate on.
+
+    The same rows are always split in the same way.
+    """
+    count = min(len(rows), max(1, int(len(rows) * share)))
+    held = set(random.Random(0).sample(range(len(rows)), count))
+    train = [row for number, row in enumerate(rows) if number not in held]
+    return train, [rows[number] for number in sorted(held)]

@@ -1,0 +1,164 @@
+"""Make an environment package and a dataset for GRPO jobs of NeMo Platform.
+
+    uv run python -m {package}.package OUT [--arch aarch64] [--rows FILE]
+        [--validation FILE|SHARE] [--with OTHER_PROJECT ...] [--check] ...
+
+Writes OUT/environment and OUT/dataset. The package has the class, the modules and the
+data_files of [tool.environment], server.py, agents and model servers, and with wheels-v1
+every wheel that they install, so that a job needs no network. The dataset has the rows of
+--rows, by default those of make_rows.py, else data/example.jsonl. The platform's rules are
+checked at the end; --check only checks what is there.
+"""
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+from ..command_line import exit_status, new_parser, share
+from ..errors import DeployError
+from ..project import Project, find, here
+from . import rules
+from .dataset import write_dataset
+from .environment import image_models, package_name, write_environment, write_models
+from .wheels import HOST, Resolution, download, pins_of, resolve
+
+IMAGE = (
+    "the training image's own: with another nemo-gym, ray or openai, no server starts"
+)
+NEXT = """\
+Upload both, with the slashes, which take a folder's content:
+  nemo files filesets create {name} --purpose environment --exist-ok
+  nemo files upload {out}/environment/ {name}
+  nemo files filesets create {name}-dataset --purpose dataset --exist-ok
+  nemo files upload {out}/dataset/ {name}-dataset
+The operator sets NMP_SANDBOX_CLUSTER_CAPABLE=true and NMP_RL_JOB_STORAGE_PVC_CLAIM."""
+NETWORK = "NMP_RL_SANDBOX_ALLOW_INTERNET=true, because {reason}"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Write a package, or check one. Raises DeployError."""
+    parser = new_parser(__doc__)
+    add = parser.add_argument
+    add("out", type=Path, metavar="OUT", help="a new folder, or an earlier package")
+    add("--format", choices=["wheels-v1", "native-v1"], default="wheels-v1")
+    text = "of the nodes that train (default: x86_64)"
+    add("--arch", choices=["x86_64", "aarch64"], default="x86_64", help=text)
+    for name in HOST:
+        text = "the training image's version (default: uv.lock's)"
+        add(f"--{name}", metavar="VERSION", help=text)
+    add("--rows", type=Path, metavar="FILE", help="rows to train on")
+    text = "rows to validate on, or the share of the rows that is held out"
+    add("--validation", type=_rows_or_share, metavar="FILE|SHARE", help=text)
+    text = "further projects, with their own rows, in the same package"
+    add("--with", nargs="+", type=Path, default=[], dest="others", help=text)
+    text = "leave the policy's model server out, for a host that brings its own"
+    add("--without-model-server", action="store_true", help=text)
+    add("--check", action="store_true", help="write nothing: check what is in OUT")
+    options = parser.parse_args(arguments)
+    out = options.out.resolve()
+    if options.check:
+        rules.check(rules.Package(out, options.arch, not options.without_model_server))
+        print(f"{out}: no rule of the platform is broken")
+    else:
+        build(out, options)
+    return 0
+
+
+def _rows_or_share(text: str) -> Path | float:
+    if Path(text).is_file():
+        return Path(text)
+    try:
+        return share(text)
+    except argparse.ArgumentTypeError:
+        message = f"must be a file, or a number between 0 and 1, got {text!r}"
+        raise argparse.ArgumentTypeError(message) from None
+
+
+def build(out: Path, options: argparse.Namespace) -> None:
+    """Write the package that the options describe. Raises DeployError, RolloutError."""
+    projects = [here(), *map(find, options.others)]
+    if len({project.name for project in projects}) < len(projects):
+        names = ", ".join(project.name for project in projects)
+        raise DeployError(f"each project needs an env_name of its own, got {names}")
+    chosen = {name: getattr(options, name.replace("-", "_")) for name in HOST}
+    with _replacing(out) as folder, tempfile.TemporaryDirectory() as scratch:
+        rows = write_dataset(
+            folder / "dataset", projects, options.rows, options.validation
+        )
+        resolution = resolve(projects, chosen, options.arch, Path(scratch))
+        versions = {one["name"]: one.get("version") for one in resolution.packages}
+        named = ", ".join(f"{name} {versions[name]}" for name in HOST)
+        print(f"{named}: they must be {IMAGE}")
+        environment, wheels = folder / "environment", Path(scratch, "wheels")
+        environment.mkdir()
+        if options.format == "wheels-v1":
+            wheels = environment / "wheels"
+            download(resolution, wheels)
+            pins = pins_of(wheels)
+        else:
+            pins = resolution.pins()
+        model_server = not options.without_model_server
+        write_environment(environment, projects, pins, options.format, model_server)
+        if models := image_models(projects):
+            if not wheels.exists():
+                gym = [one for one in resolution.packages if one["name"] == "nemo-gym"]
+                download(Resolution(gym, resolution.folder, resolution.arch), wheels)
+            write_models(environment, models, next(wheels.glob("nemo_gym-*.whl")))
+        rules.check(rules.Package(folder, options.arch, model_server))
+        count = len(list(environment.glob("wheels/*.whl")))
+        print(f"{out}/environment: {_size(environment)}, {count} wheels")
+        print(f"{out}/dataset: {_size(folder / 'dataset')}, {rows}")
+    _say_what_is_next(out, projects, options.format)
+
+
+def _say_what_is_next(out: Path, projects: list[Project], form: str) -> None:
+    print(NEXT.format(name=package_name(projects), out=out))
+    if form == "native-v1":
+        print(
+            f"  {NETWORK.format(reason='the servers install packages from an index')}"
+        )
+    for project in projects:
+        for model in project.models:
+            names = ", ".join(
+                f"{model.upper()}_{x}" for x in ("MODEL", "BASE_URL", "API_KEY")
+            )
+            print(
+                f"  {names}, for the {model} of {project.name}; and if it is elsewhere,"
+            )
+            print(
+                f"  {NETWORK.format(reason=f'the {model} is asked over the network')}"
+            )
+
+
+@contextmanager
+def _replacing(out: Path) -> Generator[Path]:
+    """A folder beside `out` which takes its place at the end of the with block.
+
+    If the block raises, `out` stays as it was. Raises DeployError if something else than
+    an earlier package is there.
+    """
+    if out.exists() and not (
+        out.is_dir()
+        and (not any(out.iterdir()) or (out / "environment" / rules.MANIFEST).is_file())
+    ):
+        raise DeployError(f"{out} is there, and is no package: name a new folder")
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as name:
+        new = Path(name, "new")
+        new.mkdir()
+        yield new
+        if out.exists():
+            out.rename(Path(name, "former"))
+        new.rename(out)  # in the same folder, so that nothing can be half done
+
+
+def _size(folder: Path) -> str:
+    size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+    return f"{size / 1e6:.1f} MB"
+
+
+if __name__ == "__main__":
+    sys.exit(exit_status("package", main))
