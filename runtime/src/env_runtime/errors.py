@@ -1,5 +1,7 @@
 """Every error that crosses a module's border. A message says what to do, in one line."""
 
+import errno
+import traceback
 from typing import Any
 
 
@@ -13,6 +15,14 @@ class NotTextError(TypeError):
 
 class TaskRefusedError(ValueError):
     """The class refused a task. The message is for the author of the task."""
+
+
+class NoThreadError(Exception):
+    """There is no thread for one more episode, and why."""
+
+
+class BusyThreadError(TimeoutError):
+    """Calls of other episodes kept the thread of an episode for too long."""
 
 
 class SettingError(ValueError):
@@ -77,3 +87,30 @@ class DeployError(Exception):
 def one_line(text: Any) -> str:
     """At most 500 characters of `text`, on one line."""
     return " ".join(str(text).split())[:500]
+
+
+def shortage(error: BaseException | None) -> str:
+    """Why the server was short of what every process has to share, "" if it was not.
+
+    A policy cannot cause that by an argument, so what asks for too much memory does not
+    count.
+    """
+    for _ in range(10):  # a cause may be its own cause
+        if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
+            return f"no more files can be opened: {error.strerror}"
+        if isinstance(error, RuntimeError) and "can't start new thread" in str(error):
+            return f"no more threads can be started: {error}"
+        if isinstance(error, BlockingIOError) and _raised_in(error) in _STARTERS:
+            return f"no more processes can be started: {error.strerror}"
+        error = error and (error.__cause__ or error.__context__)
+    return ""
+
+
+# Modules in which a BlockingIOError is about a new process, not about a file
+_STARTERS = ("subprocess", "multiprocessing.popen_fork", "multiprocessing.util")
+
+
+def _raised_in(error: BaseException) -> str:
+    """The module that raised an error."""
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    return frames[-1].f_globals.get("__name__", "") if frames else ""

@@ -74,6 +74,7 @@ class Limits(Settings):
 
     max_sessions: PositiveInt = 1000  # one more open session is answered with 503
     max_hung_calls: PositiveInt = 100  # 503, too, while this many calls hang
+    threads: PositiveInt | None = None  # of episodes; None: see most_threads()
     session_idle_seconds: PositiveFloat = 1800  # an idle session is closed after this
     tool_seconds: PositiveFloat = 60  # a longer tool call ends with an error output
     close_seconds: PositiveFloat = 10  # nobody waits longer for close()

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from pydantic import ValidationError
 from pydantic_core import to_jsonable_python
 
-from ..errors import ModelError, NoAnswerError, NotTextError
+from ..errors import ModelError, NoAnswerError, NotTextError, shortage
 from ..files import raised_at
 from .tasks import (
     baseline_reward,
@@ -127,11 +127,18 @@ class Episode:
             return self.problem(name, error)
 
     def problem(self, name: str, error: BaseException) -> Answer:
-        """The answer that reports an exception. Logs the exception if it is a bug."""
+        """The answer that reports an exception. Logs the exception if it is a bug.
+
+        If the server was short of files, threads or processes, the grade says nothing
+        about the policy.
+        """
         if is_expected(self.domain_class, error):
             text = str(error) or type(error).__name__
             return Answer(sendable(f"error: {text}"), error="expected")
         log.error("%s: the tool %r failed", self.label, name, exc_info=error)
+        if lack := shortage(error):
+            self.failure = lack
+            return Answer(f"error: {lack}", error="unexpected", fault=lack)
         kind = type(error).__name__
         if isinstance(error, NotTextError):
             return Answer(f"error: {kind}", error="unexpected", fault=str(error))

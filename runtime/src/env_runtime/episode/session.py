@@ -2,14 +2,16 @@
 
 import asyncio
 import inspect
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Self
 
+from ..errors import BusyThreadError
 from .episode import Call, Episode, run_without_loop, runs_on_loop
 from .tasks import reward_range
-from .thread import EpisodeThread
+from .thread import EpisodeThread, EpisodeThreads, Job
 from .types import Task
 
 
@@ -25,13 +27,28 @@ class Session:
     metrics: dict[str, float] = field(default_factory=dict)  # beside the reward
     used: float = field(default_factory=time.monotonic)
     busy: int = 0  # calls in progress
+    job: Job | None = None  # the one in the thread that runs, or is next
+    hung: bool = False  # whether a call of its own was given up
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     verifying: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @classmethod
-    def of(cls, domain_class: type, task: Task, owner: Any = None) -> Self:
-        """A session with a thread if the class may block. `start` makes its object."""
-        thread = None if runs_on_loop(domain_class) else EpisodeThread()
+    def of(
+        cls,
+        domain_class: type,
+        task: Task,
+        owner: Any = None,
+        threads: EpisodeThreads | None = None,
+        seconds: float = math.inf,
+    ) -> Self:
+        """A session with a thread if the class may block. `start` makes its object.
+
+        The thread is one of `threads` in which no call takes longer than `seconds`, by
+        default a new one. Raises NoThreadError.
+        """
+        thread = None
+        if not runs_on_loop(domain_class):
+            thread = (threads or EpisodeThreads(1)).pin(seconds)
         return cls(task, bool(task), owner, thread)
 
     async def start(self, make: Callable[[], Episode], seconds: float) -> None:
@@ -64,8 +81,8 @@ class Session:
         return self.episode.calls
 
     def hangs(self, seconds: float) -> bool:
-        """Whether a call has been running for longer than `seconds`."""
-        return self.thread is not None and self.thread.hangs(seconds)
+        """Whether a call of its own has been running for longer than `seconds`."""
+        return self.job is not None and self.job.hangs(seconds)
 
     async def perform(
         self, job: Callable[[], Any], seconds: float, *, on_loop: bool = False
@@ -75,26 +92,42 @@ class Session:
         Raises TimeoutError after `seconds`. A job that has not started by then never
         starts. A job in the thread goes on, because nothing can stop it, and later jobs
         wait for its end. `on_loop` keeps a job out of the thread.
+
+        Raises BusyThreadError if other episodes had the thread for as long: then the
+        grade says nothing about the policy.
         """
         self.busy += 1
-        in_turn = False
+        mine: Job | None = None
         try:
-            async with asyncio.timeout(seconds), self.lock:
-                in_turn = True
-                if self.thread is not None and not on_loop:
-                    return await self.thread.run(lambda: _finish(job()))
-                value = job()
-                return await value if inspect.isawaitable(value) else value
-        except TimeoutError:
+            async with asyncio.timeout(seconds) as limit, self.lock:
+                if self.thread is None or on_loop:
+                    value = job()
+                    return await value if inspect.isawaitable(value) else value
+                mine = self.thread.run(lambda: _finish(job()), limit)
+                if self.job is None:  # else an earlier one still hangs
+                    self.job = mine
+                return await asyncio.wrap_future(mine.result)
+        except TimeoutError as error:
+            # An episode that once held up the thread itself can blame no other.
+            if mine is not None and mine.waits and not self.hung:
+                raise self._kept_waiting(seconds) from error
             # A call before this one, which it waited for, may have time left.
-            if in_turn and self.thread is not None:
-                self.thread.give_up()
+            if mine is not None and not mine.result.done():
+                mine.given_up = self.hung = True
             if self.episode is not None:
                 self.episode.note_slow_model(seconds)
             raise
         finally:
             self.busy -= 1
             self.used = time.monotonic()
+            if self.job is not None and self.job.result.done():
+                self.job = None
+
+    def _kept_waiting(self, seconds: float) -> BusyThreadError:
+        reason = f"calls of other episodes kept its thread for {seconds:g} s (THREADS)"
+        if self.episode is not None:
+            self.episode.failure = reason
+        return BusyThreadError(reason)
 
     async def reward(self, answer: str = "", seconds: float = 60) -> float:
         """The episode's grade: the class's own reward(), else whether the environment
@@ -138,8 +171,11 @@ class Session:
                 async with asyncio.timeout(seconds):
                     await close_episode()
                 return
-            closing = self.thread.run(lambda: _finish(close_episode()))
-            self.thread.stop()
+            thread = self.thread
+            closing = asyncio.wrap_future(
+                thread.run(lambda: _finish(close_episode())).result
+            )
+            closing.add_done_callback(lambda _: thread.threads.release(thread))
             await asyncio.wait_for(asyncio.shield(closing), seconds)
 
 

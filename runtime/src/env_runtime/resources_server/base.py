@@ -36,6 +36,7 @@ from .. import gym_series
 from ..episode.session import Session
 from ..episode.tasks import grader, replies, reward_range
 from ..episode.tools import make_tool
+from ..errors import shortage
 from ..models.client import Models
 from ..models.gym import gym_endpoint
 from ..project import of_class
@@ -242,6 +243,8 @@ class InProcessServer(SimpleResourcesServer):
         try:
             return await asyncio.to_thread(lambda: asyncio.run(compute(body)))
         except Exception as error:
+            if shortage(error):
+                raise
             log.exception("/aggregate_metrics failed")
             reason = f"these responses cannot be aggregated: {type(error).__name__}"
             raise HTTPException(422, reason) from error
@@ -252,9 +255,13 @@ class InProcessServer(SimpleResourcesServer):
         return modes.STATELESS if replays(self.domain_class) else modes.UNSUPPORTED
 
     async def health(self) -> dict[str, Any]:
-        """Report that the server answers, with its open sessions and hung calls."""
-        hung = self._store.hung_calls()
-        return {"status": "ok", "sessions": len(self.sessions), "hung_calls": hung}
+        """Report that the server answers, with its open sessions and hung calls.
+
+        `no_room` is there if no session can start now, and says why.
+        """
+        hung, problem = self._store.hung_calls(), self._store.problem()
+        counts = {"sessions": len(self.sessions), "hung_calls": hung}
+        return {"status": "ok", **counts, **({"no_room": problem} if problem else {})}
 
     def _about(self, app: FastAPI) -> dict[str, Any]:
         """The answer of GET /tools: everything that a client needs to play."""
@@ -337,5 +344,7 @@ def _post_paths(app: FastAPI) -> set[str]:
 
 async def _server_error(request: Request, error: Exception) -> JSONResponse:
     """The answer to a failure. The text of an error may hold a row, or a prompt."""
+    if lack := shortage(error):
+        return JSONResponse({"detail": lack}, 503, {"Retry-After": "2"})
     detail = f"the server failed: {type(error).__name__}; its log says more"
     return JSONResponse({"detail": detail}, status_code=500)

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import logging
 import time
-import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -16,11 +15,13 @@ from starlette.types import Scope
 from ..episode.episode import Answer, Episode
 from ..episode.session import Session
 from ..episode.tasks import reward_range
+from ..episode.thread import EpisodeThreads
 from ..episode.types import Task
-from ..errors import TaskRefusedError
+from ..errors import BusyThreadError, NoThreadError, TaskRefusedError, shortage
 from ..models.client import Models
 from ..settings import Limits
 from .cookies import SEEDED
+from .machine import Machine, most_threads
 from .task_match import TaskDigest
 
 log = logging.getLogger(__name__)
@@ -59,8 +60,9 @@ class SessionStore:
         # can close made-up ids, which must not push real sessions out of `ended`.
         self._unseeded: dict[str, None] = {}
         self._closing: set[asyncio.Task] = set()
-        # Threads of open sessions, and of ended sessions whose calls still run.
-        self._threads: weakref.WeakSet = weakref.WeakSet()
+        # Of open sessions, and of ended sessions whose calls still run
+        self._threads = EpisodeThreads(limits.threads or most_threads())
+        self._machine = Machine()
 
     @property
     def lowest_reward(self) -> float:
@@ -79,14 +81,15 @@ class SessionStore:
         """Start an episode under the id `name`.
 
         Raises TaskRefusedError if the class refuses the task, ValueError if the session
-        ended meanwhile, and HTTPException (503) if MAX_SESSIONS are open, or if a model
-        that the constructor asks does not answer.
+        ended meanwhile, and HTTPException (503) if there is no room for it, or if a
+        model that the constructor asks does not answer.
         """
-        self.end_idle()
         self._make_room()
-        session = Session.of(self.domain_class, task, owner)
-        if session.thread is not None:
-            self._threads.add(session.thread)
+        seconds = self.limits.tool_seconds
+        try:
+            session = Session.of(self.domain_class, task, owner, self._threads, seconds)
+        except NoThreadError as error:
+            raise self._full(str(error)) from error
         self.sessions[name] = session
         models, keeps = self.models.of_episode(label), self.keeps_calls
 
@@ -96,12 +99,17 @@ class SessionStore:
             )
 
         try:
-            await session.start(make, self.limits.tool_seconds)
+            await session.start(make, seconds)
         except (Exception, SystemExit) as error:
             if self.sessions.pop(name, None) is session:
                 self._close_later(session)
             if models.failure:
                 raise HTTPException(503, models.failure) from error
+            if isinstance(error, BusyThreadError):
+                raise self._full(str(error)) from error
+            if lack := shortage(error):
+                log.error("%s: no session: %s", label, lack, exc_info=error)
+                raise self._full(lack) from error
             raise TaskRefusedError(self._refusal(error, label)) from error
         if self.sessions.get(name) is not session:
             raise ValueError("this session ended while it started")
@@ -120,33 +128,46 @@ class SessionStore:
         return f"{name}: {type(error).__name__}: {error}"
 
     def _make_room(self) -> None:
-        """Raise HTTPException if all sessions are in use, or too many calls hang.
+        """Raise HTTPException if all sessions are in use, or something else is.
 
-        A session whose call hangs takes no room. Unseeded sessions are evicted
-        first.
+        A session whose call hangs takes no room. Idle sessions end, and unseeded ones
+        are evicted, only to make room.
         """
-        limits = self.limits
-        retry = {"Retry-After": str(int(min(limits.session_idle_seconds, 60)) or 1)}
-        retry[FULL] = "1"
-        if self.hung_calls() >= limits.max_hung_calls:
-            reason = f"{limits.max_hung_calls} calls hang (MAX_HUNG_CALLS)"
-            raise HTTPException(503, reason, headers=retry)
+        limits, seconds = self.limits, self.limits.tool_seconds
+        if reason := self._busy() or self._machine.problem():
+            raise self._full(reason)
+        if len(self.sessions) < limits.max_sessions:
+            return
+        self.end_idle()
         if len(self.sessions) < limits.max_sessions:
             return
         for name, session in self.sessions.items():
             if not session.seeded and not session.busy:
                 self.end(name, "evicted: MAX_SESSIONS reached")
                 return
-        sessions = self.sessions.values()
-        hung = sum(session.hangs(limits.tool_seconds) for session in sessions)
-        if len(sessions) - hung >= limits.max_sessions:
+        hung = sum(session.hangs(seconds) for session in self.sessions.values())
+        if len(self.sessions) - hung >= limits.max_sessions:
             reason = f"all {limits.max_sessions} sessions (MAX_SESSIONS) are in use"
-            raise HTTPException(503, reason, headers=retry)
+            raise self._full(reason)
+
+    def _busy(self) -> str:
+        most = self.limits.max_hung_calls
+        return (
+            f"{most} calls hang (MAX_HUNG_CALLS)" if self.hung_calls() >= most else ""
+        )
+
+    def _full(self, reason: str) -> HTTPException:
+        """The refusal of a session, after which a client may try another server."""
+        seconds = int(min(self.limits.session_idle_seconds, 60)) or 1
+        return HTTPException(503, reason, {"Retry-After": str(seconds), FULL: "1"})
+
+    def problem(self) -> str:
+        """Why the server starts no session as things are, or ""."""
+        return self._busy() or self._threads.problem or self._machine.problem()
 
     def hung_calls(self) -> int:
         """The number of calls in threads that run for longer than TOOL_SECONDS."""
-        seconds = self.limits.tool_seconds
-        return sum(thread.hangs(seconds) for thread in list(self._threads))
+        return self._threads.hung_calls(self.limits.tool_seconds)
 
     def knows(self, name: str) -> bool:
         """Whether a session of that id is open, or has ended here."""
@@ -173,6 +194,8 @@ class SessionStore:
                 return call(session.episode)
 
             return await session.perform(job, self.limits.tool_seconds, on_loop=on_loop)
+        except BusyThreadError as error:
+            reason = str(error)
         except TimeoutError:
             seconds = f"{self.limits.tool_seconds:g} s (TOOL_SECONDS)"
             reason = f"the call took more than {seconds}"
@@ -251,7 +274,7 @@ class SessionStore:
             await session.close(self.limits.close_seconds)
         except TimeoutError:
             log.warning(
-                "%s.close() took more than %g s (CLOSE_SECONDS)",
+                "%s: an episode was not closed within %g s (CLOSE_SECONDS)",
                 self.domain_class.__name__,
                 self.limits.close_seconds,
             )
