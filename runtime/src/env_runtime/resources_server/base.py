@@ -241,6 +241,8 @@ class InProcessServer(SimpleResourcesServer):
         compute = super().aggregate_metrics
         try:
             return await asyncio.to_thread(lambda: asyncio.run(compute(body)))
+        except ModuleNotFoundError as error:
+            raise HTTPException(501, str(error)) from error
         except Exception as error:
             log.exception("/aggregate_metrics failed")
             reason = f"these responses cannot be aggregated: {type(error).__name__}"
