@@ -1,18 +1,25 @@
 """Import NeMo Gym quickly, with settings for Ray. Import this module before NeMo Gym.
 
-pandas, SciPy and wandb take two thirds of a server's start. Only NeMo Gym's statistics
-use them, when rollouts are aggregated. So nemo_gym.reward_profile gets stand-ins, which
-import the real objects when they are first used. If a later NeMo Gym does not allow
-that, everything is imported as usual.
+Half of a server's start, and most of its packages, are modules that it never uses: NeMo
+Gym needs them for its statistics, its command line and Ray. So NeMo Gym's modules get
+stand-ins, which import the real objects when they are first used. An image that only
+serves lacks some of these packages: small_image.py lists them. If a later NeMo Gym
+does not allow stand-ins, everything is imported as usual.
 """
 
 import importlib
+import importlib.metadata
 import os
 import sys
 import types
 from typing import Any
 
-LATER = ["pandas", "pandas.core.groupby.generic", "scipy", "wandb"]
+LATER = ["hydra", "pandas", "pandas.core.groupby.generic", "pydot", "ray", "rich"]
+LATER += ["rich.markdown", "rich.text", "scipy", "wandb", "wandb.util", "yappi"]
+NOT_HERE = "this needs a package that an image for serving leaves out: use the image of "
+NOT_HERE += "`docker build --target gym`"
+# The modules of NeMo Gym that every server imports.
+MODULES = ["nemo_gym.server_utils", "nemo_gym.reward_profile"]
 
 
 class Later:
@@ -25,6 +32,9 @@ class Later:
         module, name = self._place
         try:
             return getattr(importlib.import_module(module), name)
+        except ModuleNotFoundError as error:
+            text = f"{NOT_HERE} ({error})"
+            raise ModuleNotFoundError(text, name=error.name) from error
         except AttributeError:  # a module of a package
             return importlib.import_module(f"{module}.{name}")
 
@@ -44,7 +54,9 @@ def _stand_in(name: str) -> types.ModuleType:
     return module
 
 
-def _later(module: str, name: str) -> Later:
+def _later(module: str, name: str) -> Any:
+    if name == "__version__":
+        return importlib.metadata.version(module)
     if name.startswith("__"):
         raise AttributeError(name)
     return Later(module, name)
@@ -61,14 +73,18 @@ def set_up_ray() -> None:
 
 
 def import_quickly() -> None:
-    """Import nemo_gym.reward_profile, with stand-ins for what is not imported yet."""
-    importlib.import_module("nemo_gym.server_utils")  # and all that is used right away
+    """Import NeMo Gym's modules, with stand-ins for what is not imported yet."""
     here = [name for name in LATER if name.partition(".")[0] not in sys.modules]
     sys.modules |= {name: _stand_in(name) for name in here}
     try:
-        importlib.import_module("nemo_gym.reward_profile")
+        for module in MODULES:
+            importlib.import_module(module)
+    except ModuleNotFoundError:
+        raise
     except Exception:  # noqa: BLE001 - the next import raises the error again
-        sys.modules.pop("nemo_gym.reward_profile", None)
+        for name in list(sys.modules):
+            if name.partition(".")[0] == "nemo_gym":
+                del sys.modules[name]
     finally:
         for name in here:
             del sys.modules[name]

@@ -19,6 +19,9 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
+from . import deferred_imports  # noqa: F401 - before NeMo Gym
+
+# isort: split
 from fastapi import FastAPI
 from nemo_gym.server_utils import is_nemo_gym_fastapi_worker
 from pydantic import PrivateAttr

@@ -79,6 +79,30 @@ def smoke_gate(client: Client, path: Path) -> str:
     return detail + outdated
 
 
+def smoke_without_rows(client: Client) -> str:
+    """Play an episode of an empty task, as an image must do, which has no rows.
+
+    The class may refuse the task, and its tools may fail without one. Returns the gate's
+    line. Raises GateError if the server fails, or if a package is missing.
+    """
+    session = client.session()
+    empty = {"responses_create_params": {"input": []}, "ground_truth": [{}]}
+    verdict = {"id": "", "created_at": 0, "model": "", "object": "response", "output": []}
+    verdict |= {"tools": [], "tool_choice": "auto", "parallel_tool_calls": True}
+    definitions = client.tools()
+    calls = [("seed_session", empty)]
+    calls += [(tool["name"], sample_arguments(tool)) for tool in definitions]
+    calls += [("verify", empty | {"response": verdict}), ("close_session", {})]
+    for name, body in calls:
+        answer = session.request("POST", f"/{name}", body)
+        fault = answer.headers.get("X-Tool-Error", "")
+        if answer.status_code >= 500 or "ModuleNotFoundError" in fault:
+            raise GateError(f"POST /{name} answered {problem_of(answer)} {fault}".strip())
+    for name, _ in calls[1:-1]:
+        _check_refused(session, f"/{name}", [])
+    return f"{counted(len(definitions), 'endpoint')}, with an empty task"
+
+
 def _outdated(domain_class: type, definitions: Definitions) -> Iterator[str]:
     """Notes on files of rows that are older than the class, by their first rows."""
     rows = of_class(domain_class).rows

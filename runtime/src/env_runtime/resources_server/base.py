@@ -242,6 +242,8 @@ class InProcessServer(SimpleResourcesServer):
         compute = super().aggregate_metrics
         try:
             return await asyncio.to_thread(lambda: asyncio.run(compute(body)))
+        except ModuleNotFoundError as error:
+            raise HTTPException(501, str(error)) from error
         except Exception as error:
             if shortage(error):
                 raise

@@ -11,3 +11,5 @@ A front holds no state. The id of a session begins with the number of its shard 
 prefix of the shard's process. So any front finds the shard, and knows if the shard was
 restarted and has lost the session.
 """
+
+from .. import deferred_imports  # noqa: F401 - before NeMo Gym, whatever imports it

@@ -13,6 +13,7 @@ from typing import Any
 from nemo_gym.server_utils import initialize_ray
 from omegaconf import OmegaConf
 
+from ..deferred_imports import NOT_HERE
 from ..errors import ShardsError
 from ..settings import ServerSettings, ShardSettings
 from .link import Link
@@ -52,7 +53,12 @@ def _launcher(server: Any, settings: ShardSettings) -> Any:
     shared = json.loads(settings.shards_at or "{}")
     if settings.shards_on == "processes":
         return Processes(**shared)
-    from .ray_actors import RayActors  # Ray takes seconds to import
+    try:
+        from .ray_actors import RayActors  # Ray takes seconds to import
+    except ModuleNotFoundError as error:
+        raise ShardsError(
+            f"{NOT_HERE} ({error}), or set SHARDS_ON=processes"
+        ) from error
 
     digest = hmac.digest(server._secret.encode(), b"namespace", "sha256").hex()[:12]
     under_gym = ServerSettings.read().nemo_gym_config_path
