@@ -1,4 +1,4 @@
-"""Rollouts of task rows: what nemo_gym/rollout.py and view.py are made of.
+"""Rollouts of task rows: what nemo_gym/rollout.py, view.py and play.py are made of.
 
 A policy of your own plays rows with `uv run python rollout.py --policy greedy:Greedy`:
 
@@ -37,5 +37,13 @@ __all__ = [
     "function_call",
     "main",
     "message",
+    "play_page",
     "view",
 ]
+
+
+def play_page(description: str | None, arguments: list[str] | None = None) -> int:
+    """Serve the page of play.py until Ctrl-C. Returns the exit status."""
+    from .playing.command import main  # its server takes a while to import
+
+    return main(description, arguments)

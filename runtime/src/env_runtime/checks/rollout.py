@@ -9,6 +9,7 @@ from typing import Any
 
 from ..command_line import counted
 from ..episode.tasks import (
+    has_oracle,
     is_deterministic,
     missing_requirement,
     replies,
@@ -77,7 +78,10 @@ def rollout_gate(client: Client, path: Path) -> str:
     variety = game.variety.note_line() + estimate_note(domain_class)
     if without_answers(domain_class):
         return f"{seen}: played by the oracle, noop and nonsense{note}{variety}"
-    most = earned_by_oracle(domain_class, rows)
+    solved = [row for _, row in game.solved()]
+    if len(solved) < len(rows):
+        variety += f"\n{len(rows) - len(solved)} of the rows have no oracle"
+    most = earned_by_oracle(domain_class, solved)
     line = f"{seen}: the oracle earns {most}, noop and nonsense {nothing}{note}"
     return line + variety
 
@@ -121,17 +125,31 @@ class _Game:
                 "`uv run python gates.py --write-tools` corrects it"
             )
 
+    def solved(self) -> list[tuple[int, Row]]:
+        """The rows that the oracle plays, and their numbers.
+
+        If a class has no oracle(task), only some rows may have an `oracle`.
+        """
+        numbered = list(enumerate(self.rows, start=1))
+        return [
+            (number, row)
+            for number, row in numbered
+            if has_oracle(self.domain_class, row)
+        ] or numbered
+
     def check(self, policy: str) -> None:
         """Play all rows with a policy, and check its rewards.
 
         Raises GateError and NoOracleError.
         """
-        rows = self.rows
+        every = policy != "oracle"
+        numbered = list(enumerate(self.rows, start=1)) if every else self.solved()
+        rows = [row for _, row in numbered]
         with ThreadPool(min(ROWS_AT_A_TIME, len(rows))) as pool:
             # Several rows at a time show problems with threads.
             results = pool.imap(lambda row: self._try(policy, row), rows)
-            for number, result in enumerate(results, start=1):
-                row, place = rows[number - 1], row_name(number, self.path)
+            for (number, row), result in zip(numbered, results, strict=True):
+                place = row_name(number, self.path)
                 if isinstance(result, RolloutError):
                     note = about_task(self.domain_class, row)
                     raise GateError(f"{place}, policy {policy!r}: {result}{note}")
@@ -200,7 +218,7 @@ class _Game:
         Raises NoOracleError if the class has no oracle.
         """
         longest, problem = max_turns, ""
-        for number, row in enumerate(self.rows, start=1):
+        for number, row in self.solved():
             place = row_name(number, self.path)
             try:
                 solution = solution_for(row, self.definitions)

@@ -48,6 +48,10 @@ def task_data_of(domain_class: type) -> type[BaseModel]:
     fields: dict[str, Any] = {
         # Any: the ground_truth of a native row may be a text.
         "ground_truth": (list[task] | Any, None),
+        "oracle": (
+            list[Any] | str,
+            Field(None, description="Calls and messages, for a class without an oracle."),
+        ),
         "oracle_reward": (
             float,
             Field(high, description="The reward of the oracle on this row.", **rewards),

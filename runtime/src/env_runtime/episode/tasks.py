@@ -20,7 +20,7 @@ from .types import REPLY, Calls, Row, Solution, Task
 # Keys of a row that are NeMo Gym's, or that say how the row is graded.
 NOT_IN_TASK = frozenset(
     ["responses_create_params", "agent_ref", "task_source", "response", "reward"]
-    + ["oracle_reward", "baseline_reward"]
+    + ["oracle", "oracle_reward", "baseline_reward"]
     + ["mask_sample", "failure_kind", "failure_reason"]
 )
 
@@ -262,6 +262,7 @@ def validation_problem(error: ValidationError) -> str:
 def solution_of(domain_class: type, row: Row) -> Solution:
     """The calls and the answer that solve a row, by the class's own `oracle(task)`.
 
+    A class without one takes the row's `oracle`, which has what `oracle(task)` returns.
     `oracle(task)` gets the task as the constructor does, or as a dict if its annotation
     says so. It returns calls as `(tool, arguments)`. A text after the calls, or without
     calls, is the final answer. If the class has reply(), texts can stand anywhere: each
@@ -271,19 +272,9 @@ def solution_of(domain_class: type, row: Row) -> Solution:
     """
     if lacking := missing_requirement(domain_class):
         raise NoOracleError(lacking)
-    solve = getattr(domain_class, "oracle", None)
-    if solve is None:
+    if not has_oracle(domain_class, row):
         raise NoOracleError(f"{domain_class.__name__} has no oracle(task)")
-    task = task_of(row)
-    if not _takes_dict(solve):
-        task = read_task(domain_class, task, task_place(row))
-    try:
-        returned = solve(task)
-    except Exception as error:
-        raise RolloutError(
-            f"{domain_class.__name__}.oracle(task) raised {type(error).__name__}: "
-            f"{one_line(error)}; its task was {one_line(task)[:200]}"
-        ) from error
+    returned = _played_by(domain_class, row)
     try:
         steps = [returned] if isinstance(returned, str) else list(returned)
         answer = steps[-1] if steps and isinstance(steps[-1], str) else ""
@@ -300,10 +291,39 @@ def solution_of(domain_class: type, row: Row) -> Solution:
         if replies(domain_class):
             texts = "messages as text"
         raise RolloutError(
-            f"{domain_class.__name__}.oracle(task) must return the calls, (tool, "
+            f"{oracle_name(domain_class)} must return the calls, (tool, "
             f"arguments) each, and {texts}; got {returned!r:.200}"
         )
     return Solution(calls, answer)
+
+
+def has_oracle(domain_class: type, row: Row) -> bool:
+    """Whether the solution of a row is known: by the class, or by the row."""
+    return hasattr(domain_class, "oracle") or "oracle" in row
+
+
+def oracle_name(domain_class: type) -> str:
+    """What knows the solutions, for messages."""
+    if hasattr(domain_class, "oracle"):
+        return f"{domain_class.__name__}.oracle(task)"
+    return "the row's `oracle`"
+
+
+def _played_by(domain_class: type, row: Row) -> Any:
+    """What the class's oracle(task) returns or, without one, the row's `oracle`."""
+    solve = getattr(domain_class, "oracle", None)
+    if solve is None:
+        return row["oracle"]
+    task = task_of(row)
+    if not _takes_dict(solve):
+        task = read_task(domain_class, task, task_place(row))
+    try:
+        return solve(task)
+    except Exception as error:
+        raise RolloutError(
+            f"{domain_class.__name__}.oracle(task) raised {type(error).__name__}: "
+            f"{one_line(error)}; its task was {one_line(task)[:200]}"
+        ) from error
 
 
 def _as_message(step: Any) -> Any:

@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol
 
 from .. import project
 from ..episode.samples import sample_arguments
-from ..episode.tasks import solution_of, steps_of
+from ..episode.tasks import oracle_name, solution_of, steps_of
 from ..episode.tools import tools_of
 from ..episode.types import REPLY, Calls, Definitions, Row, Solution, by_model
 from ..errors import NoOracleError, RolloutError
@@ -77,15 +77,15 @@ def _calls(calls: Calls) -> Turn:
 
 
 def solution_for(row: Row, definitions: Definitions) -> Solution:
-    """The calls and the answer that solve the row, by the class's own oracle(task).
+    """The calls and the answer that solve the row, see solution_of().
 
-    Raises NoOracleError if the class has no oracle, if the oracle needs a tool that is
+    Raises NoOracleError if there is no oracle, if the oracle needs a tool that is
     not among `definitions`, or if this machine lacks something that an episode needs;
     RolloutError if the oracle calls something that is not a tool; GateError if the
     class cannot be imported.
     """
     domain_class = project.here().load_class()
-    oracle = f"{domain_class.__name__}.oracle"
+    oracle = oracle_name(domain_class).removesuffix("(task)")
     solution = solution_of(domain_class, row)
     called = {tool for tool, _ in solution.calls} - {REPLY}
     served = {tool["name"] for tool in definitions}

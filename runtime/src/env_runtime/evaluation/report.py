@@ -5,10 +5,8 @@ does not run: one element for each trajectory, which the page reads once the epi
 opened, one for each different image, and one with all figures.
 """
 
-import base64
 import hashlib
 import json
-import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +18,7 @@ from ..episode.tasks import reward_range
 from ..errors import GateError, RolloutError, ToolError, one_line
 from ..files import write_atomically
 from .conversation import KeepImage, conversation, entries_of
+from .pages import digest, read_page
 from .rows import lines_of, parse
 from .stats import RolloutStats, difference, figures, measure
 
@@ -51,7 +50,7 @@ class Source(NamedTuple):
     """A file of rollouts, in numbers."""
 
     name: str
-    models: set[str]  # the models that its responses name
+    models: set[str]  # the models that its responses name, and people
     rollouts: list[RolloutStats]
     played: set[tuple[int, int]]  # the rows and repeats of its rollouts
     prompts: dict[int, bytes]  # a digest of each row's prompt
@@ -73,11 +72,10 @@ def write_page(paths: list[Path], output: Path) -> tuple[list[str], list[str]]:
 
 
 def _write(paths: list[Path], page: IO[bytes]) -> tuple[list[str], list[str]]:
-    template = TEMPLATE.read_text(encoding="utf-8")
+    template = read_page(TEMPLATE)
     # Only this script may run, so nothing that a policy wrote can.
-    [script] = re.findall(r"<script>(.*?)</script>", template, re.DOTALL)
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    before, after = template.replace("SCRIPT_HASH", digest).split("<!-- DATA -->\n")
+    template = template.replace("SCRIPT_HASH", digest(template, "script"))
+    before, after = template.split("<!-- DATA -->\n")
     page.write(before.encode())
     keep = _image_store(page)
     sources = []
@@ -133,7 +131,7 @@ def _add(source: Source, rollout: dict[str, Any]) -> None:
     response = rollout.get("response")
     model = response.get("model") if isinstance(response, dict) else None
     if isinstance(model, str):
-        source.models.add(model)
+        source.models.add(f"{model} (a person)" if stats.player else model)
 
 
 def _other_prompts(sources: list[Source]) -> list[str]:

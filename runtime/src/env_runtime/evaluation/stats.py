@@ -15,6 +15,8 @@ from ..episode.types import by_model, is_tool_output
 
 TASK = "_ng_task_index"  # NeMo Gym's key in a rollout: the row's number, from 0
 REPEAT = "_ng_rollout_index"  # the number of the row's repeat, from 0
+PLAYER = "played_by"  # a person's name, in what a person played
+SECONDS = "played_seconds"  # how long the person took
 
 # Numbers in a rollout that /verify did not measure.
 NO_METRICS = ("reward", "reward_outside_range", "oracle_reward", "baseline_reward")
@@ -35,6 +37,7 @@ class RolloutStats(NamedTuple):
     metrics: dict[str, float]  # what /verify measured beside the reward
     oracle_reward: float | None = None  # the row's own, if it has one
     outside_range: bool = False  # the class's grade was outside its reward_range
+    player: str | None = None  # the person who played, if one did
 
 
 class Figure(NamedTuple):
@@ -84,6 +87,7 @@ def measure(rollout: dict[str, Any], task: int = 0) -> RolloutStats:
         },
         oracle_reward=_number(rollout.get("oracle_reward")),
         outside_range=failed and "reward_outside_range" in rollout,
+        player=name if isinstance(name := rollout.get(PLAYER), str) else None,
     )
 
 
@@ -137,7 +141,7 @@ def figures(rollouts: list[RolloutStats], highest: float = 1.0) -> list[Figure]:
 
     The mean reward has its standard error. Rows with several rollouts have pass@k and
     pass^k: the probabilities that one of k attempts passes, and that all of them do,
-    see `passes`. The other figures are means
+    see `passes`. People have pass@1 at least. The other figures are means
     over the rollouts, also of the metrics of /verify.
     """
     graded = [rollout for rollout in rollouts if rollout.reward is not None]
@@ -154,6 +158,8 @@ def figures(rollouts: list[RolloutStats], highest: float = 1.0) -> list[Figure]:
         text = f"{mean:.3f}" + (f" ± {error:.3f}" if error is not None else "")
         shown.append(Figure("reward", mean, text))
     some, every = pass_at(graded, highest)
+    if graded and not some and any(rollout.player for rollout in rollouts):
+        some = {1: statistics.fmean(passes(one, highest) for one in graded)}
     for sign, means in (("@", some), ("^", every)):
         for k, value in means.items():
             shown.append(Figure(f"pass{sign}{k}", value, f"{value:.3f}"))

@@ -1,0 +1,1 @@
+"""The page of play.py, on which a person plays rows."""

@@ -1,0 +1,208 @@
+"""What a person can do on the page: a closed set of actions."""
+
+import itertools
+import json
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from ..command_line import counted
+from ..episode.tasks import baseline_reward, oracle_reward, replies, takes_answer
+from ..episode.types import Row
+from ..errors import RolloutError
+from ..evaluation.client import Client
+from ..evaluation.conversation import conversation, entries_of
+from ..evaluation.forms import forms_of
+from ..evaluation.results import append_rollout, as_rollout
+from ..evaluation.rows import lines_of, parse, row_name, shown
+from ..evaluation.stats import RolloutStats, figures, measure, table
+from ..files import write_atomically
+from ..project import here
+from .episode import PlayedEpisode
+
+OPEN_EPISODES = 8  # an older one is closed: its page was left
+
+
+class Game:
+    """Rows that a person plays against a server, and the file of what was played.
+
+    Raises RolloutError if `output` holds anything but rollouts.
+    """
+
+    def __init__(
+        self, client: Client, rows: list[Row], path: Path, output: Path, player: str
+    ) -> None:
+        self.client, self.rows, self.path = client, rows, path
+        self.output, self.player = output, player
+        self.domain_class = here().load_class()
+        self.max_turns = here().number_of_turns()
+        self.rollouts = list(_rollouts(output))
+        self._episodes: dict[int, PlayedEpisode] = {}
+        self._numbers = itertools.count(1)
+        self._lock = threading.Lock()
+        self.actions: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+            "about": self._about,
+            "start": self._start,
+            "call": lambda asked: self._acted(asked, "call", "tool", "arguments"),
+            "say": lambda asked: self._acted(asked, "say", "text"),
+            "grade": self._grade,
+            "keep": self._keep,
+        }
+
+    def _about(self, asked: dict[str, Any]) -> dict[str, Any]:
+        """What the page shows before an episode."""
+        domain_class, tools = self.domain_class, forms_of(self.client.tools())
+        says = "reply" if replies(domain_class) else ""
+        if takes_answer(domain_class) or not tools:
+            says = says or "answer"
+        return {
+            "name": here().name,
+            "player": self.player,
+            "rows": len(self.rows),
+            "range": self.client.reward_range(),
+            "turns": self.max_turns,
+            "tools": tools,
+            "says": says,
+            "oracle": hasattr(domain_class, "oracle"),
+            "output": str(shown(self.output)),
+        }
+
+    def _start(self, asked: dict[str, Any]) -> dict[str, Any]:
+        """Start an episode of a row, counted from 1."""
+        number = asked.get("row")
+        if type(number) is not int or not 0 < number <= len(self.rows):
+            raise RolloutError(f"there are the rows 1 to {len(self.rows)}")
+        row = self.rows[number - 1]
+        episode = PlayedEpisode(
+            self.client, number - 1, row, self.player, self.max_turns
+        )
+        with self._lock:
+            key = next(self._numbers)
+            self._episodes[key] = episode
+            left = list(self._episodes)[:-OPEN_EPISODES]
+            closed = [self._episodes.pop(old) for old in left]
+        for old in closed:
+            old.close()
+        prompt = {"responses_create_params": row["responses_create_params"]}
+        return {"episode": key, **_shown(episode, prompt)}
+
+    def _acted(self, asked: dict[str, Any], act: str, *names: str) -> dict[str, Any]:
+        """Call a tool, or send a message."""
+        episode = self._episode(asked)
+        new = getattr(episode, act)(*(asked.get(name) for name in names))
+        return _shown(episode, {"response": {"output": new}})
+
+    def _grade(self, asked: dict[str, Any]) -> dict[str, Any]:
+        """Grade an episode, and add its rollout to the file, once."""
+        episode = self._episode(asked)
+        with self._lock:
+            first = episode.rollout is None
+            result = episode.grade()
+            if first:
+                repeat = sum(one.task == episode.task for one in self.rollouts)
+                rollout = as_rollout(episode.task, repeat, episode.row, result)
+                append_rollout(self.output, rollout)
+                self.rollouts.append(measure(rollout))
+        stats = measure(result)
+        asked_models = {"model_calls": result.get("model_calls"), "response": {}}
+        return {
+            **_shown(episode, asked_models),
+            "reward": result["reward"],
+            "metrics": stats.metrics,
+            "out_of_turns": stats.out_of_turns,
+        }
+
+    def _keep(self, asked: dict[str, Any]) -> dict[str, Any]:
+        """Write what was played into the row, as its `oracle`."""
+        episode = self._episode(asked)
+        if episode.rollout is None:
+            raise RolloutError("grade the episode first")
+        row, reward = episode.row, episode.rollout["reward"]
+        name = row_name(episode.task + 1, self.path)
+        if hasattr(self.domain_class, "oracle"):
+            raise RolloutError(
+                f"{self.domain_class.__name__} has an oracle(task), which the gates and "
+                "tests use: an `oracle` in a row is for a class without one"
+            )
+        if reward <= baseline_reward(self.domain_class, row) + 1e-9:
+            raise RolloutError(f"a reward of {reward:g} proves nothing: {name} stays")
+        kept = {**row, "oracle": episode.steps()}
+        note = ""
+        kept.pop("oracle_reward", None)
+        if abs(reward - oracle_reward(self.domain_class, kept)) > 1e-9:
+            kept["oracle_reward"] = reward
+            note = f", with oracle_reward {reward:g}"
+        with self._lock:
+            _replace(self.path, episode.task, row, kept)
+            self.rows[episode.task] = episode.row = kept
+        steps = counted(len(kept["oracle"]), "step")
+        return {"note": f"{name} has an oracle of {steps} now{note}"}
+
+    def _episode(self, asked: dict[str, Any]) -> PlayedEpisode:
+        episode = self._episodes.get(asked.get("episode"))  # ty: ignore[invalid-argument-type]
+        if episode is None:
+            raise RolloutError("there is no such episode any more: start another one")
+        return episode
+
+    def close(self) -> None:
+        """End every episode."""
+        for episode in self._episodes.values():
+            episode.close()
+
+    def figures(self) -> str:
+        """The figures of each person whose rollouts the file holds, as lines of text."""
+        people = dict.fromkeys(one.player or "?" for one in self.rollouts)
+        highest = self.client.reward_range()[1]
+        return "\n".join(
+            f"{name}\n{table(figures(played, highest))}"
+            for name in people
+            if (played := [one for one in self.rollouts if one.player == name])
+        )
+
+
+def _shown(episode: PlayedEpisode, rollout: dict[str, Any]) -> dict[str, Any]:
+    """A part of an episode as the page draws it: entries, and images it has not got."""
+    new: dict[int, str] = {}
+
+    def keep(image: str) -> int:
+        if image not in episode.kept:
+            episode.kept[image] = len(episode.kept)
+            new[episode.kept[image]] = image
+        return episode.kept[image]
+
+    response = rollout.get("response") or {}
+    entries = entries_of(response.get("output"), keep)
+    if not entries:
+        whole = conversation(rollout, keep)
+        entries = [entry for entry in whole if entry["who"] != "rollout"]
+    state = {"turns": episode.turns_left, "over": episode.over}
+    return {"entries": entries, "images": new, **state}
+
+
+def _rollouts(path: Path) -> list[RolloutStats]:
+    """The rollouts that a file already has."""
+    if not path.is_file():
+        return []
+    rollouts = [(place, parse(line, place)) for place, line in lines_of(path)]
+    for place, rollout in rollouts:
+        if not {"response", "reward"} <= set(rollout):
+            raise RolloutError(
+                f"{place} is not a rollout: name another file with --output"
+            )
+    return [measure(rollout) for _, rollout in rollouts]
+
+
+def _replace(path: Path, number: int, row: Row, kept: Row) -> None:
+    """Write one row anew, counted from 0, and leave the other lines as they are."""
+    lines = path.read_bytes().splitlines(keepends=True)
+    places = [place for place, line in enumerate(lines) if line.strip()]
+    if number >= len(places) or json.loads(lines[places[number]]) != row:
+        raise RolloutError(
+            f"{row_name(number + 1, path)} has changed since it was read: start "
+            "play.py again"
+        )
+    text = json.dumps(kept, ensure_ascii=False) + "\n"
+    lines[places[number]] = text.encode("utf-8", "surrogatepass")
+    with write_atomically(path) as file:
+        file.write(b"".join(lines))
