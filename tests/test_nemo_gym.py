@@ -4,16 +4,14 @@ import contextlib
 import json
 import os
 import re
-import signal
 import socket
 import subprocess
-import threading
 
 import psutil
 import pytest
 import requests
 
-from conftest import ARCHETYPES, ROOT, UV, clean_environment, run
+from conftest import ARCHETYPES, ROOT, UV, clean_environment, run, running
 
 pytestmark = pytest.mark.slow
 
@@ -85,40 +83,11 @@ def test_the_whole_loop_where_much_could_go_wrong(generate, interpreter, archety
     assert_all_ended(environment)
 
 
-@contextlib.contextmanager
-def servers(environment, *arguments, until):
-    """The first match of `until` in what a command prints; ends it with Ctrl-C."""
-    # Where pytest itself runs in the background, its children would ignore Ctrl-C.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    name, *arguments = arguments
-    process = subprocess.Popen(
-        [environment.python.with_name(name), *arguments],
-        cwd=environment.folder,
-        env=clean_environment(**shell(environment), PYTHONUNBUFFERED="1"),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
-    reader = threading.Thread(target=process.stdout.read, daemon=True)
-    try:
-        printed = []
-        for line in process.stdout:
-            printed.append(line)
-            if found := re.search(until, line):
-                break
-        else:
-            pytest.fail("".join(printed))
-        # Read on, so that the servers never wait for a full pipe.
-        reader.start()
-        yield found
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGINT)
-        process.wait(60)
-        if reader.is_alive():
-            reader.join(60)  # to the last server's end
-        process.stdout.close()
+def servers(environment, name, *arguments, until):
+    """What `until` finds in what a command prints; ends it with Ctrl-C."""
+    command = [environment.python.with_name(name), *arguments]
+    options = {"until": until, "interrupt": True, **shell(environment)}
+    return running(command, environment.folder, **options)
 
 
 def head_server():
@@ -131,8 +100,7 @@ def head_server():
 def test_ng_run_serves_the_environment(generate):
     environment = generate(archetype="game")
     start = ["ng_run", "+config_paths=[configs/my_env.yaml]", *head_server()]
-    with servers(environment, *start, until=r"'url': '(http://\S+)'") as found:
-        url = found[1]
+    with servers(environment, *start, until=r"'url': '(http://\S+)'") as (url, _):
         text = (environment.folder / "data/example.jsonl").read_text()
         row = json.loads(text.splitlines()[0])
         with requests.Session() as session:
