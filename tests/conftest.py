@@ -32,11 +32,14 @@ ROOT = Path(__file__).resolve().parents[1]
 CLASSES = ROOT / "tests/classes"
 RUNTIME = ROOT / "runtime"
 ARCHETYPES = ["game", "sandbox", "vision"]
-# The others are for the nights.
-GAME_BY_DAY = [
-    "game",
-    *(pytest.param(one, marks=pytest.mark.nightly) for one in ARCHETYPES[1:]),
-]
+
+
+def nightly(*values: Any) -> Any:
+    """A case for the nights: others say the same by day, at least in part."""
+    return pytest.param(*values, marks=pytest.mark.nightly)
+
+
+GAME_BY_DAY = ["game", *map(nightly, ARCHETYPES[1:])]
 # The game proves the main job; the others are installed and run by the slow tests.
 GAME_FIRST = [
     "game",
@@ -421,6 +424,10 @@ PYTHONS = {"0.7": ">=3.13.14,<3.15", "0.4": ">=3.12,<3.13"}
 QUICK = "0.7" if sys.version_info >= (3, 13, 14) else "0.4"
 [OTHER] = PYTHONS.keys() - {QUICK}
 ONE_SERIES = pytest.mark.parametrize("series", [QUICK], indirect=True)
+# What the runtime's tests on the other series show, too, and other commands on it.
+OLDER_BY_NIGHT = pytest.mark.parametrize(
+    "series", ["0.7", nightly("0.4")], indirect=True
+)
 
 
 def interpreter_for(series: str) -> str | None:

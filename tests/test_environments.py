@@ -13,6 +13,7 @@ import pytest
 
 from conftest import (
     GAME_FIRST,
+    OLDER_BY_NIGHT,
     ONE_SERIES,
     OTHER,
     PYTHONS,
@@ -179,6 +180,7 @@ def bubblewrap_works() -> bool:
 
 
 @pytest.mark.slow
+@OLDER_BY_NIGHT
 def test_sandboxes_of_nemo_gym(variant, series):
     environment = variant(archetype="sandbox", backend="nemo_gym")
     data = environment.folder / "data/example.jsonl"

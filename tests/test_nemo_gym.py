@@ -11,9 +11,7 @@ import psutil
 import pytest
 import requests
 
-from conftest import ARCHETYPES, ROOT, UV, clean_environment, run, running
-
-pytestmark = pytest.mark.slow
+from conftest import OLDER_BY_NIGHT, ROOT, UV, clean_environment, nightly, run, running
 
 BIG = 600 << 20  # bytes: more than Ray uploads of a working folder
 
@@ -54,6 +52,7 @@ def assert_all_ended(environment):
 
 
 # The game plays on both series, by hand: see below.
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("series", "archetype"),
     [("0.4", "conversation"), ("0.7", "vision")],
@@ -97,6 +96,8 @@ def head_server():
     return ["++head_server.host=127.0.0.1", f"++head_server.port={port}"]
 
 
+@pytest.mark.slow
+@OLDER_BY_NIGHT  # where the commands by hand are ng_run's
 def test_ng_run_serves_the_environment(generate):
     environment = generate(archetype="game")
     start = ["ng_run", "+config_paths=[configs/my_env.yaml]", *head_server()]
@@ -152,6 +153,7 @@ def model(tmp_path):
         yield start
 
 
+@pytest.mark.slow
 def test_the_commands_of_the_series_by_hand(generate, series, model, tmp_path):
     """The steps of env_runtime.under_gym, as NeMo Gym's documentation has them."""
     environment = generate(archetype="game")
@@ -196,9 +198,10 @@ def test_the_commands_of_the_series_by_hand(generate, series, model, tmp_path):
         assert "this NeMo Gym cannot reverify rollouts: that needs 0.7" in again
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("series", "archetype"),
-    [("0.4", "game"), *(("0.7", archetype) for archetype in ARCHETYPES)],
+    [("0.4", "game"), ("0.7", "game"), nightly("0.7", "sandbox"), ("0.7", "vision")],
     indirect=["series"],
 )
 def test_nemo_gym_finds_nothing_to_complain_of(generate, series, archetype):
@@ -223,6 +226,8 @@ def test_nemo_gym_finds_nothing_to_complain_of(generate, series, archetype):
     assert "3 verifier cases" in printed
 
 
+@pytest.mark.slow
+@OLDER_BY_NIGHT
 def test_nemo_gym_runs_the_environments_tests(generate, series):
     environment = generate(archetype="game")
     if series == "0.4":
@@ -236,6 +241,8 @@ def test_nemo_gym_runs_the_environments_tests(generate, series):
     assert re.search(r"\d{2} passed", printed)
 
 
+@pytest.mark.slow
+@OLDER_BY_NIGHT
 def test_nemo_rl_reads_what_is_prepared(generate, series, tmp_path):
     """NeMo RL runs in a folder of its own, and NeMo Gym 0.4 looks only there."""
     archetype, agent = {
