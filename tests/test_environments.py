@@ -24,6 +24,7 @@ from conftest import (
     check_types,
     git,
     interpreter_for,
+    nightly,
     run,
 )
 
@@ -108,12 +109,19 @@ def test_rollouts(generate, archetype):
         assert printed.count("PASS") == 2
 
 
-@pytest.mark.slow
-def test_the_runtime_on_the_other_series(tmp_path):
+# Long tests of what knows nothing of NeMo Gym
+SAME_ON_BOTH = ["deploy", "llm", "properties", "rows_generator"]
+
+
+@pytest.mark.parametrize(
+    "left_out", [pytest.param(SAME_ON_BOTH, marks=pytest.mark.slow), nightly([])]
+)
+def test_the_runtime_on_the_other_series(tmp_path, left_out):
     """It has its own venv: the quick tests ran on this interpreter's series."""
     python = interpreter_for(OTHER)
     assert python, f"this machine has no Python {PYTHONS[OTHER]}"
     tests = ["-m", "not slow and not nightly", "tests/runtime"]
+    tests += [f"--ignore=tests/runtime/test_{name}.py" for name in left_out]
     # One process: this test is one worker's, and others run beside it.
     run(
         [UV, "run", "--python", python, "pytest", "-q", "-n", "0", *tests],

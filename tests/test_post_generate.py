@@ -35,7 +35,7 @@ def post_generate(project, operation="copy", **variables):
     return done.stdout.strip().splitlines()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_copie_generates_a_green_environment(repository, request, tmp_path):
     """Through Copier's own API with trust, as pytest-copie does it."""
     request.config.option.template = str(repository)
