@@ -367,6 +367,26 @@ def check_types(folder: Path, python: Path) -> None:
     run([ty, "check", "--python", python, *options, "."], folder)
 
 
+@contextmanager
+def printing(
+    environment: "Environment", code: str, *arguments: str | Path
+) -> Generator[str]:
+    """The first line that code prints in a project. At the end its input ends."""
+    process = subprocess.Popen(
+        [environment.python, "-c", code, *arguments],
+        cwd=environment.folder,
+        env=clean_environment(),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with process:
+        line = process.stdout.readline().strip()
+        assert line, "the code ended without a line"
+        yield line
+        process.stdin.close()
+
+
 GATES = ["import", "server", "smoke", "rollout"]
 ANY_PORT = {"HOST": "127.0.0.1", "PORT": "0", "TRUSTED_POLICY": "1"}
 

@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 import pytest
 
-from conftest import COPIER, ROOT, UV, Environment, clean_environment, git
+from conftest import COPIER, ROOT, UV, Environment, clean_environment, git, printing
 
 DOCUMENTS = [
     "README.md",
@@ -334,21 +334,9 @@ with scripted_model([[]]) as model:
 def project(environment, shell):
     """`nemo_gym/` of an installed environment, beside its server and a model."""
     with contextlib.ExitStack() as stack:
-        model = stack.enter_context(
-            subprocess.Popen(
-                [environment.python, "-c", MODEL],
-                cwd=environment.folder,
-                env=clean_environment(),
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                text=True,
-            )
-        )
-        url = model.stdout.readline().strip()
-        assert url, "the scripted model did not start"
         shell.variables.update(
             ENV_URL=stack.enter_context(environment.serving()),
-            OPENAI_BASE_URL=url,
+            OPENAI_BASE_URL=stack.enter_context(printing(environment, MODEL)),
             OPENAI_API_KEY="none",
             MODEL="scripted",
         )

@@ -5,13 +5,12 @@ import json
 import os
 import re
 import socket
-import subprocess
 
 import psutil
 import pytest
 import requests
 
-from conftest import OLDER_BY_NIGHT, ROOT, UV, clean_environment, nightly, run, running
+from conftest import OLDER_BY_NIGHT, ROOT, UV, nightly, printing, run, running
 
 BIG = 600 << 20  # bytes: more than Ray uploads of a working folder
 
@@ -131,37 +130,34 @@ with scripted_model(plans) as model:
 """
 
 
-@pytest.fixture
-def model(tmp_path):
-    """Starts the model of an environment. Returns its URL and the rows that it knows."""
-    with contextlib.ExitStack() as stack:
-
-        def start(environment):
-            rows = tmp_path / "rows.jsonl"
-            process = stack.enter_context(
-                subprocess.Popen(
-                    [environment.python, "-c", MODEL, rows],
-                    cwd=environment.folder,
-                    env=clean_environment(),
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    text=True,
-                )
-            )
-            return process.stdout.readline().strip(), rows
-
-        yield start
-
-
 @pytest.mark.slow
-def test_the_commands_of_the_series_by_hand(generate, series, model, tmp_path):
+def test_the_commands_of_the_series_by_hand(generate, series, tmp_path):
     """The steps of env_runtime.under_gym, as NeMo Gym's documentation has them."""
     environment = generate(archetype="game")
     environment.run(
         "-c", "from env_runtime.gym.configuration import link_venvs; link_venvs()"
     )
-    url, rows = model(environment)
-    output, head = tmp_path / "rollouts.jsonl", head_server()
+    rows, output = tmp_path / "rows.jsonl", tmp_path / "rollouts.jsonl"
+    with printing(environment, MODEL, rows) as url:
+        play_by_hand(environment, series, url, rows, output)
+    rollouts = [json.loads(text) for text in output.read_text().splitlines()]
+    assert len(rollouts) == 24
+    for rollout in rollouts:
+        solved = rollout["_ng_task_index"] % 2 == 0
+        assert rollout["reward"] == (1.0 if solved else 0.0)
+    command = ["-m", "env_runtime.under_gym", "--reverify", str(output)]
+    again = environment.run(*command, check=series == "0.7")
+    if series == "0.7":
+        for number in range(24):
+            solved = number % 2 == 0
+            assert f"row {number + 1}: reward {1.0 if solved else 0.0}\n" in again
+    else:
+        assert "this NeMo Gym cannot reverify rollouts: that needs 0.7" in again
+
+
+def play_by_hand(environment, series, url, rows, output):
+    """Start the servers with the commands of a series, and collect rollouts."""
+    head = head_server()
     share = ["++uv_venv_dir=.venvs", "++skip_venv_if_present=true"]
     if series == "0.4":
         configs = "configs/my_env_agent.yaml,responses_api_models/openai_model/configs/openai_model.yaml"
@@ -178,24 +174,6 @@ def test_the_commands_of_the_series_by_hand(generate, series, model, tmp_path):
         collect += ["--input", str(rows), "--output", str(output)]
     with servers(environment, *start, *head, *share, until="servers ready!"):
         command(environment, *collect, *head)
-    rollouts = [json.loads(text) for text in output.read_text().splitlines()]
-    assert len(rollouts) == 24
-    for rollout in rollouts:
-        solved = rollout["_ng_task_index"] % 2 == 0
-        assert rollout["reward"] == (1.0 if solved else 0.0)
-    again = environment.run(
-        "-m",
-        "env_runtime.under_gym",
-        "--reverify",
-        str(output),
-        check=series == "0.7",
-    )
-    if series == "0.7":
-        for number in range(24):
-            solved = number % 2 == 0
-            assert f"row {number + 1}: reward {1.0 if solved else 0.0}\n" in again
-    else:
-        assert "this NeMo Gym cannot reverify rollouts: that needs 0.7" in again
 
 
 @pytest.mark.slow

@@ -303,41 +303,41 @@ def game(install):
 
 
 @pytest.fixture(scope="session")
-def bell(template, game, tmp_path_factory):
+def own(copy, game, tmp_path_factory):
     """A class of one's own with all frameworks, on the venvs of the game."""
-    project = tmp_path_factory.mktemp("own") / "bell"
-    project.mkdir()
-    (project / "bell.py").write_text(BELL)
-    data = [
-        "domain_class=Bell",
-        "tools=look, ring, polish",
-        "max_turns=2",  # fewer than the calls of each scripted policy
-        "siblings=[verifiers, openenv, ors]",
-    ]
-    command = ["copy", "--skip-tasks", "--defaults", "--quiet"]
-    copier(project, *command, *(f"--data={one}" for one in data), template, project)
+
+    def of(name, source, **answers):
+        project = tmp_path_factory.mktemp("own") / name
+        project.mkdir()
+        (project / f"{name}.py").write_text(source)
+        answers |= {"domain_class": name.capitalize(), "domain_module": name}
+        done = copy(project, siblings="[verifiers, openenv, ors]", **answers)
+        assert done.returncode == 0, done.stdout
+        borrow_venvs(project, game)
+        return project
+
+    return of
+
+
+@pytest.fixture(scope="session")
+def bell(own):
+    # Fewer turns than the calls of each scripted policy
+    project = own("bell", BELL, tools="look, ring, polish", max_turns=2)
     row = json.loads((project / "nemo_gym/data/example.jsonl").read_text())
     row["ground_truth"] = [{"log": str(project / "log")}]
     (project / "nemo_gym/data/example.jsonl").write_text(json.dumps(row) + "\n")
-    borrow_venvs(project, game)
     return project
 
 
 @pytest.fixture(scope="session")
-def stall(template, game, tmp_path_factory):
-    """A class that differs from the archetypes in everything, on the game's venvs."""
-    project = tmp_path_factory.mktemp("own") / "stall"
-    project.mkdir()
-    shutil.copy(CLASSES / "stall.py", project)
-    data = ["domain_class=Stall", "tools=prices, buy", "env_name=my_env"]
-    data += ["domain_module=stall", "siblings=[verifiers, openenv, ors]"]
-    command = ["copy", "--skip-tasks", "--defaults", "--quiet"]
-    copier(project, *command, *(f"--data={one}" for one in data), template, project)
+def stall(own):
+    """A class that differs from the archetypes in everything."""
+    source = (CLASSES / "stall.py").read_text()
+    project = own("stall", source, tools="prices, buy", env_name="my_env")
     shutil.copy(CLASSES / "stall.jsonl", project / "nemo_gym/data/example.jsonl")
     manifest = project / "openenv/openenv.yaml"
     text = manifest.read_text()
     manifest.write_text(text.replace("range: [0.0, 1.0]", "range: [-1.0, 2.0]"))
-    borrow_venvs(project, game)
     return project
 
 

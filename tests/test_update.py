@@ -50,9 +50,7 @@ def project(releases, tmp_path):
     """A committed project of v0.6.0."""
     folder = tmp_path / "my_env"
     copy(releases, folder)
-    git(folder, "init", "--quiet", "--initial-branch", "main")
-    git(folder, "add", "--all")
-    git(folder, "commit", "--quiet", "--message", "Generated")
+    commit(folder, first=True)
     return folder
 
 
@@ -74,7 +72,9 @@ def edit(project, name, old, new):
     path.write_text(text.replace(old, new, 1))
 
 
-def commit(project):
+def commit(project, *, first=False):
+    if first:
+        git(project, "init", "--quiet", "--initial-branch", "main")
     git(project, "add", "--all")
     git(project, "commit", "--quiet", "--message", "Mine")
 
@@ -217,8 +217,7 @@ def test_a_class_in_a_package_stays_through_updates(releases, tmp_path):
     before = files_of(project / "warehouse")
     data = ["--data=domain_module=warehouse", "--data=domain_class=Warehouse"]
     copy(*data, "--data=tools=survey, send", releases, project)
-    git(project, "init", "--quiet", "--initial-branch", "main")
-    commit(project)
+    commit(project, first=True)
     release(releases, "v0.7.0", FIX)
     done = update(project)
     assert done.returncode == 0, done.stdout
@@ -252,8 +251,7 @@ def test_a_method_called_like_the_archetypes_tool(releases, tmp_path):
         "    def guess(self, code: str) -> str:\n        return code\n"
     )
     copy("--data=tools=guess(code: str)", releases, project)
-    git(project, "init", "--quiet", "--initial-branch", "main")
-    commit(project)
+    commit(project, first=True)
     release(releases, "v0.7.0", FIX)
     done = update(project)
     assert done.returncode == 0, done.stdout
@@ -296,8 +294,7 @@ def earlier(history, template, tmp_path):
     def copy_of(tag, *options, name="my_env"):
         project = tmp_path / name
         copy(f"--vcs-ref={tag}", *options, history, project)
-        git(project, "init", "--quiet", "--initial-branch", "main")
-        commit(project)
+        commit(project, first=True)
         released(history, template)
         return project
 
