@@ -388,7 +388,7 @@ def printing(
 
 
 GATES = ["import", "server", "smoke", "rollout"]
-ANY_PORT = {"HOST": "127.0.0.1", "PORT": "0", "TRUSTED_POLICY": "1"}
+ANY_PORT: dict[str, Any] = {"HOST": "127.0.0.1", "PORT": "0", "TRUSTED_POLICY": "1"}
 
 
 @dataclass
@@ -421,7 +421,7 @@ class Environment:
         with running(command, self.folder, **ANY_PORT) as (url, _):
             yield url
 
-    def green(self, **variables: str) -> list[str]:
+    def green(self, **variables: Any) -> list[str]:
         """Check that all gates and tests pass. Returns what the gates say."""
         results = self.gates(**variables)
         assert [result["gate"] for result in results] == GATES
@@ -429,7 +429,7 @@ class Environment:
         self.tests(**variables)
         return [result["detail"] for result in results]
 
-    def tests(self, *options: str | Path, **variables: str) -> str:
+    def tests(self, *options: str | Path, **variables: Any) -> str:
         """The output of pytest in the project. All tests pass, and there are some."""
         command = ["-m", "pytest", "-q", "--no-header", *options]
         printed = self.run(*command, **variables)

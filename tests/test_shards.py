@@ -82,7 +82,7 @@ def test_a_suite_of_the_single_server(name):
 @pytest.mark.nightly
 def test_server_py_on_ray(generate, ray_folder):
     environment = generate(archetype="game")
-    variables = {**ANY_PORT, "SHARDS": "2", "RAY_TMPDIR": ray_folder}
+    variables: dict = {**ANY_PORT, "SHARDS": "2", "RAY_TMPDIR": ray_folder}
     command = [environment.python, "server.py"]
     with running(command, environment.folder, **variables) as (url, _):
         health = requests.get(f"{url}/health", timeout=60).json()
