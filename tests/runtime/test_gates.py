@@ -3,6 +3,7 @@
 import json
 import random
 import shutil
+import os
 import subprocess
 import sys
 import uuid
@@ -308,8 +309,14 @@ def test_pytest_counts_the_tests_that_were_skipped(tmp_path):
         "def test_new():\n    pass\n"
     )
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    alone = {"PYTEST_ADDOPTS": "", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     done = subprocess.run(
-        command, check=False, cwd=tmp_path, capture_output=True, text=True
+        command,
+        check=False,
+        cwd=tmp_path,
+        env={**os.environ, **alone},
+        capture_output=True,
+        text=True,
     )
     assert done.stdout.splitlines()[-3:-1] == [
         "2 tests skipped: there is no oracle",
