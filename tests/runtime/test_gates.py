@@ -1,9 +1,9 @@
 """Tests of the smoke gate and the rollout gate, with classes that must fail."""
 
 import json
+import os
 import random
 import shutil
-import os
 import subprocess
 import sys
 import uuid
