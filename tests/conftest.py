@@ -578,20 +578,15 @@ def variant(
 ) -> Callable[..., Environment]:
     """A project with other answers, on the venv of the series' game."""
 
-    def of(
-        files: dict[str, str] | None = None,
-        packages: Sequence[str] = (),
-        **answers: str,
-    ) -> Environment:
+    def of(packages: Sequence[str] = (), **answers: str) -> Environment:
         folder = tmp_path_factory.mktemp("variant") / "my_env"
         shutil.copytree(render(**answers), folder)
-        for name, text in (files or {}).items():
-            (folder / name).write_text(text)
         environment = borrow_venv(folder, generate(archetype="game"))
         if packages:
             install = [UV, "pip", "install", "--quiet", "--python", environment.python]
             run([*install, *packages], folder)
-        environment.run("gates.py", "--write-tools", check=not files)
+        if "tools" in answers:  # otherwise its rows have the archetype's
+            environment.run("gates.py", "--write-tools")
         return environment
 
     return of

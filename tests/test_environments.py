@@ -342,25 +342,6 @@ def test_write_tools_brings_rows_and_manifests_up_to_date(variant):
     assert "\ndeterminism: stochastic\n" in manifest.read_text()
 
 
-@pytest.mark.slow
-@ONE_SERIES
-def test_no_server_is_one_clear_line(variant):
-    environment = variant()
-    printed = environment.run(
-        "rollout.py", "--policy", "noop", check=False, ENV_URL="http://127.0.0.1:9"
-    )
-    assert printed.startswith("rollout.py: no server answers at http://127.0.0.1:9")
-    assert len(printed.strip().splitlines()) == 1
-
-
-@pytest.mark.slow
-@ONE_SERIES
-def test_a_bad_setting_is_named(variant):
-    environment = variant()
-    printed = environment.run("server.py", check=False, MAX_SESSIONS="many")
-    assert "MAX_SESSIONS must be a positive integer, got 'many'" in printed
-
-
 MAIN_BRANCH = """
 [project]
 name = "nemo-gym"
@@ -392,12 +373,3 @@ def test_the_main_branch_of_nemo_gym_can_be_installed(render, interpreter, tmp_p
     )
     lock = (project / "nemo_gym/uv.lock").read_text()
     assert 'name = "nemo-gym"\nversion = "99.0.0"' in lock
-
-
-@pytest.mark.slow
-@ONE_SERIES
-def test_a_class_that_cannot_be_imported(variant):
-    environment = variant(files={"my_env.py": "import nowhere"})
-    [result] = environment.gates("import", check=False)
-    assert not result["passed"]
-    assert "my_env.py, line 1: No module named 'nowhere'" in result["detail"]
