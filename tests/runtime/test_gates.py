@@ -209,7 +209,7 @@ def test_the_smoke_gate_warns_of_an_echo(run_gate):
             """Guess."""
             return f"You said {word}."
 
-    detail = run_gate(smoke_gate, Echo, {"expected_output": "x"})
+    detail = run_gate(smoke_gate, Echo, {"expected_output": "The end."})
     assert "; guess can repeat the row's expected_output" in detail
 
 
