@@ -4,18 +4,22 @@ import contextlib
 import fcntl
 import functools
 import hashlib
+import importlib.util
 import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import traceback
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import IO, Any
 from unittest import mock
 
@@ -28,11 +32,14 @@ ROOT = Path(__file__).resolve().parents[1]
 CLASSES = ROOT / "tests/classes"
 RUNTIME = ROOT / "runtime"
 ARCHETYPES = ["game", "sandbox", "vision"]
-# The others are for the nights.
-GAME_BY_DAY = [
-    "game",
-    *(pytest.param(one, marks=pytest.mark.nightly) for one in ARCHETYPES[1:]),
-]
+
+
+def nightly(*values: Any) -> Any:
+    """A case for the nights: others say the same by day, at least in part."""
+    return pytest.param(*values, marks=pytest.mark.nightly)
+
+
+GAME_BY_DAY = ["game", *map(nightly, ARCHETYPES[1:])]
 # The game proves the main job; the others are installed and run by the slow tests.
 GAME_FIRST = [
     "game",
@@ -277,6 +284,55 @@ def find_python(wanted: str) -> str | None:
     return found.stdout.strip() if found.returncode == 0 else None
 
 
+@contextmanager
+def running(
+    command: Sequence[Any],
+    folder: Path,
+    *,
+    until: str = r"running on (http://\S+)",
+    interrupt: bool = False,
+    **variables: str,
+) -> Generator[tuple[str, subprocess.Popen[str]]]:
+    """What `until` finds in a command's output, and its process, which ends at the end.
+
+    It ends with SIGTERM. With interrupt, it has a group of its own, which gets SIGINT.
+    """
+    if (
+        interrupt
+    ):  # a pytest in the background ignores Ctrl-C, and so would its children
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    process = subprocess.Popen(
+        [str(part) for part in command],
+        cwd=folder,
+        env=clean_environment(PYTHONUNBUFFERED="1", **variables),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=interrupt,
+    )
+    # It reads on, so that the process never waits for a full pipe.
+    reader = threading.Thread(target=process.stdout.read, daemon=True)
+    printed = []
+    try:
+        for line in process.stdout:
+            printed.append(line)
+            if found := re.search(until, line):
+                reader.start()
+                yield found[found.re.groups], process
+                return
+        pytest.fail(f"{command} ended:\n{''.join(printed)}")
+    finally:
+        if interrupt:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGINT)
+        else:
+            process.terminate()
+        process.wait(60)
+        if reader.is_alive():
+            reader.join(60)  # to the end of its last child
+        process.stdout.close()
+
+
 def borrow_venv(project: Path, other: "Environment") -> "Environment":
     """Gives a project a venv with another's packages, except the project's own."""
     venv = project / "nemo_gym/.venv"
@@ -288,11 +344,51 @@ def borrow_venv(project: Path, other: "Environment") -> "Environment":
     return Environment(project, venv / "bin/python")
 
 
+def lint(folder: Path, *options: str) -> None:
+    """Check the style of a folder's modules, as its own settings have it."""
+    run(["ruff", "check", "--no-cache", *options, "."], folder)
+    run(["ruff", "format", "--no-cache", "--check", "."], folder)
+
+
+def load_module(path: Path, name: str) -> ModuleType:
+    """Import a file as a module of this name."""
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
 def check_types(folder: Path, python: Path) -> None:
     """Check the types of a project's folder."""
     options = ["--error-on-warning", f"--extra-search-path={RUNTIME / 'src'}"]
     ty = Path(sys.executable).with_name("ty")
     run([ty, "check", "--python", python, *options, "."], folder)
+
+
+@contextmanager
+def printing(
+    environment: "Environment", code: str, *arguments: str | Path
+) -> Generator[str]:
+    """The first line that code prints in a project. At the end its input ends."""
+    process = subprocess.Popen(
+        [environment.python, "-c", code, *arguments],
+        cwd=environment.folder,
+        env=clean_environment(),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with process:
+        line = process.stdout.readline().strip()
+        assert line, "the code ended without a line"
+        yield line
+        process.stdin.close()
+
+
+GATES = ["import", "server", "smoke", "rollout"]
+ANY_PORT: dict[str, Any] = {"HOST": "127.0.0.1", "PORT": "0", "TRUSTED_POLICY": "1"}
 
 
 @dataclass
@@ -321,24 +417,25 @@ class Environment:
     @contextmanager
     def serving(self) -> Generator[str]:
         """The URL of `python server.py` on a free port."""
-        process = subprocess.Popen(
-            [self.python, "server.py"],
-            cwd=self.folder,
-            env=clean_environment(HOST="127.0.0.1", PORT="0", TRUSTED_POLICY="1"),
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        try:
-            for line in process.stderr:
-                if found := re.search(r"running on (http://\S+)", line):
-                    yield found[1]
-                    return
-            pytest.fail("server.py ended without serving")
-        finally:
-            process.terminate()
-            process.wait(10)
-            process.stderr.close()
+        command = [self.python, "server.py"]
+        with running(command, self.folder, **ANY_PORT) as (url, _):
+            yield url
+
+    def green(self, **variables: Any) -> list[str]:
+        """Check that all gates and tests pass. Returns what the gates say."""
+        results = self.gates(**variables)
+        assert [result["gate"] for result in results] == GATES
+        assert all(result["passed"] for result in results), results
+        self.tests(**variables)
+        return [result["detail"] for result in results]
+
+    def tests(self, *options: str | Path, **variables: Any) -> str:
+        """The output of pytest in the project. All tests pass, and there are some."""
+        command = ["-m", "pytest", "-q", "--no-header", *options]
+        printed = self.run(*command, **variables)
+        assert re.search(r"\d+ passed", printed), printed
+        assert not re.search(r"\d+ (failed|error|xfailed)", printed), printed
+        return printed
 
 
 PYTHONS = {"0.7": ">=3.13.14,<3.15", "0.4": ">=3.12,<3.13"}
@@ -347,6 +444,10 @@ PYTHONS = {"0.7": ">=3.13.14,<3.15", "0.4": ">=3.12,<3.13"}
 QUICK = "0.7" if sys.version_info >= (3, 13, 14) else "0.4"
 [OTHER] = PYTHONS.keys() - {QUICK}
 ONE_SERIES = pytest.mark.parametrize("series", [QUICK], indirect=True)
+# What the runtime's tests on the other series show, too, and other commands on it.
+OLDER_BY_NIGHT = pytest.mark.parametrize(
+    "series", ["0.7", nightly("0.4")], indirect=True
+)
 
 
 def interpreter_for(series: str) -> str | None:
@@ -477,20 +578,15 @@ def variant(
 ) -> Callable[..., Environment]:
     """A project with other answers, on the venv of the series' game."""
 
-    def of(
-        files: dict[str, str] | None = None,
-        packages: Sequence[str] = (),
-        **answers: str,
-    ) -> Environment:
+    def of(packages: Sequence[str] = (), **answers: str) -> Environment:
         folder = tmp_path_factory.mktemp("variant") / "my_env"
         shutil.copytree(render(**answers), folder)
-        for name, text in (files or {}).items():
-            (folder / name).write_text(text)
         environment = borrow_venv(folder, generate(archetype="game"))
         if packages:
             install = [UV, "pip", "install", "--quiet", "--python", environment.python]
             run([*install, *packages], folder)
-        environment.run("gates.py", "--write-tools", check=not files)
+        if "tools" in answers:  # otherwise its rows have the archetype's
+            environment.run("gates.py", "--write-tools")
         return environment
 
     return of

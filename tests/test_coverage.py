@@ -1,12 +1,10 @@
 """benchmarks/coverage.py: what NeMo Gym's own servers need."""
 
-import importlib.util
-import sys
 from importlib.metadata import version
 
 import pytest
 
-from conftest import ROOT
+from conftest import ROOT, load_module
 
 pytestmark = pytest.mark.skipif(
     not version("nemo-gym").startswith("0.7."), reason="the page is about 0.7"
@@ -16,13 +14,7 @@ pytestmark = pytest.mark.skipif(
 @pytest.fixture(scope="module")
 def coverage():
     """The script. Its name is that of a package, so it is loaded under another one."""
-    place = ROOT / "benchmarks/coverage.py"
-    spec = importlib.util.spec_from_file_location("coverage_of_servers", place)
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+    return load_module(ROOT / "benchmarks/coverage.py", "coverage_of_servers")
 
 
 def test_the_page_has_what_the_command_prints(coverage):

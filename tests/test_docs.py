@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 import pytest
 
-from conftest import COPIER, ROOT, UV, clean_environment, git
+from conftest import COPIER, ROOT, UV, Environment, clean_environment, git, printing
 
 DOCUMENTS = [
     "README.md",
@@ -290,9 +290,15 @@ STAND_INS = {
 
 
 @pytest.fixture(scope="module")
-def shell(repository, generate, tmp_path_factory):
+def environment(install, interpreter):
+    """A copy of the installed game, which the commands of documents change."""
+    project = install(interpreter, archetype="game")
+    return Environment(project, project / "nemo_gym/.venv/bin/python")
+
+
+@pytest.fixture(scope="module")
+def shell(repository, environment, tmp_path_factory):
     """A user's shell, with stand-ins for what takes long."""
-    environment = generate(description="What the documents speak of.")
     folder = tmp_path_factory.mktemp("bin")
     [packages] = environment.folder.glob(".venv/lib/python*/site-packages")
     values = {
@@ -333,25 +339,12 @@ with scripted_model([[]]) as model:
 
 
 @pytest.fixture(scope="module")
-def project(generate, shell):
+def project(environment, shell):
     """`nemo_gym/` of an installed environment, beside its server and a model."""
-    environment = generate(description="What the documents speak of.")
     with contextlib.ExitStack() as stack:
-        model = stack.enter_context(
-            subprocess.Popen(
-                [environment.python, "-c", MODEL],
-                cwd=environment.folder,
-                env=clean_environment(),
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                text=True,
-            )
-        )
-        url = model.stdout.readline().strip()
-        assert url, "the scripted model did not start"
         shell.variables.update(
             ENV_URL=stack.enter_context(environment.serving()),
-            OPENAI_BASE_URL=url,
+            OPENAI_BASE_URL=stack.enter_context(printing(environment, MODEL)),
             OPENAI_API_KEY="none",
             MODEL="scripted",
         )

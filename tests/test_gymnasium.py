@@ -1,10 +1,9 @@
 """The archetype `gymnasium`: the class that is written for an environment."""
 
 import base64
-import importlib.util
+import importlib
 import io
 import json
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -23,8 +22,9 @@ from env_runtime.errors import GateError
 from gymnasium import spaces
 from PIL import Image
 
-from conftest import ROOT, render_project
+from conftest import ROOT, lint, load_module, render_project
 
+STYLE = f"--config={ROOT / 'pyproject.toml'}"
 MINIGRID = "minigrid:MiniGrid-Empty-5x5-v0"
 # Each environment's actions, the range of its returns, and whether it has an oracle.
 ENVIRONMENTS: dict[str, tuple[str, tuple[float, float], bool]] = {
@@ -72,15 +72,6 @@ each_environment = pytest.mark.parametrize("name", ENVIRONMENTS)
 Write = Callable[[str], tuple[str, Any]]
 
 
-def load(path: Path, name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.fixture(scope="module")
 def project(render) -> Path:
     return render(archetype="gymnasium")
@@ -97,28 +88,27 @@ def writer(project) -> ModuleType:
     return importlib.import_module("env_runtime.gymnasium_class")
 
 
+def writes(source: Path, writer: Any, folder: Path) -> Write:
+    """A function that writes a class for an environment into a folder."""
+
+    def write_class(name: str) -> tuple[str, Any]:
+        text, _ = writer.with_environment((source / "my_env.py").read_text(), name)
+        (folder / "my_env.py").write_text(text)
+        return text, load_module(folder / "my_env.py", "written_env")
+
+    return write_class
+
+
 @pytest.fixture
 def write(project, writer, tmp_path) -> Write:
     """The source of the class for an environment, and its module."""
-
-    def write_class(name: str) -> tuple[str, Any]:
-        text, _ = writer.with_environment((project / "my_env.py").read_text(), name)
-        (tmp_path / "my_env.py").write_text(text)
-        return text, load(tmp_path / "my_env.py", "written_env")
-
-    return write_class
+    return writes(project, writer, tmp_path)
 
 
 @pytest.fixture
 def write_frames(frames, writer, tmp_path) -> Write:
     """The same of the class that shows frames."""
-
-    def write_class(name: str) -> tuple[str, Any]:
-        text, _ = writer.with_environment((frames / "my_env.py").read_text(), name)
-        (tmp_path / "my_env.py").write_text(text)
-        return text, load(tmp_path / "my_env.py", "written_env")
-
-    return write_class
+    return writes(frames, writer, tmp_path)
 
 
 def action_of(module: Any, *, high: bool = False) -> Any:
@@ -137,10 +127,7 @@ def test_the_class_says_what_the_environment_has(write, tmp_path, name):
     assert f"\nAction = {action}\n" in text
     assert (module.ID, module.MyEnv.reward_range) == (name, reward_range)
     assert hasattr(module.MyEnv, "oracle") == has_oracle
-    ruff = ["ruff", "check", "--no-cache", f"--config={ROOT / 'pyproject.toml'}"]
-    subprocess.run([*ruff, tmp_path / "my_env.py"], check=True)
-    command = ["ruff", "format", "--no-cache", "--check", tmp_path / "my_env.py"]
-    subprocess.run(command, check=True)
+    lint(tmp_path, STYLE)
 
 
 @each_environment
@@ -227,10 +214,7 @@ def test_an_episode_as_frames(write_frames, tmp_path, name):
     assert outputs[-1].output.endswith(" The episode is over.")
     with pytest.raises(ValueError, match="the episode is over"):
         episode.step(action_of(module))
-    path = tmp_path / "my_env.py"
-    for command in (["check", f"--config={ROOT / 'pyproject.toml'}"], ["format"]):
-        check = ["--check"] if command == ["format"] else []
-        subprocess.run(["ruff", *command, "--no-cache", *check, path], check=True)
+    lint(tmp_path, STYLE)
 
 
 def test_a_box_as_frames_has_its_imports_in_order(write_frames, tmp_path):
@@ -391,10 +375,7 @@ def test_the_type_of_other_action_spaces(write, register, tmp_path, kind):
     assert episode.step(good) == "1\nReward: 0.5. The episode is over."
     assert episode.reward() == 0.5
     module.MyEnv({}).step(action_of(module))
-    for command in (["check", f"--config={ROOT / 'pyproject.toml'}"], ["format"]):
-        check = ["--check"] if command == ["format"] else []
-        path = tmp_path / "my_env.py"
-        subprocess.run(["ruff", *command, "--no-cache", *check, path], check=True)
+    lint(tmp_path, STYLE)
 
 
 def test_the_type_of_a_dict_can_be_replaced(project, write, writer, register):

@@ -1,15 +1,11 @@
 """Models that a class asks, under NeMo Gym's own loop."""
 
-import contextlib
 import json
-import subprocess
 
 import pytest
 from scripted_judge import serving
 
-from conftest import clean_environment
-
-pytestmark = pytest.mark.slow
+from conftest import OLDER_BY_NIGHT, printing
 
 # A policy that answers the first rows with their samples, until its input ends. Every
 # second row is written in NeMo Gym's native format.
@@ -37,22 +33,6 @@ def judge():
         yield server
 
 
-@contextlib.contextmanager
-def policy(environment, rows):
-    """The URL of a policy that knows what is asked, and writes the rows to play."""
-    process = subprocess.Popen(
-        [environment.python, "-c", POLICY, rows],
-        cwd=environment.folder,
-        env=clean_environment(),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    with process:
-        yield process.stdout.readline().strip()
-        process.stdin.close()
-
-
 def with_gym_command(environment):
     """A venv that borrows its packages lacks their commands."""
     command = environment.python.with_name("gym")
@@ -61,6 +41,8 @@ def with_gym_command(environment):
     command.chmod(0o755)
 
 
+@pytest.mark.slow
+@OLDER_BY_NIGHT
 def test_nemo_gym_s_own_loop_asks_the_judge(variant, series, judge, tmp_path):
     """A row whose judge was down is left out, and on 0.7 graded later."""
     environment = variant(archetype="answer", backend="judge")
@@ -73,7 +55,7 @@ def test_nemo_gym_s_own_loop_asks_the_judge(variant, series, judge, tmp_path):
     variables = {"JUDGE_MODEL": "scripted", "JUDGE_BASE_URL": judge.url}
     rows, output = tmp_path / "rows.jsonl", tmp_path / "rollouts.jsonl"
     command = ["-m", "env_runtime.under_gym"]
-    with policy(environment, rows) as url:
+    with printing(environment, POLICY, rows) as url:
         options = ["--model", "scripted", "--model-url", url]
         options += ["--rows", str(rows), "--output", str(output)]
         printed = environment.run(*command, *options, **variables)

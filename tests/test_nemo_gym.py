@@ -4,18 +4,13 @@ import contextlib
 import json
 import os
 import re
-import signal
 import socket
-import subprocess
-import threading
 
 import psutil
 import pytest
 import requests
 
-from conftest import ARCHETYPES, ROOT, UV, clean_environment, run
-
-pytestmark = pytest.mark.slow
+from conftest import OLDER_BY_NIGHT, ROOT, UV, nightly, printing, run, running
 
 BIG = 600 << 20  # bytes: more than Ray uploads of a working folder
 
@@ -56,6 +51,7 @@ def assert_all_ended(environment):
 
 
 # The game plays on both series, by hand: see below.
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("series", "archetype"),
     [("0.4", "conversation"), ("0.7", "vision")],
@@ -85,40 +81,11 @@ def test_the_whole_loop_where_much_could_go_wrong(generate, interpreter, archety
     assert_all_ended(environment)
 
 
-@contextlib.contextmanager
-def servers(environment, *arguments, until):
-    """The first match of `until` in what a command prints; ends it with Ctrl-C."""
-    # Where pytest itself runs in the background, its children would ignore Ctrl-C.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    name, *arguments = arguments
-    process = subprocess.Popen(
-        [environment.python.with_name(name), *arguments],
-        cwd=environment.folder,
-        env=clean_environment(**shell(environment), PYTHONUNBUFFERED="1"),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
-    reader = threading.Thread(target=process.stdout.read, daemon=True)
-    try:
-        printed = []
-        for line in process.stdout:
-            printed.append(line)
-            if found := re.search(until, line):
-                break
-        else:
-            pytest.fail("".join(printed))
-        # Read on, so that the servers never wait for a full pipe.
-        reader.start()
-        yield found
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGINT)
-        process.wait(60)
-        if reader.is_alive():
-            reader.join(60)  # to the last server's end
-        process.stdout.close()
+def servers(environment, name, *arguments, until):
+    """What `until` finds in what a command prints; ends it with Ctrl-C."""
+    command = [environment.python.with_name(name), *arguments]
+    options = {"until": until, "interrupt": True, **shell(environment)}
+    return running(command, environment.folder, **options)
 
 
 def head_server():
@@ -128,11 +95,12 @@ def head_server():
     return ["++head_server.host=127.0.0.1", f"++head_server.port={port}"]
 
 
+@pytest.mark.slow
+@OLDER_BY_NIGHT  # where the commands by hand are ng_run's
 def test_ng_run_serves_the_environment(generate):
     environment = generate(archetype="game")
     start = ["ng_run", "+config_paths=[configs/my_env.yaml]", *head_server()]
-    with servers(environment, *start, until=r"'url': '(http://\S+)'") as found:
-        url = found[1]
+    with servers(environment, *start, until=r"'url': '(http://\S+)'") as (url, _):
         text = (environment.folder / "data/example.jsonl").read_text()
         row = json.loads(text.splitlines()[0])
         with requests.Session() as session:
@@ -162,36 +130,34 @@ with scripted_model(plans) as model:
 """
 
 
-@pytest.fixture
-def model(tmp_path):
-    """Starts the model of an environment. Returns its URL and the rows that it knows."""
-    with contextlib.ExitStack() as stack:
-
-        def start(environment):
-            rows = tmp_path / "rows.jsonl"
-            process = stack.enter_context(
-                subprocess.Popen(
-                    [environment.python, "-c", MODEL, rows],
-                    cwd=environment.folder,
-                    env=clean_environment(),
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    text=True,
-                )
-            )
-            return process.stdout.readline().strip(), rows
-
-        yield start
-
-
-def test_the_commands_of_the_series_by_hand(generate, series, model, tmp_path):
+@pytest.mark.slow
+def test_the_commands_of_the_series_by_hand(generate, series, tmp_path):
     """The steps of env_runtime.under_gym, as NeMo Gym's documentation has them."""
     environment = generate(archetype="game")
     environment.run(
         "-c", "from env_runtime.gym.configuration import link_venvs; link_venvs()"
     )
-    url, rows = model(environment)
-    output, head = tmp_path / "rollouts.jsonl", head_server()
+    rows, output = tmp_path / "rows.jsonl", tmp_path / "rollouts.jsonl"
+    with printing(environment, MODEL, rows) as url:
+        play_by_hand(environment, series, url, rows, output)
+    rollouts = [json.loads(text) for text in output.read_text().splitlines()]
+    assert len(rollouts) == 24
+    for rollout in rollouts:
+        solved = rollout["_ng_task_index"] % 2 == 0
+        assert rollout["reward"] == (1.0 if solved else 0.0)
+    command = ["-m", "env_runtime.under_gym", "--reverify", str(output)]
+    again = environment.run(*command, check=series == "0.7")
+    if series == "0.7":
+        for number in range(24):
+            solved = number % 2 == 0
+            assert f"row {number + 1}: reward {1.0 if solved else 0.0}\n" in again
+    else:
+        assert "this NeMo Gym cannot reverify rollouts: that needs 0.7" in again
+
+
+def play_by_hand(environment, series, url, rows, output):
+    """Start the servers with the commands of a series, and collect rollouts."""
+    head = head_server()
     share = ["++uv_venv_dir=.venvs", "++skip_venv_if_present=true"]
     if series == "0.4":
         configs = "configs/my_env_agent.yaml,responses_api_models/openai_model/configs/openai_model.yaml"
@@ -208,29 +174,12 @@ def test_the_commands_of_the_series_by_hand(generate, series, model, tmp_path):
         collect += ["--input", str(rows), "--output", str(output)]
     with servers(environment, *start, *head, *share, until="servers ready!"):
         command(environment, *collect, *head)
-    rollouts = [json.loads(text) for text in output.read_text().splitlines()]
-    assert len(rollouts) == 24
-    for rollout in rollouts:
-        solved = rollout["_ng_task_index"] % 2 == 0
-        assert rollout["reward"] == (1.0 if solved else 0.0)
-    again = environment.run(
-        "-m",
-        "env_runtime.under_gym",
-        "--reverify",
-        str(output),
-        check=series == "0.7",
-    )
-    if series == "0.7":
-        for number in range(24):
-            solved = number % 2 == 0
-            assert f"row {number + 1}: reward {1.0 if solved else 0.0}\n" in again
-    else:
-        assert "this NeMo Gym cannot reverify rollouts: that needs 0.7" in again
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("series", "archetype"),
-    [("0.4", "game"), *(("0.7", archetype) for archetype in ARCHETYPES)],
+    [("0.4", "game"), ("0.7", "game"), nightly("0.7", "sandbox"), ("0.7", "vision")],
     indirect=["series"],
 )
 def test_nemo_gym_finds_nothing_to_complain_of(generate, series, archetype):
@@ -255,6 +204,8 @@ def test_nemo_gym_finds_nothing_to_complain_of(generate, series, archetype):
     assert "3 verifier cases" in printed
 
 
+@pytest.mark.slow
+@OLDER_BY_NIGHT
 def test_nemo_gym_runs_the_environments_tests(generate, series):
     environment = generate(archetype="game")
     if series == "0.4":
@@ -268,6 +219,8 @@ def test_nemo_gym_runs_the_environments_tests(generate, series):
     assert re.search(r"\d{2} passed", printed)
 
 
+@pytest.mark.slow
+@OLDER_BY_NIGHT
 def test_nemo_rl_reads_what_is_prepared(generate, series, tmp_path):
     """NeMo RL runs in a folder of its own, and NeMo Gym 0.4 looks only there."""
     archetype, agent = {

@@ -1,5 +1,6 @@
 """The step after generation: what it finds, leaves and reports."""
 
+import importlib
 import os
 import shutil
 import sys
@@ -11,6 +12,13 @@ import pytest
 from conftest import CLASSES, ROOT, UV, git, run
 
 SCRIPT = ROOT / "extensions/post_generate.py"
+
+
+@pytest.fixture
+def step(monkeypatch):
+    """The script as a module."""
+    monkeypatch.syspath_prepend(SCRIPT.parent)
+    return importlib.import_module("post_generate")
 
 
 @pytest.fixture
@@ -27,7 +35,7 @@ def post_generate(project, operation="copy", **variables):
     return done.stdout.strip().splitlines()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_copie_generates_a_green_environment(repository, request, tmp_path):
     """Through Copier's own API with trust, as pytest-copie does it."""
     request.config.option.template = str(repository)
@@ -76,34 +84,28 @@ def test_a_package_of_ones_own_repository(copy, tmp_path):
         ),
     ],
 )
-def test_what_a_repository_has_to_install(tmp_path, monkeypatch, files, options):
-    monkeypatch.syspath_prepend(SCRIPT.parent)
-    import post_generate
-
+def test_what_a_repository_has_to_install(step, tmp_path, monkeypatch, files, options):
     for name, text in files.items():
         (tmp_path / name).write_text(text)
     monkeypatch.chdir(tmp_path)
-    assert post_generate.own_packages() == options
+    assert step.own_packages() == options
 
 
 @pytest.mark.parametrize(
     ("version", "kept"), [("3.13.15", True), ("3.12.1", True), ("3.11.7", False)]
 )
 def test_an_update_keeps_the_interpreter_of_the_venv(
-    tmp_path, monkeypatch, version, kept
+    step, tmp_path, monkeypatch, version, kept
 ):
-    monkeypatch.syspath_prepend(SCRIPT.parent)
     monkeypatch.delenv("UV_PYTHON", raising=False)
-    import post_generate
-
     venv = tmp_path / ".venv"
     (venv / "bin").mkdir(parents=True)
     (venv / "bin/python").symlink_to(sys.executable)
     (venv / "pyvenv.cfg").write_text(f"home = /x\nversion_info = {version}\n")
-    found = post_generate.kept_python(tmp_path, ">=3.12,<3.15")
+    found = step.kept_python(tmp_path, ">=3.12,<3.15")
     assert found == (str(Path(sys.executable).resolve()) if kept else None)
     monkeypatch.setenv("UV_PYTHON", "3.14")
-    assert post_generate.kept_python(tmp_path, ">=3.12,<3.15") is None
+    assert step.kept_python(tmp_path, ">=3.12,<3.15") is None
 
 
 def test_a_missing_uv_is_one_line(project):
@@ -128,16 +130,13 @@ def test_a_venv_without_pyvenv_cfg_is_not_touched(project):
     assert (venv / "precious").read_text() == "mine"
 
 
-def test_the_wheel_of_this_release_replaces_others(tmp_path, monkeypatch, capsys):
-    monkeypatch.syspath_prepend(SCRIPT.parent)
-    import post_generate
-
+def test_the_wheel_of_this_release_replaces_others(step, tmp_path, monkeypatch, capsys):
     vendor = tmp_path / "nemo_gym/vendor"
     vendor.mkdir(parents=True)
     (vendor / "nemo_gym_env_runtime-0.4.9-py3-none-any.whl").touch()
     git(tmp_path, "init", "--quiet")
     monkeypatch.chdir(tmp_path)
-    post_generate.build_runtime(UV, "copy again")
+    step.build_runtime(UV, "copy again")
     text = (ROOT / "pyproject.toml").read_text()
     version = tomllib.loads(text)["project"]["version"]
     [wheel] = vendor.iterdir()
@@ -145,7 +144,7 @@ def test_the_wheel_of_this_release_replaces_others(tmp_path, monkeypatch, capsys
     assert capsys.readouterr().out == ""
     content = wheel.read_bytes()
     (tmp_path / ".gitignore").write_text("*.whl\n")
-    post_generate.build_runtime(UV, "copy again")
+    step.build_runtime(UV, "copy again")
     assert wheel.read_bytes() == content  # uv.lock has its hash
     assert "add `!/nemo_gym/vendor/*.whl` to .gitignore" in capsys.readouterr().out
 
@@ -187,11 +186,8 @@ def test_conflicts_are_named_before_anything_is_run(project):
     assert not (project / "nemo_gym/.venv").exists()
 
 
-def test_an_interpreter_behind_pyenvs_shims_is_found(tmp_path, monkeypatch):
+def test_an_interpreter_behind_pyenvs_shims_is_found(step, tmp_path, monkeypatch):
     """uv does not know these interpreters, which are in pyenv's versions folder."""
-    sys.path.insert(0, str(ROOT / "extensions"))
-    import post_generate as step
-
     for version in ("3.11.9", "3.12.1", "3.12.10", "3.15.0", "miniforge3"):
         python = tmp_path / "versions" / version / "bin/python"
         python.parent.mkdir(parents=True)
@@ -211,10 +207,7 @@ def test_an_interpreter_behind_pyenvs_shims_is_found(tmp_path, monkeypatch):
     assert step.find_python(str(uv), ">=3.11,<3.12").endswith("3.11.9/bin/python")
 
 
-def test_the_pin_names_the_interpreter_and_pyenvs_uv(tmp_path, monkeypatch):
-    sys.path.insert(0, str(ROOT / "extensions"))
-    import post_generate as step
-
+def test_the_pin_names_the_interpreter_and_pyenvs_uv(step, tmp_path, monkeypatch):
     (tmp_path / "nemo_gym").mkdir()
     pin = tmp_path / "nemo_gym/.python-version"
     pin.write_text("3.13\n")
@@ -232,11 +225,10 @@ def test_the_script_needs_nothing_but_python():
     run([sys.executable, "-I", "-S", "-c", code], Path("/"))
 
 
-def test_a_class_is_completed_once_and_before_it_is_imported(tmp_path, monkeypatch):
+def test_a_class_is_completed_once_and_before_it_is_imported(
+    step, tmp_path, monkeypatch
+):
     """archetype=gymnasium needs that. Later, the class and rows are the user's."""
-    sys.path.insert(0, str(ROOT / "extensions"))
-    import post_generate as step
-
     folder = tmp_path / "nemo_gym"
     folder.mkdir()
     commands = []
@@ -265,11 +257,9 @@ def test_a_class_is_completed_once_and_before_it_is_imported(tmp_path, monkeypat
     ("gymnasium_id", "stays"), [("FrozenLake-v1", True), ("Taxi-v4", False)]
 )
 def test_a_class_that_could_not_be_completed_is_removed(
-    render, tmp_path, monkeypatch, gymnasium_id, stays
+    step, render, tmp_path, monkeypatch, gymnasium_id, stays
 ):
     """In a folder that was there before, the next copy would keep it."""
-    sys.path.insert(0, str(ROOT / "extensions"))
-    import post_generate as step
 
     def fail(command: list[str], failure: str, *folder: Path) -> None:
         if "env_runtime.gymnasium_class" in command:
@@ -296,9 +286,7 @@ def test_a_class_that_could_not_be_completed_is_removed(
         ("", False),
     ],
 )
-def test_the_next_step_for_rows_that_nobody_wrote(tmp_path, text, skeleton):
-    import post_generate as step
-
+def test_the_next_step_for_rows_that_nobody_wrote(step, tmp_path, text, skeleton):
     rows = tmp_path / "example.jsonl"
     assert not step.is_skeleton(rows)
     rows.write_text(text)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from conftest import ARCHETYPES, ROOT, import_path, render_project, run
+from conftest import ARCHETYPES, ROOT, import_path, lint, render_project, run
 
 BACKENDS = {
     "sandbox": ["local", "e2b", "nemo_gym"],
@@ -30,11 +30,6 @@ TOOLS = {
     "bare names of the archetype's and one more": {"tools": "hint; {first}"},
 }
 NASTY = """q"uo'te \\ \\n {% raw %} {{ x }} {# c #} $HOME `ls` é 中 : - # | "end\""""
-
-
-def lint(project):
-    run(["ruff", "check", "--no-cache", "."], project)
-    run(["ruff", "format", "--no-cache", "--check", "."], project)
 
 
 def text_files(project):
@@ -276,8 +271,7 @@ def test_the_generator_in_the_docs_makes_rows(render, tmp_path):
     blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     [block] = [block for block in blocks if "__main__" in block]
     (tmp_path / "make_rows.py").write_text(block)
-    run(["ruff", "check", "--no-cache", "."], tmp_path)
-    run(["ruff", "format", "--no-cache", "--check", "."], tmp_path)
+    lint(tmp_path)
     code = """if True:
         import make_rows
         from env_runtime.evaluation.row_generator import cut

@@ -11,12 +11,11 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
 
 import pytest
 import requests
 
-from conftest import ROOT, clean_environment, run
+from conftest import ANY_PORT, ROOT, clean_environment, run, running
 
 NEWER = pytest.mark.parametrize("series", ["0.7"], indirect=True)
 
@@ -35,37 +34,6 @@ def processes_that_name(text):
         ["ps", "-eo", "args"], capture_output=True, text=True, check=True
     )
     return [line for line in listed.stdout.splitlines() if text in line]
-
-
-@contextlib.contextmanager
-def served(environment, script="server.py", **variables):
-    """The URL of a server on a free port, and its process; ends it with SIGTERM."""
-    process = subprocess.Popen(
-        [environment.python, script],
-        cwd=environment.folder,
-        env=clean_environment(
-            HOST="127.0.0.1", PORT="0", TRUSTED_POLICY="1", SHARDS="2", **variables
-        ),
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    printed = []
-    reader = threading.Thread(target=process.stderr.read, daemon=True)
-    try:
-        for line in process.stderr:
-            printed.append(line)
-            if found := re.search(r"running on (http://\S+)", line):
-                break
-        else:
-            pytest.fail("".join(printed))
-        reader.start()
-        yield found[1], process
-    finally:
-        process.terminate()
-        process.wait(60)
-        if reader.is_alive():
-            reader.join(60)
-        process.stderr.close()
 
 
 @pytest.mark.slow
@@ -114,7 +82,9 @@ def test_a_suite_of_the_single_server(name):
 @pytest.mark.nightly
 def test_server_py_on_ray(generate, ray_folder):
     environment = generate(archetype="game")
-    with served(environment, RAY_TMPDIR=ray_folder) as (url, _):
+    variables: dict = {**ANY_PORT, "SHARDS": "2", "RAY_TMPDIR": ray_folder}
+    command = [environment.python, "server.py"]
+    with running(command, environment.folder, **variables) as (url, _):
         health = requests.get(f"{url}/health", timeout=60).json()
         assert (health["shards"], health["shards_up"]) == (2, 2)
         results = environment.gates("smoke", "rollout", "--url", url)

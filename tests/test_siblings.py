@@ -6,18 +6,16 @@ import json
 import re
 import shutil
 import struct
-import subprocess
 import sys
-import threading
 import tomllib
 import zipfile
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import SimpleNamespace
 
 import pytest
 import sibling_scripts
 import yaml
+from chat_model import playing
 from test_render import check, text_files
 
 from conftest import (
@@ -28,10 +26,10 @@ from conftest import (
     RUNTIME,
     UV,
     check_types,
-    clean_environment,
     copier,
     git,
     run,
+    running,
 )
 
 FRAMEWORKS = ["verifiers", "openenv", "ors"]
@@ -305,41 +303,41 @@ def game(install):
 
 
 @pytest.fixture(scope="session")
-def bell(template, game, tmp_path_factory):
+def own(copy, game, tmp_path_factory):
     """A class of one's own with all frameworks, on the venvs of the game."""
-    project = tmp_path_factory.mktemp("own") / "bell"
-    project.mkdir()
-    (project / "bell.py").write_text(BELL)
-    data = [
-        "domain_class=Bell",
-        "tools=look, ring, polish",
-        "max_turns=2",  # fewer than the calls of each scripted policy
-        "siblings=[verifiers, openenv, ors]",
-    ]
-    command = ["copy", "--skip-tasks", "--defaults", "--quiet"]
-    copier(project, *command, *(f"--data={one}" for one in data), template, project)
+
+    def of(name, source, **answers):
+        project = tmp_path_factory.mktemp("own") / name
+        project.mkdir()
+        (project / f"{name}.py").write_text(source)
+        answers |= {"domain_class": name.capitalize(), "domain_module": name}
+        done = copy(project, siblings="[verifiers, openenv, ors]", **answers)
+        assert done.returncode == 0, done.stdout
+        borrow_venvs(project, game)
+        return project
+
+    return of
+
+
+@pytest.fixture(scope="session")
+def bell(own):
+    # Fewer turns than the calls of each scripted policy
+    project = own("bell", BELL, tools="look, ring, polish", max_turns=2)
     row = json.loads((project / "nemo_gym/data/example.jsonl").read_text())
     row["ground_truth"] = [{"log": str(project / "log")}]
     (project / "nemo_gym/data/example.jsonl").write_text(json.dumps(row) + "\n")
-    borrow_venvs(project, game)
     return project
 
 
 @pytest.fixture(scope="session")
-def stall(template, game, tmp_path_factory):
-    """A class that differs from the archetypes in everything, on the game's venvs."""
-    project = tmp_path_factory.mktemp("own") / "stall"
-    project.mkdir()
-    shutil.copy(CLASSES / "stall.py", project)
-    data = ["domain_class=Stall", "tools=prices, buy", "env_name=my_env"]
-    data += ["domain_module=stall", "siblings=[verifiers, openenv, ors]"]
-    command = ["copy", "--skip-tasks", "--defaults", "--quiet"]
-    copier(project, *command, *(f"--data={one}" for one in data), template, project)
+def stall(own):
+    """A class that differs from the archetypes in everything."""
+    source = (CLASSES / "stall.py").read_text()
+    project = own("stall", source, tools="prices, buy", env_name="my_env")
     shutil.copy(CLASSES / "stall.jsonl", project / "nemo_gym/data/example.jsonl")
     manifest = project / "openenv/openenv.yaml"
     text = manifest.read_text()
     manifest.write_text(text.replace("range: [0.0, 1.0]", "range: [-1.0, 2.0]"))
-    borrow_venvs(project, game)
     return project
 
 
@@ -951,86 +949,21 @@ def test_a_tool_server_imports_what_it_uses(game):
     ]
 
 
-class Model(ThreadingHTTPServer):
-    """Follows a plan, at `url`; `seen` has the messages of each request."""
-
-    def __init__(self, plan, claim="Reward: 1.0"):
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server_port}/v1"
-        self.plan, self.claim, self.seen = plan, claim, []
-
-
-class Handler(BaseHTTPRequestHandler):
-    """Chat Completions: makes the calls of a plan, then claims what it did not earn."""
-
-    server: Model  # type: ignore
-
-    def do_POST(self):
-        request = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        self.server.seen.append(request["messages"])
-        roles = [message["role"] for message in request["messages"]]
-        made = roles.count("assistant")
-        message = {"role": "assistant", "content": self.server.claim}
-        if made < len(self.server.plan):
-            name, arguments = self.server.plan[made]
-            function = {"name": name, "arguments": json.dumps(arguments)}
-            call = {"index": 0, "id": f"call_{made}", "type": "function"}
-            calls = [{**call, "function": function}]
-            message = {"role": "assistant", "content": None, "tool_calls": calls}
-        reason = "tool_calls" if message.get("tool_calls") else "stop"
-        choice = {"index": 0, "finish_reason": reason}
-        about = {"id": "1", "created": 0, "model": "m", "object": "chat.completion"}
-        if request.get("stream"):  # verifiers' harness wants it so
-            about["object"] += ".chunk"
-            text = json.dumps({**about, "choices": [{**choice, "delta": message}]})
-            kind, text = "text/event-stream", f"data: {text}\n\ndata: [DONE]\n\n"
-        else:
-            text = json.dumps({**about, "choices": [{**choice, "message": message}]})
-            kind = "application/json"
-        self.send_response(200)
-        self.send_header("content-type", kind)
-        self.send_header("content-length", str(len(text)))
-        self.end_headers()
-        self.wfile.write(text.encode())
-
-    def log_message(self, format, *args):
-        """Log nothing."""
-
-
 @contextmanager
-def scripted(plan, *claim):
-    with Model(plan, *claim) as model:
-        threading.Thread(target=model.serve_forever, daemon=True).start()
+def scripted(plan, claim="Reward: 1.0"):
+    """A model that makes the calls of a plan, then claims what it did not earn."""
+    with playing(lambda messages: (plan, claim)) as model:
         yield model
-        model.shutdown()
 
 
 @contextmanager
 def serving(project, name, folder=None, **variables):
     """The server of a folder, by default the project's own, on the project's venv."""
-    command = ["-m", "server.app"] if name == "openenv" else ["server.py"]
-    process = subprocess.Popen(
-        [project / name / ".venv/bin/python", *command],
-        cwd=folder or project / name,
-        env=clean_environment(HOST="127.0.0.1", PORT="0", **variables),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    reader = threading.Thread(target=process.stdout.read, daemon=True)
-    try:
-        for line in process.stdout:
-            if match := re.search(r"running on (http://\S+)", line):
-                reader.start()
-                yield match[1]
-                return
-        pytest.fail("the server ended without serving")
-    finally:
-        process.terminate()
-        process.wait(10)
-        if reader.is_alive():
-            reader.join(10)
-        process.stdout.close()
+    start = ["-m", "server.app"] if name == "openenv" else ["server.py"]
+    command = [project / name / ".venv/bin/python", *start]
+    variables |= {"HOST": "127.0.0.1", "PORT": "0"}
+    with running(command, folder or project / name, **variables) as (url, _):
+        yield url
 
 
 def sees_the_screen(messages, times):

@@ -9,33 +9,32 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from test_classes import OWN
 
 from conftest import (
     CLASSES,
     COPIER,
-    GAME_FIRST,
     ROOT,
     UV,
     UVX,
     copier,
     git,
     import_path,
+    nightly,
     run,
 )
 
-RELEASES = [
-    "v0.5.0",
-    "v0.4.0",
-    "v0.3.0",
-    pytest.param("v0.2.0", marks=pytest.mark.slow),
-    pytest.param("v0.1.0", marks=pytest.mark.slow),
-]
-TOOLS_BY_METHOD = (
-    "v0.3.0",
-    "v0.4.0",
-    "v0.5.0",
-)  # server.py has `self.tool(MyEnv.guess)`
+RELEASES = ["v0.5.0", "v0.4.0", "v0.3.0", "v0.2.0", "v0.1.0"]
+# Their server.py has `self.tool(MyEnv.guess)`.
+TOOLS_BY_METHOD = ("v0.3.0", "v0.4.0", "v0.5.0")
+
+
+def updates(*archetype, quick=(), slow=()):
+    """Cases of an update from each release. The others are nightly."""
+    by_day = {tag: () for tag in quick} | {tag: [pytest.mark.slow] for tag in slow}
+    night = [pytest.mark.nightly]
+    return [
+        pytest.param(*archetype, tag, marks=by_day.get(tag, night)) for tag in RELEASES
+    ]
 
 
 @pytest.fixture
@@ -51,9 +50,7 @@ def project(releases, tmp_path):
     """A committed project of v0.6.0."""
     folder = tmp_path / "my_env"
     copy(releases, folder)
-    git(folder, "init", "--quiet", "--initial-branch", "main")
-    git(folder, "add", "--all")
-    git(folder, "commit", "--quiet", "--message", "Generated")
+    commit(folder, first=True)
     return folder
 
 
@@ -75,7 +72,9 @@ def edit(project, name, old, new):
     path.write_text(text.replace(old, new, 1))
 
 
-def commit(project):
+def commit(project, *, first=False):
+    if first:
+        git(project, "init", "--quiet", "--initial-branch", "main")
     git(project, "add", "--all")
     git(project, "commit", "--quiet", "--message", "Mine")
 
@@ -135,7 +134,9 @@ def test_fixes_arrive_and_edits_stay(releases, project):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("folder", ["nemo_gym", "verifiers", "openenv", "ors"])
+@pytest.mark.parametrize(
+    "folder", ["nemo_gym", "openenv", nightly("verifiers"), nightly("ors")]
+)
 def test_a_source_beside_the_wheels_stays(releases, project, folder):
     """`uv add --editable ..` writes it at the end of [tool.uv.sources]."""
     if folder != "nemo_gym":
@@ -181,36 +182,22 @@ def test_an_update_equals_a_fresh_render(releases, project, tmp_path):
     assert different.stdout == ""
 
 
-@pytest.fixture
-def wrap(releases, tmp_path):
-    """A committed project over a class of one's own."""
-
-    def of(module, class_name, tools):
-        project = tmp_path / module
-        project.mkdir()
-        shutil.copy(CLASSES / f"{module}.py", project)
-        data = [f"--data=domain_class={class_name}", f"--data=tools={tools}"]
-        copy(*data, releases, project)
-        git(project, "init", "--quiet", "--initial-branch", "main")
-        commit(project)
-        return project
-
-    return of
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("module", OWN)
-def test_a_class_of_ones_own_stays_through_updates(releases, wrap, module):
-    class_name, tools = OWN[module]
-    project = wrap(module, class_name, tools)
+def test_a_class_of_ones_own_stays_through_updates(releases, tmp_path):
+    project = tmp_path / "inventory"
+    project.mkdir()
+    shutil.copy(CLASSES / "inventory.py", project)
+    data = ["--data=domain_class=Inventory", "--data=tools=look_up, receive"]
+    copy(*data, releases, project)
+    git(project, "init", "--quiet", "--initial-branch", "main")
     edit(project, ROWS_OF_A_CLASS, '"easy")', '"hard")')
     commit(project)
     before = files_of(project)
     release(releases, "v0.7.0", {**FIX, **FIX_OF_ROWS})
     done = update(project)
     assert done.returncode == 0, done.stdout
-    source = (CLASSES / f"{module}.py").read_bytes()
-    assert (project / f"{module}.py").read_bytes() == source
+    source = (CLASSES / "inventory.py").read_bytes()
+    assert (project / "inventory.py").read_bytes() == source
     changed = {
         str(path.relative_to(project))
         for path in before
@@ -230,8 +217,7 @@ def test_a_class_in_a_package_stays_through_updates(releases, tmp_path):
     before = files_of(project / "warehouse")
     data = ["--data=domain_module=warehouse", "--data=domain_class=Warehouse"]
     copy(*data, "--data=tools=survey, send", releases, project)
-    git(project, "init", "--quiet", "--initial-branch", "main")
-    commit(project)
+    commit(project, first=True)
     release(releases, "v0.7.0", FIX)
     done = update(project)
     assert done.returncode == 0, done.stdout
@@ -265,8 +251,7 @@ def test_a_method_called_like_the_archetypes_tool(releases, tmp_path):
         "    def guess(self, code: str) -> str:\n        return code\n"
     )
     copy("--data=tools=guess(code: str)", releases, project)
-    git(project, "init", "--quiet", "--initial-branch", "main")
-    commit(project)
+    commit(project, first=True)
     release(releases, "v0.7.0", FIX)
     done = update(project)
     assert done.returncode == 0, done.stdout
@@ -309,16 +294,22 @@ def earlier(history, template, tmp_path):
     def copy_of(tag, *options, name="my_env"):
         project = tmp_path / name
         copy(f"--vcs-ref={tag}", *options, history, project)
-        git(project, "init", "--quiet", "--initial-branch", "main")
-        commit(project)
+        commit(project, first=True)
         released(history, template)
         return project
 
     return copy_of
 
 
-@pytest.mark.parametrize("tag", RELEASES)
-@pytest.mark.parametrize("archetype", GAME_FIRST)
+# The backends' modules were called in two ways: until v0.3.0, and in v0.4.0 and v0.5.0.
+@pytest.mark.parametrize(
+    ("archetype", "tag"),
+    [
+        *updates("game", quick=TOOLS_BY_METHOD, slow=["v0.1.0"]),
+        *updates("sandbox", slow=["v0.5.0", "v0.3.0"]),
+        *updates("vision", slow=["v0.5.0"]),
+    ],
+)
 def test_from_an_earlier_release(earlier, archetype, tag):
     """The template's files move, and the user's edits stay."""
     project = earlier(tag, f"--data=archetype={archetype}")
@@ -466,7 +457,7 @@ def add_package(project, *options):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("tag", TOOLS_BY_METHOD)
+@pytest.mark.parametrize("tag", ["v0.5.0", "v0.3.0", nightly("v0.4.0")])
 def test_added_dependencies_stay_when_the_templates_change(earlier, tag):
     """Both sides change the same lines, which git calls a conflict."""
     project = earlier(tag)
@@ -614,8 +605,7 @@ def test_the_wheel_replaces_the_runtime_and_is_replaced(earlier, history):
         commit(project)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("tag", RELEASES)
+@pytest.mark.parametrize("tag", updates(slow=["v0.5.0", "v0.1.0"]))
 def test_from_an_earlier_release_over_a_class_of_ones_own(earlier, tmp_path, tag):
     (tmp_path / "booking").mkdir()
     shutil.copy(CLASSES / "booking.py", tmp_path / "booking")

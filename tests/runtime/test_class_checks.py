@@ -1,7 +1,8 @@
 """The import gate: a message names the place, the problem, and what to do."""
 
 import asyncio
-from typing import Literal
+import re
+from typing import Any, Literal
 
 import pytest
 from env_runtime.checks.class_checks import check_class
@@ -90,8 +91,32 @@ def test_a_tool_without_a_line():
         "runtime.test_class_checks.More has look; not served: wave "
         '(to serve it, add app.post("/wave")(self.tool(More.wave)))'
     )
-    with pytest.raises(GateError, match="serves no tool.*self.tool.More.look"):
+    lines = r"\(\) app.*tool\(More.look\)\); app.*tool\(More.wave\)\)$"
+    with pytest.raises(GateError, match=f"^server.py serves no tool: add .*{lines}"):
         check(More, "")
+
+
+def test_a_server_that_cannot_be_set_up():
+    class Server(SessionServer):
+        domain_class = Base
+
+        def setup_webserver(self):
+            raise AttributeError("mine", obj=self)
+
+    with pytest.raises(GateError) as caught:
+        check_class(Base, Server)
+    text = r"server.py cannot be imported: AttributeError in \S+, line \d+: mine"
+    assert re.fullmatch(text, str(caught.value))
+
+
+@pytest.mark.parametrize("returned", [Any, dict[str, Any], list, bool, float | str])
+def test_a_tool_may_return_what_json_has(returned):
+    class Kind(Base):
+        def count(self):
+            """Count."""
+
+    Kind.count.__annotations__["return"] = returned
+    assert check(Kind, "look count").endswith("Kind has look, count")
 
 
 def test_a_docstring_of_another_parameter():
@@ -203,12 +228,13 @@ def test_a_coroutine_that_nobody_awaits():
     assert "Wrong.oracle is never awaited" in complaint(Wrong)
 
 
-def test_a_hook_that_wants_arguments():
+@pytest.mark.parametrize("hook", ["reward", "metrics", "close", "observation"])
+def test_a_hook_that_wants_arguments(hook):
     class Wrong(Base):
-        def reward(self, task) -> float:
-            return 0.0
+        pass
 
-    assert "reward is called without arguments" in complaint(Wrong)
+    setattr(Wrong, hook, lambda self, task: 0.0)
+    assert "is called without arguments" in complaint(Wrong)
 
 
 def test_an_oracle_that_is_not_static():

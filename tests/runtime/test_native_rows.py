@@ -5,12 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from env_runtime import prepare
+from env_runtime import prepare, project
 from env_runtime import rows as make_rows
 from env_runtime.checks.rollout import rollout_gate
 from env_runtime.checks.rows import write_tools
 from env_runtime.checks.smoke import smoke_gate
 from env_runtime.episode.task_data import task_data_of
+from env_runtime.errors import RolloutError
 from env_runtime.evaluation.rows import load_rows
 from env_runtime.evaluation.trajectory import message
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -126,6 +127,36 @@ def test_tools_are_written_into_native_rows(rows, tools, tmp_path):
     [row] = load_rows(path)
     assert row["responses_create_params"].pop("tools") == tools
     assert row == ROW
+
+
+def test_tools_are_not_written_into_what_is_no_row(tmp_path):
+    path = Path(rows_file(tmp_path, ROW, {**ROW, "responses_create_params": "Go."}))
+    text = path.read_text()
+    problem = "row 2 of .*: responses_create_params must be an object"
+    with pytest.raises(RolloutError, match=problem):
+        write_tools(path)
+    assert path.read_text() == text
+
+
+def test_the_row_of_a_new_project_gets_a_task_and_what_the_class_shows_first(
+    tmp_path, monkeypatch
+):
+    class Board:
+        def __init__(self, task):
+            self.size = task.get("size", 3)
+
+        def observation(self) -> str:
+            return "." * self.size
+
+    monkeypatch.setattr(project.Project, "load_class", lambda self: Board)
+    params = {"input": [{"role": "user", "content": "Play."}]}
+    row = {"responses_create_params": params, "ground_truth": [{}]}
+    path = Path(rows_file(tmp_path, row))
+    write_tools(path)
+    [written] = load_rows(path)
+    assert written["ground_truth"][0]["size"] == 3
+    [message] = written["responses_create_params"]["input"]
+    assert message["content"] == "Play.\n\n..."
 
 
 def test_preparing_leaves_a_native_row_as_it_is(tools):

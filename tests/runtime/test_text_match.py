@@ -21,6 +21,8 @@ ECHOES = {
     "a number in a line": ("4", [({}, "Guess 4 of 6")]),
     "two arguments": (WON, [({"a": "You w", "b": "on!"}, WON)]),
     "two arguments, last first": (WON, [({"a": "on!", "b": "You w"}, WON)]),
+    "parts of two arguments": (WON, [({"a": "- You w", "b": "on! -"}, WON)]),
+    "parts of two, last first": (WON, [({"a": "on! -", "b": "- You w"}, WON)]),
     "two calls": (WON, [({"a": "You "}, "Noted."), ({"a": "won!"}, WON)]),
     "two calls, last first": (WON, [({"a": "won!"}, "Noted."), ({"a": "You "}, WON)]),
     "two calls, others between": (
