@@ -17,6 +17,8 @@ EARNED = {
     "puzzles": "6 rows: the oracle earns 1.0, noop and nonsense at most what each row",
     "desk": "5 rows: the oracle earns 1.0, noop and nonsense 0.0",
     "lake": "20 rows: the oracle earns 1.0, noop and nonsense 0.0",
+    "arena": "6 rows: the oracle earns 1.0, noop and nonsense 0.0",
+    "retail": "6 rows: the oracle earns 1.0, noop and nonsense 0.0",
     "rooms": "3 rows: the oracle earns what each row says, noop and nonsense 0.0",
 }
 
