@@ -80,7 +80,8 @@ def graded_by_tau2(name: str, output: list[Any]) -> float:
 
 def main() -> None:
     client = Client()
-    equal, paid = collections.Counter(), collections.Counter()
+    equal: dict[str, int] = collections.defaultdict(int)
+    paid: dict[str, float] = collections.defaultdict(float)
     for name in tasks():
         for policy, steps in plans(name).items():
             reward, output = played(client, name, steps)

@@ -23,6 +23,28 @@ EARNED = {
 }
 
 
+@pytest.mark.parametrize(
+    "series",
+    [
+        pytest.param("0.4", marks=pytest.mark.nightly),
+        pytest.param("0.7", marks=pytest.mark.slow),
+    ],
+    indirect=True,
+)
+def test_games_in_messages_under_nemo_gym(variant):
+    """A class that nobody here wrote, with NeMo Gym's own servers, agent and collector."""
+    folder = ROOT / "examples/packages"
+    files = {
+        "arena.py": (folder / "arena.py").read_text(),
+        "nemo_gym/data/example.jsonl": (folder / "arena.jsonl").read_text(),
+    }
+    answers = {"domain_module": "arena", "domain_class": "Arena", "tools": ""}
+    environment = variant(files, ["textarena"], archetype="conversation", **answers)
+    environment.run("gates.py", "import", "--write-tools")
+    printed = environment.run("gates.py", "rollout", "--under-gym")
+    assert "6 rows under NeMo Gym: the oracle earns 1.0, noop 0.0" in printed
+
+
 def test_there_is_a_command_for_each_class():
     classes = {path.stem for path in (ROOT / "examples/packages").glob("*.py")}
     assert set(NAMES) == {*classes, "lake"} == set(EARNED)
