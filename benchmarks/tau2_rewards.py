@@ -88,9 +88,9 @@ def main() -> None:
             equal[policy] += reward == graded_by_tau2(name, output)
             paid[policy] += reward
     print("| policy | rewards equal to tau2's | mean reward |\n| --- | --- | --- |")
-    for policy in equal:
+    for policy, count in equal.items():
         mean = paid[policy] / len(tasks())
-        print(f"| {policy} | {equal[policy]} of {len(tasks())} | {mean:.3f} |")
+        print(f"| {policy} | {count} of {len(tasks())} | {mean:.3f} |")
 
 
 if __name__ == "__main__":
