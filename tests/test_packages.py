@@ -3,11 +3,20 @@
 import os
 import re
 import shlex
+import shutil
 import subprocess
 
 import pytest
 
-from conftest import ONE_SERIES, ROOT, UV, clean_environment
+from conftest import (
+    ONE_SERIES,
+    ROOT,
+    UV,
+    borrow_venv,
+    clean_environment,
+    render_project,
+    run,
+)
 
 README = (ROOT / "examples/packages/README.md").read_text()
 COMMANDS = re.findall(r"```sh\n(.*?)\n```", README)
@@ -31,16 +40,16 @@ EARNED = {
     ],
     indirect=True,
 )
-def test_games_in_messages_under_nemo_gym(variant):
-    """A class that nobody here wrote, with NeMo Gym's own servers, agent and collector."""
-    folder = ROOT / "examples/packages"
-    files = {
-        "arena.py": (folder / "arena.py").read_text(),
-        "nemo_gym/data/example.jsonl": (folder / "arena.jsonl").read_text(),
-    }
-    answers = {"domain_module": "arena", "domain_class": "Arena", "tools": ""}
-    environment = variant(files, ["textarena"], archetype="conversation", **answers)
-    environment.run("gates.py", "import", "--write-tools")
+def test_games_in_messages_under_nemo_gym(template, generate, tmp_path):
+    """A class over a package, with NeMo Gym's own servers, agent and collector."""
+    project, source = tmp_path / "arena", ROOT / "examples/packages"
+    (project / "nemo_gym/data").mkdir(parents=True)
+    shutil.copy(source / "arena.py", project)
+    shutil.copy(source / "arena.jsonl", project / "nemo_gym/data/example.jsonl")
+    render_project(template, project, archetype="conversation", tools="")
+    environment = borrow_venv(project, generate(archetype="game"))
+    install = [UV, "pip", "install", "--quiet", "--python", environment.python]
+    run([*install, "textarena"], project)
     printed = environment.run("gates.py", "rollout", "--under-gym")
     assert "6 rows under NeMo Gym: the oracle earns 1.0, noop 0.0" in printed
 
