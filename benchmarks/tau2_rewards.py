@@ -1,7 +1,7 @@
 """Compare the rewards of examples/packages/retail.py with those of tau2's own evaluator.
 
     uv run python server.py &    # in nemo_gym/ of the generated `retail`
-    uv run python ../../nemo-gym-template/benchmarks/tau2_rewards.py
+    uv run python ../../nemo-gym-template/benchmarks/tau2_rewards.py 2>/dev/null    # a log of tau2
 
 Plays all tasks of tau2's shop over HTTP with four scripted policies. tau2 replays each
 trajectory, refuses it if a tool's output differs from its own, and grades it.
