@@ -32,6 +32,19 @@ BY_HAND = {
     "structured_outputs": "each row has tools of its own, which nobody executes",
     "xlam_fc": "each row has tools of its own, which nobody executes",
 }
+# Servers whose own agent does nothing that a class cannot: what it sends the policy after a
+# message is a reply, or it is the usual loop.
+REPLIES = {
+    "critpt": "asks to fill in a template after the solution",
+    "finance_agent_v2": "asks to go on after a message without a call",
+    "finance_sec_search": "asks to go on after a message without a call",
+    "scicode": "asks for the next step",
+}
+USUAL_LOOP = {
+    "cvdp": "of two loops, one is the usual one",
+    "example_mcp_weather": "any agent can call the tool",
+    "labbench2_vlm": "the agent reads the images that a row can hold",
+}
 SIMULATED = "each row has tools of its own, which nobody executes"
 OWN_AGENT = "an agent of its own runs the episode"
 IN_SANDBOX = "an agent of its own runs inside the task's container"
@@ -56,21 +69,27 @@ def read(folder: Path) -> Server:
     """A server's features, by the patterns in its files."""
     source = (folder / "app.py").read_text()
     configurations = "".join(path.read_text() for path in folder.glob("configs/*.yaml"))
-    agents = set(re.findall(r"responses_api_agents:\s*\n\s+(\w+):", configurations))
+    comments = r"\s*\n(?:\s*#.*\n)*"
+    agents = set(
+        re.findall(rf"responses_api_agents:{comments}\s+(\w+):", configurations)
+    )
     routes = set(re.findall(r'\.post\(\s*f?"(/[^"]*)"', source)) - NO_TOOLS
     rows = folder / "data/example.jsonl"
     first = rows.read_text().partition("\n")[0] if rows.is_file() else ""
-    # A server of this base class sees each of the policy's messages: a tool here.
+    # A server of this base class sees each of the policy's messages, and may read calls.
     steps = "GymnasiumServer" in source
+    talks = steps and "extract_text(" in source or folder.name in REPLIES
     patterns = {
-        "last message": not routes and not steps,
-        "tools": bool(routes) or steps,
+        "last message": not routes and not steps and not talks,
+        "tools": bool(routes) or steps and not talks,
+        "conversation": talks,
         "judge or user model": bool(re.search(r"\w*model_server\w*\s*:", source)),
         "images": "input_image" in first,
         "sandbox": bool(
             re.search(r"sandbox|docker|apptainer|subprocess", source, re.IGNORECASE)
         ),
-        "own agent": not agents & USUAL_AGENTS or any("sandboxed" in a for a in agents),
+        "own agent": folder.name not in REPLIES | USUAL_LOOP
+        and (not agents & USUAL_AGENTS or any("sandboxed" in a for a in agents)),
     }
     features = [name for name, needed in patterns.items() if needed]
     problem = BY_HAND.get(folder.name, "")

@@ -27,7 +27,10 @@ def test_the_page_has_what_the_command_prints(coverage):
     [
         ("mcqa", ["last message"], True),
         ("circle_click", ["tools", "images"], True),
-        ("blackjack", ["tools"], True),
+        ("wordle", ["tools"], True),
+        ("blackjack", ["conversation"], True),
+        ("scicode", ["conversation", "sandbox"], True),
+        ("openair_congestion", ["tools"], True),
         ("equivalence_llm_judge", ["last message", "judge or user model"], True),
         ("swe_next", ["last message", "sandbox", "own agent"], False),
         ("lc_niah", ["last message"], False),

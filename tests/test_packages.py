@@ -3,11 +3,20 @@
 import os
 import re
 import shlex
+import shutil
 import subprocess
 
 import pytest
 
-from conftest import ONE_SERIES, ROOT, UV, clean_environment
+from conftest import (
+    ONE_SERIES,
+    ROOT,
+    UV,
+    borrow_venv,
+    clean_environment,
+    render_project,
+    run,
+)
 
 README = (ROOT / "examples/packages/README.md").read_text()
 COMMANDS = re.findall(r"```sh\n(.*?)\n```", README)
@@ -17,8 +26,32 @@ EARNED = {
     "puzzles": "6 rows: the oracle earns 1.0, noop and nonsense at most what each row",
     "desk": "5 rows: the oracle earns 1.0, noop and nonsense 0.0",
     "lake": "20 rows: the oracle earns 1.0, noop and nonsense 0.0",
+    "arena": "6 rows: the oracle earns 1.0, noop and nonsense 0.0",
+    "retail": "6 rows: the oracle earns 1.0, noop and nonsense 0.0",
     "rooms": "3 rows: the oracle earns what each row says, noop and nonsense 0.0",
 }
+
+
+@pytest.mark.parametrize(
+    "series",
+    [
+        pytest.param("0.4", marks=pytest.mark.nightly),
+        pytest.param("0.7", marks=pytest.mark.slow),
+    ],
+    indirect=True,
+)
+def test_games_in_messages_under_nemo_gym(template, generate, tmp_path):
+    """A class over a package, with NeMo Gym's own servers, agent and collector."""
+    project, source = tmp_path / "arena", ROOT / "examples/packages"
+    (project / "nemo_gym/data").mkdir(parents=True)
+    shutil.copy(source / "arena.py", project)
+    shutil.copy(source / "arena.jsonl", project / "nemo_gym/data/example.jsonl")
+    render_project(template, project, archetype="conversation", tools="")
+    environment = borrow_venv(project, generate(archetype="game"))
+    install = [UV, "pip", "install", "--quiet", "--python", environment.python]
+    run([*install, "textarena"], project)
+    printed = environment.run("gates.py", "rollout", "--under-gym")
+    assert "6 rows under NeMo Gym: the oracle earns 1.0, noop 0.0" in printed
 
 
 def test_there_is_a_command_for_each_class():

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from env_runtime.checks.class_checks import check_class
+from env_runtime.checks.protocol_checks import check_agent
 from env_runtime.checks.rollout import rollout_gate
 from env_runtime.checks.smoke import smoke_gate
 from env_runtime.episode.tasks import solution_of
@@ -450,6 +451,13 @@ def test_reply_takes_one_text(method, taken):
     assert f"takes `{taken}`" in str(caught.value)
 
 
+def test_an_agent_that_never_asks_for_a_reply_is_refused():
+    """The rendered game has NeMo Gym's simple_agent. Generation runs this gate."""
+    with pytest.raises(GateError, match="simple_agent") as caught:
+        check_agent(Guest)
+    assert "-d archetype=conversation" in str(caught.value)
+
+
 def server_with(environment_class):
     class Server(SessionServer):
         domain_class = environment_class
@@ -481,6 +489,27 @@ def test_an_episode_of_another_framework(
     calls = calls_for(environment_class, guest_row, policy)
     assert ("say", {"text": NONSENSE}) in calls or policy == "oracle"
     assert asyncio.run(bare_reward(environment_class, guest_row, calls)) == reward
+
+
+def test_an_image_of_a_reply_reaches_another_framework():
+    class Sign(NamedTuple):
+        output: str
+        image: str
+
+    class Painter(Guest):
+        def reply(self, answer: str) -> Sign:
+            return Sign("Look.", "data:image/png;base64,aGVsbG8=")
+
+    async def look():
+        episode = AsyncEpisode(Painter, {"hour": 20})
+        await episode.start()
+        shown = await episode.call("say", {"text": "Hello."})
+        await episode.close()
+        return shown
+
+    shown = asyncio.run(look())
+    assert shown.output == "Look."
+    assert shown.extra == {"image": "data:image/png;base64,aGVsbG8="}
 
 
 def test_saying_the_last_word_ends_the_episode(guest_row):

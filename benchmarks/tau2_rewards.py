@@ -1,0 +1,97 @@
+"""Compare the rewards of examples/packages/retail.py with those of tau2's own evaluator.
+
+    uv run python server.py &    # in nemo_gym/ of the generated `retail`
+    uv run python ../../nemo-gym-template/benchmarks/tau2_rewards.py 2>/dev/null    # a log of tau2
+
+Plays all tasks of tau2's shop over HTTP with four scripted policies. tau2 replays each
+trajectory, refuses it if a tool's output differs from its own, and grades it.
+"""
+
+import collections
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from env_runtime.rollouts import Client, Turn, as_response, function_call, message
+from tau2.data_model.message import AssistantMessage, ToolCall, ToolMessage, UserMessage
+from tau2.domains.retail.environment import get_environment
+from tau2.evaluator.evaluator_communicate import CommunicateEvaluator
+from tau2.evaluator.evaluator_env import EnvironmentEvaluator
+
+sys.path.insert(0, str(Path.cwd().parent))
+
+from retail import Retail, tasks
+
+
+def plans(name: str) -> dict[str, list[Any]]:
+    """The messages and calls of each policy for a task."""
+    steps = Retail.oracle({"id": name})
+    calls = [step for step in steps if not isinstance(step, str)]
+    writes = [call for call in calls if not call[0].startswith(("get_", "find_"))]
+    return {
+        "tau2's solution": steps,
+        "without the last change": [step for step in steps if step not in writes[-1:]],
+        "without the facts": [*steps[:2], *calls, "Done.", "Goodbye."],
+        "nothing": ["Goodbye."],
+    }
+
+
+def played(client: Client, name: str, steps: list[Any]) -> tuple[float, list[Any]]:
+    """The reward of an episode over HTTP, and its trajectory."""
+    row = {
+        "responses_create_params": {"input": "Hello."},
+        "ground_truth": [{"id": name}],
+    }
+    session, output = client.session(), []
+    session.post("/seed_session", row)
+    for step in steps:
+        said = isinstance(step, str)
+        item = message(step) if said else function_call(step[0], json.dumps(step[1]))
+        output += [item, *session.respond(client.tools(), Turn([item]))]
+    response = as_response("tau2", client.tools(), output)
+    return session.post("/verify", {**row, "response": response})["reward"], output
+
+
+def as_tau2(item: dict[str, Any]) -> Any:
+    """An item of the trajectory as tau2's message."""
+    if item["type"] == "function_call":
+        call = {"id": item["call_id"], "name": item["name"]}
+        call["arguments"] = json.loads(item["arguments"])
+        return AssistantMessage(role="assistant", tool_calls=[ToolCall(**call)])
+    if item["type"] == "function_call_output":
+        text = json.loads(item["output"])["output"]
+        if text.startswith("error: "):
+            text = "Error: " + text.removeprefix("error: ")
+        return ToolMessage(id=item["call_id"], role="tool", content=text)
+    if item["role"] == "user":
+        return UserMessage(role="user", content=item["content"])
+    return AssistantMessage(role="assistant", content=item["content"][0]["text"])
+
+
+def graded_by_tau2(name: str, output: list[Any]) -> float:
+    messages = [as_tau2(item) for item in output]
+    state = EnvironmentEvaluator.calculate_reward(
+        get_environment, tasks()[name], messages
+    )
+    told = CommunicateEvaluator.calculate_reward(tasks()[name], messages)
+    return state.reward * told.reward
+
+
+def main() -> None:
+    client = Client()
+    equal: dict[str, int] = collections.defaultdict(int)
+    paid: dict[str, float] = collections.defaultdict(float)
+    for name in tasks():
+        for policy, steps in plans(name).items():
+            reward, output = played(client, name, steps)
+            equal[policy] += reward == graded_by_tau2(name, output)
+            paid[policy] += reward
+    print("| policy | rewards equal to tau2's | mean reward |\n| --- | --- | --- |")
+    for policy, count in equal.items():
+        mean = paid[policy] / len(tasks())
+        print(f"| {policy} | {count} of {len(tasks())} | {mean:.3f} |")
+
+
+if __name__ == "__main__":
+    main()
