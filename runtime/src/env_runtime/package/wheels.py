@@ -211,12 +211,8 @@ def download(resolution: Resolution, wheels: Path) -> None:
             urls.append(fitting[min(fitting)])
         else:
             sources[one["name"]] = one
-    options = [
-        "--no-deps",
-        "--no-index",
-        "--only-binary=:all:",
-        "--python-version=3.13",
-    ]
+    options = ["--no-deps", "--no-index", "--only-binary=:all:"]
+    options += [f"--python-version={PYTHON}"]
     options += [f"--platform={name}" for name in {tag.platform for tag in known}]
     with tqdm(total=len(urls) + len(sources), unit=" wheels", desc="wheels") as bar:
         for line in _pip("download", *options, f"--dest={wheels}", *urls):
