@@ -32,7 +32,7 @@ os.environ |= {
 
 import ray
 import yaml
-from env_runtime.evaluation.scripted_model import ScriptedModel, running
+from env_runtime.evaluation.scripted_model import ScriptedModel, _Handler, running
 from nemo_gym.cli import GlobalConfigDictParserConfig, RunHelper
 from nemo_gym.rollout_collection import RolloutCollectionHelper
 from nemo_gym.server_utils import HEAD_SERVER_KEY_NAME, BaseServerConfig
@@ -40,7 +40,7 @@ from omegaconf import DictConfig
 from packaging.utils import parse_wheel_filename
 
 VENVS = Path("venvs").resolve()
-HEAD = {"host": "127.0.0.1", "port": 21011}
+HEAD = BaseServerConfig(host="127.0.0.1", port=21011)
 
 
 def bring_up_loopback() -> None:
@@ -70,21 +70,18 @@ def flat(content: object) -> str:
     return str(content)
 
 
-def plain_json(handler, text: str, kind: str = "") -> None:
+class WholeAnswers(_Handler):
     """Sends the one chunk of a stream as a whole answer: vllm_model reads no stream."""
-    content = text.removeprefix("data: ").partition("\n\n")[0].encode()
-    handler.send_response(200)
-    handler.send_header("content-type", "application/json")
-    handler.send_header("content-length", str(len(content)))
-    handler.end_headers()
-    handler.wfile.write(content)
+
+    def _send(self, text: str, kind: str = "application/json") -> None:
+        super()._send(text.removeprefix("data: ").partition("\n\n")[0])
 
 
 async def run_examples(rows: list[dict]) -> list[float]:
     rewards = {}
-    helper, head = RolloutCollectionHelper(), BaseServerConfig(**HEAD)
+    helper = RolloutCollectionHelper()
     numbered = [{**row, "_rowidx": number} for number, row in enumerate(rows)]
-    for task in helper.run_examples(numbered, head_server_config=head):
+    for task in helper.run_examples(numbered, head_server_config=HEAD):
         row, result = await task
         rewards[row["_rowidx"]] = result["reward"]
     return [rewards[number] for number in range(len(rows))]
@@ -94,7 +91,7 @@ def eval_run(rows: list[dict]) -> list[float]:
     """The rewards of `gym eval run`, against the servers that run already."""
     Path("rows.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     gym = Path(sys.executable).with_name("gym")
-    head = [f"++head_server.{key}={value}" for key, value in HEAD.items()]
+    head = ["++head_server.host=127.0.0.1", f"++head_server.port={HEAD.port}"]
     options = ["--input", "rows.jsonl", "--output", "rollouts.jsonl"]
     subprocess.run(
         [gym, "eval", "run", "--no-serve", *options, *head], check=True, stdout=2
@@ -138,7 +135,7 @@ def main() -> None:
     helper, model = RunHelper(), Model([line["plan"] for line in lines])
     manifest = yaml.safe_load((ENVIRONMENT / "nemo-environment.yaml").read_text())
     with running(model):
-        model.RequestHandlerClass._send = plain_json
+        model.RequestHandlerClass = WholeAnswers
         settings = {
             "config_paths": manifest["config_paths"],
             "policy_model_name": "scripted",
@@ -146,7 +143,7 @@ def main() -> None:
             "policy_base_url": model.url,
             "default_host": "127.0.0.1",
             "ray_head_node_address": ray.get_runtime_context().gcs_address,
-            HEAD_SERVER_KEY_NAME: HEAD,
+            HEAD_SERVER_KEY_NAME: {"host": HEAD.host, "port": HEAD.port},
             "uv_venv_dir": str(VENVS),
         }
         helper.start(
