@@ -39,8 +39,12 @@ IN_IMAGE = {
     (AGENTS, "verifiers_agent"),
     (MODELS, "vllm_model"),
 }
-POLICY = {"base_url": "${policy_base_url}", "api_key": "${policy_api_key}"}
-POLICY |= {"model": "${policy_model_name}", "return_token_id_information": True}
+POLICY = {
+    "base_url": "${policy_base_url}",
+    "api_key": "${policy_api_key}",
+    "model": "${policy_model_name}",
+    "return_token_id_information": True,
+}
 
 Found = Iterator[tuple[str, str]]  # a place, and the cure
 
