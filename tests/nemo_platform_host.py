@@ -33,7 +33,8 @@ os.environ |= {
 import ray
 import yaml
 from env_runtime.evaluation.scripted_model import ScriptedModel, _Handler, running
-from nemo_gym.cli import GlobalConfigDictParserConfig, RunHelper
+from nemo_gym.cli.env import RunHelper
+from nemo_gym.global_config import GlobalConfigDictParserConfig
 from nemo_gym.rollout_collection import RolloutCollectionHelper
 from nemo_gym.server_utils import HEAD_SERVER_KEY_NAME, BaseServerConfig
 from omegaconf import DictConfig
@@ -129,7 +130,9 @@ def main() -> None:
     rows = []
     for number, line in enumerate(lines):
         params = line["row"]["responses_create_params"]
-        params["input"].append({"role": "user", "content": f"row {number}"})
+        if isinstance(prompt := params["input"], str):
+            params["input"] = prompt = [{"role": "user", "content": prompt}]
+        prompt.append({"role": "user", "content": f"row {number}"})
         rows.append(line["row"])
     ray.init(address="local", include_dashboard=False, log_to_driver=False)
     helper, model = RunHelper(), Model([line["plan"] for line in lines])

@@ -143,7 +143,8 @@ def resolve(
         for name, version in chosen.items():
             pin = f"=={version}" if version and name not in sources else ""
             file.write(f"{name}{extras.get(name, '')}{pin}\n")
-        file.write("pip\n")  # `uv venv --seed` installs it
+        # `uv venv --seed` installs pip, and nemo-gym's model servers are built in place.
+        file.write("pip\nsetuptools\nsetuptools-scm\n")
     options = [f"--python-version={PYTHON}", f"--python-platform={arch}-manylinux_2_39"]
     options += ["--format=pylock.toml", f"--output-file={lock}"]
     _uv(projects[0].gym, "pip", "compile", str(folder / "requirements.in"), *options)
