@@ -333,7 +333,7 @@ def test_a_row_without_the_servers_tools_is_refused(project, tmp_path):
 def written(project, folder, form="native-v1"):
     pins = {"pydantic": "==2.9", "httpx": "==1.0", "nemo-gym": "==0.7.0"}
     folder.mkdir()
-    environment.write_environment(folder, [project], pins, form, True)
+    environment.write_environment(folder, [project], pins, form, "x86_64", True)
     found = (path for path in folder.rglob("*") if path.is_file())
     return {path.relative_to(folder).as_posix() for path in found}
 
