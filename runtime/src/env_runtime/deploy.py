@@ -5,8 +5,8 @@
 
 The Space gets what a server needs: the runtime, the class, the files of nemo_gym/ that
 are served, and at its root nemo_gym/Dockerfile and a README of its own. Name every other
-file, such as data that the class reads, with --add, or in space_files of
-[tool.environment] in pyproject.toml. Files that .dockerignore or git ignores are never
+file, such as data that the class reads, with --add, or in data_files or space_files
+of [tool.environment] in pyproject.toml. Files that .dockerignore or git ignores are never
 pushed. Everything else in the Space is removed. --dry-run writes the same files into a
 folder instead. Files that hold a key are refused, and files that look like rows are
 only pushed if you say so.
@@ -50,7 +50,7 @@ def main(arguments: list[str] | None = None) -> int:
     text = "push nothing: write what would be pushed into a new folder"
     add("--dry-run", type=Path, metavar="FOLDER", help=text)
     options = parser.parse_args(arguments)
-    named = [*table.get("space_files", []), *options.add]
+    named = [*table.get("data_files", []), *table.get("space_files", []), *options.add]
     if options.dry_run:
         write_dry_run(project, options.dry_run.resolve(), named)
     else:

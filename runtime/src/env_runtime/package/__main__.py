@@ -101,7 +101,9 @@ def build(out: Path, options: argparse.Namespace) -> None:
         else:
             pins = resolution.pins()
         model_server = not options.without_model_server
-        write_environment(environment, projects, pins, options.format, model_server)
+        write_environment(
+            environment, projects, pins, options.format, options.arch, model_server
+        )
         if models := image_models(projects):
             if not wheels.exists():
                 gym = [one for one in resolution.packages if one["name"] == "nemo-gym"]

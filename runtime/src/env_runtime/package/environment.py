@@ -75,6 +75,7 @@ def write_environment(
     projects: Sequence[Project],
     pins: dict[str, str],
     form: str,
+    arch: str,
     model_server: bool,
 ) -> None:
     """Write everything but the wheels into an existing folder.
@@ -87,7 +88,7 @@ def write_environment(
         policy = {"policy_model": {MODELS: {"vllm_model": POLICY}}}
         configs[POLICY_MODEL] = policy
     for project in projects:
-        text = _requirements(project, pins)
+        text = _requirements(project, pins, arch)
         for name, kinds in servers_of(project).items():
             [(kind, implementations)] = kinds.items()
             [implementation] = implementations
@@ -174,12 +175,12 @@ def _write_runtime(project: Project, folder: Path) -> None:
     copy_files(project, list(dict.fromkeys(files)), folder / "env_runtime" / "_project")
 
 
-def _requirements(project: Project, pins: dict[str, str]) -> str:
+def _requirements(project: Project, pins: dict[str, str], arch: str) -> str:
     """The text of requirements.txt: what the project itself names, each pinned."""
     lines = set()
-    for one in requirements(project):
+    for one in requirements(project, arch):
         name = canonicalize_name(one.name)
-        if name not in HOST and name in pins:  # else it is the host's, or not for Linux
+        if name not in HOST and name in pins:  # else it is the host's
             extras = f"[{','.join(sorted(one.extras))}]" if one.extras else ""
             lines.add(f"{name}{extras}{pins[name]}\n")
     return "".join(sorted(lines)) or NOTHING

@@ -30,15 +30,21 @@ METADATA = {"name", "description", "hub_id", "vf_env_id", "adapter_agent"}
 SERVERS, AGENTS = "resources_servers", "responses_api_agents"
 MODELS = "responses_api_models"
 KINDS = (SERVERS, AGENTS, MODELS)
-DOMAINS = "math coding agent knowledge instruction_following long_context safety games"
-DOMAINS = {*DOMAINS.split(), "translation", "e2e", "rlhf", "other"}
+DOMAINS = {
+    *("math", "coding", "agent", "knowledge", "instruction_following", "long_context"),
+    *("safety", "games", "translation", "e2e", "rlhf", "other"),
+}
 IN_IMAGE = {
     (AGENTS, "simple_agent"),
     (AGENTS, "verifiers_agent"),
     (MODELS, "vllm_model"),
 }
-POLICY = {"base_url": "${policy_base_url}", "api_key": "${policy_api_key}"}
-POLICY |= {"model": "${policy_model_name}", "return_token_id_information": True}
+POLICY = {
+    "base_url": "${policy_base_url}",
+    "api_key": "${policy_api_key}",
+    "model": "${policy_model_name}",
+    "return_token_id_information": True,
+}
 
 Found = Iterator[tuple[str, str]]  # a place, and the cure
 
@@ -153,7 +159,8 @@ def server_folders(package: Package) -> Found:
                 f"{place}/{entrypoint}",
                 "put the server there, as its entrypoint says",
             )
-    for folder in sorted(itertools.chain(*map(package.environment.glob, _FOLDERS))):
+    folders = (package.environment.glob(f"{kind}/*") for kind in KINDS)
+    for folder in sorted(itertools.chain.from_iterable(folders)):
         lists = [folder / name for name in ("requirements.txt", "pyproject.toml")]
         lists = [file for file in lists if file.is_file()]
         place = folder.relative_to(package.environment).as_posix()
@@ -162,9 +169,6 @@ def server_folders(package: Package) -> Found:
         for file in lists:
             if not file.read_text(encoding="utf-8").strip():
                 yield f"{place}/{file.name}", "name what app.py imports, or say why not"
-
-
-_FOLDERS = [f"{kind}/*" for kind in KINDS]
 
 
 def domains(package: Package) -> Found:

@@ -24,8 +24,13 @@ from ..settings import ToolSettings
 PYTHON = "3.13.15"  # the training images have Python 3.13; nemo-gym 0.7 needs 3.13.14
 # The host pins these in each server's venv, so that a package cannot choose them.
 HOST = ("nemo-gym", "ray", "openai")
-NAMES = {"python_full_version": PYTHON, "python_version": "3.13"}
-LINUX = {"sys_platform": "linux", "platform_system": "Linux", "os_name": "posix"}
+TARGET = {
+    "python_full_version": PYTHON,
+    "python_version": "3.13",
+    "os_name": "posix",
+    "sys_platform": "linux",
+    "platform_system": "Linux",
+}
 
 Package = dict[str, Any]  # of a pylock.toml
 
@@ -74,33 +79,36 @@ def tags(arch: str) -> list[Tag]:
     return [*cpython, *compatible_tags((3, 13), "cp313", named)]
 
 
-def requirements(project: Project) -> list[Requirement]:
+def requirements(project: Project, arch: str) -> list[Requirement]:
     """What a project's server imports: its dependencies, and those of the runtime.
 
     The runtime itself is not among them, because a package has its source.
     """
+    target = {**TARGET, "platform_machine": arch}
     text = (project.gym / "pyproject.toml").read_text(encoding="utf-8")
     with zipfile.ZipFile(runtime_wheel(project)) as wheel:
         [path] = (name for name in wheel.namelist() if name.endswith("/METADATA"))
         metadata = email.message_from_bytes(wheel.read(path))
     known = [Requirement(one) for one in metadata.get_all("Requires-Dist", [])]
     named = map(Requirement, tomllib.loads(text)["project"].get("dependencies", []))
-    wanted = {str(one): one for one in _expanded(named, known, {""})}
+    wanted = {str(one): one for one in _expanded(named, known, [target])}
     return list(wanted.values())
 
 
 def _expanded(
-    named: Iterable[Requirement], known: list[Requirement], extras: set[str]
+    named: Iterable[Requirement],
+    known: list[Requirement],
+    targets: Sequence[dict[str, str]],
 ) -> Iterator[Requirement]:
+    """The requirements that one of the targets needs, with `known` for the runtime."""
     for one in named:
-        environments = ({**NAMES, **LINUX, "extra": extra} for extra in extras)
-        if one.marker and not any(map(one.marker.evaluate, environments)):
+        if one.marker and not any(map(one.marker.evaluate, targets)):
             continue
         if canonicalize_name(one.name) == RUNTIME:
-            yield from _expanded(known, known, {"", *one.extras})
+            extras = [{**targets[0], "extra": extra} for extra in ("", *one.extras)]
+            yield from _expanded(known, known, extras)
         else:
-            one.marker = None
-            yield one
+            yield Requirement(str(one).partition(";")[0])
 
 
 def runtime_wheel(project: Project) -> Path:
@@ -132,38 +140,40 @@ def resolve(
             "--format=pylock.toml",
             f"--output-file={lock}",
         )
-        sources = _sources(lock)
-        needed = [*map(str, _with_sources(requirements(project), sources))]
+        sources = _sources(lock, arch)
+        needed = [*map(str, _with_sources(requirements(project, arch), sources))]
         with (folder / "requirements.in").open("a", encoding="utf-8") as file:
             file.writelines(f"{one}\n" for one in needed)
-    locked = {one["name"]: one.get("version") for one in _packages(lock)}
+    locked = {one["name"]: one.get("version") for one in _packages(lock, arch)}
     chosen = {name: versions.get(name) or locked.get(name) for name in HOST}
     extras = {"nemo-gym": "[dev]", "ray": "[default]"}
     with (folder / "requirements.in").open("a", encoding="utf-8") as file:
         for name, version in chosen.items():
             pin = f"=={version}" if version and name not in sources else ""
             file.write(f"{name}{extras.get(name, '')}{pin}\n")
-        file.write("pip\n")  # `uv venv --seed` installs it
+        # `uv venv --seed` installs pip, and nemo-gym's model servers are built in place.
+        file.write("pip\nsetuptools\nsetuptools-scm\n")
     options = [f"--python-version={PYTHON}", f"--python-platform={arch}-manylinux_2_39"]
     options += ["--format=pylock.toml", f"--output-file={lock}"]
     _uv(projects[0].gym, "pip", "compile", str(folder / "requirements.in"), *options)
-    return Resolution(_packages(lock), folder, arch)
+    return Resolution(_packages(lock, arch), folder, arch)
 
 
-def _packages(lock: Path) -> list[Package]:
+def _packages(lock: Path, arch: str) -> list[Package]:
     """The packages of a pylock.toml that a training image installs."""
+    target = {**TARGET, "platform_machine": arch}
     packages = tomllib.loads(lock.read_text(encoding="utf-8")).get("packages", [])
     return [
         one
         for one in packages
-        if "marker" not in one or Marker(one["marker"]).evaluate({**NAMES, **LINUX})
+        if "marker" not in one or Marker(one["marker"]).evaluate(target)
     ]
 
 
-def _sources(lock: Path) -> dict[str, str]:
+def _sources(lock: Path, arch: str) -> dict[str, str]:
     """The packages that come from no index, each with the address it comes from."""
     found = {}
-    for one in _packages(lock):
+    for one in _packages(lock, arch):
         if {"vcs", "directory", "archive"} & one.keys() and one["name"] != RUNTIME:
             found[one["name"]] = address(one, lock.parent)
     return found
@@ -211,12 +221,8 @@ def download(resolution: Resolution, wheels: Path) -> None:
             urls.append(fitting[min(fitting)])
         else:
             sources[one["name"]] = one
-    options = [
-        "--no-deps",
-        "--no-index",
-        "--only-binary=:all:",
-        "--python-version=3.13",
-    ]
+    options = ["--no-deps", "--no-index", "--only-binary=:all:"]
+    options += [f"--python-version={PYTHON}"]
     options += [f"--platform={name}" for name in {tag.platform for tag in known}]
     with tqdm(total=len(urls) + len(sources), unit=" wheels", desc="wheels") as bar:
         for line in _pip("download", *options, f"--dest={wheels}", *urls):

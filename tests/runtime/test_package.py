@@ -1,0 +1,460 @@
+"""Tests of packages for NeMo Platform: the rules, the dataset, and the environment."""
+
+import json
+import shutil
+import zipfile
+
+import pytest
+import yaml
+from env_runtime.errors import DeployError
+from env_runtime.package import __main__ as command
+from env_runtime.package import dataset, environment, rules, wheels
+from env_runtime.project import Project, here
+from packaging.tags import Tag
+
+AGENT = {"type": "responses_api_agents", "name": "one_agent"}
+SERVER_FILE = "resources_servers/one/configs/one.yaml"
+AGENT_FILE = "responses_api_agents/simple_agent/configs/one_agent.yaml"
+WHEELS = ("nemo_gym-0.7.0", "ray-2.60.0", "openai-2.44.0", "pip-26.3", "httpx-0.28.1")
+
+
+def write(path, content):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = content if isinstance(content, str) else yaml.safe_dump(content)
+    path.write_text(text, encoding="utf-8")
+
+
+def edit(path, change):
+    content = yaml.safe_load(path.read_text())
+    change(content)
+    write(path, content)
+
+
+def row(prompt, **more):
+    params = {"input": [{"role": "user", "content": prompt}], "tools": []}
+    return {"responses_create_params": params, "agent_ref": AGENT, **more}
+
+
+def write_rows(path, *rows):
+    write(path, "".join(f"{json.dumps(one)}\n" for one in rows))
+
+
+@pytest.fixture
+def out(tmp_path):
+    """A package that breaks no rule, with empty wheels."""
+    folder = tmp_path / "environment"
+    server = {"entrypoint": "server.py", "domain": "games"}
+    write(folder / SERVER_FILE, {"one_server": {"resources_servers": {"one": server}}})
+    agent = {
+        "entrypoint": "app.py",
+        "resources_server": {"type": "resources_servers", "name": "one_server"},
+        "model_server": {"type": "responses_api_models", "name": "policy_model"},
+    }
+    agents = {"one_agent": {"responses_api_agents": {"simple_agent": agent}}}
+    write(folder / AGENT_FILE, agents)
+    policy = {"responses_api_models": {"vllm_model": environment.POLICY}}
+    write(folder / environment.POLICY_MODEL, {"policy_model": policy})
+    manifest = {
+        "format": "wheels-v1",
+        "config_paths": [environment.POLICY_MODEL, SERVER_FILE, AGENT_FILE],
+        "metadata": {"name": "one", "description": "A game."},
+    }
+    write(folder / "nemo-environment.yaml", manifest)
+    write(folder / "resources_servers/one/server.py", "")
+    write(folder / "resources_servers/one/requirements.txt", "httpx==0.28.1\n")
+    for name in WHEELS:
+        write(folder / f"wheels/{name}-py3-none-any.whl", "")
+    write_rows(tmp_path / "dataset/training.jsonl", row("one"), row("two"))
+    write_rows(tmp_path / "dataset/validation.jsonl", row("three"))
+    return tmp_path
+
+
+def check(*arguments):
+    return command.main([*map(str, arguments), "--check"])
+
+
+def refused(out, *options):
+    with pytest.raises(DeployError) as caught:
+        check(out, *options)
+    return str(caught.value)
+
+
+def test_a_package_that_breaks_no_rule(out, capsys):
+    assert check(out) == 0
+    assert "no rule of the platform is broken" in capsys.readouterr().out
+
+
+MANIFEST = "environment/nemo-environment.yaml"
+IN_SERVER, IN_AGENT = f"environment/{SERVER_FILE}", f"environment/{AGENT_FILE}"
+IN_POLICY = f"environment/{environment.POLICY_MODEL}"
+TRAINING = "dataset/training.jsonl"
+
+
+def set_in(file, *path):
+    """Sets the last of `path` to True, below the others, in a YAML file of a package."""
+
+    def change(out):
+        def set_it(content):
+            for key in path[:-2]:
+                content = content[key]
+            content[path[-2]] = path[-1]
+
+        edit(out / file, set_it)
+
+    return change
+
+
+def add(file, content=""):
+    return lambda out: write(out / f"environment/{file}", content)
+
+
+def remove(file):
+    return lambda out: (out / file).unlink()
+
+
+def link(out):
+    (out / "environment/link.txt").symlink_to("wheels")
+
+
+def no_wheels(out):
+    shutil.rmtree(out / "environment/wheels")
+
+
+def with_row(file, *rows):
+    return lambda out: write_rows(out / f"dataset/{file}", *rows)
+
+
+SERVER = ("one_server", "resources_servers", "one")
+ONE_AGENT = ("one_agent", "responses_api_agents", "simple_agent")
+POLICY = ("policy_model", "responses_api_models", "vllm_model")
+PATHS = [SERVER_FILE, AGENT_FILE]
+BREAKS = [
+    ("manifest", MANIFEST[12:], remove(MANIFEST)),
+    ("manifest", "author", set_in(MANIFEST, "author", "me")),
+    ("manifest", "url", set_in(MANIFEST, "metadata", {"name": "one", "url": "x"})),
+    ("manifest", "metadata.name", set_in(MANIFEST, "metadata", "name", "")),
+    ("manifest", "format", set_in(MANIFEST, "format", "wheels-v2")),
+    ("manifest", "adapter", set_in(MANIFEST, "adapter", {"agent": "verifiers_agent"})),
+    ("config-paths", "config_paths", set_in(MANIFEST, "config_paths", [])),
+    ("config-paths", "../x", set_in(MANIFEST, "config_paths", [*PATHS, "../x.yaml"])),
+    ("config-paths", "none.yaml", set_in(MANIFEST, "config_paths", ["none.yaml"])),
+    ("files", "rows.jsonl", add("resources_servers/one/rows.jsonl")),
+    ("files", "link.txt", link),
+    ("files", "pyproject.toml", add("pyproject.toml")),
+    (
+        "server-folder",
+        "server.py",
+        remove("environment/resources_servers/one/server.py"),
+    ),
+    ("server-folder", "one", add("resources_servers/one/pyproject.toml", "[project]")),
+    (
+        "server-folder",
+        "resources_servers/one",
+        remove("environment/resources_servers/one/requirements.txt"),
+    ),
+    (
+        "server-folder",
+        "requirements.txt",
+        add("resources_servers/one/requirements.txt"),
+    ),
+    ("domain", "one_server", set_in(IN_SERVER, *SERVER, "domain", "wordle")),
+    ("domain", "one_agent", set_in(IN_AGENT, *ONE_AGENT, "domain", "games")),
+    ("datasets", "one_agent", set_in(IN_AGENT, *ONE_AGENT, "datasets", [])),
+    (
+        "references",
+        "one_agent, resources_server",
+        set_in(IN_AGENT, *ONE_AGENT, "resources_server", "name", "another"),
+    ),
+    ("policy-model", "policy_model", set_in(MANIFEST, "config_paths", PATHS)),
+    ("policy-model", "policy_model", set_in(IN_POLICY, *POLICY, "model", "gpt-5")),
+    (
+        "policy-model",
+        environment.POLICY_MODEL,
+        set_in(MANIFEST, "config_paths", [*PATHS, environment.POLICY_MODEL]),
+    ),
+    ("wheels-folder", "wheels/", no_wheels),
+    ("wheels-folder", "wheels/more", add("wheels/more/x-1-py3-none-any.whl")),
+    ("wheels-folder", "wheels/x-1.tar.gz", add("wheels/x-1.tar.gz")),
+    ("one-version", "httpx", add("wheels/httpx-0.27.0-py3-none-any.whl")),
+    (
+        "wheel-tags",
+        "x-1-cp312",
+        add("wheels/x-1-cp312-cp312-manylinux_2_28_x86_64.whl"),
+    ),
+    (
+        "wheel-tags",
+        "x-1-cp313",
+        add("wheels/x-1-cp313-cp313-manylinux_2_28_aarch64.whl"),
+    ),
+    ("wheel-tags", "x.whl", add("wheels/x.whl")),
+    ("complete", "pip", remove("environment/wheels/pip-26.3-py3-none-any.whl")),
+    (
+        "complete",
+        "httpx==1.0",
+        add("resources_servers/one/requirements.txt", "httpx==1.0\n"),
+    ),
+    ("rows", "training.jsonl", remove(TRAINING)),
+    ("rows", "training.jsonl", with_row("training.jsonl")),
+    ("rows", "row 1, agent_ref", with_row("training.jsonl", row("x", agent_ref={}))),
+    (
+        "rows",
+        "row 1, agent_ref",
+        with_row("training.jsonl", row("x", agent_ref={**AGENT, "weight": 1})),
+    ),
+    (
+        "rows",
+        "row 1, responses_create_params",
+        with_row("training.jsonl", {"prompt": "x", "agent_ref": AGENT}),
+    ),
+    ("rows", "validation.jsonl, row 1", with_row("validation.jsonl", row("two"))),
+]
+
+
+@pytest.mark.parametrize(
+    ("rule", "place", "change"),
+    BREAKS,
+    ids=[f"{number}-{rule}" for number, (rule, _, _) in enumerate(BREAKS)],
+)
+def test_a_broken_rule_is_named_with_its_place_and_a_cure(out, rule, place, change):
+    change(out)
+    lines = refused(out).splitlines()[1:]
+    named = [line.split(": ", 2) for line in lines]
+    assert any(found == rule and place in where for found, where, _ in named), lines
+    assert all(cure.strip() for _, _, cure in named)
+
+
+def test_every_rule_has_a_package_that_breaks_it():
+    assert {rule for rule, _, _ in BREAKS} == set(rules.RULES)
+
+
+def test_native_v1_needs_no_wheels_and_configurations_in_servers_folders(out):
+    no_wheels(out)
+    set_in(MANIFEST, "format", "native-v1")(out)
+    assert check(out) == 0
+    write(out / "environment/configs/one.yaml", {})
+    shutil.move(out / IN_SERVER, out / "environment/configs/one.yaml")
+    paths = [environment.POLICY_MODEL, "configs/one.yaml", AGENT_FILE]
+    set_in(MANIFEST, "config_paths", paths)(out)
+    assert "config-paths: configs/one.yaml" in refused(out)
+
+
+def test_a_host_may_bring_the_policys_model_server(out):
+    assert "policy-model" in refused(out, "--without-model-server")
+    set_in(MANIFEST, "config_paths", PATHS)(out)
+    assert check(out, "--without-model-server") == 0
+
+
+def test_the_architecture_decides_which_wheels_fit(out):
+    add("wheels/x-1-cp313-cp313-manylinux_2_17_aarch64.manylinux2014_aarch64.whl")(out)
+    assert "wheel-tags" in refused(out)
+    assert check(out, "--arch", "aarch64") == 0
+    assert Tag("cp312", "abi3", "manylinux2014_aarch64") in wheels.tags("aarch64")
+
+
+# ---------------------------------------------------------------- the dataset
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    """A copy of this process's project, with the runtime's wheel in vendor/."""
+    root = tmp_path / "project"
+    shutil.copytree(here().root, root, ignore=shutil.ignore_patterns(".venv*", ".git"))
+    vendor = root / "nemo_gym/vendor"
+    shutil.rmtree(vendor, ignore_errors=True)
+    vendor.mkdir()
+    with zipfile.ZipFile(
+        vendor / "nemo_gym_env_runtime-1-py3-none-any.whl", "w"
+    ) as one:
+        one.writestr("env_runtime/__init__.py", "")
+        one.writestr("nemo_gym_env_runtime-1.dist-info/METADATA", METADATA)
+    monkeypatch.setattr("env_runtime.space.refuse_keys", lambda *_: None)
+    return Project.read(root)
+
+
+METADATA = """\
+Name: nemo-gym-env-runtime
+Requires-Dist: pydantic>=2.8
+Requires-Dist: nemo-gym-env-runtime[more]; extra == 'nemo-gym'
+Requires-Dist: nemo-gym>=0.4; extra == 'more'
+Requires-Dist: httpx; extra == 'more'
+Requires-Dist: pillow; extra == 'desktop-canvas'
+"""
+
+
+def rows_in(folder, name):
+    return [json.loads(line) for line in (folder / name).read_text().splitlines()]
+
+
+def test_each_row_names_its_agent_in_exactly_two_keys(project, tmp_path):
+    dataset.write_dataset(tmp_path / "made", [project], None, None)
+    made = rows_in(tmp_path / "made", "training.jsonl")
+    agent = environment.agent_of(project)
+    assert [one.pop("agent_ref") for one in made] == [{**AGENT, "name": agent}] * len(
+        made
+    )
+    assert made == [json.loads(line) for line in project.rows.read_text().splitlines()]
+    assert not (tmp_path / "made/validation.jsonl").exists()
+
+
+def test_no_row_is_in_both_splits(project, tmp_path):
+    dataset.write_dataset(tmp_path, [project], None, 0.25)
+    train, held = (rows_in(tmp_path, f"{x}.jsonl") for x in ("training", "validation"))
+    whole = len(project.rows.read_text().splitlines())
+    assert len(train) + len(held) == whole and len(held) == whole // 4
+    assert not [one for one in held if one in train]
+
+
+def test_what_make_rows_made_is_taken_first(project, tmp_path):
+    [first, second, *_] = project.rows.read_text().splitlines(keepends=True)
+    write(project.gym / "data/train.jsonl", first)
+    write(project.gym / "data/validation.jsonl", second)
+    dataset.write_dataset(tmp_path, [project], None, None)
+    assert len(rows_in(tmp_path, "training.jsonl")) == 1
+    assert len(rows_in(tmp_path, "validation.jsonl")) == 1
+    dataset.write_dataset(tmp_path, [project], project.rows, None)
+    assert len(rows_in(tmp_path, "training.jsonl")) > 2
+
+
+def test_a_row_without_the_servers_tools_is_refused(project, tmp_path):
+    [first, *_] = map(json.loads, project.rows.read_text().splitlines())
+    first["responses_create_params"]["tools"] = []
+    write_rows(tmp_path / "bare.jsonl", first)
+    with pytest.raises(
+        DeployError, match=r"row 1 of .* lacks the tools .*--write-tools"
+    ):
+        dataset.write_dataset(
+            tmp_path / "made", [project], tmp_path / "bare.jsonl", None
+        )
+
+
+# ---------------------------------------------------------------- the environment
+
+
+def written(project, folder, form="native-v1"):
+    pins = {"pydantic": "==2.9", "httpx": "==1.0", "nemo-gym": "==0.7.0"}
+    folder.mkdir()
+    environment.write_environment(folder, [project], pins, form, "x86_64", True)
+    found = (path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix() for path in found}
+
+
+def test_the_environment_has_the_server_its_runtime_and_the_class(project, tmp_path):
+    files = written(project, tmp_path / "environment")
+    server = f"resources_servers/{project.name}"
+    own = f"{server}/env_runtime/_project"
+    assert {
+        f"{server}/server.py",
+        f"{server}/env_runtime/__init__.py",
+        f"{own}/{project.module}.py",
+        f"{own}/nemo_gym/server.py",
+        f"{own}/nemo_gym/pyproject.toml",
+    } <= files
+    assert not [path for path in files if path.endswith((".jsonl", ".pyc"))]
+    pins = (tmp_path / "environment" / server / "requirements.txt").read_text()
+    assert pins == "httpx==1.0\npydantic==2.9\n"
+
+
+def test_the_manifest_lists_the_policys_model_server_first(project, tmp_path):
+    folder = tmp_path / "environment"
+    written(project, folder)
+    manifest = yaml.safe_load((folder / "nemo-environment.yaml").read_text())
+    assert manifest["format"] == "native-v1"
+    assert manifest["config_paths"][0] == environment.POLICY_MODEL
+    assert manifest["metadata"]["name"] == project.name.replace("_", "-")
+    dataset.write_dataset(tmp_path / "dataset", [project], None, None)
+    rules.check(rules.Package(tmp_path, "x86_64", True))
+
+
+def test_data_files_are_named_in_the_projects_settings(project, tmp_path):
+    settings = project.gym / "pyproject.toml"
+    table = '[tool.environment]\ndata_files = ["words/*.txt"]\n'
+    settings.write_text(settings.read_text().replace("[tool.environment]\n", table))
+    with pytest.raises(
+        DeployError, match=r"data_files .* 'words/\*.txt' matches no file"
+    ):
+        written(project, tmp_path / "first")
+    write(project.root / "words/short.txt", "apple\n")
+    files = written(project, tmp_path / "second")
+    assert [path for path in files if path.endswith("_project/words/short.txt")]
+
+
+def test_a_judges_model_server_comes_from_the_wheel_of_nemo_gym(project, tmp_path):
+    config = project.gym / f"configs/{project.name}.yaml"
+    judge = {"responses_api_models": {"openai_model": {"entrypoint": "app.py"}}}
+    edit(config, lambda content: content.update(judge_model=judge))
+    assert environment.image_models([project]) == {"openai_model"}
+    wheel = tmp_path / "nemo_gym-0.7.0-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as one:
+        for name in ("app.py", "requirements.txt", "tests/test_app.py"):
+            one.writestr(f"responses_api_models/openai_model/{name}", "# x\n")
+    environment.write_models(tmp_path, {"openai_model"}, wheel)
+    found = (tmp_path / "responses_api_models/openai_model").rglob("*")
+    assert {path.name for path in found} == {"app.py", "requirements.txt"}
+    with pytest.raises(DeployError, match="has no responses_api_models/other/"):
+        environment.write_models(tmp_path, {"other"}, wheel)
+
+
+# ---------------------------------------------------------------- the whole
+
+
+@pytest.fixture
+def resolved(monkeypatch):
+    """The command without uv and pip: a resolution that a test made up."""
+    packages = [{"name": name, "version": "1"} for name in (*wheels.HOST, "httpx")]
+
+    def resolve(projects, versions, arch, folder):
+        return wheels.Resolution(packages, folder, arch)
+
+    monkeypatch.setattr(command, "resolve", resolve)
+    return packages
+
+
+def test_what_fails_leaves_nothing_and_what_was_there_stays(
+    out, project, resolved, monkeypatch
+):
+    monkeypatch.setattr(command, "here", lambda: project)
+    before = {path: path.read_bytes() for path in out.rglob("*.yaml")}
+    write(project.gym / "data/train.jsonl", "no JSON")
+    place = out / "environment" / "nemo-environment.yaml"
+    assert place.is_file()
+    with pytest.raises(Exception, match="not JSON"):
+        command.main([str(out), "--format", "native-v1"])
+    assert {path: path.read_bytes() for path in before} == before
+    assert not list(out.parent.glob(f".{out.name}.*"))
+
+
+def test_an_earlier_package_is_replaced_and_another_folder_is_not(
+    project, resolved, monkeypatch, tmp_path, capsys
+):
+    monkeypatch.setattr(command, "here", lambda: project)
+    made = tmp_path / "made"
+    for _ in range(2):
+        assert command.main([str(made), "--format", "native-v1"]) == 0
+        assert check(made) == 0
+        write(made / "environment/left.txt", "")
+    said = capsys.readouterr().out
+    assert "nemo-gym 1, ray 1, openai 1: they must be the training image's" in said
+    assert f"nemo files upload {made}/environment/ " in said
+    assert "NMP_RL_SANDBOX_ALLOW_INTERNET" in said
+    command.main([str(made), "--format", "native-v1"])
+    assert not (made / "environment/left.txt").exists()
+    with pytest.raises(DeployError, match="is there, and is no package"):
+        command.main([str(project.root), "--format", "native-v1"])
+    assert project.rows.is_file()
+
+
+def test_a_wheel_built_for_another_architecture_is_named(tmp_path, monkeypatch):
+    def pip(action, *arguments):
+        if action == "wheel":
+            write(tmp_path / "wheels/x-1-cp313-cp313-linux_x86_64.whl", "")
+        yield ""
+
+    monkeypatch.setattr(wheels, "_pip", pip)
+    package = {
+        "name": "x",
+        "version": "1",
+        "sdist": {"url": "https://example.com/x.gz"},
+    }
+    resolution = wheels.Resolution([package], tmp_path, "aarch64")
+    with pytest.raises(DeployError, match=r"no wheel for aarch64 .* of x \(built here"):
+        wheels.download(resolution, tmp_path / "wheels")

@@ -1,0 +1,133 @@
+"""Packages for NeMo Platform, built by the command, and played as the platform's host does."""
+
+import json
+import re
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from conftest import ONE_SERIES, ROOT, UV, clean_environment, run
+
+# Two rows of a project's dataset, of which the model solves the first.
+PLAN = """
+import json, sys
+from env_runtime.evaluation.policies import solve
+agent, dataset = sys.argv[1:]
+rows = [row for row in map(json.loads, open(dataset)) if row["agent_ref"]["name"] == agent]
+for number, row in enumerate(rows[:2]):
+    tools = row["responses_create_params"]["tools"]
+    print(json.dumps({"row": row, "plan": [] if number else solve(row, tools)}))
+"""
+# A read-only package and no network: $1 is the package, the rest is the command.
+ISOLATED = """
+mount --bind "$1" "$1" && mount -o remount,ro,bind "$1" || exit 1
+if touch "$1/file"; then exit 1; fi
+shift; exec "$@"
+"""
+NAMESPACES = ["unshare", "-nmp", "--fork", "--mount-proc", "--kill-child"]
+
+
+@ONE_SERIES
+@pytest.mark.slow
+def test_a_package_without_wheels_breaks_no_rule(generate, tmp_path):
+    environment = generate(archetype="game")
+    package = ("-m", "env_runtime.package", tmp_path / "out")
+    printed = environment.run(*package, "--format", "native-v1", UV=UV)
+    assert re.search(
+        r"nemo-gym [\d.]+, ray [\d.]+, openai [\d.]+: they must be", printed
+    )
+    assert "no rule of the platform is broken" in environment.run(*package, "--check")
+    folder = tmp_path / "out/environment/resources_servers/my_env"
+    pins = (folder / "requirements.txt").read_text().splitlines()
+    assert pins and all(
+        re.fullmatch(r"[\w-]+(\[[\w,-]+])?==[\w.]+", pin) for pin in pins
+    )
+    assert not [pin for pin in pins if pin.startswith(("nemo-gym", "ray=", "openai="))]
+
+
+def add_lock(project: Path, wheels: Path, python: str) -> Path:
+    """Gives a rendered project what its tasks would make. Returns its folder."""
+    folder = project / "nemo_gym"
+    shutil.rmtree(folder / "vendor", ignore_errors=True)
+    shutil.copytree(wheels, folder / "vendor")
+    run([UV, "lock", "--quiet", "--python", python], folder)
+    return folder
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("series", ["0.7"], indirect=True)
+def test_three_projects_play_from_one_package_without_a_network(
+    generate, variant, interpreter, tmp_path
+):
+    done = run(
+        [*NAMESPACES, "mount", "-t", "tmpfs", "x", "/mnt"], tmp_path, check=False
+    )
+    if done.returncode:
+        pytest.skip(f"no namespaces for a machine without a network: {done.stdout}")
+    game = generate(archetype="game")
+    lake = variant(
+        archetype="gymnasium",
+        env_name="lake",
+        dependencies="gymnasium[toy-text]>=1",
+        packages=("gymnasium[toy-text]>=1",),
+    )
+    form = variant(archetype="vision", env_name="form", packages=("pillow",))
+    others = [
+        add_lock(each.project, game.folder / "vendor", interpreter)
+        for each in (lake, form)
+    ]
+    package = tmp_path / "package"
+    options = ["--validation", "0.2", "--with", *map(str, others)]
+    game.run("-m", "env_runtime.package", package, *options, UV=UV)
+    agents = {
+        "my_env_simple_agent": game,
+        "lake_simple_agent": lake,
+        "form_agent": form,
+    }
+    plans = [
+        each.run("-c", PLAN, agent, str(package / "dataset/training.jsonl"))
+        for agent, each in agents.items()
+    ]
+    (tmp_path / "plan.jsonl").write_text("".join(plans))
+
+    host = tmp_path / "host"
+    host.mkdir()
+    binaries = [
+        Path(interpreter).parent,
+        Path(UV).parent,
+        "/usr/bin",
+        "/bin",
+        "/usr/sbin",
+    ]
+    variables = {
+        "PATH": ":".join(map(str, binaries)),
+        "UV_CACHE_DIR": str(host / "cache"),
+        "UV_OFFLINE": "1",
+        "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",
+        "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
+    }
+    command = [game.python, ROOT / "tests/nemo_platform_host.py", package]
+    isolated = [*NAMESPACES, "sh", "-c", ISOLATED, "sh", package, *command]
+    log = host / "log"
+    with (
+        tempfile.TemporaryDirectory(dir="/tmp", prefix="ray-") as ray,
+        log.open("wb") as to,
+    ):
+        subprocess.run(
+            [*map(str, isolated), str(tmp_path / "plan.jsonl")],
+            cwd=host,
+            env=clean_environment(**variables, RAY_TMPDIR=ray),
+            stdout=to,
+            stderr=to,
+            timeout=900,
+            check=False,
+        )
+    said = log.read_text(errors="replace")[-5000:]
+    assert (host / "found.json").is_file(), said
+    found = json.loads((host / "found.json").read_text())
+    assert found["run_examples"] == [1.0, 0.0] * 3
+    assert found["eval"] == [1.0, 0.0] * 3
+    assert found["changed"] == []
