@@ -232,11 +232,9 @@ async def measure(name: str, python: str, count: int, seconds: float) -> str:
             after: list[float] = []
             left = iter(range(count))
 
-            async def timed(
-                times: list[float], work: Callable[[], Awaitable[Any]]
-            ) -> Any:
+            async def timed(times: list[float], work: Awaitable[Any]) -> Any:
                 started = time.perf_counter()
-                result = await work()
+                result = await work
                 times.append(time.perf_counter() - started)
                 return result
 

@@ -1,5 +1,6 @@
 """No more threads, files or memory: a seed is answered with 503, open sessions play on."""
 
+import asyncio
 import contextlib
 import errno
 import resource
@@ -9,7 +10,10 @@ import threading
 
 import httpx
 import pytest
+from env_runtime.errors import ShardsError
 from env_runtime.resources_server import connection, machine
+from env_runtime.scale import link, processes
+from fastapi import HTTPException
 
 from .support import serving, until
 
@@ -140,6 +144,61 @@ def test_a_route_that_needs_a_thread_says_why_there_is_none(client, monkeypatch)
     answer = client.get("/openapi.json")
     assert answer.status_code == 503
     assert NO_THREAD in answer.json()["detail"]
+
+
+# ---------------------------------------------------------------------- shards
+
+
+class Up:
+    """A link to a shard that is up."""
+
+    up = True
+
+    def __init__(self, **health):
+        self.health = {"sessions": 1, "hung_calls": 0, **health}
+
+    async def about(self, seconds):
+        return {"prefix": "", "health": self.health}
+
+
+def test_shards_have_no_room_once_none_has():
+    full = Up(no_room="why")
+    assert asyncio.run(link.health([full, full]))["no_room"] == "why"
+    assert "no_room" not in asyncio.run(link.health([full, Up()]))
+
+
+def test_a_front_that_can_open_no_file_does_not_call_a_session_lost(monkeypatch):
+    to_shard = link.Link(0, "key", lambda number: "", 1)
+
+    async def send():
+        await to_shard.send("POST", b"/move", [], b"", 1)
+
+    monkeypatch.setattr(to_shard, "_address", "/nowhere")
+    with pytest.raises(link.NotDeliveredError):
+        asyncio.run(send())
+    monkeypatch.setattr(
+        asyncio.SelectorEventLoop, "create_unix_connection", raises(LACKS["files"])
+    )
+    with pytest.raises(HTTPException, match="no more files") as refused:
+        asyncio.run(send())
+    assert refused.value.status_code == 503
+
+
+def raises(lack):
+    async def connect(*arguments, **named):
+        lack()
+
+    return connect
+
+
+def test_a_shard_that_cannot_be_started_says_why(tmp_path, monkeypatch):
+    shards = processes.Processes(str(tmp_path))
+    monkeypatch.setattr(shards._forks, "Pipe", lambda **named: no_file())
+    try:
+        with pytest.raises(ShardsError, match="shard 0 .* cannot be started: .*files"):
+            shards.start([{"number": 0}])  # type: ignore
+    finally:
+        shards.stop(0)
 
 
 # ---------------------------------------------------------------------- the machine
