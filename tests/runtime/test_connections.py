@@ -167,11 +167,14 @@ def test_nemo_gym_serves_with_these_limits(monkeypatch):
 
 def test_connections_leave_files_for_episodes(serve, monkeypatch):
     monkeypatch.setattr(connection, "most_connections", lambda: 2)
+    monkeypatch.setattr(connection, "TURNED_AWAY", 1)
     request = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
     with bounded(serve()) as port, contextlib.ExitStack() as stack:
         first, second, third = (stack.enter_context(connect(port)) for _ in range(3))
-        with contextlib.suppress(ConnectionError):
-            assert third.recv(1000) == b""
+        third.sendall(request)
+        refused = third.recv(1000)
+        assert refused.startswith(b"HTTP/1.1 503 ")
+        assert b"all 2 connections are in use" in refused
         for client in (first, second):
             client.sendall(request)
             assert client.recv(1000).startswith(b"HTTP/1.1 200 ")

@@ -100,17 +100,17 @@ def shortage(error: BaseException | None) -> str:
             return f"no more files can be opened: {error.strerror}"
         if isinstance(error, RuntimeError) and "can't start new thread" in str(error):
             return f"no more threads can be started: {error}"
-        if isinstance(error, BlockingIOError) and _raised_in(error) in _STARTERS:
+        if isinstance(error, BlockingIOError) and _STARTERS & _modules(error):
             return f"no more processes can be started: {error.strerror}"
         error = error and (error.__cause__ or error.__context__)
     return ""
 
 
 # Modules in which a BlockingIOError is about a new process, not about a file
-_STARTERS = ("subprocess", "multiprocessing.popen_fork", "multiprocessing.util")
+_STARTERS = {"subprocess", "multiprocessing.popen_fork", "multiprocessing.util"}
 
 
-def _raised_in(error: BaseException) -> str:
-    """The module that raised an error."""
-    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
-    return frames[-1].f_globals.get("__name__", "") if frames else ""
+def _modules(error: BaseException) -> set[str]:
+    """The modules that an error went through."""
+    frames = (frame for frame, _ in traceback.walk_tb(error.__traceback__))
+    return {frame.f_globals.get("__name__", "") for frame in frames}

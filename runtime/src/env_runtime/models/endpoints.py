@@ -183,9 +183,17 @@ def _without_words(error: Exception) -> ModelError:
 
 @functools.cache
 def background_loop() -> asyncio.AbstractEventLoop:
-    """The event loop of one thread of this process, which waits for models."""
+    """The event loop of one thread of this process, which waits for models.
+
+    Raises RuntimeError if no thread can be started.
+    """
     loop = asyncio.new_event_loop()
-    threading.Thread(target=loop.run_forever, name="models", daemon=True).start()
+    thread = threading.Thread(target=loop.run_forever, name="models", daemon=True)
+    try:
+        thread.start()
+    except RuntimeError:
+        loop.close()  # it has open files
+        raise
     return loop
 
 

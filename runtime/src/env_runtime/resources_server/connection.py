@@ -6,6 +6,7 @@ or with unread answers, for ever. See docs/decisions.md.
 
 import asyncio
 import functools
+import json
 import resource
 from typing import Any
 
@@ -22,6 +23,8 @@ REFUSAL_SECONDS = 5.0  # time for a client to take a refusal before the close
 
 TOO_LONG = b"HTTP/1.1 431 Request Header Fields Too Large\r\n"
 TOO_LONG += b"connection: close\r\ncontent-length: 0\r\n\r\n"
+# Files that connections beyond the limit use, each until it has its refusal
+TURNED_AWAY = 0.1
 
 
 class BoundedProtocol(HttpToolsProtocol):
@@ -34,12 +37,14 @@ class BoundedProtocol(HttpToolsProtocol):
     _timer: asyncio.TimerHandle | None = None  # runs until a head is complete
     _unread: asyncio.TimerHandle | None = None  # runs until an answer is taken
     _unparsed = 0  # bytes since a head ended, or since a part of a body
+    _full = False  # whether there were too many connections when it began
     _head = 0  # bytes of the path and of all complete headers of a request
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
         self._await_head()
-        if len(self.connections) > most_connections():
+        self._full = len(self.connections) > most_connections()
+        if len(self.connections) > most_connections() * (1 + TURNED_AWAY):
             transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -48,7 +53,9 @@ class BoundedProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        if self._head > MAX_HEAD_BYTES:  # it was refused
+        if self._full:  # a refusal before the request could get lost
+            self._refuse(no_room())
+        if self._full or self._head > MAX_HEAD_BYTES:  # it was refused
             return
         self._unparsed += len(data)
         super().data_received(data)
@@ -109,12 +116,12 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._head > MAX_HEAD_BYTES:
             raise ValueError("the head is too long")
 
-    def _refuse(self) -> None:
+    def _refuse(self, answer: bytes = TOO_LONG) -> None:
         """Answer 431: a policy may have chosen the path, and its agent needs an answer.
 
         An immediate close, with unread bytes, would discard the answer.
         """
-        self.transport.write(TOO_LONG)
+        self.transport.write(answer)
         self.transport.pause_reading()
         self._head_is_there()
         self._timer = self.loop.call_later(REFUSAL_SECONDS, self.transport.abort)
@@ -126,6 +133,17 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+
+def no_room() -> bytes:
+    """The answer to a client that is one too many."""
+    detail = f"all {most_connections()} connections are in use: half of ulimit -n"
+    body = json.dumps({"detail": detail}).encode()
+    return (
+        b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\nretry-after: 2\r\n"
+        b"x-no-room: 1\r\ncontent-type: application/json\r\n"
+        b"content-length: %d\r\n\r\n%s" % (len(body), body)
+    )
 
 
 @functools.cache

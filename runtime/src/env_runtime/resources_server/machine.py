@@ -17,15 +17,18 @@ NEAR = 0.9  # the part of a limit above which no session starts
 LOOK_SECONDS = 1.0  # the pause between two looks at the files and the memory
 GROUPS = Path("/sys/fs/cgroup")
 OWN_GROUPS = Path("/proc/self/cgroup")
+KERNEL = Path("/proc/sys")
 FILES = Path("/dev/fd")
 
 
 def most_threads() -> int:
-    """Half of the processes and threads that this process's user or container may have.
+    """Half of the threads that this process, its user or its container may have.
 
     The other half is for the server's own threads, and for what a class starts.
     """
     limits = [resource.getrlimit(resource.RLIMIT_NPROC)[0]]
+    limits += [_number(KERNEL / "kernel/pid_max")]
+    limits += [_number(KERNEL / "vm/max_map_count") // 2]  # a stack and its guard
     limits += [_number(folder / "pids.max") for folder in _groups("pids")]
     found = [limit for limit in limits if limit >= 0]  # -1 is no limit
     return max(1, min(found, default=sys.maxsize) // 2)

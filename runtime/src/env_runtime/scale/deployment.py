@@ -15,6 +15,7 @@ from omegaconf import OmegaConf
 
 from ..deferred_imports import NOT_HERE
 from ..errors import ShardsError
+from ..resources_server.machine import most_threads
 from ..settings import ServerSettings, ShardSettings
 from .link import Link
 from .processes import Processes
@@ -74,12 +75,16 @@ def _launcher(server: Any, settings: ShardSettings) -> Any:
 def _spec(server: Any, number: int, count: int) -> ShardSpec:
     file, class_name = _place_of(type(server))
     client, limits = server.server_client, server.limits
-    share = {
-        "max_sessions": -(-limits.max_sessions // count),
-        "max_hung_calls": -(-limits.max_hung_calls // count),
-    }
     gym_config = OmegaConf.create(client.global_config_dict)
     on_ray = ShardSettings.read().shards_on == "ray"
+    # Shards on other machines find their own limits.
+    threads = limits.threads or (None if on_ray else most_threads())
+    most = {
+        "max_sessions": limits.max_sessions,
+        "max_hung_calls": limits.max_hung_calls,
+        "threads": threads,
+    }
+    share = {name: number and -(-number // count) for name, number in most.items()}
     return {
         "number": number,
         "secret": server._secret,

@@ -90,7 +90,8 @@ class Front:
         target = scope.get("raw_path") or urllib.parse.quote(path).encode()
         if scope["query_string"]:
             target += b"?" + scope["query_string"]
-        seconds = self.server.limits.tool_seconds + self._silence
+        # A call may wait for a thread as long as it may take.
+        seconds = 2 * self.server.limits.tool_seconds + self._silence
         if path == "/verify":
             seconds = VERIFY_SECONDS
         reason, sent = "its shard has ended", False

@@ -16,6 +16,7 @@ import httptools
 import orjson
 from fastapi import HTTPException
 
+from ..errors import shortage
 from .shard import ABOUT_PATH, KEY_HEADER
 
 log = logging.getLogger(__name__)
@@ -187,8 +188,9 @@ class Link:
     ) -> ShardAnswer:
         """The shard's answer to a request; `target` is the quoted path, with the query.
 
-        Raises NotDeliveredError if the shard certainly did not get the request, and
-        LostError if it does not answer, after `seconds` at the latest.
+        Raises NotDeliveredError if the shard certainly did not get the request,
+        LostError if it does not answer, after `seconds` at the latest, and
+        HTTPException (503) if this process can open no more files.
         """
         lines = [b"%s %s HTTP/1.1\r\n" % (method.encode(), target)]
         if all(name != b"host" for name, _ in headers):
@@ -203,6 +205,8 @@ class Link:
                 self._used.add(connection)
                 answer = await connection.exchange(request, method)
         except (OSError, httptools.HttpParserError) as error:
+            if lack := shortage(error):
+                raise HTTPException(503, lack, {"Retry-After": "2"}) from error
             self._failed.set()
             reason = f"shard {self.number} has ended"
             if isinstance(error, TimeoutError):
@@ -253,7 +257,7 @@ async def connected(links: list[Link]) -> AsyncGenerator[None]:
 async def health(links: list[Link]) -> dict[str, Any]:
     """Report that the server answers, with its shards, open sessions and hung calls.
 
-    Raises HTTPException with 503 if no shard is up.
+    `no_room` is there if no shard has room, and says why in one of them. Raises HTTPException with 503 if no shard is up.
     """
     pings = (link.about(HEALTH_SECONDS) for link in links if link.up)
     answers = await asyncio.gather(*pings, return_exceptions=True)
@@ -261,4 +265,8 @@ async def health(links: list[Link]) -> dict[str, Any]:
     if not up:
         raise HTTPException(503, f"none of {len(links)} shards is up")
     totals = {key: sum(each[key] for each in up) for key in ("sessions", "hung_calls")}
-    return {"status": "ok", **totals, "shards": len(links), "shards_up": len(up)}
+    totals |= {"shards": len(links), "shards_up": len(up)}
+    # A shard that has room takes the sessions of one that has none.
+    problems = [each["no_room"] for each in up if "no_room" in each]
+    full = {"no_room": problems[0]} if len(problems) == len(up) else {}
+    return {"status": "ok", **totals, **full}

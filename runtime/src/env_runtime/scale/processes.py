@@ -37,7 +37,7 @@ class Processes:
         self._threads: list[threading.Thread] = []
         # A shard ends once this process closes its pipe, or ends.
         self._running: dict[int, tuple[BaseProcess, Connection]] = {}
-        self._statuses: dict[int, int | None] = {}  # exit statuses of ended shards
+        self._ended: dict[int, str] = {}  # how a shard ended, or why it cannot start
         self._stopping = threading.Event()
 
     def start(self, specs: list[ShardSpec]) -> None:
@@ -45,13 +45,16 @@ class Processes:
         for spec in specs:
             thread = threading.Thread(target=self._keep, args=[spec], daemon=True)
             self._threads.append(thread)
-            thread.start()
+            try:
+                thread.start()
+            except RuntimeError as error:
+                number = spec["number"]
+                raise ShardsError(f"shard {number} did not start: {error}") from error
         deadline = time.monotonic() + START_SECONDS
         for number in range(len(specs)):
             while not os.path.exists(self.locate(number)):
-                if number in self._statuses or time.monotonic() > deadline:
-                    ended = f"ended with status {self._statuses.get(number)}"
-                    how = ended if number in self._statuses else "hangs"
+                if number in self._ended or time.monotonic() > deadline:
+                    how = self._ended.get(number, "hangs")
                     raise ShardsError(
                         f"shard {number} did not start: it {how}; see its output above"
                     )
@@ -81,20 +84,29 @@ class Processes:
         number, pause = spec["number"], SHORTEST_PAUSE
         while not self._stopping.is_set():
             started = time.monotonic()
-            theirs, ours = self._forks.Pipe(duplex=False)
-            arguments = spec, self.locate(number), theirs
-            process = self._forks.Process(target=serve_shard, args=arguments)
-            process.start()
-            theirs.close()
-            self._running[number] = process, ours
-            process.join()
-            self._statuses[number] = process.exitcode
+            try:
+                ended = f"ended with status {self._run(spec)}"
+            except (OSError, EOFError) as error:  # no more processes, or no more files
+                ended = f"cannot be started: {error!r}"
+            self._ended[number] = ended
             if not self._stopping.is_set():
-                log.error("shard %d ended with status %s", number, process.exitcode)
+                log.error("shard %d %s", number, ended)
                 if time.monotonic() > started + STEADY_SECONDS:
                     pause = SHORTEST_PAUSE
                 self._stopping.wait(pause)
                 pause = min(2 * pause, LONGEST_PAUSE)
+
+    def _run(self, spec: ShardSpec) -> int | None:
+        """Run a shard to its end. Returns its exit status. Raises OSError and EOFError."""
+        number = spec["number"]
+        theirs, ours = self._forks.Pipe(duplex=False)
+        with theirs:
+            arguments = spec, self.locate(number), theirs
+            process = self._forks.Process(target=serve_shard, args=arguments)
+            process.start()
+        self._running[number] = process, ours
+        process.join()
+        return process.exitcode
 
 
 def serve_shard(spec: ShardSpec, path: str, pipe: Connection) -> None:

@@ -80,10 +80,16 @@ class SharedBrowser:
         """Count one more user. Raises RuntimeError if there is no Chromium."""
         with self._lock:
             if self._loop is None:
-                self._loop = asyncio.new_event_loop()
-                threading.Thread(
-                    target=self._loop.run_forever, name="playwright", daemon=True
-                ).start()
+                loop = asyncio.new_event_loop()
+                thread = threading.Thread(
+                    target=loop.run_forever, name="playwright", daemon=True
+                )
+                try:
+                    thread.start()
+                except RuntimeError:  # no thread can be started
+                    loop.close()  # it has open files
+                    raise
+                self._loop = loop
             self._users += 1
             try:
                 # A crashed browser is replaced, even if episodes still use it.

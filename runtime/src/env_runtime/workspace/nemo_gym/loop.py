@@ -25,5 +25,10 @@ def wait(work: Coroutine[Any, Any, Any], seconds: float | None = None) -> Any:
 @functools.cache
 def _running_loop() -> asyncio.AbstractEventLoop:
     loop = asyncio.new_event_loop()
-    threading.Thread(target=loop.run_forever, name="sandboxes", daemon=True).start()
+    thread = threading.Thread(target=loop.run_forever, name="sandboxes", daemon=True)
+    try:
+        thread.start()
+    except RuntimeError:  # no thread can be started
+        loop.close()  # it has open files
+        raise
     return loop

@@ -1,0 +1,338 @@
+"""No more threads, files or memory: a seed is answered with 503, open sessions play on."""
+
+import asyncio
+import contextlib
+import errno
+import resource
+import subprocess
+import sys
+import threading
+
+import httpx
+import pytest
+from env_runtime.errors import ShardsError
+from env_runtime.resources_server import connection, machine
+from env_runtime.scale import link, processes
+from fastapi import HTTPException
+
+from .support import serving, until
+
+NO_THREAD = "can't start new thread"  # the text of Python's RuntimeError
+
+
+@pytest.fixture
+def thread_limit(monkeypatch):
+    """Lets this many threads of episodes start; a list, whose number may change."""
+    start, left = threading.Thread.start, [0]
+
+    def limited(thread):
+        if thread.name == "episode":
+            if left[0] <= 0:
+                raise RuntimeError(NO_THREAD)
+            left[0] -= 1
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", limited)
+    return left
+
+
+class Player:
+    def __init__(self, task):
+        pass
+
+    def move(self) -> str:
+        """Move."""
+        return "moved"
+
+    def reward(self):
+        return 1.0
+
+
+def test_no_more_threads(server_of, run, row, verify, thread_limit):
+    thread_limit[0] = 1
+    connect = run(server_of(Player))
+    ada, bob = connect(), connect()
+    assert ada.post("/seed_session", json=row).status_code == 200
+    assert "no_room" not in ada.get("/health").json()
+    refused = bob.post("/seed_session", json=row)
+    assert refused.status_code == 503
+    reason = f"no more threads can be started beside 1 of episodes: {NO_THREAD}"
+    assert refused.json()["detail"] == reason
+    assert int(refused.headers["retry-after"]) > 0
+    health = {"status": "ok", "sessions": 1, "hung_calls": 0, "no_room": reason}
+    assert bob.get("/health").json() == health
+    assert ada.post("/move", json={}).json() == {"output": "moved"}
+    assert verify(ada, row) == 1.0
+    thread_limit[0] = 1
+    assert bob.post("/seed_session", json=row).status_code == 200
+    assert "no_room" not in bob.get("/health").json()
+
+
+def no_thread():
+    raise RuntimeError(NO_THREAD)
+
+
+def no_file():
+    raise OSError(errno.EMFILE, "Too many open files")
+
+
+def no_process():
+    """What a fork raises, from where it raises it."""
+    with pytest.MonkeyPatch.context() as patch:
+
+        def fork_exec(*arguments):
+            raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+
+        patch.setattr(subprocess, "_fork_exec", fork_exec)
+        patch.setattr(subprocess, "_USE_POSIX_SPAWN", False, raising=False)
+        subprocess.run([sys.executable], start_new_session=True, check=True)
+
+
+LACKS = {"threads": no_thread, "files": no_file, "processes": no_process}
+
+
+@pytest.mark.parametrize("lack", LACKS)
+def test_a_constructor_that_finds_no_more(client_of, row, lack):
+    class Wanting(Player):
+        def __init__(self, task):
+            try:
+                LACKS[lack]()
+            except Exception as error:
+                raise LookupError("the sandbox did not start") from error
+
+    refused = client_of(Wanting).post("/seed_session", json=row)
+    assert refused.status_code == 503
+    assert refused.json()["detail"].startswith(f"no more {lack} can be ")
+
+
+@pytest.mark.parametrize("lack", LACKS)
+def test_a_tool_that_finds_no_more_masks_the_sample(client_of, row, verify_body, lack):
+    class Wanting(Player):
+        def move(self) -> str:
+            """Move."""
+            LACKS[lack]()
+            return ""
+
+    client = client_of(Wanting)
+    client.post("/seed_session", json=row)
+    output = client.post("/move", json={}).json()["output"]
+    assert output.startswith(f"error: no more {lack} can be ")
+    verdict = client.post("/verify", json=verify_body(row)).json()
+    assert verdict["mask_sample"]
+    assert f"error: {verdict['failure_reason']}" == output
+
+
+@pytest.mark.parametrize(
+    "error",
+    [MemoryError(), OSError(errno.ENOMEM, ""), BlockingIOError(errno.EAGAIN, "")],
+)
+def test_what_a_policy_can_provoke_masks_nothing(client_of, row, verify_body, error):
+    class Wanting(Player):
+        def move(self) -> str:
+            """Move."""
+            raise error
+
+    client = client_of(Wanting)
+    client.post("/seed_session", json=row)
+    assert client.post("/move", json={}).text.startswith('{"output": "error: ')
+    assert not client.post("/verify", json=verify_body(row)).json()["mask_sample"]
+
+
+def test_a_route_that_needs_a_thread_says_why_there_is_none(client, monkeypatch):
+    monkeypatch.setattr(client.app, "openapi", no_thread)
+    client._transport.raise_server_exceptions = False
+    answer = client.get("/openapi.json")
+    assert answer.status_code == 503
+    assert NO_THREAD in answer.json()["detail"]
+
+
+# ---------------------------------------------------------------------- shards
+
+
+class Up:
+    """A link to a shard that is up."""
+
+    up = True
+
+    def __init__(self, **health):
+        self.health = {"sessions": 1, "hung_calls": 0, **health}
+
+    async def about(self, seconds):
+        return {"prefix": "", "health": self.health}
+
+
+def test_shards_have_no_room_once_none_has():
+    full = Up(no_room="why")
+    assert asyncio.run(link.health([full, full]))["no_room"] == "why"
+    assert "no_room" not in asyncio.run(link.health([full, Up()]))
+
+
+def test_a_front_that_can_open_no_file_does_not_call_a_session_lost(monkeypatch):
+    to_shard = link.Link(0, "key", lambda number: "", 1)
+
+    async def send():
+        await to_shard.send("POST", b"/move", [], b"", 1)
+
+    monkeypatch.setattr(to_shard, "_address", "/nowhere")
+    with pytest.raises(link.NotDeliveredError):
+        asyncio.run(send())
+    monkeypatch.setattr(
+        asyncio.SelectorEventLoop, "create_unix_connection", raises(LACKS["files"])
+    )
+    with pytest.raises(HTTPException, match="no more files") as refused:
+        asyncio.run(send())
+    assert refused.value.status_code == 503
+
+
+def raises(lack):
+    async def connect(*arguments, **named):
+        lack()
+
+    return connect
+
+
+def test_a_shard_that_cannot_be_started_says_why(tmp_path, monkeypatch):
+    shards = processes.Processes(str(tmp_path))
+    monkeypatch.setattr(shards._forks, "Pipe", lambda **named: no_file())
+    try:
+        with pytest.raises(ShardsError, match="shard 0 .* cannot be started: .*files"):
+            shards.start([{"number": 0}])  # type: ignore
+    finally:
+        shards.stop(0)
+
+
+# ---------------------------------------------------------------------- the machine
+
+
+@pytest.fixture
+def container(monkeypatch, tmp_path):
+    """Makes files of control groups for this process. Each look is a new one."""
+
+    def make(version, files):
+        own = {"1": "5:pids:/pod\n4:memory:/pod\n", "2": "0::/pod\n"}[version]
+        (tmp_path / "own").write_text(own)
+        for name, text in files.items():
+            folder = tmp_path / name.partition(".")[0] if version == "1" else tmp_path
+            (folder / "pod").mkdir(parents=True, exist_ok=True)
+            (folder / "pod" / name).write_text(f"{text}\n")
+
+    monkeypatch.setattr(machine, "GROUPS", tmp_path)
+    monkeypatch.setattr(machine, "OWN_GROUPS", tmp_path / "own")
+    monkeypatch.setattr(machine, "LOOK_SECONDS", 0)
+    return make
+
+
+@pytest.mark.parametrize("version", ["1", "2"])
+def test_half_of_a_pods_threads_are_for_episodes(container, version):
+    container(version, {"pids.max": "max"})
+    assert machine.most_threads() > 256
+    container(version, {"pids.max": 512})
+    assert machine.most_threads() == 256
+
+
+MEMORY = {
+    "1": ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+    "2": ("memory.max", "memory.current", "inactive_file"),
+}
+
+
+@pytest.mark.parametrize("version", MEMORY)
+def test_memory_near_the_limit(container, server_of, run, row, version):
+    most, used, unused = MEMORY[version]
+    files = {most: 100 << 20, used: 95 << 20, "memory.stat": f"{unused} {20 << 20}"}
+    container(version, files)
+    connect = run(server_of(Player))
+    ada, bob = connect(), connect()
+    # The kernel gives back the memory of files that nobody uses.
+    assert ada.post("/seed_session", json=row).status_code == 200
+    container(version, {"memory.stat": f"{unused} 0"})
+    refused = bob.post("/seed_session", json=row)
+    reason = "95 of the container's 100 MiB are in use"
+    assert (refused.status_code, refused.json()["detail"]) == (503, reason)
+    assert bob.get("/health").json()["no_room"] == reason
+    assert ada.post("/move", json={}).json() == {"output": "moved"}
+    container(version, {used: 50 << 20})
+    assert bob.post("/seed_session", json=row).status_code == 200
+
+
+LIMITED_SERVER = """
+import resource, threading
+from fastapi import Request
+from env_runtime.server import SessionServer, VerifyRequest
+
+class Hungry:
+    def __init__(self, task: dict): self.files = [open("/dev/null") for _ in range(task["files"])]
+    def move(self) -> str: return "moved"
+    def reward(self) -> float: return 0.0
+    def close(self): [file.close() for file in self.files]
+
+class Server(SessionServer):
+    domain_class = Hungry
+    def setup_webserver(self):
+        app = super().setup_webserver()
+        app.post("/move")(self.tool(Hungry.move))
+        return app
+    async def verify(self, request: Request, body: VerifyRequest): ...
+
+{limit}
+Server.main()
+"""
+FEW_FILES = """
+from env_runtime.resources_server import machine
+machine.LOOK_SECONDS = 0
+resource.setrlimit(resource.RLIMIT_NOFILE, (150, 150))
+"""
+# A limit that holds for root, too: each thread's stack takes 2 GiB of addresses.
+FEW_THREADS = """
+threading.stack_size(2 << 30)
+size = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (size + (9 << 30),) * 2)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="it needs Linux's limits")
+@pytest.mark.parametrize(
+    ("limit", "files", "reason"),
+    [
+        (FEW_THREADS, 0, NO_THREAD),
+        (FEW_FILES, 5, "of 150 open files are in use (ulimit -n)"),
+        (FEW_FILES, 200, "no more files can be opened: Too many open files"),
+    ],
+    ids=["threads", "files", "files in a constructor"],
+)
+def test_a_server_at_a_limit_of_its_process(row, limit, files, reason):
+    script = LIMITED_SERVER.replace("{limit}", limit)
+    with serving("-c", script) as (_, url), contextlib.ExitStack() as stack:
+
+        def seed(files):
+            client = stack.enter_context(httpx.Client(base_url=url, trust_env=False))
+            body = {**row, "ground_truth": [{"files": files}]}
+            return client, client.post("/seed_session", json=body)
+
+        first, answer = seed(0)
+        assert answer.status_code == 200
+        clients = []
+        for _ in range(40):
+            client, answer = seed(files)
+            if answer.status_code != 200:
+                break
+            clients.append(client)
+        assert answer.status_code == 503
+        assert reason in answer.json()["detail"]
+        assert first.post("/move", json={}).json() == {"output": "moved"}
+        if not clients:  # the files of that constructor are free again
+            assert seed(0)[1].status_code == 200
+            return
+        assert reason in first.get("/health").json()["no_room"]
+        for client in clients:
+            client.post("/close_session", json={}).raise_for_status()
+        until(lambda: seed(0)[1].status_code == 200)
+        assert "no_room" not in first.get("/health").json()
+
+
+def test_most_connections_leave_files_for_the_classes():
+    assert (
+        connection.most_connections()
+        == resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2
+    )
