@@ -14,8 +14,8 @@ import sys
 import types
 from typing import Any
 
-LATER = ["hydra", "pandas", "pandas.core.groupby.generic", "pydot", "ray", "rich"]
-LATER += ["rich.markdown", "rich.text", "scipy", "wandb", "wandb.util", "yappi"]
+LATER = ["gprof2dot", "hydra", "pandas", "pandas.core.groupby.generic", "pydot", "ray"]
+LATER += ["rich", "rich.markdown", "rich.text", "scipy", "wandb", "wandb.util", "yappi"]
 NOT_HERE = "this needs a package that an image for serving leaves out: use the image of "
 NOT_HERE += "`docker build --target gym`"
 # The modules of NeMo Gym that every server imports.
@@ -42,6 +42,8 @@ class Later:
         return self._real()(*arguments, **named)
 
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # typing looks for some in every annotation
+            raise AttributeError(name)
         return getattr(self._real(), name)
 
     def __instancecheck__(self, value: Any) -> bool:
