@@ -13,7 +13,6 @@ import sys
 import pytest
 
 from conftest import ROOT, UV, clean_environment, import_path, run
-from test_view import chromium  # noqa: F401 - a fixture
 
 pytestmark = pytest.mark.slow
 
@@ -43,6 +42,13 @@ print(json.dumps({"steps": steps, "reward": oracle_reward(here().load_class(), r
 """
 
 
+def in_project(project, *command):
+    """What `python COMMAND` prints in a project's nemo_gym folder."""
+    path = import_path(project)
+    done = run([sys.executable, *command], project / "nemo_gym", PYTHONPATH=path)
+    return done.stdout
+
+
 @contextlib.contextmanager
 def page_of(project, *arguments):
     """The link of play.py's page. Ctrl-C must end play.py, and what it started."""
@@ -69,19 +75,17 @@ def projects(render, tmp_path_factory):
     for name, (answers, _) in GAMES.items():
         project = tmp_path_factory.mktemp(name) / "my_env"
         shutil.copytree(render(**answers), project)
-        python = {"PYTHONPATH": import_path(project)}
         for command in TAXI if name == "taxi" else []:
-            run([sys.executable, *command], project / "nemo_gym", **python)
-        done = run([sys.executable, "-c", SOLVE], project / "nemo_gym", **python)
+            in_project(project, *command)
         projects[name] = project
-        solved[name] = json.loads(done.stdout.splitlines()[-1])
+        solved[name] = json.loads(in_project(project, "-c", SOLVE).splitlines()[-1])
     domain = projects["taxi"] / "my_env.py"
     text = domain.read_text().replace("def oracle(", "def _solved_by_search(")
     domain.write_text(text)
     return projects, solved
 
 
-def test_five_games_in_chromium(projects, chromium, tmp_path):  # noqa: F811
+def test_five_games_in_chromium(projects, chromium, tmp_path):
     folders, solved = projects
     with contextlib.ExitStack() as stack:
         pages = {
@@ -106,8 +110,6 @@ def test_five_games_in_chromium(projects, chromium, tmp_path):  # noqa: F811
     rows = (folders["taxi"] / "nemo_gym/data/example.jsonl").read_text().splitlines()
     assert json.loads(rows[0])["oracle"] == solved["taxi"]["steps"]
     assert "oracle" not in json.loads(rows[1])
-    gate = [sys.executable, "gates.py", "rollout"]
-    variables = {"PYTHONPATH": import_path(folders["taxi"])}
-    printed = run(gate, folders["taxi"] / "nemo_gym", **variables).stdout
+    printed = in_project(folders["taxi"], "gates.py", "rollout")
     assert "the oracle earns what each row says" in printed
     assert "19 of the rows have no oracle" in printed

@@ -23,7 +23,6 @@ from prompt_toolkit.output import DummyOutput
 from pydantic import BaseModel, Field
 from starlette.testclient import TestClient
 
-
 TOKEN = "a-token"
 OWN = "http://127.0.0.1:8000"
 
@@ -126,7 +125,9 @@ def test_variables_of_the_environments_server_open_nothing(game, monkeypatch):
     assert client.get(f"/{TOKEN}/").status_code == 403
 
 
-@pytest.mark.parametrize("action", ["verify", "close", "__init__", "client", "../tools"])
+@pytest.mark.parametrize(
+    "action", ["verify", "close", "__init__", "client", "../tools"]
+)
 def test_only_known_actions(page, action):
     assert page.post(f"/{TOKEN}/{action}", json={}).status_code in (403, 404)
 
@@ -369,7 +370,8 @@ def test_bounds_are_told():
 
 
 @pytest.mark.parametrize(
-    "schema", [True, {}, {"type": "array"}, {"anyOf": []}, {"type": ["string", "integer"]}]
+    "schema",
+    [True, {}, {"type": "array"}, {"anyOf": []}, {"type": ["string", "integer"]}],
 )
 def test_any_other_schema_is_typed_as_json(schema):
     [form] = forms_of([{"name": "f", "parameters": {"properties": {"x": schema}}}])

@@ -78,7 +78,9 @@ class HumanPolicy:
             print(f"there is no {text!r}")
 
     def _fill_in(self, fields: list[Field], place: str) -> dict[str, Any]:
-        read = {each["name"]: self._value(each, place + each["name"]) for each in fields}
+        read = {
+            each["name"]: self._value(each, place + each["name"]) for each in fields
+        }
         return {name: value for name, value in read.items() if value is not LEFT_OUT}
 
     def _value(self, field: Field, place: str) -> Any:
