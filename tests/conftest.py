@@ -590,3 +590,18 @@ def variant(
         return environment
 
     return of
+
+
+@pytest.fixture(scope="session")
+def chromium() -> str:
+    """Chromium's program on this machine."""
+    names = ("chromium", "chromium-browser", "google-chrome")
+    found = os.environ.get("CHROMIUM_PATH") or next(
+        filter(None, map(shutil.which, names)), None
+    )
+    if found is None:
+        pytest.fail(
+            "this machine has no Chromium, in which the pages are tested: "
+            "`apt-get install chromium`, or name one in CHROMIUM_PATH"
+        )
+    return found

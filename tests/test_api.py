@@ -13,7 +13,7 @@ PUBLIC = {
     "server": "SessionServer ToolResponse VerifyRequest VerifyResponse load_server",
     "gates": "main",
     "rollouts": "Client ClientSession Policy RolloutError Turn as_response check_verdict "
-    "function_call main message view",
+    "function_call main message play_page view",
     "rows": "Example baseline_reward call_everything load_rows main server_tools "
     "task_data_of task_skeleton",
     "testing": "NoOracleError TestAttacks TestConversation TestNemoGym TestRows baseline_reward client "

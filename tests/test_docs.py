@@ -97,6 +97,10 @@ NOT_RUN = {
         "SANDBOX_CONFIG=": "needs a cluster",
         "uv add 'nemo-gym[sandbox]'": "needs an account",
     },
+    "docs/playing.md": {
+        "uv run python play.py": "serves until it is stopped; tests/test_play.py runs it",
+        "uv run --with prompt_toolkit ": "asks on a terminal; tests/runtime/test_play.py runs it",
+    },
     "docs/vision.md": {
         "cd my_dots/nemo_gym && uv add": "installs Pillow, and all else once more",
     },

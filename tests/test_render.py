@@ -163,6 +163,7 @@ def test_the_generated_tree(render):
         "nemo_gym/environments/my_env/manifest.yaml",
         "nemo_gym/gates.py",
         "nemo_gym/make_rows.py",
+        "nemo_gym/play.py",
         "nemo_gym/pyproject.toml",
         "nemo_gym/resources_servers/my_env/pytest.ini",
         "nemo_gym/resources_servers/my_env/requirements.txt",

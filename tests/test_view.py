@@ -2,8 +2,6 @@
 
 import base64
 import json
-import os
-import shutil
 import struct
 import sys
 import zlib
@@ -18,20 +16,6 @@ NASTY = (
     'I write <img src=x onerror="document.title=1"> and '
     "</script><script>document.title=2</script><!--"
 )
-
-
-@pytest.fixture(scope="module")
-def chromium():
-    names = ("chromium", "chromium-browser", "google-chrome")
-    found = os.environ.get("CHROMIUM_PATH") or next(
-        filter(None, map(shutil.which, names)), None
-    )
-    if found is None:
-        pytest.fail(
-            "this machine has no Chromium, in which view.py's page is tested: "
-            "`apt-get install chromium`, or name one in CHROMIUM_PATH"
-        )
-    return found
 
 
 def png():

@@ -218,11 +218,13 @@ class _Game:
         Raises NoOracleError if the class has no oracle.
         """
         longest, problem = max_turns, ""
-        for number, row in self.solved():
+        solved = self.solved()
+        for number, row in solved:
             place = row_name(number, self.path)
             try:
                 solution = solution_for(row, self.definitions)
-                self.variety.note("solution", list(solution))
+                if len(solved) == len(self.rows):
+                    self.variety.note("solution", list(solution))
             except NoOracleError:  # it would be the same for every row
                 raise
             except RolloutError as error:

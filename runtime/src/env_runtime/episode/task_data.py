@@ -50,7 +50,9 @@ def task_data_of(domain_class: type) -> type[BaseModel]:
         "ground_truth": (list[task] | Any, None),
         "oracle": (
             list[Any] | str,
-            Field(None, description="Calls and messages, for a class without an oracle."),
+            Field(
+                None, description="Calls and messages, for a class without an oracle."
+            ),
         ),
         "oracle_reward": (
             float,

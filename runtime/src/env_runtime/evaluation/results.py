@@ -30,8 +30,8 @@ def only_writer(path: Path) -> Generator[None]:
             yield
     except filelock.Timeout:
         raise RolloutError(
-            f"another rollout.py writes to {path}: wait until it ends, or name another "
-            "file with --output"
+            f"another rollout.py or play.py writes to {path}: wait until it ends, or name "
+            "another file with --output"
         ) from None
 
 

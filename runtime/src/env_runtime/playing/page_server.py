@@ -77,10 +77,8 @@ class _Guard:
 
     def __init__(self, app: ASGIApp, token: str) -> None:
         self.app, self.token = app, token.encode()
-        # The variables of the environment's own server open this one to nobody.
-        self.settings = ServerSettings.read(
-            host="127.0.0.1", allow_anybody="0", space_id=None
-        )
+        # Not read: the variables of the environment's own server open this one to nobody.
+        self.settings = ServerSettings.model_construct()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
