@@ -220,14 +220,21 @@ def tool_with(schema: dict[str, Any]) -> dict[str, Any]:
     return {"name": "tool", "parameters": parameters}
 
 
-@given(bounds=BOUNDS, kind=st.sampled_from(["integer", "number"]))
-def test_a_sample_is_a_number_within_its_bounds(bounds, kind):
+@given(
+    bounds=BOUNDS,
+    kind=st.sampled_from(["integer", "number"]),
+    step=st.sampled_from([1, 3]),
+)
+def test_a_sample_is_a_number_within_its_bounds(bounds, kind, step):
+    schema = {"type": kind, **bounds}
+    if len(bounds) < 2:  # otherwise there may be no multiple between them
+        schema["multipleOf"] = step
     low, high = (
-        sample_arguments(tool_with({"type": kind, **bounds}), high=high)["n"]
-        for high in (False, True)
+        sample_arguments(tool_with(schema), high=high)["n"] for high in (False, True)
     )
     for number in (low, high):
-        OAS31Validator({"type": kind, **bounds}).validate(number)
+        OAS31Validator(schema).validate(number)
+        assert type(number) is {"integer": int, "number": float}[kind]
     assert low <= high
 
 
