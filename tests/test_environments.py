@@ -30,7 +30,7 @@ from conftest import (
 
 EARNED = "the oracle earns 1.0, noop and nonsense 0.0"
 
-ALL = [(QUICK, "game"), (OTHER, "game"), (OTHER, "answer"), (OTHER, "vision")]
+ALL: list = [(QUICK, "game"), (OTHER, "game"), (OTHER, "answer"), (OTHER, "vision")]
 ALL += [
     pytest.param(QUICK, archetype, marks=pytest.mark.slow)
     for archetype in ("sandbox", "vision", "answer", "conversation")
