@@ -46,12 +46,11 @@ def main(*patterns: str) -> None:
         figures = json.loads((folder / "mutants/mutmut-cicd-stats.json").read_text())
         noticed = figures["killed"] + figures["timeout"]
         tried = noticed + figures["survived"] + figures["no_tests"]
+        print(f"\nnoticed: {noticed} of {tried} mutants, {noticed / tried:.0%}")
         for line in run("results").splitlines():
             name, _, status = line.strip().partition(": ")
             if status in ("survived", "no tests"):
-                print(run("show", name))
-        print(f"noticed: {noticed} of {tried} mutants, {noticed / tried:.0%}")
-        print({name: count for name, count in figures.items() if count})
+                print(run("show", name), flush=True)
 
 
 if __name__ == "__main__":

@@ -30,11 +30,13 @@ from conftest import (
 
 EARNED = "the oracle earns 1.0, noop and nonsense 0.0"
 
-ALL = [
-    *GAME_FIRST,
-    pytest.param("answer", marks=pytest.mark.slow),
-    pytest.param("conversation", marks=pytest.mark.slow),
+ALL: list = [(QUICK, "game"), (OTHER, "game"), (OTHER, "answer"), (OTHER, "vision")]
+ALL += [
+    pytest.param(QUICK, archetype, marks=pytest.mark.slow)
+    for archetype in ("sandbox", "vision", "answer", "conversation")
 ]
+# The conversation plays in NeMo Gym's own loop there: tests/test_nemo_gym.py.
+ALL += [nightly(OTHER, "sandbox"), nightly(OTHER, "conversation")]
 
 # The packages of the archetypes that the game does not have
 PACKAGES = {"vision": ["pillow"]}
@@ -42,7 +44,7 @@ PACKAGES = {"vision": ["pillow"]}
 OPTIONS = {"conversation": {"backend": "model"}}
 
 
-@pytest.mark.parametrize("archetype", ALL)
+@pytest.mark.parametrize(("series", "archetype"), ALL, indirect=["series"])
 def test_gates_and_tests_are_green(generate, variant, series, archetype):
     """The other series installs two archetypes as users do, because of math-verify.
 

@@ -28,6 +28,7 @@ from conftest import (
     check_types,
     copier,
     git,
+    nightly,
     run,
     running,
 )
@@ -504,17 +505,6 @@ def test_the_readmes_reward_for_trl_is_the_sum(render, rewards):
     assert "reward_funcs=reward," in readme
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["openenv", "ors"])
-def test_rollouts_without_a_server_are_one_line(game, name):
-    command = [game / name / ".venv/bin/python", "rollout.py", "--policy", "oracle"]
-    command += ["--url", "http://127.0.0.1:9"]
-    done = run(command, game / name, check=False)
-    assert done.returncode == 1
-    [line] = done.stdout.splitlines()
-    assert line.startswith("rollout.py: no server answers at http://127.0.0.1:9 (")
-
-
 @pytest.fixture(scope="session")
 def archetypes(render, game, tmp_path_factory):
     """Each archetype with all frameworks, on the venvs of the game."""
@@ -576,7 +566,7 @@ def test_the_readme_names_a_policy_for_a_class_without_an_oracle(render, name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", FRAMEWORKS)
+@pytest.mark.parametrize("name", ["verifiers", "openenv", nightly("ors")])
 def test_a_class_of_ones_own_plays_and_is_closed(bell, name):
     log = bell / "log"
     log.unlink(missing_ok=True)
@@ -589,7 +579,7 @@ def test_a_class_of_ones_own_plays_and_is_closed(bell, name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", FRAMEWORKS)
+@pytest.mark.parametrize("name", ["verifiers", nightly("openenv"), nightly("ors")])
 def test_an_environment_without_tools(archetypes, name):
     """The import gate is left out: the venv is the game's, without math-verify."""
     project = archetypes("answer")
@@ -981,7 +971,7 @@ def sees_the_screen(messages, times):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["openenv", "ors"])
+@pytest.mark.parametrize("name", [nightly("openenv"), "ors"])
 def test_a_model_plays_and_sees_the_screen(archetypes, name):
     vision = archetypes("vision")
     _, plan = json.loads(python(vision, name, "-c", SOLVE, "0"))
@@ -1201,7 +1191,7 @@ def test_environments_of_two_releases_play_in_one_venv(two_environments, tmp_pat
     ]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_editable_environments_share_env_runtime(two_environments):
     """Each plays its own class and rows."""
     a_env, b_env, play = two_environments

@@ -8,6 +8,7 @@ from typing import Any
 from unittest import mock
 
 import pytest
+from env_runtime.episode.samples import sample_arguments
 from env_runtime.episode.text_match import printed
 from env_runtime.episode.tools import tools_of
 from env_runtime.resources_server import bodies
@@ -196,6 +197,45 @@ def test_a_schema_allows_what_the_tool_takes(kinds, given_default, data):
         assert not allows(call)
         with pytest.raises(ValueError, match="play_arguments"):
             tool.arguments.model_validate(call)
+
+
+LOW, SPACE = st.integers(-9, 9), st.integers(0, 5)
+BOUNDS = st.builds(
+    lambda low, space, kinds: {
+        **({kinds[0]: low} if kinds[0] else {}),
+        **({kinds[1]: low + space + 2} if kinds[1] else {}),
+    },
+    LOW,
+    SPACE,
+    st.tuples(
+        st.sampled_from(["", "minimum", "exclusiveMinimum"]),
+        st.sampled_from(["", "maximum", "exclusiveMaximum"]),
+    ),
+)
+
+
+def tool_with(schema: dict[str, Any]) -> dict[str, Any]:
+    """The definition of a tool with the parameter `n`."""
+    parameters = {"type": "object", "properties": {"n": schema}, "required": ["n"]}
+    return {"name": "tool", "parameters": parameters}
+
+
+@given(
+    bounds=BOUNDS,
+    kind=st.sampled_from(["integer", "number"]),
+    step=st.sampled_from([1, 3]),
+)
+def test_a_sample_is_a_number_within_its_bounds(bounds, kind, step):
+    schema = {"type": kind, **bounds}
+    if len(bounds) < 2:  # otherwise there may be no multiple between them
+        schema["multipleOf"] = step
+    low, high = (
+        sample_arguments(tool_with(schema), high=high)["n"] for high in (False, True)
+    )
+    for number in (low, high):
+        OAS31Validator(schema).validate(number)
+        assert type(number) is {"integer": int, "number": float}[kind]
+    assert low <= high
 
 
 # ----------------------------------------------------------- the counters of a body

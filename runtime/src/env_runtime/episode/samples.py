@@ -84,5 +84,7 @@ def _number(schema: dict[str, Any], high: bool) -> int | float:
         value = max(usual, low) if low is not None else usual
         value = min(value, top) if top is not None else value
     if step != 1:
-        value = value // step * step if high else -(-value // step) * step
+        value = value // step * step
+        if low is not None and value < low:
+            value += step
     return int(value) if schema["type"] == "integer" else float(value)
