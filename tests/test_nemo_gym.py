@@ -179,7 +179,12 @@ def play_by_hand(environment, series, url, rows, output):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("series", "archetype"),
-    [("0.4", "game"), ("0.7", "game"), nightly("0.7", "sandbox"), ("0.7", "vision")],
+    [
+        ("0.4", "game"),
+        ("0.7", "game"),
+        nightly("0.7", "sandbox"),
+        nightly("0.7", "vision"),
+    ],
     indirect=["series"],
 )
 def test_nemo_gym_finds_nothing_to_complain_of(generate, series, archetype):
