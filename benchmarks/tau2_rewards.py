@@ -1,9 +1,10 @@
 """Compare the rewards of examples/packages/retail.py with those of tau2's own evaluator.
 
     uv run python server.py &    # in nemo_gym/ of the generated `retail`
-    uv run python ../../nemo-gym-template/benchmarks/tau2_rewards.py 2>/dev/null    # a log of tau2
+    uv run python ../../nemo-gym-template/benchmarks/tau2_rewards.py
 
-Plays all tasks of tau2's shop over HTTP with four scripted policies. tau2 replays each
+Plays all tasks of tau2's shop, or each Nth with the argument N, over HTTP with four
+scripted policies. tau2 replays each
 trajectory, refuses it if a tool's output differs from its own, and grades it.
 """
 
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from env_runtime.rollouts import Client, Turn, as_response, function_call, message
+from loguru import logger
 from tau2.data_model.message import AssistantMessage, ToolCall, ToolMessage, UserMessage
 from tau2.domains.retail.environment import get_environment
 from tau2.evaluator.evaluator_communicate import CommunicateEvaluator
@@ -21,7 +23,7 @@ from tau2.evaluator.evaluator_env import EnvironmentEvaluator
 
 sys.path.insert(0, str(Path.cwd().parent))
 
-from retail import Retail, tasks
+from retail import Retail, database, tasks
 
 
 def plans(name: str) -> dict[str, list[Any]]:
@@ -69,28 +71,32 @@ def as_tau2(item: dict[str, Any]) -> Any:
     return AssistantMessage(role="assistant", content=item["content"][0]["text"])
 
 
+def shop(solo_mode: bool = False) -> Any:
+    """tau2's environment. The file of its database is read once."""
+    return get_environment(database().model_copy(deep=True), solo_mode)
+
+
 def graded_by_tau2(name: str, output: list[Any]) -> float:
     messages = [as_tau2(item) for item in output]
-    state = EnvironmentEvaluator.calculate_reward(
-        get_environment, tasks()[name], messages
-    )
+    state = EnvironmentEvaluator.calculate_reward(shop, tasks()[name], messages)
     told = CommunicateEvaluator.calculate_reward(tasks()[name], messages)
     return state.reward * told.reward
 
 
 def main() -> None:
-    client = Client()
+    logger.remove()  # tau2 logs every output
+    client, names = Client(), list(tasks())[:: int(*sys.argv[1:] or [1])]
     equal: dict[str, int] = collections.defaultdict(int)
     paid: dict[str, float] = collections.defaultdict(float)
-    for name in tasks():
+    for name in names:
         for policy, steps in plans(name).items():
             reward, output = played(client, name, steps)
             equal[policy] += reward == graded_by_tau2(name, output)
             paid[policy] += reward
     print("| policy | rewards equal to tau2's | mean reward |\n| --- | --- | --- |")
     for policy, count in equal.items():
-        mean = paid[policy] / len(tasks())
-        print(f"| {policy} | {count} of {len(tasks())} | {mean:.3f} |")
+        mean = paid[policy] / len(names)
+        print(f"| {policy} | {count} of {len(names)} | {mean:.3f} |")
 
 
 if __name__ == "__main__":
