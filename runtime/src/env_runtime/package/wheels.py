@@ -149,7 +149,8 @@ def resolve(
     extras = {"nemo-gym": "[dev]", "ray": "[default]"}
     with (folder / "requirements.in").open("a", encoding="utf-8") as file:
         for name, version in chosen.items():
-            pin = f"=={version}" if version and name not in sources else ""
+            pinned = versions.get(name) or name not in sources
+            pin = f"=={version}" if version and pinned else ""
             file.write(f"{name}{extras.get(name, '')}{pin}\n")
         # `uv venv --seed` installs pip, and nemo-gym's model servers are built in place.
         file.write("pip\nsetuptools\nsetuptools-scm\n")
