@@ -20,7 +20,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -168,7 +168,7 @@ class Websockets:
 
 
 @contextlib.contextmanager
-def serving(case: Case, python: str) -> Iterator[tuple[psutil.Process, int]]:
+def serving(case: Case, python: str) -> Generator[tuple[psutil.Process, int]]:
     """A server: its process and its port."""
     others = str(Path(__file__).with_name("session_servers.py"))
     own = case.serve[0] in globals()
@@ -195,7 +195,7 @@ def serving(case: Case, python: str) -> Iterator[tuple[psutil.Process, int]]:
 
 
 @contextlib.asynccontextmanager
-async def player(name: str, port: int) -> AsyncIterator[Any]:
+async def player(name: str, port: int) -> AsyncGenerator[Any]:
     if name == "openenv":
         connector = aiohttp.TCPConnector(limit=0)
         async with aiohttp.ClientSession(connector=connector) as client:

@@ -7,6 +7,7 @@ import resource
 import subprocess
 import sys
 import threading
+from typing import Any
 
 import httpx
 import pytest
@@ -162,9 +163,10 @@ class Up:
 
 
 def test_shards_have_no_room_once_none_has():
-    full = Up(no_room="why")
+    full: Any = Up(no_room="why")
+    other: Any = Up()
     assert asyncio.run(link.health([full, full]))["no_room"] == "why"
-    assert "no_room" not in asyncio.run(link.health([full, Up()]))
+    assert "no_room" not in asyncio.run(link.health([full, other]))
 
 
 def test_a_front_that_can_open_no_file_does_not_call_a_session_lost(monkeypatch):

@@ -3,6 +3,7 @@
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 from env_runtime.server import VerifyRequest
@@ -152,8 +153,9 @@ def test_a_session_plays_on_once_its_thread_is_free(server_of, run, row, barrier
 
 def test_a_thread_with_a_hanging_call_gets_no_session(server_of, run, row, barrier):
     classes, threads = recording()
+    recorded: Any = classes["blocking"]
 
-    class Hanging(classes["blocking"]):
+    class Hanging(recorded):
         def hang(self) -> str:
             """Hang."""
             barrier.wait()
