@@ -351,7 +351,9 @@ def test_the_image_that_serves_is_the_default(render, archetype):
     """It leaves packages out, and its build finds out if a server needs one of them."""
     project = render(archetype=archetype)
     dockerfile = (project / "nemo_gym/Dockerfile").read_text()
-    stages = dict(re.findall(r"^FROM (\S+.*)\n((?:(?!FROM ).*\n)*)", dockerfile, re.M))
+    stages = dict(
+        re.findall(r"^FROM (\S+.*)\n((?:(?!FROM ).*\n)*)", dockerfile, re.MULTILINE)
+    )
     assert list(stages)[-2:] == ["base AS gym", "base"]
     gym, serving = stages["project AS gym-packages"], stages["project AS packages"]
     assert "small_image" not in gym and "single_agent_turn_legacy" in gym
