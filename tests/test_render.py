@@ -341,6 +341,31 @@ def test_there_are_tasks_enough(render, archetype):
     assert len(rows.splitlines()) >= {"game": 20}.get(archetype, 15)
 
 
+@pytest.mark.parametrize("archetype", ARCHETYPES)
+def test_the_image_that_serves_is_the_default(render, archetype):
+    """It leaves packages out, and its build finds out if a server needs one of them."""
+    project = render(archetype=archetype)
+    dockerfile = (project / "nemo_gym/Dockerfile").read_text()
+    stages = dict(
+        re.findall(r"^FROM (\S+.*)\n((?:(?!FROM ).*\n)*)", dockerfile, re.MULTILINE)
+    )
+    assert list(stages)[-2:] == ["base AS gym", "base"]
+    gym, serving = stages["project AS gym-packages"], stages["project AS packages"]
+    assert "small_image" not in gym and "single_agent_turn_legacy" in gym
+    [wheel] = re.findall(r"PYTHONPATH=(\S+) python -m env_runtime.small_image", serving)
+    settings = tomllib.loads((project / "nemo_gym/pyproject.toml").read_text())
+    [source] = settings["tool"]["uv"]["sources"]["nemo-gym-env-runtime"]
+    assert wheel == source["path"]
+    assert "env_runtime.small_image trim" in serving
+    last = stages["base"]
+    assert last.startswith("COPY --from=packages /opt /opt\n")
+    check, gates = (
+        "env_runtime.small_image check",
+        "gates.py server smoke --without-rows",
+    )
+    assert last.index(check) < last.index(gates) < last.index("USER 1000")
+
+
 def test_git_as_the_source_of_nemo_gym(render):
     project = render(nemo_gym_source="git")
     text = (project / "nemo_gym/pyproject.toml").read_text()

@@ -20,7 +20,7 @@ from env_runtime.checks import manifests, runner
 from env_runtime.checks import server as server_gates
 from env_runtime.checks.rollout import rollout_gate
 from env_runtime.checks.server import server_gate
-from env_runtime.checks.smoke import smoke_gate
+from env_runtime.checks.smoke import smoke_gate, smoke_without_rows
 from env_runtime.errors import GateError, RolloutError
 from env_runtime.evaluation.client import Client
 from env_runtime.project import here
@@ -105,6 +105,30 @@ def test_the_smoke_gate_sees_a_bug_behind_a_tool(run_gate, kind, fault):
     with pytest.raises(GateError) as error:
         run_gate(smoke_gate, kind)
     assert fault in str(error.value)
+
+
+class Lacking(Guessing):
+    def guess(self, word: str) -> str:
+        """Guess."""
+        return __import__("no_such_package").check(word)
+
+
+class Choosy(Guessing):
+    def __init__(self, task: dict) -> None:
+        raise ValueError("no such task")
+
+
+def test_the_smoke_gate_without_rows_finds_a_package_that_is_missing(gate_client):
+    with pytest.raises(GateError, match="/guess answered .* raised ModuleNotFound"):
+        smoke_without_rows(gate_client(Lacking))
+
+
+@pytest.mark.parametrize("kind", [Guessing, Mapped, Choosy])
+def test_the_smoke_gate_without_rows_forgives_what_an_empty_task_may_cause(
+    gate_client, kind
+):
+    passed = smoke_without_rows(gate_client(kind))
+    assert passed == "1 endpoint, with an empty task"
 
 
 CODE = Annotated[str, pydantic.Field(pattern="^[A-Z]{3}$")]

@@ -16,7 +16,9 @@ from typing import Any
 
 LATER = ["gprof2dot", "hydra", "pandas", "pandas.core.groupby.generic", "pydot", "ray"]
 LATER += ["rich", "rich.markdown", "rich.text", "scipy", "wandb", "wandb.util", "yappi"]
-NOT_HERE = "this needs a package that an image for serving leaves out: use the image of "
+NOT_HERE = (
+    "this needs a package that an image for serving leaves out: use the image of "
+)
 NOT_HERE += "`docker build --target gym`"
 # The modules of NeMo Gym that every server imports.
 MODULES = ["nemo_gym.server_utils", "nemo_gym.reward_profile"]

@@ -86,18 +86,24 @@ def smoke_without_rows(client: Client) -> str:
     line. Raises GateError if the server fails, or if a package is missing.
     """
     session = client.session()
-    empty = {"responses_create_params": {"input": []}, "ground_truth": [{}]}
-    verdict = {"id": "", "created_at": 0, "model": "", "object": "response", "output": []}
-    verdict |= {"tools": [], "tool_choice": "auto", "parallel_tool_calls": True}
+    empty: Row = {"responses_create_params": {"input": []}, "ground_truth": [{}]}
+    answer = {
+        "id": "",
+        "created_at": 0,
+        "model": "",
+        "object": "response",
+        "output": [],
+    }
+    answer |= {"tools": [], "tool_choice": "auto", "parallel_tool_calls": True}
     definitions = client.tools()
-    calls = [("seed_session", empty)]
+    calls: list[tuple[str, Any]] = [("seed_session", empty)]
     calls += [(tool["name"], sample_arguments(tool)) for tool in definitions]
-    calls += [("verify", empty | {"response": verdict}), ("close_session", {})]
+    calls += [("verify", empty | {"response": answer}), ("close_session", {})]
     for name, body in calls:
-        answer = session.request("POST", f"/{name}", body)
-        fault = answer.headers.get("X-Tool-Error", "")
-        if answer.status_code >= 500 or "ModuleNotFoundError" in fault:
-            raise GateError(f"POST /{name} answered {problem_of(answer)} {fault}".strip())
+        got = session.request("POST", f"/{name}", body)
+        fault = got.headers.get("X-Tool-Error", "")
+        if got.status_code >= 500 or "ModuleNotFoundError" in fault:
+            raise GateError(f"POST /{name} answered {problem_of(got)} {fault}".strip())
     for name, _ in calls[1:-1]:
         _check_refused(session, f"/{name}", [])
     return f"{counted(len(definitions), 'endpoint')}, with an empty task"
