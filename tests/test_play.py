@@ -28,6 +28,7 @@ GAMES = {
 TAXI = [
     ["-m", "env_runtime.gymnasium_class", "Taxi-v4"],
     ["make_rows.py", "--example", "--overwrite"],
+    ["gates.py", "--write-tools"],
 ]
 # Without the server's modules, which take seconds to import
 SOLVE = """

@@ -17,6 +17,7 @@ from env_runtime.evaluation.stats import figures, measure
 from env_runtime.playing.command import main
 from env_runtime.playing.game import Game
 from env_runtime.playing.page_server import app_of
+from env_runtime.project import here
 from prompt_toolkit.application import create_app_session
 from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
@@ -290,6 +291,14 @@ def test_a_malformed_oracle_of_a_row(game):
 
 
 # ---------------------------------------------------------------------- the command
+
+
+def test_the_page_is_in_no_image_and_on_no_server(served):
+    ignored = (here().root / ".dockerignore").read_text().splitlines()
+    assert {"nemo_gym/play.py", "nemo_gym/results"} <= set(ignored)
+    routes = {getattr(route, "path", "") for route in served.setup_webserver().routes}
+    assert "/verify" in routes
+    assert not {path for path in routes if "play" in path or "{token}" in path}
 
 
 @pytest.mark.parametrize("name", ["../ada", "a b", ""])
