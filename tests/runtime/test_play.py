@@ -13,6 +13,7 @@ from env_runtime.episode.tasks import solution_of
 from env_runtime.episode.tools import make_tool
 from env_runtime.errors import NoOracleError, RolloutError
 from env_runtime.evaluation.forms import LEFT_OUT, forms_of, read_value
+from env_runtime.evaluation.report import write_page
 from env_runtime.evaluation.stats import figures, measure
 from env_runtime.playing.command import main
 from env_runtime.playing.game import Game
@@ -202,6 +203,13 @@ def test_one_attempt_of_a_person_has_pass_at_1():
     assert "pass@1" in [figure.name for figure in figures([measure(rollout)])]
     del rollout["played_by"]
     assert "pass@1" not in [figure.name for figure in figures([measure(rollout)])]
+
+
+def test_view_py_names_the_person(do, game, tmp_path):
+    solve(do)
+    page = tmp_path / "ada.html"
+    assert write_page([game.output], page) == ([], [])
+    assert "ada (a person)" in page.read_text()
 
 
 def test_a_file_of_something_else(game):
