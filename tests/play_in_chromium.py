@@ -13,6 +13,7 @@ from typing import Any
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 chromium, games, *folder = sys.argv[1:]
+expect.set_options(timeout=30_000)  # a busy machine starts an episode slowly
 PHONE: Any = {"width": 390, "height": 844}
 
 

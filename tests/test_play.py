@@ -30,13 +30,15 @@ TAXI = [
     ["make_rows.py", "--example", "--overwrite"],
     ["gates.py", "--write-tools"],
 ]
+# Without the server's modules, which take seconds to import
 SOLVE = """
 import json
+from env_runtime.episode.tasks import oracle_reward
+from env_runtime.evaluation.policies import solution_for
+from env_runtime.evaluation.rows import load_rows
 from env_runtime.project import here
-from env_runtime.testing import oracle_reward, solution_for
-from env_runtime.rows import load_rows, server_tools
 row = load_rows()[0]
-calls, answer = solution_for(row, server_tools())
+calls, answer = solution_for(row, row["responses_create_params"]["tools"])
 steps = [sent["answer"] if tool == "reply" else [tool, sent] for tool, sent in calls]
 print(json.dumps({"steps": steps, "reward": oracle_reward(here().load_class(), row)}))
 """

@@ -180,6 +180,13 @@ def test_the_generated_tree(render):
     assert (render() / "nemo_gym/.python-version").read_text() == "3.13\n"
 
 
+def test_a_class_in_a_module_play_keeps_its_name(render):
+    """Earlier releases accepted it: nemo_gym/play.py would hide it from server.py."""
+    project = render(env_name="play")
+    assert (project / "play.py").is_file()
+    assert not (project / "nemo_gym/play.py").exists()
+
+
 def test_an_environment_is_small(render):
     """With the lock file and the wheel, a game is at most 40 files."""
     files = [path for path, _ in text_files(render())]
@@ -469,7 +476,8 @@ def test_modules_of_the_project_are_no_names_for_the_class(render):
     beside = {
         path.stem for path in [*folder.glob("*.py"), *folder.glob("tests/co*.py")]
     }
-    assert listed("PROJECT_MODULES") >= beside - {"__init__"}
+    # A class in a module play has no play.py beside it.
+    assert listed("PROJECT_MODULES") >= beside - {"__init__", "play"}
 
 
 @pytest.mark.parametrize("siblings", [[], ["verifiers", "openenv", "ors"]])

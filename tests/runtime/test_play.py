@@ -13,10 +13,12 @@ from env_runtime.episode.tasks import solution_of
 from env_runtime.episode.tools import make_tool
 from env_runtime.errors import NoOracleError, RolloutError
 from env_runtime.evaluation.forms import LEFT_OUT, forms_of, read_value
+from env_runtime.evaluation.report import write_page
 from env_runtime.evaluation.stats import figures, measure
 from env_runtime.playing.command import main
 from env_runtime.playing.game import Game
 from env_runtime.playing.page_server import app_of
+from env_runtime.project import here
 from prompt_toolkit.application import create_app_session
 from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
@@ -203,6 +205,13 @@ def test_one_attempt_of_a_person_has_pass_at_1():
     assert "pass@1" not in [figure.name for figure in figures([measure(rollout)])]
 
 
+def test_view_py_names_the_person(do, game, tmp_path):
+    solve(do)
+    page = tmp_path / "ada.html"
+    assert write_page([game.output], page) == ([], [])
+    assert "ada (a person)" in page.read_text()
+
+
 def test_a_file_of_something_else(game):
     game.output.write_text('{"a": 1}\n')
     with pytest.raises(RolloutError, match=r"line 1 is not a rollout: name another"):
@@ -290,6 +299,14 @@ def test_a_malformed_oracle_of_a_row(game):
 
 
 # ---------------------------------------------------------------------- the command
+
+
+def test_the_page_is_in_no_image_and_on_no_server(served):
+    ignored = (here().root / ".dockerignore").read_text().splitlines()
+    assert {"nemo_gym/play.py", "nemo_gym/results"} <= set(ignored)
+    routes = {getattr(route, "path", "") for route in served.setup_webserver().routes}
+    assert "/verify" in routes
+    assert not {path for path in routes if "play" in path or "{token}" in path}
 
 
 @pytest.mark.parametrize("name", ["../ada", "a b", ""])

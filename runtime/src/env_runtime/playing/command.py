@@ -19,7 +19,7 @@ from .game import Game
 from .page_server import app_of
 
 # People think longer than models: a session may wait for a day.
-PATIENT = {"SESSION_IDLE_SECONDS": "86400"}
+A_DAY = "86400"
 
 
 def main(description: str | None, arguments: list[str] | None = None) -> int:
@@ -50,7 +50,8 @@ def main(description: str | None, arguments: list[str] | None = None) -> int:
             stack.enter_context(only_writer(output))
             url = options.url
             if url is None:
-                url = url_of(stack.enter_context(starting_server(**PATIENT)))
+                server = starting_server(SESSION_IDLE_SECONDS=A_DAY)
+                url = url_of(stack.enter_context(server))
             client = Client(url)
             client.tools()  # a clear error if nothing answers
             game = Game(client, rows, options.rows, output, options.player)

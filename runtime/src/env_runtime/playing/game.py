@@ -140,7 +140,7 @@ class Game:
         return {"note": f"{name} has an oracle of {steps} now{note}"}
 
     def _episode(self, asked: dict[str, Any]) -> PlayedEpisode:
-        episode = self._episodes.get(asked.get("episode"))  # ty: ignore[invalid-argument-type]
+        episode = self._episodes.get(asked.get("episode"))
         if episode is None:
             raise RolloutError("there is no such episode any more: start another one")
         return episode
