@@ -16,7 +16,7 @@ import tempfile
 from collections.abc import Generator
 from pathlib import Path
 
-FOLDER, AGENT = Path(sys.argv[1]), sys.argv[2]
+FOLDER, AGENT = Path(sys.argv[1]).resolve(), sys.argv[2]
 sys.path.append(str(FOLDER.parent))
 
 import ray
@@ -24,7 +24,6 @@ from env_runtime.evaluation.policies import solve
 from env_runtime.evaluation.rows import load_rows
 from env_runtime.evaluation.scripted_model import ScriptedModel, running
 from env_runtime.gym.processes import free_port
-from env_runtime.project import here
 from nemo_gym.cli import GlobalConfigDictParserConfig, RunHelper
 from nemo_gym.rollout_collection import RolloutCollectionHelper
 from nemo_gym.server_utils import HEAD_SERVER_KEY_NAME, BaseServerConfig
@@ -142,8 +141,8 @@ def serving(plans: list) -> Generator[BaseServerConfig]:
 
 
 def main() -> None:
-    here(FOLDER)
-    rows, plans = scripted_rows()
+    with contextlib.chdir(FOLDER):  # the oracle's project
+        rows, plans = scripted_rows()
     with serving(plans) as head:
         print(json.dumps(asyncio.run(rollouts(rows, head))))
 

@@ -29,4 +29,4 @@ sys.path += IMPORT_PATH.split(os.pathsep)
 
 from env_runtime import project
 
-project._program = lambda: [PROJECT]
+project._program = lambda: [PROJECT]  # ty: ignore[invalid-assignment]
