@@ -32,14 +32,7 @@ EARNED = {
 }
 
 
-@pytest.mark.parametrize(
-    "series",
-    [
-        pytest.param("0.4", marks=pytest.mark.nightly),
-        pytest.param("0.7", marks=pytest.mark.slow),
-    ],
-    indirect=True,
-)
+@pytest.mark.nightly
 def test_games_in_messages_under_nemo_gym(template, generate, tmp_path):
     """A class over a package, with NeMo Gym's own servers, agent and collector."""
     project, source = tmp_path / "arena", ROOT / "examples/packages"
