@@ -22,6 +22,9 @@ Commands, such as `python -m env_runtime.prepare`, print their own `--help`.
 `uv run python docs/api.py` writes this page from the docstrings.
 """
 
+# NeMo Gym 0.7 has these itself. Without them, the page is the same on both series.
+IN_0_7 = {"close_resources_session", "failure_kind", "get_reverify_mode"}
+
 
 def page() -> str:
     """The page."""
@@ -53,6 +56,7 @@ def methods(owner: type) -> Iterator[str]:
         name for base in owner.__mro__ if base not in own for name in vars(base)
     }
     inherited -= {"setup_webserver", "verify"}  # a server.py has these
+    inherited |= IN_0_7
     validators = getattr(owner, "__pydantic_decorators__", None)
     hidden = inherited | set(validators.model_validators if validators else ())
     members = {
@@ -80,7 +84,7 @@ def signature(thing: Any) -> str:
         + name
         + ("=..." if each.default is not each.empty else "")
         for name, each in parameters.items()
-        if name not in ("self", "cls") and not name.startswith("_")
+        if name not in {"self", "cls", *IN_0_7} and not name.startswith("_")
     ]
     return f"({', '.join(names)})"
 
