@@ -80,7 +80,7 @@ class TalkingBlackjack(Blackjack):
     """The same hand, with actions in messages, as in NeMo Gym."""
 
     def reply(self, answer: str) -> str | None:
-        """What the policy sees after a card. None ends the hand."""
+        """Return what the policy sees after a card; None ends the hand."""
         action = ACTION.search(answer)
         if action is None:
             raise ValueError("write <action>hit</action> or <action>stand</action>")

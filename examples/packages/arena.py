@@ -26,7 +26,7 @@ class Arena:
         return self._rules
 
     def reply(self, answer: str) -> str | None:
-        """What the game says to a move. None ends it."""
+        """Return what the game says to a move; None ends it."""
         self._over, _ = self._game.step(answer)
         return None if self._over else self._heard()
 
@@ -38,7 +38,7 @@ class Arena:
         return float(rewards[0])
 
     def _heard(self) -> str:
-        """What the game said since the last time, without the player's own words."""
+        """Return what the game said since the last time, without the player's own words."""
         _, heard = self._game.get_observation()
         own = ObservationType.PLAYER_ACTION
         return "\n".join(text.strip() for _, text, kind in heard if kind is not own)

@@ -50,7 +50,7 @@ class Retail(RetailTools):
         return RETAIL_POLICY_PATH.read_text(encoding="utf-8")
 
     def reply(self, answer: str) -> str | None:
-        """What the customer says next. None if nothing is left to say."""
+        """Return what the customer says next; None if nothing is left to say."""
         self._heard.append(answer)
         return next(iter(self._script[len(self._heard) - 1 :]), None)
 

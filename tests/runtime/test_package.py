@@ -438,7 +438,7 @@ def test_an_earlier_package_is_replaced_and_another_folder_is_not(
     assert "NMP_RL_SANDBOX_ALLOW_INTERNET" in said
     command.main([str(made), "--format", "native-v1"])
     assert not (made / "environment/left.txt").exists()
-    with pytest.raises(DeployError, match="is there, and is no package"):
+    with pytest.raises(DeployError, match="exists, and is not a package"):
         command.main([str(project.root), "--format", "native-v1"])
     assert project.rows.is_file()
 

@@ -18,7 +18,7 @@ class TaskRefusedError(ValueError):
 
 
 class NoThreadError(Exception):
-    """There is no thread for one more episode, and why."""
+    """One more episode cannot have a thread; the message says why."""
 
 
 class BusyThreadError(TimeoutError):

@@ -6,7 +6,7 @@ The episodes of other frameworks and of TRL end at the first message without a c
 from .tools import make_tool
 
 SAY = "say"
-# What `say` returns when the environment has ended the episode.
+# `say` returns this once the environment has ended the episode.
 OVER = "The episode is over."
 
 

@@ -303,14 +303,14 @@ def has_oracle(domain_class: type, row: Row) -> bool:
 
 
 def oracle_name(domain_class: type) -> str:
-    """What knows the solutions, for messages."""
+    """The name, in messages, of what has the solutions."""
     if hasattr(domain_class, "oracle"):
         return f"{domain_class.__name__}.oracle(task)"
     return "the row's `oracle`"
 
 
 def _played_by(domain_class: type, row: Row) -> Any:
-    """What the class's oracle(task) returns or, without one, the row's `oracle`."""
+    """Return what the class's oracle(task) returns, or the row's `oracle`."""
     solve = getattr(domain_class, "oracle", None)
     if solve is None:
         return row["oracle"]

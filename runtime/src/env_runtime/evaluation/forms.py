@@ -15,7 +15,7 @@ Field = dict[str, Any]
 KINDS = {"string": "text", "integer": "integer", "number": "number"}
 DEEPEST = 6  # fields below this depth are typed as JSON
 
-# What a person left out: the tool's default counts.
+# The value of a field that a person left out: the tool's default counts.
 LEFT_OUT = object()
 
 

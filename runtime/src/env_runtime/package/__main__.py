@@ -146,7 +146,7 @@ def _replacing(out: Path) -> Generator[Path]:
         out.is_dir()
         and (not any(out.iterdir()) or (out / "environment" / rules.MANIFEST).is_file())
     ):
-        raise DeployError(f"{out} is there, and is no package: name a new folder")
+        raise DeployError(f"{out} exists, and is not a package: name a new folder")
     out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as name:
         new = Path(name, "new")

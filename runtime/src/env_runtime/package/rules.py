@@ -258,7 +258,10 @@ def wheel_tags(package: Package) -> Found:
         try:
             fits = known & parse_wheel_filename(file.name)[3]
         except InvalidWheelFilename:
-            yield f"wheels/{file.name}", "this is no name of a wheel: build it again"
+            yield (
+                f"wheels/{file.name}",
+                "this is not the name of a wheel: build it again",
+            )
             continue
         if not fits:
             cure = (

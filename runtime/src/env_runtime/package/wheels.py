@@ -191,7 +191,7 @@ def _with_sources(
 
 
 def address(package: Package, folder: Path) -> str:
-    """Where pip finds a package that is no wheel of an index."""
+    """The address of a package that does not come from an index, for pip."""
     if vcs := package.get("vcs"):
         part = f"#subdirectory={vcs['subdirectory']}" if "subdirectory" in vcs else ""
         return f"{vcs['type']}+{vcs['url']}@{vcs['commit-id']}{part}"
