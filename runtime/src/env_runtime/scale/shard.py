@@ -99,7 +99,7 @@ class KeyCheck:
 def make_server(spec: ShardSpec, **place: Any) -> uvicorn.Server:
     """The HTTP server of a shard, at a `uds`, or at a `host` and a `port`."""
     os.environ |= {**spec["variables"], **os.environ}
-    log_to_file(find(spec["file"]), f".shard-{spec['number']}")
+    log_to_file(find(spec["file"], Path.cwd()), f".shard-{spec['number']}")
     # Like Python, import the script from its folder.
     path = Path(spec["file"])
     sys.path.insert(0, str(path.parent))
