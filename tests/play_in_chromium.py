@@ -29,7 +29,7 @@ def play(page: Page, steps: list[Any]) -> None:
         else:
             call(page, *step)
         expect(log.nth(seen)).to_be_visible()
-        page.wait_for_function("!document.body.ariaBusy")
+        expect(page.locator("body")).not_to_have_attribute("aria-busy", "true")
 
 
 def call(page: Page, tool: str, arguments: dict[str, Any]) -> None:
