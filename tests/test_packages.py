@@ -40,9 +40,17 @@ def test_games_in_messages_under_nemo_gym(template, generate, tmp_path):
     shutil.copy(source / "arena.py", project)
     shutil.copy(source / "arena.jsonl", project / "nemo_gym/data/example.jsonl")
     render_project(template, project, archetype="conversation", tools="")
-    environment = borrow_venv(project, generate(archetype="game"))
+    lender = generate(archetype="game")
+    environment = borrow_venv(project, lender)
+    own, lent = environment.python.parent, lender.python.parent
+    (own / "gym").write_text((lent / "gym").read_text().replace(str(lent), str(own)))
+    (own / "gym").chmod(0o755)
+    # What NeMo Gym has pinned stays as it is.
+    frozen = run([UV, "pip", "freeze", "--python", lender.python], project).stdout
+    pins = [line for line in frozen.splitlines() if "==" in line]
+    (tmp_path / "pins.txt").write_text("\n".join(pins))
     install = [UV, "pip", "install", "--quiet", "--python", environment.python]
-    run([*install, "textarena"], project)
+    run([*install, "--constraint", tmp_path / "pins.txt", "textarena"], project)
     printed = environment.run("gates.py", "rollout", "--under-gym")
     assert "6 rows under NeMo Gym: the oracle earns 1.0, noop 0.0" in printed
 
