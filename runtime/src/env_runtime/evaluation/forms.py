@@ -90,7 +90,7 @@ def _note(schema: dict[str, Any]) -> str:
 
 
 def read_value(field: Field, text: str) -> Any:
-    """What a text that was typed into a field means, or LEFT_OUT.
+    """Return the value of a text that was typed into a field, or LEFT_OUT.
 
     A text that does not fit stays a text: the environment refuses it, as it refuses a
     model's.

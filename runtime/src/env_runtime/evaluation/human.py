@@ -38,7 +38,7 @@ class HumanPolicy:
         self._last = ""  # the last tool
 
     def turn(self, row: Row, definitions: Definitions, output: list[Item]) -> Turn:
-        """What the person does next: a call, a message, or nothing, which ends it."""
+        """Return the person's next turn: a call, a message, or nothing to end it."""
         if not output:
             self._seen = 0
             prompt = {"responses_create_params": row["responses_create_params"]}
@@ -104,7 +104,7 @@ class HumanPolicy:
         return read_value(field, self._ask(place, field))
 
     def _ask(self, place: str, field: Field) -> str:
-        """What the person types. Raises EOFError for Ctrl-D."""
+        """Return what the person types. Raises EOFError for Ctrl-D."""
         from prompt_toolkit.completion import WordCompleter
 
         default = field.get("default")

@@ -192,7 +192,7 @@ def datasets(package: Package) -> Found:
 
 
 def references(package: Package) -> Found:
-    """What a server refers to is defined, and each instance is defined once."""
+    """Each server that another refers to is defined, and defined once."""
     defined = [(kind, name) for _, name, kind, _, _ in package.servers()]
     known = {*defined, *(() if package.model_server else ((MODELS, "policy_model"),))}
     for kind, name in sorted({one for one in defined if defined.count(one) > 1}):

@@ -1,4 +1,4 @@
-"""What the servers of a package install: its resolution, and its wheels."""
+"""The packages that the servers of a package install, and their wheels."""
 
 import email
 import os
@@ -43,7 +43,7 @@ class Resolution(NamedTuple):
     arch: str
 
     def pins(self) -> dict[str, str]:
-        """What stands behind each package's name in a requirements.txt.
+        """The text behind each package's name in a requirements.txt.
 
         Raises DeployError if a package is only on this machine.
         """
@@ -80,7 +80,7 @@ def tags(arch: str) -> list[Tag]:
 
 
 def requirements(project: Project, arch: str) -> list[Requirement]:
-    """What a project's server imports: its dependencies, and those of the runtime.
+    """The packages that a project's server needs: its own, and those of the runtime.
 
     The runtime itself is not among them, because a package has its source.
     """

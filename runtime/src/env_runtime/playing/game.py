@@ -1,4 +1,4 @@
-"""What a person can do on the page: a closed set of actions."""
+"""The actions of a person on the page: no others are possible."""
 
 import itertools
 import json
@@ -51,7 +51,7 @@ class Game:
         }
 
     def _about(self, asked: dict[str, Any]) -> dict[str, Any]:
-        """What the page shows before an episode."""
+        """Return what the page shows before an episode."""
         domain_class, tools = self.domain_class, forms_of(self.client.tools())
         says = "reply" if replies(domain_class) else ""
         if takes_answer(domain_class) or not tools:
@@ -142,7 +142,7 @@ class Game:
     def _episode(self, asked: dict[str, Any]) -> PlayedEpisode:
         episode = self._episodes.get(asked.get("episode"))
         if episode is None:
-            raise RolloutError("there is no such episode any more: start another one")
+            raise RolloutError("this episode is no longer open: start another one")
         return episode
 
     def close(self) -> None:

@@ -48,7 +48,7 @@ def app_of(game: Game, token: str) -> ASGIApp:
     async def act(request: Request) -> Response:
         action = game.actions.get(request.path_params["action"])
         if action is None:
-            return JSONResponse({"problem": "there is no such action"}, 404)
+            return JSONResponse({"problem": "unknown action"}, 404)
         if "origin" not in request.headers:
             return JSONResponse({"problem": "only the page posts here"}, 403)
         if int(request.headers.get("content-length") or MAX_BYTES + 1) > MAX_BYTES:

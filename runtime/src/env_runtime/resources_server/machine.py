@@ -30,12 +30,12 @@ def most_threads() -> int:
     limits += [_number(KERNEL / "kernel/pid_max")]
     limits += [_number(KERNEL / "vm/max_map_count") // 2]  # a stack and its guard
     limits += [_number(folder / "pids.max") for folder in _groups("pids")]
-    found = [limit for limit in limits if limit >= 0]  # -1 is no limit
+    found = [limit for limit in limits if limit >= 0]  # -1 means unlimited
     return max(1, min(found, default=sys.maxsize) // 2)
 
 
 class Machine:
-    """What is left of the open files and of the memory."""
+    """The open files and the memory that are left."""
 
     def __init__(self) -> None:
         self._looked, self._problem = -LOOK_SECONDS, ""

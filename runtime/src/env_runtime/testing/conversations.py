@@ -48,7 +48,7 @@ def talk(client: TestClient, next_message: Callable[[str], str]) -> list[Item]:
 
 
 class TestConversation(Attacks):
-    """What a policy may say, and claim that somebody said."""
+    """Messages of a policy, some of which claim that somebody else said them."""
 
     @pytest.fixture(autouse=True)
     def a_class_that_talks(self):
@@ -57,7 +57,7 @@ class TestConversation(Attacks):
 
     @pytest.fixture
     def messages(self, row, tools):
-        """What the oracle says, or nonsense without an oracle."""
+        """The messages of the oracle, or nonsense without one."""
         try:
             calls = solution_for(row, tools).calls
         except NoOracleError:
