@@ -6,6 +6,7 @@ import functools
 import hashlib
 import importlib.util
 import json
+import math
 import os
 import re
 import shutil
@@ -14,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import traceback
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
@@ -27,6 +29,7 @@ import jinja2
 import pytest
 from copier import run_copy
 from copier.__main__ import CopierApp
+from nights import changed_since, is_called_for
 
 ROOT = Path(__file__).resolve().parents[1]
 CLASSES = ROOT / "tests/classes"
@@ -45,6 +48,8 @@ GAME_FIRST = [
     "game",
     *(pytest.param(one, marks=pytest.mark.slow) for one in ARCHETYPES[1:]),
 ]
+
+STARTED = pytest.StashKey[float]()  # when this process did, in seconds
 
 # Classes of generated projects.
 collect_ignore = ["classes"]
@@ -458,9 +463,48 @@ def interpreter_for(series: str) -> str | None:
     return named or find_python(PYTHONS[series])
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--changed-since",
+        metavar="REF",
+        help="of the nightly tests, only those whose room changed since a commit",
+    )
+    parser.addoption(
+        "--nightly-seconds",
+        metavar="N",
+        type=float,
+        default=math.inf,
+        help="no nightly test begins later than N seconds after the start",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[STARTED] = time.monotonic()
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("nightly"):
+        seconds = time.monotonic() - item.config.stash[STARTED]
+        if seconds > item.config.getoption("--nightly-seconds"):
+            pytest.skip("--nightly-seconds: there is no time left for nightly tests")
+
+
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> None:
     """The tests on the other release series are slow. A nightly test is not slow, too."""
+    if (since := config.getoption("--changed-since")) is not None:
+        changed = changed_since(since)
+        left_out = [
+            item
+            for item in items
+            if item.get_closest_marker("nightly")
+            and not is_called_for(item.nodeid.removeprefix("tests/"), changed)
+        ]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
+        items.sort(key=lambda item: item.get_closest_marker("nightly") is not None)
     for item in items:
         parameters = getattr(getattr(item, "callspec", None), "params", {})
         if item.get_closest_marker("nightly"):

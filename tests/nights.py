@@ -1,0 +1,83 @@
+"""Which nightly tests a change calls for: `pytest -m nightly --changed-since REF`.
+
+The tests of a room run by day only if that room changed. At night, all of them run.
+"""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+RUNTIME = "runtime/src/env_runtime/"
+
+# What the nightly tests of a file, or of one suite in it, protect: beginnings of paths.
+PROTECTED = {
+    "test_classes.py": [
+        "tests/classes/",
+        "extensions/",
+        RUNTIME + "checks/",
+        RUNTIME + "own_modules.py",
+    ],
+    "test_environments.py": [
+        "archetypes/",
+        RUNTIME + "gym_series.py",
+        RUNTIME + "workspace/",
+    ],
+    "test_fuzz.py": [RUNTIME + "resources_server/"],
+    "test_models.py": [RUNTIME + "gym/", RUNTIME + "models/"],
+    "test_mutants.py": ["tests/mutants/"],
+    "test_mutants.py::test_a_mutant_is_noticed[gymnasium": ["archetypes/gymnasium/"],
+    "test_mutants.py::test_a_mutant_is_noticed[runtime": [
+        RUNTIME + "checks/",
+        RUNTIME + "episode/",
+        RUNTIME + "models/",
+        RUNTIME + "resources_server/",
+    ],
+    "test_mutants.py::test_a_mutant_is_noticed[sandbox": [
+        "archetypes/sandbox/",
+        RUNTIME + "workspace/",
+    ],
+    "test_mutants.py::test_a_mutant_is_noticed[vision": [
+        "archetypes/vision/",
+        RUNTIME + "desktop/",
+    ],
+    "test_nemo_gym.py": [
+        "template/nemo_gym/",
+        RUNTIME + "gym/",
+        RUNTIME + "gym_series.py",
+    ],
+    "test_package.py": [RUNTIME + "package/"],
+    "test_packages.py": ["examples/packages/"],
+    "test_post_generate.py": ["extensions/post_generate.py"],
+    "test_shards.py": [RUNTIME + "scale/"],
+    "test_siblings.py": ["template/{%", RUNTIME + "frameworks/"],
+    "test_update.py": ["copier.yml", "extensions/"],
+}
+
+
+def changed_since(reference: str) -> list[str]:
+    """The files that differ from a commit, by their paths in the repository.
+
+    Raises pytest.UsageError if there is no such commit.
+    """
+    command = ["git", "-C", str(ROOT), "diff", "--name-only", "-z", reference, "--"]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    if done.returncode:
+        raise pytest.UsageError(
+            f"--changed-since: git finds no commit {reference!r}: {done.stderr.strip()}"
+        )
+    return done.stdout.split("\0")[:-1]
+
+
+def is_called_for(test: str, changed: list[str]) -> bool:
+    """Whether one of the changed files is protected by a nightly test, or is its own.
+
+    `test` is a pytest id relative to tests/. Raises KeyError if PROTECTED lacks it.
+    """
+    file = test.partition("::")[0]
+    starts = [f"tests/{file}", *PROTECTED[file]]
+    for part, paths in PROTECTED.items():
+        if part != file and test.startswith(part):
+            starts += paths
+    return any(path.startswith(tuple(starts)) for path in changed)

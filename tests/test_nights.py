@@ -1,0 +1,72 @@
+"""`pytest -m nightly --changed-since REF`: a change calls for its room's tests."""
+
+import sys
+
+import pytest
+from nights import PROTECTED, is_called_for
+
+from conftest import ROOT, run
+
+TESTS = ("tests/test_fuzz.py", "tests/test_shards.py")
+
+
+def test_every_file_with_nightly_tests_says_what_it_protects():
+    mentions = "mark.nightly", "nightly(", "OLDER_BY_NIGHT"
+    files = {
+        path.name
+        for path in (ROOT / "tests").glob("test_*.py")
+        if any(word in path.read_text() for word in mentions)
+    }
+    assert files - {"test_nights.py"} == {
+        part for part in PROTECTED if "::" not in part
+    }
+    for paths in PROTECTED.values():
+        for path in paths:
+            assert list(ROOT.glob(path.rstrip("/") + "*")), path
+
+
+MUTANT = "test_mutants.py::test_a_mutant_is_noticed"
+
+
+@pytest.mark.parametrize(
+    ("test", "changed", "called_for"),
+    [
+        ("test_fuzz.py::test_it", "tests/test_fuzz.py", True),
+        (f"{MUTANT}[runtime-one]", "runtime/src/env_runtime/episode/thread.py", True),
+        (f"{MUTANT}[vision-one]", "runtime/src/env_runtime/episode/thread.py", False),
+        (f"{MUTANT}[vision-one]", "tests/mutants/sandbox.py", True),
+    ],
+)
+def test_a_change_calls_for_some_tests(test, changed, called_for):
+    assert is_called_for(test, ["README.md", changed]) == called_for
+
+
+@pytest.fixture
+def collect(tmp_path):
+    """Collects in a clone whose scale/ has changed."""
+    run(["git", "clone", "--quiet", ROOT, tmp_path / "clone"], tmp_path)
+    changed = tmp_path / "clone/runtime/src/env_runtime/scale/link.py"
+    changed.write_text(changed.read_text() + "\n")
+    options = ["-m", "nightly", "-n0", "--collect-only", "-q", "--changed-since"]
+    command = [sys.executable, "-m", "pytest", *TESTS, *options]
+    return lambda since: run([*command, since], tmp_path / "clone", check=False)
+
+
+def test_pytest_collects_the_tests_of_a_changed_room(collect):
+    printed = collect("HEAD").stdout
+    assert "test_shards.py::" in printed
+    assert "test_fuzz.py::" not in printed
+
+
+def test_no_nightly_test_begins_when_there_is_no_time():
+    test = "tests/test_fuzz.py"
+    options = ["-m", "nightly", "-n0", "-rs", "--nightly-seconds", "0"]
+    printed = run([sys.executable, "-m", "pytest", *options, test], ROOT).stdout
+    assert "SKIPPED [1] tests/conftest.py" in printed
+    assert "--nightly-seconds: there is no time left" in printed
+
+
+def test_an_unknown_commit_is_a_usage_error(collect):
+    done = collect("no-such-tag")
+    assert done.returncode == pytest.ExitCode.USAGE_ERROR
+    assert "git finds no commit 'no-such-tag'" in done.stdout
