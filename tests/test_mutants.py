@@ -6,11 +6,21 @@ import shutil
 import sys
 
 import pytest
-from mutants import MUTANTS, SUITES, classes, gates, limits, models, sandbox, sessions
+from mutants import (
+    MUTANTS,
+    SUITES,
+    classes,
+    gates,
+    limits,
+    models,
+    room,
+    sandbox,
+    sessions,
+)
 
 from conftest import ROOT, import_path, only_once, run
 
-__all__ = ["classes", "gates", "limits", "models", "sandbox", "sessions"]
+__all__ = ["classes", "gates", "limits", "models", "room", "sandbox", "sessions"]
 
 BY_DAY = "game"  # the other suites' mutants are for the nights
 CASES = [(suite, "nothing") for suite in SUITES]

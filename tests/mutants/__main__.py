@@ -24,9 +24,9 @@ from typing import Any
 import pytest
 import uvicorn
 
-from . import MUTANTS, Mutant, classes, gates, limits, models, sandbox, sessions
+from . import MUTANTS, Mutant, classes, gates, limits, models, room, sandbox, sessions
 
-__all__ = ["classes", "gates", "limits", "models", "sandbox", "sessions"]
+__all__ = ["classes", "gates", "limits", "models", "room", "sandbox", "sessions"]
 
 OPTIONS = ["-q", "-o", "addopts=", "-p", "no:cacheprovider"]
 OPTIONS += ["-p", "no:unraisableexception"]  # it collects garbage after each run
