@@ -1,5 +1,6 @@
 """Mutants: each weakness of the runtime, or of a class, turns a test red."""
 
+import ast
 import json
 import os
 import shutil
@@ -18,7 +19,7 @@ from mutants import (
     sessions,
 )
 
-from conftest import ROOT, import_path, only_once, run
+from conftest import ROOT, RUNTIME, import_path, only_once, run
 
 __all__ = ["classes", "gates", "limits", "models", "room", "sandbox", "sessions"]
 
@@ -81,6 +82,26 @@ def problems(folder_of, shared):
 
 def test_there_are_enough_mutants_with_names_of_their_own():
     assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS) >= 40
+
+
+def test_what_mutants_replace_is_there():
+    """By day, so that a function with a new name does not wait for the night."""
+    places = set()
+    rendered = {"DomainClass": "MyEnv", "domain": "my_env"}
+    files = [*RUNTIME.rglob("*.py"), *(ROOT / "archetypes").rglob("*.py")]
+    for file in files:
+        module = ast.parse(file.read_text())
+        for owner in ast.walk(module):
+            if isinstance(owner, ast.Module | ast.ClassDef):
+                first = getattr(owner, "name", file.stem)
+                for each in owner.body:
+                    imported = each.names if isinstance(each, ast.ImportFrom) else []
+                    names = {alias.asname or alias.name for alias in imported}
+                    names |= {getattr(each, "name", "")}
+                    first = rendered.get(first, first)
+                    places.update(f"{first}.{name}" for name in names)
+    named = {name for one in MUTANTS for name in (one.replaces, *one.without)}
+    assert named - places == set()
 
 
 @pytest.mark.parametrize(

@@ -114,7 +114,7 @@ async def a_slow_judge_masks_nothing(original, *arguments):
 
 @by(
     "test_models.py::test_nonsense_is_asked_once_more_and_then_earns_nothing",
-    replaces="EpisodeModels.answer",
+    replaces="EpisodeModels.read",
 )
 async def nonsense_masks_the_sample(original, models, *arguments):
     try:
@@ -126,7 +126,7 @@ async def nonsense_masks_the_sample(original, models, *arguments):
 
 @by(
     "test_models.py::test_a_policy_that_writes_a_lot_fills_no_memory",
-    replaces="EpisodeModels._say",
+    replaces="EpisodeModels.say",
 )
 def all_texts_are_kept(original, models, *arguments):
     models._characters = 0
@@ -160,8 +160,8 @@ def stand_in_of(models, name):
     "test_models.py::test_a_failure_that_a_text_causes_masks_nothing",
     replaces="LimitedEndpoint._ask",
 )
-def the_endpoint_is_always_to_blame(original, endpoint, messages):
-    return endpoint._attempt(messages)
+def the_endpoint_is_always_to_blame(original, endpoint, messages, tools):
+    return endpoint._attempt(messages, tools)
 
 
 @by("test_models.py::test_an_answer_has_a_limit", replaces="answers.bounded")
