@@ -19,6 +19,7 @@ import random
 import re
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from pathlib import Path
@@ -186,6 +187,8 @@ def serving(case: Case, python: str) -> Generator[tuple[psutil.Process, int]]:
         for line in process.stdout or ():
             said.append(line)
             if found := re.search(r"running on (?:port |http://\S+:)(\d+)", line):
+                # A server that logs each request must not wait for a full pipe.
+                threading.Thread(target=process.stdout.read, daemon=True).start()
                 yield psutil.Process(process.pid), int(found[1])
                 return
         raise RuntimeError("".join(said))
