@@ -27,7 +27,8 @@ NEWEST_LINE = (3, 13, 14)
 PROJECT = Path("nemo_gym")
 
 # The package that this template owns in a project, and the folder of its wheel there.
-RUNTIME = Path(__file__).resolve().parents[1] / "runtime"
+TEMPLATE = Path(__file__).resolve().parents[1]
+RUNTIME = TEMPLATE / "runtime"
 DISTRIBUTION = "nemo-gym-env-runtime"
 VENDOR = PROJECT / "vendor"
 
@@ -82,6 +83,18 @@ def check_merged() -> None:
             f"the update left conflicts in {', '.join(files)}: resolve them, then "
             f"`uv run python gates.py` in {PROJECT.resolve()}"
         )
+
+
+def restore_classes() -> None:
+    """Bring back a module beside nemo_gym/ that this update removed.
+
+    Copier renders the archetype's class in its place, so the answer of another module
+    removes it. Copier updates only where everything is committed.
+    """
+    listed = ["git", "ls-files", "--deleted", "-z", "--", ":(glob)*.py"]
+    removed = subprocess.run(listed, check=False, capture_output=True, text=True)
+    if names := removed.stdout.split("\0")[:-1]:
+        subprocess.run(["git", "checkout", "--quiet", "--", *names], check=False)
 
 
 def unchanged(folders: list[Path]) -> bool:
@@ -324,6 +337,9 @@ def install(
         except Problem:
             remove_unfinished_class()
             raise
+    if folder == PROJECT and lacks_agent(folder) and talks(folder):
+        add_agent()
+        options = options or ["--write-tools"]
     run(
         [
             uv,
@@ -338,6 +354,74 @@ def install(
         f"the import gate failed, see above; fix that and run `{again}` in {here}",
     )
     return f"Python {python}, {PACKAGES[folder.name]} {package}"
+
+
+def talks(folder: Path) -> bool:
+    """Whether the class in an installed folder has reply(), as far as it is valid."""
+    code = (
+        "from env_runtime import project; from env_runtime.episode.tasks import "
+        "replies; print('talks:', replies(project.here().load_class()))"
+    )
+    printed = subprocess.run(
+        [(folder / ".venv/bin/python").absolute(), "-c", code],
+        check=False,
+        capture_output=True,
+        text=True,
+        cwd=folder,
+    )
+    return printed.stdout.endswith("talks: True\n")
+
+
+def lacks_agent(folder: Path) -> bool:
+    """Whether NeMo Gym's files name its own agent, which never calls reply()."""
+    configs = folder.glob("configs/*_agent.yaml")
+    return any("simple_agent:" in path.read_text("utf-8") for path in configs)
+
+
+def add_agent() -> None:
+    """Merge what the template renders for a class with reply() into the project.
+
+    Raises Problem if the user's edits conflict with it.
+    """
+    conflicts = []
+    with tempfile.TemporaryDirectory() as temporary:
+        # Copier would clone a repository, and this one may be a partial clone.
+        source = Path(temporary, "template")
+        ignored = shutil.ignore_patterns(".git", ".venv")
+        shutil.copytree(TEMPLATE, source, ignore=ignored)
+        before = render(source, Path(temporary, "before"), "false")
+        after = render(source, Path(temporary, "after"), "true")
+        for new in filter(Path.is_file, after.rglob("*")):
+            name = new.relative_to(after)
+            old, own = before / name, Path(name)
+            if not old.exists():
+                own.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(new, own)
+            elif old.read_bytes() != new.read_bytes() and own.exists():
+                merge = ["git", "merge-file", "--quiet", own, old, new]
+                if subprocess.run(merge, check=False).returncode != 0:
+                    conflicts.append(str(name))
+    if conflicts:
+        raise Problem(
+            f"the agent for reply() left conflicts in {', '.join(sorted(conflicts))}: "
+            f"resolve them, then `uv run python gates.py` in {PROJECT.resolve()}"
+        )
+
+
+def render(source: Path, destination: Path, talks: str) -> Path:
+    """Render the project with its answers, and another one to `talks`, elsewhere.
+
+    Returns the destination.
+    """
+    destination.mkdir()
+    shutil.copy(".copier-answers.yml", destination)
+    command = [sys.executable, "-m", "copier", "copy", "--quiet", "--overwrite"]
+    options = ["--defaults", "--skip-tasks", f"--data=talks={talks}"]
+    run(
+        [*command, *options, str(source), str(destination)],
+        "the agent for reply() could not be rendered, see above",
+    )
+    return destination
 
 
 def is_skeleton(rows: Path) -> bool:
@@ -356,7 +440,8 @@ def main(
     build_runtime(uv, undo if operation == "update" else "copy again")
     if operation == "update":
         check_merged()
-        if unchanged(folders):
+        restore_classes()
+        if unchanged(folders) and not (lacks_agent(PROJECT) and talks(PROJECT)):
             return
     for folder in folders:
         check_venv(folder)
