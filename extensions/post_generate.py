@@ -21,14 +21,16 @@ import sys
 import tempfile
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parent))
+import agent
+
 # The newest NeMo Gym needs this Python. An older interpreter gets 0.4.
 NEWEST_LINE = (3, 13, 14)
 
 PROJECT = Path("nemo_gym")
 
 # The package that this template owns in a project, and the folder of its wheel there.
-TEMPLATE = Path(__file__).resolve().parents[1]
-RUNTIME = TEMPLATE / "runtime"
+RUNTIME = agent.TEMPLATE / "runtime"
 DISTRIBUTION = "nemo-gym-env-runtime"
 VENDOR = PROJECT / "vendor"
 
@@ -337,7 +339,7 @@ def install(
         except Problem:
             remove_unfinished_class()
             raise
-    if folder == PROJECT and lacks_agent(folder) and talks(folder):
+    if folder == PROJECT and agent.is_missing(folder):
         add_agent()
         options = options or ["--write-tools"]
     run(
@@ -356,72 +358,17 @@ def install(
     return f"Python {python}, {PACKAGES[folder.name]} {package}"
 
 
-def talks(folder: Path) -> bool:
-    """Whether the class in an installed folder has reply(), as far as it is valid."""
-    code = (
-        "from env_runtime import project; from env_runtime.episode.tasks import "
-        "replies; print('talks:', replies(project.here().load_class()))"
-    )
-    printed = subprocess.run(
-        [(folder / ".venv/bin/python").absolute(), "-c", code],
-        check=False,
-        capture_output=True,
-        text=True,
-        cwd=folder,
-    )
-    return printed.stdout.endswith("talks: True\n")
-
-
-def lacks_agent(folder: Path) -> bool:
-    """Whether NeMo Gym's files name its own agent, which never calls reply()."""
-    configs = folder.glob("configs/*_agent.yaml")
-    return any("simple_agent:" in path.read_text("utf-8") for path in configs)
-
-
 def add_agent() -> None:
-    """Merge what the template renders for a class with reply() into the project.
-
-    Raises Problem if the user's edits conflict with it.
-    """
-    conflicts = []
-    with tempfile.TemporaryDirectory() as temporary:
-        # Copier would clone a repository, and this one may be a partial clone.
-        source = Path(temporary, "template")
-        ignored = shutil.ignore_patterns(".git", ".venv")
-        shutil.copytree(TEMPLATE, source, ignore=ignored)
-        before = render(source, Path(temporary, "before"), "false")
-        after = render(source, Path(temporary, "after"), "true")
-        for new in filter(Path.is_file, after.rglob("*")):
-            name = new.relative_to(after)
-            old, own = before / name, Path(name)
-            if not old.exists():
-                own.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(new, own)
-            elif old.read_bytes() != new.read_bytes() and own.exists():
-                merge = ["git", "merge-file", "--quiet", own, old, new]
-                if subprocess.run(merge, check=False).returncode != 0:
-                    conflicts.append(str(name))
+    """Give the project the agent of a class with reply(). Raises Problem."""
+    try:
+        conflicts = agent.add()
+    except subprocess.CalledProcessError as error:
+        raise Problem("the agent for reply() cannot be rendered, see above") from error
     if conflicts:
         raise Problem(
-            f"the agent for reply() left conflicts in {', '.join(sorted(conflicts))}: "
-            f"resolve them, then `uv run python gates.py` in {PROJECT.resolve()}"
+            f"the agent for reply() left conflicts in {', '.join(conflicts)}: resolve "
+            f"them, then `uv run python gates.py --write-tools` in {PROJECT.resolve()}"
         )
-
-
-def render(source: Path, destination: Path, talks: str) -> Path:
-    """Render the project with its answers, and another one to `talks`, elsewhere.
-
-    Returns the destination.
-    """
-    destination.mkdir()
-    shutil.copy(".copier-answers.yml", destination)
-    command = [sys.executable, "-m", "copier", "copy", "--quiet", "--overwrite"]
-    options = ["--defaults", "--skip-tasks", f"--data=talks={talks}"]
-    run(
-        [*command, *options, str(source), str(destination)],
-        "the agent for reply() could not be rendered, see above",
-    )
-    return destination
 
 
 def is_skeleton(rows: Path) -> bool:
@@ -441,7 +388,7 @@ def main(
     if operation == "update":
         check_merged()
         restore_classes()
-        if unchanged(folders) and not (lacks_agent(PROJECT) and talks(PROJECT)):
+        if unchanged(folders) and not agent.is_missing(PROJECT):
             return
     for folder in folders:
         check_venv(folder)
