@@ -2,12 +2,17 @@
 
     cd TEMPLATE && uv run --no-project --python 3.13 --with trl --with torch \
         --with requests --with pydantic-settings --with matplotlib \
-        python benchmarks/train.py [--steps 60] [--picture docs/training.png]
+        python benchmarks/train.py [--conversation] [--steps 60]
+                                   [--picture docs/training.png]
 
 Generates an environment around the class REPEAT, starts its server, and trains a
 transformer of 0.1 million parameters, which is made here with its tokenizer: only
 packages are downloaded. Uses a GPU if there is one. Prints the mean reward of each step
 and, at the end, the model's answer to each row.
+
+With --conversation, the class is ECHO, which answers in messages: the model must repeat
+what the environment said last. Counts which tokens are learned and which are masked,
+and stops if what is masked is not exactly what the environment said.
 
 This shows that the whole path works: trainer, rollout, server, grade, gradient. It says
 nothing about how well a language model learns.
@@ -15,8 +20,10 @@ nothing about how well a language model learns.
 
 import argparse
 import contextlib
+import itertools
 import json
 import os
+import random
 import re
 import shutil
 import subprocess
@@ -59,8 +66,35 @@ class Repeat:
     def oracle(task: dict) -> str:
         return " ".join([task["digit"]] * {WORDS})
 '''
+TURNS = 3  # the number of digits in a conversation
+ECHO = f'''
+class Echo:
+    """Names a digit, {TURNS} times; the policy repeats each. The grade is the mean share
+    of right words."""
+
+    blocking = False
+
+    def __init__(self, task: dict):
+        self.digits, self.shares = task.get("digits", "0" * {TURNS}), []
+
+    def reply(self, answer: str) -> str | None:
+        digit, words = self.digits[len(self.shares)], answer.split()
+        self.shares.append(words.count(digit) / max(len(words), 1))
+        rest = self.digits[len(self.shares) :]
+        return f"repeat {{rest[0]}}" if rest else None
+
+    def reward(self) -> float:
+        return sum(self.shares) / {TURNS}
+
+    @staticmethod
+    def oracle(task: dict) -> list:
+        return list(task["digits"])
+'''
 TEMPLATE = (
-    "{% for message in messages %}<{{ message.role }}> {{ message.content }} {% endfor %}"
+    "{% for message in messages %}<{{ message.role }}> {{ message.content }} "
+    "{% for call in message.tool_calls or [] %}"  # TRL looks for them in the text
+    "{{ call.function.name }} {{ call.function.arguments }} {% endfor %}"
+    "{% if message.role == 'assistant' %}<end> {% endif %}{% endfor %}"
     "{% if add_generation_prompt %}<assistant>{% endif %}"
 )
 
@@ -78,11 +112,27 @@ def rows() -> list[dict[str, Any]]:
     ]
 
 
-def generate(project: Path) -> None:
-    """Generate an environment around REPEAT, and install it."""
+def conversations() -> list[dict[str, Any]]:
+    """Rows of ECHO: each digit is the first of one, the others are drawn."""
+    draw = random.Random(0)
+    tasks = [digit + "".join(draw.sample(DIGITS, TURNS - 1)) for digit in DIGITS]
+    return [
+        {
+            "responses_create_params": {
+                "input": [{"role": "user", "content": f"repeat {digits[0]}"}]
+            },
+            "digits": digits,
+        }
+        for digits in tasks
+    ]
+
+
+def generate(project: Path, rows: list[dict[str, Any]]) -> None:
+    """Generate an environment around REPEAT or ECHO, by its name, and install it."""
     (project / "nemo_gym/data").mkdir(parents=True)
-    (project / "repeat.py").write_text(REPEAT)
-    lines = "".join(json.dumps(row) + "\n" for row in rows())
+    code = {"repeat": REPEAT, "echo": ECHO}[project.name]
+    (project / f"{project.name}.py").write_text(code)
+    lines = "".join(json.dumps(row) + "\n" for row in rows)
     (project / "nemo_gym/data/example.jsonl").write_text(lines)
     copier = [UV, "tool", "run", "copier", "copy", "--trust", "--defaults", "--quiet"]
     subprocess.run([*copier, "-d", "tools=", str(ROOT), str(project)], check=True)
@@ -111,9 +161,59 @@ def serving(folder: Path) -> Generator[str]:
         process.wait()
 
 
+class Speaker(PreTrainedTokenizerFast):
+    """A tokenizer for a model whose every answer in a conversation is a call of `say`."""
+
+    def parse_response(self, ids: list[int], **options: Any) -> dict[str, Any]:
+        text = self.decode(ids, skip_special_tokens=True)
+        call = {"name": "say", "arguments": {"text": text}}
+        calls = [{"type": "function", "function": call}]
+        return {"role": "assistant", "content": "", "tool_calls": calls}
+
+
+class Masked(trl.GRPOTrainer):
+    """GRPO that counts learned and masked tokens, and checks what is masked."""
+
+    learned = masked = replies = 0
+
+    def compute_loss(self, model: Any, inputs: Any, *rest: Any, **options: Any) -> Any:
+        """Count each batch once. Raises SystemExit if a wrong token is masked."""
+        if "tool_mask" in inputs and model.training:
+            lines = zip(
+                inputs["completion_ids"].tolist(),
+                inputs["completion_mask"].tolist(),
+                inputs["tool_mask"].tolist(),
+                strict=True,
+            )
+            for ids, real, own in lines:
+                self.count(ids[: sum(real)], own)
+        return super().compute_loss(model, inputs, *rest, **options)
+
+    def count(self, ids: list[int], own: list[int]) -> None:
+        """Count one rollout. Its parts are by the policy and by the environment in turn."""
+        for by_policy, part in itertools.groupby(
+            zip(ids, own, strict=False), lambda pair: pair[1]
+        ):
+            tokens = [token for token, _ in part]
+            text = self.processing_class.decode(tokens)
+            if by_policy:
+                self.learned += len(tokens)
+            elif SAID.fullmatch(text):
+                self.masked += len(tokens)
+                self.replies += 1
+            else:
+                raise SystemExit(f"the environment did not say what is masked: {text!r}")
+
+
+# A reply, in the words of the tokenizer: the next digit, "The episode is over.", or that
+# the text is empty.
+SAID = re.compile(r"<tool> (repeat \d|(<unknown> ?)+) ?<assistant>")
+
+
 def make_model() -> tuple[LlamaForCausalLM, PreTrainedTokenizerFast]:
     """A random transformer, and a tokenizer that knows the words of the rows."""
-    words = ["<pad>", "<end>", "<unknown>", "<user>", "<assistant>", "repeat", *DIGITS]
+    words = ["<pad>", "<end>", "<unknown>", "<user>", "<assistant>", "<tool>", "repeat"]
+    words += DIGITS
     vocabulary = {word: number for number, word in enumerate(words)}
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="<unknown>"))
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
@@ -128,7 +228,7 @@ def make_model() -> tuple[LlamaForCausalLM, PreTrainedTokenizerFast]:
         eos_token_id=1,
         bos_token_id=None,
     )
-    fast = PreTrainedTokenizerFast(
+    fast = Speaker(
         tokenizer_object=tokenizer,
         pad_token="<pad>",
         eos_token="<end>",
@@ -139,37 +239,56 @@ def make_model() -> tuple[LlamaForCausalLM, PreTrainedTokenizerFast]:
     return LlamaForCausalLM(config), fast
 
 
-def answers(model: Any, tokenizer: Any) -> list[str]:
-    """The model's answer to each row, by greedy decoding."""
-    texts = []
-    for row in rows():
-        prompt = tokenizer.apply_chat_template(
-            row["responses_create_params"]["input"],
-            add_generation_prompt=True,
-            return_tensors="pt",
-            return_dict=True,
-        ).to(model.device)
-        made = model.generate(**prompt, max_new_tokens=WORDS, do_sample=False)
-        start = prompt["input_ids"].shape[1]
-        texts.append(tokenizer.decode(made[0, start:], skip_special_tokens=True))
-    return texts
+def next_message(model: Any, tokenizer: Any, messages: list[dict[str, Any]]) -> str:
+    """The model's next message, by greedy decoding."""
+    prompt = tokenizer.apply_chat_template(
+        messages, add_generation_prompt=True, return_tensors="pt", return_dict=True
+    ).to(model.device)
+    made = model.generate(**prompt, max_new_tokens=WORDS, do_sample=False)
+    start = prompt["input_ids"].shape[1]
+    return tokenizer.decode(made[0, start:], skip_special_tokens=True)
 
 
-def train(url: str, project: Path, steps: int, work: Path) -> list[float]:
-    """The mean reward of each step."""
+def played(model: Any, tokenizer: Any, row: dict[str, Any], talker: Any) -> str:
+    """What was said in the episode of a row; `talker` says it to the server."""
+    messages = list(row["responses_create_params"]["input"])
+    if talker is None:
+        return f"{messages[0]['content']}: {next_message(model, tokenizer, messages)}"
+    talker.reset(json.dumps(row))
+    for _ in range(TURNS):
+        said = next_message(model, tokenizer, messages)
+        messages.append({"role": "assistant", "content": said})
+        messages.append({"role": "tool", "content": talker.say(text=said)})
+    reward = talker.get_reward()
+    return f"{', '.join(each['content'] for each in messages)}: {reward}"
+
+
+def train(
+    url: str, rows: list[dict[str, Any]], file: Path, steps: int, work: Path
+) -> list[float]:
+    """The mean reward of each step on `rows`, which are in `file`."""
     sys.path.insert(0, str(ROOT / "runtime/src"))  # like pip install -e
-    from env_runtime.trainers.trl import answer_reward, dataset
+    from env_runtime.trainers.trl import answer_reward, dataset, environment
 
     torch.manual_seed(0)
     model, tokenizer = make_model()
     size = sum(parameter.numel() for parameter in model.parameters())
     gpu = torch.cuda.is_available()
     print(f"{size} parameters, on {'a GPU' if gpu else 'the CPU'}")
-    trainer = trl.GRPOTrainer(
+    talks = "digits" in rows[0]
+    settings: dict[str, Any] = {"reward_funcs": None if talks else answer_reward(url)}
+    arguments: dict[str, Any] = {"max_completion_length": WORDS}
+    if talks:
+        tokenizer.response_schema = {}  # parse_response needs none, but TRL asks for one
+        settings["environment_factory"] = environment(url)
+        # Each turn may take all that is left, so a model that goes on is cut off.
+        arguments["max_completion_length"] = TURNS * (WORDS + 6)
+        arguments["max_tool_calling_iterations"] = TURNS
+    trainer = Masked(
         model=model,
         processing_class=tokenizer,
-        train_dataset=dataset(project / "nemo_gym/data/example.jsonl"),
-        reward_funcs=answer_reward(url),
+        train_dataset=dataset(file),
+        **settings,
         args=trl.GRPOConfig(
             output_dir=str(work),
             max_steps=steps,
@@ -177,7 +296,6 @@ def train(url: str, project: Path, steps: int, work: Path) -> list[float]:
             lr_scheduler_type="constant",
             per_device_train_batch_size=160,  # ten rows, each sixteen times
             num_generations=16,
-            max_completion_length=WORDS,
             beta=0.0,
             bf16=False,
             gradient_checkpointing=False,
@@ -187,12 +305,19 @@ def train(url: str, project: Path, steps: int, work: Path) -> list[float]:
             report_to="none",
             disable_tqdm=True,
             seed=0,
+            **arguments,
         ),
     )
     trainer.remove_callback(PrinterCallback)
     trainer.train()
-    for row, answer in zip(rows(), answers(model.eval(), tokenizer), strict=True):
-        print(f"{row['responses_create_params']['input'][0]['content']}: {answer}")
+    talker = environment(url)() if talks else None
+    for row in rows:
+        print(played(model.eval(), tokenizer, row, talker))
+    if talks:
+        print(
+            f"tokens of the policy, learned: {trainer.learned}; tokens of "
+            f"{trainer.replies} replies, masked: {trainer.masked}"
+        )
     return [line["reward"] for line in trainer.state.log_history if "reward" in line]
 
 
@@ -214,14 +339,17 @@ def draw(rewards: list[float], path: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description="See the top of this file.")
     parser.add_argument("--steps", type=int, default=60)
+    parser.add_argument("--conversation", action="store_true", help="train on ECHO")
     parser.add_argument("--picture", type=Path, metavar="PNG")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        project = Path(folder, "repeat")
-        generate(project)
+        project = Path(folder, "echo" if options.conversation else "repeat")
+        lines = conversations() if options.conversation else rows()
+        generate(project, lines)
+        file = project / "nemo_gym/data/example.jsonl"
         with serving(project / "nemo_gym") as url:
             started = time.monotonic()
-            rewards = train(url, project, options.steps, Path(folder, "work"))
+            rewards = train(url, lines, file, options.steps, Path(folder, "work"))
             seconds = time.monotonic() - started
     for number, reward in enumerate(rewards, start=1):
         if number == 1 or number % 10 == 0:

@@ -21,13 +21,16 @@ import sys
 import tempfile
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parent))
+import agent
+
 # The newest NeMo Gym needs this Python. An older interpreter gets 0.4.
 NEWEST_LINE = (3, 13, 14)
 
 PROJECT = Path("nemo_gym")
 
 # The package that this template owns in a project, and the folder of its wheel there.
-RUNTIME = Path(__file__).resolve().parents[1] / "runtime"
+RUNTIME = agent.TEMPLATE / "runtime"
 DISTRIBUTION = "nemo-gym-env-runtime"
 VENDOR = PROJECT / "vendor"
 
@@ -82,6 +85,18 @@ def check_merged() -> None:
             f"the update left conflicts in {', '.join(files)}: resolve them, then "
             f"`uv run python gates.py` in {PROJECT.resolve()}"
         )
+
+
+def restore_classes() -> None:
+    """Bring back a module beside nemo_gym/ that this update removed.
+
+    Copier renders the archetype's class in its place, so the answer of another module
+    removes it. Copier updates only where everything is committed.
+    """
+    listed = ["git", "ls-files", "--deleted", "-z", "--", ":(glob)*.py"]
+    removed = subprocess.run(listed, check=False, capture_output=True, text=True)
+    if names := removed.stdout.split("\0")[:-1]:
+        subprocess.run(["git", "checkout", "--quiet", "--", *names], check=False)
 
 
 def unchanged(folders: list[Path]) -> bool:
@@ -324,6 +339,9 @@ def install(
         except Problem:
             remove_unfinished_class()
             raise
+    if folder == PROJECT and agent.is_missing(folder):
+        add_agent()
+        options = options or ["--write-tools"]
     run(
         [
             uv,
@@ -338,6 +356,19 @@ def install(
         f"the import gate failed, see above; fix that and run `{again}` in {here}",
     )
     return f"Python {python}, {PACKAGES[folder.name]} {package}"
+
+
+def add_agent() -> None:
+    """Give the project the agent of a class with reply(). Raises Problem."""
+    try:
+        conflicts = agent.add()
+    except subprocess.CalledProcessError as error:
+        raise Problem("the agent for reply() cannot be rendered, see above") from error
+    if conflicts:
+        raise Problem(
+            f"the agent for reply() left conflicts in {', '.join(conflicts)}: resolve "
+            f"them, then `uv run python gates.py --write-tools` in {PROJECT.resolve()}"
+        )
 
 
 def is_skeleton(rows: Path) -> bool:
@@ -356,7 +387,8 @@ def main(
     build_runtime(uv, undo if operation == "update" else "copy again")
     if operation == "update":
         check_merged()
-        if unchanged(folders):
+        restore_classes()
+        if unchanged(folders) and not agent.is_missing(PROJECT):
             return
     for folder in folders:
         check_venv(folder)

@@ -10,6 +10,7 @@ import requests
 
 from conftest import (
     CLASSES,
+    COPIER,
     OLDER_BY_NIGHT,
     UVX,
     borrow_venv,
@@ -417,6 +418,67 @@ def test_gates_over_a_class_in_src(copy, mazes, series):
     run([python, "-m", "pytest", "-q"], folder)
     run([python, "-m", "pytest", "-q", "tests"], mazes)
     space = mazes.with_name("space")
+    assert not (folder / "responses_api_agents").exists()
     printed = run([python, "-m", "env_runtime.deploy", "--dry-run", space], folder)
     assert "src/mazes/walk.py" in printed.stdout
     assert (space / "src/mazes/__init__.py").is_file()
+
+
+GUIDE = WALK | {"domain_module": "mazes.guide", "domain_class": "Guide", "tools": "look"}
+
+
+def play_guide(project):
+    """All gates over a class that talks, whose only row lacks a value."""
+    rows = project / "nemo_gym/data/example.jsonl"
+    [row] = map(json.loads, rows.read_text().splitlines())
+    [tool] = row["responses_create_params"]["tools"]
+    assert (tool["name"], row["ground_truth"]) == ("look", [{"length": None}])
+    rows.write_text(json.dumps(row | {"ground_truth": [{"length": 4}]}) + "\n")
+    python = project / "nemo_gym/.venv/bin/python"
+    gates = run([python, "gates.py"], project / "nemo_gym").stdout
+    assert gates.count("PASS") == 4, gates
+    agent = project / "nemo_gym/responses_api_agents/labyrinth_agent/app.py"
+    assert "/reply" in agent.read_text()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("series", ["0.7"], indirect=True)
+def test_a_class_that_talks_has_its_agent_after_one_command(copy, mazes, series):
+    """Its reply() is inherited: no text of its file says that it has one."""
+    done = copy(mazes, trust=True, **GUIDE)
+    assert done.returncode == 0, done.stdout
+    assert "PASS import" in done.stdout
+    assert "mazes.guide.Guide has look, reply()" in done.stdout
+    play_guide(mazes)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("series", ["0.7"], indirect=True)
+def test_a_class_that_talks_can_be_given_by_an_update(repository, mazes, series):
+    """And no update removes the class that it stops wrapping."""
+    (mazes / "plain.py").write_text(
+        "class Plain:\n    def __init__(self, task: dict): ...\n"
+        "    def look(self) -> str:\n        return 'a wall'\n"
+    )
+    plain = {"domain_module": "plain", "domain_class": "Plain", "tools": "look"}
+    command = [COPIER, "copy", "--trust", "--defaults"]
+    data = [f"--data={name}={answer}" for name, answer in plain.items()]
+    run([*command, *data, repository, mazes], mazes.parent)
+    assert not (mazes / "nemo_gym/responses_api_agents").exists()
+    config = mazes / "nemo_gym/configs/labyrinth_agent.yaml"
+    config.write_text(config.read_text().replace("max_steps: 20", "max_steps: 21"))
+    (mazes / "nemo_gym/data/example.jsonl").write_text(
+        '{"responses_create_params": {"input": "Find the end."}, "ground_truth": [{}]}\n'
+    )
+    git(mazes, "init", "-q")
+    git(mazes, "add", "-A")
+    git(mazes, "commit", "-qm", "mine")
+    command = [COPIER, "update", "--trust", "--defaults", "--vcs-ref=:current:"]
+    data = [f"--data={name}={answer}" for name, answer in GUIDE.items()]
+    done = run([*command, *data], mazes)
+    assert "mazes.guide.Guide has look, reply()" in done.stdout
+    assert (mazes / "plain.py").is_file()
+    answers = (mazes / ".copier-answers.yml").read_text()
+    assert "class_file: src/mazes/guide.py" in answers
+    assert "max_steps: 21" in config.read_text()
+    play_guide(mazes)

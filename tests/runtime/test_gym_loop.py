@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import random
 import sys
 import tempfile
 from pathlib import Path
@@ -113,6 +114,15 @@ def test_the_rows_are_not_written_over(paths, link, monkeypatch, capsys):
     assert under_gym.main(arguments) == 1
     assert f"{rows} is the input: name another file" in capsys.readouterr().err
     assert rows.read_bytes() == written
+
+
+def test_a_seed_of_the_class_does_not_choose_the_port():
+    """TextArena seeds Python's generator: equal rows would mean equal ports."""
+    ports = set()
+    for _ in range(5):
+        random.seed(7)
+        ports.add(processes.free_port())
+    assert len(ports) > 1
 
 
 def test_variables_of_nemo_gyms_processes(tmp_path, monkeypatch):

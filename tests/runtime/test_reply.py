@@ -455,7 +455,7 @@ def test_an_agent_that_never_asks_for_a_reply_is_refused():
     """The rendered game has NeMo Gym's simple_agent. Generation runs this gate."""
     with pytest.raises(GateError, match="simple_agent") as caught:
         check_agent(Guest)
-    assert "-d archetype=conversation" in str(caught.value)
+    assert "-d talks=true" in str(caught.value)
 
 
 def server_with(environment_class):

@@ -120,7 +120,7 @@ def check_agent(domain_class: type) -> None:
             f"{place_of(domain_class)} has reply(), but NeMo Gym's simple_agent, which "
             f"configs/{config.name} names, ends an episode at the policy's first message: "
             "commit your work, then `uvx copier update --trust --defaults "
-            "--vcs-ref=:current: -d archetype=conversation` writes an agent that calls it"
+            "--vcs-ref=:current: -d talks=true` writes an agent that calls it"
         )
 
 

@@ -147,7 +147,9 @@ def free_port() -> int:
     It is outside the ranges from which NeMo Gym (10001 to 20000) and Ray (the same, and
     the system's own from 32768 on) choose. Raises RolloutError if no port is free.
     """
-    for port in random.sample(range(21000, 32000), 100):
+    # Not from the global generator: a class may have seeded it, and then two runs at the
+    # same time would take the same port.
+    for port in random.SystemRandom().sample(range(21000, 32000), 100):
         with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
             return port
     raise RolloutError("no port from 21000 to 31999 is free")

@@ -1,0 +1,7 @@
+"""What Guide inherits."""
+
+
+class Voice:
+    def reply(self, answer: str) -> str | None:
+        self.arrived = answer == str(self.length)
+        return None if self.arrived else "How many places is it?"
