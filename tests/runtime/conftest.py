@@ -8,6 +8,7 @@ import json
 import socket
 import threading
 from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
 from typing import Any
 
 from .rendered import IMPORT_PATH
@@ -16,6 +17,7 @@ from .rendered import IMPORT_PATH
 import pytest
 import uvicorn
 from env_runtime import project
+from env_runtime.checks.class_checks import check_class
 from env_runtime.episode.samples import sample_arguments
 from env_runtime.episode.tools import tools_of
 from env_runtime.evaluation import command
@@ -25,14 +27,13 @@ from env_runtime.project import here
 from env_runtime.server import SessionServer, VerifyRequest, VerifyResponse
 from env_runtime.testing import fixtures
 from fastapi import FastAPI, Request
-from fastapi.testclient import TestClient
 
 import rollout
 
 from .strict_model import Call, StrictModel
-from .support import Barrier
+from .support import ROW, Barrier, Player, rows_file
 
-Connect = Callable[[], TestClient]
+Connect = Callable[[], Player]
 
 # The fixtures of every project's own tests
 rows, tools, verify = fixtures.rows, fixtures.tools, fixtures.verify
@@ -70,10 +71,10 @@ def run() -> Iterator[Callable[[SessionServer], Connect]]:
 
         def run_server(server: SessionServer) -> Connect:
             app = server.setup_webserver()
-            first = stack.enter_context(TestClient(app))  # runs the app's lifespan
+            first = stack.enter_context(Player(app))  # runs the app's lifespan
 
-            def connect() -> TestClient:
-                client = TestClient(app)
+            def connect() -> Player:
+                client = Player(app)
                 client.portal = first.portal
                 return client
 
@@ -89,26 +90,21 @@ def connect(run: Callable[[SessionServer], Connect], server: SessionServer) -> C
 
 
 @pytest.fixture
-def client(connect: Connect) -> TestClient:
+def client(connect: Connect) -> Player:
     return connect()
 
 
 @pytest.fixture
-def call(tools: list[dict[str, Any]]) -> Callable[[TestClient], str]:
-    """Calls a client's first tool. Returns its output."""
-
-    def call_tool(client: TestClient) -> str:
-        answer = client.post(f"/{tools[0]['name']}", json=sample_arguments(tools[0]))
-        assert answer.status_code == 200, answer.text
-        return answer.json()["output"]
-
-    return call_tool
+def call(tools: list[dict[str, Any]]) -> Callable[[Player], str]:
+    """Calls the game's first tool. Returns its output."""
+    return lambda client: client.call(tools[0]["name"], **sample_arguments(tools[0]))
 
 
 @contextlib.contextmanager
-def over_http(server: SessionServer) -> Generator[int]:
+def over_http(server: SessionServer, **options: Any) -> Generator[int]:
     """The port of a server that a thread of this process runs."""
-    runner = uvicorn.Server(uvicorn.Config(server.setup_webserver(), log_config=None))
+    app = server.setup_webserver()
+    runner = uvicorn.Server(uvicorn.Config(app, log_config=None, **options))
     with socket.create_server(("127.0.0.1", 0)) as listening:
         thread = threading.Thread(target=runner.run, args=[[listening]])
         thread.start()
@@ -182,50 +178,70 @@ def server_of() -> Callable[..., SessionServer]:
 def client_of(
     server_of: Callable[..., SessionServer],
     run: Callable[[SessionServer], Connect],
-) -> Callable[..., TestClient]:
+) -> Callable[..., Player]:
     """Runs a server of an environment class, and makes a client of it."""
     return lambda *arguments, **options: run(server_of(*arguments, **options))()
 
 
 @pytest.fixture
-def gate_client(
+def begin(client_of: Callable[..., Player]) -> Callable[..., Player]:
+    """Runs a server of an environment class. Returns a client that has seeded `row`."""
+
+    def seeded(kind: type, row: dict[str, Any] = ROW, **options: Any) -> Player:
+        return client_of(kind, **options).seed(row)
+
+    return seeded
+
+
+# ---------------------------------------------------------------------- gates
+
+
+@pytest.fixture
+def check(server_of: Callable[..., SessionServer]) -> Callable[..., str]:
+    """Runs the import gate over a class whose server serves the named tools."""
+    return lambda kind, served=None, asked=(): check_class(
+        kind, type(server_of(kind, served)), list(asked)
+    )
+
+
+@pytest.fixture
+def loads(monkeypatch: pytest.MonkeyPatch) -> Callable[[type], None]:
+    """Puts an environment class in place of the project's."""
+    return lambda kind: monkeypatch.setattr(
+        project.Project, "load_class", lambda self: kind
+    )
+
+
+@pytest.fixture
+def url_of(
     server_of: Callable[..., SessionServer],
     server_thread: Callable[[SessionServer], int],
-    monkeypatch: pytest.MonkeyPatch,
+) -> Callable[..., str]:
+    """Serves an environment class over HTTP."""
+    return lambda kind: f"http://127.0.0.1:{server_thread(server_of(kind))}"
+
+
+@pytest.fixture
+def gate_client(
+    url_of: Callable[..., str], loads: Callable[[type], None]
 ) -> Callable[..., Client]:
     """Serves an environment class instead of the project's. Returns a gate's client."""
 
-    def serve_class(environment_class: type, *arguments: Any) -> Client:
-        monkeypatch.setattr(
-            project.Project, "load_class", lambda self: environment_class
-        )
-        port = server_thread(server_of(environment_class, *arguments))
-        return Client(f"http://127.0.0.1:{port}")
+    def serve_class(kind: type) -> Client:
+        loads(kind)
+        return Client(url_of(kind))
 
     return serve_class
 
 
-@pytest.fixture(scope="session")
-def row() -> dict[str, Any]:
-    """A row for environment classes of the tests' own."""
-    return {"responses_create_params": {"input": "Go."}, "ground_truth": [{"id": 1}]}
-
-
 @pytest.fixture
-def generous() -> type:
-    """A class that always pays."""
+def gate(gate_client: Callable[..., Client], tmp_path: Path) -> Callable[..., str]:
+    """Runs a gate over a class and these rows. Returns its line and its notes."""
 
-    class Generous:
-        def __init__(self, task: dict[str, Any]) -> None:
-            pass
+    def run(check: Callable[..., str], kind: type, *rows: dict[str, Any]) -> str:
+        return check(gate_client(kind), rows_file(tmp_path, *rows))
 
-        def look(self) -> str:
-            return "nothing"
-
-        def reward(self) -> float:
-            return 1.0
-
-    return Generous
+    return run
 
 
 @pytest.fixture
@@ -260,9 +276,9 @@ class Command:
         self.play = rollout.play
         self.table: dict[str, str] = {}
 
-    def __call__(self, *arguments: str) -> tuple[int, list[str], str]:
+    def __call__(self, *arguments: Any) -> tuple[int, list[str], str]:
         """The exit status, the lines of output without the table, and the errors."""
-        status = command.main(self.play, rollout.__doc__, list(arguments))
+        status = command.main(self.play, rollout.__doc__, [*map(str, arguments)])
         printed = self.capsys.readouterr()
         lines = printed.out.splitlines()
         table = [line[2:].split("  ", 1) for line in lines if line[:2] == "  "]

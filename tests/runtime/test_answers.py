@@ -1,6 +1,5 @@
 """Tests of the policy's last message: what counts as one, and which clients send it."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -107,31 +106,31 @@ REASONING = {
         ([], 0.0),
     ],
 )
-def test_the_last_message_is_the_answer(client_of, sum_row, verify, output, reward):
+def test_the_last_message_is_the_answer(client_of, sum_row, output, reward):
     client = client_of(Sum)
-    client.post("/seed_session", json=sum_row)
-    assert verify(client, sum_row, output) == reward
+    client.seed(sum_row)
+    assert client.reward(sum_row, output) == reward
 
 
-def test_the_first_verdict_is_final(client_of, sum_row, verify):
+def test_the_first_verdict_is_final(client_of, sum_row):
     client = client_of(Sum)
-    client.post("/seed_session", json=sum_row)
-    assert verify(client, sum_row, [message("6")]) == 0.0
-    assert verify(client, sum_row, [message("5")]) == 0.0
-    assert client.post("/seed_session", json=sum_row).status_code == 409
+    client.seed(sum_row)
+    assert client.reward(sum_row, [message("6")]) == 0.0
+    assert client.reward(sum_row, [message("5")]) == 0.0
+    client.seed(sum_row, 409)
 
 
-def test_an_answer_without_a_seed_earns_nothing(client_of, sum_row, verify):
-    assert verify(client_of(Sum), sum_row, [message("5")]) == 0.0
+def test_an_answer_without_a_seed_earns_nothing(client_of, sum_row):
+    assert client_of(Sum).reward(sum_row, [message("5")]) == 0.0
 
 
-def test_a_class_that_takes_no_answer_gets_none(client_of, generous, row, verify):
+def test_a_class_that_takes_no_answer_gets_none(client_of, generous):
     client = client_of(generous)
-    client.post("/seed_session", json=row)
-    assert verify(client, row, [message("5")]) == 1.0
+    client.seed()
+    assert client.reward(output=[message("5")]) == 1.0
 
 
-def test_a_server_of_release_0_3(run, generous, row, verify):
+def test_a_server_of_release_0_3(run, generous):
     """Its server.py calls `session.reward()` without an answer."""
 
     class Old(SessionServer):
@@ -143,8 +142,8 @@ def test_a_server_of_release_0_3(run, generous, row, verify):
             return self.verify_response(request, body, reward)
 
     client = run(Old.build())()
-    client.post("/seed_session", json=row)
-    assert verify(client, row) == 1.0
+    client.seed()
+    assert client.reward() == 1.0
 
     Old.domain_class = Sum
     with pytest.raises(GateError, match=r"write `await session.reward\(body.answer\)`"):
@@ -226,7 +225,7 @@ def test_the_scripted_model_ends_with_the_answer():
 
 
 def test_the_gates_of_a_class_without_tools(gate_client, sum_row, tmp_path):
-    client, rows = gate_client(Sum), Path(rows_file(tmp_path, sum_row))
+    client, rows = gate_client(Sum), rows_file(tmp_path, sum_row)
     assert smoke_gate(client, rows) == "no tools: the answer is graded"
     line = "1 row: the oracle earns 1.0, noop and nonsense 0.0"
     assert rollout_gate(client, rows) == line
@@ -236,7 +235,7 @@ def test_rows_without_the_key_tools_have_the_tools_of_no_server(
     gate_client, sum_row, tmp_path
 ):
     del sum_row["responses_create_params"]["tools"]
-    path = Path(rows_file(tmp_path, sum_row))
+    path = rows_file(tmp_path, sum_row)
     assert smoke_gate(gate_client(Sum), path).startswith("no tools")
     with pytest.raises(GateError, match="does not have the tools of the server"):
         smoke_gate(gate_client(Calculator), path)
@@ -252,18 +251,18 @@ class Lenient(Sum):
 def test_the_gate_shows_what_it_submitted(gate_client, sum_row, tmp_path):
     client = gate_client(Lenient)
     with pytest.raises(GateError) as caught:
-        rollout_gate(client, Path(rows_file(tmp_path, sum_row)))
+        rollout_gate(client, rows_file(tmp_path, sum_row))
     text = str(caught.value)
     assert "the policy 'garbage' earns 0.01, not 0.0" in text
     assert '"baseline_reward": 0.01 into the row' in text
     assert f"(it called nothing, and answered {NONSENSE!r}; task: " in text
     lenient = {**sum_row, "baseline_reward": 0.01}
-    assert rollout_gate(client, Path(rows_file(tmp_path, lenient))) == (
+    assert rollout_gate(client, rows_file(tmp_path, lenient)) == (
         "1 row: the oracle earns 1.0, noop and nonsense at most 0.01"
     )
     params = {**sum_row["responses_create_params"], "input": "Another prompt."}
     other = {**lenient, "responses_create_params": params, "baseline_reward": 0.02}
-    both = Path(rows_file(tmp_path, lenient, other))
+    both = rows_file(tmp_path, lenient, other)
     line, _ = rollout_gate(client, both).split("\n")
     assert line.endswith("nonsense at most what each row says")
 
@@ -271,7 +270,7 @@ def test_the_gate_shows_what_it_submitted(gate_client, sum_row, tmp_path):
 def test_an_oracle_that_needs_more_turns_than_there_are(
     gate_client, calculator_row, tmp_path, monkeypatch
 ):
-    client, path = gate_client(Calculator), Path(rows_file(tmp_path, calculator_row))
+    client, path = gate_client(Calculator), rows_file(tmp_path, calculator_row)
     monkeypatch.setattr(project.Project, "table", lambda self: {"max_turns": 2})
     assert rollout_gate(client, path).startswith("1 row: the oracle earns 1.0")
     monkeypatch.setattr(project.Project, "table", lambda self: {"max_turns": 1})

@@ -4,9 +4,8 @@ import json
 
 import httpx
 import pytest
-from fastapi.testclient import TestClient
 
-from .support import serving
+from .support import Player, serving
 
 
 class Mistake(Exception):
@@ -26,7 +25,7 @@ class Mistake(Exception):
         (SystemExit(0), "error: SystemExit", "raised SystemExit"),
     ],
 )
-def test_an_exception_in_a_tool(server_of, run, row, raised, output, fault, on_loop):
+def test_an_exception_in_a_tool(server_of, run, raised, output, fault, on_loop):
     class Failing:
         blocking = not on_loop
 
@@ -46,7 +45,7 @@ def test_an_exception_in_a_tool(server_of, run, row, raised, output, fault, on_l
 
     connect = run(server_of(Failing))
     client = connect()
-    client.post("/seed_session", json=row)
+    client.seed()
     answer = client.post("/move", json={})
     assert (answer.status_code, answer.json()) == (200, {"output": output})
     header = answer.headers.get("X-Tool-Error", "")
@@ -58,7 +57,7 @@ def test_an_exception_in_a_tool(server_of, run, row, raised, output, fault, on_l
     after = client.post("/ask", json={})
     assert after.json() == {"output": "answered"}
     assert "X-Tool-Error" not in after.headers
-    assert connect().post("/seed_session", json=row).status_code == 200
+    connect().seed()
 
 
 @pytest.mark.parametrize("on_loop", [False, True])
@@ -88,7 +87,7 @@ def test_an_exception_in_a_constructor(server_of, run, row, raised, detail, on_l
     client = run(server)()
     answer = client.post("/seed_session", json=row)
     assert (answer.status_code, answer.json()) == (422, {"detail": detail})
-    output = client.post("/move", json={}).json()["output"]
+    output = client.call("move")
     assert output.startswith("error: this session was not seeded")
     assert not server.sessions
 
@@ -98,7 +97,7 @@ def test_an_exception_is_answered_as_json(server, rows, monkeypatch, verify_body
         raise RuntimeError(f"{body.task} of {request.headers}")
 
     monkeypatch.setattr(type(server), "verify_response", fail)
-    client = TestClient(server.setup_webserver(), raise_server_exceptions=False)
+    client = Player(server.setup_webserver(), raise_server_exceptions=False)
     answer = client.post("/verify", json=verify_body(rows[0]))
     assert answer.status_code == 500
     # The text of an error may hold the row.
@@ -112,7 +111,7 @@ def test_requests_that_no_endpoint_takes(serve, client, tools):
     assert client.post(path, json=[]).status_code == 422
     assert client.post(path, content=b"{").status_code == 422
     assert client.post("/verify", json={}).status_code == 422
-    small = TestClient(serve(max_body_bytes=100).setup_webserver())
+    small = Player(serve(max_body_bytes=100).setup_webserver())
     assert small.post(path, json={"x": "x" * 200}).status_code == 413
     chunks = (b"x" * 60 for _ in range(5))
     assert small.post(path, content=chunks).status_code == 413
@@ -139,7 +138,7 @@ def test_many_problems_have_a_short_answer(server_of, run, path, body):
 
     client = run(server_of(Adder))()
     if path == "/verify":  # without a session it would not be read
-        client.post("/seed_session", json={"ground_truth": [{"expected_output": "x"}]})
+        client.seed({"ground_truth": [{"expected_output": "x"}]})
     answer = client.post(path, json=body)
     assert answer.status_code == 422, answer.text
     assert len(answer.content) < 5000
@@ -147,8 +146,8 @@ def test_many_problems_have_a_short_answer(server_of, run, path, body):
 
 @pytest.mark.parametrize("text", ["\ud800", "[" * 300 + "]" * 300])
 def test_a_trajectory_that_is_not_json_is_graded(serve, rows, verify_body, text):
-    client = TestClient(serve().setup_webserver(), raise_server_exceptions=False)
-    client.post("/seed_session", json=rows[0])
+    client = Player(serve().setup_webserver(), raise_server_exceptions=False)
+    client.seed(rows[0])
     body = verify_body(rows[0])
     body["response"]["odd"] = text if text[0] != "[" else json.loads(text)
     answer = client.post("/verify", content=json.dumps(body))
@@ -158,13 +157,13 @@ def test_a_trajectory_that_is_not_json_is_graded(serve, rows, verify_body, text)
 
 
 def test_metrics_that_cannot_be_aggregated_are_refused(serve):
-    client = TestClient(serve().setup_webserver(), raise_server_exceptions=False)
+    client = Player(serve().setup_webserver(), raise_server_exceptions=False)
     answer = client.post("/aggregate_metrics", json={"verify_responses": [{}]})
     assert answer.status_code in (200, 422)
 
 
 def test_an_item_that_nemo_gym_cannot_read_is_refused(serve, rows, verify_body):
-    client = TestClient(serve().setup_webserver(), raise_server_exceptions=False)
+    client = Player(serve().setup_webserver(), raise_server_exceptions=False)
     body = verify_body(rows[0])
     message = {"type": "message", "id": "", "content": [], "status": "completed"}
     body["response"]["output"] = [{**message, "role": {}, "prompt_token_ids": [1]}]

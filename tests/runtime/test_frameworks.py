@@ -9,10 +9,9 @@ from env_runtime.errors import DeployError, GateError, SettingError
 from env_runtime.frameworks import openenv_space
 from env_runtime.project import here
 from fastapi import FastAPI, WebSocket
-from fastapi.testclient import TestClient
 from starlette.websockets import WebSocketDisconnect
 
-from .support import recording, slow_class
+from .support import Player, recording, slow_class
 
 
 def test_an_episode_stays_in_one_thread():
@@ -157,7 +156,7 @@ def statuses():
         app = FastAPI()
         for path in ("/health", "/other"):
             app.get(path)(lambda: "ok")
-        client = TestClient(frameworks.guarded(app))
+        client = Player(frameworks.guarded(app))
         return [client.get(path, headers=head).status_code for path, head in requests]
 
     return answered
@@ -194,7 +193,7 @@ def test_a_websocket_of_another_sites_page_is_refused():
         await socket.accept()
         await socket.close()
 
-    client = TestClient(frameworks.guarded(app))
+    client = Player(frameworks.guarded(app))
     with client.websocket_connect("/ws"):
         pass
     for headers in ({"Host": "evil.example"}, {"Origin": "http://evil.example"}):

@@ -69,7 +69,7 @@ def run_gate(
             {**row, "responses_create_params": params, "ground_truth": [task]}
             for task in tasks or [{"id": 1}]
         ]
-        return gate(client, Path(rows_file(tmp_path, *rows)))
+        return gate(client, rows_file(tmp_path, *rows))
 
     return run
 
@@ -219,7 +219,7 @@ def test_the_smoke_gate_posts_malformed_calls(
     monkeypatch.setattr(type(server), "setup_webserver", with_guess)
     client = Client(f"http://127.0.0.1:{server_thread(server)}")
     params = {"input": "Go.", "tools": client.tools()}
-    path = Path(rows_file(tmp_path, {**row, "responses_create_params": params}))
+    path = rows_file(tmp_path, {**row, "responses_create_params": params})
     with pytest.raises(GateError, match=r"POST /guess with \[\] answered 200, not 422"):
         smoke_gate(client, path)
 

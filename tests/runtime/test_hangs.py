@@ -10,9 +10,8 @@ import pytest
 from env_runtime.episode.session import Session
 from env_runtime.server import VerifyRequest
 from fastapi import Request
-from fastapi.testclient import TestClient
 
-from .support import play_an_episode, serving, slow_class, until
+from .support import Player, play_an_episode, serving, slow_class, until
 
 
 @pytest.mark.parametrize("end", ["/close_session", "/verify"])
@@ -33,24 +32,24 @@ def test_a_close_that_hangs_delays_nobody(server_of, row, verify, barrier, end):
                 barrier.wait()
 
     server = server_of(Hanging, close_seconds=2)
-    with TestClient(server.setup_webserver()) as ada:
-        bob = TestClient(ada.app)
+    with Player(server.setup_webserver()) as ada:
+        bob = Player(ada.app)
         bob.portal = ada.portal
         started = time.monotonic()
         hangs = {**row, "ground_truth": [{"id": "hangs"}]}
-        ada.post("/seed_session", json=hangs)
+        ada.seed(hangs)
         if end == "/verify":
-            assert verify(ada, hangs) == 1.0
+            assert ada.reward(hangs) == 1.0
         else:
             assert ada.post(end, json={}).status_code == 200
         barrier.await_arrival()
-        play_an_episode(bob, row, verify)
+        play_an_episode(bob)
         assert time.monotonic() - started < 1.5
         started = time.monotonic()
     assert time.monotonic() - started < 3
 
 
-def test_an_async_close_that_hangs_is_cancelled(server_of, row, verify):
+def test_an_async_close_that_hangs_is_cancelled(server_of):
     ended = []
 
     class Hanging:
@@ -71,8 +70,8 @@ def test_an_async_close_that_hangs_is_cancelled(server_of, row, verify):
                 ended.append(self)
 
     server = server_of(Hanging, close_seconds=0.2)
-    with TestClient(server.setup_webserver()) as client:
-        play_an_episode(client, row, verify)
+    with Player(server.setup_webserver()) as client:
+        play_an_episode(client)
         started = time.monotonic()
     assert time.monotonic() - started < 1
     assert len(ended) == 1
@@ -114,15 +113,15 @@ def test_the_process_ends_though_a_tool_and_close_hang(row):
         assert time.monotonic() - started < 5
 
 
-def test_a_call_that_timed_out_before_it_began_never_runs(server_of, run, row, barrier):
+def test_a_call_that_timed_out_before_it_began_never_runs(server_of, run, barrier):
     domain_class, calls = slow_class(barrier)
     server = server_of(domain_class, tool_seconds=0.3)
     client = run(server)()
-    client.post("/seed_session", json=row)
+    client.seed()
     [session] = server.sessions.values()
 
     def move(wait):
-        return client.post("/move", json={"wait": wait}).json()["output"]
+        return client.call("move", wait=wait)
 
     with ThreadPoolExecutor() as pool:
         first = pool.submit(move, True)
@@ -133,40 +132,36 @@ def test_a_call_that_timed_out_before_it_began_never_runs(server_of, run, row, b
             assert call.result() == limit
     assert move(False).startswith("error: the call took more than 0.3 s")
     barrier.opened.set()
-    client.post("/close_session", json={})
+    client.end()
     until(lambda: "closed" in calls)
     assert calls == ["made", "moved True", "closed"]
     assert [call.arguments["wait"] for call in session.calls] == [True]
 
 
-def test_an_episode_that_hangs_longer_than_close_may_take_is_closed_in_the_end(
-    server_of, run, row, barrier, caplog
-):
+def test_an_episode_that_hangs_longer_than_close_may_take_is_closed_in_the_end(server_of, run, barrier, caplog):
     domain_class, calls = slow_class(barrier)
     server = server_of(domain_class, tool_seconds=0.1, close_seconds=0.1)
     client = run(server)()
-    client.post("/seed_session", json=row)
+    client.seed()
     assert "TOOL_SECONDS" in client.post("/move", json={"wait": True}).text
-    client.post("/close_session", json={})
+    client.end()
     until(lambda: "(CLOSE_SECONDS)" in caplog.text)  # the server has stopped waiting
     assert calls == ["made"]
     barrier.opened.set()
     until(lambda: calls == ["made", "moved True", "closed"])
 
 
-def test_a_call_that_hangs_gives_its_session_s_place_back(
-    server_of, run, row, barrier, verify
-):
+def test_a_call_that_hangs_gives_its_session_s_place_back(server_of, run, barrier):
     domain_class, _ = slow_class(barrier)
     server = server_of(domain_class, tool_seconds=0.1, max_sessions=1)
     connect = run(server)
     first, second = connect(), connect()
-    first.post("/seed_session", json=row)
-    assert second.post("/seed_session", json=row).status_code == 503
+    first.seed()
+    second.seed(status=503)
     first.post("/move", json={"wait": True})
-    assert second.post("/seed_session", json=row).status_code == 200
+    second.seed()
     health = {"status": "ok", "sessions": 2, "hung_calls": 1}
-    assert first.get("/health").json() == health
+    assert first.health() == health
 
 
 def test_a_call_that_waited_in_vain_gives_up_only_itself():
@@ -201,20 +196,18 @@ def test_calls_that_hang_are_bounded(server_of, run, row, barrier):
     connect = run(server)
     for _ in range(2):
         client = connect()
-        client.post("/seed_session", json=row)
+        client.seed()
         client.post("/move", json={"wait": True})
-        client.post("/close_session", json={})
+        client.end()
     refused = connect().post("/seed_session", json=row)
     assert refused.status_code == 503
     assert refused.json()["detail"] == "2 calls hang (MAX_HUNG_CALLS)"
     barrier.opened.set()
-    until(lambda: connect().get("/health").json()["hung_calls"] == 0)
-    assert connect().post("/seed_session", json=row).status_code == 200
+    until(lambda: connect().health()["hung_calls"] == 0)
+    connect().seed()
 
 
-def test_a_policy_whose_call_hangs_is_graded_all_the_same(
-    server_of, run, row, barrier, verify_body
-):
+def test_a_policy_whose_call_hangs_is_graded_all_the_same(server_of, run, barrier):
     """If it were masked, a policy could escape every episode that it may lose."""
     domain_class, _ = slow_class(barrier)
     server = server_of(domain_class, tool_seconds=0.1)
@@ -225,9 +218,9 @@ def test_a_policy_whose_call_hangs_is_graded_all_the_same(
 
     type(server).verify = verify
     client = run(server)()
-    client.post("/seed_session", json=row)
+    client.seed()
     client.post("/move", json={"wait": True})
-    verdict = client.post("/verify", json=verify_body(row)).json()
+    verdict = client.verdict()
     assert (verdict["reward"], verdict["mask_sample"]) == (0.0, False)
 
 
@@ -264,7 +257,7 @@ def test_a_session_that_ends_while_it_is_made_is_closed(
         if timeout:
             assert "took more than 0.1 s (TOOL_SECONDS)" in seeding.result().text
         else:
-            assert client.post("/close_session", json={}).status_code == 200
+            client.end()
         assert not server.sessions
         if timeout:
             until(

@@ -5,37 +5,36 @@ import socket
 
 import pytest
 from env_runtime.resources_server import guard
-from fastapi.testclient import TestClient
 from nemo_gym.base_resources_server import BaseVerifyResponse
 
-from .support import MESSAGE, TEXT, until
+from .support import MESSAGE, TEXT, Player, until
 
 
 def test_one_session_too_many_is_refused(serve, rows):
     server = serve(max_sessions=1)
     app = server.setup_webserver()
-    with TestClient(app) as ada:
-        bob = TestClient(app)
-        assert ada.post("/seed_session", json=rows[0]).status_code == 200
+    with Player(app) as ada:
+        bob = Player(app)
+        ada.seed(rows[0])
         refused = bob.post("/seed_session", json=rows[0])
         assert refused.status_code == 503
         assert int(refused.headers["Retry-After"]) > 0
-        ada.post("/close_session", json={})
-        assert bob.post("/seed_session", json=rows[0]).status_code == 200
+        ada.end()
+        bob.seed(rows[0])
 
 
 def test_an_idle_session_is_freed(serve, rows):
     server = serve(session_idle_seconds=0.05)
-    with TestClient(server.setup_webserver()) as client:
-        client.post("/seed_session", json=rows[0])
-        until(lambda: client.get("/health").json()["sessions"] == 0)
+    with Player(server.setup_webserver()) as client:
+        client.seed(rows[0])
+        until(lambda: client.health()["sessions"] == 0)
     assert not server.sessions
 
 
 def test_health(client, rows):
-    client.post("/seed_session", json=rows[0])
+    client.seed(rows[0])
     open_now = {"status": "ok", "sessions": 1, "hung_calls": 0}
-    assert client.get("/health").json() == open_now
+    assert client.health() == open_now
 
 
 @pytest.mark.parametrize(
@@ -75,8 +74,8 @@ def test_seconds_may_be_fractions(serve, monkeypatch):
 def test_a_trajectory_of_too_many_items_earns_nothing(serve, rows, verify_body, output):
     """Validating so many malformed items would hold up the server for half a minute. A
     refusal would leave the episode without a grade, and a policy controls its length."""
-    client = TestClient(serve().setup_webserver())
-    client.post("/seed_session", json=rows[0])
+    client = Player(serve().setup_webserver())
+    client.seed(rows[0])
     body = verify_body(rows[0])
     body["response"]["output"] = output
     answer = client.post("/verify", json=body)
@@ -95,7 +94,7 @@ def test_the_first_malformed_item_of_many_is_named(
     serve, rows, verify_body, part, key, item
 ):
     """The other items are not checked: each would cost as much as a tool call."""
-    client = TestClient(serve().setup_webserver())
+    client = Player(serve().setup_webserver())
     body = verify_body(rows[0])
     body[part] = {**body[part], key: [item] * 2_000}
     answer = client.post("/verify", json=body)
@@ -105,8 +104,8 @@ def test_the_first_malformed_item_of_many_is_named(
 
 
 def test_a_trajectory_of_too_many_bytes_earns_nothing(serve, rows, verify_body):
-    client = TestClient(serve(max_trajectory_bytes=10_000).setup_webserver())
-    client.post("/seed_session", json=rows[0])
+    client = Player(serve(max_trajectory_bytes=10_000).setup_webserver())
+    client.seed(rows[0])
     body = verify_body(
         rows[0], [{**MESSAGE, "content": [{**TEXT, "text": "x" * 10_000}]}]
     )
@@ -119,7 +118,7 @@ def test_a_trajectory_of_too_many_bytes_earns_nothing(serve, rows, verify_body):
 def test_a_body_of_unknown_length_has_the_same_limit(serve, run, rows, tools):
     """A chunked request announces no length."""
     client = run(serve(max_body_bytes=1000))()
-    client.post("/seed_session", json=rows[0])
+    client.seed(rows[0])
     body = iter([b" " * 600, b" " * 600])
     answer = client.post(f"/{tools[0]['name']}", content=body)
     assert "content-length" not in answer.request.headers
@@ -127,8 +126,8 @@ def test_a_body_of_unknown_length_has_the_same_limit(serve, run, rows, tools):
 
 
 def test_tokens_of_a_trainer_are_no_items(serve, rows, verify_body):
-    client = TestClient(serve().setup_webserver())
-    client.post("/seed_session", json=rows[0])
+    client = Player(serve().setup_webserver())
+    client.seed(rows[0])
     message = {
         "id": "m",
         "type": "message",
@@ -145,7 +144,7 @@ def test_tokens_of_a_trainer_are_no_items(serve, rows, verify_body):
 
 def test_metrics_of_many_names_are_refused(serve):
     """NeMo Gym makes a table with a column for each name."""
-    client = TestClient(serve().setup_webserver())
+    client = Player(serve().setup_webserver())
     verdicts = [{f"metric_{n}_{m}": 1 for m in range(50)} for n in range(50)]
     answer = client.post("/aggregate_metrics", json={"verify_responses": verdicts})
     assert answer.status_code == 422

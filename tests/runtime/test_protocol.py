@@ -4,7 +4,6 @@ import json
 import math
 import random
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -101,15 +100,15 @@ SERVED = ["rooms_list", "room", "crash"]
 # ---------------------------------------------------------------------- tools
 
 
-def test_a_tool_may_return_what_json_can_say(client_of, row):
+def test_a_tool_may_return_what_json_can_say(client_of):
     client = client_of(Hotel, SERVED)
-    client.post("/seed_session", json=row)
-    rooms = client.post("/rooms_list", json={}).json()["output"]
+    client.seed()
+    rooms = client.call("rooms_list")
     assert json.loads(rooms) == [
         {"number": 1, "free": True},
         {"number": 2, "free": False},
     ]
-    room = client.post("/room", json={"number": 2}).json()["output"]
+    room = client.call("room", number=2)
     assert json.loads(room) == {"number": 2, "free": False}
 
 
@@ -171,8 +170,8 @@ def test_a_task_and_a_result_can_be_dataclasses(client_of, row, check):
     refused = client.post("/seed_session", json={**row, "ground_truth": [{"gold": []}]})
     assert refused.status_code == 422
     assert "ground_truth.0.size: Field required" in refused.text
-    client.post("/seed_session", json={**row, "ground_truth": [{"size": "3"}]})
-    answer = client.post("/dig", json={"cell": 1}).json()["output"]
+    client.seed({**row, "ground_truth": [{"size": "3"}]})
+    answer = client.call("dig", cell=1)
     assert json.loads(answer) == {"size": 3, "gold": [], "dug": 1}
     answer = client.post("/look", json={})
     assert answer.json() == {"output": "gold", "image": IMAGE}
@@ -257,20 +256,20 @@ class Market:
         return np.float32(0.5)
 
 
-def test_nan_and_infinity_are_null(client_of, row):
+def test_nan_and_infinity_are_null(client_of):
     client = client_of(Market, ["prices", "quote"])
-    client.post("/seed_session", json=row)
+    client.seed()
     answer = client.post("/prices", json={}).json()
     assert answer == {"output": '{"price": null, "limits": [null, 1.5]}'}
     answer = client.post("/quote", json={})
     assert answer.json() == {"output": '{"price": null}', "change": None}
 
 
-def test_numbers_and_arrays_of_numpy(client_of, row):
+def test_numbers_and_arrays_of_numpy(client_of):
     client = client_of(Market, ["volume", "history", "ticker"])
-    client.post("/seed_session", json=row)
-    assert client.post("/volume", json={}).json() == {"output": "3"}
-    history = client.post("/history", json={}).json()["output"]
+    client.seed()
+    assert client.call("volume") == "3"
+    history = client.call("history")
     assert json.loads(history) == {"days": [1.5, None], "last": 0.5}
     answer = client.post("/ticker", json={})
     assert answer.json() == {"output": "error: NotTextError"}
@@ -302,7 +301,7 @@ def test_a_grade_that_is_no_number_in_range(monkeypatch, grade):
     assert "must return a number from 0 to 1" in str(episode.failure)
 
 
-def test_only_what_server_py_serves_is_a_tool(client_of, row):
+def test_only_what_server_py_serves_is_a_tool(client_of):
     client = client_of(Hotel, SERVED)
     names = [tool["name"] for tool in client.get("/tools").json()["tools"]]
     assert names == SERVED == list(tools_of(Hotel, SERVED))
@@ -311,9 +310,9 @@ def test_only_what_server_py_serves_is_a_tool(client_of, row):
         assert client.post(f"/{helper}", json={}).status_code == 404
 
 
-def test_the_policy_reads_the_errors_that_the_class_names(client_of, row):
+def test_the_policy_reads_the_errors_that_the_class_names(client_of):
     client = client_of(Hotel, SERVED)
-    client.post("/seed_session", json=row)
+    client.seed()
     answer = client.post("/room", json={"number": 3})
     assert answer.json() == {"output": "error: 'no room 3'"}
     assert "x-tool-error" not in answer.headers
@@ -469,13 +468,13 @@ def test_an_observation_that_fails_is_named():
 def test_the_rollout_gate_says_if_a_prompt_lacks_it(gate_client, tmp_path):
     client = gate_client(Maze)
     good, bad = maze_row("The board:\n..\n.."), maze_row("Find out.")
-    path = Path(rows_file(tmp_path, good, bad))
+    path = rows_file(tmp_path, good, bad)
     with pytest.raises(GateError) as caught:
         rollout_gate(client, path)
     text = str(caught.value)
     assert text.startswith(f"row 2 of {path}: its prompt does not end with Maze.obs")
     assert "`uv run python make_rows.py --example --overwrite`" in text
-    line = rollout_gate(client, Path(rows_file(tmp_path, good)))
+    line = rollout_gate(client, rows_file(tmp_path, good))
     assert line.startswith("1 row: noop and nonsense earn 0.0 (Maze has no oracle")
 
 
@@ -486,7 +485,7 @@ def test_the_rollout_gate_says_if_two_episodes_begin_differently(gate_client, tm
 
     client = gate_client(Shifting)
     with pytest.raises(GateError, match="two episodes of its task begin differently"):
-        rollout_gate(client, Path(rows_file(tmp_path, maze_row("Find out."))))
+        rollout_gate(client, rows_file(tmp_path, maze_row("Find out.")))
 
 
 def test_generated_rows_end_with_it(monkeypatch, tmp_path):
@@ -509,28 +508,26 @@ def test_generated_rows_end_with_it(monkeypatch, tmp_path):
 # ---------------------------------------------------------------------- sessions
 
 
-def test_an_ended_session_keeps_no_task(server_of, run, generous, row, verify):
+def test_an_ended_session_keeps_no_task(server_of, run, generous, row):
     server = server_of(generous)
     client = run(server)()
     long = {**row, "ground_truth": [{"text": "x" * 500_000}]}
-    client.post("/seed_session", json=long)
-    assert verify(client, long) == 1.0
+    client.seed(long)
+    assert client.reward(long) == 1.0
     [ended] = server._store.ended.values()
     assert len(repr(ended)) < 5_000
-    assert verify(client, long) == 1.0
+    assert client.reward(long) == 1.0
     other = {**row, "ground_truth": [{"text": "x" * 499_999 + "y"}]}
-    assert verify(client, other) == 0.0
+    assert client.reward(other) == 0.0
 
 
-def test_a_cookie_of_another_start_is_lost_and_masked(
-    server_of, run, generous, row, verify_body
-):
+def test_a_cookie_of_another_start_is_lost_and_masked(server_of, run, generous):
     """Its verdict says nothing about the policy, so the trainer leaves it out."""
     before, after = run(server_of(generous))(), run(server_of(generous))()
-    before.post("/seed_session", json=row)
+    before.seed()
     after.cookies.update(before.cookies)
-    verdict = after.post("/verify", json=verify_body(row)).json()
+    verdict = after.verdict()
     assert (verdict["reward"], verdict["mask_sample"]) == (0.0, True)
     assert "from another server, or from before a restart" in verdict["failure_reason"]
-    output = after.post("/look", json={}).json()["output"]
+    output = after.call("look")
     assert output.startswith("error: this episode was lost: ")

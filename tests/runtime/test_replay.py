@@ -91,13 +91,13 @@ def test_a_trajectory_may_be_longer_than_a_row(
     assert answer.json()["reward"] == 1.0
 
 
-def test_a_live_session_is_graded_as_it_is(client, safe_row, verify):
+def test_a_live_session_is_graded_as_it_is(client, safe_row):
     """A forged trajectory counts for nothing while there is an episode."""
-    client.post("/seed_session", json=safe_row)
+    client.seed(safe_row)
     client.post("/turn", json={"number": 3})
     right = trajectory(("turn", '{"number": 4}'))
-    assert verify(client, safe_row, right) == 0.0
-    assert verify(client, safe_row, right) == 0.0
+    assert client.reward(safe_row, right) == 0.0
+    assert client.reward(safe_row, right) == 0.0
 
 
 def test_a_row_that_cannot_be_seeded_is_refused(client, safe_row, verify_body):
@@ -107,9 +107,7 @@ def test_a_row_that_cannot_be_seeded_is_refused(client, safe_row, verify_body):
 
 @pytest.mark.parametrize("switched_on", [False, True])
 @pytest.mark.parametrize("deterministic", [False, True])
-def test_only_a_deterministic_class_is_played_again_with_reverify(
-    server_of, run, monkeypatch, safe_row, verify, switched_on, deterministic
-):
+def test_only_a_deterministic_class_is_played_again_with_reverify(server_of, run, monkeypatch, safe_row, switched_on, deterministic):
     if switched_on:
         monkeypatch.setenv("REVERIFY", "1")
     else:
@@ -118,7 +116,7 @@ def test_only_a_deterministic_class_is_played_again_with_reverify(
     client = run(server_of(Safe))()
     right = trajectory(("turn", '{"number": 4}'))
     replays = switched_on and deterministic
-    assert verify(client, safe_row, right) == float(replays)
+    assert client.reward(safe_row, right) == float(replays)
     mode = client.get("/reverify_mode")
     if mode.status_code != 404:  # NeMo Gym 0.4 has no such route
         assert mode.json() == ("stateless" if replays else "unsupported")

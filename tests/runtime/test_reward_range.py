@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -56,49 +55,49 @@ def client(client_of):
 
 
 def seed_and_lose(client, row):
-    assert client.post("/seed_session", json=row).status_code == 200
-    assert client.post("/fight", json={"how": "x"}).json()["output"] == "lost"
+    client.seed()
+    assert client.call("fight", how="x") == "lost"
 
 
 @pytest.mark.parametrize(("how", "reward"), [("parry", 19.4), ("x", -100.0)])
-def test_the_reward_is_the_classs_own(client, row, verify, how, reward):
-    client.post("/seed_session", json=row)
+def test_the_reward_is_the_classs_own(client, how, reward):
+    client.seed()
     client.post("/fight", json={"how": how})
-    assert verify(client, row) == reward
+    assert client.reward() == reward
 
 
-def test_doing_nothing(client, row, verify):
-    client.post("/seed_session", json=row)
-    assert verify(client, row) == 0.0
+def test_doing_nothing(client):
+    client.seed()
+    assert client.reward() == 0.0
 
 
-def test_nobody_escapes_a_loss(client, row, verify):
+def test_nobody_escapes_a_loss(client, row):
     """A policy may post anything to end an episode that it lost."""
     seed_and_lose(client, row)
     lost = {**row, "ground_truth": [{"id": 2}]}
-    assert verify(client, row, [function_call("seed_session", "{}")]) == -100.0
-    assert verify(client, lost) == -100.0
-    assert client.post("/seed_session", json=lost).status_code == 409
-    client.post("/close_session", json={})
-    assert verify(client, row) == -100.0
+    assert client.reward(row, [function_call("seed_session", "{}")]) == -100.0
+    assert client.reward(lost) == -100.0
+    client.seed(lost, 409)
+    client.end()
+    assert client.reward(row) == -100.0
 
 
-def test_the_policy_that_seeds_cannot_ask_for_the_first_verdict(client, row, verify):
-    client.post("/seed_session", json=row)
+def test_the_policy_that_seeds_cannot_ask_for_the_first_verdict(client):
+    client.seed()
     client.post("/fight", json={"how": "parry"})
-    assert verify(client, row) == 19.4
-    assert verify(client, row, [function_call("seed_session", "{}")]) == -100.0
+    assert client.reward() == 19.4
+    assert client.reward(output=[function_call("seed_session", "{}")]) == -100.0
 
 
-def test_closing_ends_an_episode_with_the_lowest_reward(client, row, verify):
+def test_closing_ends_an_episode_with_the_lowest_reward(client, row):
     seed_and_lose(client, row)
-    client.post("/close_session", json={})
-    assert verify(client, row) == -100.0
+    client.end()
+    assert client.reward() == -100.0
 
 
-def test_an_episode_that_nobody_seeded(client, row, verify):
+def test_an_episode_that_nobody_seeded(client):
     client.post("/fight", json={"how": "parry"})
-    assert verify(client, row) == -100.0
+    assert client.reward() == -100.0
 
 
 def test_a_trajectory_that_is_too_long(client_of, row, verify_body):
@@ -110,13 +109,11 @@ def test_a_trajectory_that_is_too_long(client_of, row, verify_body):
 
 
 @pytest.mark.parametrize("reward", [19.5, -100.1, float("nan"), "1", None])
-def test_a_grade_outside_of_the_range_is_masked(
-    client_of, row, verify_body, monkeypatch, reward
-):
+def test_a_grade_outside_of_the_range_is_masked(client_of, monkeypatch, reward):
     monkeypatch.setattr(Duel, "reward", lambda self: reward)
     client = client_of(Duel)
-    client.post("/seed_session", json=row)
-    verdict = client.post("/verify", json=verify_body(row)).json()
+    client.seed()
+    verdict = client.verdict()
     assert verdict["mask_sample"] is True
     assert (
         "must return a number from -100 to 19.4, the class's reward_range, got "
@@ -124,14 +121,12 @@ def test_a_grade_outside_of_the_range_is_masked(
     )
 
 
-def test_a_verdict_has_the_grade_that_is_outside_of_the_range(
-    client_of, row, verify_body, monkeypatch
-):
+def test_a_verdict_has_the_grade_that_is_outside_of_the_range(client_of, monkeypatch):
     def graded(reward):
         monkeypatch.setattr(Duel, "reward", lambda self: reward)
         client = client_of(Duel)
-        client.post("/seed_session", json=row)
-        return client.post("/verify", json=verify_body(row)).json()
+        client.seed()
+        return client.verdict()
 
     assert graded(93.5)["reward_outside_range"] == 93.5
     assert "reward_outside_range" not in graded(19.0)
@@ -147,11 +142,11 @@ class Penalty(Duel):
     reward_range = (-100.0, 0.0)
 
 
-def test_a_masked_sample_does_not_earn_the_highest_reward(client_of, row, verify_body):
+def test_a_masked_sample_does_not_earn_the_highest_reward(client_of):
     client = client_of(Penalty)
-    client.post("/seed_session", json=row)
+    client.seed()
     client.post("/fight", json={"how": "parry"})
-    verdict = client.post("/verify", json=verify_body(row)).json()
+    verdict = client.verdict()
     assert (verdict["reward"], verdict["mask_sample"]) == (-100.0, True)
 
 
@@ -282,7 +277,7 @@ def manifest(tmp_path, monkeypatch):
 
 
 def test_the_rollout_gate(gate_client, row, tmp_path, manifest):
-    client, path = gate_client(Duel), Path(rows_file(tmp_path, row))
+    client, path = gate_client(Duel), rows_file(tmp_path, row)
     with pytest.raises(GateError) as caught:
         rollout_gate(client, path)
     assert (
@@ -307,7 +302,7 @@ def test_a_range_that_is_estimated_is_a_note(
     gate_client, row, tmp_path, manifest, monkeypatch
 ):
     manifest.unlink()
-    path = Path(rows_file(tmp_path, row))
+    path = rows_file(tmp_path, row)
     monkeypatch.setattr(Duel, "reward_range_estimated", True, raising=False)
     _, note = rollout_gate(gate_client(Duel), path).split("\n")
     assert note.startswith("reward_range (-100.0, 19.4) is an estimate: ")
@@ -325,7 +320,7 @@ def test_a_grade_outside_of_the_range_fails_the_gate(
 ):
     manifest.unlink()
     monkeypatch.setattr(Duel, "reward_range", (-100.0, 15.0))
-    path = Path(rows_file(tmp_path, row))
+    path = rows_file(tmp_path, row)
     with pytest.raises(GateError, match=r"row 1 of .*'oracle': .* got 19\.4"):
         rollout_gate(gate_client(Duel), path)
 
@@ -336,7 +331,7 @@ def test_a_usual_manifest_is_left_alone(manifest, generous, monkeypatch):
 
 
 def test_a_reward_for_nothing(gate_client, row, tmp_path, manifest, monkeypatch):
-    client, path = gate_client(Duel), Path(rows_file(tmp_path, row))
+    client, path = gate_client(Duel), rows_file(tmp_path, row)
     manifest.unlink()
     monkeypatch.setattr(Duel, "reward", lambda self: self.points + 0.5)
     with pytest.raises(GateError) as caught:
@@ -349,7 +344,7 @@ def test_a_reward_for_nothing(gate_client, row, tmp_path, manifest, monkeypatch)
 def test_an_oracle_that_earns_less(gate_client, row, tmp_path, manifest):
     client = gate_client(Duel)
     manifest.unlink()
-    path = Path(rows_file(tmp_path, {**row, "oracle_reward": 19.0}))
+    path = rows_file(tmp_path, {**row, "oracle_reward": 19.0})
     with pytest.raises(GateError) as caught:
         rollout_gate(client, path)
     text = str(caught.value)

@@ -49,24 +49,24 @@ class Player:
         return 1.0
 
 
-def test_no_more_threads(server_of, run, row, verify, thread_limit):
+def test_no_more_threads(server_of, run, row, thread_limit):
     thread_limit[0] = 1
     connect = run(server_of(Player))
     ada, bob = connect(), connect()
-    assert ada.post("/seed_session", json=row).status_code == 200
-    assert "no_room" not in ada.get("/health").json()
+    ada.seed()
+    assert "no_room" not in ada.health()
     refused = bob.post("/seed_session", json=row)
     assert refused.status_code == 503
     reason = f"no more threads can be started beside 1 of episodes: {NO_THREAD}"
     assert refused.json()["detail"] == reason
     assert int(refused.headers["retry-after"]) > 0
     health = {"status": "ok", "sessions": 1, "hung_calls": 0, "no_room": reason}
-    assert bob.get("/health").json() == health
-    assert ada.post("/move", json={}).json() == {"output": "moved"}
-    assert verify(ada, row) == 1.0
+    assert bob.health() == health
+    assert ada.call("move") == "moved"
+    assert ada.reward() == 1.0
     thread_limit[0] = 1
-    assert bob.post("/seed_session", json=row).status_code == 200
-    assert "no_room" not in bob.get("/health").json()
+    bob.seed()
+    assert "no_room" not in bob.health()
 
 
 def no_thread():
@@ -107,7 +107,7 @@ def test_a_constructor_that_finds_no_more(client_of, row, lack):
 
 
 @pytest.mark.parametrize("lack", LACKS)
-def test_a_tool_that_finds_no_more_masks_the_sample(client_of, row, verify_body, lack):
+def test_a_tool_that_finds_no_more_masks_the_sample(client_of, lack):
     class Wanting(Player):
         def move(self) -> str:
             """Move."""
@@ -115,10 +115,10 @@ def test_a_tool_that_finds_no_more_masks_the_sample(client_of, row, verify_body,
             return ""
 
     client = client_of(Wanting)
-    client.post("/seed_session", json=row)
-    output = client.post("/move", json={}).json()["output"]
+    client.seed()
+    output = client.call("move")
     assert output.startswith(f"error: no more {lack} can be ")
-    verdict = client.post("/verify", json=verify_body(row)).json()
+    verdict = client.verdict()
     assert verdict["mask_sample"]
     assert f"error: {verdict['failure_reason']}" == output
 
@@ -127,16 +127,16 @@ def test_a_tool_that_finds_no_more_masks_the_sample(client_of, row, verify_body,
     "error",
     [MemoryError(), OSError(errno.ENOMEM, ""), BlockingIOError(errno.EAGAIN, "")],
 )
-def test_what_a_policy_can_provoke_masks_nothing(client_of, row, verify_body, error):
+def test_what_a_policy_can_provoke_masks_nothing(client_of, error):
     class Wanting(Player):
         def move(self) -> str:
             """Move."""
             raise error
 
     client = client_of(Wanting)
-    client.post("/seed_session", json=row)
+    client.seed()
     assert client.post("/move", json={}).text.startswith('{"output": "error: ')
-    assert not client.post("/verify", json=verify_body(row)).json()["mask_sample"]
+    assert not client.verdict()["mask_sample"]
 
 
 def test_a_route_that_needs_a_thread_says_why_there_is_none(client, monkeypatch):
@@ -246,15 +246,15 @@ def test_memory_near_the_limit(container, server_of, run, row, version):
     connect = run(server_of(Player))
     ada, bob = connect(), connect()
     # The kernel gives back the memory of files that nobody uses.
-    assert ada.post("/seed_session", json=row).status_code == 200
+    ada.seed()
     container(version, {"memory.stat": f"{unused} 0"})
     refused = bob.post("/seed_session", json=row)
     reason = "95 of the container's 100 MiB are in use"
     assert (refused.status_code, refused.json()["detail"]) == (503, reason)
-    assert bob.get("/health").json()["no_room"] == reason
-    assert ada.post("/move", json={}).json() == {"output": "moved"}
+    assert bob.health()["no_room"] == reason
+    assert ada.call("move") == "moved"
     container(version, {used: 50 << 20})
-    assert bob.post("/seed_session", json=row).status_code == 200
+    bob.seed()
 
 
 LIMITED_SERVER = """

@@ -106,19 +106,17 @@ def test_a_seed_always_gives_the_same_rows(tmp_path):
 
 
 @pytest.mark.parametrize("seed", ["0", "7"])
-def test_the_oracle_solves_what_is_made_and_doing_nothing_does_not(
-    make, tmp_path, connect, tools, verify, seed
-):
+def test_the_oracle_solves_what_is_made_and_doing_nothing_does_not(make, tmp_path, connect, tools, seed):
     assert make("--seed", seed, "--train", "20", "--validation", "0") == (0, "")
     for row in read_rows(here().load_class(), tmp_path / "train.jsonl"):
         client, idle = connect(), connect()
-        client.post("/seed_session", json=row)
-        idle.post("/seed_session", json=row)
+        client.seed(row)
+        idle.seed(row)
         for name, arguments in solve(row, tools):
             client.post(f"/{name}", json=arguments)
         task = row["ground_truth"][0]
-        assert verify(client, row) == 1.0, task
-        assert verify(idle, row) == 0.0, task
+        assert client.reward(row) == 1.0, task
+        assert idle.reward(row) == 0.0, task
 
 
 def test_no_image_and_no_space_gets_it():

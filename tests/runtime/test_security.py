@@ -6,13 +6,12 @@ import pytest
 import uvicorn
 from env_runtime.episode.samples import sample_arguments
 from env_runtime.project import here
-from fastapi.testclient import TestClient
 
 
 @pytest.fixture
 def guarded(monkeypatch, serve):
     monkeypatch.setenv("API_TOKEN", "s3cret")
-    return TestClient(serve().setup_webserver())
+    return Player(serve().setup_webserver())
 
 
 @pytest.mark.parametrize("header", [None, "Bearer wrong", "s3cret", "Bearer s3cret "])
@@ -28,7 +27,7 @@ def test_without_the_token_every_route_but_health_is_closed(guarded, tools, head
 def test_with_the_token_everything_works(guarded, rows):
     guarded.headers["Authorization"] = "Bearer s3cret"
     assert guarded.get("/openapi.json").status_code == 200
-    assert guarded.post("/seed_session", json=rows[0]).status_code == 200
+    guarded.seed(rows[0])
 
 
 # Names that lead to this machine, and names that a web page's owner may choose
@@ -40,7 +39,7 @@ OTHERS += ["localhost.evil.example", "evil.example:127.0.0.1", "[evil.example]",
 @pytest.mark.parametrize("host", [*OWN_HOSTS, *OTHERS])
 def test_without_a_token_the_host_must_be_this_machine(serve, tools, host):
     """A page at a name that its owner points to 127.0.0.1 may post to any route."""
-    client = TestClient(serve().setup_webserver(), headers={"Host": host})
+    client = Player(serve().setup_webserver(), headers={"Host": host})
     for path in ("/health", "/tools", "/docs"):
         assert client.get(path).status_code == (200 if host in OWN_HOSTS else 403)
     answer = client.post(f"/{tools[0]['name']}", json=sample_arguments(tools[0]))
@@ -62,7 +61,7 @@ def test_a_server_for_others_has_any_host(serve, monkeypatch, variables):
     for name, text in variables.items():
         monkeypatch.setenv(name, text)
     headers = {"Host": "evil.example", "Authorization": "Bearer s3cret"}
-    client = TestClient(serve().setup_webserver(), headers=headers)
+    client = Player(serve().setup_webserver(), headers=headers)
     assert client.get("/tools").status_code == 200
 
 
@@ -83,7 +82,7 @@ def test_pages_of_other_sites_get_no_answer(
 ):
     monkeypatch.setenv("ALLOW_ANYBODY", anybody)
     headers = {"Host": "127.0.0.1:11000", "Origin": origin}
-    client = TestClient(serve().setup_webserver(), headers=headers)
+    client = Player(serve().setup_webserver(), headers=headers)
     tool, text = f"/{tools[0]['name']}", json.dumps(sample_arguments(tools[0]))
     assert client.post(tool, json=sample_arguments(tools[0])).status_code == status
     # A form posts text without asking the server first.
@@ -94,7 +93,7 @@ def test_pages_of_other_sites_get_no_answer(
 @pytest.mark.parametrize("cookies", ["a;" * 2049, "a=" + "x" * 4096])
 def test_cookies_have_a_limit(serve, monkeypatch, cookies):
     """FastAPI splits all of them for each request."""
-    client = TestClient(serve().setup_webserver())
+    client = Player(serve().setup_webserver())
     for path in ("/health", "/tools"):
         assert client.get(path, headers={"Cookie": "a=" * 2048}).status_code == 200
         assert client.get(path, headers={"Cookie": cookies}).status_code == 431
@@ -115,23 +114,23 @@ def test_cookies_are_good_while_the_secret_is_the_same(
 ):
     """Without SESSION_SECRET each server has a random one."""
     monkeypatch.setenv("SESSION_SECRET", "one" if secret else "")
-    first = TestClient(serve().setup_webserver())
-    first.post("/seed_session", json=rows[0])
+    first = Player(serve().setup_webserver())
+    first.seed(rows[0])
     monkeypatch.setenv("SESSION_SECRET", secret or "")
     second = serve()
-    client = TestClient(second.setup_webserver(), cookies=first.cookies)
+    client = Player(second.setup_webserver(), cookies=first.cookies)
     answer = client.post(f"/{tools[0]['name']}", json=sample_arguments(tools[0]))
     # A cookie that this server did not sign may be one of another start of it.
     assert "this episode was lost" in answer.json()["output"]
     assert not second.sessions
-    seeds = TestClient(second.setup_webserver(), cookies=first.cookies)
+    seeds = Player(second.setup_webserver(), cookies=first.cookies)
     answer = seeds.post("/seed_session", json=rows[0])
     assert answer.status_code == (409 if secret == "one" else 200)
 
 
 def test_a_forged_cookie_opens_nobody_elses_session(server, connect, rows, call):
     ada, eve = connect(), connect()
-    ada.post("/seed_session", json=rows[0])
+    ada.seed(rows[0])
     [name] = ada.cookies
     value = ada.cookies[name]
     eve.cookies.set(name, value[:-4] + ("AAAA" if value[-4:] != "AAAA" else "BBBB"))
@@ -150,7 +149,7 @@ def test_no_answer_loses_the_cookie(run, serve, rows, tools, monkeypatch, metric
     monkeypatch.setenv("API_TOKEN", "secret")
     client = run(serve(max_body_bytes=10_000))()
     client.headers["Authorization"] = "Bearer secret"
-    client.post("/seed_session", json=rows[0])
+    client.seed(rows[0])
     [cookie] = client.cookies.values()
     tool = tools[0]["name"]
     answers = [
@@ -200,8 +199,8 @@ def test_no_answer_leaks_before_verify(client, rows, tools, caplog, capfd):
 
 
 def test_metrics_are_not_for_policies(serve, rows):
-    client = TestClient(serve().setup_webserver())
-    client.post("/seed_session", json=rows[0])
+    client = Player(serve().setup_webserver())
+    client.seed(rows[0])
     answer = client.post("/aggregate_metrics", json={"verify_responses": []})
     assert answer.status_code == 403
 

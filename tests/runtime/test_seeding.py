@@ -2,16 +2,15 @@
 
 import httpx
 from env_runtime.episode.samples import sample_arguments
-from fastapi.testclient import TestClient
 from pydantic import BaseModel
 
-from .support import at_once, close_by_name, recording, seed_by_name
+from .support import Player, at_once, close_by_name, recording, seed_by_name
 
 
 def test_two_clients_play_two_episodes(server, connect, rows, call):
     ada, bob = connect(), connect()
-    ada.post("/seed_session", json=rows[0])
-    bob.post("/seed_session", json=rows[1])
+    ada.seed(rows[0])
+    bob.seed(rows[1])
     call(ada)
     first, second = server.sessions.values()
     assert first.environment is not second.environment
@@ -29,7 +28,7 @@ def test_an_unseeded_call_plays_a_default_episode(server, client, call):
 
 
 def test_a_cookie_is_good_for_one_seeded_episode(server, client, rows, call):
-    assert client.post("/seed_session", json=rows[0]).status_code == 200
+    client.seed(rows[0])
     call(client)
     for row in rows[:2]:
         again = client.post("/seed_session", json=row)
@@ -42,19 +41,19 @@ def test_a_cookie_is_good_for_one_seeded_episode(server, client, rows, call):
 
 def test_a_seed_may_follow_calls_without_one(server, client, rows, call):
     call(client)
-    assert client.post("/seed_session", json=rows[0]).status_code == 200
+    client.seed(rows[0])
     [session] = server.sessions.values()
     assert session.task == rows[0]["ground_truth"][0]
     assert session.calls == []
 
 
 def test_a_closed_session_stays_closed(server, client, rows, call):
-    client.post("/seed_session", json=rows[0])
-    assert client.post("/close_session", json={}).status_code == 200
-    assert client.post("/close_session", json={}).status_code == 200
+    client.seed(rows[0])
+    client.end()
+    client.end()
     assert not server.sessions
     assert "this session has ended" in call(client)
-    assert client.post("/seed_session", json=rows[0]).status_code == 409
+    client.seed(rows[0], 409)
     assert not server.sessions
 
 
@@ -63,42 +62,40 @@ def test_an_ended_session_is_not_seeded_again_once_it_is_forgotten(
 ):
     """A server remembers ten times MAX_SESSIONS; the cookie remembers, too."""
     app = serve(max_sessions=1).setup_webserver()
-    client = TestClient(app)
-    for player in (client, *(TestClient(app) for _ in range(12))):
-        assert player.post("/seed_session", json=rows[0]).status_code == 200
+    client = Player(app)
+    for player in (client, *(Player(app) for _ in range(12))):
+        player.seed(rows[0])
         player.post("/verify", json=verify_body(rows[0]))
-    assert client.post("/seed_session", json=rows[0]).status_code == 409
+    client.seed(rows[0], 409)
 
 
 def test_a_flood_of_closes_brings_no_episode_back(serve, rows, verify_body):
     """NeMo Gym 0.7's typed close takes any id, and is remembered for it."""
     server = serve(max_sessions=3)
-    client = TestClient(server.setup_webserver())
-    client.post("/seed_session", json=rows[0])
+    client = Player(server.setup_webserver())
+    client.seed(rows[0])
     [name] = server.sessions
     client.post("/verify", json=verify_body(rows[0]))
     for number in range(100):
         client.post("/close_session", json=close_by_name(f"x{number}"))
     typed = seed_by_name(name, rows[0])
-    assert client.post("/seed_session", json=typed).status_code == 409
-    verdict = client.post("/verify", json=verify_body(rows[0])).json()
+    client.seed(typed, 409)
+    verdict = client.verdict(rows[0])
     assert (verdict["reward"], verdict["mask_sample"]) == (0.0, False)
 
 
-def test_a_session_of_an_earlier_server_is_known_to_be_lost(
-    monkeypatch, serve, rows, tools, verify_body
-):
+def test_a_session_of_an_earlier_server_is_known_to_be_lost(monkeypatch, serve, rows, tools):
     """With the same SESSION_SECRET its cookie is good, but nobody has its episode."""
     monkeypatch.setenv("SESSION_SECRET", "one")
     row, tool = rows[0], tools[0]
-    earlier = TestClient(serve().setup_webserver())
-    earlier.post("/seed_session", json=row)
-    client = TestClient(serve().setup_webserver(), cookies=earlier.cookies)
+    earlier = Player(serve().setup_webserver())
+    earlier.seed(row)
+    client = Player(serve().setup_webserver(), cookies=earlier.cookies)
     answer = client.post(f"/{tool['name']}", json=sample_arguments(tool)).json()
     assert "this episode was lost" in answer["output"]
-    verdict = client.post("/verify", json=verify_body(row)).json()
+    verdict = client.verdict(row)
     assert (verdict["reward"], verdict["mask_sample"]) == (0.0, True)
-    assert client.post("/seed_session", json=row).status_code == 409
+    client.seed(row, 409)
 
 
 class Graph(BaseModel):
@@ -151,7 +148,7 @@ def test_calls_without_a_cookie_lock_nobody_out(server_of, row, verify_body):
 
 
 def test_the_server_frees_its_sessions_when_it_stops(server, rows):
-    with TestClient(server.setup_webserver()) as client:
-        client.post("/seed_session", json=rows[0])
+    with Player(server.setup_webserver()) as client:
+        client.seed(rows[0])
         assert server.sessions
     assert not server.sessions

@@ -31,7 +31,7 @@ def seeded(connect, row):
 
 
 def move(client, wait):
-    return client.post("/move", json={"wait": wait}).json()["output"]
+    return client.call("move", wait=wait)
 
 
 def episode_threads():
@@ -87,7 +87,7 @@ def test_a_thread_ends_with_its_last_session(server_of, run, row):
     clients = [seeded(connect, row) for _ in range(5)]
     assert len(episode_threads()) == before + 2
     for client in clients:
-        client.post("/close_session", json={})
+        client.end()
     until(lambda: len(episode_threads()) == before)
 
 
@@ -112,13 +112,11 @@ def test_the_time_of_other_calls_does_not_count(server_of, run, row, barrier):
     with ThreadPoolExecutor() as pool:
         first = pool.submit(ada.post, "/move", json={})
         barrier.await_arrival()
-        assert bob.post("/move", json={}).json() == {"output": "moved"}
+        assert bob.call("move") == "moved"
         assert first.result().json() == {"output": "moved"}
 
 
-def test_a_session_whose_thread_others_held_is_masked(
-    server_of, run, row, barrier, verify_body
-):
+def test_a_session_whose_thread_others_held_is_masked(server_of, run, row, barrier):
     """It is not the fault of its policy. The policy whose call hangs earns 0.0."""
     domain_class, _ = slow_class(barrier)
     server = grade_quickly(server_of(domain_class, threads=1, tool_seconds=0.1))
@@ -134,7 +132,7 @@ def test_a_session_whose_thread_others_held_is_masked(
         (bob, True, kept),
         (eve, True, kept),
     ):
-        verdict = client.post("/verify", json=verify_body(row)).json()
+        verdict = client.verdict()
         assert verdict["reward"] == 0.0
         assert (verdict["mask_sample"], verdict["failure_reason"]) == (mask, reason)
 
@@ -173,7 +171,7 @@ def test_a_thread_with_a_hanging_call_gets_no_session(server_of, run, row, barri
     assert refused.headers["x-no-room"]
     assert refused.json()["detail"] == "a call hangs in each of 2 threads (THREADS)"
     barrier.opened.set()
-    until(lambda: connect().get("/health").json()["hung_calls"] == 0)
+    until(lambda: connect().health()["hung_calls"] == 0)
     seeded(connect, row)
 
 

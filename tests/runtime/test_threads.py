@@ -6,17 +6,16 @@ import threading
 import time
 
 import pytest
-from fastapi.testclient import TestClient
 
-from .support import at_once, play_an_episode, recording
+from .support import Player, at_once, play_an_episode, recording
 
 
 @pytest.mark.parametrize("kind", ["blocking", "not blocking", "async"])
-def test_an_episode_runs_in_one_thread(server_of, row, verify, kind):
+def test_an_episode_runs_in_one_thread(server_of, kind):
     classes, threads = recording()
-    with TestClient(server_of(classes[kind]).setup_webserver()) as client:
+    with Player(server_of(classes[kind]).setup_webserver()) as client:
         on_loop = client.portal.call(threading.get_ident)
-        play_an_episode(client, row, verify)
+        play_an_episode(client)
     assert len(threads) == len(
         ["__init__", *3 * ["move"], "reward", "metrics", "close"]
     )
@@ -25,16 +24,16 @@ def test_an_episode_runs_in_one_thread(server_of, row, verify, kind):
     assert (thread == on_loop) == (kind != "blocking")
 
 
-def test_each_blocking_episode_has_a_thread_of_its_own(server_of, row, verify):
+def test_each_blocking_episode_has_a_thread_of_its_own(server_of):
     classes, threads = recording()
-    with TestClient(server_of(classes["blocking"]).setup_webserver()) as ada:
-        bob = TestClient(ada.app)
+    with Player(server_of(classes["blocking"]).setup_webserver()) as ada:
+        bob = Player(ada.app)
         bob.portal = ada.portal
         for client in (ada, bob):  # both are open before one of them ends
-            client.post("/seed_session", json=row)
+            client.seed()
         for client in (ada, bob):
             client.post("/move", json={})
-            client.post("/close_session", json={})
+            client.end()
     assert {threads.count(thread) for thread in threads} == {3}
     assert len(set(threads)) == 2
 

@@ -3,7 +3,6 @@
 import json
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -121,7 +120,7 @@ def replied(client: Any, text: str = "Please pay.") -> str:
 
 def started(client_of: Any, row: dict[str, Any], kind: type = Desk) -> Any:
     client = client_of(kind)
-    assert client.post("/seed_session", json=row).status_code == 200
+    client.seed(row)
     return client
 
 
@@ -130,15 +129,13 @@ def started(client_of: Any, row: dict[str, Any], kind: type = Desk) -> Any:
 
 @pytest.mark.parametrize("api", ["chat", "responses"])
 @pytest.mark.parametrize("kind", [Desk, AsyncDesk])
-def test_the_user_acts_and_the_policy_sees_the_new_state(
-    user, client_of, desk_row, verify_body, monkeypatch, api, kind
-):
+def test_the_user_acts_and_the_policy_sees_the_new_state(user, client_of, desk_row, monkeypatch, api, kind):
     monkeypatch.setenv("USER_API", api)
     user.say = says([("look", {}), *pays(amount=3)], "I paid.")
     client = started(client_of, desk_row, kind)
     assert replied(client) == "I paid."
-    assert client.post("/look", json={}).json()["output"] == "bill 3, paid 3"
-    verdict = client.post("/verify", json=verify_body(desk_row)).json()
+    assert client.call("look") == "bill 3, paid 3"
+    verdict = client.verdict(desk_row)
     assert (verdict["reward"], verdict["mask_sample"]) == (1.0, False)
     assert (verdict["user_calls"], verdict["user_tool_calls"]) == (2, 2)
     first, last = verdict["model_calls"]
@@ -232,7 +229,7 @@ def test_a_tool_is_a_method_of_the_episode(tools, problem):
 def test_a_stand_in_calls_tools(gate_client, desk_row, tmp_path):
     definitions = [tool.definition() for tool in tools_of(Desk).values()]
     desk_row["responses_create_params"]["tools"] = definitions
-    path = Path(rows_file(tmp_path, desk_row))
+    path = rows_file(tmp_path, desk_row)
     assert "the oracle earns 1.0" in rollout_gate(gate_client(Desk), path)
 
 
@@ -246,7 +243,7 @@ def test_the_policy_cannot_call_the_user_s_tools(user, client_of, desk_row, path
     assert response.status_code == 404
     served = client.get("/tools").text + client.get("/openapi.json").text
     assert "pay_bill" not in served and GOAL not in served
-    assert client.post("/look", json={}).json()["output"] == "bill 3, paid 0"
+    assert client.call("look") == "bill 3, paid 0"
 
 
 def test_the_policy_cannot_speak_as_the_user(user, client_of, desk_row, verify_body):

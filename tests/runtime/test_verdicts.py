@@ -31,14 +31,12 @@ def riddle(row):
         ["/close_session", "/verify", "/seed_session", "/verify"],
     ],
 )
-def test_a_policy_that_has_seen_the_answer_earns_nothing(
-    server_of, run, riddle, verify, verify_body, posts, unseeded
-):
+def test_a_policy_that_has_seen_the_answer_earns_nothing(server_of, run, riddle, verify_body, posts, unseeded):
     connect = run(server_of(Riddle))
     client = connect()
     if unseeded:  # the seed gives such a client another cookie
         client.post("/guess", json={"word": "x"})
-    client.post("/seed_session", json=riddle)
+    client.seed(riddle)
     seeded = dict(client.cookies)
     assert "it was slate" in client.post("/guess", json={"word": "crane"}).text
     for post in posts:
@@ -48,14 +46,14 @@ def test_a_policy_that_has_seen_the_answer_earns_nothing(
     client.post("/guess", json={"word": "slate"})
     trainer = connect()  # with the cookie of the seed, and with the last one
     trainer.cookies.update(seeded)
-    assert verify(trainer, riddle) == 0.0
-    assert verify(client, riddle) == 0.0
+    assert trainer.reward(riddle) == 0.0
+    assert client.reward(riddle) == 0.0
 
 
 def test_a_repeated_verify_answers_the_same(server_of, run, riddle, verify_body):
     server = server_of(Riddle)
     client = run(server)()
-    client.post("/seed_session", json=riddle)
+    client.seed(riddle)
     client.post("/guess", json={"word": "slate"})
     body = verify_body(riddle)
     first, second = (client.post("/verify", json=body).json() for _ in range(2))
@@ -92,7 +90,7 @@ def test_a_verdict_on_another_row_tells_nothing_of_the_episode(
     monkeypatch.setenv("STAND_IN", "1")
     client = run(server_of(Customer))()
     if not unseeded:
-        client.post("/seed_session", json=riddle)
+        client.seed(riddle)
     assert client.post("/say", json={"text": "Hello"}).status_code == 200
     guessed = verify_body({**riddle, "ground_truth": guess}, [message("slate")])
     answer = client.post("/verify", json=guessed)
@@ -136,29 +134,27 @@ def test_verifying_at_once_answers_the_same(server_of, row, verify_body):
     [{}, {"ground_truth": []}, {"ground_truth": [{}]}, None],
     ids=["{}", "[]", "[{}]", "never"],
 )
-def test_an_episode_without_a_task_earns_nothing(server_of, run, riddle, verify, seed):
+def test_an_episode_without_a_task_earns_nothing(server_of, run, riddle, seed):
     client = run(server_of(Riddle))()
     if seed is not None:
         answer = client.post("/seed_session", json=seed)
         assert answer.status_code == 200, answer.text
-    assert client.post("/guess", json={"word": "crane"}).json()["output"] == "Right."
+    assert client.call("guess", word="crane") == "Right."
     for task in ({}, {"word": "crane"}, riddle["ground_truth"][0]):
-        assert verify(client, {**riddle, "ground_truth": [task]}) == 0.0
+        assert client.reward({**riddle, "ground_truth": [task]}) == 0.0
 
 
 @pytest.mark.parametrize(
     "seed", [None, {}, {"ground_truth": []}, {"ground_truth": [{}]}]
 )
-def test_an_episode_without_a_task_earns_nothing_on_any_row(
-    server_of, run, verify, row, generous, seed
-):
+def test_an_episode_without_a_task_earns_nothing_on_any_row(server_of, run, row, generous, seed):
     """That holds even on a row with an empty task, and a class that always pays."""
     client = run(server_of(generous))()
     if seed is not None:
-        client.post("/seed_session", json=seed)
+        client.seed(seed)
     client.post("/look", json={})
     for truth in ([{}], row["ground_truth"]):
-        assert verify(client, {**row, "ground_truth": truth}) == 0.0
+        assert client.reward({**row, "ground_truth": truth}) == 0.0
 
 
 @pytest.mark.parametrize(
@@ -174,24 +170,22 @@ def test_an_episode_without_a_task_earns_nothing_on_any_row(
         "seed\t_session",
     ],
 )
-def test_an_episode_that_the_policy_seeded_earns_nothing(
-    server_of, run, row, verify, generous, name
-):
+def test_an_episode_that_the_policy_seeded_earns_nothing(server_of, run, verify, generous, name):
     """NeMo Gym's agents put a tool's name into a URL, and may have lost the cookie."""
     connect = run(server_of(generous))
     for tool, reward in ((name, 0.0), ("seed", 1.0)):
         client = connect()
-        client.post("/seed_session", json=row)
-        assert verify(client, row, [function_call(tool, "{}")]) == reward
+        client.seed()
+        assert client.reward(output=[function_call(tool, "{}")]) == reward
         # The policy must not post to /verify first, either, with a made-up trajectory.
-        assert verify(client, row, [function_call(name, "{}")]) == 0.0
+        assert client.reward(output=[function_call(name, "{}")]) == 0.0
 
 
 def test_a_path_with_a_line_break_is_not_found(server_of, run, row, generous):
     """Starlette's routes match a line break at their end."""
     client = run(server_of(generous))()
     assert client.post("/seed_session%0A", json=row).status_code == 404
-    assert client.post("/seed_session", json=row).status_code == 200
+    client.seed()
 
 
 class Ungraded:
@@ -209,14 +203,12 @@ class Ungraded:
     ("domain_class", "keeps", "kept"),
     [(Riddle, None, False), (Riddle, True, True), (Ungraded, None, True)],
 )
-def test_calls_are_kept_for_a_grader_that_reads_them(
-    server_of, run, row, domain_class, keeps, kept
-):
+def test_calls_are_kept_for_a_grader_that_reads_them(server_of, run, domain_class, keeps, kept):
     kind = type(server_of(domain_class))
     kind.keeps_calls = keeps
     server = kind.build()
     client = run(server)()
-    client.post("/seed_session", json=row)
+    client.seed()
     client.post("/guess", json={"word": "x"})
     [session] = server.sessions.values()
     if kept:
