@@ -103,19 +103,21 @@ class Player(TestClient):
 
 
 class Plain:
-    """An environment class with one tool, which pays nothing. Tests change a method."""
+    """An environment class without tools, which pays nothing."""
 
     def __init__(self, task: Any) -> None: ...
-
-    def move(self) -> str:
-        """Move."""
-        return "moved"
 
     def reward(self) -> Any:
         return 0.0
 
 
-class Generous(Plain):
+class Mover(Plain):
+    def move(self) -> str:
+        """Move."""
+        return "moved"
+
+
+class Generous(Mover):
     """Always pays."""
 
     def reward(self) -> float:
@@ -274,7 +276,7 @@ def slow_class(barrier: Barrier) -> tuple[type, list[str]]:
         def __init__(self, task: dict) -> None:
             calls.append("made")
 
-        def move(self, wait: bool) -> str:  # type: ignore
+        def move(self, wait: bool) -> str:
             """Move."""
             if wait:
                 barrier.wait()
@@ -301,8 +303,6 @@ PNG = (
 
 class Camera(Plain):
     """Answers with an image."""
-
-    move = None  # type: ignore
 
     def look(self) -> Picture:
         """Look."""

@@ -113,11 +113,50 @@ def test_the_image_and_the_server_agree_on_the_port_elsewhere(serve, monkeypatch
 
 
 # Each is a file that no pattern of --add may publish.
-PRIVATE = [".env", ".env.local", ".gitignore", ".copier-answers.yml", ".github/workflows/ci.yml", "library/.git/config", "certificates/server.pem", "nemo_gym/.env", "nemo_gym/env.yaml", "nemo_gym/.venv/pyvenv.cfg", "nemo_gym/.venvs/resources_servers/game/.venv/pyvenv.cfg", "nemo_gym/__pycache__/server.cpython-313.pyc", "nemo_gym/.pytest_cache/README.md", "nemo_gym/data/example.jsonl", "nemo_gym/resources_servers/game/verifier_cases.jsonl", "nemo_gym/results/r.jsonl", "nemo_gym/results/gym.log", "nemo_gym/prepared/train_metrics.json", "nemo_gym/tests/test_mine.py"]
+PRIVATE = [
+    ".env",
+    ".env.local",
+    ".gitignore",
+    ".copier-answers.yml",
+    ".github/workflows/ci.yml",
+    "library/.git/config",
+    "certificates/server.pem",
+    "nemo_gym/.env",
+    "nemo_gym/env.yaml",
+    "nemo_gym/.venv/pyvenv.cfg",
+    "nemo_gym/.venvs/resources_servers/game/.venv/pyvenv.cfg",
+    "nemo_gym/__pycache__/server.cpython-313.pyc",
+    "nemo_gym/.pytest_cache/README.md",
+    "nemo_gym/data/example.jsonl",
+    "nemo_gym/resources_servers/game/verifier_cases.jsonl",
+    "nemo_gym/results/r.jsonl",
+    "nemo_gym/results/gym.log",
+    "nemo_gym/prepared/train_metrics.json",
+    "nemo_gym/tests/test_mine.py",
+]
 # Nobody can list all the names and formats of keys and rows.
-NOT_NEEDED = ["prod.env", ".docker/config.json", ".kube/config", "kaggle.json", "key.der", "notes.py", "rows.pkl", "nemo_gym/rows.jsonl.xz", "nemo_gym/notes.yaml", "nemo_gym/all.tar.gz", "other_package/rows.py", "my_env_rows.py"]
+NOT_NEEDED = [
+    "prod.env",
+    ".docker/config.json",
+    ".kube/config",
+    "kaggle.json",
+    "key.der",
+    "notes.py",
+    "rows.pkl",
+    "nemo_gym/rows.jsonl.xz",
+    "nemo_gym/notes.yaml",
+    "nemo_gym/all.tar.gz",
+    "other_package/rows.py",
+    "my_env_rows.py",
+]
 # They may hold keys or rows, and the server does not read them.
-CONFIGURATIONS = ["nemo_gym/configs/mine.yaml", "nemo_gym/configs/mine.toml", "nemo_gym/environments/other/rows.yaml", "nemo_gym/environments/my_env/rows.yaml", "nemo_gym/resources_servers/other/server.py"]
+CONFIGURATIONS = [
+    "nemo_gym/configs/mine.yaml",
+    "nemo_gym/configs/mine.toml",
+    "nemo_gym/environments/other/rows.yaml",
+    "nemo_gym/environments/my_env/rows.yaml",
+    "nemo_gym/resources_servers/other/server.py",
+]
 
 
 def test_private_files_stay(project, dry_run):

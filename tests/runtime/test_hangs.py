@@ -138,7 +138,9 @@ def test_a_call_that_timed_out_before_it_began_never_runs(server_of, run, barrie
     assert [call.arguments["wait"] for call in session.calls] == [True]
 
 
-def test_an_episode_that_hangs_longer_than_close_may_take_is_closed_in_the_end(server_of, run, barrier, caplog):
+def test_an_episode_that_hangs_longer_than_close_may_take_is_closed_in_the_end(
+    server_of, run, barrier, caplog
+):
     domain_class, calls = slow_class(barrier)
     server = server_of(domain_class, tool_seconds=0.1, close_seconds=0.1)
     client = run(server)()

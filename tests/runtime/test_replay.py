@@ -107,7 +107,9 @@ def test_a_row_that_cannot_be_seeded_is_refused(client, safe_row, verify_body):
 
 @pytest.mark.parametrize("switched_on", [False, True])
 @pytest.mark.parametrize("deterministic", [False, True])
-def test_only_a_deterministic_class_is_played_again_with_reverify(server_of, run, monkeypatch, safe_row, switched_on, deterministic):
+def test_only_a_deterministic_class_is_played_again_with_reverify(
+    server_of, run, monkeypatch, safe_row, switched_on, deterministic
+):
     if switched_on:
         monkeypatch.setenv("REVERIFY", "1")
     else:

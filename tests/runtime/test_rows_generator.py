@@ -106,7 +106,9 @@ def test_a_seed_always_gives_the_same_rows(tmp_path):
 
 
 @pytest.mark.parametrize("seed", ["0", "7"])
-def test_the_oracle_solves_what_is_made_and_doing_nothing_does_not(make, tmp_path, connect, tools, seed):
+def test_the_oracle_solves_what_is_made_and_doing_nothing_does_not(
+    make, tmp_path, connect, tools, seed
+):
     assert make("--seed", seed, "--train", "20", "--validation", "0") == (0, "")
     for row in read_rows(here().load_class(), tmp_path / "train.jsonl"):
         client, idle = connect(), connect()

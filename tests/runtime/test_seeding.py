@@ -84,7 +84,9 @@ def test_a_flood_of_closes_brings_no_episode_back(serve, rows, verify_body):
     assert (verdict["reward"], verdict["mask_sample"]) == (0.0, False)
 
 
-def test_a_session_of_an_earlier_server_is_known_to_be_lost(monkeypatch, serve, rows, tools):
+def test_a_session_of_an_earlier_server_is_known_to_be_lost(
+    monkeypatch, serve, rows, tools
+):
     """With the same SESSION_SECRET its cookie is good, but nobody has its episode."""
     monkeypatch.setenv("SESSION_SECRET", "one")
     row, tool = rows[0], tools[0]

@@ -268,8 +268,6 @@ def test_an_image_that_cannot_be_read(monkeypatch, environment, tool):
 
 
 class Typed(Plain):
-    move = None  # type: ignore
-
     def act(
         self,
         text: str,

@@ -129,7 +129,9 @@ def started(client_of: Any, row: dict[str, Any], kind: type = Desk) -> Any:
 
 @pytest.mark.parametrize("api", ["chat", "responses"])
 @pytest.mark.parametrize("kind", [Desk, AsyncDesk])
-def test_the_user_acts_and_the_policy_sees_the_new_state(user, client_of, desk_row, monkeypatch, api, kind):
+def test_the_user_acts_and_the_policy_sees_the_new_state(
+    user, client_of, desk_row, monkeypatch, api, kind
+):
     monkeypatch.setenv("USER_API", api)
     user.say = says([("look", {}), *pays(amount=3)], "I paid.")
     client = started(client_of, desk_row, kind)

@@ -31,7 +31,9 @@ def riddle(row):
         ["/close_session", "/verify", "/seed_session", "/verify"],
     ],
 )
-def test_a_policy_that_has_seen_the_answer_earns_nothing(server_of, run, riddle, verify_body, posts, unseeded):
+def test_a_policy_that_has_seen_the_answer_earns_nothing(
+    server_of, run, riddle, verify_body, posts, unseeded
+):
     connect = run(server_of(Riddle))
     client = connect()
     if unseeded:  # the seed gives such a client another cookie
@@ -147,7 +149,9 @@ def test_an_episode_without_a_task_earns_nothing(server_of, run, riddle, seed):
 @pytest.mark.parametrize(
     "seed", [None, {}, {"ground_truth": []}, {"ground_truth": [{}]}]
 )
-def test_an_episode_without_a_task_earns_nothing_on_any_row(server_of, run, row, generous, seed):
+def test_an_episode_without_a_task_earns_nothing_on_any_row(
+    server_of, run, row, generous, seed
+):
     """That holds even on a row with an empty task, and a class that always pays."""
     client = run(server_of(generous))()
     if seed is not None:
@@ -170,7 +174,9 @@ def test_an_episode_without_a_task_earns_nothing_on_any_row(server_of, run, row,
         "seed\t_session",
     ],
 )
-def test_an_episode_that_the_policy_seeded_earns_nothing(server_of, run, verify, generous, name):
+def test_an_episode_that_the_policy_seeded_earns_nothing(
+    server_of, run, verify, generous, name
+):
     """NeMo Gym's agents put a tool's name into a URL, and may have lost the cookie."""
     connect = run(server_of(generous))
     for tool, reward in ((name, 0.0), ("seed", 1.0)):
@@ -203,7 +209,9 @@ class Ungraded:
     ("domain_class", "keeps", "kept"),
     [(Riddle, None, False), (Riddle, True, True), (Ungraded, None, True)],
 )
-def test_calls_are_kept_for_a_grader_that_reads_them(server_of, run, domain_class, keeps, kept):
+def test_calls_are_kept_for_a_grader_that_reads_them(
+    server_of, run, domain_class, keeps, kept
+):
     kind = type(server_of(domain_class))
     kind.keeps_calls = keeps
     server = kind.build()
