@@ -5,6 +5,7 @@ The interpreter decides the release series of NeMo Gym: UV_PYTHON chooses anothe
 
 import contextlib
 import json
+import logging
 import socket
 import threading
 from collections.abc import Callable, Generator, Iterator
@@ -23,6 +24,7 @@ from env_runtime.episode.tools import tools_of
 from env_runtime.evaluation import command
 from env_runtime.evaluation.client import Client, ClientSession
 from env_runtime.evaluation.policies import solve
+from env_runtime.models.client import texts
 from env_runtime.project import here
 from env_runtime.server import SessionServer, VerifyRequest, VerifyResponse
 from env_runtime.testing import fixtures
@@ -92,6 +94,14 @@ def connect(run: Callable[[SessionServer], Connect], server: SessionServer) -> C
 @pytest.fixture
 def client(connect: Connect) -> Player:
     return connect()
+
+
+@pytest.fixture
+def limited(
+    run: Callable[[SessionServer], Connect], serve: Callable[..., SessionServer]
+) -> Callable[..., Player]:
+    """Makes a client of the game's server with these limits."""
+    return lambda **limits: run(serve(**limits))()
 
 
 @pytest.fixture
@@ -191,6 +201,19 @@ def begin(client_of: Callable[..., Player]) -> Callable[..., Player]:
         return client_of(kind, **options).seed(row)
 
     return seeded
+
+
+@pytest.fixture
+def own_loggers() -> Iterator[None]:
+    """Loggers of a server get their handlers and levels back at the end."""
+    loggers = [logging.getLogger("env_runtime"), texts]
+    before = [(each.handlers[:], each.level, each.propagate) for each in loggers]
+    yield
+    for each, (handlers, level, propagate) in zip(loggers, before, strict=True):
+        for added in {*each.handlers} - {*handlers}:
+            added.close()
+        each.handlers, each.propagate = handlers, propagate
+        each.setLevel(level)
 
 
 # ---------------------------------------------------------------------- gates

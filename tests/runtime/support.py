@@ -17,8 +17,9 @@ import httpx
 import pytest
 from env_runtime import project
 from env_runtime.evaluation.rows import write_rows
-from env_runtime.server import SessionServer
+from env_runtime.server import SessionServer, VerifyRequest
 from env_runtime.testing.fixtures import verify_body
+from fastapi import Request
 from fastapi.testclient import TestClient
 
 # An item of a trajectory, and its content
@@ -66,10 +67,16 @@ class Player(TestClient):
     row: dict[str, Any] = ROW
 
     def seed(self, row: dict[str, Any] = ROW, status: int = 200) -> Self:
-        self.row = row
         answer = self.post("/seed_session", json=row)
         assert answer.status_code == status, answer.text
+        if status == 200:
+            self.row = row
         return self
+
+    def turned_away(self, row: dict[str, Any] = ROW) -> tuple[int, str]:
+        """The status and the reason with which a seed is refused."""
+        answer = self.post("/seed_session", json=row)
+        return answer.status_code, answer.json()["detail"]
 
     def call(self, tool: str, **arguments: Any) -> str:
         """The tool's output."""
@@ -207,6 +214,24 @@ def serving(
         process.stderr.close()
 
 
+def server_script(domain: str) -> str:
+    """A program that serves the class `Domain`, which has the tool `move`."""
+    return f"""
+from fastapi import Request
+from env_runtime.server import SessionServer, VerifyRequest
+{domain}
+class Server(SessionServer):
+    domain_class = Domain
+    def setup_webserver(self):
+        app = super().setup_webserver()
+        app.post("/move")(self.tool(Domain.move))
+        return app
+    async def verify(self, request: Request, body: VerifyRequest): ...
+
+Server.main()
+"""
+
+
 class Barrier:
     """Holds up a method of an environment class until the test opens it."""
 
@@ -287,6 +312,17 @@ def slow_class(barrier: Barrier) -> tuple[type, list[str]]:
             calls.append("closed")
 
     return Slow, calls
+
+
+def grade_quickly(server: SessionServer) -> SessionServer:
+    """Has a server wait 0.1 s for a grade."""
+
+    async def verify(self: Any, request: Request, body: VerifyRequest) -> Any:
+        session = self.finished_session(request, body)
+        return self.verify_response(request, body, await session.reward(seconds=0.1))
+
+    type(server).verify = verify  # type: ignore
+    return server
 
 
 class Picture(NamedTuple):

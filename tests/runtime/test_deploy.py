@@ -72,107 +72,74 @@ def write(path, text):
 
 def test_a_space_has_what_the_image_is_built_from(project, dry_run):
     _, files = dry_run()
-    assert {
-        "Dockerfile",
-        "README.md",
-        ".dockerignore",
-        "nemo_gym/pyproject.toml",
-        "nemo_gym/uv.lock",
-        "nemo_gym/README.md",
-        "nemo_gym/server.py",
-        "my_env.py",
-        "nemo_gym/vendor/nemo_gym_env_runtime-0.6.0-py3-none-any.whl",
-    } <= files
+    top, gym = ("Dockerfile", "README.md", ".dockerignore", "my_env.py"), "nemo_gym"
+    below = ("pyproject.toml", "uv.lock", "README.md", "server.py")
+    wheel = "vendor/nemo_gym_env_runtime-0.6.0-py3-none-any.whl"
+    assert {*top, *(f"{gym}/{name}" for name in (*below, wheel))} <= files
     assert "nemo_gym/Dockerfile" not in files
+
+
+def port_in(text, pattern):
+    [port] = re.findall(pattern, text, re.MULTILINE)
+    return int(port)
 
 
 def test_front_matter_image_and_server_agree_on_the_port(dry_run, serve, monkeypatch):
     folder, _ = dry_run()
-    readme = (folder / "README.md").read_text(encoding="utf-8")
-    matter = readme.split("---\n")[1]
+    matter = (folder / "README.md").read_text(encoding="utf-8").split("---\n")[1]
     assert "\nsdk: docker\n" in matter
-    port = int(re.search(r"^app_port: (\d+)$", matter, re.MULTILINE)[1])
     dockerfile = (folder / "Dockerfile").read_text(encoding="utf-8")
-    assert re.findall(r"^EXPOSE (.*)$", dockerfile, re.MULTILINE) == [str(port)]
+    port = port_in(matter, r"^app_port: (\d+)$")
+    assert port_in(dockerfile, "^EXPOSE (.*)$") == port
     monkeypatch.setenv("SPACE_ID", "ada/game")
     monkeypatch.delenv("PORT", raising=False)
     assert serve().config.port == port
     monkeypatch.delenv("SPACE_ID")
-    monkeypatch.setenv(
-        "PORT", re.search(r"^ENV PORT=(\d+)$", dockerfile, re.MULTILINE)[1]
-    )
+    monkeypatch.setenv("PORT", str(port_in(dockerfile, r"^ENV PORT=(\d+)$")))
     assert serve().config.port == port
+    monkeypatch.delenv("PORT")
+    elsewhere = (here().gym / "Dockerfile").read_text(encoding="utf-8")
+    assert port_in(elsewhere, "^EXPOSE (.*)$") == serve().config.port
 
 
-def test_the_image_and_the_server_agree_on_the_port_elsewhere(serve, monkeypatch):
-    monkeypatch.delenv("SPACE_ID", raising=False)
-    monkeypatch.delenv("PORT", raising=False)
-    dockerfile = (here().gym / "Dockerfile").read_text(encoding="utf-8")
-    exposed = re.findall(r"^EXPOSE (.*)$", dockerfile, re.MULTILINE)
-    assert exposed == [str(serve().config.port)]
-
-
-# Each is a file that no pattern of --add may publish.
-PRIVATE = [
-    ".env",
-    ".env.local",
-    ".gitignore",
-    ".copier-answers.yml",
-    ".github/workflows/ci.yml",
-    "library/.git/config",
-    "certificates/server.pem",
-    "nemo_gym/.env",
-    "nemo_gym/env.yaml",
-    "nemo_gym/.venv/pyvenv.cfg",
-    "nemo_gym/.venvs/resources_servers/game/.venv/pyvenv.cfg",
-    "nemo_gym/__pycache__/server.cpython-313.pyc",
-    "nemo_gym/.pytest_cache/README.md",
-    "nemo_gym/data/example.jsonl",
-    "nemo_gym/resources_servers/game/verifier_cases.jsonl",
-    "nemo_gym/results/r.jsonl",
-    "nemo_gym/results/gym.log",
-    "nemo_gym/prepared/train_metrics.json",
-    "nemo_gym/tests/test_mine.py",
-]
+PRIVATE = """
+.env .env.local .gitignore .copier-answers.yml .github/workflows/ci.yml
+library/.git/config certificates/server.pem nemo_gym/.env nemo_gym/env.yaml
+nemo_gym/.venv/pyvenv.cfg nemo_gym/.venvs/resources_servers/game/.venv/pyvenv.cfg
+nemo_gym/__pycache__/server.cpython-313.pyc nemo_gym/.pytest_cache/README.md
+nemo_gym/data/example.jsonl nemo_gym/resources_servers/game/verifier_cases.jsonl
+nemo_gym/results/r.jsonl nemo_gym/results/gym.log
+nemo_gym/prepared/train_metrics.json nemo_gym/tests/test_mine.py
+"""
 # Nobody can list all the names and formats of keys and rows.
-NOT_NEEDED = [
-    "prod.env",
-    ".docker/config.json",
-    ".kube/config",
-    "kaggle.json",
-    "key.der",
-    "notes.py",
-    "rows.pkl",
-    "nemo_gym/rows.jsonl.xz",
-    "nemo_gym/notes.yaml",
-    "nemo_gym/all.tar.gz",
-    "other_package/rows.py",
-    "my_env_rows.py",
-]
+NOT_NEEDED = """
+prod.env .docker/config.json .kube/config kaggle.json key.der notes.py rows.pkl
+nemo_gym/rows.jsonl.xz nemo_gym/notes.yaml nemo_gym/all.tar.gz
+other_package/rows.py my_env_rows.py
+"""
 # They may hold keys or rows, and the server does not read them.
-CONFIGURATIONS = [
-    "nemo_gym/configs/mine.yaml",
-    "nemo_gym/configs/mine.toml",
-    "nemo_gym/environments/other/rows.yaml",
-    "nemo_gym/environments/my_env/rows.yaml",
-    "nemo_gym/resources_servers/other/server.py",
-]
+CONFIGURATIONS = """
+nemo_gym/configs/mine.yaml nemo_gym/configs/mine.toml
+nemo_gym/environments/other/rows.yaml nemo_gym/environments/my_env/rows.yaml
+nemo_gym/resources_servers/other/server.py
+"""
 
 
 def test_private_files_stay(project, dry_run):
-    for path in PRIVATE:
+    for path in PRIVATE.split():
         write(project / path, "private")
     _, files = dry_run("**")
-    assert not files & {*PRIVATE}
+    assert not files & {*PRIVATE.split()}
 
 
 def test_what_the_server_does_not_need_stays(project, dry_run, capsys):
-    for path in (*NOT_NEEDED, *CONFIGURATIONS):
+    others = [*NOT_NEEDED.split(), *CONFIGURATIONS.split()]
+    for path in others:
         write(project / path, '"ground_truth": 1\n')
     _, files = dry_run()
-    assert not files & {*NOT_NEEDED, *CONFIGURATIONS}
+    assert not files & {*others}
     printed = capsys.readouterr().err
-    assert [path for path in CONFIGURATIONS if path not in printed] == []
+    assert [path for path in CONFIGURATIONS.split() if path not in printed] == []
 
 
 def test_a_file_that_is_named_goes(project, dry_run, capsys):

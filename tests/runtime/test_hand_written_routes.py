@@ -55,8 +55,7 @@ def server(server_of):
 
 
 def test_it_plays_the_episode_of_the_session_in_its_thread(run, server):
-    client = run(server)()
-    client.seed()
+    client = run(server)().seed()
     assert client.call("write", text="a") == "episode"
     assert client.call("read") == "a"
     assert client.call("ask", text="n") == "n: 1"
@@ -66,8 +65,7 @@ def test_it_plays_the_episode_of_the_session_in_its_thread(run, server):
 
 
 def test_its_exception_is_named_by_its_type(run, server):
-    client = run(server)()
-    client.seed()
+    client = run(server)().seed()
     answer = client.post("/fail", json={"text": "secret"})
     assert (answer.status_code, answer.json()) == (200, {"output": "error: KeyError"})
     assert answer.headers["X-Tool-Error"].startswith("raised KeyError")

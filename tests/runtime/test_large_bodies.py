@@ -10,6 +10,8 @@ import pytest
 from env_runtime.resources_server import bodies
 from nemo_gym.server_utils import SESSION_ID_KEY
 
+from .support import outcome
+
 LARGE = "x" * bodies.LARGE_BYTES
 
 
@@ -48,11 +50,10 @@ def test_a_session_may_not_aggregate(client, rows, parsed):
     assert max(parsed) < len(LARGE)
 
 
-def test_a_long_row_is_refused(serve, run, rows):
-    client = run(serve(max_seed_bytes=1000))()
-    answer = client.post("/seed_session", json={**rows[0], "padding": LARGE})
-    assert answer.status_code == 413
-    assert answer.json()["detail"] == "the request body is over 1000 bytes"
+def test_a_long_row_is_refused(limited, rows):
+    client = limited(max_seed_bytes=1000)
+    refused = client.turned_away({**rows[0], "padding": LARGE})
+    assert refused == (413, "the request body is over 1000 bytes")
     client.seed(rows[0])
 
 
@@ -87,7 +88,7 @@ def test_a_trajectory_of_too_many_values_earns_nothing(
     body["response"]["output"] = lists(1_100_000)
     text = json.dumps(body).encode()
     verdict = client.post("/verify", content=text).json()
-    assert (verdict["reward"], verdict["mask_sample"]) == (0.0, False)
+    assert outcome(verdict) == (0.0, False)
     assert "over 2000000 commas and brackets" in verdict["failure_reason"]
     assert len(text) not in parsed
 
@@ -118,11 +119,11 @@ def test_large_trajectories_without_a_session_are_not_parsed(
     connect = run(serve())
     body = {**verify_body(rows[0]), "padding": LARGE}
     verdict = connect().post("/verify", json=body).json()
-    assert (verdict["reward"], verdict["mask_sample"]) == (0.0, False)
+    assert outcome(verdict) == (0.0, False)
     lost = connect()
     lost.cookies.set(type(serve()).__name__, "of-an-earlier-start")
     verdict = lost.post("/verify", json=body).json()
-    assert (verdict["reward"], verdict["mask_sample"]) == (0.0, True)
+    assert outcome(verdict) == (0.0, True)
     assert "the session was lost" in verdict["failure_reason"]
     assert not [length for length in parsed if length > len(LARGE)]
 
@@ -135,7 +136,7 @@ def test_one_session_cannot_ask_for_ever(client, rows, verify_body, monkeypatch)
         assert client.post("/verify", json=body).json()["failure_reason"] is None
     verdict = client.post("/verify", json=body).json()
     assert "over 3 large bodies" in (verdict["failure_reason"] or "")
-    assert (verdict["reward"], verdict["mask_sample"]) == (0.0, False)
+    assert outcome(verdict) == (0.0, False)
 
 
 @pytest.fixture

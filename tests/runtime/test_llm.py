@@ -12,7 +12,7 @@ from env_runtime.evaluation.rows import load_rows
 import rollout
 
 from .strict_model import as_completion, as_response, results
-from .support import PNG, Camera, rows_file
+from .support import PNG, ROW, Camera, rows_file
 
 
 def test_a_model_that_solves_the_rows(play, api, model, rows, tools, solution):
@@ -72,7 +72,7 @@ def test_the_model_reads_its_mistakes(play, api, model, rows, tools, a_call, pat
 
 
 def test_arguments_may_be_empty(
-    play, api, model, server_of, server_thread, row, tmp_path, monkeypatch
+    play, api, model, server_of, server_thread, tmp_path, monkeypatch
 ):
     class Lamp:
         def __init__(self, task):
@@ -88,7 +88,7 @@ def test_arguments_may_be_empty(
 
     model.script = [[("switch", "")]]
     monkeypatch.setenv("ENV_URL", f"http://127.0.0.1:{server_thread(server_of(Lamp))}")
-    status, printed, _ = play(*api, "--rows", rows_file(tmp_path, row))
+    status, printed, _ = play(*api, "--rows", rows_file(tmp_path, ROW))
     assert (status, printed[0]) == (0, "row 1: reward 1.0")
 
 
@@ -153,13 +153,13 @@ def test_a_missing_setting_is_one_line(missing):
 
 
 @pytest.fixture
-def camera(play, server_of, server_thread, row, tmp_path, monkeypatch):
+def camera(play, server_of, server_thread, tmp_path, monkeypatch):
     """The arguments that play a class that answers with images, and the output file."""
     monkeypatch.setenv(
         "ENV_URL", f"http://127.0.0.1:{server_thread(server_of(Camera))}"
     )
     output = tmp_path / "rollouts.jsonl"
-    return ["--rows", rows_file(tmp_path, row), "--output", str(output)], output
+    return ["--rows", rows_file(tmp_path, ROW), "--output", str(output)], output
 
 
 def test_the_model_sees_images(play, api, model, camera):

@@ -1,16 +1,14 @@
 """Classes that ask models: a scripted judge over HTTP, behind the server."""
 
 import asyncio
-import contextlib
 import gzip
 import json
-import logging
 import re
 import runpy
 import threading
 import time
 import zlib
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -20,7 +18,7 @@ from env_runtime.errors import GateError, ModelError, SettingError
 from env_runtime.evaluation.conversation import conversation
 from env_runtime.evaluation.trajectory import message
 from env_runtime.frameworks.episodes import AsyncEpisode
-from env_runtime.models.client import Models, texts
+from env_runtime.models.client import Models
 from env_runtime.models.endpoints import _harmless, _request
 from env_runtime.models.question import Question
 from env_runtime.resources_server.launch import log_to_file
@@ -142,27 +140,13 @@ def test_a_judge_grades(judge, graded, monkeypatch, api, kind, said, reward):
     assert [each["Authorization"] for each in judge.headers] == ["Bearer secret"]
 
 
-@contextlib.contextmanager
-def own_handlers() -> Generator[None]:
-    """Loggers get their handlers and levels back at the end."""
-    loggers = [logging.getLogger("env_runtime"), texts]
-    before = [(each.handlers[:], each.level, each.propagate) for each in loggers]
-    try:
-        yield
-    finally:
-        for each, (handlers, level, propagate) in zip(loggers, before, strict=True):
-            for added in {*each.handlers} - {*handlers}:
-                added.close()
-            each.handlers, each.propagate = handlers, propagate
-            each.setLevel(level)
-
-
-def test_the_rollout_and_the_log_have_the_texts(judge, graded, monkeypatch, tmp_path):
+def test_the_rollout_and_the_log_have_the_texts(
+    judge, graded, monkeypatch, tmp_path, own_loggers
+):
     path = tmp_path / "session.log"
     monkeypatch.setenv("SESSION_LOG", str(path))
-    with own_handlers():
-        log_to_file(project.here())
-        verdict = graded("Please <b>pay</b> me.")
+    log_to_file(project.here())
+    verdict = graded("Please <b>pay</b> me.")
     [call] = verdict["model_calls"]
     assert call["said"] == "GOOD"
     assert "Please <b>pay</b> me." in call["messages"][-1]["content"]

@@ -6,6 +6,8 @@ import pytest
 from env_runtime.evaluation.policies import solve
 from env_runtime.evaluation.trajectory import function_call, message
 
+from .support import ROW
+
 JSON = {"content-type": "application/json"}
 
 
@@ -27,8 +29,8 @@ class Safe:
 
 
 @pytest.fixture
-def safe_row(row):
-    return {**row, "ground_truth": [{"code": 4}]}
+def safe_row():
+    return {**ROW, "ground_truth": [{"code": 4}]}
 
 
 @pytest.fixture

@@ -4,47 +4,42 @@ import httpx
 from env_runtime.episode.samples import sample_arguments
 from pydantic import BaseModel
 
-from .support import Player, at_once, close_by_name, recording, seed_by_name
+from .support import (
+    ROW,
+    Mover,
+    Player,
+    at_once,
+    close_by_name,
+    outcome,
+    recording,
+    seed_by_name,
+)
 
 
 def test_two_clients_play_two_episodes(server, connect, rows, call):
-    ada, bob = connect(), connect()
-    ada.seed(rows[0])
-    bob.seed(rows[1])
+    ada, _ = connect().seed(rows[0]), connect().seed(rows[1])
     call(ada)
     first, second = server.sessions.values()
     assert first.environment is not second.environment
-    assert (first.task, second.task) == (
-        rows[0]["ground_truth"][0],
-        rows[1]["ground_truth"][0],
-    )
+    tasks = [row["ground_truth"][0] for row in rows[:2]]
+    assert [first.task, second.task] == tasks
     assert (len(first.calls), len(second.calls)) == (1, 0)
 
 
-def test_an_unseeded_call_plays_a_default_episode(server, client, call):
+def test_a_seed_may_follow_calls_without_one(server, client, rows, call):
+    """Before the seed, the calls play an episode of a default task."""
     call(client)
     [session] = server.sessions.values()
     assert session.task == {}
-
-
-def test_a_cookie_is_good_for_one_seeded_episode(server, client, rows, call):
     client.seed(rows[0])
+    [session] = server.sessions.values()
+    assert (session.task, session.calls) == (rows[0]["ground_truth"][0], [])
     call(client)
     for row in rows[:2]:
-        again = client.post("/seed_session", json=row)
-        assert again.status_code == 409
-        assert "this session cookie was already used" in again.json()["detail"]
-    [session] = server.sessions.values()
-    assert session.task == rows[0]["ground_truth"][0]
-    assert len(session.calls) == 1
-
-
-def test_a_seed_may_follow_calls_without_one(server, client, rows, call):
-    call(client)
-    client.seed(rows[0])
-    [session] = server.sessions.values()
-    assert session.task == rows[0]["ground_truth"][0]
-    assert session.calls == []
+        status, reason = client.turned_away(row)
+        assert status == 409 and "this session cookie was already used" in reason
+    [again] = server.sessions.values()
+    assert again is session and len(session.calls) == 1
 
 
 def test_a_closed_session_stays_closed(server, client, rows, call):
@@ -81,7 +76,7 @@ def test_a_flood_of_closes_brings_no_episode_back(serve, rows, verify_body):
     typed = seed_by_name(name, rows[0])
     client.seed(typed, 409)
     verdict = client.verdict(rows[0])
-    assert (verdict["reward"], verdict["mask_sample"]) == (0.0, False)
+    assert outcome(verdict) == (0.0, False)
 
 
 def test_a_session_of_an_earlier_server_is_known_to_be_lost(
@@ -96,7 +91,7 @@ def test_a_session_of_an_earlier_server_is_known_to_be_lost(
     answer = client.post(f"/{tool['name']}", json=sample_arguments(tool)).json()
     assert "this episode was lost" in answer["output"]
     verdict = client.verdict(row)
-    assert (verdict["reward"], verdict["mask_sample"]) == (0.0, True)
+    assert outcome(verdict) == (0.0, True)
     client.seed(row, 409)
 
 
@@ -104,31 +99,21 @@ class Graph(BaseModel):
     edges: list[str]
 
 
-def test_a_task_that_its_model_refuses_is_named_by_its_place_in_the_row(
-    server_of, run, row
-):
-    class Walk:
-        def __init__(self, task: Graph):
-            pass
+def test_a_task_that_its_model_refuses_is_named_by_its_place_in_the_row(client_of):
+    class Walk(Mover):
+        def __init__(self, task: Graph): ...
 
-        def step(self) -> str:
-            return "stepped"
-
-        def reward(self) -> float:
-            return 0.0
-
-    answer = run(server_of(Walk))().post("/seed_session", json=row)
-    assert answer.status_code == 422
-    assert answer.json()["detail"].endswith("ground_truth.0.edges: Field required")
+    status, reason = client_of(Walk).turned_away()
+    assert status == 422 and reason.endswith("ground_truth.0.edges: Field required")
 
 
-def test_calls_without_a_cookie_lock_nobody_out(server_of, row, verify_body):
+def test_calls_without_a_cookie_lock_nobody_out(server_of, verify_body):
     classes, _ = recording()
     server = server_of(classes["not blocking"], max_sessions=1000)
 
     async def seed(client):
         client.cookies.clear()
-        answer = await client.post("/seed_session", json=row)
+        answer = await client.post("/seed_session", json=ROW)
         assert answer.status_code == 200, answer.text
         return dict(client.cookies)
 
@@ -142,7 +127,7 @@ def test_calls_without_a_cookie_lock_nobody_out(server_of, row, verify_body):
         rewards = []
         for cookies in (await seed(client), first):  # the first session still plays
             client.cookies = httpx.Cookies(cookies)
-            answer = await client.post("/verify", json=verify_body(row))
+            answer = await client.post("/verify", json=verify_body(ROW))
             rewards.append(answer.json()["reward"])
         return rewards
 
