@@ -313,13 +313,6 @@ def test_a_failure_that_a_tool_catches_masks_the_sample(judge, begin, no_retries
     assert verdict["failure_kind"] == "judge_failed" and verdict["mask_sample"]
 
 
-def test_a_constructor_that_gets_no_answer_starts_no_session(judge, client_of):
-    judge.say = lambda text: 401
-    answer = client_of(Everywhere).post("/seed_session", json=ROW)
-    assert answer.status_code == 503
-    assert "judge: AuthenticationError" in answer.json()["detail"]
-
-
 @pytest.mark.parametrize("kind", [Essay, StoodIn])
 def test_a_stand_in_is_never_used_where_nobody_asked_for_it(graded, no_stand_in, kind):
     unset = "neither JUDGE_MODEL nor JUDGE_BASE_URL is set"
