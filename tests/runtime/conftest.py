@@ -308,6 +308,12 @@ class Command:
         self.table = {name: text.strip() for name, text in table}
         return status, [line for line in lines if line[:2] != "  "], printed.err
 
+    def refused(self, *arguments: Any) -> str:
+        """The one line of errors of a run that plays nothing."""
+        status, lines, errors = self(*arguments)
+        assert (status, lines, errors.count("\n")) == (1, [], 1)
+        return errors
+
 
 @pytest.fixture
 def play(

@@ -121,9 +121,7 @@ def test_an_extra_that_nobody_asked_for_declares_nothing(maze, site):
     (maze / "maze.py").write_text("import testing, mazes, unasked")
     undeclared = imports.undeclared_packages(maze, "maze", site)
     assert undeclared == {"testing": "pytest", "unasked": "for-all"}
-
-
-def test_a_project_that_is_not_installed_is_not_checked(maze, site):
+    # A project that is not installed is not checked.
     (site / "pyproject.toml").write_text('[project]\nname = "nobody"\n')
     assert imports.undeclared_packages(maze, "maze", site) == {}
 

@@ -49,7 +49,8 @@ def config(name, kind, implementation, **settings):
 PACKAGE = {
     SERVER_FILE: config(
         *("one_server", "resources_servers", "one"),
-        entrypoint="server.py", domain="games",
+        entrypoint="server.py",
+        domain="games",
     ),
     AGENT_FILE: config(
         *("one_agent", "responses_api_agents", "simple_agent"),
