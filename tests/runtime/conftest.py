@@ -9,7 +9,6 @@ import logging
 import socket
 import threading
 from collections.abc import Callable, Generator, Iterator
-from pathlib import Path
 from typing import Any
 
 from .rendered import IMPORT_PATH
@@ -56,9 +55,7 @@ def serve() -> Callable[..., SessionServer]:
 
 
 @pytest.fixture
-def server(
-    serve: Callable[..., SessionServer], monkeypatch: pytest.MonkeyPatch
-) -> SessionServer:
+def server(serve, monkeypatch) -> SessionServer:
     monkeypatch.setattr(here().load_server(), "keeps_calls", True)
     return serve()
 
@@ -86,26 +83,24 @@ def run() -> Iterator[Callable[[SessionServer], Connect]]:
 
 
 @pytest.fixture
-def connect(run: Callable[[SessionServer], Connect], server: SessionServer) -> Connect:
+def connect(run, server) -> Connect:
     """Makes clients of the game's server."""
     return run(server)
 
 
 @pytest.fixture
-def client(connect: Connect) -> Player:
+def client(connect) -> Player:
     return connect()
 
 
 @pytest.fixture
-def limited(
-    run: Callable[[SessionServer], Connect], serve: Callable[..., SessionServer]
-) -> Callable[..., Player]:
+def limited(run, serve) -> Callable[..., Player]:
     """Makes a client of the game's server with these limits."""
     return lambda **limits: run(serve(**limits))()
 
 
 @pytest.fixture
-def call(tools: list[dict[str, Any]]) -> Callable[[Player], str]:
+def call(tools) -> Callable[[Player], str]:
     """Calls the game's first tool. Returns its output."""
     return lambda client: client.call(tools[0]["name"], **sample_arguments(tools[0]))
 
@@ -132,7 +127,7 @@ def served() -> SessionServer:
 
 
 @pytest.fixture(scope="module")
-def url(served: SessionServer) -> Iterator[str]:
+def url(served) -> Iterator[str]:
     """The game's server over HTTP, in a thread."""
     with over_http(served) as port:
         yield f"http://127.0.0.1:{port}"
@@ -185,16 +180,13 @@ def server_of() -> Callable[..., SessionServer]:
 
 
 @pytest.fixture
-def client_of(
-    server_of: Callable[..., SessionServer],
-    run: Callable[[SessionServer], Connect],
-) -> Callable[..., Player]:
+def client_of(server_of, run) -> Callable[..., Player]:
     """Runs a server of an environment class, and makes a client of it."""
     return lambda *arguments, **options: run(server_of(*arguments, **options))()
 
 
 @pytest.fixture
-def begin(client_of: Callable[..., Player]) -> Callable[..., Player]:
+def begin(client_of) -> Callable[..., Player]:
     """Runs a server of an environment class. Returns a client that has seeded `row`."""
 
     def seeded(kind: type, row: dict[str, Any] = ROW, **options: Any) -> Player:
@@ -220,7 +212,7 @@ def own_loggers() -> Iterator[None]:
 
 
 @pytest.fixture
-def check(server_of: Callable[..., SessionServer]) -> Callable[..., str]:
+def check(server_of) -> Callable[..., str]:
     """Runs the import gate over a class whose server serves the named tools."""
     return lambda kind, served=None, asked=(): check_class(
         kind, type(server_of(kind, served)), list(asked)
@@ -228,7 +220,7 @@ def check(server_of: Callable[..., SessionServer]) -> Callable[..., str]:
 
 
 @pytest.fixture
-def loads(monkeypatch: pytest.MonkeyPatch) -> Callable[[type], None]:
+def loads(monkeypatch) -> Callable[[type], None]:
     """Puts an environment class in place of the project's."""
     return lambda kind: monkeypatch.setattr(
         project.Project, "load_class", lambda self: kind
@@ -236,18 +228,13 @@ def loads(monkeypatch: pytest.MonkeyPatch) -> Callable[[type], None]:
 
 
 @pytest.fixture
-def url_of(
-    server_of: Callable[..., SessionServer],
-    server_thread: Callable[[SessionServer], int],
-) -> Callable[..., str]:
+def url_of(server_of, server_thread) -> Callable[..., str]:
     """Serves an environment class over HTTP."""
     return lambda kind: f"http://127.0.0.1:{server_thread(server_of(kind))}"
 
 
 @pytest.fixture
-def gate_client(
-    url_of: Callable[..., str], loads: Callable[[type], None]
-) -> Callable[..., Client]:
+def gate_client(url_of, loads) -> Callable[..., Client]:
     """Serves an environment class instead of the project's. Returns a gate's client."""
 
     def serve_class(kind: type) -> Client:
@@ -258,7 +245,7 @@ def gate_client(
 
 
 @pytest.fixture
-def gate(gate_client: Callable[..., Client], tmp_path: Path) -> Callable[..., str]:
+def gate(gate_client, tmp_path) -> Callable[..., str]:
     """Runs a gate over a class and these rows. Returns its line and its notes."""
 
     def run(check: Callable[..., str], kind: type, *rows: dict[str, Any]) -> str:
@@ -316,12 +303,7 @@ class Command:
 
 
 @pytest.fixture
-def play(
-    url: str,
-    model: StrictModel,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> Command:
+def play(url, model, monkeypatch, capsys) -> Command:
     """Runs rollout.py against the server at `url`, with the model."""
     monkeypatch.setenv("ENV_URL", url)
     monkeypatch.setenv("MODEL", "scripted")
@@ -332,24 +314,24 @@ def play(
 
 
 @pytest.fixture(params=["responses", "chat"])
-def api(request: pytest.FixtureRequest) -> list[str]:
+def api(request) -> list[str]:
     """The arguments that choose an API."""
     return ["--api", request.param]
 
 
 @pytest.fixture(scope="module")
-def solution(tools: list[dict[str, Any]]) -> Callable[[dict[str, Any]], list[Call]]:
+def solution(tools) -> Callable[[dict[str, Any]], list[Call]]:
     """The calls that solve a row."""
     return lambda row: [(tool, json.dumps(given)) for tool, given in solve(row, tools)]
 
 
 @pytest.fixture(scope="module")
-def a_call(tools: list[dict[str, Any]]) -> Call:
+def a_call(tools) -> Call:
     return tools[0]["name"], json.dumps(sample_arguments(tools[0]))
 
 
 @pytest.fixture
-def paths(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def paths(monkeypatch) -> list[str]:
     """The paths of requests to the game's server."""
     requested = []
     request = ClientSession.request

@@ -97,8 +97,10 @@ def as_response(answer: list[Call] | str) -> dict[str, Any]:
     else:
         done = {"id": "fc_1", "status": "completed"}
         items = [{**trajectory.function_call(*call), **done} for call in answer]
-    tokens = {"input_tokens": 10, "output_tokens": 1}
-    return trajectory.as_response("scripted", [], [reasoning, *items], **tokens)
+    output = [reasoning, *items]
+    return trajectory.as_response(
+        "scripted", [], output, input_tokens=10, output_tokens=1
+    )
 
 
 def as_completion(answer: list[Call] | str) -> dict[str, Any]:

@@ -28,12 +28,6 @@ def test_an_idle_session_is_freed(run, serve, rows):
     assert not server.sessions
 
 
-def test_health(client, rows):
-    client.seed(rows[0])
-    open_now = {"status": "ok", "sessions": 1, "hung_calls": 0}
-    assert client.health() == open_now
-
-
 @pytest.mark.parametrize(
     ("variable", "text", "kind"),
     [

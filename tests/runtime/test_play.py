@@ -15,7 +15,7 @@ from env_runtime.errors import NoOracleError, RolloutError
 from env_runtime.evaluation.forms import LEFT_OUT, forms_of, read_value
 from env_runtime.evaluation.report import write_page
 from env_runtime.evaluation.rows import load_rows
-from env_runtime.evaluation.stats import figures, measure
+from env_runtime.evaluation.stats import figures
 from env_runtime.playing.command import main
 from env_runtime.playing.game import Game
 from env_runtime.playing.page_server import app_of
@@ -193,13 +193,6 @@ def test_what_was_played_is_a_file_of_rollouts(do, game, capsys):
     bob = Game(game.client, game.rows, game.path, game.output, "bob")
     bob.actions["grade"](bob.actions["start"]({"row": 2}))
     assert re.findall(r"^\w+$", bob.figures(), re.MULTILINE) == ["ada", "bob"]
-
-
-def test_one_attempt_of_a_person_has_pass_at_1():
-    rollout = {"reward": 1.0, "response": {}, "played_by": "ada"}
-    assert "pass@1" in [figure.name for figure in figures([measure(rollout)])]
-    del rollout["played_by"]
-    assert "pass@1" not in [figure.name for figure in figures([measure(rollout)])]
 
 
 def test_view_py_names_the_person(do, game, tmp_path):

@@ -130,6 +130,7 @@ def test_an_episode_is_written_once(play, path):
 
 @pytest.mark.parametrize("content", ["notes", "notes\n", '{"a": 1}', '{"a": 1}\n'])
 def test_a_file_of_something_else_is_left_alone(play, path, content):
+    path.parent.mkdir()
     path.write_text(content)
     assert f"{path}" in play.refused("--output", path)
     assert path.read_text() == content

@@ -16,7 +16,6 @@ from env_runtime.evaluation import row_generator
 from env_runtime.evaluation.policies import solve
 from env_runtime.evaluation.rows import load_rows, read_rows
 from env_runtime.project import here
-from env_runtime.space import collect
 from pydantic import BaseModel
 
 import make_rows
@@ -115,12 +114,6 @@ def test_the_oracle_solves_what_is_made_and_doing_nothing_does_not(
         for name, arguments in solve(row, tools):
             client.call(name, **arguments)
         assert (client.reward(), idle.reward()) == (1.0, 0.0), row["ground_truth"]
-
-
-def test_no_image_and_no_space_gets_it():
-    files = set(collect(here()))
-    assert "nemo_gym/server.py" in files
-    assert not {"nemo_gym/make_rows.py", "nemo_gym/data/example.jsonl"} & files
 
 
 # ---------------------------------------------------------------------- files

@@ -63,9 +63,9 @@ def lock(*dependencies: str) -> dict:
         RUNTIME: ["pydantic"],
         "nemo-gym": ["ray", "scipy", "datasets"],
         "datasets": ["pandas", "pyarrow"],
-        **dict.fromkeys(["pydantic", "ray", "scipy", "pandas", "pyarrow"], []),
+        **{name: [] for name in ("pydantic", "ray", "scipy", "pandas", "pyarrow")},
     }
-    packages = {}
+    packages: dict[str, Any] = {}
     for name, wanted in needs.items():
         named = [one if isinstance(one, dict) else {"name": one} for one in wanted]
         packages[name] = {"name": name, "version": "1.2", "dependencies": named}

@@ -86,7 +86,7 @@ class AsyncDesk(Desk):
 
 
 @pytest.fixture
-def user(monkeypatch: pytest.MonkeyPatch) -> Iterator[Judge]:
+def user(monkeypatch) -> Iterator[Judge]:
     monkeypatch.delenv("STAND_IN", raising=False)
     with serving() as server:
         monkeypatch.setenv("USER_MODEL", "scripted")
@@ -114,7 +114,7 @@ def replied(client: Any, text: str = "Please pay.") -> str:
 
 
 @pytest.fixture
-def client(begin: Any, user: Judge) -> Any:
+def client(begin, user) -> Any:
     return begin(Desk, DESK)
 
 
