@@ -224,26 +224,12 @@ def test_a_class_without_tools_needs_an_answer(check):
 
 
 def any_name(self, completion: str): ...
-
-
 def bare(self, answer): ...
-
-
 def with_default(self, answer: str = ""): ...
-
-
 def two(self, answer: str, strict: bool): ...
-
-
 def flag(self, strict: bool = False): ...
-
-
 def untyped(self, task): ...
-
-
 def several(self, *answers: str): ...
-
-
 def keyword(self, *, answer: str): ...
 
 

@@ -99,28 +99,6 @@ def test_prompts(content, instructions, prompt):
     assert frameworks.prompt_of({"responses_create_params": {}}) == []
 
 
-@pytest.mark.parametrize(
-    ("variables", "problem"),
-    [
-        ({}, None),
-        ({"HOST": "0.0.0.0"}, "set API_TOKEN"),
-        ({"HOST": "0.0.0.0", "API_TOKEN": "secret"}, None),
-        ({"HOST": "0.0.0.0", "ALLOW_ANYBODY": "container"}, None),
-        (
-            {"HOST": "0.0.0.0", "ALLOW_ANYBODY": "container", "SPACE_ID": "me/space"},
-            "on HOST=0.0.0.0 anybody who reaches this port could run commands",
-        ),
-        ({"HOST": "0.0.0.0", "TRUSTED_POLICY": "1"}, None),
-    ],
-)
-def test_who_may_play_a_class_that_runs_commands(monkeypatch, variables, problem):
-    monkeypatch.setattr(Generous, "runs_commands", True, raising=False)
-    for name, value in variables.items():
-        monkeypatch.setenv(name, value)
-    reason = frameworks.serving_problem(Generous)
-    assert (reason is None) if problem is None else (problem in reason)  # type: ignore
-
-
 def test_a_class_may_refuse_to_be_served(monkeypatch):
     refuse = staticmethod(lambda: "not here")
     monkeypatch.setattr(Generous, "refuse_to_serve", refuse, raising=False)

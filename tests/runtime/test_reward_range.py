@@ -76,7 +76,7 @@ def test_nobody_escapes_a_loss(lost):
     other = row_of(id=2)
     assert lost.reward(output=[SEED]) == -100.0
     assert lost.reward(other) == -100.0
-    assert lost.post("/seed_session", json=other).status_code == 409
+    lost.seed(other, 409)
     lost.end()
     assert lost.reward() == -100.0
 

@@ -1,7 +1,6 @@
 """Sessions: one seeded episode for each cookie."""
 
 import httpx
-from env_runtime.episode.samples import sample_arguments
 from pydantic import BaseModel
 
 from .support import (
@@ -46,53 +45,42 @@ def test_a_closed_session_stays_closed(server, client, rows, call):
     client.seed(rows[0])
     client.end()
     client.end()
-    assert not server.sessions
     assert "this session has ended" in call(client)
     client.seed(rows[0], 409)
     assert not server.sessions
 
 
-def test_an_ended_session_is_not_seeded_again_once_it_is_forgotten(
-    serve, rows, verify_body
-):
+def test_an_ended_session_is_not_seeded_again_once_it_is_forgotten(run, serve, rows):
     """A server remembers ten times MAX_SESSIONS; the cookie remembers, too."""
-    app = serve(max_sessions=1).setup_webserver()
-    client = Player(app)
-    for player in (client, *(Player(app) for _ in range(12))):
-        player.seed(rows[0])
-        player.post("/verify", json=verify_body(rows[0]))
-    client.seed(rows[0], 409)
+    connect = run(serve(max_sessions=1))
+    first, *_ = clients = [connect() for _ in range(13)]
+    for client in clients:
+        client.seed(rows[0]).verdict()
+    first.seed(rows[0], 409)
 
 
-def test_a_flood_of_closes_brings_no_episode_back(serve, rows, verify_body):
+def test_a_flood_of_closes_brings_no_episode_back(run, serve, rows):
     """NeMo Gym 0.7's typed close takes any id, and is remembered for it."""
     server = serve(max_sessions=3)
-    client = Player(server.setup_webserver())
-    client.seed(rows[0])
+    client = run(server)().seed(rows[0])
     [name] = server.sessions
-    client.post("/verify", json=verify_body(rows[0]))
+    client.verdict()
     for number in range(100):
         client.post("/close_session", json=close_by_name(f"x{number}"))
-    typed = seed_by_name(name, rows[0])
-    client.seed(typed, 409)
-    verdict = client.verdict(rows[0])
-    assert outcome(verdict) == (0.0, False)
+    client.seed(seed_by_name(name, rows[0]), 409)
+    assert outcome(client.verdict()) == (0.0, False)
 
 
 def test_a_session_of_an_earlier_server_is_known_to_be_lost(
-    monkeypatch, serve, rows, tools
+    monkeypatch, limited, rows, call
 ):
     """With the same SESSION_SECRET its cookie is good, but nobody has its episode."""
     monkeypatch.setenv("SESSION_SECRET", "one")
-    row, tool = rows[0], tools[0]
-    earlier = Player(serve().setup_webserver())
-    earlier.seed(row)
-    client = Player(serve().setup_webserver(), cookies=earlier.cookies)
-    answer = client.post(f"/{tool['name']}", json=sample_arguments(tool)).json()
-    assert "this episode was lost" in answer["output"]
-    verdict = client.verdict(row)
-    assert outcome(verdict) == (0.0, True)
-    client.seed(row, 409)
+    earlier, client = limited().seed(rows[0]), limited()
+    client.cookies.update(earlier.cookies)
+    assert "this episode was lost" in call(client)
+    assert outcome(client.verdict(rows[0])) == (0.0, True)
+    client.seed(rows[0], 409)
 
 
 class Graph(BaseModel):

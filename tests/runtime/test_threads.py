@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import sqlite3
 import threading
 import time
 
@@ -35,39 +34,6 @@ def test_each_blocking_episode_has_a_thread_of_its_own(server_of):
             client.end()
     assert {threads.count(thread) for thread in threads} == {3}
     assert len(set(threads)) == 2
-
-
-def test_a_class_may_hold_what_belongs_to_its_thread(server_of, verify_body):
-    closed = []
-
-    class Database:
-        def __init__(self, task):
-            self.connection = sqlite3.connect(":memory:")
-            self.connection.execute("create table moves (at integer)")
-
-        def move(self) -> str:
-            """Move."""
-            self.connection.execute("insert into moves values (1)")
-            return "moved"
-
-        def reward(self):
-            [(count,)] = self.connection.execute("select count(*) from moves")
-            return count / 4
-
-        def close(self):
-            self.connection.close()
-            closed.append(self)
-
-    async def play(client):
-        assert (await client.post("/seed_session", json=ROW)).status_code == 200
-        for _ in range(3):
-            answer = await client.post("/move", json={})
-            assert answer.json() == {"output": "moved"}
-        answer = (await client.post("/verify", json=verify_body(ROW))).json()
-        return answer["reward"], answer["failure_reason"]
-
-    assert set(at_once(server_of(Database), [play] * 60)) == {(0.75, None)}
-    assert len(closed) == 60
 
 
 @pytest.mark.parametrize("waits", [time.sleep, asyncio.sleep])
