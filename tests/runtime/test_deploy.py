@@ -337,14 +337,6 @@ def test_a_name_without_a_key_goes(folder, dry_run):
     assert CONFIG in files
 
 
-def test_a_row_may_have_a_secret(project, dry_run):
-    row = '{"ground_truth": [{"secret": 42, "password": "swordfish"}]}'
-    write(project / "nemo_gym/data/more.jsonl", row)
-    write(project / ".dockerignore", "")
-    _, files = dry_run("nemo_gym/data/*")
-    assert "nemo_gym/data/more.jsonl" in files
-
-
 @pytest.mark.parametrize(
     ("name", "text"),
     [
@@ -369,8 +361,10 @@ def test_files_that_look_like_rows_are_not_pushed_without_consent(
 
 
 def test_tasks_that_go_are_named(project, dry_run, capsys):
+    """Their rows may have a word that looks like a key."""
+    row = '{"ground_truth": [{"secret": 42, "password": "swordfish"}]}'
     write(project / ".dockerignore", "")
-    write(project / "nemo_gym" / "data" / "example.jsonl", "{}\n")
+    write(project / "nemo_gym/data/example.jsonl", row)
     _, files = dry_run("nemo_gym/data/*")
     assert "nemo_gym/data/example.jsonl" in files
     printed = capsys.readouterr()

@@ -843,7 +843,8 @@ def test_answers_without_a_grade_are_counted(
     assert all(line in printed for line in lines)
     if status == 0:  # the log has the endpoint's words, on one line
         words = "scripted" if said == 403 else "A heart pumps."
-        [line] = [line for line in caplog.messages if words in line]
+        warned = [each.getMessage() for each in caplog.records if each.levelno > 20]
+        [line] = [line for line in warned if words in line]
         assert len(line) < 300 and "\n" not in line
 
 
