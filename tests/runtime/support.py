@@ -109,6 +109,10 @@ class Player(TestClient):
         return self.get("/health").json()
 
 
+# The reward of a verdict, and whether the sample is masked
+outcome = operator.itemgetter("reward", "mask_sample")
+
+
 class Plain:
     """An environment class without tools, which pays nothing."""
 
@@ -377,6 +381,3 @@ def seed_by_name(name: str, row: dict[str, Any]) -> dict[str, Any]:
 def close_by_name(name: str) -> dict[str, Any]:
     """A close as NeMo Gym 0.7's environment servers post it."""
     return {"resources_session_id": name, "episode_id": {"rollout_id": "0-0"}}
-
-
-outcome = operator.itemgetter("reward", "mask_sample")

@@ -61,12 +61,6 @@ def test_the_last_message_is_the_answer(begin, output, reward):
     assert begin(Sum, SUM).reward(output=output) == reward
 
 
-def test_the_first_verdict_is_final(begin):
-    client = begin(Sum, SUM)
-    assert [client.reward(output=[message(text)]) for text in "65"] == [0.0, 0.0]
-    client.seed(SUM, 409)
-
-
 def test_an_answer_without_a_seed_earns_nothing(client_of):
     assert client_of(Sum).reward(SUM, [message("5")]) == 0.0
 

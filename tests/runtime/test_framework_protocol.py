@@ -155,7 +155,8 @@ def test_the_first_answer_ends_the_episode(project_of):
         await episode.close()
         return [*outputs, *grades, await episode.reward("5")]
 
-    add, right, wrong = ("add", TASK), *(("answer", {"text": text}) for text in "56")
+    add = ("add", TASK)
+    right, wrong = (("answer", {"text": text}) for text in ("5", "6"))
     outputs = ["5", "The episode is over.", "error: the episode is over"]
     assert asyncio.run(play(add, right, wrong)) == [*outputs, 1.0, 1.0]
     assert asyncio.run(play(add, wrong, right, add))[-2:] == [0.0, 0.0]

@@ -130,16 +130,15 @@ def test_a_post_needs_an_origin(game):
 
 
 @pytest.mark.parametrize(
-    ("action", "body", "statuses"),
-    [
-        *[(name, b"{}", (403, 404)) for name in ("verify", "close", "__init__")],
-        *[(name, b"{}", (403, 404)) for name in ("client", "../tools")],
-        *[("about", body, (422,)) for body in (b"", b"[]", b"{", b"[" * 100_000)],
-    ],
-    ids=lambda value: str(value)[:20],
+    "action", ["verify", "close", "__init__", "client", "../tools"]
 )
-def test_only_known_actions_and_objects(page, action, body, statuses):
-    assert page.post(f"/{TOKEN}/{action}", content=body).status_code in statuses
+def test_only_known_actions(page, action):
+    assert page.post(f"/{TOKEN}/{action}", json={}).status_code in (403, 404)
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b"{", b"[" * 100_000])
+def test_a_body_is_an_object(page, body):
+    assert page.post(f"/{TOKEN}/about", content=body).status_code == 422
 
 
 @pytest.mark.parametrize("number", [0, 3, -1, True, "1", None, 1.0])

@@ -313,14 +313,6 @@ def test_policy_errors_that_are_none(check, monkeypatch, errors):
         check(Hotel, SERVED)
 
 
-def test_an_observation_has_no_parameters(check, monkeypatch):
-    def observation(self, size): ...
-
-    monkeypatch.setattr(Hotel, "observation", observation, raising=False)
-    with pytest.raises(GateError, match="observation is called without arguments"):
-        check(Hotel, SERVED)
-
-
 # ---------------------------------------------------------------------- observations
 
 
