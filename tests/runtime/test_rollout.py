@@ -58,6 +58,11 @@ def test_repeats_of_a_row_fail_one_by_one(play, model):
     assert errors.endswith("rollout.py: 1 of 2 episodes failed\n")
 
 
+def test_repeats_of_a_fixed_policy(play):
+    status, printed, _ = play("--policy", "noop", "--limit", "1", "--repeats", "2")
+    assert (status, len(printed)) == (0, 3)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
