@@ -5,6 +5,7 @@ The interpreter decides the release series of NeMo Gym: UV_PYTHON chooses anothe
 
 import contextlib
 import json
+import logging
 import socket
 import threading
 from collections.abc import Callable, Generator, Iterator
@@ -16,23 +17,24 @@ from .rendered import IMPORT_PATH
 import pytest
 import uvicorn
 from env_runtime import project
+from env_runtime.checks.class_checks import check_class
 from env_runtime.episode.samples import sample_arguments
 from env_runtime.episode.tools import tools_of
 from env_runtime.evaluation import command
 from env_runtime.evaluation.client import Client, ClientSession
 from env_runtime.evaluation.policies import solve
+from env_runtime.models.client import texts
 from env_runtime.project import here
 from env_runtime.server import SessionServer, VerifyRequest, VerifyResponse
 from env_runtime.testing import fixtures
 from fastapi import FastAPI, Request
-from fastapi.testclient import TestClient
 
 import rollout
 
 from .strict_model import Call, StrictModel
-from .support import Barrier
+from .support import ROW, Barrier, Player, rows_file
 
-Connect = Callable[[], TestClient]
+Connect = Callable[[], Player]
 
 # The fixtures of every project's own tests
 rows, tools, verify = fixtures.rows, fixtures.tools, fixtures.verify
@@ -53,9 +55,7 @@ def serve() -> Callable[..., SessionServer]:
 
 
 @pytest.fixture
-def server(
-    serve: Callable[..., SessionServer], monkeypatch: pytest.MonkeyPatch
-) -> SessionServer:
+def server(serve, monkeypatch) -> SessionServer:
     monkeypatch.setattr(here().load_server(), "keeps_calls", True)
     return serve()
 
@@ -70,10 +70,10 @@ def run() -> Iterator[Callable[[SessionServer], Connect]]:
 
         def run_server(server: SessionServer) -> Connect:
             app = server.setup_webserver()
-            first = stack.enter_context(TestClient(app))  # runs the app's lifespan
+            first = stack.enter_context(Player(app))  # runs the app's lifespan
 
-            def connect() -> TestClient:
-                client = TestClient(app)
+            def connect() -> Player:
+                client = Player(app)
                 client.portal = first.portal
                 return client
 
@@ -83,32 +83,33 @@ def run() -> Iterator[Callable[[SessionServer], Connect]]:
 
 
 @pytest.fixture
-def connect(run: Callable[[SessionServer], Connect], server: SessionServer) -> Connect:
+def connect(run, server) -> Connect:
     """Makes clients of the game's server."""
     return run(server)
 
 
 @pytest.fixture
-def client(connect: Connect) -> TestClient:
+def client(connect) -> Player:
     return connect()
 
 
 @pytest.fixture
-def call(tools: list[dict[str, Any]]) -> Callable[[TestClient], str]:
-    """Calls a client's first tool. Returns its output."""
+def limited(run, serve) -> Callable[..., Player]:
+    """Makes a client of the game's server with these limits."""
+    return lambda **limits: run(serve(**limits))()
 
-    def call_tool(client: TestClient) -> str:
-        answer = client.post(f"/{tools[0]['name']}", json=sample_arguments(tools[0]))
-        assert answer.status_code == 200, answer.text
-        return answer.json()["output"]
 
-    return call_tool
+@pytest.fixture
+def call(tools) -> Callable[[Player], str]:
+    """Calls the game's first tool. Returns its output."""
+    return lambda client: client.call(tools[0]["name"], **sample_arguments(tools[0]))
 
 
 @contextlib.contextmanager
-def over_http(server: SessionServer) -> Generator[int]:
+def over_http(server: SessionServer, **options: Any) -> Generator[int]:
     """The port of a server that a thread of this process runs."""
-    runner = uvicorn.Server(uvicorn.Config(server.setup_webserver(), log_config=None))
+    app = server.setup_webserver()
+    runner = uvicorn.Server(uvicorn.Config(app, log_config=None, **options))
     with socket.create_server(("127.0.0.1", 0)) as listening:
         thread = threading.Thread(target=runner.run, args=[[listening]])
         thread.start()
@@ -126,7 +127,7 @@ def served() -> SessionServer:
 
 
 @pytest.fixture(scope="module")
-def url(served: SessionServer) -> Iterator[str]:
+def url(served) -> Iterator[str]:
     """The game's server over HTTP, in a thread."""
     with over_http(served) as port:
         yield f"http://127.0.0.1:{port}"
@@ -179,53 +180,78 @@ def server_of() -> Callable[..., SessionServer]:
 
 
 @pytest.fixture
-def client_of(
-    server_of: Callable[..., SessionServer],
-    run: Callable[[SessionServer], Connect],
-) -> Callable[..., TestClient]:
+def client_of(server_of, run) -> Callable[..., Player]:
     """Runs a server of an environment class, and makes a client of it."""
     return lambda *arguments, **options: run(server_of(*arguments, **options))()
 
 
 @pytest.fixture
-def gate_client(
-    server_of: Callable[..., SessionServer],
-    server_thread: Callable[[SessionServer], int],
-    monkeypatch: pytest.MonkeyPatch,
-) -> Callable[..., Client]:
+def begin(client_of) -> Callable[..., Player]:
+    """Runs a server of an environment class. Returns a client that has seeded `row`."""
+
+    def seeded(kind: type, row: dict[str, Any] = ROW, **options: Any) -> Player:
+        return client_of(kind, **options).seed(row)
+
+    return seeded
+
+
+@pytest.fixture
+def own_loggers() -> Iterator[None]:
+    """Loggers of a server get their handlers and levels back at the end."""
+    loggers = [logging.getLogger("env_runtime"), texts]
+    before = [(each.handlers[:], each.level, each.propagate) for each in loggers]
+    yield
+    for each, (handlers, level, propagate) in zip(loggers, before, strict=True):
+        for added in {*each.handlers} - {*handlers}:
+            added.close()
+        each.handlers, each.propagate = handlers, propagate
+        each.setLevel(level)
+
+
+# ---------------------------------------------------------------------- gates
+
+
+@pytest.fixture
+def check(server_of) -> Callable[..., str]:
+    """Runs the import gate over a class whose server serves the named tools."""
+    return lambda kind, served=None, asked=(): check_class(
+        kind, type(server_of(kind, served)), list(asked)
+    )
+
+
+@pytest.fixture
+def loads(monkeypatch) -> Callable[[type], None]:
+    """Puts an environment class in place of the project's."""
+    return lambda kind: monkeypatch.setattr(
+        project.Project, "load_class", lambda self: kind
+    )
+
+
+@pytest.fixture
+def url_of(server_of, server_thread) -> Callable[..., str]:
+    """Serves an environment class over HTTP."""
+    return lambda kind: f"http://127.0.0.1:{server_thread(server_of(kind))}"
+
+
+@pytest.fixture
+def gate_client(url_of, loads) -> Callable[..., Client]:
     """Serves an environment class instead of the project's. Returns a gate's client."""
 
-    def serve_class(environment_class: type, *arguments: Any) -> Client:
-        monkeypatch.setattr(
-            project.Project, "load_class", lambda self: environment_class
-        )
-        port = server_thread(server_of(environment_class, *arguments))
-        return Client(f"http://127.0.0.1:{port}")
+    def serve_class(kind: type) -> Client:
+        loads(kind)
+        return Client(url_of(kind))
 
     return serve_class
 
 
-@pytest.fixture(scope="session")
-def row() -> dict[str, Any]:
-    """A row for environment classes of the tests' own."""
-    return {"responses_create_params": {"input": "Go."}, "ground_truth": [{"id": 1}]}
-
-
 @pytest.fixture
-def generous() -> type:
-    """A class that always pays."""
+def gate(gate_client, tmp_path) -> Callable[..., str]:
+    """Runs a gate over a class and these rows. Returns its line and its notes."""
 
-    class Generous:
-        def __init__(self, task: dict[str, Any]) -> None:
-            pass
+    def run(check: Callable[..., str], kind: type, *rows: dict[str, Any]) -> str:
+        return check(gate_client(kind), rows_file(tmp_path, *rows))
 
-        def look(self) -> str:
-            return "nothing"
-
-        def reward(self) -> float:
-            return 1.0
-
-    return Generous
+    return run
 
 
 @pytest.fixture
@@ -260,23 +286,24 @@ class Command:
         self.play = rollout.play
         self.table: dict[str, str] = {}
 
-    def __call__(self, *arguments: str) -> tuple[int, list[str], str]:
+    def __call__(self, *arguments: Any) -> tuple[int, list[str], str]:
         """The exit status, the lines of output without the table, and the errors."""
-        status = command.main(self.play, rollout.__doc__, list(arguments))
+        status = command.main(self.play, rollout.__doc__, [*map(str, arguments)])
         printed = self.capsys.readouterr()
         lines = printed.out.splitlines()
         table = [line[2:].split("  ", 1) for line in lines if line[:2] == "  "]
         self.table = {name: text.strip() for name, text in table}
         return status, [line for line in lines if line[:2] != "  "], printed.err
 
+    def refused(self, *arguments: Any) -> str:
+        """The one line of errors of a run that plays nothing."""
+        status, lines, errors = self(*arguments)
+        assert (status, lines, errors.count("\n")) == (1, [], 1)
+        return errors
+
 
 @pytest.fixture
-def play(
-    url: str,
-    model: StrictModel,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> Command:
+def play(url, model, monkeypatch, capsys) -> Command:
     """Runs rollout.py against the server at `url`, with the model."""
     monkeypatch.setenv("ENV_URL", url)
     monkeypatch.setenv("MODEL", "scripted")
@@ -287,24 +314,24 @@ def play(
 
 
 @pytest.fixture(params=["responses", "chat"])
-def api(request: pytest.FixtureRequest) -> list[str]:
+def api(request) -> list[str]:
     """The arguments that choose an API."""
     return ["--api", request.param]
 
 
 @pytest.fixture(scope="module")
-def solution(tools: list[dict[str, Any]]) -> Callable[[dict[str, Any]], list[Call]]:
+def solution(tools) -> Callable[[dict[str, Any]], list[Call]]:
     """The calls that solve a row."""
     return lambda row: [(tool, json.dumps(given)) for tool, given in solve(row, tools)]
 
 
 @pytest.fixture(scope="module")
-def a_call(tools: list[dict[str, Any]]) -> Call:
+def a_call(tools) -> Call:
     return tools[0]["name"], json.dumps(sample_arguments(tools[0]))
 
 
 @pytest.fixture
-def paths(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def paths(monkeypatch) -> list[str]:
     """The paths of requests to the game's server."""
     requested = []
     request = ClientSession.request

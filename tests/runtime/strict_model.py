@@ -6,6 +6,8 @@ import uuid
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from env_runtime.evaluation import trajectory
+
 Call = tuple[str, str]  # a tool and its arguments, which need not be JSON
 
 
@@ -84,48 +86,27 @@ def follows_the_protocol(request: dict[str, Any]) -> bool:
 
 
 def as_response(answer: list[Call] | str) -> dict[str, Any]:
-    output = [{"type": "reasoning", "id": "rs_1", "summary": [], "status": "completed"}]
-    if isinstance(answer, str):
-        text = {"type": "output_text", "text": answer, "annotations": []}
-        message = {"type": "message", "id": "msg_1", "role": "assistant"}
-        output.append({**message, "status": "completed", "content": [text]})
-    else:
-        output += [
-            {
-                "type": "function_call",
-                "id": f"fc_{uuid.uuid4().hex}",
-                "call_id": f"call_{uuid.uuid4().hex}",
-                "name": tool,
-                "arguments": arguments,
-                "status": "completed",
-            }
-            for tool, arguments in answer
-        ]
-    return {
-        "id": "resp_1",
-        "object": "response",
-        "created_at": 1,
-        "model": "scripted",
+    reasoning = {
+        "type": "reasoning",
+        "id": "rs_1",
+        "summary": [],
         "status": "completed",
-        "output": output,
-        "parallel_tool_calls": True,
-        "tool_choice": "auto",
-        "tools": [],
-        "usage": {
-            "input_tokens": 10,
-            "input_tokens_details": {"cached_tokens": 0},
-            "output_tokens": 1,
-            "output_tokens_details": {"reasoning_tokens": 0},
-            "total_tokens": 11,
-        },
     }
+    if isinstance(answer, str):
+        items = [trajectory.message(answer)]
+    else:
+        done = {"id": "fc_1", "status": "completed"}
+        items = [{**trajectory.function_call(*call), **done} for call in answer]
+    output = [reasoning, *items]
+    return trajectory.as_response(
+        "scripted", [], output, input_tokens=10, output_tokens=1
+    )
 
 
 def as_completion(answer: list[Call] | str) -> dict[str, Any]:
-    message: dict[str, Any] = {"role": "assistant", "content": "I will call a tool."}
-    if isinstance(answer, str):
-        message["content"] = answer
-    else:
+    message: dict[str, Any] = {"role": "assistant", "content": answer}
+    if not isinstance(answer, str):
+        message["content"] = "I will call a tool."
         message["tool_calls"] = [
             {
                 "id": f"call_{uuid.uuid4().hex}",

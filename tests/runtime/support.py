@@ -2,25 +2,31 @@
 
 import asyncio
 import contextlib
+import operator
 import os
 import re
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import httpx
+import pytest
 from env_runtime import project
 from env_runtime.evaluation.rows import write_rows
-from env_runtime.server import SessionServer
+from env_runtime.server import SessionServer, VerifyRequest
+from env_runtime.testing.fixtures import verify_body
+from fastapi import Request
 from fastapi.testclient import TestClient
 
 # An item of a trajectory, and its content
 MESSAGE = {"type": "message", "id": "", "role": "assistant", "status": "completed"}
 TEXT = {"type": "output_text", "text": "", "annotations": []}
+
+HARNESS = {"X-Harness": "1"}  # an agent's own request, not a policy's
 
 Play = Callable[[httpx.AsyncClient], Awaitable[Any]]
 
@@ -44,11 +50,139 @@ def at_once(server: SessionServer, plays: list[Play]) -> list[Any]:
     return asyncio.run(main())
 
 
-def rows_file(folder: Path, *rows: dict[str, Any]) -> str:
-    """The path of a file in `folder`, with these rows."""
+def row_of(**task: Any) -> dict[str, Any]:
+    """A row with this task."""
+    return {"responses_create_params": {"input": "Go."}, "ground_truth": [task]}
+
+
+ROW = row_of(id=1)
+
+
+class Player(TestClient):
+    """What an agent and a trainer do with a session of a server, in a call each.
+
+    `verdict` and `reward` are of the row that was seeded, if no other is named.
+    """
+
+    row: dict[str, Any] = ROW
+
+    def seed(self, row: dict[str, Any] = ROW, status: int = 200) -> Self:
+        answer = self.post("/seed_session", json=row)
+        assert answer.status_code == status, answer.text
+        if status == 200:
+            self.row = row
+        return self
+
+    def turned_away(self, row: dict[str, Any] = ROW) -> tuple[int, str]:
+        """The status and the reason with which a seed is refused."""
+        answer = self.post("/seed_session", json=row)
+        return answer.status_code, answer.json()["detail"]
+
+    def call(self, tool: str, **arguments: Any) -> str:
+        """The tool's output."""
+        answer = self.post(f"/{tool}", json=arguments)
+        assert answer.status_code == 200, answer.text
+        return answer.json()["output"]
+
+    def say(self, text: str) -> Any:
+        """The message that replies to the policy's; None if the episode is over."""
+        answer = self.post("/reply", json={"answer": text}, headers=HARNESS)
+        assert answer.status_code == 200, answer.text
+        return answer.json()["message"]
+
+    def end(self) -> None:
+        assert self.post("/close_session", json={}).status_code == 200
+
+    def verdict(
+        self, row: Any = None, output: Sequence[Any] = (), **response: Any
+    ) -> dict[str, Any]:
+        body = verify_body(row or self.row, list(output))
+        body["response"] |= response
+        answer = self.post("/verify", json=body)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    def reward(self, row: Any = None, output: Sequence[Any] = ()) -> float:
+        return self.verdict(row, output)["reward"]
+
+    def health(self) -> dict[str, Any]:
+        return self.get("/health").json()
+
+
+# The reward of a verdict, and whether the sample is masked
+outcome = operator.itemgetter("reward", "mask_sample")
+
+
+class Plain:
+    """An environment class without tools, which pays nothing."""
+
+    def __init__(self, task: Any) -> None: ...
+
+    def reward(self) -> Any:
+        return 0.0
+
+
+class Mover(Plain):
+    def move(self) -> str:
+        """Move."""
+        return "moved"
+
+
+class Generous(Mover):
+    """Always pays."""
+
+    def reward(self) -> float:
+        return 1.0
+
+
+class Sum:
+    """Asks for a sum. It has no tool."""
+
+    blocking = False
+
+    def __init__(self, task: dict[str, Any]) -> None:
+        self.expected = str(task.get("a", 1) + task.get("b", 1))
+
+    def reward(self, answer: str) -> float:
+        return float(answer.strip() == self.expected)
+
+    @staticmethod
+    def oracle(task: dict[str, Any]) -> Any:
+        return str(task["a"] + task["b"])
+
+
+class Calculator(Sum):
+    """A sum, and a tool that must be called before the answer."""
+
+    added = False
+
+    def add(self, a: int, b: int) -> str:
+        """Add two numbers."""
+        self.added = True
+        return str(a + b)
+
+    def reward(self, answer: str) -> float:
+        return super().reward(answer) * self.added
+
+    @staticmethod
+    def oracle(task: dict[str, Any]) -> Any:
+        return [("add", {"a": task["a"], "b": task["b"]}), Sum.oracle(task)]
+
+
+def rows_file(folder: Path, *rows: dict[str, Any]) -> Path:
+    """A file in `folder` with these rows."""
     path = folder / "rows.jsonl"
     write_rows(path, rows)
-    return str(path)
+    return path
+
+
+def refusal(
+    error: type[BaseException], call: Callable[..., Any], *given: Any, **named: Any
+) -> str:
+    """The message of the error that a call must raise."""
+    with pytest.raises(error) as caught:
+        call(*given, **named)
+    return str(caught.value)
 
 
 def until(condition: Callable[[], Any], seconds: float = 10) -> None:
@@ -82,6 +216,24 @@ def serving(
         process.kill()
         process.wait()
         process.stderr.close()
+
+
+def server_script(domain: str) -> str:
+    """A program that serves the class `Domain`, which has the tool `move`."""
+    return f"""
+from fastapi import Request
+from env_runtime.server import SessionServer, VerifyRequest
+{domain}
+class Server(SessionServer):
+    domain_class = Domain
+    def setup_webserver(self):
+        app = super().setup_webserver()
+        app.post("/move")(self.tool(Domain.move))
+        return app
+    async def verify(self, request: Request, body: VerifyRequest): ...
+
+Server.main()
+"""
 
 
 class Barrier:
@@ -130,8 +282,7 @@ def recording() -> tuple[dict[str, type], list[int]]:
         async def move(self) -> str:  # type: ignore
             """Move."""
             await asyncio.sleep(0)
-            record()
-            return "moved"
+            return super().move()
 
     class NotBlocking(Recording):
         blocking = False
@@ -139,21 +290,18 @@ def recording() -> tuple[dict[str, type], list[int]]:
     return {"blocking": Recording, "async": Async, "not blocking": NotBlocking}, threads
 
 
-def play_an_episode(
-    client: TestClient, row: dict[str, Any], verify: Callable[..., float]
-) -> None:
-    """Plays a class of `recording`, or one with its tool and reward, to the end."""
-    assert client.post("/seed_session", json=row).status_code == 200
-    for _ in range(3):
-        assert client.post("/move", json={}).json() == {"output": "moved"}
-    assert verify(client, row) == 1.0
+def play_an_episode(client: Player) -> None:
+    """Plays a class that is Generous, or one of `recording`, to the end."""
+    client.seed()
+    assert [client.call("move") for _ in range(3)] == ["moved"] * 3
+    assert client.reward() == 1.0
 
 
 def slow_class(barrier: Barrier) -> tuple[type, list[str]]:
     """A class whose move(wait=True) waits at the barrier, and the calls that it saw."""
     calls = []
 
-    class Slow:
+    class Slow(Plain):
         def __init__(self, task: dict) -> None:
             calls.append("made")
 
@@ -164,13 +312,21 @@ def slow_class(barrier: Barrier) -> tuple[type, list[str]]:
             calls.append(f"moved {wait}")
             return "moved"
 
-        def reward(self) -> float:
-            return 0.0
-
         def close(self) -> None:
             calls.append("closed")
 
     return Slow, calls
+
+
+def grade_quickly(server: SessionServer) -> SessionServer:
+    """Has a server wait 0.1 s for a grade."""
+
+    async def verify(self: Any, request: Request, body: VerifyRequest) -> Any:
+        session = self.finished_session(request, body)
+        return self.verify_response(request, body, await session.reward(seconds=0.1))
+
+    type(server).verify = verify  # type: ignore
+    return server
 
 
 class Picture(NamedTuple):
@@ -185,18 +341,12 @@ PNG = (
 )
 
 
-class Camera:
+class Camera(Plain):
     """Answers with an image."""
-
-    def __init__(self, task: dict) -> None:
-        pass
 
     def look(self) -> Picture:
         """Look."""
         return Picture("A click.", PNG)
-
-    def reward(self) -> float:
-        return 0.0
 
 
 class Riddle:

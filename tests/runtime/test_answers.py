@@ -1,8 +1,5 @@
 """Tests of the policy's last message: what counts as one, and which clients send it."""
 
-from pathlib import Path
-from typing import Any
-
 import pytest
 from env_runtime import project
 from env_runtime.checks.class_checks import check_class
@@ -19,56 +16,12 @@ from env_runtime.evaluation.trajectory import function_call, message
 from env_runtime.server import SessionServer, VerifyRequest, VerifyResponse
 from fastapi import Request
 
-from .support import rows_file
+from .support import Calculator, Generous, Sum, refusal
 
-
-class Sum:
-    """Asks for a sum. It has no tool."""
-
-    blocking = False
-
-    def __init__(self, task: dict[str, Any]) -> None:
-        self.expected = str(task.get("a", 1) + task.get("b", 1))
-
-    def reward(self, answer: str) -> float:
-        return float(answer.strip() == self.expected)
-
-    @staticmethod
-    def oracle(task: dict[str, Any]) -> Any:
-        return str(task["a"] + task["b"])
-
-
-class Calculator(Sum):
-    """A sum, and a tool that must be called before the answer."""
-
-    def __init__(self, task: dict[str, Any]) -> None:
-        super().__init__(task)
-        self.added = False
-
-    def add(self, a: int, b: int) -> str:
-        """Add two numbers."""
-        self.added = True
-        return str(a + b)
-
-    def reward(self, answer: str) -> float:
-        return super().reward(answer) * self.added
-
-    @staticmethod
-    def oracle(task: dict[str, Any]) -> Any:
-        return [("add", {"a": task["a"], "b": task["b"]}), Sum.oracle(task)]
-
-
-@pytest.fixture
-def sum_row():
-    params = {"input": "What is 2 + 3?", "tools": []}
-    return {"responses_create_params": params, "ground_truth": [{"a": 2, "b": 3}]}
-
-
-@pytest.fixture
-def calculator_row(sum_row):
-    params = sum_row["responses_create_params"]
-    tools = [tool.definition() for tool in tools_of(Calculator).values()]
-    return {**sum_row, "responses_create_params": {**params, "tools": tools}}
+TOOLS = [tool.definition() for tool in tools_of(Calculator).values()]
+PARAMS = {"input": "What is 2 + 3?", "tools": []}
+SUM = {"responses_create_params": PARAMS, "ground_truth": [{"a": 2, "b": 3}]}
+CALCULATOR = {**SUM, "responses_create_params": {**PARAMS, "tools": TOOLS}}
 
 
 def output_of(text):
@@ -83,11 +36,8 @@ def parts(*texts):
 
 
 USER = {"type": "message", "role": "user", "content": "5"}
-REASONING = {
-    "type": "reasoning",
-    "id": "r",
-    "summary": [{"type": "summary_text", "text": "5"}],
-}
+SUMMARY = [{"type": "summary_text", "text": "5"}]
+REASONING = {"type": "reasoning", "id": "r", "summary": SUMMARY}
 
 
 @pytest.mark.parametrize(
@@ -107,45 +57,30 @@ REASONING = {
         ([], 0.0),
     ],
 )
-def test_the_last_message_is_the_answer(client_of, sum_row, verify, output, reward):
-    client = client_of(Sum)
-    client.post("/seed_session", json=sum_row)
-    assert verify(client, sum_row, output) == reward
+def test_the_last_message_is_the_answer(begin, output, reward):
+    assert begin(Sum, SUM).reward(output=output) == reward
 
 
-def test_the_first_verdict_is_final(client_of, sum_row, verify):
-    client = client_of(Sum)
-    client.post("/seed_session", json=sum_row)
-    assert verify(client, sum_row, [message("6")]) == 0.0
-    assert verify(client, sum_row, [message("5")]) == 0.0
-    assert client.post("/seed_session", json=sum_row).status_code == 409
+def test_an_answer_without_a_seed_earns_nothing(client_of):
+    assert client_of(Sum).reward(SUM, [message("5")]) == 0.0
 
 
-def test_an_answer_without_a_seed_earns_nothing(client_of, sum_row, verify):
-    assert verify(client_of(Sum), sum_row, [message("5")]) == 0.0
+def test_a_class_that_takes_no_answer_gets_none(begin):
+    assert begin(Generous).reward(output=[message("5")]) == 1.0
 
 
-def test_a_class_that_takes_no_answer_gets_none(client_of, generous, row, verify):
-    client = client_of(generous)
-    client.post("/seed_session", json=row)
-    assert verify(client, row, [message("5")]) == 1.0
-
-
-def test_a_server_of_release_0_3(run, generous, row, verify):
+def test_a_server_of_release_0_3(run):
     """Its server.py calls `session.reward()` without an answer."""
 
     class Old(SessionServer):
-        domain_class = generous
+        domain_class = Generous
 
         async def verify(self, request: Request, body: VerifyRequest) -> VerifyResponse:
             session = self.finished_session(request, body)
             reward = await session.reward() if session else 0.0
             return self.verify_response(request, body, reward)
 
-    client = run(Old.build())()
-    client.post("/seed_session", json=row)
-    assert verify(client, row) == 1.0
-
+    assert run(Old.build())().seed().reward() == 1.0
     Old.domain_class = Sum
     with pytest.raises(GateError, match=r"write `await session.reward\(body.answer\)`"):
         check_class(Sum, Old)
@@ -154,28 +89,24 @@ def test_a_server_of_release_0_3(run, generous, row, verify):
 # ---------------------------------------------------------------------- policies
 
 
+CALL, RESULT = "function_call", "function_call_output"
+
+
 @pytest.mark.parametrize(
     ("policy", "kinds", "answer"),
     [
-        ("oracle", ["function_call", "function_call_output", "message"], "5"),
+        ("oracle", [CALL, RESULT, "message"], "5"),
         ("noop", [], None),
-        (
-            "garbage",
-            [*["function_call"] * 2, *["function_call_output"] * 2, "message"],
-            NONSENSE,
-        ),
+        ("garbage", [CALL, CALL, RESULT, RESULT, "message"], NONSENSE),
     ],
 )
-def test_a_fixed_policy_calls_and_then_answers(
-    gate_client, calculator_row, policy, kinds, answer
-):
+def test_a_fixed_policy_calls_and_then_answers(gate_client, policy, kinds, answer):
     client = gate_client(Calculator)
     fixed = fixed_policy(policy)
-    result = play(client, client.tools(), calculator_row, fixed, FIXED_TURNS)
+    result = play(client, client.tools(), CALCULATOR, fixed, FIXED_TURNS)
     output = result["response"]["output"]
     assert [item["type"] for item in output] == kinds
-    if answer is not None:
-        assert output[-1]["content"][0]["text"] == answer
+    assert not output or output[-1]["content"][0]["text"] == answer
     assert result["reward"] == float(policy == "oracle")
     assert not result["out_of_turns"]
 
@@ -196,7 +127,7 @@ def test_a_fixed_policy_calls_and_then_answers(
         (None, None),
     ],
 )
-def test_what_an_oracle_may_return(sum_row, steps, solution):
+def test_what_an_oracle_may_return(steps, solution):
     class Given(Sum):
         @staticmethod
         def oracle(task):
@@ -204,9 +135,9 @@ def test_what_an_oracle_may_return(sum_row, steps, solution):
 
     if solution is None:
         with pytest.raises(RolloutError, match=r"Given.oracle\(task\) must return the"):
-            solution_of(Given, sum_row)
+            solution_of(Given, SUM)
     else:
-        assert solution_of(Given, sum_row) == solution
+        assert solution_of(Given, SUM) == solution
 
 
 def test_the_scripted_model_ends_with_the_answer():
@@ -225,21 +156,17 @@ def test_the_scripted_model_ends_with_the_answer():
 # ---------------------------------------------------------------------- gates
 
 
-def test_the_gates_of_a_class_without_tools(gate_client, sum_row, tmp_path):
-    client, rows = gate_client(Sum), Path(rows_file(tmp_path, sum_row))
-    assert smoke_gate(client, rows) == "no tools: the answer is graded"
+def test_the_gates_of_a_class_without_tools(gate):
+    assert gate(smoke_gate, Sum, SUM) == "no tools: the answer is graded"
     line = "1 row: the oracle earns 1.0, noop and nonsense 0.0"
-    assert rollout_gate(client, rows) == line
+    assert gate(rollout_gate, Sum, SUM) == line
 
 
-def test_rows_without_the_key_tools_have_the_tools_of_no_server(
-    gate_client, sum_row, tmp_path
-):
-    del sum_row["responses_create_params"]["tools"]
-    path = Path(rows_file(tmp_path, sum_row))
-    assert smoke_gate(gate_client(Sum), path).startswith("no tools")
+def test_rows_without_the_key_tools_have_the_tools_of_no_server(gate):
+    row = {**SUM, "responses_create_params": {"input": "What is 2 + 3?"}}
+    assert gate(smoke_gate, Sum, row).startswith("no tools")
     with pytest.raises(GateError, match="does not have the tools of the server"):
-        smoke_gate(gate_client(Calculator), path)
+        gate(smoke_gate, Calculator, row)
 
 
 class Lenient(Sum):
@@ -249,36 +176,27 @@ class Lenient(Sum):
         return 1.0 if super().reward(answer) else 0.01 * bool(answer)
 
 
-def test_the_gate_shows_what_it_submitted(gate_client, sum_row, tmp_path):
-    client = gate_client(Lenient)
-    with pytest.raises(GateError) as caught:
-        rollout_gate(client, Path(rows_file(tmp_path, sum_row)))
-    text = str(caught.value)
+def test_the_gate_shows_what_it_submitted(gate):
+    text = refusal(GateError, gate, rollout_gate, Lenient, SUM)
     assert "the policy 'garbage' earns 0.01, not 0.0" in text
     assert '"baseline_reward": 0.01 into the row' in text
     assert f"(it called nothing, and answered {NONSENSE!r}; task: " in text
-    lenient = {**sum_row, "baseline_reward": 0.01}
-    assert rollout_gate(client, Path(rows_file(tmp_path, lenient))) == (
-        "1 row: the oracle earns 1.0, noop and nonsense at most 0.01"
-    )
-    params = {**sum_row["responses_create_params"], "input": "Another prompt."}
-    other = {**lenient, "responses_create_params": params, "baseline_reward": 0.02}
-    both = Path(rows_file(tmp_path, lenient, other))
-    line, _ = rollout_gate(client, both).split("\n")
+    lenient = {**SUM, "baseline_reward": 0.01}
+    line = "1 row: the oracle earns 1.0, noop and nonsense at most 0.01"
+    assert gate(rollout_gate, Lenient, lenient) == line
+    other = {**lenient, "baseline_reward": 0.02}
+    other["responses_create_params"] = {**PARAMS, "input": "Another prompt."}
+    line, _ = gate(rollout_gate, Lenient, lenient, other).split("\n")
     assert line.endswith("nonsense at most what each row says")
 
 
-def test_an_oracle_that_needs_more_turns_than_there_are(
-    gate_client, calculator_row, tmp_path, monkeypatch
-):
-    client, path = gate_client(Calculator), Path(rows_file(tmp_path, calculator_row))
+def test_an_oracle_that_needs_more_turns_than_there_are(gate, monkeypatch):
     monkeypatch.setattr(project.Project, "table", lambda self: {"max_turns": 2})
-    assert rollout_gate(client, path).startswith("1 row: the oracle earns 1.0")
+    line = gate(rollout_gate, Calculator, CALCULATOR)
+    assert line.startswith("1 row: the oracle earns 1.0")
     monkeypatch.setattr(project.Project, "table", lambda self: {"max_turns": 1})
-    with pytest.raises(GateError) as caught:
-        rollout_gate(client, path)
-    text = str(caught.value)
-    assert f"row 1 of {path}: a model that makes one call a turn needs 2 turns" in text
+    text = refusal(GateError, gate, rollout_gate, Calculator, CALCULATOR)
+    assert ": a model that makes one call a turn needs 2 turns" in text
     assert "(1 call and the final answer), but max_turns is 1" in text
     assert f"--vcs-ref=:current: -d max_turns=2` in {project.here().root}" in text
 
@@ -286,50 +204,33 @@ def test_an_oracle_that_needs_more_turns_than_there_are(
 # ---------------------------------------------------------------------- import gate
 
 
-@pytest.fixture
-def check(server_of):
-    """Runs the import gate over a class whose server serves the named tools."""
-    return lambda domain, served=None: check_class(
-        domain, type(server_of(domain, served))
-    )
-
-
 def test_a_class_without_tools_needs_an_answer(check):
-    name = f"{__name__}.Sum"
-    assert check(Sum).startswith(f"{name} has no tools: its answer is graded")
-    assert check(Calculator).startswith(f"{__name__}.Calculator has add")
+    assert ".Sum has no tools: its answer is graded" in check(Sum)
+    assert ".Calculator has add" in check(Calculator)
 
     class Silent(Sum):
         def reward(self) -> float:  # type: ignore
             return 1.0
 
-    with pytest.raises(GateError) as caught:
-        check(Silent)
-    assert "Silent has no tool: a tool is a public method" in str(caught.value)
-    assert "`reward(self, answer: str)` grades the policy's" in str(caught.value)
+    text = refusal(GateError, check, Silent)
+    assert "Silent has no tool: a tool is a public method" in text
+    assert "`reward(self, answer: str)` grades the policy's" in text
+
+
+def any_name(self, completion: str): ...
+def bare(self, answer): ...
+def with_default(self, answer: str = ""): ...
+def two(self, answer: str, strict: bool): ...
+def flag(self, strict: bool = False): ...
+def untyped(self, task): ...
+def several(self, *answers: str): ...
+def keyword(self, *, answer: str): ...
 
 
 def test_what_reward_may_take(check, monkeypatch):
-    def any_name(self, completion: str): ...
-
-    def bare(self, answer): ...
-
-    def with_default(self, answer: str = ""): ...
-
     for good in (any_name, bare, with_default):
         monkeypatch.setattr(Calculator, "reward", good)
         check(Calculator)
-
-    def two(self, answer: str, strict: bool): ...
-
-    def flag(self, strict: bool = False): ...
-
-    def untyped(self, task): ...
-
-    def several(self, *answers: str): ...
-
-    def keyword(self, *, answer: str): ...
-
     for bad in (two, flag, untyped, several, keyword):
         monkeypatch.setattr(Calculator, "reward", bad)
         with pytest.raises(GateError, match="is called without arguments, or with the"):

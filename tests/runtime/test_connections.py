@@ -2,18 +2,19 @@
 
 import contextlib
 import socket
-import threading
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import uvicorn
 from env_runtime.resources_server import connection
-from env_runtime.server import SessionServer
 from nemo_gym import server_utils
 from uvicorn.config import HTTP_PROTOCOLS
 
+from .conftest import over_http
 from .support import serving
+
+REQUEST = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
 @pytest.fixture
@@ -21,24 +22,8 @@ def port(serve, monkeypatch) -> Iterator[int]:
     """Serves the game with the protocol of `python server.py`. Patience is short."""
     for name in ("HEAD_SECONDS", "ANSWER_SECONDS", "REFUSAL_SECONDS"):
         monkeypatch.setattr(connection, name, 0.2)
-    with bounded(serve()) as port:
+    with over_http(serve(), http=connection.BoundedProtocol) as port:
         yield port
-
-
-@contextlib.contextmanager
-def bounded(server: SessionServer) -> Generator[int]:
-    config = uvicorn.Config(
-        server.setup_webserver(), http=connection.BoundedProtocol, log_config=None
-    )
-    runner = uvicorn.Server(config)
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        thread = threading.Thread(target=runner.run, args=[[listening]])
-        thread.start()
-        try:
-            yield listening.getsockname()[1]
-        finally:
-            runner.should_exit = True
-            thread.join()
 
 
 def connect(port: int) -> socket.socket:
@@ -71,14 +56,16 @@ def test_a_long_path_gets_an_answer(port):
         assert client.recv(1000) == b""
 
 
+LONG = b"x" * (1 << 14)
+
+
 @pytest.mark.parametrize(
     "head",
     [
-        b"GET /health HTTP/1.1\r\nHost: localhost\r\nX: %s\r\n\r\n"
-        % (b"x" * (1 << 14)),
+        b"GET /health HTTP/1.1\r\nHost: localhost\r\nX: %s\r\n\r\n" % LONG,
         b"GET /health HTTP/1.1\r\n" + b"X: y\r\n" * 600 + b"\r\n",
         b"GET /health HTTP/1.1\r\nCookie: %s\r\n\r\n" % (b"a;" * (1 << 13)),
-        b"GET /%s HTTP/1.1\r\n\r\n" % (b"x" * (1 << 14)),
+        b"GET /%s HTTP/1.1\r\n\r\n" % LONG,
     ],
     ids=["long", "many", "cookies", "path"],
 )
@@ -99,7 +86,7 @@ def test_half_a_head_does_not_stay(port, sent):
 
 def test_half_a_head_after_an_answer_does_not_stay(port):
     with connect(port) as client:
-        client.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        client.sendall(REQUEST)
         answer = b""
         while not answer.endswith(b"}"):  # its head and its body may come apart
             answer += client.recv(1000)
@@ -111,10 +98,8 @@ def test_half_a_head_after_an_answer_does_not_stay(port):
 def test_requests_whose_answers_nobody_reads_do_not_pile_up(port):
     with connect(port) as client, contextlib.suppress(OSError):
         for _ in range(10_000):
-            client.sendall(b"GET /tools HTTP/1.1\r\nHost: localhost\r\n\r\n" * 100)
-        raise AssertionError(
-            "the server took a million requests and no answer was read"
-        )
+            client.sendall(REQUEST * 100)
+        raise AssertionError("the server took a million requests, and none was read")
 
 
 def test_an_answer_that_nobody_takes_does_not_stay(port):
@@ -131,7 +116,7 @@ def test_an_answer_that_nobody_takes_does_not_stay(port):
 
 def test_some_requests_in_a_row_are_answered(port):
     with connect(port) as client:
-        client.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n" * 3)
+        client.sendall(REQUEST * 3)
         got = b""
         while got.count(b"HTTP/1.1 200 ") < 3:
             got += client.recv(1000)
@@ -168,13 +153,15 @@ def test_nemo_gym_serves_with_these_limits(monkeypatch):
 def test_connections_leave_files_for_episodes(serve, monkeypatch):
     monkeypatch.setattr(connection, "most_connections", lambda: 2)
     monkeypatch.setattr(connection, "TURNED_AWAY", 1)
-    request = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
-    with bounded(serve()) as port, contextlib.ExitStack() as stack:
+    with (
+        over_http(serve(), http=connection.BoundedProtocol) as port,
+        contextlib.ExitStack() as stack,
+    ):
         first, second, third = (stack.enter_context(connect(port)) for _ in range(3))
-        third.sendall(request)
+        third.sendall(REQUEST)
         refused = third.recv(1000)
         assert refused.startswith(b"HTTP/1.1 503 ")
         assert b"all 2 connections are in use" in refused
         for client in (first, second):
-            client.sendall(request)
+            client.sendall(REQUEST)
             assert client.recv(1000).startswith(b"HTTP/1.1 200 ")

@@ -5,7 +5,6 @@ import json
 from typing import Any
 
 import pytest
-from env_runtime import project
 from env_runtime.server import SessionServer
 from env_runtime.testing.conversations import TestConversation as Attacks
 
@@ -59,39 +58,32 @@ class ReadsNumbers(Guest):
         return float(int(self.heard[-1]) == HOUR)  # ValueError for most texts
 
 
-ROW = {
+ROW: dict[str, Any] = {
     "responses_create_params": {"input": "A guest calls.", "tools": []},
     "ground_truth": [{"hour": HOUR}],
 }
 
 
 @pytest.fixture
-def attack(server_of, run, monkeypatch):
+def attack(server_of, run, loads):
     """Makes an attack on a class, with its fixtures, and says whether it was found."""
 
     def succeeds(environment_class: type, name: str, **options: Any) -> bool:
-        monkeypatch.setattr(
-            project.Project, "load_class", lambda self: environment_class
-        )
+        loads(environment_class)
         connect = run(server_of(environment_class))
-        suite = Attacks()
-        row: dict[str, Any] = ROW
+        suite: Any = Attacks()
         given = {
             "client": connect(),
             "connect": connect,
-            "row": row,
+            "row": ROW,
             "tools": [],
             "messages": ["When?", f"At {HOUR}."],
-            "verify": verify_of(suite),
+            "verify": type(suite).verify.__wrapped__(suite),
+            **options,
         }
         test = getattr(suite, f"test_{name}")
-        given = {
-            key: given[key]
-            for key in inspect.signature(test).parameters
-            if key in given
-        }
         try:
-            test(**given, **options)
+            test(**{name: given[name] for name in inspect.signature(test).parameters})
         except AssertionError:
             return True
         return False
@@ -99,53 +91,34 @@ def attack(server_of, run, monkeypatch):
     return succeeds
 
 
-def verify_of(suite: Attacks) -> Any:
-    """The fixture `verify` of the suite."""
-    return type(suite).verify.__wrapped__(suite)  # ty: ignore[missing-attribute]
-
-
 MESSAGES = "a_policy_that_posts_its_own_messages"
 CLAIMS = "a_policy_that_speaks_for_the_other_side"
 ENDLESS = "a_policy_that_never_ends"
 ODD = "messages_that_a_class_may_stumble_over"
-SAYS = ["nonsense", "the prompt", "what it hears"]
-
-
-@pytest.mark.parametrize("name", [MESSAGES, CLAIMS, ODD])
-def test_a_strict_class_withstands(attack, name):
-    assert not attack(Guest, name)
-
-
-@pytest.mark.parametrize("says", SAYS)
-def test_a_strict_class_withstands_endless_talk(attack, says):
-    assert not attack(Guest, ENDLESS, says=says)
 
 
 @pytest.mark.parametrize(
-    ("weak", "name"), [(AnswersTools, MESSAGES), (ReadsNumbers, ODD)]
-)
-def test_a_weak_class_is_found(attack, weak, name):
-    assert attack(weak, name)
-
-
-@pytest.mark.parametrize(
-    ("weak", "says"),
+    ("weak", "name", "options"),
     [
-        (PaysForWords, "nonsense"),
-        (PaysForThePrompt, "the prompt"),
-        (TellsTheAnswer, "what it hears"),
+        (AnswersTools, MESSAGES, {}),
+        (None, CLAIMS, {}),
+        (ReadsNumbers, ODD, {}),
+        (PaysForWords, ENDLESS, {"says": "nonsense"}),
+        (PaysForThePrompt, ENDLESS, {"says": "the prompt"}),
+        (TellsTheAnswer, ENDLESS, {"says": "what it hears"}),
     ],
 )
-def test_a_class_that_pays_for_talk_is_found(attack, weak, says):
-    assert attack(weak, ENDLESS, says=says)
+def test_a_strict_class_withstands_and_a_weak_one_is_found(attack, weak, name, options):
+    assert not attack(Guest, name, **options)
+    if weak:
+        assert attack(weak, name, **options)
 
 
 def test_a_server_that_believes_the_trajectory_is_found(attack, monkeypatch):
     graded = SessionServer.verify_response
 
     def trusting(self: Any, request: Any, body: Any, reward: float) -> Any:
-        claimed = body.response.output[0].content
-        paid = json.loads(claimed)["reward"]
+        paid = json.loads(body.response.output[0].content)["reward"]
         return graded(self, request, body, paid)
 
     monkeypatch.setattr(SessionServer, "verify_response", trusting)

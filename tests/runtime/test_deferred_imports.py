@@ -46,7 +46,7 @@ print(compute_aggregate_metrics(answers).model_dump_json())
         pytest.param("prepare", marks=pytest.mark.slow),
     ],
 )
-def test_a_module_imports_no_statistics(module: str):
+def test_a_module_imports_no_statistics(module):
     """Whichever module of the runtime is imported first, NeMo Gym's import is quick."""
     script = f"""
 import sys

@@ -1,26 +1,24 @@
 """Classes as they are, in the frameworks beside NeMo Gym: answers, ranges, rows."""
 
 import asyncio
-import json
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from env_runtime import frameworks, project
 from env_runtime.errors import GateError, RolloutError, ToolError
+from pydantic import BaseModel
 
-from .test_answers import Calculator, Sum
+from .support import PNG, Calculator, Picture, Plain, Sum, rows_file
 
 ROW = {"responses_create_params": {"input": "What is 2 + 3?"}}
 TASK = {"a": 2, "b": 3}
 
 
-class Duel:
+class Duel(Plain):
     """Pays from -1 to 1, and nothing for doing nothing."""
 
     reward_range = (-1.0, 1.0)
-
-    def __init__(self, task: dict[str, Any]) -> None:
-        self.score = 0.0
+    score = 0.0
 
     def strike(self, hard: bool) -> str:
         """Strike."""
@@ -39,27 +37,21 @@ class Duel:
         return [("strike", {"hard": True})]
 
 
-class Board(NamedTuple):
-    output: str
-    image: str
-
-
 class Lake(Duel):
     """Shows a board before the first move."""
 
-    def observation(self) -> Board:
-        return Board("SFFG", "data:image/png;base64,iVBORw0KGgo=")
+    def observation(self) -> Picture:
+        return Picture("SFFG", PNG)
 
 
 @pytest.fixture
-def project_of(monkeypatch, tmp_path):
+def project_of(loads, monkeypatch, tmp_path):
     """Puts a class, the tools of its server.py and its row in place of the project's."""
 
     def put(domain_class, served=(), row=None):
         row = {**ROW, "ground_truth": [TASK]} if row is None else row
-        path = tmp_path / "example.jsonl"
-        path.write_text(json.dumps(row) + "\n")
-        monkeypatch.setattr(project.Project, "load_class", lambda self: domain_class)
+        path = rows_file(tmp_path, row)
+        loads(domain_class)
         monkeypatch.setitem(project.of_loaded, domain_class, project.here())
         monkeypatch.setattr(project.Project, "served_tools", lambda self: list(served))
         reads = frameworks.splits.read_rows
@@ -103,14 +95,11 @@ def test_the_gates_over_the_bare_class(
     assert detail in frameworks.check_rewards(domain_class, play)
 
 
-def test_what_nonsense_may_earn_is_the_rows(project_of):
-    row = project_of(Duel, ["strike"], {**ROW, "ground_truth": [TASK]})
+def test_what_nothing_and_nonsense_may_earn_is_the_rows(project_of):
+    row = project_of(Duel, ["strike"])
     with pytest.raises(GateError, match="'garbage' earns 1.0, more than 0.0"):
         frameworks.check_rewards(Duel, played_bare(Duel, row))
-
-
-def test_a_framework_that_pays_for_nothing_otherwise_than_the_class_fails(project_of):
-    row = project_of(Duel, ["strike"], {**ROW, **TASK, "baseline_reward": 1.0})
+    row = project_of(Duel, ["strike"], {**row, "baseline_reward": 1.0})
     bare = played_bare(Duel, row)
 
     async def play(index, calls):
@@ -127,11 +116,8 @@ def test_the_tools_are_those_of_server_py(project_of):
     [definition] = frameworks.definitions_of(Duel)
     assert definition["name"] == "state"
     calls = [("strike", {"hard": True}), ("state", {})]
-    answers = asyncio.run(answers_to(Duel, calls))
-    assert answers == [
-        "error: no tool 'strike'; there are state",
-        '{"score": 0.0}',
-    ]
+    unknown = "error: no tool 'strike'; there are state"
+    assert asyncio.run(answers_to(Duel, calls)) == [unknown, '{"score": 0.0}']
     with pytest.raises(GateError, match="lists the tools strike, but Duel has state"):
         frameworks.check_class(Duel, ["strike"])
 
@@ -145,15 +131,16 @@ async def answers_to(domain_class, calls, **options):
         await episode.close()
 
 
-def test_a_line_of_server_py_without_its_method_is_reported(project_of):
-    project_of(Duel, ["strike", "parry"])
-    with pytest.raises(GateError, match=r"server\.py serves parry, which Duel lacks"):
-        frameworks.check_class(Duel)
-
-
-def test_nothing_to_play_is_reported(project_of):
-    project_of(Duel, [])
-    with pytest.raises(GateError, match="server.py serves no tool, and Duel has no"):
+@pytest.mark.parametrize(
+    ("served", "fault"),
+    [
+        (["strike", "parry"], r"server\.py serves parry, which Duel lacks"),
+        ([], "server.py serves no tool, and Duel has no"),
+    ],
+)
+def test_server_py_is_compared_with_the_class(project_of, served, fault):
+    project_of(Duel, served)
+    with pytest.raises(GateError, match=fault):
         frameworks.check_class(Duel)
 
 
@@ -168,16 +155,10 @@ def test_the_first_answer_ends_the_episode(project_of):
         await episode.close()
         return [*outputs, *grades, await episode.reward("5")]
 
-    add, right, wrong = (
-        ("add", TASK),
-        ("answer", {"text": "5"}),
-        ("answer", {"text": "6"}),
-    )
-    over = "error: the episode is over"
-    assert asyncio.run(play(add, right, wrong)) == [
-        *("5", "The episode is over.", over),
-        *(1.0, 1.0),
-    ]
+    add = ("add", TASK)
+    right, wrong = (("answer", {"text": text}) for text in ("5", "6"))
+    outputs = ["5", "The episode is over.", "error: the episode is over"]
+    assert asyncio.run(play(add, right, wrong)) == [*outputs, 1.0, 1.0]
     assert asyncio.run(play(add, wrong, right, add))[-2:] == [0.0, 0.0]
     assert asyncio.run(play(("answer", {}), ("answer", {"text": 5})))[:2] == [
         "error: text: Field required",
@@ -194,14 +175,9 @@ def test_answer_is_a_tool_for_some_frameworks_only(project_of):
     frameworks.check_class(Calculator, ["add"])
     frameworks.check_class(Calculator, ["add", "answer"])
 
+    class Quiz(Sum):
+        def answer(self, text: str) -> str: ...  # type: ignore
 
-class Quiz(Sum):
-    def answer(self, text: str) -> str:
-        """Answer."""
-        return "noted"
-
-
-def test_a_tool_of_that_name_is_refused(project_of):
     project_of(Quiz, ["answer"])
     with pytest.raises(ToolError, match="rename the class's own tool"):
         frameworks.tools_and_answer(Quiz)
@@ -231,20 +207,18 @@ def test_the_prompt_ends_with_what_the_policy_sees_first(project_of):
     opened = asyncio.run(start(row))
     [message] = frameworks.prompt_of(opened)
     assert message["content"] == "What is 2 + 3?\nSFFG"
-    assert frameworks.images_of(opened) == [Lake({}).observation().image]
+    assert frameworks.images_of(opened) == [PNG]
     assert asyncio.run(start(opened)) == opened
 
 
 def test_a_skeleton_of_a_row_is_left_to_the_other_gates(project_of):
     """The row of a new project over a typed task is {"a": null}."""
-    from pydantic import BaseModel
 
     class Task(BaseModel):
         a: int
 
     class Typed(Duel):
-        def __init__(self, task: Task) -> None:
-            super().__init__({})
+        def __init__(self, task: Task) -> None: ...
 
     Typed.__init__.__annotations__["task"] = Task
     row = project_of(Typed, ["strike"], {**ROW, "ground_truth": [{"a": None}]})
@@ -275,25 +249,23 @@ def test_the_models_last_message_is_its_answer(project_of, monkeypatch):
 
 def test_rollouts_without_a_server_are_one_line(monkeypatch, capsys):
     monkeypatch.setattr("sys.argv", ["rollout.py", "--policy", "oracle"])
-
-    def connect(url):
-        return lambda index: pytest.fail("nothing is played")
-
+    played = lambda index: pytest.fail("nothing is played")
     url = "http://127.0.0.1:9"
-    assert frameworks.run_rollouts(connect, url, None) == 1
+    assert frameworks.run_rollouts(lambda url: played, url, None) == 1
     printed = capsys.readouterr()
-    assert printed.out == ""
     [line] = printed.err.splitlines()
-    assert line.startswith(f"rollout.py: no server answers at {url} (")
-    assert line.endswith(
-        "start it in another terminal, or name another server with --url"
-    )
-
-
-def test_no_mean_of_rows_that_all_failed(capsys):
-    assert frameworks.summary([], 24) == 1
-    printed = capsys.readouterr()
     assert printed.out == ""
-    assert printed.err == "rollout.py: 24 of 24 rows failed\n"
-    assert frameworks.summary([1.0, 0.0], 2) == 0
-    assert capsys.readouterr().out == "mean reward: 0.5\n"
+    assert line.startswith(f"rollout.py: no server answers at {url} (")
+    assert line.endswith("another terminal, or name another server with --url")
+
+
+@pytest.mark.parametrize(
+    ("rewards", "status", "out", "err"),
+    [
+        ([], 1, "", "rollout.py: 2 of 2 rows failed\n"),
+        ([1.0, 0.0], 0, "mean reward: 0.5\n", ""),
+    ],
+)
+def test_no_mean_of_rows_that_all_failed(capsys, rewards, status, out, err):
+    assert frameworks.summary(rewards, 2) == status
+    assert capsys.readouterr() == (out, err)

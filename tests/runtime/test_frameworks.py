@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import threading
 
 import pytest
 from env_runtime import frameworks
@@ -12,30 +13,17 @@ from fastapi import FastAPI, WebSocket
 from fastapi.testclient import TestClient
 from starlette.websockets import WebSocketDisconnect
 
-from .support import recording, slow_class
+from .support import Generous, recording, slow_class
 
 
-def test_an_episode_stays_in_one_thread():
-    classes, threads = recording()
-
-    async def play():
-        episode = frameworks.AsyncEpisode(classes["blocking"], {"id": 1})
-        await episode.start()
-        assert (await episode.call("move", {})).output == "moved"
-        assert await episode.reward() == 1.0
-        await episode.close()
-
-    asyncio.run(play())
-    assert len(set(threads)) == 1
-
-
-@pytest.mark.parametrize("kind", ["async", "not blocking"])
-def test_an_episode_on_the_event_loop(kind):
+@pytest.mark.parametrize("kind", ["blocking", "async", "not blocking"])
+def test_an_episode_stays_in_one_thread(kind):
     classes, threads = recording()
     row = {"ground_truth": [{"id": 1}]}
     calls = [("move", {})]
     assert asyncio.run(frameworks.bare_reward(classes[kind], row, calls)) == 1.0
-    assert len(set(threads)) == 1
+    [thread] = set(threads)
+    assert (thread == threading.get_ident()) == (kind != "blocking")
 
 
 def test_a_call_that_hangs(barrier, monkeypatch):
@@ -64,11 +52,11 @@ def test_a_call_that_hangs(barrier, monkeypatch):
     assert calls == ["made", "moved True", "closed"]
 
 
-def test_the_last_grade_stays_after_close(generous):
+def test_the_last_grade_stays_after_close():
     async def play():
-        episode = frameworks.AsyncEpisode(generous, {"id": 1})
+        episode = frameworks.AsyncEpisode(Generous, {"id": 1})
         with pytest.raises(RuntimeError, match="not started"):
-            await episode.call("look", {})
+            await episode.call("move", {})
         await episode.start()
         grades = [await episode.reward()]
         await episode.close()
@@ -95,94 +83,52 @@ def test_splits_without_files_are_those_of_the_example_rows():
 
 
 @pytest.mark.parametrize(
-    ("params", "messages"),
+    ("content", "instructions", "prompt"),
     [
-        ({}, []),
-        ({"input": "Go."}, [("user", "Go.")]),
-        (
-            {"input": [{"role": "user", "content": "Go."}], "instructions": "Play."},
-            [("system", "Play."), ("user", "Go.")],
-        ),
-        (
-            {
-                "input": [
-                    {"role": "user", "content": [{"text": "a"}, {"text": "b"}, {}]}
-                ]
-            },
-            [("user", "a\nb")],
-        ),
+        ("Go.", None, {"user": "Go."}),
+        ([{"text": "a"}, {"text": "b"}, {}], None, {"user": "a\nb"}),
+        ("Go.", "Play.", {"system": "Play.", "user": "Go."}),
     ],
 )
-def test_prompts(params, messages):
-    prompt = frameworks.prompt_of({"responses_create_params": params})
-    assert [(message["role"], message["content"]) for message in prompt] == messages
+def test_prompts(content, instructions, prompt):
+    params = {"input": [{"role": "user", "content": content}]}
+    if instructions:
+        params["instructions"] = instructions
+    found = frameworks.prompt_of({"responses_create_params": params})
+    assert [(each["role"], each["content"]) for each in found] == [*prompt.items()]
+    assert frameworks.prompt_of({"responses_create_params": {}}) == []
 
 
-@pytest.mark.parametrize(
-    ("variables", "problem"),
-    [
-        ({}, None),
-        ({"HOST": "0.0.0.0"}, "set API_TOKEN"),
-        ({"HOST": "0.0.0.0", "API_TOKEN": "secret"}, None),
-        ({"HOST": "0.0.0.0", "ALLOW_ANYBODY": "container"}, None),
-        (
-            {"HOST": "0.0.0.0", "ALLOW_ANYBODY": "container", "SPACE_ID": "me/space"},
-            "on HOST=0.0.0.0 anybody who reaches this port could run commands",
-        ),
-        ({"HOST": "0.0.0.0", "TRUSTED_POLICY": "1"}, None),
-    ],
-)
-def test_who_may_play_a_class_that_runs_commands(
-    generous, monkeypatch, variables, problem
-):
-    monkeypatch.setattr(generous, "runs_commands", True, raising=False)
-    for name, value in variables.items():
-        monkeypatch.setenv(name, value)
-    reason = frameworks.serving_problem(generous)
-    assert (reason is None) if problem is None else (problem in reason)  # type: ignore
-
-
-def test_a_class_may_refuse_to_be_served(generous, monkeypatch):
+def test_a_class_may_refuse_to_be_served(monkeypatch):
     refuse = staticmethod(lambda: "not here")
-    monkeypatch.setattr(generous, "refuse_to_serve", refuse, raising=False)
+    monkeypatch.setattr(Generous, "refuse_to_serve", refuse, raising=False)
     with pytest.raises(SystemExit, match="server: not here"):
-        frameworks.serve(generous, FastAPI, 8000)
+        frameworks.serve(Generous, FastAPI, 8000)
 
 
-@pytest.fixture
-def statuses():
-    """The statuses of requests to a guarded app, by their paths and headers."""
-
-    def answered(requests):
-        app = FastAPI()
-        for path in ("/health", "/other"):
-            app.get(path)(lambda: "ok")
-        client = TestClient(frameworks.guarded(app))
-        return [client.get(path, headers=head).status_code for path, head in requests]
-
-    return answered
+def status(path, **headers):
+    """The status of a request to a guarded app."""
+    app = FastAPI()
+    for known in ("/health", "/other"):
+        app.get(known)(lambda: "ok")
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return TestClient(frameworks.guarded(app)).get(path, headers=named).status_code
 
 
-def test_the_token_guards_an_app(monkeypatch, statuses):
+def test_the_token_guards_an_app(monkeypatch):
     monkeypatch.setenv("API_TOKEN", "secret")
-    requests = [
-        ("/health", {}),
-        ("/other", {}),
-        ("/other", {"Authorization": "Bearer wrong"}),
-        ("/other", {"Authorization": "Bearer secret"}),
-        ("/other", {"X-API-Key": "secret"}),
-    ]
-    assert statuses(requests) == [200, 401, 401, 200, 200]
+    assert status("/health") == 200
+    assert status("/other") == status("/other", Authorization="Bearer wrong") == 401
+    assert status("/other", Authorization="Bearer secret") == 200
+    assert status("/other", X_API_Key="secret") == 200
 
 
-def test_without_a_token_pages_of_other_sites_are_refused(statuses):
-    requests = [
-        ("/other", {}),
-        ("/other", {"Host": "127.0.0.1:8000", "Origin": "http://127.0.0.1:8000"}),
-        ("/other", {"Host": "evil.example"}),
-        ("/other", {"Host": "127.0.0.1:8000", "Origin": "http://evil.example"}),
-    ]
-    assert statuses(requests) == [200, 200, 403, 403]
+def test_without_a_token_pages_of_other_sites_are_refused():
+    here = "127.0.0.1:8000"
+    assert status("/other") == 200
+    assert status("/other", Host=here, Origin=f"http://{here}") == 200
+    assert status("/other", Host="evil.example") == 403
+    assert status("/other", Host=here, Origin="http://evil.example") == 403
 
 
 def test_a_websocket_of_another_sites_page_is_refused():

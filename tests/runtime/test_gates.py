@@ -1,5 +1,6 @@
 """Tests of the smoke gate and the rollout gate, with classes that must fail."""
 
+import functools
 import json
 import os
 import random
@@ -7,9 +8,7 @@ import shutil
 import subprocess
 import sys
 import uuid
-from collections.abc import Callable
 from datetime import date
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import pydantic
@@ -27,16 +26,14 @@ from env_runtime.project import here
 from env_runtime.server import ToolResponse
 from fastapi import HTTPException, Request
 
-from .support import rows_file
+from .support import ROW, Plain, refusal, row_of, rows_file
 
 
-class Guessing:
+class Guessing(Plain):
     """A class with a tool `guess`, which a test completes."""
 
     blocking = False
-
-    def __init__(self, task: dict) -> None:
-        self.right = False
+    right = False
 
     def guess(self, word: str) -> str:
         """Guess."""
@@ -52,24 +49,14 @@ class Guessing:
 
 
 @pytest.fixture
-def run_gate(
-    gate_client: Callable[..., Any], row: dict[str, Any], tmp_path: Path
-) -> Callable[..., str]:
+def run_gate(gate_client, tmp_path):
     """Runs a gate over a class, with as many rows as there are tasks."""
 
-    def run(
-        gate: Callable[..., str],
-        kind: type,
-        *tasks: dict[str, Any],
-        prompt: str = "Go.",
-    ) -> str:
+    def run(gate, kind, *tasks, prompt="Go."):
         client = gate_client(kind)
         params = {"input": prompt, "tools": client.tools()}
-        rows = [
-            {**row, "responses_create_params": params, "ground_truth": [task]}
-            for task in tasks or [{"id": 1}]
-        ]
-        return gate(client, Path(rows_file(tmp_path, *rows)))
+        rows = [{**row_of(**task), "responses_create_params": params} for task in tasks]
+        return gate(client, rows_file(tmp_path, *rows))
 
     return run
 
@@ -102,9 +89,7 @@ class Parsed(Guessing):
     ],
 )
 def test_the_smoke_gate_sees_a_bug_behind_a_tool(run_gate, kind, fault):
-    with pytest.raises(GateError) as error:
-        run_gate(smoke_gate, kind)
-    assert fault in str(error.value)
+    assert fault in refusal(GateError, run_gate, smoke_gate, kind, {"id": 1})
 
 
 class Lacking(Guessing):
@@ -118,17 +103,13 @@ class Choosy(Guessing):
         raise ValueError("no such task")
 
 
-def test_the_smoke_gate_without_rows_finds_a_package_that_is_missing(gate_client):
+def test_the_smoke_gate_without_rows(gate_client):
+    """It finds a package that is missing. An empty task may cause anything else."""
     with pytest.raises(GateError, match="/guess answered .* raised ModuleNotFound"):
         smoke_without_rows(gate_client(Lacking))
-
-
-@pytest.mark.parametrize("kind", [Guessing, Mapped, Choosy])
-def test_the_smoke_gate_without_rows_forgives_what_an_empty_task_may_cause(
-    gate_client, kind
-):
-    passed = smoke_without_rows(gate_client(kind))
-    assert passed == "1 endpoint, with an empty task"
+    for kind in (Guessing, Mapped, Choosy):
+        passed = smoke_without_rows(gate_client(kind))
+        assert passed == "1 endpoint, with an empty task"
 
 
 CODE = Annotated[str, pydantic.Field(pattern="^[A-Z]{3}$")]
@@ -145,10 +126,7 @@ class Wait(pydantic.BaseModel):
     kind: Literal["wait"] = "wait"
 
 
-class Dated:
-    def __init__(self, task: dict) -> None:
-        pass
-
+class Dated(Plain):
     def book(self, on: date, by: uuid.UUID, code: SHOWN) -> str:
         """Book."""
         return f"{on.year}"
@@ -156,9 +134,6 @@ class Dated:
     def act(self, move: Annotated[Walk | Wait, DISCRIMINATED]) -> str:
         """Act."""
         return move.kind
-
-    def reward(self) -> float:
-        return 0.0
 
 
 class Coded(Dated):
@@ -168,66 +143,65 @@ class Coded(Dated):
 
 
 def test_the_smoke_gate_takes_values_of_a_format_and_examples(run_gate):
-    assert run_gate(smoke_gate, Dated) == "2 endpoints"
-    with pytest.raises(GateError, match=r"'\^\[A-Z\]\{3\}\$'.*Field\(examples="):
-        run_gate(smoke_gate, Coded)
+    assert run_gate(smoke_gate, Dated, {"id": 1}) == "2 endpoints"
+    fault = refusal(GateError, run_gate, smoke_gate, Coded, {"id": 1})
+    assert "'^[A-Z]{3}$'" in fault and "Field(examples=" in fault
 
 
 def test_the_smoke_gate_names_files_that_are_older_than_the_class(
-    run_gate, row, tmp_path, monkeypatch
+    run_gate, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(project.Project, "rows", tmp_path / "rows.jsonl")
     train, validation = tmp_path / "train.jsonl", tmp_path / "validation.jsonl"
-    train.write_text(json.dumps(row) + "\nnot read")
-    validation.write_text(json.dumps({**row, "ground_truth": []}))
-    detail = run_gate(smoke_gate, Guessing)
-    line, about_train, about_validation = detail.split("\n")
-    assert line == "1 endpoint"
-    assert "train.jsonl is older than the class (it has other tools than" in about_train
-    command = f"gates.py --write-tools --rows {train}`"
-    assert about_train.endswith(command)
+    older = "train.jsonl is older than the class (it has"
+
+    def notes():
+        line, *notes = run_gate(smoke_gate, Guessing, {"id": 1}).split("\n")
+        assert line == "1 endpoint"
+        return notes
+
+    train.write_text(json.dumps(ROW) + "\nnot read")
+    validation.write_text(json.dumps({**ROW, "ground_truth": []}))
+    about_train, about_validation = notes()
+    assert f"{older} other tools than" in about_train
+    assert about_train.endswith(f"gates.py --write-tools --rows {train}`")
+    wrong = "validation.jsonl is older than the class (ground_truth must be a"
+    assert wrong in about_validation
     native = {"responses_create_params": {"tools": [{"name": "gone"}]}, "word": "a"}
     train.write_text(json.dumps(native))
-    assert "train.jsonl is older than the class (it has" in run_gate(
-        smoke_gate, Guessing
-    )
-    assert "validation.jsonl is older than the class (ground_truth must be a" in (
-        about_validation
-    )
+    assert older in notes()[0]
     train.write_text((tmp_path / "rows.jsonl").read_text())
     validation.unlink()
-    assert run_gate(smoke_gate, Guessing) == "1 endpoint"
+    assert notes() == []
 
 
 def test_the_smoke_gate_posts_malformed_calls(
-    server_of, server_thread, row, tmp_path, monkeypatch
+    server_of, server_thread, loads, tmp_path, monkeypatch
 ):
     """A route that is written by hand may answer whatever it is sent."""
 
     async def guess(request: Request) -> ToolResponse:
         return ToolResponse(output="Wrong.")
 
-    monkeypatch.setattr(project.Project, "load_class", lambda self: Guessing)
-    server = server_of(Guessing, [])
-    setup = type(server).setup_webserver
-
     def with_guess(self: Any) -> Any:
         app = setup(self)
         app.post("/guess")(guess)
         return app
 
+    loads(Guessing)
+    server = server_of(Guessing, [])
+    setup = type(server).setup_webserver
     monkeypatch.setattr(type(server), "setup_webserver", with_guess)
     client = Client(f"http://127.0.0.1:{server_thread(server)}")
     params = {"input": "Go.", "tools": client.tools()}
-    path = Path(rows_file(tmp_path, {**row, "responses_create_params": params}))
+    path = rows_file(tmp_path, {**ROW, "responses_create_params": params})
     with pytest.raises(GateError, match=r"POST /guess with \[\] answered 200, not 422"):
         smoke_gate(client, path)
 
 
 def test_the_smoke_gate_warns_of_an_echo(run_gate):
     class Echo:
-        def __init__(self, task: dict) -> None:
-            pass
+        def __init__(self, task: dict) -> None: ...
 
         def guess(self, word: str, code: SHOWN) -> str:
             """Guess."""
@@ -251,43 +225,31 @@ class Misspelled(Guessing):
 
 class Picky(Guessing):
     def __init__(self, task: dict) -> None:
-        super().__init__(task)
         if task["id"] == 2:
             raise ValueError("no such task")
 
 
-@pytest.mark.parametrize(
-    ("kind", "fault"),
-    [
-        (Mistaken, "row 1 of .*: the policy 'oracle' earns 0.0"),
-        (Misspelled, "oracle calls gues, which is not a tool"),
-        (Picky, "row 2 of .*, policy 'noop': POST /seed"),
-    ],
-)
-def test_the_rollout_gate_names_the_row_or_the_call(run_gate, kind, fault):
-    with pytest.raises(GateError, match=fault):
-        run_gate(rollout_gate, kind, {"id": 1}, {"id": 2})
-
-
-def test_the_rollout_gate_shows_the_last_output(run_gate):
-    with pytest.raises(GateError) as caught:
-        run_gate(rollout_gate, Mistaken)
-    says = 'it called guess(word="left"); the last call returned {"output": "Wrong."}; '
-    assert says in str(caught.value)
-
-
 class Sized(Guessing):
     def __init__(self, task: dict) -> None:
-        super().__init__(task)
         self.cells = ["."] * task["size"]
 
 
-def test_a_task_that_nobody_has_written(run_gate):
-    with pytest.raises(GateError, match="This task is only a skeleton: write a task"):
-        run_gate(rollout_gate, Sized, {"size": None})
-    with pytest.raises(GateError) as caught:
-        run_gate(rollout_gate, Sized, {"size": "three"})
-    assert str(caught.value).endswith(' (task: {"size": "three"})')
+IDS = [{"id": 1}, {"id": 2}]
+
+
+@pytest.mark.parametrize(
+    ("kind", "tasks", "fault"),
+    [
+        (Mistaken, IDS, "row 1 of .*: the policy 'oracle' earns 0.0"),
+        (Misspelled, IDS, "oracle calls gues, which is not a tool"),
+        (Picky, IDS, "row 2 of .*, policy 'noop': POST /seed"),
+        (Sized, [{"size": None}], "This task is only a skeleton: write a task"),
+        (Sized, [{"size": "three"}], r' \(task: {"size": "three"}\)$'),
+    ],
+)
+def test_the_rollout_gate_names_the_row_or_the_call(run_gate, kind, tasks, fault):
+    with pytest.raises(GateError, match=fault):
+        run_gate(rollout_gate, kind, *tasks)
 
 
 def test_the_server_gate_reads_the_status(server_of, server_thread, gate_client):
@@ -312,9 +274,7 @@ def test_a_package_from_a_path_that_is_not_installed(tmp_path, monkeypatch):
     table = "[tool.uv.sources]\n"
     (gym / "pyproject.toml").write_text(text.replace(table, table + path))
     monkeypatch.setattr(project.Project, "gym", gym)
-    with pytest.raises(GateError) as caught:
-        server_gates.check_paths()
-    assert str(caught.value).startswith(
+    assert refusal(GateError, server_gates.check_paths).startswith(
         "digging is not installed here. digging is installed from ../../digging, which "
         "an image does not get: install it from an index or from git"
     )
@@ -322,23 +282,26 @@ def test_a_package_from_a_path_that_is_not_installed(tmp_path, monkeypatch):
     server_gates.check_paths()
 
 
+SKIPPED = """
+import pytest
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_attack(n): pytest.skip("there is no oracle")
+
+@pytest.mark.skipif(True, reason="it is new")
+def test_new(): ...
+"""
+
+
 def test_pytest_counts_the_tests_that_were_skipped(tmp_path):
     source = "from env_runtime.testing.fixtures import *"
     (tmp_path / "conftest.py").write_text(source)
-    (tmp_path / "test_skipped.py").write_text(
-        "import pytest\n\n"
-        "@pytest.mark.parametrize('n', [1, 2])\n"
-        "def test_attack(n):\n    pytest.skip('there is no oracle')\n\n"
-        "@pytest.mark.skipif(True, reason='it is new')\n"
-        "def test_new():\n    pass\n"
-    )
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
-    alone = {"PYTEST_ADDOPTS": "", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    (tmp_path / "test_skipped.py").write_text(SKIPPED)
     done = subprocess.run(
-        command,
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"],
         check=False,
         cwd=tmp_path,
-        env={**os.environ, **alone},
+        env={**os.environ, "PYTEST_ADDOPTS": "", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
         capture_output=True,
         text=True,
     )
@@ -387,7 +350,7 @@ class Dice(Guessing):
 
 def test_calls_that_are_answered_otherwise_the_second_time(run_gate):
     with pytest.raises(GateError, match="the same calls of the policy 'garbage' were"):
-        run_gate(rollout_gate, Dice)
+        run_gate(rollout_gate, Dice, {"id": 1})
 
 
 def test_a_class_that_is_not_deterministic(run_gate, tmp_path, monkeypatch):
@@ -399,29 +362,25 @@ def test_a_class_that_is_not_deterministic(run_gate, tmp_path, monkeypatch):
         shutil.copytree(here().gym / name, folder / name)
     monkeypatch.setattr(project.Project, "gym", folder)
     with pytest.raises(GateError, match="manifest.yaml does not say that the class is"):
-        run_gate(rollout_gate, SaysSo)
+        run_gate(rollout_gate, SaysSo, {"id": 1})
     for path, corrected in manifests.outdated_manifests(here().load_class()):
         path.write_text(corrected)
-    detail = run_gate(rollout_gate, SaysSo)
+    detail = run_gate(rollout_gate, SaysSo, {"id": 1})
     assert detail.endswith("noop and nonsense 0.0; not deterministic")
 
 
 # ---------------------------------------------------------------------- one task
 
 
-class Corridor:
+class Corridor(Plain):
     """Does not read its task."""
 
-    def __init__(self, task: dict) -> None:
-        self.place = 0
+    place = 0
 
     def step(self, number: int) -> str:
         """Step."""
         self.place += number
         return f"At {self.place}."
-
-    def reward(self) -> float:
-        return 0.0
 
 
 class Seeded(Corridor):
@@ -444,15 +403,14 @@ SEEDS = [{"seed": 1}, {"seed": 2}, {"seed": 3}]
 
 
 def test_rows_that_are_one_task_fail(run_gate, monkeypatch):
-    with pytest.raises(GateError) as error:
-        run_gate(rollout_gate, Shown, *SEEDS, prompt="A corridor.")
+    run = functools.partial(run_gate, rollout_gate, prompt="A corridor.")
     said = (
         " are one task (1 prompt, 1 first observation, 1 outcome of the same calls): "
     )
-    assert said in str(error.value)
+    assert said in refusal(GateError, run, Shown, *SEEDS)
     table = {**project.here().table(), "one_task": True}
     monkeypatch.setattr(project.Project, "table", lambda self: table)
-    _, note, oracle = run_gate(rollout_gate, Corridor, *SEEDS).split("\n")
+    _, note, oracle = run(Corridor, *SEEDS).split("\n")
     assert note.endswith("; one task, as [tool.environment] says")
     assert oracle.startswith("without an oracle, nothing shows that 1.0 can be earned")
 

@@ -7,6 +7,7 @@ import random
 import sys
 import tempfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from env_runtime import under_gym
@@ -32,27 +33,20 @@ def paths(tmp_path, rows, monkeypatch):
 def gym(monkeypatch, rollouts, status=0):
     """Stands in for NeMo Gym's two commands, of which one writes these rollouts."""
 
-    class Process:
-        returncode = status
-
-        def poll(self):
-            return status
-
-    class Servers:
-        def poll(self):
-            return None
+    process = SimpleNamespace(returncode=status, poll=lambda: status)
+    servers = SimpleNamespace(poll=lambda: None)
 
     @contextlib.contextmanager
     def run(arguments, **variables):
         assert Path(variables["RAY_TMPDIR"]).is_dir()
         if arguments[:2] == ["env", "start"]:
             processes.log_file().write_text("3 servers ready!\n")
-            yield Servers()
+            yield servers
             return
         new = Path(arguments[arguments.index("--output") + 1])
         write_rows(new, rollouts)
         write_rows(new.with_name("rollouts_failures.jsonl"), [])
-        yield Process()
+        yield process
 
     monkeypatch.setattr(loop, "gym_process", run)
 

@@ -8,61 +8,55 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 import pytest
 from env_runtime.episode.session import Session
-from env_runtime.server import VerifyRequest
-from fastapi import Request
-from fastapi.testclient import TestClient
 
-from .support import play_an_episode, serving, slow_class, until
+from .support import (
+    ROW,
+    Generous,
+    Mover,
+    Plain,
+    Player,
+    grade_quickly,
+    outcome,
+    play_an_episode,
+    row_of,
+    server_script,
+    serving,
+    slow_class,
+    until,
+)
 
 
-@pytest.mark.parametrize("end", ["/close_session", "/verify"])
-def test_a_close_that_hangs_delays_nobody(server_of, row, verify, barrier, end):
-    class Hanging:
+@pytest.mark.parametrize("end", ["close", "verdict"])
+def test_a_close_that_hangs_delays_nobody(server_of, barrier, end):
+    class Hanging(Generous):
         def __init__(self, task):
             self.id = task["id"]
-
-        def move(self) -> str:
-            """Move."""
-            return "moved"
-
-        def reward(self):
-            return 1.0
 
         def close(self):
             if self.id == "hangs":
                 barrier.wait()
 
     server = server_of(Hanging, close_seconds=2)
-    with TestClient(server.setup_webserver()) as ada:
-        bob = TestClient(ada.app)
+    with Player(server.setup_webserver()) as ada:
+        bob = Player(ada.app)
         bob.portal = ada.portal
         started = time.monotonic()
-        hangs = {**row, "ground_truth": [{"id": "hangs"}]}
-        ada.post("/seed_session", json=hangs)
-        if end == "/verify":
-            assert verify(ada, hangs) == 1.0
-        else:
-            assert ada.post(end, json={}).status_code == 200
+        ada.seed(row_of(id="hangs"))
+        ada.end() if end == "close" else ada.verdict()
         barrier.await_arrival()
-        play_an_episode(bob, row, verify)
+        play_an_episode(bob)
         assert time.monotonic() - started < 1.5
         started = time.monotonic()
     assert time.monotonic() - started < 3
 
 
-def test_an_async_close_that_hangs_is_cancelled(server_of, row, verify):
+def test_an_async_close_that_hangs_is_cancelled(server_of):
     ended = []
 
-    class Hanging:
-        def __init__(self, task):
-            pass
-
-        async def move(self) -> str:
+    class Hanging(Generous):
+        async def move(self) -> str:  # type: ignore
             """Move."""
             return "moved"
-
-        def reward(self):
-            return 1.0
 
         async def close(self):
             try:
@@ -71,42 +65,30 @@ def test_an_async_close_that_hangs_is_cancelled(server_of, row, verify):
                 ended.append(self)
 
     server = server_of(Hanging, close_seconds=0.2)
-    with TestClient(server.setup_webserver()) as client:
-        play_an_episode(client, row, verify)
+    with Player(server.setup_webserver()) as client:
+        play_an_episode(client)
         started = time.monotonic()
     assert time.monotonic() - started < 1
     assert len(ended) == 1
 
 
-HANGING_SERVER = """
+HANGING = """
 import threading
-from fastapi import Request
-from env_runtime.server import SessionServer, VerifyRequest
 
-class Hanging:
+class Domain:
     def __init__(self, task: dict): pass
     def move(self) -> str: threading.Event().wait()
     def reward(self) -> float: return 0.0
     def close(self): threading.Event().wait()
-
-class Server(SessionServer):
-    domain_class = Hanging
-    def setup_webserver(self):
-        app = super().setup_webserver()
-        app.post("/move")(self.tool(Hanging.move))
-        return app
-    async def verify(self, request: Request, body: VerifyRequest): ...
-
-Server.main()
 """
 
 
-def test_the_process_ends_though_a_tool_and_close_hang(row):
+def test_the_process_ends_though_a_tool_and_close_hang():
     limits = {"CLOSE_SECONDS": "1", "TOOL_SECONDS": "0.5"}
-    with serving("-c", HANGING_SERVER, **limits) as (process, url):
+    with serving("-c", server_script(HANGING), **limits) as (process, url):
         for path in ("/move", "/close_session"):
             with httpx.Client(base_url=url, trust_env=False) as client:
-                client.post("/seed_session", json=row).raise_for_status()
+                client.post("/seed_session", json=ROW).raise_for_status()
                 client.post(path, json={}).raise_for_status()
         started = time.monotonic()
         process.terminate()
@@ -114,59 +96,46 @@ def test_the_process_ends_though_a_tool_and_close_hang(row):
         assert time.monotonic() - started < 5
 
 
-def test_a_call_that_timed_out_before_it_began_never_runs(server_of, run, row, barrier):
+def test_a_call_that_timed_out_before_it_began_never_runs(server_of, run, barrier):
     domain_class, calls = slow_class(barrier)
     server = server_of(domain_class, tool_seconds=0.3)
-    client = run(server)()
-    client.post("/seed_session", json=row)
+    client = run(server)().seed()
     [session] = server.sessions.values()
-
-    def move(wait):
-        return client.post("/move", json={"wait": wait}).json()["output"]
-
+    limit = "error: the call took more than 0.3 s (TOOL_SECONDS)"
     with ThreadPoolExecutor() as pool:
-        first = pool.submit(move, True)
+        first = pool.submit(client.call, "move", wait=True)
         barrier.await_arrival()
-        others = [pool.submit(move, False) for _ in range(3)]
-        for call in (first, *others):
-            limit = "error: the call took more than 0.3 s (TOOL_SECONDS)"
-            assert call.result() == limit
-    assert move(False).startswith("error: the call took more than 0.3 s")
+        others = [pool.submit(client.call, "move", wait=False) for _ in range(3)]
+        assert [call.result() for call in (first, *others)] == [limit] * 4
+    assert client.call("move", wait=False) == limit
     barrier.opened.set()
-    client.post("/close_session", json={})
+    client.end()
     until(lambda: "closed" in calls)
     assert calls == ["made", "moved True", "closed"]
     assert [call.arguments["wait"] for call in session.calls] == [True]
 
 
 def test_an_episode_that_hangs_longer_than_close_may_take_is_closed_in_the_end(
-    server_of, run, row, barrier, caplog
+    begin, barrier, caplog
 ):
     domain_class, calls = slow_class(barrier)
-    server = server_of(domain_class, tool_seconds=0.1, close_seconds=0.1)
-    client = run(server)()
-    client.post("/seed_session", json=row)
-    assert "TOOL_SECONDS" in client.post("/move", json={"wait": True}).text
-    client.post("/close_session", json={})
+    client = begin(domain_class, tool_seconds=0.1, close_seconds=0.1)
+    assert "TOOL_SECONDS" in client.call("move", wait=True)
+    client.end()
     until(lambda: "(CLOSE_SECONDS)" in caplog.text)  # the server has stopped waiting
     assert calls == ["made"]
     barrier.opened.set()
     until(lambda: calls == ["made", "moved True", "closed"])
 
 
-def test_a_call_that_hangs_gives_its_session_s_place_back(
-    server_of, run, row, barrier, verify
-):
+def test_a_call_that_hangs_gives_its_session_s_place_back(server_of, run, barrier):
     domain_class, _ = slow_class(barrier)
-    server = server_of(domain_class, tool_seconds=0.1, max_sessions=1)
-    connect = run(server)
-    first, second = connect(), connect()
-    first.post("/seed_session", json=row)
-    assert second.post("/seed_session", json=row).status_code == 503
-    first.post("/move", json={"wait": True})
-    assert second.post("/seed_session", json=row).status_code == 200
-    health = {"status": "ok", "sessions": 2, "hung_calls": 1}
-    assert first.get("/health").json() == health
+    connect = run(server_of(domain_class, tool_seconds=0.1, max_sessions=1))
+    first, second = connect().seed(), connect()
+    assert second.turned_away()[0] == 503
+    first.call("move", wait=True)
+    second.seed()
+    assert first.health() == {"status": "ok", "sessions": 2, "hung_calls": 1}
 
 
 def test_a_call_that_waited_in_vain_gives_up_only_itself():
@@ -176,12 +145,8 @@ def test_a_call_that_waited_in_vain_gives_up_only_itself():
         started.set()
         return goes_on.wait(20)
 
-    class Blocking:
-        def __init__(self, task):
-            pass
-
     async def main():
-        session = Session.of(Blocking, {})
+        session = Session.of(Plain, {})
         first = asyncio.create_task(session.perform(take_time, 20))
         await asyncio.to_thread(started.wait)
         with pytest.raises(TimeoutError):
@@ -195,83 +160,55 @@ def test_a_call_that_waited_in_vain_gives_up_only_itself():
     assert asyncio.run(main()) == (False, True)
 
 
-def test_calls_that_hang_are_bounded(server_of, run, row, barrier):
+def test_calls_that_hang_are_bounded(server_of, run, barrier):
     domain_class, _ = slow_class(barrier)
-    server = server_of(domain_class, tool_seconds=0.1, max_hung_calls=2)
-    connect = run(server)
+    connect = run(server_of(domain_class, tool_seconds=0.1, max_hung_calls=2))
     for _ in range(2):
-        client = connect()
-        client.post("/seed_session", json=row)
-        client.post("/move", json={"wait": True})
-        client.post("/close_session", json={})
-    refused = connect().post("/seed_session", json=row)
-    assert refused.status_code == 503
-    assert refused.json()["detail"] == "2 calls hang (MAX_HUNG_CALLS)"
+        client = connect().seed()
+        client.call("move", wait=True)
+        client.end()
+    assert connect().turned_away() == (503, "2 calls hang (MAX_HUNG_CALLS)")
     barrier.opened.set()
-    until(lambda: connect().get("/health").json()["hung_calls"] == 0)
-    assert connect().post("/seed_session", json=row).status_code == 200
+    until(lambda: connect().health()["hung_calls"] == 0)
+    connect().seed()
 
 
-def test_a_policy_whose_call_hangs_is_graded_all_the_same(
-    server_of, run, row, barrier, verify_body
-):
+def test_a_policy_whose_call_hangs_is_graded_all_the_same(server_of, run, barrier):
     """If it were masked, a policy could escape every episode that it may lose."""
     domain_class, _ = slow_class(barrier)
-    server = server_of(domain_class, tool_seconds=0.1)
-
-    async def verify(self, request: Request, body: VerifyRequest):
-        session = self.finished_session(request, body)
-        return self.verify_response(request, body, await session.reward(seconds=0.1))
-
-    type(server).verify = verify
-    client = run(server)()
-    client.post("/seed_session", json=row)
-    client.post("/move", json={"wait": True})
-    verdict = client.post("/verify", json=verify_body(row)).json()
-    assert (verdict["reward"], verdict["mask_sample"]) == (0.0, False)
+    client = run(grade_quickly(server_of(domain_class, tool_seconds=0.1)))().seed()
+    client.call("move", wait=True)
+    assert outcome(client.verdict()) == (0.0, False)
 
 
-@pytest.mark.parametrize("end", ["its time is over", "a client closes it"])
+@pytest.mark.parametrize("ended", [True, False], ids=["by a client", "by its time"])
 def test_a_session_that_ends_while_it_is_made_is_closed(
-    server_of, run, row, barrier, caplog, end
+    server_of, run, barrier, caplog, ended
 ):
     calls = []
 
-    class SlowStart:
+    class SlowStart(Mover):
         def __init__(self, task):
             barrier.wait()
             calls.append("made")
 
-        def move(self) -> str:
-            """Move."""
-            return "moved"
-
-        def reward(self):
-            return 0.0
-
         def close(self):
             calls.append("closed")
 
-    timeout = end == "its time is over"
-    server = server_of(
-        SlowStart, tool_seconds=0.1 if timeout else 60, close_seconds=0.1
-    )
+    server = server_of(SlowStart, tool_seconds=60 if ended else 0.1, close_seconds=0.1)
     client = run(server)()
     client.get("/tools")  # the first answer brings the cookie
     with ThreadPoolExecutor() as pool:
-        seeding = pool.submit(client.post, "/seed_session", json=row)
+        seeding = pool.submit(client.turned_away)
         barrier.await_arrival()
-        if timeout:
-            assert "took more than 0.1 s (TOOL_SECONDS)" in seeding.result().text
+        if ended:
+            client.end()
         else:
-            assert client.post("/close_session", json={}).status_code == 200
+            assert "took more than 0.1 s (TOOL_SECONDS)" in seeding.result()[1]
+            until(lambda: "(CLOSE_SECONDS)" in caplog.text)  # the server waits no more
         assert not server.sessions
-        if timeout:
-            until(
-                lambda: "(CLOSE_SECONDS)" in caplog.text
-            )  # the server waits no longer
         barrier.opened.set()
-        assert seeding.result().status_code == 422
+        assert seeding.result()[0] == 422
     until(lambda: calls == ["made", "closed"])
     assert not server.sessions
 

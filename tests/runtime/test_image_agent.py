@@ -46,10 +46,11 @@ def test_an_image_becomes_a_part_of_a_user_message(agent):
 
 
 def test_the_outputs_of_one_turn_stay_together(agent):
-    first = output("a", output="Clicked.", image=URL)
-    second = output("b", output="Typed.", image=URL)
-    kinds = [item["type"] for item in shown(agent, first, second)]
+    outputs = [output(name, output="Clicked.", image=URL) for name in "ab"]
+    kinds = [item["type"] for item in shown(agent, *outputs)]
     assert kinds == ["function_call_output", "function_call_output", "message"]
+    once = agent.with_images(outputs)
+    assert agent.with_images(once) == once
 
 
 @pytest.mark.parametrize("text", ["not JSON", "[]", '{"image": 1}', '{"output": "x"}'])
@@ -57,11 +58,6 @@ def test_other_outputs_stay_as_they_are(agent, text):
     item = output("a")
     item.output = text
     assert agent.with_images([item]) == [item]
-
-
-def test_showing_twice_is_showing_once(agent):
-    once = agent.with_images([output("a", output="Clicked.", image=URL)])
-    assert agent.with_images(once) == once
 
 
 def test_nemo_gym_takes_it_as_input_and_as_a_trajectory(agent):

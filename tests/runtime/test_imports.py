@@ -71,25 +71,22 @@ def test_missing_modules(maze):
     assert imports.missing_modules(maze, "maze") == ["no_such_module"]
 
 
-def installed(folder, name, requires=(), module=None):
+def installed(folder, name, requires, module=""):
     """Write the metadata of a distribution, as an installer does."""
     info = folder / f"{name.replace('-', '_')}-1.0.dist-info"
     info.mkdir(parents=True)
     lines = [f"Requires-Dist: {text}\n" for text in requires]
     text = f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n{''.join(lines)}"
     (info / "METADATA").write_text(text)
-    (info / "top_level.txt").write_text(module or "")
+    (info / "top_level.txt").write_text(module)
 
 
 @pytest.fixture
 def site(tmp_path, monkeypatch):
     """An environment with its runtime, its own package, and what they need."""
     folder = tmp_path / "site"
-    asks = [
-        "nemo-gym-env-runtime[served] ",
-        "Own_Package",
-        "scikit.learn>=1 ; python_version>'3'",
-    ]
+    asks = ["nemo-gym-env-runtime[served] ", "Own_Package"]
+    asks.append("scikit.learn>=1 ; python_version>'3'")
     installed(folder, "the-environment", asks)
     asks = ["xgb", "pytest; extra == 'testing'", 'numpy ; extra == "served"']
     installed(folder, "nemo-gym-env-runtime", asks)
@@ -97,13 +94,10 @@ def site(tmp_path, monkeypatch):
     installed(folder, "pillow", ["for-all; extra == 'all'"], "PIL")
     installed(folder, "scikit-learn", [], "sklearn")
     installed(folder, "xgb", ["late-joiner"], "xgboost")
-    for name, module in [
-        ("numpy", "numpy"),
-        ("late-joiner", "late"),
-        ("pytest", "testing"),
-        ("for-all", "unasked"),
-    ]:
-        installed(folder, name, module=module)
+    installed(folder, "numpy", [], "numpy")
+    installed(folder, "late-joiner", [], "late")
+    installed(folder, "pytest", [], "testing")
+    installed(folder, "for-all", [], "unasked")
     (folder / "pyproject.toml").write_text('[project]\nname = "the-environment"\n')
     monkeypatch.setattr(sys, "path", [str(folder)])
     imports._declared.cache_clear()
@@ -121,26 +115,27 @@ def test_an_extra_that_nobody_asked_for_declares_nothing(maze, site):
     (maze / "maze.py").write_text("import testing, mazes, unasked")
     undeclared = imports.undeclared_packages(maze, "maze", site)
     assert undeclared == {"testing": "pytest", "unasked": "for-all"}
-
-
-def test_a_project_that_is_not_installed_is_not_checked(maze, site):
+    # A project that is not installed is not checked.
     (site / "pyproject.toml").write_text('[project]\nname = "nobody"\n')
     assert imports.undeclared_packages(maze, "maze", site) == {}
+
+
+SETTINGS = """
+[project]
+name = "the-environment"
+dependencies = ["rocks @ file:///srv/rocks", "numpy>=2"]
+[tool.uv.sources]
+nemo-gym-env-runtime = { path = "vendor/x-1-py3-none-any.whl" }
+digging = [{ path = "../../digging", marker = "python_version > '3'" }]
+own = { path = ".." }
+other = { git = "https://example.com/other" }
+"""
 
 
 def test_packages_that_an_image_does_not_get(tmp_path):
     gym = tmp_path / "nemo_gym"
     gym.mkdir()
-    (gym / "pyproject.toml").write_text(
-        "[project]\n"
-        'name = "the-environment"\n'
-        'dependencies = ["rocks @ file:///srv/rocks", "numpy>=2"]\n'
-        "[tool.uv.sources]\n"
-        'nemo-gym-env-runtime = { path = "vendor/x-1-py3-none-any.whl" }\n'
-        'digging = [{ path = "../../digging", marker = "python_version > \'3\'" }]\n'
-        'own = { path = ".." }\n'
-        'other = { git = "https://example.com/other" }\n'
-    )
+    (gym / "pyproject.toml").write_text(SETTINGS)
     outside = [
         "digging is installed from ../../digging, which an image does not get: ",
         "rocks is installed from /srv/rocks, which an image does not get: ",

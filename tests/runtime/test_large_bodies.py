@@ -10,6 +10,8 @@ import pytest
 from env_runtime.resources_server import bodies
 from nemo_gym.server_utils import SESSION_ID_KEY
 
+from .support import outcome
+
 LARGE = "x" * bodies.LARGE_BYTES
 
 
@@ -33,27 +35,26 @@ def parsed(monkeypatch):
 
 
 def test_a_used_cookie_is_refused_before_its_body_is_parsed(client, rows, parsed):
-    assert client.post("/seed_session", json=rows[0]).status_code == 200
+    client.seed(rows[0])
     again = {**rows[0], "padding": LARGE}
-    assert client.post("/seed_session", json=again).status_code == 409
-    client.post("/close_session", json={})
-    assert client.post("/seed_session", json=again).status_code == 409
+    client.seed(again, 409)
+    client.end()
+    client.seed(again, 409)
     assert max(parsed) < len(LARGE)
 
 
 def test_a_session_may_not_aggregate(client, rows, parsed):
-    client.post("/seed_session", json=rows[0])
+    client.seed(rows[0])
     body = {"verify_responses": [{"padding": LARGE}]}
     assert client.post("/aggregate_metrics", json=body).status_code == 403
     assert max(parsed) < len(LARGE)
 
 
-def test_a_long_row_is_refused(serve, run, rows):
-    client = run(serve(max_seed_bytes=1000))()
-    answer = client.post("/seed_session", json={**rows[0], "padding": LARGE})
-    assert answer.status_code == 413
-    assert answer.json()["detail"] == "the request body is over 1000 bytes"
-    assert client.post("/seed_session", json=rows[0]).status_code == 200
+def test_a_long_row_is_refused(limited, rows):
+    client = limited(max_seed_bytes=1000)
+    refused = client.turned_away({**rows[0], "padding": LARGE})
+    assert refused == (413, "the request body is over 1000 bytes")
+    client.seed(rows[0])
 
 
 @pytest.mark.parametrize(
@@ -68,26 +69,26 @@ def test_a_row_of_too_many_values_is_refused_unread(client, rows, value, parsed)
     assert answer.status_code == 413
     assert "over 500000 commas and brackets" in answer.json()["detail"]
     assert len(body) not in parsed
-    assert client.post("/seed_session", json=rows[0]).status_code == 200
+    client.seed(rows[0])
 
 
 def test_a_long_text_is_not_taken_for_a_structure(client, rows):
     row = {**rows[0], "prompt": 4_000_000 * "Hm. "}
     assert len(json.dumps(row)) > 8 << 20
-    assert client.post("/seed_session", json=row).status_code == 413
+    client.seed(row, 413)
     row["prompt"] = row["prompt"][:8_000_000]
-    assert client.post("/seed_session", json=row).status_code == 200
+    client.seed(row)
 
 
 def test_a_trajectory_of_too_many_values_earns_nothing(
     client, rows, verify_body, parsed
 ):
-    client.post("/seed_session", json=rows[0])
+    client.seed(rows[0])
     body = verify_body(rows[0])
     body["response"]["output"] = lists(1_100_000)
     text = json.dumps(body).encode()
     verdict = client.post("/verify", content=text).json()
-    assert (verdict["reward"], verdict["mask_sample"]) == (0.0, False)
+    assert outcome(verdict) == (0.0, False)
     assert "over 2000000 commas and brackets" in verdict["failure_reason"]
     assert len(text) not in parsed
 
@@ -118,24 +119,24 @@ def test_large_trajectories_without_a_session_are_not_parsed(
     connect = run(serve())
     body = {**verify_body(rows[0]), "padding": LARGE}
     verdict = connect().post("/verify", json=body).json()
-    assert (verdict["reward"], verdict["mask_sample"]) == (0.0, False)
+    assert outcome(verdict) == (0.0, False)
     lost = connect()
     lost.cookies.set(type(serve()).__name__, "of-an-earlier-start")
     verdict = lost.post("/verify", json=body).json()
-    assert (verdict["reward"], verdict["mask_sample"]) == (0.0, True)
+    assert outcome(verdict) == (0.0, True)
     assert "the session was lost" in verdict["failure_reason"]
     assert not [length for length in parsed if length > len(LARGE)]
 
 
 def test_one_session_cannot_ask_for_ever(client, rows, verify_body, monkeypatch):
     monkeypatch.setattr(bodies, "MAX_VERDICTS", 3)
-    client.post("/seed_session", json=rows[0])
+    client.seed(rows[0])
     body = {**verify_body(rows[1]), "padding": LARGE}  # another row: no verdict
     for _ in range(3):
         assert client.post("/verify", json=body).json()["failure_reason"] is None
     verdict = client.post("/verify", json=body).json()
     assert "over 3 large bodies" in (verdict["failure_reason"] or "")
-    assert (verdict["reward"], verdict["mask_sample"]) == (0.0, False)
+    assert outcome(verdict) == (0.0, False)
 
 
 @pytest.fixture

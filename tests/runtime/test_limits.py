@@ -1,59 +1,51 @@
 """Limits of a server: sessions, bytes, items, seconds."""
 
-import re
 import socket
 
 import pytest
+from env_runtime.errors import SettingError
+from env_runtime.evaluation.trajectory import message
 from env_runtime.resources_server import guard
-from fastapi.testclient import TestClient
 from nemo_gym.base_resources_server import BaseVerifyResponse
 
-from .support import MESSAGE, TEXT, until
+from .support import MESSAGE, TEXT, outcome, refusal, until
 
 
-def test_one_session_too_many_is_refused(serve, rows):
-    server = serve(max_sessions=1)
-    app = server.setup_webserver()
-    with TestClient(app) as ada:
-        bob = TestClient(app)
-        assert ada.post("/seed_session", json=rows[0]).status_code == 200
-        refused = bob.post("/seed_session", json=rows[0])
-        assert refused.status_code == 503
-        assert int(refused.headers["Retry-After"]) > 0
-        ada.post("/close_session", json={})
-        assert bob.post("/seed_session", json=rows[0]).status_code == 200
+def test_one_session_too_many_is_refused(run, serve, rows):
+    connect = run(serve(max_sessions=1))
+    ada, bob = connect().seed(rows[0]), connect()
+    refused = bob.post("/seed_session", json=rows[0])
+    assert refused.status_code == 503
+    assert int(refused.headers["Retry-After"]) > 0
+    ada.end()
+    bob.seed(rows[0])
 
 
-def test_an_idle_session_is_freed(serve, rows):
+def test_an_idle_session_is_freed(run, serve, rows):
     server = serve(session_idle_seconds=0.05)
-    with TestClient(server.setup_webserver()) as client:
-        client.post("/seed_session", json=rows[0])
-        until(lambda: client.get("/health").json()["sessions"] == 0)
+    client = run(server)().seed(rows[0])
+    until(lambda: client.health()["sessions"] == 0)
     assert not server.sessions
-
-
-def test_health(client, rows):
-    client.post("/seed_session", json=rows[0])
-    open_now = {"status": "ok", "sessions": 1, "hung_calls": 0}
-    assert client.get("/health").json() == open_now
 
 
 @pytest.mark.parametrize(
     ("variable", "text", "kind"),
     [
-        ("MAX_SESSIONS", "0", "integer"),
-        ("MAX_SESSIONS", "1.5", "integer"),
-        ("MAX_BODY_BYTES", "many", "integer"),
-        ("TOOL_SECONDS", "-1", "number"),
-        ("CLOSE_SECONDS", "nan", "number"),
-        ("SESSION_IDLE_SECONDS", "long", "number"),
+        ("MAX_SESSIONS", "0", "a positive integer"),
+        ("MAX_SESSIONS", "1.5", "a positive integer"),
+        ("MAX_BODY_BYTES", "many", "a positive integer"),
+        ("TOOL_SECONDS", "-1", "a positive number"),
+        ("CLOSE_SECONDS", "nan", "a positive number"),
+        ("SESSION_IDLE_SECONDS", "long", "a positive number"),
+        ("PORT", "65536", "a number from 0 to 65535"),
+        ("PORT", "-1", "a number from 0 to 65535"),
+        ("PORT", "http", "a number from 0 to 65535"),
     ],
 )
-def test_a_limit_is_a_positive_number(serve, monkeypatch, variable, text, kind):
+def test_a_setting_that_makes_no_sense(serve, monkeypatch, variable, text, kind):
     monkeypatch.setenv(variable, text)
-    message = f"{variable} must be a positive {kind}, got {text!r}"
-    with pytest.raises(ValueError, match=re.escape(message)):
-        serve()
+    message = refusal(SettingError, serve)
+    assert f"{variable} must be {kind}, got {text!r}" in message
 
 
 def test_seconds_may_be_fractions(serve, monkeypatch):
@@ -61,6 +53,18 @@ def test_seconds_may_be_fractions(serve, monkeypatch):
     monkeypatch.setenv("MAX_SESSIONS", "5")
     limits = serve().limits
     assert (limits.tool_seconds, limits.max_sessions) == (0.5, 5)
+
+
+@pytest.mark.parametrize(
+    ("variables", "port"),
+    [({}, 11000), ({"SPACE_ID": "me/space"}, 7860)],
+)
+def test_ports(serve, monkeypatch, variables, port):
+    for name in ("SPACE_ID", "PORT"):
+        monkeypatch.setenv(name, variables.get(name, ""))
+    assert serve().config.port == port
+    monkeypatch.setenv("PORT", "81")
+    assert serve().config.port == 81
 
 
 @pytest.mark.parametrize(
@@ -72,17 +76,11 @@ def test_seconds_may_be_fractions(serve, monkeypatch):
         [{**MESSAGE, "content": [{**TEXT, "logprobs": [{}] * 300_000}]}],
     ],
 )
-def test_a_trajectory_of_too_many_items_earns_nothing(serve, rows, verify_body, output):
+def test_a_trajectory_of_too_many_items_earns_nothing(client, rows, output):
     """Validating so many malformed items would hold up the server for half a minute. A
     refusal would leave the episode without a grade, and a policy controls its length."""
-    client = TestClient(serve().setup_webserver())
-    client.post("/seed_session", json=rows[0])
-    body = verify_body(rows[0])
-    body["response"]["output"] = output
-    answer = client.post("/verify", json=body)
-    assert answer.status_code == 200
-    verdict = answer.json()
-    assert (verdict["reward"], verdict["mask_sample"]) == (0.0, False)
+    verdict = client.seed(rows[0]).verdict(output=output)
+    assert outcome(verdict) == (0.0, False)
     assert "the trajectory has more than 10000 items" in verdict["failure_reason"]
     BaseVerifyResponse.model_validate(verdict)
 
@@ -92,10 +90,9 @@ def test_a_trajectory_of_too_many_items_earns_nothing(serve, rows, verify_body, 
     ("part", "key"), [("response", "output"), ("responses_create_params", "input")]
 )
 def test_the_first_malformed_item_of_many_is_named(
-    serve, rows, verify_body, part, key, item
+    client, rows, verify_body, part, key, item
 ):
     """The other items are not checked: each would cost as much as a tool call."""
-    client = TestClient(serve().setup_webserver())
     body = verify_body(rows[0])
     body[part] = {**body[part], key: [item] * 2_000}
     answer = client.post("/verify", json=body)
@@ -104,48 +101,30 @@ def test_the_first_malformed_item_of_many_is_named(
     assert len(answer.text) < 5_000
 
 
-def test_a_trajectory_of_too_many_bytes_earns_nothing(serve, rows, verify_body):
-    client = TestClient(serve(max_trajectory_bytes=10_000).setup_webserver())
-    client.post("/seed_session", json=rows[0])
-    body = verify_body(
-        rows[0], [{**MESSAGE, "content": [{**TEXT, "text": "x" * 10_000}]}]
-    )
-    answer = client.post("/verify", json=body)
-    assert answer.status_code == 200
-    assert (answer.json()["reward"], answer.json()["mask_sample"]) == (0.0, False)
-    assert answer.json()["failure_reason"] == "the request body is over 10000 bytes"
+def test_a_trajectory_of_too_many_bytes_earns_nothing(limited, rows):
+    client = limited(max_trajectory_bytes=10_000).seed(rows[0])
+    verdict = client.verdict(output=[message("x" * 10_000)])
+    assert outcome(verdict) == (0.0, False)
+    assert verdict["failure_reason"] == "the request body is over 10000 bytes"
 
 
-def test_a_body_of_unknown_length_has_the_same_limit(serve, run, rows, tools):
+def test_a_body_of_unknown_length_has_the_same_limit(limited, rows, tools):
     """A chunked request announces no length."""
-    client = run(serve(max_body_bytes=1000))()
-    client.post("/seed_session", json=rows[0])
+    client = limited(max_body_bytes=1000).seed(rows[0])
     body = iter([b" " * 600, b" " * 600])
     answer = client.post(f"/{tools[0]['name']}", content=body)
     assert "content-length" not in answer.request.headers
     assert answer.status_code == 413
 
 
-def test_tokens_of_a_trainer_are_no_items(serve, rows, verify_body):
-    client = TestClient(serve().setup_webserver())
-    client.post("/seed_session", json=rows[0])
-    message = {
-        "id": "m",
-        "type": "message",
-        "role": "assistant",
-        "status": "completed",
-        "content": [{"type": "output_text", "text": "Hm.", "annotations": []}],
-        "prompt_token_ids": [1] * 100_000,
-        "generation_token_ids": [1],
-        "generation_log_probs": [0.0],
-    }
-    answer = client.post("/verify", json=verify_body(rows[0], [message]))
-    assert answer.status_code == 200, answer.text
+def test_tokens_of_a_trainer_are_no_items(client, rows):
+    tokens = {"prompt_token_ids": [1] * 100_000, "generation_token_ids": [1]}
+    said = {**message("Hm."), **tokens, "generation_log_probs": [0.0]}
+    assert client.seed(rows[0]).verdict(output=[said])["failure_reason"] is None
 
 
-def test_metrics_of_many_names_are_refused(serve):
+def test_metrics_of_many_names_are_refused(client):
     """NeMo Gym makes a table with a column for each name."""
-    client = TestClient(serve().setup_webserver())
     verdicts = [{f"metric_{n}_{m}": 1 for m in range(50)} for n in range(50)]
     answer = client.post("/aggregate_metrics", json={"verify_responses": verdicts})
     assert answer.status_code == 422

@@ -1,11 +1,10 @@
 """Rows of NeMo Gym's own data sets: the task is the row's own keys."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
-from env_runtime import prepare, project
+from env_runtime import prepare
 from env_runtime import rows as make_rows
 from env_runtime.checks.rollout import rollout_gate
 from env_runtime.checks.rows import write_tools
@@ -16,7 +15,7 @@ from env_runtime.evaluation.rows import load_rows
 from env_runtime.evaluation.trajectory import message
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from .support import rows_file
+from .support import Generous, row_of, rows_file
 
 ROW: dict[str, Any] = {
     "responses_create_params": {"input": "What is the capital of France?"},
@@ -54,75 +53,68 @@ class Capital:
         return task.expected
 
 
+PARIS, ROME = [message("Paris")], [message("Rome")]
+
+
 @pytest.fixture
 def client(client_of):
     return client_of(Capital)
 
 
-def test_a_row_plays_as_it_is(client, verify):
-    answer = client.post("/seed_session", json={**ROW, **ADDED})
-    assert answer.status_code == 200, answer.text
-    assert verify(client, {**ROW, **ADDED}, [message("Paris")]) == 1.0
+@pytest.fixture
+def seeded(client):
+    return client.seed(ROW)
+
+
+def test_a_row_plays_as_it_is(client):
+    assert client.seed({**ROW, **ADDED}).reward(output=PARIS) == 1.0
 
 
 @pytest.mark.parametrize("difference", [ADDED, {"difficulty": "hard"}])
-def test_keys_that_come_between_the_seed_and_the_grade(client, verify, difference):
-    client.post("/seed_session", json=ROW)
-    row = {**ROW, **difference}
-    assert verify(client, row, [message("Paris")]) == 1.0
+def test_keys_that_come_between_the_seed_and_the_grade(seeded, difference):
+    assert seeded.reward({**ROW, **difference}, PARIS) == 1.0
     # The same verdict again, though the task is only a digest now.
-    for again in (ROW, {**ROW, "more": 1}):
-        assert verify(client, again, [message("Rome")]) == 1.0
+    assert seeded.reward(ROW, ROME) == seeded.reward({**ROW, "more": 1}, ROME) == 1.0
+
+
+LESS = {key: ROW[key] for key in ROW if key != "options"}
+TASK = {"expected": "Paris", "options": {"cased": True}, "more": 1}
 
 
 @pytest.mark.parametrize(
-    "other", [{"expected": "Rome"}, {"options": {}}, {"options": {"cased": 1.5}}]
+    "other",
+    [
+        {**ROW, "expected": "Rome"},
+        {**ROW, "options": {}},
+        {**ROW, "options": {"cased": 1.5}},
+        LESS,
+        {**row_of(**TASK), "responses_create_params": ROW["responses_create_params"]},
+    ],
 )
-def test_a_grade_for_another_row(client, verify, other):
+def test_a_grade_for_another_row(seeded, other):
     """It is final, so that a policy cannot try rows and answers."""
-    client.post("/seed_session", json=ROW)
-    assert verify(client, {**ROW, **other}, [message("Paris")]) == 0.0
-    assert verify(client, ROW, [message("Paris")]) == 0.0
+    assert seeded.reward(other, PARIS) == seeded.reward(ROW, PARIS) == 0.0
 
 
-def test_a_grade_for_a_row_without_one_of_the_keys(client, verify):
-    client.post("/seed_session", json=ROW)
-    less = {key: ROW[key] for key in ROW if key != "options"}
-    assert verify(client, less, [message("Paris")]) == 0.0
-
-
-def test_a_row_of_the_other_form_is_another_row(client, verify):
-    client.post("/seed_session", json=ROW)
-    task = {"expected": "Paris", "options": {"cased": True}}
-    other = {
-        "responses_create_params": ROW["responses_create_params"],
-        "ground_truth": [{**task, "more": 1}],
-    }
-    assert verify(client, other, [message("Paris")]) == 0.0
-
-
-def test_a_second_seed_with_other_keys_is_refused(client, verify):
-    client.post("/seed_session", json=ROW)
+def test_a_second_seed_with_other_keys_is_refused(seeded):
     for other in ({**ROW, "expected": "x"}, {**ROW, "more": 1}, {"expected": "x"}):
-        answer = client.post("/seed_session", json=other)
-        assert answer.status_code == 409, answer.text
-    assert verify(client, ROW, [message("x")]) == 0.0
+        seeded.seed(other, 409)
+    assert seeded.reward(output=[message("x")]) == 0.0
 
 
 def test_a_row_that_the_task_refuses_is_named_by_its_own_key(client):
-    answer = client.post("/seed_session", json={**ROW, "expected": 5})
-    assert answer.status_code == 422
-    assert answer.json()["detail"].startswith("expected: ")
+    status, reason = client.turned_away({**ROW, "expected": 5})
+    assert status == 422 and reason.startswith("expected: ")
 
 
-def test_the_gates_take_native_rows(gate_client, tmp_path):
-    client, path = gate_client(Capital), Path(rows_file(tmp_path, ROW, OTHER))
-    assert smoke_gate(client, path) == "no tools: the answer is graded"
-    assert rollout_gate(client, path).startswith("2 rows: the oracle earns 1.0")
+def test_the_gates_take_native_rows(gate):
+    assert gate(smoke_gate, Capital, ROW, OTHER) == "no tools: the answer is graded"
+    line = gate(rollout_gate, Capital, ROW, OTHER)
+    assert line.startswith("2 rows: the oracle earns 1.0")
 
 
 def test_tools_are_written_into_native_rows(rows, tools, tmp_path):
-    path = Path(rows_file(tmp_path, ROW))
+    path = rows_file(tmp_path, ROW)
     write_tools(path)
     [row] = load_rows(path)
     assert row["responses_create_params"].pop("tools") == tools
@@ -130,7 +122,7 @@ def test_tools_are_written_into_native_rows(rows, tools, tmp_path):
 
 
 def test_tools_are_not_written_into_what_is_no_row(tmp_path):
-    path = Path(rows_file(tmp_path, ROW, {**ROW, "responses_create_params": "Go."}))
+    path = rows_file(tmp_path, ROW, {**ROW, "responses_create_params": "Go."})
     text = path.read_text()
     problem = "row 2 of .*: responses_create_params must be an object"
     with pytest.raises(RolloutError, match=problem):
@@ -139,7 +131,7 @@ def test_tools_are_not_written_into_what_is_no_row(tmp_path):
 
 
 def test_the_row_of_a_new_project_gets_a_task_and_what_the_class_shows_first(
-    tmp_path, monkeypatch
+    tmp_path, loads
 ):
     class Board:
         def __init__(self, task):
@@ -148,10 +140,10 @@ def test_the_row_of_a_new_project_gets_a_task_and_what_the_class_shows_first(
         def observation(self) -> str:
             return "." * self.size
 
-    monkeypatch.setattr(project.Project, "load_class", lambda self: Board)
+    loads(Board)
     params = {"input": [{"role": "user", "content": "Play."}]}
     row = {"responses_create_params": params, "ground_truth": [{}]}
-    path = Path(rows_file(tmp_path, row))
+    path = rows_file(tmp_path, row)
     write_tools(path)
     [written] = load_rows(path)
     assert written["ground_truth"][0]["size"] == 3
@@ -169,7 +161,7 @@ def test_preparing_leaves_a_native_row_as_it_is(tools):
 
 
 def test_no_generated_row_has_the_task_of_a_native_one(tmp_path):
-    path = Path(rows_file(tmp_path, ROW, {"responses_create_params": {}}))
+    path = rows_file(tmp_path, ROW, {"responses_create_params": {}})
     [key] = make_rows._keys([path])
     assert json.loads(key) == {"expected": "Paris", "options": {"cased": True}}
 
@@ -204,7 +196,7 @@ def test_the_schema_of_nemo_gym_knows_both_forms(row, problem):
             model.model_validate(row)
 
 
-def test_the_schema_of_tasks_that_are_dicts(generous):
-    model = task_data_of(generous)
+def test_the_schema_of_tasks_that_are_dicts():
+    model = task_data_of(Generous)
     model.model_validate({"ground_truth": [{"any": "thing"}]})
     model.model_validate({"any": "thing"})

@@ -7,10 +7,13 @@ import zipfile
 import pytest
 import yaml
 from env_runtime.errors import DeployError
+from env_runtime.evaluation.rows import load_rows
 from env_runtime.package import __main__ as command
 from env_runtime.package import dataset, environment, rules, wheels
 from env_runtime.project import Project, here
 from packaging.tags import Tag
+
+from .support import refusal, rows_file
 
 AGENT = {"type": "responses_api_agents", "name": "one_agent"}
 SERVER_FILE = "resources_servers/one/configs/one.yaml"
@@ -39,31 +42,41 @@ def write_rows(path, *rows):
     write(path, "".join(f"{json.dumps(one)}\n" for one in rows))
 
 
-@pytest.fixture
-def out(tmp_path):
-    """A package that breaks no rule, with empty wheels."""
-    folder = tmp_path / "environment"
-    server = {"entrypoint": "server.py", "domain": "games"}
-    write(folder / SERVER_FILE, {"one_server": {"resources_servers": {"one": server}}})
-    agent = {
-        "entrypoint": "app.py",
-        "resources_server": {"type": "resources_servers", "name": "one_server"},
-        "model_server": {"type": "responses_api_models", "name": "policy_model"},
-    }
-    agents = {"one_agent": {"responses_api_agents": {"simple_agent": agent}}}
-    write(folder / AGENT_FILE, agents)
-    policy = {"responses_api_models": {"vllm_model": environment.POLICY}}
-    write(folder / environment.POLICY_MODEL, {"policy_model": policy})
-    manifest = {
+def config(name, kind, implementation, **settings):
+    return {name: {kind: {implementation: settings}}}
+
+
+PACKAGE = {
+    SERVER_FILE: config(
+        *("one_server", "resources_servers", "one"),
+        entrypoint="server.py",
+        domain="games",
+    ),
+    AGENT_FILE: config(
+        *("one_agent", "responses_api_agents", "simple_agent"),
+        entrypoint="app.py",
+        resources_server={"type": "resources_servers", "name": "one_server"},
+        model_server={"type": "responses_api_models", "name": "policy_model"},
+    ),
+    environment.POLICY_MODEL: config(
+        *("policy_model", "responses_api_models", "vllm_model"), **environment.POLICY
+    ),
+    "nemo-environment.yaml": {
         "format": "wheels-v1",
         "config_paths": [environment.POLICY_MODEL, SERVER_FILE, AGENT_FILE],
         "metadata": {"name": "one", "description": "A game."},
-    }
-    write(folder / "nemo-environment.yaml", manifest)
-    write(folder / "resources_servers/one/server.py", "")
-    write(folder / "resources_servers/one/requirements.txt", "httpx==0.28.1\n")
-    for name in WHEELS:
-        write(folder / f"wheels/{name}-py3-none-any.whl", "")
+    },
+    "resources_servers/one/server.py": "",
+    "resources_servers/one/requirements.txt": "httpx==0.28.1\n",
+    **{f"wheels/{name}-py3-none-any.whl": "" for name in WHEELS},
+}
+
+
+@pytest.fixture
+def out(tmp_path):
+    """A package that breaks no rule, with empty wheels."""
+    for path, content in PACKAGE.items():
+        write(tmp_path / "environment" / path, content)
     write_rows(tmp_path / "dataset/training.jsonl", row("one"), row("two"))
     write_rows(tmp_path / "dataset/validation.jsonl", row("three"))
     return tmp_path
@@ -74,9 +87,7 @@ def check(*arguments):
 
 
 def refused(out, *options):
-    with pytest.raises(DeployError) as caught:
-        check(out, *options)
-    return str(caught.value)
+    return refusal(DeployError, check, out, *options)
 
 
 def test_a_package_that_breaks_no_rule(out, capsys):
@@ -120,102 +131,94 @@ def no_wheels(out):
     shutil.rmtree(out / "environment/wheels")
 
 
-def with_row(file, *rows):
-    return lambda out: write_rows(out / f"dataset/{file}", *rows)
+def train(*rows):
+    return lambda out: write_rows(out / TRAINING, *rows)
+
+
+def validate(*rows):
+    return lambda out: write_rows(out / "dataset/validation.jsonl", *rows)
 
 
 SERVER = ("one_server", "resources_servers", "one")
 ONE_AGENT = ("one_agent", "responses_api_agents", "simple_agent")
 POLICY = ("policy_model", "responses_api_models", "vllm_model")
 PATHS = [SERVER_FILE, AGENT_FILE]
-BREAKS = [
-    ("manifest", MANIFEST[12:], remove(MANIFEST)),
-    ("manifest", "author", set_in(MANIFEST, "author", "me")),
-    ("manifest", "url", set_in(MANIFEST, "metadata", {"name": "one", "url": "x"})),
-    ("manifest", "metadata.name", set_in(MANIFEST, "metadata", "name", "")),
-    ("manifest", "format", set_in(MANIFEST, "format", "wheels-v2")),
-    ("manifest", "adapter", set_in(MANIFEST, "adapter", {"agent": "verifiers_agent"})),
-    ("config-paths", "config_paths", set_in(MANIFEST, "config_paths", [])),
-    ("config-paths", "../x", set_in(MANIFEST, "config_paths", [*PATHS, "../x.yaml"])),
-    ("config-paths", "none.yaml", set_in(MANIFEST, "config_paths", ["none.yaml"])),
-    ("files", "rows.jsonl", add("resources_servers/one/rows.jsonl")),
-    ("files", "link.txt", link),
-    ("files", "pyproject.toml", add("pyproject.toml")),
-    (
-        "server-folder",
-        "server.py",
-        remove("environment/resources_servers/one/server.py"),
-    ),
-    ("server-folder", "one", add("resources_servers/one/pyproject.toml", "[project]")),
-    (
-        "server-folder",
-        "resources_servers/one",
-        remove("environment/resources_servers/one/requirements.txt"),
-    ),
-    (
-        "server-folder",
-        "requirements.txt",
-        add("resources_servers/one/requirements.txt"),
-    ),
-    ("domain", "one_server", set_in(IN_SERVER, *SERVER, "domain", "wordle")),
-    ("domain", "one_agent", set_in(IN_AGENT, *ONE_AGENT, "domain", "games")),
-    ("datasets", "one_agent", set_in(IN_AGENT, *ONE_AGENT, "datasets", [])),
-    (
-        "references",
-        "one_agent, resources_server",
-        set_in(IN_AGENT, *ONE_AGENT, "resources_server", "name", "another"),
-    ),
-    ("policy-model", "policy_model", set_in(MANIFEST, "config_paths", PATHS)),
-    ("policy-model", "policy_model", set_in(IN_POLICY, *POLICY, "model", "gpt-5")),
-    (
-        "policy-model",
-        environment.POLICY_MODEL,
-        set_in(MANIFEST, "config_paths", [*PATHS, environment.POLICY_MODEL]),
-    ),
-    ("wheels-folder", "wheels/", no_wheels),
-    ("wheels-folder", "wheels/more", add("wheels/more/x-1-py3-none-any.whl")),
-    ("wheels-folder", "wheels/x-1.tar.gz", add("wheels/x-1.tar.gz")),
-    ("one-version", "httpx", add("wheels/httpx-0.27.0-py3-none-any.whl")),
-    (
-        "wheel-tags",
-        "x-1-cp312",
-        add("wheels/x-1-cp312-cp312-manylinux_2_28_x86_64.whl"),
-    ),
-    (
-        "wheel-tags",
-        "x-1-cp313",
-        add("wheels/x-1-cp313-cp313-manylinux_2_28_aarch64.whl"),
-    ),
-    ("wheel-tags", "x.whl", add("wheels/x.whl")),
-    ("complete", "pip", remove("environment/wheels/pip-26.3-py3-none-any.whl")),
-    (
-        "complete",
-        "httpx==1.0",
-        add("resources_servers/one/requirements.txt", "httpx==1.0\n"),
-    ),
-    ("rows", "training.jsonl", remove(TRAINING)),
-    ("rows", "training.jsonl", with_row("training.jsonl")),
-    ("rows", "row 1, agent_ref", with_row("training.jsonl", row("x", agent_ref={}))),
-    (
-        "rows",
-        "row 1, agent_ref",
-        with_row("training.jsonl", row("x", agent_ref={**AGENT, "weight": 1})),
-    ),
-    (
-        "rows",
-        "row 1, responses_create_params",
-        with_row("training.jsonl", {"prompt": "x", "agent_ref": AGENT}),
-    ),
-    ("rows", "validation.jsonl, row 1", with_row("validation.jsonl", row("two"))),
-]
+ONE = "resources_servers/one"
+LINUX = "manylinux_2_28"
+REFERENCE = (*ONE_AGENT, "resources_server", "name", "another")
+NO_PARAMS = {"prompt": "x", "agent_ref": AGENT}
+HEAVY = row("x", agent_ref={**AGENT, "weight": 1})
+# For each rule: a place that is named, and the change that breaks the rule there
+BREAKS = {
+    "manifest": [
+        (MANIFEST[12:], remove(MANIFEST)),
+        ("author", set_in(MANIFEST, "author", "me")),
+        ("url", set_in(MANIFEST, "metadata", {"name": "one", "url": "x"})),
+        ("metadata.name", set_in(MANIFEST, "metadata", "name", "")),
+        ("format", set_in(MANIFEST, "format", "wheels-v2")),
+        ("adapter", set_in(MANIFEST, "adapter", {"agent": "verifiers_agent"})),
+    ],
+    "config-paths": [
+        ("config_paths", set_in(MANIFEST, "config_paths", [])),
+        ("../x", set_in(MANIFEST, "config_paths", [*PATHS, "../x.yaml"])),
+        ("none.yaml", set_in(MANIFEST, "config_paths", ["none.yaml"])),
+    ],
+    "files": [
+        ("rows.jsonl", add(f"{ONE}/rows.jsonl")),
+        ("link.txt", link),
+        ("pyproject.toml", add("pyproject.toml")),
+    ],
+    "server-folder": [
+        ("server.py", remove(f"environment/{ONE}/server.py")),
+        ("one", add(f"{ONE}/pyproject.toml", "[project]")),
+        (ONE, remove(f"environment/{ONE}/requirements.txt")),
+        ("requirements.txt", add(f"{ONE}/requirements.txt")),
+    ],
+    "domain": [
+        ("one_server", set_in(IN_SERVER, *SERVER, "domain", "wordle")),
+        ("one_agent", set_in(IN_AGENT, *ONE_AGENT, "domain", "games")),
+    ],
+    "datasets": [("one_agent", set_in(IN_AGENT, *ONE_AGENT, "datasets", []))],
+    "references": [("one_agent, resources_server", set_in(IN_AGENT, *REFERENCE))],
+    "policy-model": [
+        ("policy_model", set_in(MANIFEST, "config_paths", PATHS)),
+        ("policy_model", set_in(IN_POLICY, *POLICY, "model", "gpt-5")),
+        (
+            environment.POLICY_MODEL,
+            set_in(MANIFEST, "config_paths", [*PATHS, environment.POLICY_MODEL]),
+        ),
+    ],
+    "wheels-folder": [
+        ("wheels/", no_wheels),
+        ("wheels/more", add("wheels/more/x-1-py3-none-any.whl")),
+        ("wheels/x-1.tar.gz", add("wheels/x-1.tar.gz")),
+    ],
+    "one-version": [("httpx", add("wheels/httpx-0.27.0-py3-none-any.whl"))],
+    "wheel-tags": [
+        ("x-1-cp312", add(f"wheels/x-1-cp312-cp312-{LINUX}_x86_64.whl")),
+        ("x-1-cp313", add(f"wheels/x-1-cp313-cp313-{LINUX}_aarch64.whl")),
+        ("x.whl", add("wheels/x.whl")),
+    ],
+    "complete": [
+        ("pip", remove("environment/wheels/pip-26.3-py3-none-any.whl")),
+        ("httpx==1.0", add(f"{ONE}/requirements.txt", "httpx==1.0\n")),
+    ],
+    "rows": [
+        ("training.jsonl", remove(TRAINING)),
+        ("training.jsonl", train()),
+        ("row 1, agent_ref", train(row("x", agent_ref={}))),
+        ("row 1, agent_ref", train(HEAVY)),
+        ("row 1, responses_create_params", train(NO_PARAMS)),
+        ("validation.jsonl, row 1", validate(row("two"))),
+    ],
+}
 
 
 @pytest.mark.parametrize(
-    ("rule", "place", "change"),
-    BREAKS,
-    ids=[f"{number}-{rule}" for number, (rule, _, _) in enumerate(BREAKS)],
+    ("rule", "number"), [(rule, n) for rule in BREAKS for n in range(len(BREAKS[rule]))]
 )
-def test_a_broken_rule_is_named_with_its_place_and_a_cure(out, rule, place, change):
+def test_a_broken_rule_is_named_with_its_place_and_a_cure(out, rule, number):
+    place, change = BREAKS[rule][number]
     change(out)
     lines = refused(out).splitlines()[1:]
     named = [line.split(": ", 2) for line in lines]
@@ -224,7 +227,7 @@ def test_a_broken_rule_is_named_with_its_place_and_a_cure(out, rule, place, chan
 
 
 def test_every_rule_has_a_package_that_breaks_it():
-    assert {rule for rule, _, _ in BREAKS} == set(rules.RULES)
+    assert set(BREAKS) == set(rules.RULES)
 
 
 def test_native_v1_needs_no_wheels_and_configurations_in_servers_folders(out):
@@ -282,24 +285,21 @@ Requires-Dist: pillow; extra == 'desktop-canvas'
 
 
 def rows_in(folder, name):
-    return [json.loads(line) for line in (folder / name).read_text().splitlines()]
+    return load_rows(folder / f"{name}.jsonl")
 
 
 def test_each_row_names_its_agent_in_exactly_two_keys(project, tmp_path):
     dataset.write_dataset(tmp_path / "made", [project], None, None)
-    made = rows_in(tmp_path / "made", "training.jsonl")
-    agent = environment.agent_of(project)
-    assert [one.pop("agent_ref") for one in made] == [{**AGENT, "name": agent}] * len(
-        made
-    )
-    assert made == [json.loads(line) for line in project.rows.read_text().splitlines()]
+    made, own = rows_in(tmp_path / "made", "training"), load_rows(project.rows)
+    agent = {**AGENT, "name": environment.agent_of(project)}
+    assert made == [{**one, "agent_ref": agent} for one in own]
     assert not (tmp_path / "made/validation.jsonl").exists()
 
 
 def test_no_row_is_in_both_splits(project, tmp_path):
     dataset.write_dataset(tmp_path, [project], None, 0.25)
-    train, held = (rows_in(tmp_path, f"{x}.jsonl") for x in ("training", "validation"))
-    whole = len(project.rows.read_text().splitlines())
+    train, held = (rows_in(tmp_path, name) for name in ("training", "validation"))
+    whole = len(load_rows(project.rows))
     assert len(train) + len(held) == whole and len(held) == whole // 4
     assert not [one for one in held if one in train]
 
@@ -309,22 +309,18 @@ def test_what_make_rows_made_is_taken_first(project, tmp_path):
     write(project.gym / "data/train.jsonl", first)
     write(project.gym / "data/validation.jsonl", second)
     dataset.write_dataset(tmp_path, [project], None, None)
-    assert len(rows_in(tmp_path, "training.jsonl")) == 1
-    assert len(rows_in(tmp_path, "validation.jsonl")) == 1
+    splits = [rows_in(tmp_path, name) for name in ("training", "validation")]
+    assert [len(split) for split in splits] == [1, 1]
     dataset.write_dataset(tmp_path, [project], project.rows, None)
-    assert len(rows_in(tmp_path, "training.jsonl")) > 2
+    assert len(rows_in(tmp_path, "training")) > 2
 
 
 def test_a_row_without_the_servers_tools_is_refused(project, tmp_path):
-    [first, *_] = map(json.loads, project.rows.read_text().splitlines())
+    first = load_rows(project.rows)[0]
     first["responses_create_params"]["tools"] = []
-    write_rows(tmp_path / "bare.jsonl", first)
-    with pytest.raises(
-        DeployError, match=r"row 1 of .* lacks the tools .*--write-tools"
-    ):
-        dataset.write_dataset(
-            tmp_path / "made", [project], tmp_path / "bare.jsonl", None
-        )
+    bare, made = rows_file(tmp_path, first), tmp_path / "made"
+    with pytest.raises(DeployError, match=r"row 1 of .* lacks the tools .*--write-to"):
+        dataset.write_dataset(made, [project], bare, None)
 
 
 # ---------------------------------------------------------------- the environment
@@ -369,9 +365,7 @@ def test_data_files_are_named_in_the_projects_settings(project, tmp_path):
     settings = project.gym / "pyproject.toml"
     table = '[tool.environment]\ndata_files = ["words/*.txt"]\n'
     settings.write_text(settings.read_text().replace("[tool.environment]\n", table))
-    with pytest.raises(
-        DeployError, match=r"data_files .* 'words/\*.txt' matches no file"
-    ):
+    with pytest.raises(DeployError, match=r"data_files .* 'words/\*.txt' matches no f"):
         written(project, tmp_path / "first")
     write(project.root / "words/short.txt", "apple\n")
     files = written(project, tmp_path / "second")
@@ -450,11 +444,8 @@ def test_a_wheel_built_for_another_architecture_is_named(tmp_path, monkeypatch):
         yield ""
 
     monkeypatch.setattr(wheels, "_pip", pip)
-    package = {
-        "name": "x",
-        "version": "1",
-        "sdist": {"url": "https://example.com/x.gz"},
-    }
+    sdist = {"url": "https://example.com/x.gz"}
+    package = {"name": "x", "version": "1", "sdist": sdist}
     resolution = wheels.Resolution([package], tmp_path, "aarch64")
     with pytest.raises(DeployError, match=r"no wheel for aarch64 .* of x \(built here"):
         wheels.download(resolution, tmp_path / "wheels")

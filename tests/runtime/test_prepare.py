@@ -6,6 +6,7 @@ import shutil
 import pytest
 from env_runtime import prepare, project
 from env_runtime.errors import RolloutError
+from env_runtime.evaluation.rows import load_rows
 
 
 def numbered(count):
@@ -24,6 +25,21 @@ def test_at_least_one_row_is_held_out():
     assert [len(split) for split in prepare.hold_out(numbered(3), 0.1)] == [2, 1]
 
 
+@pytest.fixture
+def refused(tmp_path, capsys):
+    """What the command complains of in a file of rows."""
+
+    def prepare_file(content):
+        path = tmp_path / "rows.jsonl"
+        path.write_bytes(content)
+        assert prepare.main([str(path)]) == 1
+        printed = capsys.readouterr().err
+        assert printed.startswith("prepare.py: ") and printed.count("\n") == 1
+        return printed.replace(str(path), "PATH")
+
+    return prepare_file
+
+
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
@@ -35,16 +51,10 @@ def test_at_least_one_row_is_held_out():
         ({"responses_create_params": {"input": [], "tool": 1}}, "tool: Extra inputs"),
     ],
 )
-def test_a_row_that_could_not_be_graded_is_named(
-    rows, tmp_path, capsys, change, complaint
-):
-    path = tmp_path / "rows.jsonl"
-    path.write_text(json.dumps(rows[0]) + "\n\n" + json.dumps({**rows[0], **change}))
-    assert prepare.main([str(path)]) == 1
-    printed = capsys.readouterr().err
-    assert printed.startswith(f"prepare.py: row 2 of {path}: ")
-    assert complaint in printed
-    assert len(printed.splitlines()) == 1
+def test_a_row_that_could_not_be_graded_is_named(rows, refused, change, complaint):
+    second = {**rows[0], **change}
+    printed = refused(f"{json.dumps(rows[0])}\n\n{json.dumps(second)}".encode())
+    assert "row 2 of PATH: " in printed and complaint in printed
 
 
 @pytest.mark.parametrize(
@@ -54,20 +64,12 @@ def test_a_row_that_could_not_be_graded_is_named(
         (b"[1]", ", line 1: a row is a JSON object, got [1]"),
         (b"{", ", line 1, column 2: not JSON: Expecting property name"),
         (b"\xff", ", line 1: 'utf-8' codec can't decode"),
+        (None, " has one row, too few for two splits"),
     ],
 )
-def test_a_file_of_no_rows(tmp_path, capsys, content, complaint):
-    path = tmp_path / "rows.jsonl"
-    path.write_bytes(content)
-    assert prepare.main([str(path)]) == 1
-    assert f"prepare.py: {path}{complaint}" in capsys.readouterr().err
-
-
-def test_one_row_makes_no_two_splits(rows, tmp_path, capsys):
-    path = tmp_path / "rows.jsonl"
-    path.write_text(json.dumps(rows[0]))
-    assert prepare.main([str(path)]) == 1
-    assert f"{path} has one row, too few for two splits" in capsys.readouterr().err
+def test_a_file_of_too_few_rows(rows, refused, content, complaint):
+    one_row = json.dumps(rows[0]).encode()
+    assert f"PATH{complaint}" in refused(one_row if content is None else content)
 
 
 def test_a_license_that_nemo_gym_does_not_know(rows, tmp_path, capsys, monkeypatch):
@@ -126,12 +128,10 @@ def test_prepared_rows_name_the_tools_and_the_agent(
     monkeypatch.setattr(prepare, "run_gym", collate)
     assert prepare.main([]) == 0
     assert f"{prepared / 'train.jsonl'}: " in capsys.readouterr().out
-    written = []
-    for name in ("train", "validation"):
-        for line in (prepared / f"{name}.jsonl").read_text().splitlines():
-            row = json.loads(line)
-            assert row.pop("agent_ref")["type"] == "responses_api_agents"
-            assert row["responses_create_params"]["tools"] == tools
-            written.append(json.dumps(row, sort_keys=True))
-    assert sorted(written) == sorted(json.dumps(row, sort_keys=True) for row in rows)
+    written = load_rows(prepared / "train.jsonl")
+    written += load_rows(prepared / "validation.jsonl")
+    for row in written:
+        assert row.pop("agent_ref")["type"] == "responses_api_agents"
+        assert row["responses_create_params"]["tools"] == tools
+    assert sorted(written, key=json.dumps) == sorted(rows, key=json.dumps)
     assert list(prepared.parent.iterdir()) == [prepared]

@@ -9,11 +9,14 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from types import ModuleType
 
 import pytest
+import requests
 from env_runtime import project as project_module
 from env_runtime.episode.tasks import read_task
 from env_runtime.episode.tools import tools_of
-from env_runtime.errors import GateError, ProjectError, SettingError
+from env_runtime.errors import GateError, ProjectError
 from env_runtime.project import Project, find, here, known, of_class
+
+from .support import refusal
 
 
 def project_in(root, module, class_name="MyEnv", folder="", name="my_env"):
@@ -46,9 +49,8 @@ def test_a_class_that_cannot_be_imported(tmp_path, monkeypatch, source):
     number = list(BROKEN).index(source)  # a module is imported once
     (tmp_path / f"mine_{number}.py").write_text(source)
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(GateError) as error:
-        project_in(tmp_path, f"mine_{number}").load_class()
-    assert str(error.value).startswith(BROKEN[source].format(n=number))
+    text = refusal(GateError, project_in(tmp_path, f"mine_{number}").load_class)
+    assert text.startswith(BROKEN[source].format(n=number))
 
 
 def test_threads_load_the_class_once(tmp_path, monkeypatch):
@@ -77,17 +79,13 @@ def test_threads_load_the_class_once(tmp_path, monkeypatch):
 def test_a_module_that_an_installed_package_hides(tmp_path, name):
     """The package may have a class of that name, too."""
     (tmp_path / "requests.py").write_text(f"class {name}: ...")
+    project = project_in(tmp_path, "requests", name)
     with pytest.raises(GateError, match="the package requests in .* hides your module"):
-        project_in(tmp_path, "requests", name).load_class()
-
-
-def test_a_module_that_is_installed_too(tmp_path):
-    """An image has the user's package, and a copy of its module."""
-    import requests
-
+        project.load_class()
+    # An image has the user's package, and a copy of its module.
     shutil.copy(str(requests.__file__), tmp_path / "requests.py")
-    project = project_in(tmp_path, "requests", "Session")
-    assert project.load_class() is requests.Session
+    if name == "Session":
+        assert project.load_class() is requests.Session
 
 
 @pytest.mark.parametrize("folder", ["", "src"])
@@ -112,14 +110,13 @@ def test_a_package_that_was_imported_before_is_not_loaded_again(tmp_path, monkey
     """make_rows.py may import another module of it first."""
     package = tmp_path / "grottos"
     package.mkdir()
-    (package / "__init__.py").touch()
-    (package / "levels.py").touch()
-    (package / "inner.py").write_text("class MyEnv: ...")
-    project = project_in(tmp_path, "grottos.inner")
+    for name, text in (("__init__", ""), ("levels", ""), ("inner", "class MyEnv: ...")):
+        (package / f"{name}.py").write_text(text)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(sys, "modules", {**sys.modules})
     levels = importlib.import_module("grottos.levels")
-    assert project.load_class() is importlib.import_module("grottos.inner").MyEnv
+    loaded = project_in(tmp_path, "grottos.inner").load_class()
+    assert loaded is importlib.import_module("grottos.inner").MyEnv
     assert sys.modules["grottos.levels"] is levels
 
 
@@ -233,20 +230,14 @@ main = Server.main
 
 
 def test_server_py_imports_the_class_of_its_own_environment(world):
+    """The class knows its project, too: the names of its models, for instance."""
     for name in NAMES:
         files = {"world.py": "class World: ...", "nemo_gym/server.py": SERVER}
         project = world(name, files)
-        domain_class = project.load_class()
-        assert project.load_server().domain_class is domain_class
-
-
-def test_a_class_knows_its_project_if_only_the_server_was_loaded(world):
-    """The names of its models, for instance, are those of its own project."""
-    for name in NAMES:
-        files = {"world.py": "class World: ...", "nemo_gym/server.py": SERVER}
-        project = world(name, files)
-        assert of_class(project.load_server().domain_class) is project
+        domain_class = project.load_server().domain_class
+        assert of_class(domain_class) is project
         assert project in known()
+        assert domain_class is project.load_class()
 
 
 def test_a_broken_class_leaves_another_environments_module(world):
@@ -258,9 +249,7 @@ def test_a_broken_class_leaves_another_environments_module(world):
 
 
 def test_a_command_outside_of_a_project_says_where_it_looked(tmp_path):
-    with pytest.raises(ProjectError) as error:
-        find(tmp_path)
-    assert str(error.value) == (
+    assert refusal(ProjectError, find, tmp_path) == (
         f"no environment in {tmp_path}, or above: there is no nemo_gym/pyproject.toml with "
         "a table [tool.environment]. Run this in the project's folder nemo_gym/"
     )
@@ -277,28 +266,6 @@ def test_a_project_is_found_from_its_files(tmp_path):
     for place in (tmp_path, settings.parent, tmp_path / "ors/server.py"):
         found = find(tmp_path.parent, place)
         assert found == Project(tmp_path.resolve(), "maze", "walls", "Maze", (), "")
-
-
-@pytest.mark.parametrize(
-    ("variables", "port"),
-    [
-        ({}, 11000),
-        ({"SPACE_ID": "me/space"}, 7860),
-        ({"SPACE_ID": "me/space", "PORT": "81"}, 81),
-    ],
-)
-def test_ports(serve, monkeypatch, variables, port):
-    for name in ("SPACE_ID", "PORT"):
-        monkeypatch.setenv(name, variables.get(name, ""))
-    assert serve().config.port == port
-
-
-@pytest.mark.parametrize("port", ["65536", "-1", "http"])
-def test_a_port_is_a_number(serve, monkeypatch, port):
-    monkeypatch.setenv("PORT", port)
-    message = f"PORT must be a number from 0 to 65535, got '{port}'"
-    with pytest.raises(SettingError, match=message):
-        serve()
 
 
 def test_a_command_works_on_the_project_of_the_current_folder(tmp_path, monkeypatch):

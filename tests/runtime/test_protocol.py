@@ -4,14 +4,11 @@ import json
 import math
 import random
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from env_runtime import project
 from env_runtime import rows as make_rows
-from env_runtime.checks.class_checks import check_class
 from env_runtime.checks.rollout import rollout_gate
 from env_runtime.episode.episode import Episode, run_without_loop
 from env_runtime.episode.tasks import solution_of, task_skeleton
@@ -25,9 +22,7 @@ from env_runtime.evaluation.observations import (
 from env_runtime.evaluation.rows import load_rows
 from pydantic import BaseModel
 
-from .support import rows_file
-
-IMAGE = "data:image/png;base64,AAAA"
+from .support import PNG, ROW, Generous, Mover, Picture, Plain, outcome, refusal, row_of
 
 
 class NotFoundError(KeyError):
@@ -46,18 +41,17 @@ class Bare(NamedTuple):
     text: str
 
 
-class Hotel:
+class Hotel(Plain):
     """Returns what JSON can say."""
 
     blocking = False
     policy_errors = (NotFoundError,)
 
-    def __init__(self, task: dict[str, Any]) -> None:
-        self.rooms = [Room(number=1), Room(number=2, free=False)]
+    rooms = (Room(number=1), Room(number=2, free=False))
 
     def rooms_list(self) -> list[Room]:
         """All rooms."""
-        return self.rooms
+        return [*self.rooms]
 
     def room(self, number: int) -> Room:
         """One room."""
@@ -91,26 +85,39 @@ class Hotel:
     def maybe(self) -> dict | None:
         """May be nothing."""
 
-    def reward(self) -> float:
-        return 0.0
-
 
 SERVED = ["rooms_list", "room", "crash"]
+
+
+@pytest.fixture
+def hotel(begin):
+    return begin(Hotel, served=SERVED)
 
 
 # ---------------------------------------------------------------------- tools
 
 
-def test_a_tool_may_return_what_json_can_say(client_of, row):
-    client = client_of(Hotel, SERVED)
-    client.post("/seed_session", json=row)
-    rooms = client.post("/rooms_list", json={}).json()["output"]
-    assert json.loads(rooms) == [
-        {"number": 1, "free": True},
-        {"number": 2, "free": False},
-    ]
-    room = client.post("/room", json={"number": 2}).json()["output"]
-    assert json.loads(room) == {"number": 2, "free": False}
+def test_a_tool_may_return_what_json_can_say(hotel):
+    first, second = {"number": 1, "free": True}, {"number": 2, "free": False}
+    assert json.loads(hotel.call("rooms_list")) == [first, second]
+    assert json.loads(hotel.call("room", number=2)) == second
+
+
+def test_only_what_server_py_serves_is_a_tool(hotel):
+    names = [tool["name"] for tool in hotel.get("/tools").json()["tools"]]
+    assert names == SERVED == list(tools_of(Hotel, SERVED))
+    assert list(tools_of(Hotel)) == ["name"]
+    for helper in ("state", "name"):
+        assert hotel.post(f"/{helper}", json={}).status_code == 404
+
+
+def test_the_policy_reads_the_errors_that_the_class_names(hotel):
+    answer = hotel.post("/room", json={"number": 3})
+    assert answer.json() == {"output": "error: 'no room 3'"}
+    assert "x-tool-error" not in answer.headers
+    answer = hotel.post("/crash", json={})
+    assert answer.json() == {"output": "error: KeyError"}
+    assert "raised KeyError" in answer.headers["x-tool-error"]
 
 
 @dataclass
@@ -126,7 +133,7 @@ class Field:
     dug: int = field(default=0, init=False)
 
 
-class Treasure:
+class Treasure(Plain):
     """Takes a dataclass, and its tool returns a dataclass."""
 
     blocking = False
@@ -142,18 +149,12 @@ class Treasure:
 
     def look(self) -> Seen:
         """Look."""
-        return Seen("gold", IMAGE)
-
-    def reward(self) -> float:
-        return 0.0
+        return Seen("gold", PNG)
 
 
-class Corridor:
+class Corridor(Plain):
     def __init__(self, task: dict) -> None:
         self.size = task.get("size", 4)
-
-    def reward(self) -> float:
-        return 1.0
 
     @classmethod
     def oracle(cls, task: dict) -> list:
@@ -164,18 +165,18 @@ def test_the_first_row_has_the_keys_that_the_oracle_reads():
     assert task_skeleton(Corridor) == {"size": 4, "solution": None}
 
 
-def test_a_task_and_a_result_can_be_dataclasses(client_of, row, check):
+def test_a_task_and_a_result_can_be_dataclasses(client_of, check):
     assert task_skeleton(Treasure) == {"size": None, "gold": []}
     assert "Treasure has dig, look" in check(Treasure, ["dig", "look"])
     client = client_of(Treasure, ["dig", "look"])
-    refused = client.post("/seed_session", json={**row, "ground_truth": [{"gold": []}]})
+    refused = client.post("/seed_session", json=row_of(gold=[]))
     assert refused.status_code == 422
     assert "ground_truth.0.size: Field required" in refused.text
-    client.post("/seed_session", json={**row, "ground_truth": [{"size": "3"}]})
-    answer = client.post("/dig", json={"cell": 1}).json()["output"]
-    assert json.loads(answer) == {"size": 3, "gold": [], "dug": 1}
+    client.seed(row_of(size="3"))
+    field = {"size": 3, "gold": [], "dug": 1}
+    assert json.loads(client.call("dig", cell=1)) == field
     answer = client.post("/look", json={})
-    assert answer.json() == {"output": "gold", "image": IMAGE}
+    assert answer.json() == {"output": "gold", "image": PNG}
 
 
 class ReadsTheTask(Treasure):
@@ -191,9 +192,8 @@ class ReadsTheRow(Treasure):
 
 
 @pytest.mark.parametrize("domain_class", [ReadsTheTask, ReadsTheRow])
-def test_an_oracle_gets_the_kind_of_task_that_it_asks_for(domain_class, row):
-    solution = solution_of(domain_class, {**row, "ground_truth": [{"size": 3}]})
-    assert solution.calls == [("dig", {"cell": 3})]
+def test_an_oracle_gets_the_kind_of_task_that_it_asks_for(domain_class):
+    assert solution_of(domain_class, row_of(size=3)).calls == [("dig", {"cell": 3})]
 
 
 class Opaque:
@@ -226,12 +226,10 @@ class Quote(NamedTuple):
     change: float
 
 
-class Market:
+class Market(Plain):
     """Returns what JSON cannot say, as pandas does for an empty cell."""
 
     blocking = False
-
-    def __init__(self, task: dict[str, Any]) -> None: ...
 
     def prices(self) -> dict[str, Any]:
         """The prices."""
@@ -257,21 +255,13 @@ class Market:
         return np.float32(0.5)
 
 
-def test_nan_and_infinity_are_null(client_of, row):
-    client = client_of(Market, ["prices", "quote"])
-    client.post("/seed_session", json=row)
-    answer = client.post("/prices", json={}).json()
-    assert answer == {"output": '{"price": null, "limits": [null, 1.5]}'}
+def test_what_json_lacks_is_null_or_a_number(begin):
+    client = begin(Market, served=["prices", "quote", "volume", "history", "ticker"])
+    assert client.call("prices") == '{"price": null, "limits": [null, 1.5]}'
     answer = client.post("/quote", json={})
     assert answer.json() == {"output": '{"price": null}', "change": None}
-
-
-def test_numbers_and_arrays_of_numpy(client_of, row):
-    client = client_of(Market, ["volume", "history", "ticker"])
-    client.post("/seed_session", json=row)
-    assert client.post("/volume", json={}).json() == {"output": "3"}
-    history = client.post("/history", json={}).json()["output"]
-    assert json.loads(history) == {"days": [1.5, None], "last": 0.5}
+    assert client.call("volume") == "3"
+    assert json.loads(client.call("history")) == {"days": [1.5, None], "last": 0.5}
     answer = client.post("/ticker", json={})
     assert answer.json() == {"output": "error: NotTextError"}
     assert "returned JSON with a object in it" in answer.headers["x-tool-error"]
@@ -302,32 +292,6 @@ def test_a_grade_that_is_no_number_in_range(monkeypatch, grade):
     assert "must return a number from 0 to 1" in str(episode.failure)
 
 
-def test_only_what_server_py_serves_is_a_tool(client_of, row):
-    client = client_of(Hotel, SERVED)
-    names = [tool["name"] for tool in client.get("/tools").json()["tools"]]
-    assert names == SERVED == list(tools_of(Hotel, SERVED))
-    assert list(tools_of(Hotel)) == ["name"]
-    for helper in ("state", "name"):
-        assert client.post(f"/{helper}", json={}).status_code == 404
-
-
-def test_the_policy_reads_the_errors_that_the_class_names(client_of, row):
-    client = client_of(Hotel, SERVED)
-    client.post("/seed_session", json=row)
-    answer = client.post("/room", json={"number": 3})
-    assert answer.json() == {"output": "error: 'no room 3'"}
-    assert "x-tool-error" not in answer.headers
-    answer = client.post("/crash", json={})
-    assert answer.json() == {"output": "error: KeyError"}
-    assert "raised KeyError" in answer.headers["x-tool-error"]
-
-
-@pytest.fixture
-def check(server_of):
-    """Runs the import gate over a class whose server serves the named tools."""
-    return lambda domain, served: check_class(domain, type(server_of(domain, served)))
-
-
 def test_the_import_gate_takes_what_json_can_say(check):
     line = check(Hotel, SERVED)
     assert line.startswith(f"{__name__}.Hotel has rooms_list, room, crash; not served")
@@ -336,13 +300,10 @@ def test_the_import_gate_takes_what_json_can_say(check):
 
 @pytest.mark.parametrize("name", ["nothing", "bare", "untyped", "maybe"])
 def test_the_import_gate_refuses_what_cannot_be_text(check, name):
-    with pytest.raises(GateError) as caught:
-        check(Hotel, [name])
-    text = (
-        f"Hotel.{name} is a tool in server.py, but it is not annotated to return text"
-    )
-    assert text in str(caught.value)
-    assert "test_protocol.py, line " in str(caught.value)
+    text = refusal(GateError, check, Hotel, [name])
+    unserved = "is a tool in server.py, but it is not annotated to return text"
+    assert f"Hotel.{name} {unserved}" in text
+    assert "test_protocol.py, line " in text
 
 
 @pytest.mark.parametrize("errors", [KeyError, "KeyError", ("KeyError",), (5,), [int]])
@@ -352,23 +313,10 @@ def test_policy_errors_that_are_none(check, monkeypatch, errors):
         check(Hotel, SERVED)
 
 
-def test_an_observation_has_no_parameters(check, monkeypatch):
-    def observation(self, size): ...
-
-    monkeypatch.setattr(Hotel, "observation", observation, raising=False)
-    with pytest.raises(GateError, match="observation is called without arguments"):
-        check(Hotel, SERVED)
-
-
 # ---------------------------------------------------------------------- observations
 
 
-class Look(NamedTuple):
-    output: str
-    image: str
-
-
-class Maze:
+class Maze(Mover):
     """Shows its board before the first move."""
 
     blocking = False
@@ -382,20 +330,13 @@ class Maze:
     def observation(self) -> Any:
         return self.board
 
-    def move(self) -> str:
-        """Move."""
-        return "moved"
-
-    def reward(self) -> float:
-        return 0.0
-
     def close(self) -> None:
         Maze.closed += 1
 
 
 class Painted(Maze):
-    def observation(self) -> Look:
-        return Look(self.board, IMAGE)
+    def observation(self) -> Picture:
+        return Picture(self.board, PNG)
 
 
 class Slow(Maze):
@@ -408,8 +349,7 @@ class Async(Maze):
 
 
 def maze_row(prompt: Any) -> dict[str, Any]:
-    params = {"input": prompt}
-    return {"responses_create_params": params, "ground_truth": [{"size": 2}]}
+    return {**row_of(size=2), "responses_create_params": {"input": prompt}}
 
 
 @pytest.mark.parametrize("domain", [Maze, Slow, Async, Painted])
@@ -427,7 +367,7 @@ def test_a_prompt_gets_the_first_observation(domain):
     if domain is Painted:
         texts = [part.get("text") for part in message["content"]]
         assert texts == ["Find out.", "..\n..", None]
-        assert message["content"][-1]["image_url"] == IMAGE
+        assert message["content"][-1]["image_url"] == PNG
     else:
         assert message == {"role": "user", "content": "Find out.\n\n..\n.."}
 
@@ -453,44 +393,37 @@ def test_the_observation_is_in_the_last_message_of_the_user(prompt, place):
     assert shows(written, observation)
 
 
-def test_a_class_without_an_observation(generous, row):
-    assert first_observation(generous, row) is None
-    assert with_observation(row, None) is row
+def test_a_class_without_an_observation():
+    assert first_observation(Generous, ROW) is None
+    assert with_observation(ROW, None) is ROW
 
 
 def test_an_observation_that_fails_is_named():
-    row = {**maze_row("x"), "ground_truth": [{"id": 1}]}
-    with pytest.raises(
-        RolloutError, match=r"Maze.observation\(\): ValueError: no size"
-    ):
-        first_observation(Maze, row)
+    text = refusal(RolloutError, first_observation, Maze, ROW)
+    assert "Maze.observation(): ValueError: no size" in text
 
 
-def test_the_rollout_gate_says_if_a_prompt_lacks_it(gate_client, tmp_path):
-    client = gate_client(Maze)
+def test_the_rollout_gate_says_if_a_prompt_lacks_it(gate):
     good, bad = maze_row("The board:\n..\n.."), maze_row("Find out.")
-    path = Path(rows_file(tmp_path, good, bad))
-    with pytest.raises(GateError) as caught:
-        rollout_gate(client, path)
-    text = str(caught.value)
-    assert text.startswith(f"row 2 of {path}: its prompt does not end with Maze.obs")
+    text = refusal(GateError, gate, rollout_gate, Maze, good, bad)
+    assert text.startswith("row 2 of ")
+    assert ": its prompt does not end with Maze.obs" in text
     assert "`uv run python make_rows.py --example --overwrite`" in text
-    line = rollout_gate(client, Path(rows_file(tmp_path, good)))
+    line = gate(rollout_gate, Maze, good)
     assert line.startswith("1 row: noop and nonsense earn 0.0 (Maze has no oracle")
 
 
-def test_the_rollout_gate_says_if_two_episodes_begin_differently(gate_client, tmp_path):
+def test_the_rollout_gate_says_if_two_episodes_begin_differently(gate):
     class Shifting(Maze):
         def observation(self) -> str:
             return f"{id(self)} {random.random()}"
 
-    client = gate_client(Shifting)
     with pytest.raises(GateError, match="two episodes of its task begin differently"):
-        rollout_gate(client, Path(rows_file(tmp_path, maze_row("Find out."))))
+        gate(rollout_gate, Shifting, maze_row("Find out."))
 
 
-def test_generated_rows_end_with_it(monkeypatch, tmp_path):
-    monkeypatch.setattr(project.Project, "load_class", lambda self: Maze)
+def test_generated_rows_end_with_it(loads, monkeypatch, tmp_path):
+    loads(Maze)
     monkeypatch.setattr(make_rows, "server_tools", list)
 
     def tasks(rng):
@@ -499,38 +432,29 @@ def test_generated_rows_end_with_it(monkeypatch, tmp_path):
 
     made = dict(make_rows.make(tasks, 0, {"train": 2}, tmp_path, False))
     assert list(made) == [tmp_path / "train.jsonl"]
-    prompts = [
-        row["responses_create_params"]["input"][0]["content"]
-        for row in load_rows(tmp_path / "train.jsonl")
-    ]
+    given = [row["responses_create_params"]["input"] for row in load_rows(*made)]
+    prompts = [message["content"] for [message] in given]
     assert prompts == ["Find out.\n\n..\n..", "Find out.\n\n...\n...\n..."]
 
 
 # ---------------------------------------------------------------------- sessions
 
 
-def test_an_ended_session_keeps_no_task(server_of, run, generous, row, verify):
-    server = server_of(generous)
-    client = run(server)()
-    long = {**row, "ground_truth": [{"text": "x" * 500_000}]}
-    client.post("/seed_session", json=long)
-    assert verify(client, long) == 1.0
+def test_an_ended_session_keeps_no_task(server_of, run):
+    server = server_of(Generous)
+    client = run(server)().seed(row_of(text="x" * 500_000))
+    assert client.reward() == 1.0
     [ended] = server._store.ended.values()
     assert len(repr(ended)) < 5_000
-    assert verify(client, long) == 1.0
-    other = {**row, "ground_truth": [{"text": "x" * 499_999 + "y"}]}
-    assert verify(client, other) == 0.0
+    assert client.reward() == 1.0
+    assert client.reward(row_of(text="x" * 499_999 + "y")) == 0.0
 
 
-def test_a_cookie_of_another_start_is_lost_and_masked(
-    server_of, run, generous, row, verify_body
-):
+def test_a_cookie_of_another_start_is_lost_and_masked(begin, client_of):
     """Its verdict says nothing about the policy, so the trainer leaves it out."""
-    before, after = run(server_of(generous))(), run(server_of(generous))()
-    before.post("/seed_session", json=row)
-    after.cookies.update(before.cookies)
-    verdict = after.post("/verify", json=verify_body(row)).json()
-    assert (verdict["reward"], verdict["mask_sample"]) == (0.0, True)
+    after = client_of(Generous)
+    after.cookies.update(begin(Generous).cookies)
+    verdict = after.verdict()
+    assert outcome(verdict) == (0.0, True)
     assert "from another server, or from before a restart" in verdict["failure_reason"]
-    output = after.post("/look", json={}).json()["output"]
-    assert output.startswith("error: this episode was lost: ")
+    assert after.call("move").startswith("error: this episode was lost: ")

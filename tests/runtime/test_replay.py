@@ -6,6 +6,8 @@ import pytest
 from env_runtime.evaluation.policies import solve
 from env_runtime.evaluation.trajectory import function_call, message
 
+from .support import outcome, row_of
+
 JSON = {"content-type": "application/json"}
 
 
@@ -26,15 +28,14 @@ class Safe:
         return float(self.opened)
 
 
-@pytest.fixture
-def safe_row(row):
-    return {**row, "ground_truth": [{"code": 4}]}
+SAFE = row_of(code=4)
+RIGHT, WRONG = '{"number": 4}', '{"number": 3}'
 
 
 @pytest.fixture
-def client(server_of, run, monkeypatch):
+def client(client_of, monkeypatch):
     monkeypatch.setenv("REVERIFY", "1")
-    return run(server_of(Safe))()
+    return client_of(Safe)
 
 
 def trajectory(*calls):
@@ -46,102 +47,83 @@ def trajectory(*calls):
     return output
 
 
-@pytest.mark.parametrize(
-    ("calls", "reward"),
-    [
-        ([("turn", '{"number": 4}')], 1.0),
-        ([("turn", '{"number": 3}')], 0.0),
-        # What was turned down at the time is turned down again.
-        ([("turn", "4"), ("turn", "not json"), ("turn", '{"number": 4}')], 1.0),
-        ([("open_it", "{}"), ("../turn", "{}"), ("turn", '{"number": 4}')], 1.0),
-        ([("turn", '{"number": 3}'), ("turn", '{"number": 4}')], 0.0),
-        # A policy that saw the answer asks for a second episode.
-        (
-            [
-                ("turn", '{"number": 3}'),
-                ("seed_session", '{"ground_truth": [{"code": 4}]}'),
-                ("turn", '{"number": 4}'),
-            ],
-            0.0,
-        ),
-        # NeMo Gym's agents put a name into a URL as it is.
-        ([("turn?x", '{"number": 3}'), ("turn", '{"number": 4}')], 0.0),
-        ([("turn/", '{"number": 3}'), ("turn", '{"number": 4}')], 1.0),
-        ([("%74urn", '{"number": 3}'), ("turn", '{"number": 4}')], 0.0),
-        ([("turn%3Fx", '{"number": 3}'), ("turn", '{"number": 4}')], 1.0),
-        ([("close_session", "{}"), ("turn", '{"number": 4}')], 0.0),
-        ([], 0.0),
-    ],
-)
-def test_the_reward_is_that_of_the_calls(client, safe_row, verify_body, calls, reward):
-    body = verify_body(safe_row, trajectory(*calls))
-    answer = client.post("/verify", json=body)
-    assert answer.status_code == 200, answer.text
-    assert answer.json()["reward"] == reward
-    assert answer.json()["mask_sample"] is False
+# Calls before the right one, and what all of them earn
+BEFORE = [
+    ([], 1.0),
+    # What was turned down at the time is turned down again.
+    ([("turn", "4"), ("turn", "not json")], 1.0),
+    ([("open_it", "{}"), ("../turn", "{}")], 1.0),
+    ([("turn", WRONG)], 0.0),
+    # A policy that saw the answer asks for a second episode.
+    ([("turn", WRONG), ("seed_session", '{"ground_truth": [{"code": 4}]}')], 0.0),
+    # NeMo Gym's agents put a name into a URL as it is.
+    ([("turn?x", WRONG)], 0.0),
+    ([("turn/", WRONG)], 1.0),
+    ([("%74urn", WRONG)], 0.0),
+    ([("turn%3Fx", WRONG)], 1.0),
+    ([("close_session", "{}")], 0.0),
+]
 
 
-def test_a_trajectory_may_be_longer_than_a_row(
-    server_of, run, monkeypatch, safe_row, verify_body
-):
+@pytest.mark.parametrize(("before", "reward"), BEFORE)
+def test_the_reward_is_that_of_the_calls(client, before, reward):
+    verdict = client.verdict(SAFE, trajectory(*before, ("turn", RIGHT)))
+    assert outcome(verdict) == (reward, False)
+
+
+def test_calls_that_do_not_solve_the_row_earn_nothing(client_of, client):
+    wrong = trajectory(("turn", WRONG))
+    assert client.reward(SAFE, wrong) == client_of(Safe).reward(SAFE) == 0.0
+
+
+def test_a_trajectory_may_be_longer_than_a_row(client_of, monkeypatch):
     monkeypatch.setenv("REVERIFY", "1")
-    client = run(server_of(Safe, max_seed_bytes=1000))()
-    output = trajectory(("turn", '{"number": 4}'), *[("other", "{}")] * 20)
-    answer = client.post("/verify", json=verify_body(safe_row, output))
-    assert answer.json()["reward"] == 1.0
+    output = trajectory(("turn", RIGHT), *[("other", "{}")] * 20)
+    assert client_of(Safe, max_seed_bytes=1000).reward(SAFE, output) == 1.0
 
 
-def test_a_live_session_is_graded_as_it_is(client, safe_row, verify):
+def test_a_live_session_is_graded_as_it_is(client):
     """A forged trajectory counts for nothing while there is an episode."""
-    client.post("/seed_session", json=safe_row)
-    client.post("/turn", json={"number": 3})
-    right = trajectory(("turn", '{"number": 4}'))
-    assert verify(client, safe_row, right) == 0.0
-    assert verify(client, safe_row, right) == 0.0
+    client.seed(SAFE).call("turn", number=3)
+    right = trajectory(("turn", RIGHT))
+    assert client.reward(output=right) == client.reward(output=right) == 0.0
 
 
-def test_a_row_that_cannot_be_seeded_is_refused(client, safe_row, verify_body):
-    body = verify_body({**safe_row, "ground_truth": [{"no": "code"}]})
+def test_a_row_that_cannot_be_seeded_is_refused(client, verify_body):
+    body = verify_body(row_of(no="code"))
     assert client.post("/verify", json=body).status_code == 422
 
 
-@pytest.mark.parametrize("switched_on", [False, True])
+@pytest.mark.parametrize("switched_on", ["", "1"])
 @pytest.mark.parametrize("deterministic", [False, True])
 def test_only_a_deterministic_class_is_played_again_with_reverify(
-    server_of, run, monkeypatch, safe_row, verify, switched_on, deterministic
+    client_of, monkeypatch, switched_on, deterministic
 ):
-    if switched_on:
-        monkeypatch.setenv("REVERIFY", "1")
-    else:
-        monkeypatch.delenv("REVERIFY", raising=False)
+    monkeypatch.setenv("REVERIFY", switched_on)
     monkeypatch.setattr(Safe, "deterministic", deterministic, raising=False)
-    client = run(server_of(Safe))()
-    right = trajectory(("turn", '{"number": 4}'))
-    replays = switched_on and deterministic
-    assert verify(client, safe_row, right) == float(replays)
+    client = client_of(Safe)
+    replays = bool(switched_on) and deterministic
+    assert client.reward(SAFE, trajectory(("turn", RIGHT))) == float(replays)
     mode = client.get("/reverify_mode")
     if mode.status_code != 404:  # NeMo Gym 0.4 has no such route
         assert mode.json() == ("stateless" if replays else "unsupported")
 
 
-def test_the_oracle_s_trajectories_earn_the_same(
-    serve, run, rows, tools, verify, monkeypatch
-):
+def test_the_oracle_s_trajectories_earn_the_same(serve, run, rows, tools, monkeypatch):
     monkeypatch.setenv("REVERIFY", "1")
     connect = run(serve())
     for row in rows[:5]:
         calls = [(name, json.dumps(given)) for name, given in solve(row, tools)]
-        assert verify(connect(), row, trajectory(*calls)) == 1.0
+        assert connect().reward(row, trajectory(*calls)) == 1.0
 
 
 @pytest.mark.parametrize("place", ["row", "arguments", "text"])
-def test_text_that_utf8_cannot_hold_is_graded(client, safe_row, verify_body, place):
+def test_text_that_utf8_cannot_hold_is_graded(client, verify_body, place):
     """Before, such a text was an error 500 whose answer held the row."""
     odd = {name: "\ud800" if name == place else "x" for name in ("arguments", "text")}
-    calls = [("odd", odd["arguments"]), ("turn", '{"number": 4}')]
-    body = verify_body(safe_row, [*trajectory(*calls), message(odd["text"])])
-    if place == "row":
-        body["ground_truth"][0]["note"] = "\ud800"
+    calls = [("odd", odd["arguments"]), ("turn", RIGHT)]
+    row = row_of(code=4, note="\ud800") if place == "row" else SAFE
+    body = verify_body(row, [*trajectory(*calls), message(odd["text"])])
     answer = client.post("/verify", content=json.dumps(body), headers=JSON)
     assert answer.status_code == 200, answer.text
     assert answer.json()["reward"] == 1.0

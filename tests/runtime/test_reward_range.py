@@ -1,18 +1,18 @@
 """Tests of rewards outside of 0 to 1, also for episodes that do not count."""
 
+import functools
 import json
 import shutil
-from pathlib import Path
 from typing import Any
 
 import pytest
 from env_runtime import project
 from env_runtime.checks import manifests
-from env_runtime.checks.class_checks import check_class
 from env_runtime.checks.rollout import rollout_gate
 from env_runtime.episode.tasks import baseline_reward, oracle_reward, reward_range
 from env_runtime.errors import GateError, RolloutError, ToolError
 from env_runtime.evaluation import command
+from env_runtime.evaluation.client import Client
 from env_runtime.evaluation.play import check_verdict, play
 from env_runtime.evaluation.policies import fixed_policy
 from env_runtime.evaluation.report import write_page
@@ -25,17 +25,15 @@ from env_runtime.evaluation.stats import (
 )
 from env_runtime.evaluation.trajectory import as_response, function_call
 
-from .support import rows_file
+from .support import ROW, Generous, Plain, outcome, refusal, row_of, rows_file
 
 
-class Duel:
+class Duel(Plain):
     """Wins with a parry, loses with anything else. Doing nothing earns 0.0."""
 
     blocking = False
     reward_range = (-100.0, 19.4)
-
-    def __init__(self, task: dict[str, Any]) -> None:
-        self.points = 0.0
+    points = 0.0
 
     def fight(self, how: str) -> str:
         """Fight."""
@@ -50,88 +48,75 @@ class Duel:
         return [("fight", {"how": "parry"})]
 
 
+SEED = function_call("seed_session", "{}")  # what a policy may post
+
+
 @pytest.fixture
-def client(client_of):
-    return client_of(Duel)
+def client(begin):
+    return begin(Duel)
 
 
-def seed_and_lose(client, row):
-    assert client.post("/seed_session", json=row).status_code == 200
-    assert client.post("/fight", json={"how": "x"}).json()["output"] == "lost"
+@pytest.fixture
+def lost(client):
+    assert client.call("fight", how="x") == "lost"
+    return client
 
 
-@pytest.mark.parametrize(("how", "reward"), [("parry", 19.4), ("x", -100.0)])
-def test_the_reward_is_the_classs_own(client, row, verify, how, reward):
-    client.post("/seed_session", json=row)
-    client.post("/fight", json={"how": how})
-    assert verify(client, row) == reward
+@pytest.mark.parametrize(
+    ("how", "reward"), [("parry", 19.4), ("x", -100.0), (None, 0.0)]
+)
+def test_the_reward_is_the_classs_own(client, how, reward):
+    if how:
+        client.call("fight", how=how)
+    assert client.reward() == reward
 
 
-def test_doing_nothing(client, row, verify):
-    client.post("/seed_session", json=row)
-    assert verify(client, row) == 0.0
-
-
-def test_nobody_escapes_a_loss(client, row, verify):
+def test_nobody_escapes_a_loss(lost):
     """A policy may post anything to end an episode that it lost."""
-    seed_and_lose(client, row)
-    lost = {**row, "ground_truth": [{"id": 2}]}
-    assert verify(client, row, [function_call("seed_session", "{}")]) == -100.0
-    assert verify(client, lost) == -100.0
-    assert client.post("/seed_session", json=lost).status_code == 409
-    client.post("/close_session", json={})
-    assert verify(client, row) == -100.0
+    other = row_of(id=2)
+    assert lost.reward(output=[SEED]) == -100.0
+    assert lost.reward(other) == -100.0
+    lost.seed(other, 409)
+    lost.end()
+    assert lost.reward() == -100.0
 
 
-def test_the_policy_that_seeds_cannot_ask_for_the_first_verdict(client, row, verify):
-    client.post("/seed_session", json=row)
-    client.post("/fight", json={"how": "parry"})
-    assert verify(client, row) == 19.4
-    assert verify(client, row, [function_call("seed_session", "{}")]) == -100.0
+def test_the_policy_that_seeds_cannot_ask_for_the_first_verdict(client):
+    client.call("fight", how="parry")
+    assert client.reward() == 19.4
+    assert client.reward(output=[SEED]) == -100.0
 
 
-def test_closing_ends_an_episode_with_the_lowest_reward(client, row, verify):
-    seed_and_lose(client, row)
-    client.post("/close_session", json={})
-    assert verify(client, row) == -100.0
+def test_closing_ends_an_episode_with_the_lowest_reward(lost):
+    lost.end()
+    assert lost.reward() == -100.0
 
 
-def test_an_episode_that_nobody_seeded(client, row, verify):
-    client.post("/fight", json={"how": "parry"})
-    assert verify(client, row) == -100.0
+def test_an_episode_that_nobody_seeded(client_of):
+    client = client_of(Duel)
+    client.call("fight", how="parry")
+    assert client.reward() == -100.0
 
 
-def test_a_trajectory_that_is_too_long(client_of, row, verify_body):
-    client = client_of(Duel, max_trajectory_bytes=20_000)
-    seed_and_lose(client, row)
-    body = verify_body(row, [function_call("fight", "x" * 30_000)])
-    verdict = client.post("/verify", json=body).json()
-    assert (verdict["reward"], verdict["mask_sample"]) == (-100.0, False)
+def test_a_trajectory_that_is_too_long(begin):
+    client = begin(Duel, max_trajectory_bytes=20_000)
+    verdict = client.verdict(output=[function_call("fight", "x" * 30_000)])
+    assert outcome(verdict) == (-100.0, False)
 
 
 @pytest.mark.parametrize("reward", [19.5, -100.1, float("nan"), "1", None])
-def test_a_grade_outside_of_the_range_is_masked(
-    client_of, row, verify_body, monkeypatch, reward
-):
+def test_a_grade_outside_of_the_range_is_masked(client, monkeypatch, reward):
     monkeypatch.setattr(Duel, "reward", lambda self: reward)
-    client = client_of(Duel)
-    client.post("/seed_session", json=row)
-    verdict = client.post("/verify", json=verify_body(row)).json()
+    verdict = client.verdict()
     assert verdict["mask_sample"] is True
-    assert (
-        "must return a number from -100 to 19.4, the class's reward_range, got "
-        in verdict["failure_reason"]
-    )
+    reason = "must return a number from -100 to 19.4, the class's reward_range, got "
+    assert reason in verdict["failure_reason"]
 
 
-def test_a_verdict_has_the_grade_that_is_outside_of_the_range(
-    client_of, row, verify_body, monkeypatch
-):
+def test_a_verdict_has_the_grade_that_is_outside_of_the_range(begin, monkeypatch):
     def graded(reward):
         monkeypatch.setattr(Duel, "reward", lambda self: reward)
-        client = client_of(Duel)
-        client.post("/seed_session", json=row)
-        return client.post("/verify", json=verify_body(row)).json()
+        return begin(Duel).verdict()
 
     assert graded(93.5)["reward_outside_range"] == 93.5
     assert "reward_outside_range" not in graded(19.0)
@@ -147,57 +132,49 @@ class Penalty(Duel):
     reward_range = (-100.0, 0.0)
 
 
-def test_a_masked_sample_does_not_earn_the_highest_reward(client_of, row, verify_body):
-    client = client_of(Penalty)
-    client.post("/seed_session", json=row)
-    client.post("/fight", json={"how": "parry"})
-    verdict = client.post("/verify", json=verify_body(row)).json()
-    assert (verdict["reward"], verdict["mask_sample"]) == (-100.0, True)
+def test_a_masked_sample_does_not_earn_the_highest_reward(begin):
+    client = begin(Penalty)
+    client.call("fight", how="parry")
+    assert outcome(client.verdict()) == (-100.0, True)
 
 
 @pytest.mark.parametrize(
     "declared", [5, (1,), (0, 1, 2), (1, 0), (1, 1), ("a", "b"), (0, float("inf"))]
 )
-def test_a_range_that_is_none(server_of, monkeypatch, declared):
+def test_a_range_that_is_none(check, monkeypatch, declared):
     monkeypatch.setattr(Duel, "reward_range", declared)
-    with pytest.raises(ToolError, match="Duel.reward_range must be two numbers"):
-        reward_range(Duel)
-    with pytest.raises(GateError, match="Duel.reward_range must be two numbers"):
-        check_class(Duel, type(server_of(Duel)))
+    message = "Duel.reward_range must be two numbers"
+    assert message in refusal(ToolError, reward_range, Duel)
+    assert message in refusal(GateError, check, Duel)
 
 
 # ---------------------------------------------------------------------- clients
 
 
-def test_a_client_reads_the_range(gate_client, row, url):
-    from env_runtime.evaluation.client import Client
-
+def test_a_client_reads_the_range(gate_client, url):
     assert Client(url).reward_range() == (0.0, 1.0)
     client = gate_client(Duel)
     assert client.reward_range() == (-100.0, 19.4)
     for policy, reward in (("oracle", 19.4), ("noop", 0.0), ("garbage", -100.0)):
         fixed = fixed_policy(policy)
-        assert play(client, client.tools(), row, fixed, 2)["reward"] == reward
+        assert play(client, client.tools(), ROW, fixed, 2)["reward"] == reward
 
 
 def test_a_verdict_outside_of_the_range():
     check_verdict({"reward": -3}, (-5.0, 5.0))
     for reward in (-6, 6, None, "1"):
-        with pytest.raises(
-            RolloutError, match="returned the reward .*; expected -5 to 5"
-        ):
-            check_verdict({"reward": reward}, (-5.0, 5.0))
-    with pytest.raises(RolloutError, match="returned the reward -3.*; expected 0 to 1"):
-        check_verdict({"reward": -3})
+        text = refusal(RolloutError, check_verdict, {"reward": reward}, (-5.0, 5.0))
+        assert "returned the reward " in text and "; expected -5 to 5" in text
+    assert "; expected 0 to 1" in refusal(RolloutError, check_verdict, {"reward": -3})
 
 
 def test_rollouts_outside_of_the_range_are_counted(
-    gate_client, row, tmp_path, monkeypatch, capsys
+    gate_client, tmp_path, monkeypatch, capsys
 ):
     monkeypatch.setattr(Duel, "reward_range", (-100.0, 15.0))
     monkeypatch.setenv("ENV_URL", gate_client(Duel).url)
-    path = rows_file(tmp_path, row, row)
-    assert command.main(play, None, ["--policy", "oracle", "--rows", path]) == 1
+    options = ["--policy", "oracle", "--rows", str(rows_file(tmp_path, ROW, ROW))]
+    assert command.main(play, None, options) == 1
     assert capsys.readouterr().err.splitlines()[-1] == (
         "rollout.py: 2 of 2 rows earned rewards from 19.4 to 19.4, outside the class's "
         "reward_range (-100, 15): correct it, or no policy learns from such an episode"
@@ -205,18 +182,8 @@ def test_rollouts_outside_of_the_range_are_counted(
 
 
 def attempt(reward, repeat, oracle=None):
-    counts: dict[str, Any] = {
-        "turns": 1,
-        "calls": 1,
-        "errors": 0,
-        "out_of_turns": False,
-    }
-    tokens: dict[str, Any] = {
-        "input_tokens": None,
-        "output_tokens": None,
-        "metrics": {},
-    }
-    return RolloutStats(0, repeat, reward, **counts, **tokens, oracle_reward=oracle)
+    counts = RolloutStats(0, repeat, reward, 1, 1, 0, False, None, None, {})
+    return counts._replace(oracle_reward=oracle)
 
 
 def test_an_attempt_passes_with_the_highest_reward_or_the_oracles():
@@ -237,20 +204,20 @@ def test_grades_outside_of_the_range_are_counted():
     assert "93.5" not in shown
 
 
-def test_the_page_knows_the_range(tmp_path, monkeypatch):
+def test_the_page_knows_the_range(loads, tmp_path, monkeypatch):
     path, page = tmp_path / "rollouts.jsonl", tmp_path / "page.html"
     response = as_response("test", [], [])
     path.write_text(json.dumps({"reward": 19.4, "response": response}) + "\n")
-    for domain, shown in ((Duel, '"range":[-100.0,19.4]'), (None, '"range":[0.0,1.0]')):
+    loads(Duel)
+    write_page([path], page)
+    assert '"range":[-100.0,19.4]' in page.read_text()
 
-        def load(self, domain=domain):
-            if domain is None:
-                raise GateError("there is none")
-            return domain
+    def fail(self):
+        raise GateError("there is none")
 
-        monkeypatch.setattr(project.Project, "load_class", load)
-        write_page([path], page)
-        assert shown in page.read_text()
+    monkeypatch.setattr(project.Project, "load_class", fail)
+    write_page([path], page)
+    assert '"range":[0.0,1.0]' in page.read_text()
 
 
 # ---------------------------------------------------------------------- gates
@@ -281,77 +248,58 @@ def manifest(tmp_path, monkeypatch):
     return path
 
 
-def test_the_rollout_gate(gate_client, row, tmp_path, manifest):
-    client, path = gate_client(Duel), Path(rows_file(tmp_path, row))
-    with pytest.raises(GateError) as caught:
-        rollout_gate(client, path)
-    assert (
-        "manifest.yaml does not have the class's reward_range, `range: [-100.0, 19.4]`"
-        in str(caught.value)
-    )
+def test_the_rollout_gate(gate, tmp_path, manifest):
+    lacks = "manifest.yaml does not have the class's reward_range, "
+    text = refusal(GateError, gate, rollout_gate, Duel, ROW)
+    assert f"{lacks}`range: [-100.0, 19.4]`" in text
     openenv = tmp_path / "openenv/openenv.yaml"
     openenv.parent.mkdir()
     openenv.write_text("validation:\n  reward:\n    range: [0.0, 1.0]\n")
-    for outdated, corrected in manifests.outdated_manifests(
-        project.here().load_class()
-    ):
-        outdated.write_text(corrected)
+    for path, corrected in manifests.outdated_manifests(project.here().load_class()):
+        path.write_text(corrected)
     assert openenv.read_text().endswith("\n    range: [-100.0, 19.4]\n")
-    corrected = manifest.read_text()
-    assert "\n  range: [-100.0, 19.4]\n" in corrected
+    assert "\n  range: [-100.0, 19.4]\n" in manifest.read_text()
     line = "1 row: the oracle earns 19.4, noop and nonsense at most 0.0"
-    assert rollout_gate(client, path) == line
+    assert gate(rollout_gate, Duel, ROW) == line
 
 
-def test_a_range_that_is_estimated_is_a_note(
-    gate_client, row, tmp_path, manifest, monkeypatch
-):
+@pytest.fixture
+def duel(gate, manifest):
+    """The rollout gate over the class and a row, without a manifest."""
     manifest.unlink()
-    path = Path(rows_file(tmp_path, row))
+    return functools.partial(gate, rollout_gate, Duel)
+
+
+def test_a_range_that_is_estimated_is_a_note(duel, monkeypatch):
     monkeypatch.setattr(Duel, "reward_range_estimated", True, raising=False)
-    _, note = rollout_gate(gate_client(Duel), path).split("\n")
+    _, note = duel(ROW).split("\n")
     assert note.startswith("reward_range (-100.0, 19.4) is an estimate: ")
     assert note.endswith("then remove `reward_range_estimated` from the class")
     monkeypatch.delattr(Duel, "oracle")
-    _, open_question, same = rollout_gate(gate_client(Duel), path).split("\n")
-    assert "nothing shows that 19.4 can be earned, or that no episode earns more" in (
-        open_question
-    )
+    _, unsure, same = duel(ROW).split("\n")
+    assert "nothing shows that 19.4 can be earned, or that no episode" in unsure
     assert same == note
 
 
-def test_a_grade_outside_of_the_range_fails_the_gate(
-    gate_client, row, tmp_path, manifest, monkeypatch
-):
-    manifest.unlink()
+def test_a_grade_outside_of_the_range_fails_the_gate(duel, monkeypatch):
     monkeypatch.setattr(Duel, "reward_range", (-100.0, 15.0))
-    path = Path(rows_file(tmp_path, row))
     with pytest.raises(GateError, match=r"row 1 of .*'oracle': .* got 19\.4"):
-        rollout_gate(gate_client(Duel), path)
+        duel(ROW)
 
 
-def test_a_usual_manifest_is_left_alone(manifest, generous, monkeypatch):
-    monkeypatch.setattr(project.Project, "load_class", lambda self: generous)
-    assert not list(manifests.outdated_manifests(project.here().load_class()))
+def test_a_usual_manifest_is_left_alone(manifest):
+    assert not list(manifests.outdated_manifests(Generous))
 
 
-def test_a_reward_for_nothing(gate_client, row, tmp_path, manifest, monkeypatch):
-    client, path = gate_client(Duel), Path(rows_file(tmp_path, row))
-    manifest.unlink()
+def test_a_reward_for_nothing(duel, monkeypatch):
     monkeypatch.setattr(Duel, "reward", lambda self: self.points + 0.5)
-    with pytest.raises(GateError) as caught:
-        rollout_gate(client, path)
-    text = str(caught.value)
+    text = refusal(GateError, duel, ROW)
     assert "the policy 'noop' earns 0.5, more than 0.0. Make the grade" in text
     assert "(it called nothing; task: " in text
 
 
-def test_an_oracle_that_earns_less(gate_client, row, tmp_path, manifest):
-    client = gate_client(Duel)
-    manifest.unlink()
-    path = Path(rows_file(tmp_path, {**row, "oracle_reward": 19.0}))
-    with pytest.raises(GateError) as caught:
-        rollout_gate(client, path)
-    text = str(caught.value)
+def test_an_oracle_that_earns_less(duel):
+    text = refusal(GateError, duel, {**ROW, "oracle_reward": 19.0})
     assert "the policy 'oracle' earns 19.4, not 19.0 (it called " in text
-    assert 'it called fight(how="parry"); the last call returned ' in text
+    says = 'it called fight(how="parry"); the last call returned {"output": "won"}; '
+    assert says in text

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from typing import Any
+from unittest import mock
 
 import httpx
 import pytest
@@ -16,7 +17,7 @@ from env_runtime.resources_server import connection, machine
 from env_runtime.scale import link, processes
 from fastapi import HTTPException
 
-from .support import serving, until
+from .support import ROW, Generous, Mover, row_of, server_script, serving, until
 
 NO_THREAD = "can't start new thread"  # the text of Python's RuntimeError
 
@@ -37,36 +38,20 @@ def thread_limit(monkeypatch):
     return left
 
 
-class Player:
-    def __init__(self, task):
-        pass
-
-    def move(self) -> str:
-        """Move."""
-        return "moved"
-
-    def reward(self):
-        return 1.0
-
-
-def test_no_more_threads(server_of, run, row, verify, thread_limit):
+def test_no_more_threads(server_of, run, thread_limit):
     thread_limit[0] = 1
-    connect = run(server_of(Player))
-    ada, bob = connect(), connect()
-    assert ada.post("/seed_session", json=row).status_code == 200
-    assert "no_room" not in ada.get("/health").json()
-    refused = bob.post("/seed_session", json=row)
-    assert refused.status_code == 503
+    connect = run(server_of(Generous))
+    ada, bob = connect().seed(), connect()
+    assert "no_room" not in ada.health()
+    refused = bob.post("/seed_session", json=ROW)
     reason = f"no more threads can be started beside 1 of episodes: {NO_THREAD}"
-    assert refused.json()["detail"] == reason
+    assert (refused.status_code, refused.json()["detail"]) == (503, reason)
     assert int(refused.headers["retry-after"]) > 0
     health = {"status": "ok", "sessions": 1, "hung_calls": 0, "no_room": reason}
-    assert bob.get("/health").json() == health
-    assert ada.post("/move", json={}).json() == {"output": "moved"}
-    assert verify(ada, row) == 1.0
+    assert bob.health() == health
+    assert (ada.call("move"), ada.reward()) == ("moved", 1.0)
     thread_limit[0] = 1
-    assert bob.post("/seed_session", json=row).status_code == 200
-    assert "no_room" not in bob.get("/health").json()
+    assert "no_room" not in bob.seed().health()
 
 
 def no_thread():
@@ -92,33 +77,35 @@ def no_process():
 LACKS = {"threads": no_thread, "files": no_file, "processes": no_process}
 
 
+class Wanting(Mover):
+    """Its tool does what a test says."""
+
+    def move(self) -> str:
+        """Move."""
+        return self.wants()  # type: ignore
+
+
 @pytest.mark.parametrize("lack", LACKS)
-def test_a_constructor_that_finds_no_more(client_of, row, lack):
-    class Wanting(Player):
+def test_a_constructor_that_finds_no_more(client_of, lack):
+    class Starting(Mover):
         def __init__(self, task):
             try:
                 LACKS[lack]()
             except Exception as error:
                 raise LookupError("the sandbox did not start") from error
 
-    refused = client_of(Wanting).post("/seed_session", json=row)
+    refused = client_of(Starting).post("/seed_session", json=ROW)
     assert refused.status_code == 503
     assert refused.json()["detail"].startswith(f"no more {lack} can be ")
 
 
 @pytest.mark.parametrize("lack", LACKS)
-def test_a_tool_that_finds_no_more_masks_the_sample(client_of, row, verify_body, lack):
-    class Wanting(Player):
-        def move(self) -> str:
-            """Move."""
-            LACKS[lack]()
-            return ""
-
-    client = client_of(Wanting)
-    client.post("/seed_session", json=row)
-    output = client.post("/move", json={}).json()["output"]
+def test_a_tool_that_finds_no_more_masks_the_sample(begin, monkeypatch, lack):
+    monkeypatch.setattr(Wanting, "wants", staticmethod(LACKS[lack]), raising=False)
+    client = begin(Wanting)
+    output = client.call("move")
     assert output.startswith(f"error: no more {lack} can be ")
-    verdict = client.post("/verify", json=verify_body(row)).json()
+    verdict = client.verdict()
     assert verdict["mask_sample"]
     assert f"error: {verdict['failure_reason']}" == output
 
@@ -127,16 +114,12 @@ def test_a_tool_that_finds_no_more_masks_the_sample(client_of, row, verify_body,
     "error",
     [MemoryError(), OSError(errno.ENOMEM, ""), BlockingIOError(errno.EAGAIN, "")],
 )
-def test_what_a_policy_can_provoke_masks_nothing(client_of, row, verify_body, error):
-    class Wanting(Player):
-        def move(self) -> str:
-            """Move."""
-            raise error
-
-    client = client_of(Wanting)
-    client.post("/seed_session", json=row)
-    assert client.post("/move", json={}).text.startswith('{"output": "error: ')
-    assert not client.post("/verify", json=verify_body(row)).json()["mask_sample"]
+def test_what_a_policy_can_provoke_masks_nothing(begin, monkeypatch, error):
+    wants = mock.Mock(side_effect=error)
+    monkeypatch.setattr(Wanting, "wants", wants, raising=False)
+    client = begin(Wanting)
+    assert client.call("move").startswith("error: ")
+    assert not client.verdict()["mask_sample"]
 
 
 def test_a_route_that_needs_a_thread_says_why_there_is_none(client, monkeypatch):
@@ -239,53 +222,40 @@ MEMORY = {
 
 
 @pytest.mark.parametrize("version", MEMORY)
-def test_memory_near_the_limit(container, server_of, run, row, version):
+def test_memory_near_the_limit(container, server_of, run, version):
     most, used, unused = MEMORY[version]
     files = {most: 100 << 20, used: 95 << 20, "memory.stat": f"{unused} {20 << 20}"}
     container(version, files)
-    connect = run(server_of(Player))
+    connect = run(server_of(Mover))
     ada, bob = connect(), connect()
-    # The kernel gives back the memory of files that nobody uses.
-    assert ada.post("/seed_session", json=row).status_code == 200
+    ada.seed()  # the kernel gives back the memory of files that nobody uses
     container(version, {"memory.stat": f"{unused} 0"})
-    refused = bob.post("/seed_session", json=row)
+    refused = bob.post("/seed_session", json=ROW)
     reason = "95 of the container's 100 MiB are in use"
     assert (refused.status_code, refused.json()) == (503, {"detail": reason})
-    assert bob.get("/health").json()["no_room"] == reason
-    assert ada.post("/move", json={}).json() == {"output": "moved"}
+    assert bob.health()["no_room"] == reason
+    assert ada.call("move") == "moved"
     container(version, {used: 50 << 20})
-    assert bob.post("/seed_session", json=row).status_code == 200
+    bob.seed()
 
 
-LIMITED_SERVER = """
-import resource, threading
-from fastapi import Request
-from env_runtime.server import SessionServer, VerifyRequest
-
-class Hungry:
+HUNGRY = """
+class Domain:
     def __init__(self, task: dict): self.files = [open("/dev/null") for _ in range(task["files"])]
     def move(self) -> str: return "moved"
     def reward(self) -> float: return 0.0
     def close(self): [file.close() for file in self.files]
 
-class Server(SessionServer):
-    domain_class = Hungry
-    def setup_webserver(self):
-        app = super().setup_webserver()
-        app.post("/move")(self.tool(Hungry.move))
-        return app
-    async def verify(self, request: Request, body: VerifyRequest): ...
-
-{limit}
-Server.main()
 """
 FEW_FILES = """
+import resource
 from env_runtime.resources_server import machine
 machine.LOOK_SECONDS = 0
 resource.setrlimit(resource.RLIMIT_NOFILE, (150, 150))
 """
 # A limit that holds for root, too: each thread's stack takes 2 GiB of addresses.
 FEW_THREADS = """
+import resource, threading
 threading.stack_size(2 << 30)
 size = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (size + (9 << 30),) * 2)
@@ -303,14 +273,15 @@ resource.setrlimit(resource.RLIMIT_AS, (size + (9 << 30),) * 2)
     ],
     ids=["threads", "files", "files in a constructor"],
 )
-def test_a_server_at_a_limit_of_its_process(row, limit, files, reason):
-    script = LIMITED_SERVER.replace("{limit}", limit)
-    with serving("-c", script) as (_, url), contextlib.ExitStack() as stack:
+def test_a_server_at_a_limit_of_its_process(limit, files, reason):
+    with (
+        serving("-c", server_script(HUNGRY + limit)) as (_, url),
+        contextlib.ExitStack() as stack,
+    ):
 
         def seed(files):
             client = stack.enter_context(httpx.Client(base_url=url, trust_env=False))
-            body = {**row, "ground_truth": [{"files": files}]}
-            return client, client.post("/seed_session", json=body)
+            return client, client.post("/seed_session", json=row_of(files=files))
 
         first, answer = seed(0)
         assert answer.status_code == 200

@@ -6,13 +6,20 @@ import pytest
 import uvicorn
 from env_runtime.episode.samples import sample_arguments
 from env_runtime.project import here
-from fastapi.testclient import TestClient
+
+from .support import Plain, Player, refusal
 
 
 @pytest.fixture
-def guarded(monkeypatch, serve):
+def client_with(serve):
+    """Makes a client with these headers, of a server that is built now."""
+    return lambda **headers: Player(serve().setup_webserver(), headers=headers)
+
+
+@pytest.fixture
+def guarded(monkeypatch, client_with):
     monkeypatch.setenv("API_TOKEN", "s3cret")
-    return TestClient(serve().setup_webserver())
+    return client_with()
 
 
 @pytest.mark.parametrize("header", [None, "Bearer wrong", "s3cret", "Bearer s3cret "])
@@ -28,7 +35,7 @@ def test_without_the_token_every_route_but_health_is_closed(guarded, tools, head
 def test_with_the_token_everything_works(guarded, rows):
     guarded.headers["Authorization"] = "Bearer s3cret"
     assert guarded.get("/openapi.json").status_code == 200
-    assert guarded.post("/seed_session", json=rows[0]).status_code == 200
+    guarded.seed(rows[0])
 
 
 # Names that lead to this machine, and names that a web page's owner may choose
@@ -38,14 +45,15 @@ OTHERS += ["localhost.evil.example", "evil.example:127.0.0.1", "[evil.example]",
 
 
 @pytest.mark.parametrize("host", [*OWN_HOSTS, *OTHERS])
-def test_without_a_token_the_host_must_be_this_machine(serve, tools, host):
+def test_without_a_token_the_host_must_be_this_machine(client_with, tools, host):
     """A page at a name that its owner points to 127.0.0.1 may post to any route."""
-    client = TestClient(serve().setup_webserver(), headers={"Host": host})
-    for path in ("/health", "/tools", "/docs"):
-        assert client.get(path).status_code == (200 if host in OWN_HOSTS else 403)
-    answer = client.post(f"/{tools[0]['name']}", json=sample_arguments(tools[0]))
-    assert answer.status_code == (200 if host in OWN_HOSTS else 403)
-    assert "evil" not in answer.text
+    client = client_with(Host=host)
+    answers = [client.get(path) for path in ("/health", "/tools", "/docs")]
+    tool, arguments = f"/{tools[0]['name']}", sample_arguments(tools[0])
+    answers.append(client.post(tool, json=arguments))
+    expected = 200 if host in OWN_HOSTS else 403
+    assert [answer.status_code for answer in answers] == [expected] * 4
+    assert "evil" not in answers[-1].text
 
 
 @pytest.mark.parametrize(
@@ -58,11 +66,10 @@ def test_without_a_token_the_host_must_be_this_machine(serve, tools, host):
         {"HOST": "evil.example"},
     ],
 )
-def test_a_server_for_others_has_any_host(serve, monkeypatch, variables):
+def test_a_server_for_others_has_any_host(client_with, monkeypatch, variables):
     for name, text in variables.items():
         monkeypatch.setenv(name, text)
-    headers = {"Host": "evil.example", "Authorization": "Bearer s3cret"}
-    client = TestClient(serve().setup_webserver(), headers=headers)
+    client = client_with(Host="evil.example", Authorization="Bearer s3cret")
     assert client.get("/tools").status_code == 200
 
 
@@ -79,11 +86,10 @@ def test_a_server_for_others_has_any_host(serve, monkeypatch, variables):
 )
 @pytest.mark.parametrize("anybody", ["", "1"])
 def test_pages_of_other_sites_get_no_answer(
-    serve, tools, monkeypatch, origin, status, anybody
+    client_with, tools, monkeypatch, origin, status, anybody
 ):
     monkeypatch.setenv("ALLOW_ANYBODY", anybody)
-    headers = {"Host": "127.0.0.1:11000", "Origin": origin}
-    client = TestClient(serve().setup_webserver(), headers=headers)
+    client = client_with(Host="127.0.0.1:11000", Origin=origin)
     tool, text = f"/{tools[0]['name']}", json.dumps(sample_arguments(tools[0]))
     assert client.post(tool, json=sample_arguments(tools[0])).status_code == status
     # A form posts text without asking the server first.
@@ -92,9 +98,9 @@ def test_pages_of_other_sites_get_no_answer(
 
 
 @pytest.mark.parametrize("cookies", ["a;" * 2049, "a=" + "x" * 4096])
-def test_cookies_have_a_limit(serve, monkeypatch, cookies):
+def test_cookies_have_a_limit(client_with, cookies):
     """FastAPI splits all of them for each request."""
-    client = TestClient(serve().setup_webserver())
+    client = client_with()
     for path in ("/health", "/tools"):
         assert client.get(path, headers={"Cookie": "a=" * 2048}).status_code == 200
         assert client.get(path, headers={"Cookie": cookies}).status_code == 431
@@ -109,29 +115,28 @@ def test_no_path_is_redirected(client, tools):
         assert answer.status_code == 404, path
 
 
-@pytest.mark.parametrize("secret", ["one", "two", None])
+@pytest.mark.parametrize("secret", ["one", "two", ""])
 def test_cookies_are_good_while_the_secret_is_the_same(
-    monkeypatch, serve, rows, tools, secret
+    monkeypatch, run, serve, limited, rows, call, secret
 ):
     """Without SESSION_SECRET each server has a random one."""
     monkeypatch.setenv("SESSION_SECRET", "one" if secret else "")
-    first = TestClient(serve().setup_webserver())
-    first.post("/seed_session", json=rows[0])
-    monkeypatch.setenv("SESSION_SECRET", secret or "")
+    first = limited().seed(rows[0])
+    monkeypatch.setenv("SESSION_SECRET", secret)
     second = serve()
-    client = TestClient(second.setup_webserver(), cookies=first.cookies)
-    answer = client.post(f"/{tools[0]['name']}", json=sample_arguments(tools[0]))
+    connect = run(second)
+    client, seeds = connect(), connect()
+    for each in (client, seeds):
+        each.cookies.update(first.cookies)
     # A cookie that this server did not sign may be one of another start of it.
-    assert "this episode was lost" in answer.json()["output"]
+    assert "this episode was lost" in call(client)
     assert not second.sessions
-    seeds = TestClient(second.setup_webserver(), cookies=first.cookies)
-    answer = seeds.post("/seed_session", json=rows[0])
-    assert answer.status_code == (409 if secret == "one" else 200)
+    seeds.seed(rows[0], 409 if secret == "one" else 200)
 
 
 def test_a_forged_cookie_opens_nobody_elses_session(server, connect, rows, call):
     ada, eve = connect(), connect()
-    ada.post("/seed_session", json=rows[0])
+    ada.seed(rows[0])
     [name] = ada.cookies
     value = ada.cookies[name]
     eve.cookies.set(name, value[:-4] + ("AAAA" if value[-4:] != "AAAA" else "BBBB"))
@@ -140,29 +145,24 @@ def test_a_forged_cookie_opens_nobody_elses_session(server, connect, rows, call)
     assert adas.calls == []
 
 
-@pytest.mark.parametrize("metrics", [None, "1"])
+@pytest.mark.parametrize("metrics", ["", "1"])
 def test_no_answer_loses_the_cookie(run, serve, rows, tools, monkeypatch, metrics):
     """NeMo Gym's simple_agent keeps only the cookies of the last answer. Without the
     session's cookie a policy could seed an episode itself."""
-    if metrics:
-        pytest.importorskip("prometheus_client")
-        monkeypatch.setenv("METRICS", metrics)
+    monkeypatch.setenv("METRICS", metrics)
     monkeypatch.setenv("API_TOKEN", "secret")
     client = run(serve(max_body_bytes=10_000))()
     client.headers["Authorization"] = "Bearer secret"
-    client.post("/seed_session", json=rows[0])
+    client.seed(rows[0])
     [cookie] = client.cookies.values()
     tool = tools[0]["name"]
     answers = [
         client.post(f"/{tool}", json={"x": "x" * 10_000}),
-        client.post(f"/{tool}/", json={}, follow_redirects=False),
         client.get("/metrics"),
-        *(
-            client.post(f"/{path}", json={})
-            for path in ("", "health", "metrics", "tools", "docs", "no_such_tool")
-            + ("verify", "aggregate_metrics", "seed_session", "close_session")
-        ),
     ]
+    paths = f"{tool}/ health metrics tools docs no_such_tool verify aggregate_metrics"
+    for path in ("", *paths.split(), "seed_session", "close_session"):
+        answers.append(client.post(f"/{path}", json={}, follow_redirects=False))
     for answer in answers:
         assert f"={cookie};" in answer.headers["set-cookie"], answer.url
 
@@ -199,56 +199,47 @@ def test_no_answer_leaks_before_verify(client, rows, tools, caplog, capfd):
             assert json.dumps(answer)[1:-1] not in shown
 
 
-def test_metrics_are_not_for_policies(serve, rows):
-    client = TestClient(serve().setup_webserver())
-    client.post("/seed_session", json=rows[0])
+def test_metrics_are_not_for_policies(client, rows):
+    client.seed(rows[0])
     answer = client.post("/aggregate_metrics", json={"verify_responses": []})
     assert answer.status_code == 403
 
 
+CONTAINER = {"HOST": "0.0.0.0", "ALLOW_ANYBODY": "container"}
 NO_ISOLATION = "no isolation: install it"
 
 
 @pytest.mark.parametrize(
-    ("refusal", "variables", "message"),
+    ("problem", "variables", "message"),
     [
         (None, {"HOST": "0.0.0.0"}, "on HOST=0.0.0.0 anybody who reaches this port"),
         (None, {"HOST": "0.0.0.0", "API_TOKEN": "secret"}, None),
         (None, {"HOST": "0.0.0.0", "ALLOW_ANYBODY": "1"}, None),
-        (None, {"HOST": "0.0.0.0", "ALLOW_ANYBODY": "container"}, None),
-        (
-            None,
-            {"HOST": "0.0.0.0", "ALLOW_ANYBODY": "container", "SPACE_ID": "ada/game"},
-            "on HOST=0.0.0.0 anybody",
-        ),
+        (None, CONTAINER, None),
+        (None, {**CONTAINER, "SPACE_ID": "ada/game"}, "on HOST=0.0.0.0 anybody"),
         (None, {"HOST": "127.0.0.1"}, None),
         (NO_ISOLATION, {"HOST": "127.0.0.1"}, f"server.py: {NO_ISOLATION}"),
-        (NO_ISOLATION, {"TRUSTED_POLICY": "1"}, None),
+        (NO_ISOLATION, {"HOST": "0.0.0.0", "TRUSTED_POLICY": "1"}, None),
     ],
 )
 def test_a_server_that_strangers_could_misuse_does_not_start(
-    monkeypatch, server_of, tmp_path, refusal, variables, message
+    monkeypatch, server_of, own_loggers, problem, variables, message
 ):
-    class Shell:
+    class Shell(Plain):
         runs_commands = True
-
-        def __init__(self, task):
-            pass
 
         @staticmethod
         def refuse_to_serve():
-            return refusal
+            return problem
 
     served = []
     monkeypatch.setattr(uvicorn, "run", lambda *app, **named: served.append(named))
-    monkeypatch.setenv("SESSION_LOG", str(tmp_path / "no folder" / "session.log"))
+    monkeypatch.setenv("SESSION_LOG", "/no folder/session.log")
     for name, text in variables.items():
         monkeypatch.setenv(name, text)
     serve = type(server_of(Shell)).main
     if message:
-        with pytest.raises(SystemExit) as ended:
-            serve()
-        assert message in str(ended.value)
+        assert message in refusal(SystemExit, serve)
     else:
         serve()
     assert bool(served) == (message is None)

@@ -1,135 +1,107 @@
 """Sessions: one seeded episode for each cookie."""
 
 import httpx
-from env_runtime.episode.samples import sample_arguments
-from fastapi.testclient import TestClient
 from pydantic import BaseModel
 
-from .support import at_once, close_by_name, recording, seed_by_name
+from .support import (
+    ROW,
+    Mover,
+    Player,
+    at_once,
+    close_by_name,
+    outcome,
+    recording,
+    seed_by_name,
+)
 
 
 def test_two_clients_play_two_episodes(server, connect, rows, call):
-    ada, bob = connect(), connect()
-    ada.post("/seed_session", json=rows[0])
-    bob.post("/seed_session", json=rows[1])
+    ada, _ = connect().seed(rows[0]), connect().seed(rows[1])
     call(ada)
     first, second = server.sessions.values()
     assert first.environment is not second.environment
-    assert (first.task, second.task) == (
-        rows[0]["ground_truth"][0],
-        rows[1]["ground_truth"][0],
-    )
+    tasks = [row["ground_truth"][0] for row in rows[:2]]
+    assert [first.task, second.task] == tasks
     assert (len(first.calls), len(second.calls)) == (1, 0)
 
 
-def test_an_unseeded_call_plays_a_default_episode(server, client, call):
+def test_a_seed_may_follow_calls_without_one(server, client, rows, call):
+    """Before the seed, the calls play an episode of a default task."""
     call(client)
     [session] = server.sessions.values()
     assert session.task == {}
-
-
-def test_a_cookie_is_good_for_one_seeded_episode(server, client, rows, call):
-    assert client.post("/seed_session", json=rows[0]).status_code == 200
+    client.seed(rows[0])
+    [session] = server.sessions.values()
+    assert (session.task, session.calls) == (rows[0]["ground_truth"][0], [])
     call(client)
     for row in rows[:2]:
-        again = client.post("/seed_session", json=row)
-        assert again.status_code == 409
-        assert "this session cookie was already used" in again.json()["detail"]
-    [session] = server.sessions.values()
-    assert session.task == rows[0]["ground_truth"][0]
-    assert len(session.calls) == 1
-
-
-def test_a_seed_may_follow_calls_without_one(server, client, rows, call):
-    call(client)
-    assert client.post("/seed_session", json=rows[0]).status_code == 200
-    [session] = server.sessions.values()
-    assert session.task == rows[0]["ground_truth"][0]
-    assert session.calls == []
+        status, reason = client.turned_away(row)
+        assert status == 409 and "this session cookie was already used" in reason
+    [again] = server.sessions.values()
+    assert again is session and len(session.calls) == 1
 
 
 def test_a_closed_session_stays_closed(server, client, rows, call):
-    client.post("/seed_session", json=rows[0])
-    assert client.post("/close_session", json={}).status_code == 200
-    assert client.post("/close_session", json={}).status_code == 200
-    assert not server.sessions
+    client.seed(rows[0])
+    client.end()
+    client.end()
     assert "this session has ended" in call(client)
-    assert client.post("/seed_session", json=rows[0]).status_code == 409
+    client.seed(rows[0], 409)
     assert not server.sessions
 
 
-def test_an_ended_session_is_not_seeded_again_once_it_is_forgotten(
-    serve, rows, verify_body
-):
+def test_an_ended_session_is_not_seeded_again_once_it_is_forgotten(run, serve, rows):
     """A server remembers ten times MAX_SESSIONS; the cookie remembers, too."""
-    app = serve(max_sessions=1).setup_webserver()
-    client = TestClient(app)
-    for player in (client, *(TestClient(app) for _ in range(12))):
-        assert player.post("/seed_session", json=rows[0]).status_code == 200
-        player.post("/verify", json=verify_body(rows[0]))
-    assert client.post("/seed_session", json=rows[0]).status_code == 409
+    connect = run(serve(max_sessions=1))
+    first, *_ = clients = [connect() for _ in range(13)]
+    for client in clients:
+        client.seed(rows[0]).verdict()
+    first.seed(rows[0], 409)
 
 
-def test_a_flood_of_closes_brings_no_episode_back(serve, rows, verify_body):
+def test_a_flood_of_closes_brings_no_episode_back(run, serve, rows):
     """NeMo Gym 0.7's typed close takes any id, and is remembered for it."""
     server = serve(max_sessions=3)
-    client = TestClient(server.setup_webserver())
-    client.post("/seed_session", json=rows[0])
+    client = run(server)().seed(rows[0])
     [name] = server.sessions
-    client.post("/verify", json=verify_body(rows[0]))
+    client.verdict()
     for number in range(100):
         client.post("/close_session", json=close_by_name(f"x{number}"))
-    typed = seed_by_name(name, rows[0])
-    assert client.post("/seed_session", json=typed).status_code == 409
-    verdict = client.post("/verify", json=verify_body(rows[0])).json()
-    assert (verdict["reward"], verdict["mask_sample"]) == (0.0, False)
+    client.seed(seed_by_name(name, rows[0]), 409)
+    assert outcome(client.verdict()) == (0.0, False)
 
 
 def test_a_session_of_an_earlier_server_is_known_to_be_lost(
-    monkeypatch, serve, rows, tools, verify_body
+    monkeypatch, limited, rows, call
 ):
     """With the same SESSION_SECRET its cookie is good, but nobody has its episode."""
     monkeypatch.setenv("SESSION_SECRET", "one")
-    row, tool = rows[0], tools[0]
-    earlier = TestClient(serve().setup_webserver())
-    earlier.post("/seed_session", json=row)
-    client = TestClient(serve().setup_webserver(), cookies=earlier.cookies)
-    answer = client.post(f"/{tool['name']}", json=sample_arguments(tool)).json()
-    assert "this episode was lost" in answer["output"]
-    verdict = client.post("/verify", json=verify_body(row)).json()
-    assert (verdict["reward"], verdict["mask_sample"]) == (0.0, True)
-    assert client.post("/seed_session", json=row).status_code == 409
+    earlier, client = limited().seed(rows[0]), limited()
+    client.cookies.update(earlier.cookies)
+    assert "this episode was lost" in call(client)
+    assert outcome(client.verdict(rows[0])) == (0.0, True)
+    client.seed(rows[0], 409)
 
 
 class Graph(BaseModel):
     edges: list[str]
 
 
-def test_a_task_that_its_model_refuses_is_named_by_its_place_in_the_row(
-    server_of, run, row
-):
-    class Walk:
-        def __init__(self, task: Graph):
-            pass
+def test_a_task_that_its_model_refuses_is_named_by_its_place_in_the_row(client_of):
+    class Walk(Mover):
+        def __init__(self, task: Graph): ...
 
-        def step(self) -> str:
-            return "stepped"
-
-        def reward(self) -> float:
-            return 0.0
-
-    answer = run(server_of(Walk))().post("/seed_session", json=row)
-    assert answer.status_code == 422
-    assert answer.json()["detail"].endswith("ground_truth.0.edges: Field required")
+    status, reason = client_of(Walk).turned_away()
+    assert status == 422 and reason.endswith("ground_truth.0.edges: Field required")
 
 
-def test_calls_without_a_cookie_lock_nobody_out(server_of, row, verify_body):
+def test_calls_without_a_cookie_lock_nobody_out(server_of, verify_body):
     classes, _ = recording()
     server = server_of(classes["not blocking"], max_sessions=1000)
 
     async def seed(client):
         client.cookies.clear()
-        answer = await client.post("/seed_session", json=row)
+        answer = await client.post("/seed_session", json=ROW)
         assert answer.status_code == 200, answer.text
         return dict(client.cookies)
 
@@ -143,7 +115,7 @@ def test_calls_without_a_cookie_lock_nobody_out(server_of, row, verify_body):
         rewards = []
         for cookies in (await seed(client), first):  # the first session still plays
             client.cookies = httpx.Cookies(cookies)
-            answer = await client.post("/verify", json=verify_body(row))
+            answer = await client.post("/verify", json=verify_body(ROW))
             rewards.append(answer.json()["reward"])
         return rewards
 
@@ -151,7 +123,7 @@ def test_calls_without_a_cookie_lock_nobody_out(server_of, row, verify_body):
 
 
 def test_the_server_frees_its_sessions_when_it_stops(server, rows):
-    with TestClient(server.setup_webserver()) as client:
-        client.post("/seed_session", json=rows[0])
+    with Player(server.setup_webserver()) as client:
+        client.seed(rows[0])
         assert server.sessions
     assert not server.sessions

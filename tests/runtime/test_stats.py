@@ -16,24 +16,15 @@ from env_runtime.evaluation.stats import (
     pass_at,
     table,
 )
+from env_runtime.evaluation.trajectory import function_call, message
 
 
-def call(name="guess", arguments="{}", call_id="c1"):
-    return {
-        "type": "function_call",
-        "name": name,
-        "arguments": arguments,
-        "call_id": call_id,
-    }
+def call(call_id="c1"):
+    return function_call("guess", "{}", call_id)
 
 
 def answered(output, call_id="c1"):
     return {"type": "function_call_output", "call_id": call_id, "output": output}
-
-
-def message(text, role="assistant"):
-    content = [{"type": "output_text", "text": text}]
-    return {"type": "message", "role": role, "content": content}
 
 
 def episode(reward, task=0, repeat=0, **more):
@@ -46,7 +37,7 @@ def test_a_rollout_in_numbers():
     output = [
         {"type": "reasoning", "summary": []},
         call(),
-        call(call_id="c2"),
+        call("c2"),
         answered('{"output": "Guess 1 of 6"}'),
         answered('{"output": "error: no"}', "c2"),
         {"role": "user", "content": [{"type": "input_text", "text": "The image:"}]},
@@ -131,10 +122,6 @@ def test_odd_rollouts_have_figures_too(rollout):
     assert names[:2] == ["episodes", "without a reward"]
 
 
-def test_nothing_has_few_figures():
-    assert [(one.name, one.text) for one in figures([])] == [("episodes", "0")]
-
-
 def test_the_standard_error_of_the_mean():
     rewards = [0.0, 1.0, 1.0, 0.5]
     mean, error = mean_reward([episode(one, row) for row, one in enumerate(rewards)])
@@ -180,6 +167,7 @@ def test_pass_at_k_needs_k_attempts_of_every_row():
     assert pass_at(two) == ({1: 1.0, 2: 1.0}, {2: 1.0})
     assert pass_at(two + one) == ({}, {})
     assert pass_at([]) == ({}, {})
+    assert [(one.name, one.text) for one in figures([])] == [("episodes", "0")]
 
 
 def test_figures_of_repeated_rows():

@@ -1,107 +1,68 @@
 """Each episode runs in one thread, one call at a time."""
 
 import asyncio
-import sqlite3
+import contextlib
 import threading
 import time
 
 import pytest
-from fastapi.testclient import TestClient
 
-from .support import at_once, play_an_episode, recording
+from .support import ROW, Mover, Player, at_once, play_an_episode, recording
 
 
 @pytest.mark.parametrize("kind", ["blocking", "not blocking", "async"])
-def test_an_episode_runs_in_one_thread(server_of, row, verify, kind):
+def test_an_episode_runs_in_one_thread(server_of, kind):
     classes, threads = recording()
-    with TestClient(server_of(classes[kind]).setup_webserver()) as client:
+    with Player(server_of(classes[kind]).setup_webserver()) as client:
         on_loop = client.portal.call(threading.get_ident)
-        play_an_episode(client, row, verify)
-    assert len(threads) == len(
-        ["__init__", *3 * ["move"], "reward", "metrics", "close"]
-    )
+        play_an_episode(client)
+    assert len(threads) == 7  # __init__, move three times, reward, metrics, close
     [thread] = set(threads)
     assert thread != threading.get_ident()
     assert (thread == on_loop) == (kind != "blocking")
 
 
-def test_each_blocking_episode_has_a_thread_of_its_own(server_of, row, verify):
+def test_each_blocking_episode_has_a_thread_of_its_own(server_of):
     classes, threads = recording()
-    with TestClient(server_of(classes["blocking"]).setup_webserver()) as ada:
-        bob = TestClient(ada.app)
+    with Player(server_of(classes["blocking"]).setup_webserver()) as ada:
+        bob = Player(ada.app)
         bob.portal = ada.portal
         for client in (ada, bob):  # both are open before one of them ends
-            client.post("/seed_session", json=row)
+            client.seed()
         for client in (ada, bob):
             client.post("/move", json={})
-            client.post("/close_session", json={})
+            client.end()
     assert {threads.count(thread) for thread in threads} == {3}
     assert len(set(threads)) == 2
 
 
-def test_a_class_may_hold_what_belongs_to_its_thread(server_of, row, verify_body):
-    closed = []
-
-    class Database:
-        def __init__(self, task):
-            self.connection = sqlite3.connect(":memory:")
-            self.connection.execute("create table moves (at integer)")
-
-        def move(self) -> str:
-            """Move."""
-            self.connection.execute("insert into moves values (1)")
-            return "moved"
-
-        def reward(self):
-            [(count,)] = self.connection.execute("select count(*) from moves")
-            return count / 4
-
-        def close(self):
-            self.connection.close()
-            closed.append(self)
-
-    async def play(client):
-        assert (await client.post("/seed_session", json=row)).status_code == 200
-        for _ in range(3):
-            answer = await client.post("/move", json={})
-            assert answer.json() == {"output": "moved"}
-        answer = (await client.post("/verify", json=verify_body(row))).json()
-        return answer["reward"], answer["failure_reason"]
-
-    assert set(at_once(server_of(Database), [play] * 60)) == {(0.75, None)}
-    assert len(closed) == 60
-
-
 @pytest.mark.parametrize("waits", [time.sleep, asyncio.sleep])
-def test_the_calls_of_a_session_never_overlap(server_of, row, waits):
+def test_the_calls_of_a_session_never_overlap(server_of, waits):
     inside, most = [], []
 
-    class Blocking:
-        def __init__(self, task):
-            pass
+    @contextlib.contextmanager
+    def one_more():
+        inside.append(None)
+        most.append(len(inside))
+        yield
+        inside.pop()
 
+    class Blocking(Mover):
         def move(self) -> str:
             """Move."""
-            inside.append(self)
-            most.append(len(inside))
-            time.sleep(0.01)
-            inside.pop()
+            with one_more():
+                time.sleep(0.01)
             return "moved"
 
-        def reward(self):
-            return 0.0
-
-    class Async(Blocking):
+    class Async(Mover):
         async def move(self) -> str:  # type: ignore
             """Move."""
-            inside.append(self)
-            most.append(len(inside))
-            await asyncio.sleep(0.01)
-            inside.pop()
+            with one_more():
+                await asyncio.sleep(0.01)
             return "moved"
 
     async def play(client):
-        await client.post("/seed_session", json=row)
+        await client.post("/seed_session", json=ROW)
         moves = (client.post("/move", json={}) for _ in range(5))
         return [answer.json()["output"] for answer in await asyncio.gather(*moves)]
 

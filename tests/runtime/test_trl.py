@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import pytest
 import requests
@@ -17,35 +17,18 @@ from env_runtime.evaluation.client import Client, ClientSession
 from env_runtime.evaluation.policies import solve
 from env_runtime.trainers import trl
 
-from .support import PNG, Camera
-
-
-class Sum:
-    """Asks for a sum. It has no tool."""
-
-    blocking = False
-
-    def __init__(self, task: dict[str, Any]) -> None:
-        self.expected = str(task.get("a", 1) + 1)
-
-    def reward(self, answer: str) -> float:
-        if answer == "broken":
-            raise RuntimeError("the grader is broken")
-        return float(self.expected in answer.split())
-
-
-class Calculator(Sum):
-    """A sum, and a tool that must be called before the answer."""
-
-    added = False
-
-    def add(self, a: int, b: int) -> str:
-        """Add two numbers."""
-        self.added = True
-        return str(a + b)
-
-    def reward(self, answer: str) -> float:
-        return super().reward(answer) * self.added
+from .support import (
+    PNG,
+    ROW,
+    Calculator,
+    Camera,
+    Picture,
+    Plain,
+    Sum,
+    refusal,
+    row_of,
+    rows_file,
+)
 
 
 @pytest.fixture(scope="module")
@@ -57,6 +40,14 @@ def made(url) -> type:
 def texts() -> list[str]:
     """The column `row` of the dataset."""
     return [row["row"] for row in trl.dataset_rows()]
+
+
+@pytest.fixture
+def environment(made, texts) -> Any:
+    """An environment with an episode of the first row."""
+    environment = made()
+    environment.reset(row=texts[0])
+    return environment
 
 
 @pytest.fixture
@@ -100,14 +91,6 @@ def test_the_oracle_earns_all_and_nobody_else(made, texts, rows, tools):
     assert winner.get_reward() == 0.0
 
 
-def test_no_call_earns_nothing(made, texts, served):
-    environment = made()
-    for row in texts[:3]:
-        environment.reset(row=row)
-        assert environment.get_reward() == 0.0
-    assert not served.sessions
-
-
 def test_each_environment_has_one_session(made, texts, served):
     environments = [made(), made()]
     for row in (texts[0], texts[-1]):  # what was not graded is closed
@@ -141,9 +124,7 @@ def test_the_trajectory_that_is_graded(made, texts, tool, rows, monkeypatch):
     assert json.loads(result["output"])["output"] == output
 
 
-def test_the_model_reads_its_mistakes(made, texts, tools):
-    environment = made()
-    environment.reset(row=texts[0])
+def test_the_model_reads_its_mistakes(environment, tools):
     for tool in tools:
         for name in tool["parameters"]["properties"]:  # none takes an object
             mistake = {**sample_arguments(tool), name: {}}
@@ -174,10 +155,8 @@ def broken(monkeypatch) -> set[str]:
 
 
 def test_a_tool_that_the_server_fails_leaves_the_sample_out(
-    made, texts, tool, broken, caplog
+    environment, texts, tool, broken, caplog
 ):
-    environment = made()
-    environment.reset(row=texts[0])
     broken.add(f"/{tool['name']}")
     with pytest.raises(RolloutError, match="no server answers at"):
         call(environment, tool["name"], sample_arguments(tool))
@@ -203,15 +182,13 @@ def test_a_server_that_is_gone_ends_the_training(made, texts, broken, path):
     assert environment.get_reward() == 0.0
 
 
-def test_a_failed_environment_leaves_the_sample_out(made, texts, monkeypatch, caplog):
+def test_a_failed_environment_leaves_the_sample_out(environment, monkeypatch, caplog):
     fetch = ClientSession.fetch
 
     def masked(self, method, path, body=None):
         answer = fetch(self, method, path, body)
         return {**answer, "mask_sample": True, "failure_reason": "the disk is full"}
 
-    environment = made()
-    environment.reset(row=texts[0])
     monkeypatch.setattr(ClientSession, "fetch", masked)
     assert environment.get_reward() is None
     assert "a rollout has no reward: the disk is full" in caplog.text
@@ -223,21 +200,15 @@ def test_a_call_without_a_session_is_refused(made, tool, served):
     assert not served.sessions
 
 
-def test_images_reach_a_vision_model(server_of, server_thread, row):
-    url = f"http://127.0.0.1:{server_thread(server_of(Camera))}"
-    environment = trl.environment(url)()
-    environment.reset(row=json.dumps(row))
+def test_images_reach_a_vision_model(url_of):
+    environment = trl.environment(url_of(Camera))()
+    environment.reset(row=json.dumps(ROW))
     shown, said = call(environment, "look", {})
     assert environment.get_reward() == 0.0
     assert (shown["type"], said["type"]) == ("image", "text")
     assert shown["image"].size == (1, 1)
     assert json.loads(said["text"]) == {"output": "A click."}
     assert PNG not in said["text"]
-
-
-class Sign(NamedTuple):
-    output: str
-    image: str
 
 
 class Caller:
@@ -248,54 +219,47 @@ class Caller:
     def __init__(self, task: dict[str, Any]) -> None:
         self.heard: list[str] = []
 
-    def reply(self, answer: str) -> str | Sign | None:
+    def reply(self, answer: str) -> str | Picture | None:
         self.heard.append(answer)
         if "dog" in answer:
             return None
-        return Sign("What is this?", PNG) if "see" in answer else "Hello."
+        return Picture("What is this?", PNG) if "see" in answer else "Hello."
 
     def reward(self, answer: str) -> float:
         return float(answer == self.heard[-1] == "A dog.")
 
 
-def test_a_model_talks_with_a_tool(server_of, server_thread, row):
+def test_a_model_talks_with_a_tool(url_of):
     """TRL's episodes end at the first message without a call."""
-    url = f"http://127.0.0.1:{server_thread(server_of(Caller))}"
+    url = url_of(Caller)
     episode = trl.environment(url)()
-    episode.reset(json.dumps(row))
+    episode.reset(json.dumps(ROW))
     assert episode.say(text="") == "error: the text is empty"
     assert episode.say(text="Hm.") == "Hello."
     image, text = episode.say(text="May I see it?")
     assert (image["type"], text) == ("image", {"type": "text", "text": "What is this?"})
     assert episode.say(text="A dog.") == "The episode is over."
-    assert [item["role"] for item in episode._output] == ["assistant", "user"] * 2 + [
-        "assistant"
-    ]
+    roles = [item["role"] for item in episode._output]
+    assert roles == ["assistant", "user", "assistant", "user", "assistant"]
     assert episode.get_reward() == 1.0
-    with pytest.raises(
-        RolloutError, match="environment_factory=environment.url. alone"
-    ):
-        trl.answer_reward(url)
+    assert "=environment(url) alone" in refusal(RolloutError, trl.answer_reward, url)
 
 
-def test_a_class_that_talks_has_no_say_of_its_own(server_of, server_thread):
+def test_a_class_that_talks_has_no_say_of_its_own(url_of):
     class Named(Caller):
-        def say(self, text: str) -> str:
-            return text
+        def say(self, text: str) -> str: ...  # type: ignore
 
     with pytest.raises(RolloutError, match="rename the class's tool"):
-        trl.environment(f"http://127.0.0.1:{server_thread(server_of(Named))}")
+        trl.environment(url_of(Named))
 
 
-def test_an_image_that_cannot_be_read(monkeypatch, made, texts, tool):
+def test_an_image_that_cannot_be_read(monkeypatch, environment, tool):
     def request(self, method, path, json=None):
         response = requests.Response()
         response.status_code = 200
         response.raw = io.BytesIO(b'{"output": "Look.", "image": "data:image/png,AA"}')
         return response
 
-    environment = made()
-    environment.reset(row=texts[0])
     with monkeypatch.context() as patched:
         patched.setattr(ClientSession, "request", request)
         with pytest.raises(RolloutError, match="image cannot be read"):
@@ -303,10 +267,7 @@ def test_an_image_that_cannot_be_read(monkeypatch, made, texts, tool):
     assert environment.get_reward() is None
 
 
-class Typed:
-    def __init__(self, task):
-        pass
-
+class Typed(Plain):
     def act(
         self,
         text: str,
@@ -329,13 +290,9 @@ class Typed:
         """
         return text
 
-    def reward(self):
-        return 0.0
 
-
-def test_signatures_are_the_server_s(server_of, server_thread):
-    url = f"http://127.0.0.1:{server_thread(server_of(Typed))}"
-    method = trl.environment(url)().act
+def test_signatures_are_the_server_s(url_of):
+    method = trl.environment(url_of(Typed))().act
     parameters = inspect.signature(method).parameters
     assert method.__name__ == "act"
     assert {name: each.annotation for name, each in parameters.items()} == {
@@ -352,12 +309,9 @@ def test_signatures_are_the_server_s(server_of, server_thread):
         "maybe": str | None,
         "count": int,
     }
-    defaults = {
-        name: each.default
-        for name, each in parameters.items()
-        if each.default is not each.empty
-    }
-    assert defaults == {"maybe": None, "count": 3}
+    defaults = {name: each.default for name, each in parameters.items()}
+    given = {"maybe": None, "count": 3}
+    assert defaults == dict.fromkeys(parameters, inspect.Parameter.empty) | given
     description, *lines = inspect.getdoc(method).splitlines()
     assert description == "Act."
     # A second `Returns:` would end the parameters' section for get_json_schema.
@@ -378,72 +332,60 @@ def test_dataset_rows(rows):
     assert {key for row in made for key in row} == {"prompt"}
 
 
+def dataset(folder, **params):
+    return trl.dataset_rows(rows_file(folder, {"responses_create_params": params}))
+
+
+TYPED = {"type": "message", "role": "user", "content": [{"type": "input_text"}]}
+TYPED["content"][0]["text"] = "Go."
+SAID = {"role": "assistant", "content": "Where?"}
+
+
 @pytest.mark.parametrize(
     ("params", "prompt"),
     [
-        ({"input": "Go."}, [("user", "Go.")]),
-        (
-            {"input": "Go.", "instructions": "Be brief."},
-            [("system", "Be brief."), ("user", "Go.")],
-        ),
-        (
-            {
-                "input": [
-                    {
-                        "type": "message",
-                        "role": "user",
-                        "content": [{"type": "input_text", "text": "Go."}],
-                    },
-                    {"role": "assistant", "content": "Where?"},
-                ]
-            },
-            [("user", "Go."), ("assistant", "Where?")],
-        ),
+        ({}, {"user": "Go."}),
+        ({"instructions": "Be brief."}, {"system": "Be brief.", "user": "Go."}),
+        ({"input": [TYPED, SAID]}, {"user": "Go.", "assistant": "Where?"}),
     ],
 )
 def test_prompts(tmp_path, params, prompt):
-    path = tmp_path / "rows.jsonl"
-    path.write_text(json.dumps({"responses_create_params": params}) + "\n")
-    [row] = trl.dataset_rows(path)
-    assert [(said["role"], said["content"]) for said in row["prompt"]] == prompt
+    [row] = dataset(tmp_path, **{"input": "Go.", **params})
+    said = [(said["role"], said["content"]) for said in row["prompt"]]
+    assert said == [*prompt.items()]
 
 
 @pytest.mark.parametrize(
     "item",
     [
         {"role": "user", "content": [{"type": "input_image", "image_url": "data:x"}]},
-        {
-            "role": "user",
-            "content": [{"type": "input_text", "text": "a"}, {"type": "x"}],
-        },
+        {**TYPED, "content": [*TYPED["content"], {"type": "x"}]},
         {"type": "function_call", "call_id": "1", "name": "x", "arguments": "{}"},
         {"type": "reasoning", "summary": []},
     ],
 )
 def test_a_prompt_that_is_more_than_text_is_refused(tmp_path, item):
-    path = tmp_path / "rows.jsonl"
-    path.write_text(json.dumps({"responses_create_params": {"input": [item]}}) + "\n")
     with pytest.raises(RolloutError, match=r"rows\.jsonl, row 1: .* text only"):
-        trl.dataset_rows(path)
+        dataset(tmp_path, input=[item])
+
+
+class Fragile(Sum):
+    def reward(self, answer: str) -> float:
+        assert answer != "broken"
+        return super().reward(answer)
 
 
 @pytest.fixture
-def ask(server_of, server_thread) -> Callable[..., list[float | None]]:
+def ask(url_of) -> Callable[..., list[float | None]]:
     """Grades pairs of `a` and a completion, as GRPOTrainer calls a reward function."""
-    url = f"http://127.0.0.1:{server_thread(server_of(Sum))}"
-    reward = trl.answer_reward(url)
+    reward = trl.answer_reward(url_of(Fragile))
 
     def grades(*pairs: tuple[int, str | None]) -> list[float | None]:
-        params = {"input": "?"}
-        rows = [
-            {"responses_create_params": params, "ground_truth": [{"a": a}]}
-            for a, _ in pairs
-        ]
         return reward(
             prompts=[[{"role": "user", "content": "?"}] for _ in pairs],
             completions=[[{"role": "assistant", "content": text}] for _, text in pairs],
             completion_ids=[[1] for _ in pairs],
-            row=[json.dumps(row) for row in rows],
+            row=[json.dumps(row_of(a=a)) for a, _ in pairs],
             trainer_state=None,
         )
 
@@ -479,11 +421,10 @@ def test_answers_need_a_server_that_grades(ask, broken):
         ask((1, "2"))
 
 
-def test_an_answer_after_tool_calls(server_of, server_thread):
+def test_an_answer_after_tool_calls(url_of):
     """TRL asks the function first, then each environment, and adds up what they say."""
-    url = f"http://127.0.0.1:{server_thread(server_of(Calculator))}"
-    made, reward = trl.environment(url), trl.answer_reward(url)
-    row = {"responses_create_params": {"input": "?"}, "ground_truth": [{"a": 4}]}
+    url = url_of(Calculator)
+    made, reward, row = trl.environment(url), trl.answer_reward(url), row_of(a=4)
     called = {"role": "assistant", "tool_calls": []}
     seen = {"role": "tool", "name": "add", "content": "5"}
 
@@ -508,14 +449,13 @@ def test_an_answer_after_tool_calls(server_of, server_thread):
     assert play(1, called, seen) == [0.0, None]  # no answer: the last text is a tool's
 
 
-def test_the_function_needs_the_environment(url, texts, server_of, server_thread):
+def test_the_function_needs_the_environment(url, texts, url_of):
     reward = trl.answer_reward(url)
     completion = [{"role": "assistant", "content": "5"}]
     with pytest.raises(RolloutError, match=r"has tools: give .* environment_factory="):
         reward(completions=[completion], row=texts[:1])
-    answers = f"http://127.0.0.1:{server_thread(server_of(Sum))}"
     with pytest.raises(RolloutError, match=r"has no tools: .*reward_funcs=answer_rew"):
-        trl.environment(answers)
+        trl.environment(url_of(Sum))
 
 
 def test_no_server(monkeypatch):

@@ -69,6 +69,9 @@ class Served:
                     found[int(name.removeprefix("shard-"))] = child
         return found
 
+    def noted(self):
+        return self.notes.read_text() if self.notes.exists() else ""
+
     def health(self):
         return requests.get(f"{self.url}/health", timeout=30).json()
 
@@ -142,6 +145,25 @@ def is_lost(client):
     assert verdict["failure_reason"].startswith("the session was lost: ")
     assert client.call("seed_session", ground_truth=[{"id": 1}]).status_code == 409
     assert client.call("close_session").status_code == 200
+
+
+def answered(clients, lost=None):
+    """Each client calls at once: only those of the shard `lost` are told so."""
+    with ThreadPoolExecutor(20) as pool:
+        outputs = list(pool.map(lambda client: client.output(), clients))
+    for client, output in zip(clients, outputs, strict=True):
+        assert client.seconds < 10
+        told = output.startswith("error: this episode was lost")
+        assert told == (client.shard == lost)
+
+
+def go_on(clients, lost, counted):
+    """The episodes of the shard `lost` are masked; the others, too, can be won."""
+    for client in clients:
+        if client.shard == lost:
+            is_lost(client)
+        else:
+            plays_on(client, counted)
 
 
 def plays_on(client, counted):

@@ -5,13 +5,12 @@ import socket
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import psutil
 import pytest
 import requests
 from env_runtime import gym_series
 
 from ..support import until
-from .served import COUNT_SERVER, both_up, is_lost, plays_on
+from .served import COUNT_SERVER, answered, both_up, go_on, is_lost, plays_on
 
 pytestmark = pytest.mark.slow
 
@@ -19,47 +18,33 @@ pytestmark = pytest.mark.slow
 def test_a_shard_is_killed(served):
     clients = served.seeded(20)
     assert {client.shard for client in clients} == {0, 1}
-    for client in clients:
-        client.output()
+    answered(clients)
     served.shards()[0].kill()
     others = [client for client in clients if client.shard == 1]
     lost = [client for client in clients if client.shard == 0]
+    answered(others)
     with ThreadPoolExecutor(20) as pool:
-        list(pool.map(lambda one: one.output(), others))
         list(pool.map(is_lost, lost[::2]))
     for number in range(5):  # while a shard is down, others take the new sessions
         new = served.session().seed(number)
         plays_on(new, 0)
         assert new.shard == 1 or served.health()["shards_up"] == 2
     both_up(served)
-    for client in lost[1::2]:  # the shard was restarted, and knows that
-        is_lost(client)
-    for client in others:
-        plays_on(client, 2)
+    go_on([*lost[1::2], *others], 0, 2)  # the shard was restarted, and knows that
     assert {client.shard for client in served.seeded(20)} == {0, 1}
 
 
 def test_a_tool_never_lets_python_s_lock_go(served):
     """Its shard hangs, ends itself, names the tool, and is restarted."""
-    clients = served.seeded(20)
-    [hung] = {c.shard for c in clients[:1]}
-    with ThreadPoolExecutor(21) as pool:
-        holding = pool.submit(clients[0].output, "hold", seconds=60)
-        until(lambda: served.notes.exists() and "hold" in served.notes.read_text())
-        outputs = list(pool.map(lambda one: one.output(), clients[1:]))
+    first, *clients = served.seeded(20)
+    with ThreadPoolExecutor(1) as pool:
+        holding = pool.submit(first.output, "hold", seconds=60)
+        until(lambda: "hold" in served.noted())
+        answered(clients, first.shard)
     assert holding.result().startswith("error: this episode was lost")
-    for client, output in zip(clients[1:], outputs, strict=True):
-        assert client.seconds < 10
-        assert output.startswith("error: this episode was lost") == (
-            client.shard == hung
-        )
     until(lambda: "count_server.py" in served.printed and " in hold" in served.printed)
     both_up(served)
-    for client in clients[1:]:
-        if client.shard == hung:
-            is_lost(client)
-        else:
-            plays_on(client, 1)
+    go_on(clients, first.shard, 1)
 
 
 def test_a_shard_is_frozen(served):
@@ -67,16 +52,8 @@ def test_a_shard_is_frozen(served):
     clients = served.seeded(20)
     frozen = served.shards()[1]
     frozen.suspend()
-    with ThreadPoolExecutor(20) as pool:
-        outputs = list(pool.map(lambda one: one.output(), clients))
-    for client, output in zip(clients, outputs, strict=True):
-        assert client.seconds < 10
-        assert output.startswith("error: this episode was lost") == (client.shard == 1)
-    for client in clients:
-        if client.shard == 0:
-            plays_on(client, 1)
-        else:
-            is_lost(client)
+    answered(clients, 1)
+    go_on(clients, 1, 1)
     assert served.health()["shards_up"] == 1
     assert {client.shard for client in served.seeded(10)} == {0}
     frozen.resume()
@@ -97,18 +74,13 @@ def test_a_call_is_never_made_twice(served):
     clients = served.seeded(8)
     with ThreadPoolExecutor(8) as pool:
         calls = [pool.submit(one.output, "sleep", seconds=1) for one in clients]
-        until(
-            lambda: served.notes.exists() and served.notes.read_text().count("\n") > 7
-        )
+        until(lambda: served.noted().count("\n") > 7)
         served.shards()[0].kill()
         outputs = [call.result() for call in calls]
-    for client, output in zip(clients, outputs, strict=True):
-        assert output == "slept" or client.shard == 0
-        assert output != "slept" or client.shard == 1
+    slept = [output == "slept" for output in outputs]
+    assert slept == [client.shard == 1 for client in clients]
     both_up(served)
-    assert sorted(served.notes.read_text().split("\n")) == sorted(
-        ["", *(f"sleep {n}" for n in range(8))]
-    )
+    assert sorted(served.noted().splitlines()) == [f"sleep {n}" for n in range(8)]
 
 
 def test_no_shard_is_up(start):
@@ -124,21 +96,16 @@ def test_no_shard_is_up(start):
     plays_on(served.session().seed(1), 0)
 
 
-def processes_of(served):
-    return [psutil.Process(served.process.pid), *served.shards().values()]
-
-
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
 def test_the_front_ends(served, number):
     """However the front ends, its shards close their episodes and end, too."""
-    all_of_them = processes_of(served)
-    assert len(all_of_them) == 3
+    shards = served.shards().values()
+    assert len(shards) == 2
     served.seeded(6)
     served.process.send_signal(number)
     served.process.wait(20)
-    until(lambda: not any(one.is_running() for one in all_of_them[1:]), 10)
-    closed = sorted(served.notes.read_text().split("\n"))
-    assert closed == sorted(["", *(f"close {n}" for n in range(6))])
+    until(lambda: not any(one.is_running() for one in shards), 10)
+    assert sorted(served.noted().splitlines()) == [f"close {n}" for n in range(6)]
 
 
 def typed(name, number):
@@ -169,18 +136,14 @@ def test_sessions_that_a_harness_names(served):
     stopped.suspend()
     with ThreadPoolExecutor(20) as pool:
         outputs = list(pool.map(lambda one: one.output(), clients))
-    lost = [c for c, o in zip(clients, outputs, strict=True) if o.startswith("error")]
-    others = [client for client in clients if client not in lost]
-    assert lost
-    assert others
+    told = [output.startswith("error") for output in outputs]
+    assert {*told} == {True, False}
     # These are placed while their first choice may be down, and are found for ever.
     late = [seed_by_name(served, number) for number in range(100, 120)]
     stopped.kill()
     both_up(served)
-    for client in lost:
-        is_lost(client)
-    for client in others:
-        plays_on(client, 2)
+    for client, lost in zip(clients, told, strict=True):
+        is_lost(client) if lost else plays_on(client, 2)
     for client in late:
         again = served.session()
         body = typed(f"harness-{client.task['id']}", client.task["id"])
