@@ -1,10 +1,10 @@
 """Make the image that only serves: it leaves out what no server imports.
 
-    python -m {package}.small_image options [uv.lock]   options of `uv export`
-    python -m {package}.small_image trim                after the packages are installed
-    python -m {package}.small_image check               import all that a server may import
+    python -m {package}.small_image options [FRAMEWORK]   options of `uv export`
+    python -m {package}.small_image trim                  after the packages are installed
+    python -m {package}.small_image check                 import all that a server may import
 
-`options` needs no package: it runs from the wheel, before anything is installed. What
+FRAMEWORK is nemo-gym, openenv or openreward. `options` needs no package: it runs from the wheel, before anything is installed. What
 the project's class needs is never left out, so `uv add` brings a package back.
 """
 
@@ -17,11 +17,16 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-# Packages that NeMo Gym requires, and that no server imports. What only they require is
-# left out, too.
+# Packages that a framework requires, and that no server imports. What only they require
+# is left out, too.
 LEFT_OUT = ["anthropic", "datasets", "fonttools", "gitpython", "gprof2dot", "mlflow"]
 LEFT_OUT += ["mlflow-skinny", "pandas", "pyarrow", "pydot", "ray", "scipy", "wandb"]
 LEFT_OUT += ["yappi"]
+FRAMEWORKS = {
+    "nemo-gym": LEFT_OUT,
+    "openenv": ["cryptography", "gradio", "hf-xet", "openai"],  # gradio: its page only
+    "openreward": ["cryptography"],
+}
 # NeMo Gym reads the versions of these when it is imported.
 ONLY_METADATA = ["ray"]
 
@@ -40,11 +45,11 @@ exit 1
 def main(arguments: list[str]) -> int:
     """Run a command. Returns its exit status."""
     match arguments:
-        case ["options", *lock]:
-            locked = Path(*lock or ["uv.lock"]).read_text(encoding="utf-8")
-            print(*(f"--prune {name}" for name in left_out(tomllib.loads(locked))))
+        case ["options", *named] if set(named) <= FRAMEWORKS.keys():
+            names = left_out(locked(), *named)
+            print(*(f"--prune {name}" for name in names))
         case ["trim"]:
-            trim(tomllib.loads(Path("uv.lock").read_text(encoding="utf-8")))
+            trim(locked())
         case ["check"]:
             return check()
         case _:
@@ -53,10 +58,15 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def left_out(lock: dict[str, Any]) -> list[str]:
-    """The packages of LEFT_OUT that a project with this lock file does not need itself.
+def locked() -> dict[str, Any]:
+    """The lock file of the current folder."""
+    return tomllib.loads(Path("uv.lock").read_text(encoding="utf-8"))
 
-    What only NeMo Gym requires is not needed.
+
+def left_out(lock: dict[str, Any], framework: str = "nemo-gym") -> list[str]:
+    """The framework's packages that a project with this lock file does not need itself.
+
+    What only the framework requires is not needed.
     """
     packages: dict[str, list[dict[str, Any]]] = {}
     for package in lock["package"]:
@@ -66,19 +76,21 @@ def left_out(lock: dict[str, Any]) -> list[str]:
         for name, versions in packages.items()
         if {"editable", "virtual"} & versions[0].get("source", {}).keys()
     ]
-    seen = {("nemo-gym", "")}
+    seen: set[tuple[str, str]] = set()
     while pending:
         name, extra = pending.pop()
-        if (name, extra) in seen or name == "nemo-gym":
+        if (name, extra) in seen or name == framework:
             continue
         seen.add((name, extra))
         for package in packages[name]:
             extras = package.get("optional-dependencies", {})
             listed = extras.get(extra, []) if extra else package.get("dependencies", [])
-            for one in listed:
+            # openenv/ has the packages of its server in a group.
+            groups = {} if extra else package.get("dev-dependencies", {})
+            for one in [*listed, *groups.get("server", [])]:
                 pending += [(one["name"], more) for more in ("", *one.get("extra", []))]
     needed = {name for name, _ in seen}
-    return [name for name in LEFT_OUT if name not in needed]
+    return [name for name in FRAMEWORKS[framework] if name not in needed]
 
 
 def trim(lock: dict[str, Any]) -> None:

@@ -82,6 +82,9 @@ def write_space(project: Project, folder: Path, named: Sequence[str] = ()) -> li
         if place != path and at_root.match_file(place):
             (folder / place).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(source / place, folder / place)
+    image = folder / "Dockerfile"  # `openenv push` turns on the page, which needs more
+    text = image.read_text(encoding="utf-8")
+    image.write_text(text.replace("ARG WEB=false", "ARG WEB=true"), encoding="utf-8")
     for name in ("__init__.py", "client.py"):
         (folder / name).write_text(CLIENT.format(project.name), encoding="utf-8")
     written = (path for path in folder.rglob("*") if path.is_file())
