@@ -16,7 +16,7 @@ from env_runtime.errors import GateError, RolloutError
 from env_runtime.evaluation.play import play
 from env_runtime.evaluation.policies import fixed_policy
 from env_runtime.evaluation.rows import load_rows
-from env_runtime.evaluation.trajectory import function_call
+from env_runtime.evaluation.trajectory import function_call, message
 from env_runtime.frameworks import definitions_of as definitions_of_frameworks
 from env_runtime.playing.game import Game
 from env_runtime.trainers import trl
@@ -64,8 +64,8 @@ def definition(name: str, **properties: Any) -> dict[str, Any]:
 
 WEATHER = definition("weather", city={"type": ["string", "null"]})
 SHARE = definition("stock.share", symbol={"type": "string"}, days={"type": "integer"})
-PARIS = ["weather", {"city": "Paris"}]
-NVDA = ["stock.share", {"symbol": "NVDA", "days": 2}]
+PARIS: Any = ["weather", {"city": "Paris"}]
+NVDA: Any = ["stock.share", {"symbol": "NVDA", "days": 2}]
 
 
 def row_with(expected: list[Any], *tools: dict[str, Any]) -> dict[str, Any]:
@@ -143,12 +143,15 @@ def test_a_name_never_reaches_a_member_of_the_class(client, verify, name):
     assert verify(client, ROW) == 0.0  # one call too many
 
 
-def test_the_servers_own_paths_take_no_calls(client, server_of):
+@pytest.mark.parametrize("name", sorted(SERVER_PATHS))
+def test_the_servers_own_paths_take_no_calls(client, name):
+    client.post("/seed_session", json=ROW)
+    assert "noted" not in call(client, name, {}).text
+
+
+def test_every_path_of_the_server_is_known(server_of):
     paths = {route.path for route in server_of(Calls).setup_webserver().routes}
     assert {path.strip("/") for path in paths if path.count("/") == 1} <= SERVER_PATHS
-    for name in sorted(SERVER_PATHS):
-        client.post("/seed_session", json=ROW)
-        assert "noted" not in call(client, name, {}).text
 
 
 def test_a_trajectory_that_claims_calls_earns_nothing(client, verify):
@@ -168,7 +171,8 @@ def test_a_call_after_the_verdict_changes_nothing(client, verify):
 def test_a_second_seed_brings_no_other_tools(client, verify):
     client.post("/seed_session", json=ROW)
     assert client.post("/seed_session", json=OTHER).status_code == 409
-    call(client, *NVDA), call(client, *NVDA)
+    for _ in range(2):
+        call(client, *NVDA)
     assert verify(client, OTHER) == 0.0
 
 
@@ -182,6 +186,7 @@ def test_a_class_without_the_method_knows_no_other_tool(client_of, generous, row
 def test_recorded_calls_are_graded_again(client_of, verify, monkeypatch):
     monkeypatch.setenv("REVERIFY", "1")
     calls = [function_call(name, json.dumps(sent)) for name, sent in (NVDA, NVDA)]
+    calls.append(message("Done."))  # it is no call of a tool named reply
     assert verify(client_of(Calls), OTHER, calls) == 1.0
     assert verify(client_of(Calls), OTHER, calls[:1]) == 0.0
 
@@ -231,7 +236,7 @@ def test_a_class_with_tools_of_both_kinds(gate_client, tmp_path):
 
 def test_a_method_with_other_parameters_fails_in_the_smoke_gate(gate_client, tmp_path):
     class Short(Calls):
-        def call_row_tool(self, name: str) -> str:  # ty: ignore[invalid-method-override]
+        def call_row_tool(self, name: str) -> str:  # ty: ignore[incompatible-method-override]
             return name
 
     client, path = gate_client(Short), Path(rows_file(tmp_path, ROW))

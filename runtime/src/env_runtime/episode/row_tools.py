@@ -8,7 +8,7 @@ from .types import REPLY, ROW_TOOL, Definitions, Row
 SERVER_PATHS = frozenset(
     ["seed_session", "close_session", "verify", "aggregate_metrics", "reverify_mode"]
     + ["health", "healthz", "livez", "readyz", "metrics", "stats", "mcp", "tools"]
-    + ["docs", "redoc", "openapi.json", REPLY]
+    + ["", "docs", "redoc", "openapi.json", REPLY]
 )
 
 

@@ -16,6 +16,7 @@ from pydantic_core import to_json
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ..episode.episode import Answer, Episode, as_answer
+from ..episode.row_tools import SERVER_PATHS
 from ..episode.schema import function_definition, plain_schema
 from ..episode.tools import Tool, named
 from ..episode.types import HARNESS, REPLY, Definitions
@@ -116,15 +117,17 @@ def reply_endpoint(store: SessionStore) -> Callable[[Request], Any]:
 def with_row_tools(store: SessionStore, otherwise: ASGIApp) -> ASGIApp:
     """The app behind all routes: it plays calls of tools that only the session's row has.
 
-    Everything but a POST in a seeded session goes to `otherwise`, which answers 404.
+    Everything but a POST in a seeded session goes to `otherwise`, which answers 404. So
+    does a call by the name of a server's path, such as /reply without a reply().
     """
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         post = scope["type"] == "http" and scope["method"] == "POST"
-        if not post or not scope["session"].get(SEEDED):
+        name = scope["path"].removeprefix("/")
+        if not post or not scope["session"].get(SEEDED) or name in SERVER_PATHS:
             await otherwise(scope, receive, send)
             return
-        request, name = Request(scope, receive), scope["path"].removeprefix("/")
+        request = Request(scope, receive)
         try:
             arguments = await request.json()
             to_json(arguments)  # raises ValueError for what would break a grader
