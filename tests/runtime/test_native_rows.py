@@ -14,6 +14,7 @@ from env_runtime.episode.task_data import task_data_of
 from env_runtime.errors import RolloutError
 from env_runtime.evaluation.rows import load_rows
 from env_runtime.evaluation.trajectory import message
+from env_runtime.testing.attacks import with_other_task
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from .support import rows_file
@@ -89,6 +90,11 @@ def test_a_grade_for_a_row_without_one_of_the_keys(client, verify):
     client.post("/seed_session", json=ROW)
     less = {key: ROW[key] for key in ROW if key != "options"}
     assert verify(client, less, [message("Paris")]) == 0.0
+
+
+def test_the_attacks_have_another_row(client, verify):
+    client.post("/seed_session", json=ROW)
+    assert verify(client, with_other_task(ROW), [message("Paris")]) == 0.0
 
 
 def test_a_row_of_the_other_form_is_another_row(client, verify):

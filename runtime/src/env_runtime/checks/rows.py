@@ -4,7 +4,7 @@ import contextlib
 from pathlib import Path
 
 from ..command_line import counted
-from ..episode.row_tools import tools_in
+from ..episode.row_tools import has_row_tools, tools_in
 from ..episode.tasks import task_skeleton
 from ..episode.types import Definitions
 from ..errors import RolloutError
@@ -56,4 +56,5 @@ def write_tools(path: Path) -> str:
     write_rows(path, rows)
     for manifest, corrected in outdated_manifests(domain_class):
         manifest.write_text(corrected, encoding="utf-8")
-    return f"{counted(len(rows), 'row')} of {path} with {counted(len(definitions), 'tool')}"
+    line = f"{counted(len(rows), 'row')} of {path} with {counted(len(definitions), 'tool')}"
+    return line + (", and with their own" if has_row_tools(domain_class) else "")
