@@ -3,12 +3,13 @@
     python benchmarks/coverage.py             # each server
     python benchmarks/coverage.py --summary   # the tables of docs/coverage.md
 
-Reads app.py, the configurations and the first row of each server in the installed
+Reads app.py, the configurations and the example rows of each server in the installed
 `nemo-gym` (0.7). A feature is a pattern in those files, so this is an estimate. BY_HAND
 has the features that no pattern shows.
 """
 
 import argparse
+import json
 import re
 import sys
 from collections import Counter
@@ -16,22 +17,25 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import distribution
 from pathlib import Path
+from typing import Any
 
 SERVERS = Path(str(distribution("nemo-gym").locate_file("resources_servers")))
 
 # Routes that belong to a harness, and are not tools.
 NO_TOOLS = {"/verify", "/seed_session", "/end_session", "/close", "/status"}
-# Agents with the same loop as a class here: tool calls until the policy stops.
+# Agents with the same loop as a class here: tool calls until the policy stops, or, with
+# max_turns=1, one answer of the model.
 USUAL_AGENTS = {"simple_agent", "gymnasium_agent", "non_executing_simple_agent"}
+USUAL_AGENTS |= {"tool_simulation_agent"}
 
 # Reasons why a server cannot be a class that the patterns do not show.
 BY_HAND = {
     "genrm_compare": "several rollouts are compared with each other",
     "lc_niah": "the policy's reasoning is graded",
     "nemo_user_sim": "the loop runs inside the server",
-    "structured_outputs": "each row has tools of its own, which nobody executes",
-    "xlam_fc": "each row has tools of its own, which nobody executes",
 }
+# Servers that grade calls of tools which their example rows leave out.
+ROW_TOOLS = {"swe_pivot"}
 # Servers whose own agent does nothing that a class cannot: what it sends the policy after a
 # message is a reply, or it is the usual loop.
 REPLIES = {
@@ -45,7 +49,6 @@ USUAL_LOOP = {
     "example_mcp_weather": "any agent can call the tool",
     "labbench2_vlm": "the agent reads the images that a row can hold",
 }
-SIMULATED = "each row has tools of its own, which nobody executes"
 OWN_AGENT = "an agent of its own runs the episode"
 IN_SANDBOX = "an agent of its own runs inside the task's container"
 
@@ -68,20 +71,23 @@ def servers() -> Iterator[Server]:
 def read(folder: Path) -> Server:
     """A server's features, by the patterns in its files."""
     source = (folder / "app.py").read_text()
+    code = re.sub(r"^ *#.*", "", source, flags=re.MULTILINE)
     configurations = "".join(path.read_text() for path in folder.glob("configs/*.yaml"))
     comments = r"\s*\n(?:\s*#.*\n)*"
     agents = set(
         re.findall(rf"responses_api_agents:{comments}\s+(\w+):", configurations)
     )
-    routes = set(re.findall(r'\.post\(\s*f?"(/[^"]*)"', source)) - NO_TOOLS
-    rows = folder / "data/example.jsonl"
-    first = rows.read_text().partition("\n")[0] if rows.is_file() else ""
+    routes = set(re.findall(r'\.post\(\s*f?"(/[^"]*)"', code)) - NO_TOOLS
+    files = [example_rows(path) for path in sorted(folder.glob("data/*example.jsonl"))]
+    first = json.dumps(files[0][0]) if files else ""
     # A server of this base class sees each of the policy's messages, and may read calls.
     steps = "GymnasiumServer" in source
     talks = steps and "extract_text(" in source or folder.name in REPLIES
     patterns = {
         "last message": not routes and not steps and not talks,
         "tools": bool(routes) or steps and not talks,
+        "tools of each row": folder.name in ROW_TOOLS
+        or any(len(set(map(tool_names, rows))) > 1 for rows in files),
         "conversation": talks,
         "judge or user model": bool(re.search(r"\w*model_server\w*\s*:", source)),
         "images": "input_image" in first,
@@ -97,9 +103,18 @@ def read(folder: Path) -> Server:
         problem = OWN_AGENT
         if any("sandboxed" in agent for agent in agents):
             problem = IN_SANDBOX
-        if agents == {"tool_simulation_agent"}:
-            problem = SIMULATED
     return Server(folder.name, features, problem)
+
+
+def example_rows(path: Path) -> list[dict[str, Any]]:
+    """The `responses_create_params` of the rows of a file."""
+    rows = map(json.loads, path.read_text().splitlines())
+    return [row.get("responses_create_params") or {} for row in rows]
+
+
+def tool_names(params: dict[str, Any]) -> tuple[str, ...]:
+    """The names of a row's tools."""
+    return tuple(tool["name"] for tool in params.get("tools") or [])
 
 
 def summary(found: list[Server]) -> str:

@@ -34,6 +34,10 @@ def test_the_page_has_what_the_command_prints(coverage):
         ("equivalence_llm_judge", ["last message", "judge or user model"], True),
         ("swe_next", ["last message", "sandbox", "own agent"], False),
         ("lc_niah", ["last message"], False),
+        ("image_tools", ["last message", "images"], True),
+        ("xlam_fc", ["last message", "tools of each row"], True),
+        ("swe_pivot", ["last message", "tools of each row"], True),
+        ("finance_agent_v2", ["tools", "conversation", "judge or user model"], True),
     ],
 )
 def test_the_features_of_a_server(coverage, name, features, possible):

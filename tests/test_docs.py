@@ -424,6 +424,7 @@ CLASSES = {
         "Counter": ["add"],
         "Capital": [],
         "Number": [],
+        "NextCall": [],
         "MyMaze": ["step"],
     },
     "skills/generate-nemo-gym-env/SKILL.md": {"NumberGame": ["guess"]},

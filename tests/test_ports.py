@@ -21,7 +21,9 @@ import runtime.rendered  # noqa: F401  # makes env_runtime importable
 
 # isort: split
 import pytest
+from env_runtime.episode.samples import sample_of
 from env_runtime.episode.tasks import (
+    check_row,
     is_native,
     oracle_reward,
     read_task,
@@ -29,6 +31,7 @@ from env_runtime.episode.tasks import (
     solution_of,
 )
 from env_runtime.episode.tools import tools_of
+from env_runtime.evaluation.trajectory import as_response, function_call
 from env_runtime.server import SessionServer, VerifyRequest, VerifyResponse
 from fastapi import Request
 from fastapi.testclient import TestClient
@@ -85,6 +88,10 @@ PORTS: dict[str, tuple[str, list[str]]] = {
     "grl_sokoban": ("Sokoban", []),
     "blackjack in messages": ("TalkingBlackjack", []),
     "grl_tetris in messages": ("TalkingTetris", []),
+    "xlam_fc": ("XlamFC", []),
+    "single_step_tool_use_with_argument_comparison": ("SingleStep", []),
+    "terminal_multi_harness": ("TerminalMultiHarness", []),
+    "image_tools": ("ImageTools", []),
 }
 # A module must not hide one of Python's library, or the package that it imports.
 MODULES = {"calendar": "calendar_env", "reasoning_gym": "reasoning_gym_env"}
@@ -96,6 +103,7 @@ LATER = [
     "longmemeval",
     "generative_reward_model",
     "example_tool_call_multireward",
+    "image_tools",
 ]
 NEEDS_LATER = pytest.mark.skipif(
     version("nemo-gym").startswith("0.4."), reason="needs nemo-gym 0.7's recordings"
@@ -288,8 +296,13 @@ def paid(name: str, rollout: Json) -> float:
 
 
 def response_of(rollout: Json) -> Json:
-    """The recorded response without `usage`, which NeMo Gym itself refuses in mrcr's."""
-    return {key: value for key, value in rollout["response"].items() if key != "usage"}
+    """The recorded response without `usage`, which NeMo Gym itself refuses in mrcr's.
+
+    The responses of image_tools lack what every response has.
+    """
+    lacking = {"created_at": 0, "tool_choice": "auto", "tools": []}
+    response = {"parallel_tool_calls": True, **lacking, **rollout["response"]}
+    return {key: value for key, value in response.items() if key != "usage"}
 
 
 def row_of(name: str, rollout: Json) -> Json:
@@ -309,8 +322,8 @@ def prompt_of(row: Json) -> list[Any]:
     """The contents of the messages; NeMo Gym adds defaults to the messages."""
     return [
         [part.get("text") for part in message["content"]]
-        if isinstance(message["content"], list)
-        else message["content"]
+        if isinstance(message.get("content"), list)
+        else message.get("content")
         for message in row["responses_create_params"]["input"]
     ]
 
@@ -488,6 +501,46 @@ def test_a_recording_that_is_older_than_its_server():
         server = app.MCQAResourcesServer.model_construct(config=config)
         request = app.MCQAVerifyRequest.model_validate(body)
         assert asyncio.run(server.verify(request)).reward == expected
+
+
+def app_of_structured_outputs() -> Any:
+    """The app.py of the installed wheel, and a server of it."""
+    from resources_servers.structured_outputs import app
+
+    config = app.StructuredOutputsResourcesServerConfig.model_construct()
+    return app, app.StructuredOutputsResourcesServer.model_construct(config=config)
+
+
+def test_a_document_in_the_arguments_of_a_call(connect):
+    """The wheel has rows, but no recordings, of such documents."""
+    app, server = app_of_structured_outputs()
+    port, earned = port_of("structured_outputs"), []
+    for row in rows_of("structured_outputs"):
+        assert row["response_mode"] == "tool_call"
+        check_row(port, row)
+        schema = json.loads(row["schema_str"])
+        server.strictify_schema(schema)
+        document = sample_of(schema)
+        key = row["tool_payload_key"]
+        right = (row["tool_name"], {key: document} if key else document)
+        for calls in (
+            [right],
+            [(right[0], {})],
+            [("other_tool", right[1])],
+            [right, right],
+            [],
+        ):
+            client = connect("structured_outputs")
+            post(client, "seed_session", row)
+            for name, arguments in calls:
+                assert post(client, name, arguments) == {"output": "noted"}
+            output = [function_call(name, json.dumps(sent)) for name, sent in calls]
+            body = {**row, "response": as_response("test", [], output)}
+            verdict = post(client, "verify", body)
+            request = app.StructuredOutputsVerifyRequest.model_validate(body)
+            assert verdict["reward"] == asyncio.run(server.verify(request)).reward
+            earned.append(verdict["reward"])
+    assert earned == [1.0, 0.0, 0.0, 0.0, 0.0] * 5
 
 
 @pytest.mark.slow

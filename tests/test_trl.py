@@ -49,7 +49,7 @@ from env_runtime.trainers import trl
 
 tools = json.loads(pathlib.Path(sys.argv[1]).read_text())
 Client.tools = lambda self: tools
-Client.replies = lambda self: False
+Client.replies = Client.has_row_tools = lambda self: False
 instance = trl.environment()()
 schemas = [
     get_json_schema(getattr(instance, name))["function"]

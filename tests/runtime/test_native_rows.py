@@ -13,6 +13,7 @@ from env_runtime.episode.task_data import task_data_of
 from env_runtime.errors import RolloutError
 from env_runtime.evaluation.rows import load_rows
 from env_runtime.evaluation.trajectory import message
+from env_runtime.testing.attacks import with_other_task
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from .support import Generous, row_of, rows_file
@@ -88,6 +89,7 @@ TASK = {"expected": "Paris", "options": {"cased": True}, "more": 1}
         {**ROW, "options": {}},
         {**ROW, "options": {"cased": 1.5}},
         LESS,
+        with_other_task(ROW),  # the attacks have it
         {**row_of(**TASK), "responses_create_params": ROW["responses_create_params"]},
     ],
 )

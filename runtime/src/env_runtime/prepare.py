@@ -24,6 +24,7 @@ from pydantic import ValidationError
 
 from .checks.rows import server_tools
 from .command_line import exit_status, new_parser, share
+from .episode.row_tools import tools_in
 from .episode.tasks import is_native, validation_problem
 from .episode.types import Definitions, Row
 from .errors import RolloutError
@@ -91,6 +92,7 @@ def prepare(train: list[Row], validation: list[Row]) -> None:
 
 def _playable(row: Row, definitions: Definitions) -> Row:
     """The row with the server's tools. A native row stays as it is if it needs none."""
+    definitions = tools_in(here().load_class(), row, definitions)
     has_tools = row["responses_create_params"].get("tools") or not definitions
     return row if is_native(row) and has_tools else with_tools(row, definitions)
 

@@ -54,6 +54,15 @@ def test_the_project_s_episodes(start, rows, tools):
     assert [one["name"] for one in definitions] == [one["name"] for one in tools]
 
 
+def test_a_tool_that_only_the_row_has(served):
+    clients = served.seeded(20)
+    assert {client.shard for client in clients} == {0, 1}
+    for client in clients:
+        said = f"{client.task['id']} odd.name {{'number': 7}}"
+        assert client.output("odd.name", number=7) == said
+    assert served.session().call("odd.name", number=7).status_code == 404
+
+
 def test_no_call_is_answered_by_another_episode(served):
     clients = served.seeded(32)
 

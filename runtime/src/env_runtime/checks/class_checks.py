@@ -10,6 +10,7 @@ from typing import Any
 
 from ..episode.docstrings import read_docstring
 from ..episode.episode import Episode, run_alone
+from ..episode.row_tools import has_row_tools
 from ..episode.tasks import grader, is_model, replies, takes_answer
 from ..episode.tools import (
     Tool,
@@ -21,6 +22,7 @@ from ..episode.tools import (
     tools_of,
     where,
 )
+from ..episode.types import REPLY, ROW_TOOL
 from ..errors import GateError, ToolError
 from ..models.client import Models
 from ..resources_server.endpoints import OWN_ROUTES, post_routes, route_of
@@ -68,9 +70,13 @@ def check_class(
     has = f"{name} has {', '.join(served)}"
     if not served:
         has = f"{name} has no tools: its answer is graded"
-    if replies(domain_class):
+    methods = [f"{REPLY}()"] if replies(domain_class) else []
+    if methods:
         check_agent(domain_class)
-        has = f"{name} has {', '.join([*served, 'reply()'])}"
+    if has_row_tools(domain_class):
+        methods.append(f"{ROW_TOOL}()")
+    if methods:
+        has = f"{name} has {', '.join([*served, *methods])}"
     return "; ".join([f"{has}{note}", *unserved, *_misdescribed(tools)])
 
 
@@ -110,8 +116,9 @@ def _check_lines(
             lines[route.path] = tool
         else:
             by_hand.append(route.path.removeprefix("/"))
-    answered = takes_answer(domain_class) or replies(domain_class)
-    if not lines and not by_hand and not answered:
+    acts = takes_answer(domain_class) or replies(domain_class)
+    acts = acts or has_row_tools(domain_class)
+    if not lines and not by_hand and not acts:
         for _, function in public_methods(domain_class):
             if returns_text(function):
                 make_tool(function)  # raises ToolError: its signature may be the reason

@@ -2,12 +2,13 @@
 
 import json
 from collections.abc import Iterable
-from itertools import pairwise, zip_longest
+from itertools import groupby, pairwise, zip_longest
 from multiprocessing.pool import ThreadPool
 from pathlib import Path
 from typing import Any
 
 from ..command_line import counted
+from ..episode.row_tools import has_row_tools
 from ..episode.tasks import (
     has_oracle,
     is_deterministic,
@@ -109,7 +110,7 @@ class _Game:
         self, domain_class: type, client: Client, rows: list[Row], path: Path
     ) -> None:
         self.domain_class, self.project = domain_class, of_class(domain_class)
-        self.client, self.definitions = client, client.tools()
+        self.client = client
         self.rows, self.path = rows, path
         self.variety = Variety(self.project, rows, path)
         self.repeats = is_deterministic(domain_class)  # the same calls must do the same
@@ -173,7 +174,7 @@ class _Game:
                 '. Make the grade stricter or, if that is honest, write "baseline_reward"'
                 f": {reward} into the row"
             )
-        plan = PLANS[policy](row, self.definitions)
+        plan = PLANS[policy](row, self.client.tools_in(row))
         calls = steps_of(self.domain_class, plan)
         did = made_calls(calls, result["response"]["output"])
         if takes_answer(self.domain_class) and not replies(self.domain_class):
@@ -222,7 +223,7 @@ class _Game:
         for number, row in solved:
             place = row_name(number, self.path)
             try:
-                solution = solution_for(row, self.definitions)
+                solution = solution_for(row, self.client.tools_in(row))
                 if len(solved) == len(self.rows):
                     self.variety.note("solution", list(solution))
             except NoOracleError:  # it would be the same for every row
@@ -244,8 +245,13 @@ class _Game:
             )
 
     def _turns(self, solution: Solution) -> list[str]:
-        """The kinds of a solution's turns, with one call each."""
+        """The kinds of a solution's turns, with one call each.
+
+        Calls of a row's tools are one turn: nothing that they return is needed.
+        """
         turns = ["message" if tool == REPLY else "call" for tool, _ in solution.calls]
+        if has_row_tools(self.domain_class):
+            turns = [kind for kind, _ in groupby(turns)]
         if solution.answer and not replies(self.domain_class):
             turns.append("final answer")
         return turns
@@ -256,7 +262,9 @@ class _Game:
             return ""
         row, talker = self.rows[0], _Talker()
         try:
-            result = play(self.client, self.definitions, row, talker, max_turns)
+            result = play(
+                self.client, self.client.tools_in(row), row, talker, max_turns
+            )
         except RolloutError as error:
             raise GateError(
                 f"{row_name(1, self.path)}, {talker.name}: {error}"
@@ -271,7 +279,7 @@ class _Game:
 
     def _play(self, policy: str, row: Row) -> dict[str, Any]:
         fixed = fixed_policy(policy)
-        return play(self.client, self.definitions, row, fixed, FIXED_TURNS)
+        return play(self.client, self.client.tools_in(row), row, fixed, FIXED_TURNS)
 
     def _try(self, policy: str, row: Row) -> dict[str, Any] | RolloutError:
         """The result of an episode, or the error that belongs to its row."""

@@ -4,6 +4,7 @@ import contextlib
 from pathlib import Path
 
 from ..command_line import counted
+from ..episode.row_tools import has_row_tools, tools_in
 from ..episode.tasks import task_skeleton
 from ..episode.types import Definitions
 from ..errors import RolloutError
@@ -34,7 +35,7 @@ def server_tools() -> Definitions:
 def write_tools(path: Path) -> str:
     """Give every row of a .jsonl file the server's tool definitions.
 
-    A row of a new project, whose task is empty, also gets a skeleton of a task and, if
+    If the class has call_row_tool(), a row keeps the tools that only it has.     A row of a new project, whose task is empty, also gets a skeleton of a task and, if
     the class takes the skeleton, the class's observation() of it. NeMo Gym's manifests
     are corrected, too. Returns one line for the user. Raises RolloutError if the file
     cannot be read, or a line is not a row.
@@ -45,7 +46,7 @@ def write_tools(path: Path) -> str:
         if not isinstance(row.get("responses_create_params"), dict):
             problem = "responses_create_params must be an object"
             raise RolloutError(f"{row_name(number, path)}: {problem}")
-    rows = [with_tools(row, definitions) for row in rows]
+    rows = [with_tools(row, tools_in(domain_class, row, definitions)) for row in rows]
     for number, row in enumerate(rows):
         if row.get("ground_truth") == [{}]:
             row["ground_truth"] = [task_skeleton(domain_class)]
@@ -55,4 +56,5 @@ def write_tools(path: Path) -> str:
     write_rows(path, rows)
     for manifest, corrected in outdated_manifests(domain_class):
         manifest.write_text(corrected, encoding="utf-8")
-    return f"{counted(len(rows), 'row')} of {path} with {counted(len(definitions), 'tool')}"
+    line = f"{counted(len(rows), 'row')} of {path} with {counted(len(definitions), 'tool')}"
+    return line + (", and with their own" if has_row_tools(domain_class) else "")

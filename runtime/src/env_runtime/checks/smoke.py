@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..command_line import counted
+from ..episode.row_tools import has_row_tools, tools_in
 from ..episode.samples import sample_arguments
 from ..episode.tasks import check_row, grader, is_native, task_of
 from ..episode.types import HARNESS, REPLY, Definitions, Row
@@ -28,7 +29,8 @@ def smoke_gate(client: Client, path: Path) -> str:
     definitions = client.tools()
     rows = read_rows(domain_class, path)
     for number, row in enumerate(rows, start=1):
-        if (row["responses_create_params"].get("tools") or []) != definitions:
+        tools = tools_in(domain_class, row, definitions)
+        if (row["responses_create_params"].get("tools") or []) != tools:
             raise GateError(
                 f"{row_name(number, path)} does not have the tools of the server: write "
                 "them into the rows with `uv run python gates.py --write-tools`"
@@ -44,7 +46,8 @@ def smoke_gate(client: Client, path: Path) -> str:
             raise GateError(f"{row_name(1, path)}: {error}{note}") from error
         return session
 
-    outputs = _outputs(seed, definitions, rows[0])
+    tools = tools_in(domain_class, rows[0], definitions)
+    outputs = _outputs(seed, tools, rows[0])
     echoes = []
     if grader(domain_class) is None:
         echoes = _echoes(seed, definitions, task_of(rows[0])["expected_output"])
@@ -56,6 +59,8 @@ def smoke_gate(client: Client, path: Path) -> str:
         detail = "no tools: the answer is graded"
         if client.replies():
             detail = "no tools: the environment replies to messages"
+    if has_row_tools(domain_class):
+        detail = f"{counted(len(definitions), 'endpoint')}, and the tools of each row"
     for note, start in (
         ("still to be written", "error: this tool is still to be written"),
         ("answered only with an error", "error:"),
@@ -128,6 +133,7 @@ def _row_problem(domain_class: type, row: Row, definitions: Definitions) -> str:
         check_row(domain_class, row)
     except ValueError as error:
         return str(error)
+    definitions = tools_in(domain_class, row, definitions)
     tools = row["responses_create_params"].get("tools") or []
     if is_native(row):  # a data set's own definitions may be worded otherwise
         fits = {tool.get("name") for tool in tools} <= {

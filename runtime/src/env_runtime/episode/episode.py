@@ -28,7 +28,7 @@ from .tasks import (
 )
 from .text_match import printed, scalars, sendable
 from .tools import Tool, fields_of, own_classes, public_methods
-from .types import REPLY, Asked, Task
+from .types import REPLY, ROW_TOOL, Asked, Task
 
 log = logging.getLogger(__name__)
 
@@ -88,11 +88,24 @@ class Episode:
 
     async def call(self, tool: Tool, arguments: dict[str, Any]) -> Answer:
         """Call a tool with arguments that its model has validated. Never raises."""
+        method = functools.partial(getattr(self.environment, tool.name), **arguments)
+        return await self._call(tool.name, arguments, method)
+
+    async def call_row_tool(self, name: str, arguments: dict[str, Any]) -> Answer:
+        """Have the class answer a call of a tool that only the row has. Never raises.
+
+        The class must have call_row_tool().
+        """
+        method = functools.partial(self.environment.call_row_tool, name, arguments)
+        return await self._call(name, arguments, method)
+
+    async def _call(
+        self, name: str, arguments: dict[str, Any], method: Callable[[], Any]
+    ) -> Answer:
         if self.over:
             return Answer("error: the episode is over", error="expected")
-        method = functools.partial(getattr(self.environment, tool.name), **arguments)
-        answer = await self.answer(tool.name, method)
-        self.keep(tool.name, arguments, answer)
+        answer = await self.answer(name, method)
+        self.keep(name, arguments, answer)
         return answer
 
     async def reply(self, answer: str) -> Answer | None:
@@ -281,7 +294,15 @@ def has_async_methods(domain_class: type) -> bool:
     names = [name for name, _ in public_methods(domain_class)]
     return any(
         inspect.iscoroutinefunction(getattr(domain_class, name, None))
-        for name in ["reward", "close", "metrics", "observation", REPLY, *names]
+        for name in [
+            "reward",
+            "close",
+            "metrics",
+            "observation",
+            REPLY,
+            ROW_TOOL,
+            *names,
+        ]
     )
 
 

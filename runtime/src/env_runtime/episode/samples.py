@@ -43,6 +43,8 @@ def _sample(schema: dict[str, Any], high: bool) -> Any:
         if choice in schema:
             return _sample(schema[choice][0], high)
     kind = schema.get("type")
+    if isinstance(kind, list):  # any of several types
+        kind = kind[0]
     if kind in ("integer", "number"):
         return _number(schema, high)
     if kind == "string" and schema.get("format") in FORMATS:

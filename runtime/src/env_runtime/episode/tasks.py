@@ -14,6 +14,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import to_jsonable_python
 
 from ..errors import NoOracleError, RolloutError, ToolError, one_line
+from .row_tools import check_row_tools
 from .tools import hint_of
 from .types import REPLY, Calls, Row, Solution, Task
 
@@ -219,6 +220,7 @@ def check_row(domain_class: type, row: Row) -> None:
     """Raise ValueError if the row could not be played and graded."""
     if not isinstance(row.get("responses_create_params"), dict):
         raise ValueError("responses_create_params must be an object")  # noqa: TRY004
+    check_row_tools(domain_class, row)
     truth = row.get("ground_truth")
     if truth == []:
         raise ValueError("ground_truth must be a list that starts with an object")

@@ -22,7 +22,7 @@ from .schema import function_definition, plain_schema
 # Public methods that are not tools, though some return text.
 PROTOCOL = frozenset(
     ["reward", "solved", "metrics", "close", "observation", "oracle", "notice", "reply"]
-    + ["missing_requirement", "refuse_to_serve", "stand_in"]
+    + ["missing_requirement", "refuse_to_serve", "stand_in", "call_row_tool"]
 )
 
 # The most validation errors that an answer lists. If there are more, it gives a number.

@@ -12,6 +12,9 @@ Definitions = list[dict[str, Any]]  # tool definitions for the Responses API
 # are {"answer": text}. No tool can have this name.
 REPLY = "reply"
 
+# The class's method for calls of tools that only the row has.
+ROW_TOOL = "call_row_tool"
+
 # A harness sets this header when it posts to /reply. A policy chooses the path and the
 # body of what its agent posts, but no header.
 HARNESS = "X-Harness"

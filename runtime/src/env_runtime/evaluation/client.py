@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import requests
 
-from ..episode.types import HARNESS, REPLY, Definitions
+from ..episode.types import HARNESS, REPLY, Definitions, Row
 from ..errors import RolloutError, one_line
 from ..settings import LOOPBACK, ClientSettings
 from .policies import Turn
@@ -37,6 +37,18 @@ class Client:
     def replies(self) -> bool:
         """Whether the environment answers the policy's messages."""
         return self._about.get("replies", False)
+
+    def has_row_tools(self) -> bool:
+        """Whether rows have tools of their own."""
+        return self._about.get("row_tools", False)
+
+    def tools_in(self, row: Row) -> Definitions:
+        """The tools of a row's policy: the server's, or all that a row lists.
+
+        A row with tools of its own lists the server's, too.
+        """
+        listed = row["responses_create_params"].get("tools")
+        return (self.has_row_tools() and listed) or self.tools()
 
     @functools.cached_property
     def _about(self) -> dict[str, Any]:

@@ -124,7 +124,7 @@ def _run(play: Play, options: argparse.Namespace) -> int:
     if rollouts:
         done = f"{len(rollouts)} of {len(keys)} {things}"
         print(f"{done} are in {output}", file=sys.stderr)
-    definitions = client.tools()
+    client.tools()  # raises RolloutError if no server answers
 
     def episode(key: tuple[int, int]) -> tuple[str, dict[str, Any] | RolloutError]:
         """The episode's name in messages, and its rollout or the error."""
@@ -135,7 +135,7 @@ def _run(play: Play, options: argparse.Namespace) -> int:
         try:
             row = row_of(task, repeat)
             started = time.monotonic()
-            result = play(client, definitions, row, policy, max_turns)
+            result = play(client, client.tools_in(row), row, policy, max_turns)
             if human:
                 seconds = round(time.monotonic() - started, 3)
                 result |= {PLAYER: policy.name, SECONDS: seconds}

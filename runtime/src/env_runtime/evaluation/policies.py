@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from .. import project
+from ..episode.row_tools import tools_in
 from ..episode.samples import sample_arguments
 from ..episode.tasks import oracle_name, solution_of, steps_of
 from ..episode.tools import tools_of
@@ -88,7 +89,7 @@ def solution_for(row: Row, definitions: Definitions) -> Solution:
     oracle = oracle_name(domain_class).removesuffix("(task)")
     solution = solution_of(domain_class, row)
     called = {tool for tool, _ in solution.calls} - {REPLY}
-    served = {tool["name"] for tool in definitions}
+    served = {tool["name"] for tool in tools_in(domain_class, row, definitions)}
     tools = served | set(tools_of(domain_class))
     if unknown := sorted(called - tools):
         raise RolloutError(

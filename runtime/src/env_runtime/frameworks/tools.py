@@ -2,10 +2,11 @@
 
 from .. import project
 from ..episode import tasks, tools
+from ..episode.row_tools import has_row_tools
 from ..episode.say import SAY, SAY_TOOL
 from ..episode.tasks import replies, steps_of
 from ..episode.tools import Tool, make_tool
-from ..episode.types import REPLY, Calls, Definitions, Row, Solution
+from ..episode.types import REPLY, ROW_TOOL, Calls, Definitions, Row, Solution
 from ..errors import GateError, ToolError
 from ..evaluation.policies import PLANS
 
@@ -37,13 +38,19 @@ def tools_of(domain_class: type) -> dict[str, Tool]:
     """The tools that nemo_gym/server.py serves, by name, in the class's order.
 
     In any other class, they are the methods that return text. A class with reply() has
-    the tool `say`, too. Raises GateError if there are no tools and no answer to grade;
+    the tool `say`, too. Raises GateError if there are no tools and no answer to grade, or
+    if rows have tools of their own;
     ToolError if the class has a tool `say` of its own, and like episode.tools.tools_of.
     """
     own = project.of_loaded.get(domain_class)
     served = own.served_tools() if own else None
     found = tools.tools_of(domain_class, served)
     name = domain_class.__name__
+    if has_row_tools(domain_class):
+        raise GateError(
+            f"{name} has {ROW_TOOL}(): here all rows have the same tools, so only NeMo "
+            "Gym can play it; leave this framework out"
+        )
     if lacking := sorted(set(served or ()) - set(found)):
         raise GateError(f"server.py serves {', '.join(lacking)}, which {name} lacks")
     if replies(domain_class):

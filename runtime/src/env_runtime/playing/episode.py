@@ -6,7 +6,7 @@ import threading
 import time
 from typing import Any
 
-from ..episode.types import Definitions, Row
+from ..episode.types import Row
 from ..errors import RolloutError
 from ..evaluation.client import Client
 from ..evaluation.play import check_verdict
@@ -25,7 +25,7 @@ class PlayedEpisode:
         self, client: Client, task: int, row: Row, player: str, max_turns: int
     ) -> None:
         self.client, self.task, self.row, self.player = client, task, row, player
-        self.definitions: Definitions = client.tools()
+        self.definitions = client.tools_in(row)
         self.turns_left = max_turns
         self.over = False  # nothing is left but to grade it
         self.out_of_turns = False

@@ -85,7 +85,8 @@ class Game:
         for old in closed:
             old.close()
         prompt = {"responses_create_params": row["responses_create_params"]}
-        return {"episode": key, **_shown(episode, prompt)}
+        tools = forms_of(episode.definitions)
+        return {"episode": key, "tools": tools, **_shown(episode, prompt)}
 
     def _acted(self, asked: dict[str, Any], act: str, *names: str) -> dict[str, Any]:
         """Call a tool, or send a message."""

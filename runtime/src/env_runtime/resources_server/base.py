@@ -33,6 +33,7 @@ from pydantic import Field, PrivateAttr
 from starlette.types import ASGIApp
 
 from .. import gym_series
+from ..episode.row_tools import has_row_tools
 from ..episode.session import Session
 from ..episode.tasks import grader, replies, reward_range
 from ..episode.tools import make_tool
@@ -52,6 +53,7 @@ from .endpoints import (
     route_of,
     tool_definitions,
     tool_endpoint,
+    with_row_tools,
     written_endpoint,
 )
 from .guard import RequestGuard
@@ -202,6 +204,8 @@ class InProcessServer(SimpleResourcesServer):
             # Not a route of FastAPI's: NeMo Gym would serve it over MCP.
             reply = reply_endpoint(self._store)
             app.add_route(REPLY_ROUTE, reply, methods=["POST"], include_in_schema=False)
+        if has_row_tools(self.domain_class):
+            app.router.default = with_row_tools(self._store, app.router.default)
         make_final(self._store, app)
         describe_off_loop(app)
         app.get("/health")(self.health)
@@ -271,6 +275,7 @@ class InProcessServer(SimpleResourcesServer):
             "tools": tool_definitions(app),
             "reward_range": reward_range(self.domain_class),
             "replies": replies(self.domain_class),
+            "row_tools": has_row_tools(self.domain_class),
         }
 
     async def _invalid_body(self, request: Request, error: Exception) -> JSONResponse:

@@ -12,12 +12,16 @@ from fastapi.responses import JSONResponse, Response
 from fastapi.routing import APIRoute
 from nemo_gym.server_utils import SESSION_ID_KEY
 from pydantic import BaseModel
+from pydantic_core import to_json
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ..episode.episode import Answer, Episode, as_answer
+from ..episode.row_tools import SERVER_PATHS
 from ..episode.schema import function_definition, plain_schema
 from ..episode.tools import Tool, named
 from ..episode.types import HARNESS, REPLY, Definitions
 from ..errors import ToolError
+from .cookies import SEEDED
 from .messages import ToolResponse, user_message
 from .store import SessionStore
 
@@ -108,6 +112,39 @@ def reply_endpoint(store: SessionStore) -> Callable[[Request], Any]:
         return _as_response(answer, {"message": answer and user_message(answer)})
 
     return endpoint
+
+
+def with_row_tools(store: SessionStore, otherwise: ASGIApp) -> ASGIApp:
+    """The app behind all routes: it plays calls of tools that only the session's row has.
+
+    Everything but a POST in a seeded session goes to `otherwise`, which answers 404. So
+    does a call by the name of a server's path, such as /reply without a reply().
+    """
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        post = scope["type"] == "http" and scope["method"] == "POST"
+        name = scope["path"].removeprefix("/")
+        if not post or not scope["session"].get(SEEDED) or name in SERVER_PATHS:
+            await otherwise(scope, receive, send)
+            return
+        request = Request(scope, receive)
+        try:
+            arguments = await request.json()
+            to_json(arguments)  # raises ValueError for what would break a grader
+        except (ValueError, RecursionError):
+            arguments = None
+        if isinstance(arguments, dict):
+            response = _as_response(
+                await store.play(
+                    request, lambda episode: episode.call_row_tool(name, arguments)
+                )
+            )
+        else:
+            detail = "the arguments must be an object of JSON, and not nested deeply"
+            response = JSONResponse({"detail": detail}, 422)
+        await response(scope, receive, send)
+
+    return app
 
 
 def _as_response(

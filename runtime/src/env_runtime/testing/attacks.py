@@ -70,9 +70,10 @@ def said(solution: Solution) -> list[Item]:
 
 
 def with_other_task(row: Row) -> Row:
-    """The row with one more key in its task."""
+    """The row with one more key in its task, or with another value in a native row."""
     if is_native(row):
-        return {**row, "made_up": True}
+        key, value = next(iter(task_of(row).items()))
+        return {**row, key: [value]}
     return {**row, "ground_truth": [{**task_of(row), "made_up": True}]}
 
 

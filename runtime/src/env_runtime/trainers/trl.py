@@ -131,6 +131,7 @@ def environment(url: str | None = None) -> type:
         if SAY in names:
             raise RolloutError(f"the model talks with {SAY!r}: rename the class's tool")
         definitions = [*definitions, SAY_TOOL.definition()]
+    _check_rows(client)
     if not definitions:
         raise RolloutError(
             f"the server at {client.url} has no tools: it grades the model's answer, "
@@ -140,6 +141,15 @@ def environment(url: str | None = None) -> type:
     methods = {tool["name"]: _method(tool) for tool in definitions}
     members = {"_client": client, "_definitions": definitions, **methods}
     return type("NeMoGymEnvironment", (_Rollouts,), members)
+
+
+def _check_rows(client: Client) -> None:
+    """Raise RolloutError if rows have tools of their own."""
+    if client.has_row_tools():
+        raise RolloutError(
+            f"the rows of {client.url} have tools of their own, but TRL has the same tools "
+            "for all rows: train with NeMo Gym"
+        )
 
 
 def answer_reward(url: str | None = None) -> Callable[..., list[float | None]]:
@@ -155,6 +165,7 @@ def answer_reward(url: str | None = None) -> Callable[..., list[float | None]]:
     training, if the server cannot seed or grade.
     """
     client = Client(url)
+    _check_rows(client)
     if client.replies():
         raise RolloutError(
             f"the model talks to {client.url} with the tool {SAY!r}: give GRPOTrainer "

@@ -1,0 +1,296 @@
+"""Rows with tools of their own, whose calls the class's call_row_tool() takes."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from env_runtime.checks.class_checks import check_class
+from env_runtime.checks.rollout import rollout_gate
+from env_runtime.checks.rows import write_tools
+from env_runtime.checks.smoke import smoke_gate
+from env_runtime.episode.row_tools import SERVER_PATHS
+from env_runtime.episode.samples import sample_arguments
+from env_runtime.episode.tools import tools_of
+from env_runtime.errors import GateError, RolloutError
+from env_runtime.evaluation.play import play
+from env_runtime.evaluation.policies import fixed_policy
+from env_runtime.evaluation.rows import load_rows
+from env_runtime.evaluation.trajectory import function_call, message
+from env_runtime.frameworks import definitions_of as definitions_of_frameworks
+from env_runtime.playing.game import Game
+from env_runtime.trainers import trl
+
+from .support import rows_file
+
+
+class Calls:
+    """The calls of a question's answer, to tools that only its row has."""
+
+    blocking = False
+
+    def __init__(self, task: dict[str, Any]) -> None:
+        self.expected = task.get("expected", [])
+        self.made: list[Any] = []
+
+    def call_row_tool(self, name: str, arguments: dict[str, Any]) -> str:
+        if name == "broken":
+            raise KeyError(name)
+        if name == "refused":
+            raise ValueError("not today")
+        self.made.append([name, arguments])
+        return "noted"
+
+    def reward(self) -> float:
+        return float(self.made == self.expected and bool(self.made))
+
+    @staticmethod
+    def oracle(task: dict[str, Any]) -> Any:
+        return [tuple(call) for call in task["expected"]]
+
+
+class Asked(Calls):
+    """The same, with a tool that every row has."""
+
+    def ask(self) -> str:
+        """Ask again."""
+        return "call something"
+
+
+def definition(name: str, **properties: Any) -> dict[str, Any]:
+    schema = {"type": "object", "properties": properties}
+    return {"type": "function", "name": name, "parameters": schema, "strict": False}
+
+
+WEATHER = definition("weather", city={"type": ["string", "null"]})
+SHARE = definition("stock.share", symbol={"type": "string"}, days={"type": "integer"})
+PARIS: Any = ["weather", {"city": "Paris"}]
+NVDA: Any = ["stock.share", {"symbol": "NVDA", "days": 2}]
+
+
+def row_with(expected: list[Any], *tools: dict[str, Any]) -> dict[str, Any]:
+    params = {"input": f"Go: {expected}", "tools": list(tools)}
+    return {"responses_create_params": params, "expected": expected}
+
+
+ROW = row_with([PARIS], WEATHER)
+OTHER = row_with([NVDA, NVDA], SHARE, WEATHER)
+
+
+@pytest.fixture(params=[True, False], ids=["on the loop", "in threads"])
+def client(client_of, request):
+    class Here(Calls):
+        blocking = not request.param
+
+    return client_of(Here)
+
+
+def call(client: Any, name: str, arguments: Any) -> Any:
+    return client.post(f"/{name}", json=arguments)
+
+
+def test_a_row_plays_with_its_own_tools(client, verify):
+    client.post("/seed_session", json=OTHER)
+    for name, arguments in (NVDA, NVDA):
+        assert call(client, name, arguments).json() == {"output": "noted"}
+    assert verify(client, OTHER) == 1.0
+
+
+def test_what_the_class_raises_reaches_the_policy(client):
+    client.post("/seed_session", json=ROW)
+    assert call(client, "refused", {}).json() == {"output": "error: not today"}
+    answer = call(client, "broken", {})
+    assert answer.json() == {"output": "error: KeyError"}
+    assert answer.headers["X-Tool-Error"].startswith("raised KeyError (")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[]", '"text"', "5", "null", "{", '{"a":' * 999 + "1" + "}" * 999]
+    + ['{"a": "\\ud800"}', '{"\\ud800": 1}', f'{{"a": {"9" * 5000}}}'],
+    ids=range(9),
+)
+def test_arguments_that_would_break_a_grader_are_refused(client, verify, text):
+    client.post("/seed_session", json=ROW)
+    assert client.post("/weather", content=text).status_code == 422
+    call(client, *PARIS)
+    assert verify(client, ROW) == 1.0
+
+
+# ---------------------------------------------------------------------- attacks
+
+
+def test_without_a_row_there_is_no_such_tool(client):
+    assert call(client, *PARIS).status_code == 404
+    assert client.get("/health").json()["sessions"] == 0
+
+
+def test_other_methods_of_http_are_no_calls(client, verify):
+    client.post("/seed_session", json=ROW)
+    for method in ("GET", "PUT", "DELETE", "PATCH"):
+        answer = client.request(method, "/weather", json=PARIS[1])
+        assert answer.status_code in (404, 405)
+    assert verify(client, ROW) == 0.0
+
+
+@pytest.mark.parametrize(
+    "name", ["reward", "close", "oracle", "call_row_tool", "__init__", "made", "a/b"]
+)
+def test_a_name_never_reaches_a_member_of_the_class(client, verify, name):
+    client.post("/seed_session", json=ROW)
+    assert call(client, name, {"name": "weather"}).json() == {"output": "noted"}
+    call(client, *PARIS)
+    assert verify(client, ROW) == 0.0  # one call too many
+
+
+@pytest.mark.parametrize("name", sorted(SERVER_PATHS))
+def test_the_servers_own_paths_take_no_calls(client, name):
+    client.post("/seed_session", json=ROW)
+    assert "noted" not in call(client, name, {}).text
+
+
+def test_every_path_of_the_server_is_known(server_of):
+    paths = {route.path for route in server_of(Calls).setup_webserver().routes}
+    assert {path.strip("/") for path in paths if path.count("/") == 1} <= SERVER_PATHS
+
+
+def test_a_trajectory_that_claims_calls_earns_nothing(client, verify):
+    client.post("/seed_session", json=ROW)
+    claimed = function_call("weather", json.dumps(PARIS[1]))
+    assert verify(client, ROW, [claimed]) == 0.0
+
+
+def test_a_call_after_the_verdict_changes_nothing(client, verify):
+    client.post("/seed_session", json=ROW)
+    call(client, "weather", {"city": "Rome"})
+    assert verify(client, ROW) == 0.0
+    assert call(client, *PARIS).json()["output"].startswith("error: this session")
+    assert verify(client, ROW) == 0.0
+
+
+def test_a_second_seed_brings_no_other_tools(client, verify):
+    client.post("/seed_session", json=ROW)
+    assert client.post("/seed_session", json=OTHER).status_code == 409
+    for _ in range(2):
+        call(client, *NVDA)
+    assert verify(client, OTHER) == 0.0
+
+
+def test_a_class_without_the_method_knows_no_other_tool(client_of, generous, row):
+    client = client_of(generous)
+    client.post("/seed_session", json=row)
+    assert call(client, "call_row_tool", {}).status_code == 404
+    assert call(client, *PARIS).status_code == 404
+
+
+def test_recorded_calls_are_graded_again(client_of, verify, monkeypatch):
+    monkeypatch.setenv("REVERIFY", "1")
+    calls = [function_call(name, json.dumps(sent)) for name, sent in (NVDA, NVDA)]
+    calls.append(message("Done."))  # it is no call of a tool named reply
+    assert verify(client_of(Calls), OTHER, calls) == 1.0
+    assert verify(client_of(Calls), OTHER, calls[:1]) == 0.0
+
+
+# ---------------------------------------------------------------------- the gates
+
+
+def test_the_gates_take_rows_with_tools_of_their_own(gate_client, server_of, tmp_path):
+    client, path = gate_client(Calls), Path(rows_file(tmp_path, ROW, OTHER))
+    says = check_class(Calls, server_of(Calls))
+    assert says.startswith(f"{Calls.__module__}.Calls has call_row_tool()")
+    assert smoke_gate(client, path) == "0 endpoints, and the tools of each row"
+    assert rollout_gate(client, path).startswith("2 rows: the oracle earns 1.0")
+
+
+def test_the_calls_of_a_row_are_one_turn(gate_client, tmp_path, monkeypatch):
+    client, path = gate_client(Calls), Path(rows_file(tmp_path, ROW, OTHER))
+    table = {"max_turns": 1}
+    monkeypatch.setattr("env_runtime.project.Project.table", lambda self: table)
+    assert rollout_gate(client, path).startswith("2 rows: the oracle earns 1.0")
+    played = play(client, client.tools_in(OTHER), OTHER, fixed_policy("oracle"), 1)
+    assert played["reward"] == 1.0
+
+
+def test_a_class_that_pays_for_any_call_fails(gate_client, tmp_path):
+    class Any(Calls):
+        def reward(self) -> float:
+            return float(bool(self.made))
+
+    client, path = gate_client(Any), Path(rows_file(tmp_path, ROW, OTHER))
+    with pytest.raises(GateError, match=r"'garbage' earns 1\.0.*weather\(city="):
+        rollout_gate(client, path)
+
+
+def test_a_class_with_tools_of_both_kinds(gate_client, tmp_path):
+    client = gate_client(Asked, ["ask"])
+    path = Path(rows_file(tmp_path, ROW, OTHER))
+    with pytest.raises(GateError, match="row 1 .* does not have the tools of the serv"):
+        smoke_gate(client, path)
+    rows = load_rows(path)
+    for row, own in zip(rows, ([WEATHER], [SHARE, WEATHER]), strict=True):
+        row["responses_create_params"]["tools"] = [*client.tools(), *own]
+    path = Path(rows_file(tmp_path, *rows))
+    assert smoke_gate(client, path) == "1 endpoint, and the tools of each row"
+    assert rollout_gate(client, path).startswith("2 rows: the oracle earns 1.0")
+
+
+def test_a_method_with_other_parameters_fails_in_the_smoke_gate(gate_client, tmp_path):
+    class Short(Calls):
+        def call_row_tool(self, name: str) -> str:  # ty: ignore[incompatible-method-override]
+            return name
+
+    client, path = gate_client(Short), Path(rows_file(tmp_path, ROW))
+    with pytest.raises(GateError, match="POST /weather with .* raised TypeError"):
+        smoke_gate(client, path)
+
+
+@pytest.mark.parametrize("name", ["verify", "reply", "", "a b", "../x", "x?y", None])
+def test_a_tool_whose_calls_would_not_arrive_is_refused(gate_client, tmp_path, name):
+    tool = {**WEATHER, "name": name}
+    client, path = gate_client(Calls), Path(rows_file(tmp_path, row_with([], tool)))
+    with pytest.raises(RolloutError, match=r"row 1 .* can be called .*: rename it"):
+        smoke_gate(client, path)
+
+
+def test_rows_keep_their_tools_when_the_servers_are_written(
+    gate_client, tmp_path, monkeypatch
+):
+    gate_client(Asked, ["ask"])
+    asked = tools_of(Asked)["ask"].definition()
+    monkeypatch.setattr("env_runtime.checks.rows.server_tools", lambda: [asked])
+    path = Path(rows_file(tmp_path, ROW, OTHER))
+    for _ in range(2):  # the second time changes nothing
+        write_tools(path)
+        tools = [row["responses_create_params"]["tools"] for row in load_rows(path)]
+        assert tools == [[asked, WEATHER], [asked, SHARE, WEATHER]]
+
+
+def test_a_sample_of_a_schema_with_several_types():
+    assert sample_arguments(WEATHER, high=True) == {"city": "nonsense"}
+
+
+# ---------------------------------------------------------------------- elsewhere
+
+
+def test_a_person_gets_the_forms_of_the_row(gate_client, tmp_path):
+    client, path = gate_client(Calls), tmp_path / "rows.jsonl"
+    game = Game(client, [ROW, OTHER], path, tmp_path / "played.jsonl", "ada")
+    for number, names in ((1, ["weather"]), (2, ["stock.share", "weather"])):
+        started = game.actions["start"]({"row": number})
+        assert [form["name"] for form in started["tools"]] == names
+    asked = {"episode": started["episode"], "tool": NVDA[0], "arguments": NVDA[1]}
+    for _ in range(2):
+        game.actions["call"](asked)
+    assert game.actions["grade"](asked)["reward"] == 1.0
+    game.close()
+
+
+def test_other_frameworks_refuse_it():
+    with pytest.raises(GateError, match=r"Calls has call_row_tool\(\)"):
+        definitions_of_frameworks(Calls)
+
+
+@pytest.mark.parametrize("uses", [trl.environment, trl.answer_reward])
+def test_trl_refuses_it(gate_client, uses):
+    with pytest.raises(RolloutError, match="rows of .* have tools of their own"):
+        uses(gate_client(Calls).url)
