@@ -202,7 +202,9 @@ class Masked(trl.GRPOTrainer):
                 self.masked += len(tokens)
                 self.replies += 1
             else:
-                raise SystemExit(f"the environment did not say what is masked: {text!r}")
+                raise SystemExit(
+                    f"the environment did not say what is masked: {text!r}"
+                )
 
 
 # A reply, in the words of the tokenizer: the next digit, "The episode is over.", or that
