@@ -1,7 +1,6 @@
 """Rows with tools of their own, whose calls the class's call_row_tool() takes."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,7 +20,7 @@ from env_runtime.frameworks import definitions_of as definitions_of_frameworks
 from env_runtime.playing.game import Game
 from env_runtime.trainers import trl
 
-from .support import rows_file
+from .support import Generous, rows_file
 
 
 class Calls:
@@ -89,15 +88,15 @@ def call(client: Any, name: str, arguments: Any) -> Any:
     return client.post(f"/{name}", json=arguments)
 
 
-def test_a_row_plays_with_its_own_tools(client, verify):
-    client.post("/seed_session", json=OTHER)
+def test_a_row_plays_with_its_own_tools(client):
+    client.seed(OTHER)
     for name, arguments in (NVDA, NVDA):
         assert call(client, name, arguments).json() == {"output": "noted"}
-    assert verify(client, OTHER) == 1.0
+    assert client.reward(OTHER) == 1.0
 
 
 def test_what_the_class_raises_reaches_the_policy(client):
-    client.post("/seed_session", json=ROW)
+    client.seed(ROW)
     assert call(client, "refused", {}).json() == {"output": "error: not today"}
     answer = call(client, "broken", {})
     assert answer.json() == {"output": "error: KeyError"}
@@ -110,11 +109,11 @@ def test_what_the_class_raises_reaches_the_policy(client):
     + ['{"a": "\\ud800"}', '{"\\ud800": 1}', f'{{"a": {"9" * 5000}}}'],
     ids=range(9),
 )
-def test_arguments_that_would_break_a_grader_are_refused(client, verify, text):
-    client.post("/seed_session", json=ROW)
+def test_arguments_that_would_break_a_grader_are_refused(client, text):
+    client.seed(ROW)
     assert client.post("/weather", content=text).status_code == 422
     call(client, *PARIS)
-    assert verify(client, ROW) == 1.0
+    assert client.reward(ROW) == 1.0
 
 
 # ---------------------------------------------------------------------- attacks
@@ -125,27 +124,27 @@ def test_without_a_row_there_is_no_such_tool(client):
     assert client.get("/health").json()["sessions"] == 0
 
 
-def test_other_methods_of_http_are_no_calls(client, verify):
-    client.post("/seed_session", json=ROW)
+def test_other_methods_of_http_are_no_calls(client):
+    client.seed(ROW)
     for method in ("GET", "PUT", "DELETE", "PATCH"):
         answer = client.request(method, "/weather", json=PARIS[1])
         assert answer.status_code in (404, 405)
-    assert verify(client, ROW) == 0.0
+    assert client.reward(ROW) == 0.0
 
 
 @pytest.mark.parametrize(
     "name", ["reward", "close", "oracle", "call_row_tool", "__init__", "made", "a/b"]
 )
-def test_a_name_never_reaches_a_member_of_the_class(client, verify, name):
-    client.post("/seed_session", json=ROW)
+def test_a_name_never_reaches_a_member_of_the_class(client, name):
+    client.seed(ROW)
     assert call(client, name, {"name": "weather"}).json() == {"output": "noted"}
     call(client, *PARIS)
-    assert verify(client, ROW) == 0.0  # one call too many
+    assert client.reward(ROW) == 0.0  # one call too many
 
 
 @pytest.mark.parametrize("name", sorted(SERVER_PATHS))
 def test_the_servers_own_paths_take_no_calls(client, name):
-    client.post("/seed_session", json=ROW)
+    client.seed(ROW)
     assert "noted" not in call(client, name, {}).text
 
 
@@ -154,48 +153,47 @@ def test_every_path_of_the_server_is_known(server_of):
     assert {path.strip("/") for path in paths if path.count("/") == 1} <= SERVER_PATHS
 
 
-def test_a_trajectory_that_claims_calls_earns_nothing(client, verify):
-    client.post("/seed_session", json=ROW)
+def test_a_trajectory_that_claims_calls_earns_nothing(client):
+    client.seed(ROW)
     claimed = function_call("weather", json.dumps(PARIS[1]))
-    assert verify(client, ROW, [claimed]) == 0.0
+    assert client.reward(ROW, [claimed]) == 0.0
 
 
-def test_a_call_after_the_verdict_changes_nothing(client, verify):
-    client.post("/seed_session", json=ROW)
+def test_a_call_after_the_verdict_changes_nothing(client):
+    client.seed(ROW)
     call(client, "weather", {"city": "Rome"})
-    assert verify(client, ROW) == 0.0
+    assert client.reward(ROW) == 0.0
     assert call(client, *PARIS).json()["output"].startswith("error: this session")
-    assert verify(client, ROW) == 0.0
+    assert client.reward(ROW) == 0.0
 
 
-def test_a_second_seed_brings_no_other_tools(client, verify):
-    client.post("/seed_session", json=ROW)
-    assert client.post("/seed_session", json=OTHER).status_code == 409
+def test_a_second_seed_brings_no_other_tools(client):
+    client.seed(ROW)
+    client.seed(OTHER, 409)
     for _ in range(2):
         call(client, *NVDA)
-    assert verify(client, OTHER) == 0.0
+    assert client.reward(OTHER) == 0.0
 
 
-def test_a_class_without_the_method_knows_no_other_tool(client_of, generous, row):
-    client = client_of(generous)
-    client.post("/seed_session", json=row)
+def test_a_class_without_the_method_knows_no_other_tool(client_of):
+    client = client_of(Generous).seed()
     assert call(client, "call_row_tool", {}).status_code == 404
     assert call(client, *PARIS).status_code == 404
 
 
-def test_recorded_calls_are_graded_again(client_of, verify, monkeypatch):
+def test_recorded_calls_are_graded_again(client_of, monkeypatch):
     monkeypatch.setenv("REVERIFY", "1")
     calls = [function_call(name, json.dumps(sent)) for name, sent in (NVDA, NVDA)]
     calls.append(message("Done."))  # it is no call of a tool named reply
-    assert verify(client_of(Calls), OTHER, calls) == 1.0
-    assert verify(client_of(Calls), OTHER, calls[:1]) == 0.0
+    assert client_of(Calls).reward(OTHER, calls) == 1.0
+    assert client_of(Calls).reward(OTHER, calls[:1]) == 0.0
 
 
 # ---------------------------------------------------------------------- the gates
 
 
 def test_the_gates_take_rows_with_tools_of_their_own(gate_client, server_of, tmp_path):
-    client, path = gate_client(Calls), Path(rows_file(tmp_path, ROW, OTHER))
+    client, path = gate_client(Calls), rows_file(tmp_path, ROW, OTHER)
     says = check_class(Calls, server_of(Calls))
     assert says.startswith(f"{Calls.__module__}.Calls has call_row_tool()")
     assert smoke_gate(client, path) == "0 endpoints, and the tools of each row"
@@ -203,7 +201,7 @@ def test_the_gates_take_rows_with_tools_of_their_own(gate_client, server_of, tmp
 
 
 def test_the_calls_of_a_row_are_one_turn(gate_client, tmp_path, monkeypatch):
-    client, path = gate_client(Calls), Path(rows_file(tmp_path, ROW, OTHER))
+    client, path = gate_client(Calls), rows_file(tmp_path, ROW, OTHER)
     table = {"max_turns": 1}
     monkeypatch.setattr("env_runtime.project.Project.table", lambda self: table)
     assert rollout_gate(client, path).startswith("2 rows: the oracle earns 1.0")
@@ -216,20 +214,20 @@ def test_a_class_that_pays_for_any_call_fails(gate_client, tmp_path):
         def reward(self) -> float:
             return float(bool(self.made))
 
-    client, path = gate_client(Any), Path(rows_file(tmp_path, ROW, OTHER))
+    client, path = gate_client(Any), rows_file(tmp_path, ROW, OTHER)
     with pytest.raises(GateError, match=r"'garbage' earns 1\.0.*weather\(city="):
         rollout_gate(client, path)
 
 
 def test_a_class_with_tools_of_both_kinds(gate_client, tmp_path):
-    client = gate_client(Asked, ["ask"])
-    path = Path(rows_file(tmp_path, ROW, OTHER))
+    client = gate_client(Asked)
+    path = rows_file(tmp_path, ROW, OTHER)
     with pytest.raises(GateError, match="row 1 .* does not have the tools of the serv"):
         smoke_gate(client, path)
     rows = load_rows(path)
     for row, own in zip(rows, ([WEATHER], [SHARE, WEATHER]), strict=True):
         row["responses_create_params"]["tools"] = [*client.tools(), *own]
-    path = Path(rows_file(tmp_path, *rows))
+    path = rows_file(tmp_path, *rows)
     assert smoke_gate(client, path) == "1 endpoint, and the tools of each row"
     assert rollout_gate(client, path).startswith("2 rows: the oracle earns 1.0")
 
@@ -239,7 +237,7 @@ def test_a_method_with_other_parameters_fails_in_the_smoke_gate(gate_client, tmp
         def call_row_tool(self, name: str) -> str:  # ty: ignore[incompatible-method-override]
             return name
 
-    client, path = gate_client(Short), Path(rows_file(tmp_path, ROW))
+    client, path = gate_client(Short), rows_file(tmp_path, ROW)
     with pytest.raises(GateError, match="POST /weather with .* raised TypeError"):
         smoke_gate(client, path)
 
@@ -247,7 +245,7 @@ def test_a_method_with_other_parameters_fails_in_the_smoke_gate(gate_client, tmp
 @pytest.mark.parametrize("name", ["verify", "reply", "", "a b", "../x", "x?y", None])
 def test_a_tool_whose_calls_would_not_arrive_is_refused(gate_client, tmp_path, name):
     tool = {**WEATHER, "name": name}
-    client, path = gate_client(Calls), Path(rows_file(tmp_path, row_with([], tool)))
+    client, path = gate_client(Calls), rows_file(tmp_path, row_with([], tool))
     with pytest.raises(RolloutError, match=r"row 1 .* can be called .*: rename it"):
         smoke_gate(client, path)
 
@@ -255,10 +253,10 @@ def test_a_tool_whose_calls_would_not_arrive_is_refused(gate_client, tmp_path, n
 def test_rows_keep_their_tools_when_the_servers_are_written(
     gate_client, tmp_path, monkeypatch
 ):
-    gate_client(Asked, ["ask"])
+    gate_client(Asked)
     asked = tools_of(Asked)["ask"].definition()
     monkeypatch.setattr("env_runtime.checks.rows.server_tools", lambda: [asked])
-    path = Path(rows_file(tmp_path, ROW, OTHER))
+    path = rows_file(tmp_path, ROW, OTHER)
     for _ in range(2):  # the second time changes nothing
         write_tools(path)
         tools = [row["responses_create_params"]["tools"] for row in load_rows(path)]
