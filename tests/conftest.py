@@ -254,15 +254,21 @@ def copy(
     """
 
     def copy_to(
-        destination: Path, *options: str, trust: bool = False, **answers: Any
+        destination: Path,
+        *options: str,
+        trust: bool = False,
+        check: bool = True,
+        **answers: Any,
     ) -> subprocess.CompletedProcess[str]:
         source = request.getfixturevalue("repository") if trust else template
         data = [f"--data={name}={value}" for name, value in answers.items()]
         how = "--trust" if trust else "--skip-tasks"
         command = ["copy", how, "--defaults", *options, *data, source, destination]
         if trust:
-            return run([COPIER, *command], destination.parent, check=False)
-        return copier(destination.parent, *command)
+            return run([COPIER, *command], destination.parent, check=check)
+        done = copier(destination.parent, *command)
+        assert not (check and done.returncode), done.stdout
+        return done
 
     return copy_to
 

@@ -24,8 +24,7 @@ def step(monkeypatch):
 @pytest.fixture
 def project(copy, tmp_path):
     """A project whose Copier tasks were not run."""
-    done = copy(tmp_path / "my_env")
-    assert done.returncode == 0, done.stdout
+    copy(tmp_path / "my_env")
     return tmp_path / "my_env"
 
 
@@ -55,9 +54,7 @@ def test_a_package_of_ones_own_repository(copy, tmp_path):
     """The adapter imports `mazes` of src/, and what only that package declares."""
     project = tmp_path / "maze_env"
     shutil.copytree(CLASSES / "mazes", project)
-    done = copy(project, trust=True, tools="step")
-    assert done.returncode == 0, done.stdout
-    assert "PASS import" in done.stdout
+    assert "PASS import" in copy(project, trust=True, tools="step").stdout
     gates = [project / "nemo_gym/.venv/bin/python", "gates.py", "server", "smoke"]
     assert run(gates, project / "nemo_gym").stdout.count("PASS") == 2
     text = (project / "nemo_gym/pyproject.toml").read_text()

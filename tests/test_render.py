@@ -29,6 +29,7 @@ TOOLS = {
     },
     "bare names of the archetype's and one more": {"tools": "hint; {first}"},
 }
+SIBLINGS = ["verifiers", "openenv", "ors"]
 NASTY = """q"uo'te \\ \\n {% raw %} {{ x }} {# c #} $HOME `ls` é 中 : - # | "end\""""
 
 
@@ -85,17 +86,23 @@ def test_backends(render, archetype, backend):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("archetype", ARCHETYPES)
-def test_long_and_short_names(render, archetype):
-    check(render(archetype=archetype, env_name="e", domain_class="E"))
-    check(
-        render(
-            archetype=archetype,
-            env_name="a" + "_b" * 19,  # 39 characters
-            domain_class="D" + "d" * 49,
-            tools=f"f{'_g' * 31}({'p' * 64}: Literal['{'v' * 40}', '{'w' * 40}'] | None)"
-            f"\nlist(xs: list[Literal['{'v' * 40}', 1]] = [1])",
-        )
-    )
+@pytest.mark.parametrize(
+    "answers",
+    [
+        {"env_name": "e", "domain_class": "E"},
+        {
+            "env_name": "a" + "_b" * 19,  # 39 characters
+            "domain_class": "D" + "d" * 49,
+            "tools": f"f{'_g' * 31}({'p' * 64}: "
+            f"Literal['{'v' * 40}', '{'w' * 40}'] | None)\n"
+            f"list(xs: list[Literal['{'v' * 40}', 1]] = [1])",
+        },
+        {"domain_module": "z" * 50, "description": "'\"\\ {{ x }} # é"},
+    ],
+    ids=["short", "long", "a long module"],
+)
+def test_long_and_short_names(render, archetype, answers):
+    check(render(archetype=archetype, siblings=SIBLINGS, **answers))
 
 
 @pytest.mark.parametrize(
@@ -309,7 +316,7 @@ class MyEnv:
         return 0.0
 """)
     description = 'Say "what" to do: é.'
-    assert copy(project, tools="look()", description=description).returncode == 0
+    copy(project, tools="look()", description=description)
     code = """if True:
         import json
         import make_rows
@@ -385,8 +392,7 @@ def test_an_existing_domain_module_is_left_alone(copy, tmp_path):
     own = "class MyEnv:\n    pass  # mine\n"
     (tmp_path / "my_env").mkdir()
     (tmp_path / "my_env/my_env.py").write_text(own)
-    done = copy(tmp_path / "my_env", tools="guess(letter: str); hint()")
-    assert done.returncode == 0, done.stdout
+    copy(tmp_path / "my_env", tools="guess(letter: str); hint()")
     assert (tmp_path / "my_env/my_env.py").read_text() == own
     tests = {
         path.name for path in (tmp_path / "my_env/nemo_gym/tests").glob("test_*.py")
@@ -395,8 +401,7 @@ def test_an_existing_domain_module_is_left_alone(copy, tmp_path):
 
 
 def test_without_trust_all_files_are_there(copy, tmp_path, render):
-    done = copy(tmp_path / "my_env")
-    assert done.returncode == 0, done.stdout
+    copy(tmp_path / "my_env")
     assert not (tmp_path / "my_env/nemo_gym/.venv").exists()
     expected = {str(path.relative_to(render())) for path, _ in text_files(render())}
     found = {
@@ -480,7 +485,7 @@ def test_modules_of_the_project_are_no_names_for_the_class(render):
     assert listed("PROJECT_MODULES") >= beside - {"__init__", "play"}
 
 
-@pytest.mark.parametrize("siblings", [[], ["verifiers", "openenv", "ors"]])
+@pytest.mark.parametrize("siblings", [[], SIBLINGS])
 def test_only_the_runtime_has_bounds_of_the_templates(render, siblings):
     """So `uv add` in a folder of the user's meets no line of the template's."""
     project = render(siblings=siblings)

@@ -103,7 +103,7 @@ async def a_slow_judge_masks_nothing(original, *arguments):
         raise
 
 
-@replaces("EpisodeModels.answer")
+@replaces("EpisodeModels.read")
 @by("test_models.py::test_nonsense_is_asked_once_more_and_then_earns_nothing")
 async def nonsense_masks_the_sample(original, models, *arguments):
     try:
@@ -113,7 +113,7 @@ async def nonsense_masks_the_sample(original, models, *arguments):
         raise
 
 
-@replaces("EpisodeModels._say")
+@replaces("EpisodeModels.say")
 @by("test_models.py::test_a_policy_that_writes_a_lot_fills_no_memory")
 def all_texts_are_kept(original, models, *arguments):
     models._characters = 0
