@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import sys
+import tomllib
 
 import pytest
 import requests
@@ -203,17 +204,40 @@ def test_a_folder_that_is_no_package_is_not_the_class(copy, tmp_path):
     assert (project / "warehouse/notes.txt").read_text() == "mine\n"
 
 
+INIT, ENV = "warehouse/__init__.py", "warehouse/env.py"
+# A gate, a change of a file, and what the gate then says
+COMPLAINTS = [
+    (
+        *("import", INIT, "from .env import Warehouse", "Other = 1"),
+        "warehouse/__init__.py has no class Warehouse: write the class there",
+    ),
+    (
+        *("import", ENV, "from .core", "from nowhere"),
+        "ModuleNotFoundError in warehouse/env.py, line 3: No module",
+    ),
+    ("import", ENV, "count: int", "count", "warehouse/env.py, line 1"),
+    (
+        *("smoke", ENV, 'return "sent"', "return {}[1]"),
+        "raised KeyError (warehouse/env.py, line 18)",
+    ),
+    (
+        *("import", "nemo_gym/server.py", "Warehouse.send", "Warehouse.sell"),
+        'add its line: app.post("/send")(self.tool(Warehouse.send))',
+    ),
+]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("series", ["0.7"], indirect=True)
 def test_gates_over_a_class_in_a_package(packaged, generate, tmp_path):
-    """Their messages name its files with the package."""
+    """The messages name its files with the package."""
     project = tmp_path / "my_env"
     shutil.copytree(packaged, project)
     environment = borrow_venv(project, generate(archetype="game"))
     environment.run("gates.py", "--write-tools")
     assert environment.green()[0] == "warehouse.env.Warehouse has survey, send"
 
-    def complaint(gate, name, old, new):
+    for gate, name, old, new, complaint in COMPLAINTS:
         path = project / name
         text = path.read_text()
         assert old in text
@@ -221,19 +245,7 @@ def test_gates_over_a_class_in_a_package(packaged, generate, tmp_path):
         [result] = environment.gates(gate, check=False)
         path.write_text(text)
         assert not result["passed"]
-        return result["detail"]
-
-    init, env = "warehouse/__init__.py", "warehouse/env.py"
-    text = complaint("import", init, "from .env import Warehouse", "Other = 1")
-    assert "warehouse/__init__.py has no class Warehouse: write the class there" in text
-    text = complaint("import", env, "from .core", "from nowhere")
-    assert "ModuleNotFoundError in warehouse/env.py, line 3: No module" in text
-    text = complaint("import", env, "count: int", "count")
-    assert "warehouse/env.py, line 1" in text
-    text = complaint("smoke", env, 'return "sent"', "return {}[1]")
-    assert "raised KeyError (warehouse/env.py, line 18)" in text
-    text = complaint("import", "nemo_gym/server.py", "Warehouse.send", "Warehouse.sell")
-    assert 'add its line: app.post("/send")(self.tool(Warehouse.send))' in text
+        assert complaint in result["detail"]
     # Exceptions of the package are expected, wherever in it they are defined.
     code = (
         "from warehouse import Warehouse; from env_runtime.episode import episode; "
@@ -254,16 +266,8 @@ def test_with_the_tasks_on(repository, interpreter, tmp_path):
     answers = ["domain_module=inventory", "domain_class=Inventory"]
     answers += ["tools=look_up(item: str); receive(item: str, count: int = 1)"]
     data = [f"--data={answer}" for answer in answers]
-    command = [
-        *UVX,
-        "copier",
-        "copy",
-        "--trust",
-        "--defaults",
-        *data,
-        repository,
-        "shop",
-    ]
+    command = [*UVX, "copier", "copy", "--trust", "--defaults", *data]
+    command += [repository, "shop"]
     printed = run(command, tmp_path, UV_PYTHON=interpreter).stdout
     assert "inventory.Inventory has look_up, receive" in printed
     row = json.loads((project / "nemo_gym/data/example.jsonl").read_text())
@@ -316,15 +320,13 @@ def mazes(tmp_path):
     """A repository with a package in src/."""
     project = tmp_path / "labyrinth"
     shutil.copytree(MAZES, project)
-    (project / "maze_env.py").unlink()
     return project
 
 
-def added(project):
-    """The top-level names that a repository has beside the files of MAZES."""
-    files = {path.relative_to(project) for path in project.rglob("*") if path.is_file()}
-    own = {path.relative_to(MAZES) for path in MAZES.rglob("*") if path.is_file()}
-    return {path.parts[0] for path in files - own if "__pycache__" not in path.parts}
+def files_of(folder):
+    """The content of each file, by its path."""
+    paths = [path for path in folder.rglob("*") if path.is_file()]
+    return {path.relative_to(folder): path.read_bytes() for path in paths}
 
 
 def test_a_class_in_src_is_wrapped(copy, mazes):
@@ -333,7 +335,8 @@ def test_a_class_in_src_is_wrapped(copy, mazes):
     assert "\nfrom mazes.walk import Walk\n" in server
     ours = {"nemo_gym", "verifiers", "ors"}
     dotted = {".copier-answers.yml", ".dockerignore", ".gitignore", ".github"}
-    assert added(mazes) == ours | dotted
+    added = files_of(mazes).keys() - files_of(MAZES).keys()
+    assert {path.parts[0] for path in added} == ours | dotted
     readmes = [mazes / "nemo_gym/AGENTS.md", *mazes.glob("*/README.md")]
     assert all("../src/mazes/walk.py" in path.read_text() for path in readmes)
     wheel = (mazes / "verifiers/pyproject.toml").read_text()
@@ -349,8 +352,8 @@ def test_an_update_of_a_class_in_src_changes_nothing(repository, mazes):
     git(mazes, "commit", "-qm", "mine")
     options += ["--trust", "--vcs-ref=:current:", "--data=max_turns=7"]
     assert copier(mazes, "update", *options).returncode == 0
-    changed = git(mazes, "status", "--porcelain").split("\n")
-    assert not [line for line in changed if line and not line.startswith(" M ")]
+    changed = git(mazes, "status", "--porcelain").splitlines()
+    assert all(line.startswith(" M ") for line in changed)
     assert (
         "class_file: src/mazes/walk.py" in (mazes / ".copier-answers.yml").read_text()
     )
@@ -367,15 +370,14 @@ def test_an_update_of_a_class_in_src_changes_nothing(repository, mazes):
 )
 def test_a_repository_gets_no_class_that_nobody_asked_for(copy, mazes, answers):
     """Otherwise a game would be called like the class, and hide its package."""
-    before = {path: path.read_bytes() for path in mazes.rglob("*") if path.is_file()}
-    done = copy(mazes, **answers)
+    before = files_of(mazes)
+    done = copy(mazes, check=False, **answers)
     assert done.returncode == 1
     name = answers.get("domain_module", "labyrinth")
     last = done.stdout.splitlines()[-1]
     assert f'domain_module: there is no such module, got "{name}": there is no ' in last
     assert str(mazes) in last
-    after = {path: path.read_bytes() for path in mazes.rglob("*") if path.is_file()}
-    assert after == before
+    assert files_of(mazes) == before
 
 
 def test_a_repositorys_own_ci_and_image_stay_alone(copy, mazes):
@@ -401,6 +403,11 @@ def test_gates_over_a_class_in_src(copy, mazes, series):
     assert "PASS import" in printed
     assert "mazes.walk.Walk has step" in printed
     folder, python = mazes / "nemo_gym", mazes / "nemo_gym/.venv/bin/python"
+    settings = tomllib.loads((folder / "pyproject.toml").read_text())
+    source = settings["tool"]["uv"]["sources"]["mazes"]
+    assert (folder / source["path"]).resolve() == mazes
+    image = (folder / "Dockerfile").read_text()
+    assert image.index("COPY . /app/") < image.index("uv lock")
     gates = run([python, "gates.py"], folder).stdout
     assert gates.count("PASS") == 4, gates
     run([python, "-m", "pytest", "-q"], folder)

@@ -331,7 +331,7 @@ def test_openenvs_client_for_tools_and_its_page(stall):
     assert "there are only apples, pears" in wrong
     for metadata in about:
         named = metadata["name"], metadata["description"]
-        assert named == ("my_env", "The My Env environment.")
+        assert named == ("my_env", "The Stall environment.")
     assert "At least three quarters of its price." in form
     assert prompt.startswith("Buy pears.")
     assert ">Error: there are only apples, pears<" in result
