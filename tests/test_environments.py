@@ -62,26 +62,23 @@ def test_gates_and_tests_are_green(generate, variant, series, archetype):
 
 @pytest.mark.slow
 @ONE_SERIES
-def test_the_rows_of_frozen_lake_are_those_of_its_generator(generate):
-    """archetypes/gymnasium/tasks.json is for a copy without tasks."""
-    text = (generate(archetype="gymnasium").folder / "data/example.jsonl").read_text()
-    rows = [json.loads(line) for line in text.splitlines()]
-    kept = json.loads((ROOT / "archetypes/gymnasium/tasks.json").read_text())
-    assert kept == [
+def test_an_environment_of_gymnasium(generate):
+    """archetypes/gymnasium/tasks.json, for a copy without tasks, is what was generated.
+
+    The test with MiniGrid is in tests/test_packages.py.
+    """
+    environment = generate(archetype="gymnasium")
+    assert EARNED in environment.green()[-1]
+    rows = (environment.folder / "data/example.jsonl").read_text().splitlines()
+    kept = (ROOT / "archetypes/gymnasium/tasks.json").read_text()
+    assert json.loads(kept) == [
         {
             "prompt": row["responses_create_params"]["input"][0]["content"],
             "ground_truth": row["ground_truth"][0],
             "difficulty": row["difficulty"],
         }
-        for row in rows
+        for row in map(json.loads, rows)
     ]
-
-
-@pytest.mark.slow
-@ONE_SERIES
-def test_an_environment_of_gymnasium(generate):
-    """The test with MiniGrid is in tests/test_packages.py."""
-    assert EARNED in generate(archetype="gymnasium").green()[-1]
 
 
 def test_the_newest_nemo_gym_of_the_series_is_there(generate, series):
@@ -226,22 +223,15 @@ def test_plain_uv_run_keeps_the_interpreter(generate):
 
 @pytest.mark.slow
 @ONE_SERIES
-def test_the_folders_of_two_environments_do_not_hide_the_package(generate, render):
-    """An editable installation puts its project's folder on the path."""
-    code = "import nemo_gym; print(nemo_gym.__file__)"
-    environment, other = generate(archetype="game"), render()
-    path = f"{environment.project}{os.pathsep}{other}"
-    printed = environment.run("-c", code, PYTHONPATH=path)
-    assert "site-packages" in printed
-
-
-@pytest.mark.slow
-@ONE_SERIES
-def test_the_folder_does_not_hide_the_package(generate):
+def test_the_folder_does_not_hide_the_package(generate, render):
+    """Nor do two folders on the path, where editable installations put them."""
     environment = generate(archetype="game")
     code = "import nemo_gym, nemo_gym.server_utils; print(nemo_gym.__file__)"
-    above = run([environment.python, "-c", code], environment.project)
-    assert "site-packages" in above.stdout
+    path = f"{environment.project}{os.pathsep}{render()}"
+    for variables in ({}, {"PYTHONPATH": path}):
+        command = [environment.python, "-c", code]
+        above = run(command, environment.project, **variables)
+        assert "site-packages" in above.stdout
     tests = ["-m", "pytest", "-q", "nemo_gym/tests/test_environment.py"]
     run([environment.python, *tests], environment.project)
 

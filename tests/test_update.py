@@ -350,12 +350,14 @@ OF_0_3 = {
         "from env_runtime.errors import NoOracleError as NoOracle  # both\n"
         "from env_runtime.evaluation.policies import solve"
     ),
-    "from plumbing.records import ROWS": "from plumbing.records import ROWS",
+    "from plumbing.records import ROWS, positive": (
+        "from plumbing.records import ROWS, positive"
+    ),
     "def test_mine(client):\n    from plumbing.splits import Example  # later": (
         "def test_mine(client):\n    from env_runtime.rows import Example  # later"
     ),
-    "    assert Example, (base, tools_of, Mine, NoOracle, solve, ROWS)": (
-        "    assert Example, (base, tools_of, Mine, NoOracle, solve, ROWS)"
+    "    assert Example, (base, tools_of, Mine, NoOracle, solve, ROWS, positive)": (
+        "    assert Example, (base, tools_of, Mine, NoOracle, solve, ROWS, positive)"
     ),
 }
 OF_0_4 = {
@@ -559,13 +561,13 @@ def test_the_wheel_replaces_the_runtime_and_is_replaced(earlier, history):
 
 @pytest.mark.parametrize("tag", updates(slow=["v0.5.0", "v0.1.0"]))
 def test_from_an_earlier_release_over_a_class_of_ones_own(earlier, tmp_path, tag):
-    (tmp_path / "booking").mkdir()
-    shutil.copy(CLASSES / "booking.py", tmp_path / "booking")
-    data = ["--data=domain_class=Booking", "--data=tools=book(table: int)"]
-    project = earlier(tag, *data, name="booking")
+    (tmp_path / "inventory").mkdir()
+    shutil.copy(CLASSES / "inventory.py", tmp_path / "inventory")
+    data = ["--data=domain_class=Inventory", "--data=tools=look_up(item: str)"]
+    project = earlier(tag, *data, name="inventory")
     update(project)
-    source = (CLASSES / "booking.py").read_bytes()
-    assert (project / "booking.py").read_bytes() == source
+    source = (CLASSES / "inventory.py").read_bytes()
+    assert (project / "inventory.py").read_bytes() == source
     assert "wrapped: true" in (project / ".copier-answers.yml").read_text()
     readme = (project / "nemo_gym/README.md").read_text()
     assert "Wordle:" not in readme
