@@ -398,7 +398,7 @@ def test_imports_of_what_moved_are_rewritten(earlier):
     printed = update(project)
     assert (project / MINE).read_text() == text_of(OF_0_3.values())
     assert f"{MINE}, line 1: from env_runtime import server as base" in printed
-    kept = "`from plumbing.records import ROWS` names a module that is gone"
+    kept = "`from plumbing.records import ROWS, positive` names a module that is gone"
     assert f"{MINE}, line 8: {kept}" in printed
     assert not (project / "nemo_gym/plumbing").exists()
     assert not (project / "nemo_gym/trainers").exists()
