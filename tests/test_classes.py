@@ -7,7 +7,6 @@ import sys
 import tomllib
 
 import pytest
-import requests
 
 from conftest import (
     CLASSES,
@@ -16,72 +15,36 @@ from conftest import (
     borrow_venv,
     copier,
     git,
-    nightly,
     render_project,
     run,
 )
 
-# module: class, tools
-OWN = {
-    "inventory": ("Inventory", "look_up, receive"),
-    "exam": ("Candidate", "read_question; answer"),
-    "lamp": ("Lamp", "look\nturn\ndone"),
-}
 EXAMPLE = re.compile(
     r"wordle|guess|crane|five-letter|bubblewrap|workspace_|desktop_",
     re.IGNORECASE,
 )
 
 
-@pytest.fixture(scope="module")
-def wrap(copy, generate, tmp_path_factory):
-    """A project over a class of tests/classes, on the venv of the series' game."""
-    made = {}
-
-    def of(name, **answers):
-        if name not in made:
-            project = tmp_path_factory.mktemp("own") / name
-            project.mkdir()
-            shutil.copy(CLASSES / f"{name}.py", project)
-            class_name, tools = OWN[name]
-            copy(project, domain_class=class_name, tools=tools, **answers)
-            made[name] = borrow_venv(project, generate(archetype="game"))
-        return made[name]
-
-    return of
-
-
-def give_rows(environment, name):
-    rows = environment.folder / "data/example.jsonl"
-    shutil.copy(CLASSES / f"{name}.jsonl", rows)
-    environment.run("gates.py", "--write-tools")
-    return [json.loads(line) for line in rows.read_text().splitlines()]
-
-
-# Their kinds of methods, tasks and grades are those of the runtime's own tests, too.
+# The runtime's own tests have other kinds of methods, tasks and grades.
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("series", "name"),
-    [
-        ("0.7", "inventory"),
-        ("0.7", "lamp"),
-        ("0.4", "inventory"),
-        nightly("0.7", "exam"),
-    ],
-    indirect=["series"],
-)
-def test_gates_and_tests_are_green(wrap, name):
+def test_gates_and_tests_are_green(copy, generate, tmp_path):
     """The generated tests play 20 sessions at once."""
-    environment = wrap(name)
-    source = (CLASSES / f"{name}.py").read_bytes()
-    assert (environment.project / f"{name}.py").read_bytes() == source
+    project = tmp_path / "inventory"
+    project.mkdir()
+    shutil.copy(CLASSES / "inventory.py", project)
+    copy(project, domain_class="Inventory", tools="look_up, receive")
+    environment = borrow_venv(project, generate(archetype="game"))
+    source = (CLASSES / "inventory.py").read_bytes()
+    assert (project / "inventory.py").read_bytes() == source
     environment.run("gates.py", "import", "--write-tools")
-    skeleton = json.loads((environment.folder / "data/example.jsonl").read_text())
-    [task] = skeleton["ground_truth"]
-    rows = give_rows(environment, name)
-    assert set(task) == set(rows[0]["ground_truth"][0])
+    rows = environment.folder / "data/example.jsonl"
+    [skeleton] = json.loads(rows.read_text())["ground_truth"]
+    shutil.copy(CLASSES / "inventory.jsonl", rows)
+    environment.run("gates.py", "--write-tools")
+    written = [json.loads(line) for line in rows.read_text().splitlines()]
+    assert set(skeleton) == set(written[0]["ground_truth"][0])
     rollout = environment.green()[-1]
-    assert rollout.startswith(f"{len(rows)} rows: the oracle earns")
+    assert rollout.startswith(f"{len(written)} rows: the oracle earns")
     for path in (environment.folder / "results").glob("*"):
         pytest.fail(f"{path} was left behind")
 
@@ -284,31 +247,6 @@ def test_with_the_tasks_on(repository, interpreter, tmp_path):
     done = run([*command, "--overwrite"], tmp_path, check=False, UV_PYTHON=interpreter)
     assert done.returncode != 0
     assert "Inventory.look_up takes (item: str), but the answer to" in done.stdout
-
-
-@pytest.mark.slow
-@OLDER_BY_NIGHT
-def test_an_image_reaches_the_client_as_one(wrap):
-    environment = wrap("lamp")
-    row = json.loads((CLASSES / "lamp.jsonl").read_text().splitlines()[0])
-    with environment.serving() as url, requests.Session() as session:
-        session.post(f"{url}/seed_session", json=row).raise_for_status()
-        answer = session.post(f"{url}/turn", json={}).json()
-        assert answer["image"].startswith("data:image/png;base64,")
-        assert set(session.post(f"{url}/done", json={"color": "red"}).json()) == {
-            "output"
-        }
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("series", ["0.7"], indirect=True)  # 0.4 has no such command
-def test_gym_env_schema_shows_the_typed_task(wrap):
-    environment = wrap("exam")
-    code = (
-        "from nemo_gym.task_data import load_task_data_schema as load; from pathlib import Path; "
-        "print(load(Path('resources_servers/exam')).json_schema()['$defs']['Exam']['required'])"
-    )
-    assert environment.run("-c", code).strip() == "['questions']"
 
 
 # ---------------------------------------------------------------------- src layouts

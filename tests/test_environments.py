@@ -86,17 +86,8 @@ def test_the_newest_nemo_gym_of_the_series_is_there(generate, series):
     assert generate(archetype="game").run("-c", code).startswith(series)
 
 
-@pytest.mark.parametrize(
-    ("series", "archetype"),
-    [
-        (QUICK, "game"),
-        (OTHER, "game"),
-        pytest.param(QUICK, "vision", marks=pytest.mark.slow),
-    ],
-    indirect=["series"],
-)
-def test_rollouts(generate, archetype):
-    environment = generate(archetype=archetype)
+def test_rollouts(generate):
+    environment = generate(archetype="game")
     rows = (environment.folder / "data/example.jsonl").read_text().splitlines()
     with environment.serving() as url:
         for policy, reward in (("oracle", "1.0"), ("noop", "0.0")):
@@ -273,68 +264,6 @@ def test_the_gate_that_an_image_is_built_with(variant):
     smoke = environment.run(*serving.split()).splitlines()[1]
     assert smoke.startswith("PASS smoke ") and "with an empty task" in smoke
     environment.run("-m", "env_runtime.small_image", "check")
-
-
-@pytest.mark.slow
-@ONE_SERIES
-def test_gates_fail_with_exit_status_1(variant):
-    """The gates and rollout.py play the rows of another file."""
-    environment = variant()
-    rows = (environment.folder / "data/example.jsonl").read_text()
-    first, second, *_ = rows.splitlines(keepends=True)
-    other = environment.folder / "mine.jsonl"
-    other.write_text(first + re.sub('"target": "[a-z]*"', '"target": "four"', second))
-    done = run(
-        [environment.python, "gates.py", "rollout", "--rows", "mine.jsonl"],
-        environment.folder,
-        check=False,
-    )
-    assert done.returncode == 1
-    assert "FAIL rollout" in done.stdout
-    assert "row 2 of mine.jsonl, policy 'noop': POST /seed" in done.stdout
-    other.write_text(first + second)
-    with environment.serving() as url:
-        arguments = ["--policy", "oracle", "--rows", "mine.jsonl"]
-        printed = environment.run("rollout.py", *arguments, ENV_URL=url)
-    assert printed.splitlines()[-1] == "mean reward: 1.0"
-    assert "row 2: reward 1.0" in printed
-    assert "row 3" not in printed
-
-
-DICE = """
-import random
-
-class MyEnv:
-    deterministic = False
-
-    def __init__(self, task):
-        self.right = False
-
-    def guess(self, word: str) -> str:
-        self.right = word == "right"
-        return f"The die says {random.random()}."
-
-    def reward(self):
-        return float(self.right)
-
-    @staticmethod
-    def oracle(task):
-        return [("guess", {"word": "right"})]
-"""
-
-
-@pytest.mark.slow
-@ONE_SERIES
-def test_write_tools_brings_rows_and_manifests_up_to_date(variant):
-    environment = variant()
-    (environment.project / "my_env.py").write_text(DICE)
-    [result] = environment.gates("smoke", check=False)
-    assert "row 1 of data/example.jsonl does not have the tools of" in result["detail"]
-    environment.run("gates.py", "--write-tools")
-    results = environment.gates("smoke", "rollout")
-    assert results[1]["detail"].endswith("noop and nonsense 0.0; not deterministic")
-    [manifest] = environment.folder.glob("environments/*/manifest.yaml")
-    assert "\ndeterminism: stochastic\n" in manifest.read_text()
 
 
 MAIN_BRANCH = """
