@@ -1,5 +1,6 @@
 """A template repository as users have it, and environments generated from it."""
 
+import ast
 import contextlib
 import fcntl
 import functools
@@ -259,15 +260,21 @@ def copy(
     """
 
     def copy_to(
-        destination: Path, *options: str, trust: bool = False, **answers: Any
+        destination: Path,
+        *options: str,
+        trust: bool = False,
+        check: bool = True,
+        **answers: Any,
     ) -> subprocess.CompletedProcess[str]:
         source = request.getfixturevalue("repository") if trust else template
         data = [f"--data={name}={value}" for name, value in answers.items()]
         how = "--trust" if trust else "--skip-tasks"
         command = ["copy", how, "--defaults", *options, *data, source, destination]
         if trust:
-            return run([COPIER, *command], destination.parent, check=False)
-        return copier(destination.parent, *command)
+            return run([COPIER, *command], destination.parent, check=check)
+        done = copier(destination.parent, *command)
+        assert not (check and done.returncode), done.stdout
+        return done
 
     return copy_to
 
@@ -363,6 +370,19 @@ def load_module(path: Path, name: str) -> ModuleType:
     sys.modules[name] = module
     spec.loader.exec_module(module)
     return module
+
+
+def imports_of(path: Path) -> set[str]:
+    """The modules that a file imports, also out of packages. Relative ones do not count."""
+    modules = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            modules |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            modules |= {str(node.module)}
+            if node.module == "env_runtime":
+                modules |= {f"env_runtime.{alias.name}" for alias in node.names}
+    return modules
 
 
 def check_types(folder: Path, python: Path) -> None:

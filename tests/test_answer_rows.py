@@ -1,6 +1,5 @@
 """Tests that solve the problems of the archetype `answer` in another way."""
 
-import importlib.util
 import itertools
 import math
 import random
@@ -14,22 +13,15 @@ import runtime.rendered  # noqa: F401  # makes env_runtime importable
 # isort: split
 import pytest
 
-from conftest import ROOT
+from conftest import ROOT, load_module
 
 Numbers = list[Fraction]
 
 
 @pytest.fixture(scope="module")
-def make_rows(tmp_path_factory: pytest.TempPathFactory) -> Any:
+def make_rows() -> Any:
     """make_rows.py of the archetype, as it is in a project."""
-    source = (ROOT / "archetypes/answer/make_rows.py").read_text()
-    path = tmp_path_factory.mktemp("answer") / "make_rows.py"
-    path.write_text(source.replace("env_runtime", "env_runtime"))
-    spec = importlib.util.spec_from_file_location("make_word_problems", path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_module(ROOT / "archetypes/answer/make_rows.py", "make_word_problems")
 
 
 def percent(number: Fraction) -> Fraction:

@@ -1,12 +1,11 @@
 """The public modules of env_runtime: their names, their page, and who imports what."""
 
-import ast
 import importlib
 import sys
 
 import pytest
 
-from conftest import ROOT, run
+from conftest import ROOT, imports_of, run
 
 # A name that goes, or changes, is a line in CHANGELOG.md.
 PUBLIC = {
@@ -56,16 +55,8 @@ def test_the_page_is_what_the_docstrings_say():
 )
 def test_a_project_imports_public_modules_only(render, answers):
     public = {f"env_runtime.{module}" for module in PUBLIC}
-    imported = set()
-    for path in render(**answers).rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.ImportFrom) and node.module == "env_runtime":
-                imported |= {f"env_runtime.{alias.name}" for alias in node.names}
-            elif isinstance(node, ast.ImportFrom):
-                imported.add(node.module or "")
-            elif isinstance(node, ast.Import):
-                imported |= {alias.name for alias in node.names}
-    ours = {name for name in imported if name.partition(".")[0] == "env_runtime"}
+    imported = set().union(*map(imports_of, render(**answers).rglob("*.py")))
+    ours = {name for name in imported if name.startswith("env_runtime.")}
     assert ours & public
     private = ours - public
     assert {name for name in private if not name.startswith(SPECIAL)} == set()

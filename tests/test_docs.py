@@ -59,7 +59,7 @@ NOT_RUN = {
     },
     "docs/frameworks.md": {
         "uvx copier copy ": "installs the frameworks; tests/test_siblings.py runs it",
-        "uvx copier update ": "tests/test_siblings.py runs it",
+        "uvx copier update ": "tests/test_update.py runs it",
     },
     "docs/grading.md": {
         "uv run python -m env_runtime.under_gym --reverify": "tests/test_nemo_gym.py runs it",

@@ -1,13 +1,13 @@
 """The archetype `gymnasium`: the class that is written for an environment."""
 
 import base64
-import importlib
+import functools
 import io
 import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import runtime.rendered  # noqa: F401  # makes env_runtime importable
@@ -19,6 +19,7 @@ import pytest
 from env_runtime.episode.samples import sample_arguments
 from env_runtime.episode.tools import make_tool
 from env_runtime.errors import GateError
+from env_runtime.gymnasium_class import with_environment
 from gymnasium import spaces
 from PIL import Image
 
@@ -69,7 +70,7 @@ ENVIRONMENTS: dict[str, tuple[str, tuple[float, float], bool]] = {
 }
 each_environment = pytest.mark.parametrize("name", ENVIRONMENTS)
 
-Write = Callable[[str], tuple[str, Any]]
+Write = Callable[..., tuple[str, Any]]
 
 
 @pytest.fixture(scope="module")
@@ -82,33 +83,27 @@ def frames(render) -> Path:
     return render(archetype="gymnasium", backend="frames")
 
 
-@pytest.fixture(scope="module")
-def writer(project) -> ModuleType:
-    """The runtime's module that writes the class."""
-    return importlib.import_module("env_runtime.gymnasium_class")
+def written(source: Path, name: str) -> tuple[str, list[str]]:
+    """The class of a project, written for an environment, and what to look at in it."""
+    return with_environment((source / "my_env.py").read_text(), name)
 
 
-def writes(source: Path, writer: Any, folder: Path) -> Write:
-    """A function that writes a class for an environment into a folder."""
+@pytest.fixture
+def write(project, tmp_path) -> Write:
+    """The source of the class for an environment, and its module."""
 
-    def write_class(name: str) -> tuple[str, Any]:
-        text, _ = writer.with_environment((source / "my_env.py").read_text(), name)
-        (folder / "my_env.py").write_text(text)
-        return text, load_module(folder / "my_env.py", "written_env")
+    def write_class(name: str, source: Path = project) -> tuple[str, Any]:
+        text, _ = written(source, name)
+        (tmp_path / "my_env.py").write_text(text)
+        return text, load_module(tmp_path / "my_env.py", "written_env")
 
     return write_class
 
 
 @pytest.fixture
-def write(project, writer, tmp_path) -> Write:
-    """The source of the class for an environment, and its module."""
-    return writes(project, writer, tmp_path)
-
-
-@pytest.fixture
-def write_frames(frames, writer, tmp_path) -> Write:
+def write_frames(write, frames) -> Write:
     """The same of the class that shows frames."""
-    return writes(frames, writer, tmp_path)
+    return functools.partial(write, source=frames)
 
 
 def action_of(module: Any, *, high: bool = False) -> Any:
@@ -116,8 +111,11 @@ def action_of(module: Any, *, high: bool = False) -> Any:
     return sample_arguments(definition, high=high)["action"]
 
 
-def test_the_class_is_written_for_frozen_lake_already(project, write):
-    assert write("FrozenLake-v1")[0] == (project / "my_env.py").read_text()
+@pytest.mark.parametrize("backend", ["text", "frames"])
+def test_the_class_is_written_for_frozen_lake_already(render, backend):
+    source = render(archetype="gymnasium", backend=backend)
+    text, _ = written(source, "FrozenLake-v1")
+    assert text == (source / "my_env.py").read_text()
 
 
 @each_environment
@@ -226,10 +224,6 @@ def test_a_box_as_frames_has_its_imports_in_order(write_frames, tmp_path):
     assert [episode.step([2.0]) for _ in range(5)][-1].image != first.image
 
 
-def test_the_class_of_frames_is_written_for_frozen_lake_already(frames, write_frames):
-    assert write_frames("FrozenLake-v1")[0] == (frames / "my_env.py").read_text()
-
-
 def test_both_classes_have_the_same_oracle():
     """The oracle of frames draws nothing, and otherwise plays as the other does."""
     text, frames = (
@@ -241,10 +235,10 @@ def test_both_classes_have_the_same_oracle():
     assert text.replace("episode.step(action)", "episode._act(action)") == frames
 
 
-def test_an_environment_without_frames_is_named(write_frames, register):
+def test_an_environment_without_frames_is_named(frames, register):
     name = register(spaces.Discrete(2))
     with pytest.raises(GateError, match=f"{name} draws no frame .* modes: none"):
-        write_frames(name)
+        written(frames, name)
 
 
 def test_a_project_with_frames_has_an_agent_that_shows_them(frames, project):
@@ -274,8 +268,8 @@ class Spaces(gymnasium.Env):
     metadata = {"render_modes": []}  # noqa: RUF012
     observation_space = spaces.Discrete(2)
 
-    def __init__(self, space, render_mode=None):
-        self.action_space = space
+    def __init__(self, action_space, render_mode=None):
+        self.action_space = action_space
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
@@ -349,15 +343,13 @@ SPACES: dict[str, tuple[Any, str, Any]] = {
 
 @pytest.fixture
 def register():
-    """Registers an environment with an action space of `SPACES`."""
+    """Registers an environment: by default, one with this action space."""
     names = []
 
-    def register_one(space: Any) -> str:
-        names.append(f"Spaces{len(names)}-v0")
+    def register_one(about: Any, kind: type = Spaces) -> str:
+        names.append(f"Registered{len(names)}-v0")
         gymnasium.register(
-            names[-1],
-            entry_point=lambda **options: Spaces(**options),
-            kwargs={"space": space},
+            names[-1], entry_point=lambda **options: kind(about, **options)
         )
         return names[-1]
 
@@ -378,9 +370,9 @@ def test_the_type_of_other_action_spaces(write, register, tmp_path, kind):
     lint(tmp_path, STYLE)
 
 
-def test_the_type_of_a_dict_can_be_replaced(project, write, writer, register):
+def test_the_type_of_a_dict_can_be_replaced(write, register):
     name = register(SPACES["Dict"][0])
-    changed, _ = writer.with_environment(write(name)[0], "FrozenLake-v1")
+    changed, _ = with_environment(write(name)[0], "FrozenLake-v1")
     action = ENVIRONMENTS["FrozenLake-v1"][0]
     assert f"\nAction = {action}\n\n# Brackets" in changed
     assert "import Any, Literal, get_args\n" in changed
@@ -431,25 +423,20 @@ class Odd(gymnasium.Env):
         ('A door leads "north".', 'A door leads "north".'),
     ],
 )
-def test_an_environment_unlike_those_of_gymnasium(write, seen, text):
-    gymnasium.register("Odd-v0", entry_point=lambda **options: Odd(seen, **options))
-    try:
-        source, module = write("Odd-v0")
-        assert "\n    reward_range_estimated = True  # remove this" in source
-        episode = module.MyEnv({})
-        assert episode.observation() == text
-        assert episode.step("open") == f"{text}\nReward: 2.5. The episode is over."
-        assert episode.reward() == 2.5
-    finally:
-        del gymnasium.registry["Odd-v0"]
+def test_an_environment_unlike_those_of_gymnasium(write, register, seen, text):
+    source, module = write(register(seen, Odd))
+    assert "\n    reward_range_estimated = True  # remove this" in source
+    episode = module.MyEnv({})
+    assert episode.observation() == text
+    assert episode.step("open") == f"{text}\nReward: 2.5. The episode is over."
+    assert episode.reward() == 2.5
 
 
-def test_actions_that_are_no_enumeration_give_no_names(write, register):
+def test_actions_that_are_no_enumeration_give_no_names(write, register, monkeypatch):
     """Tetris of tetris-gymnasium has an object there that cannot be iterated."""
-    name = register(spaces.Discrete(2))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Spaces, "actions", SimpleNamespace(left=0), raising=False)
-        assert "\nAction = Annotated[int, Field(ge=0, le=1)]\n" in write(name)[0]
+    monkeypatch.setattr(Spaces, "actions", SimpleNamespace(left=0), raising=False)
+    text, _ = write(register(spaces.Discrete(2)))
+    assert "\nAction = Annotated[int, Field(ge=0, le=1)]\n" in text
 
 
 HORIZON = "no random episode ended within MAX_STEPS, 50, and the environment allows 200"
@@ -468,20 +455,35 @@ NAMELESS = "actions have no names"
         ("Pendulum-v1", [NAMELESS, ESTIMATE, HORIZON]),
     ],
 )
-def test_what_to_look_at_in_the_class(project, writer, name, expected):
-    _, notes = writer.with_environment((project / "my_env.py").read_text(), name)
+def test_what_to_look_at_in_the_class(project, name, expected):
+    _, notes = written(project, name)
     assert len(notes) == len(expected)
     assert all(text in note for text, note in zip(expected, notes, strict=True))
     assert all("-d max_turns=240" in note for note in notes if HORIZON in note)
 
 
-def test_an_environment_that_breaks_is_named(write, register):
-    name = register(spaces.Discrete(2))
-    gymnasium.registry[name].kwargs["space"] = spaces.Discrete(2)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Spaces, "step", lambda self, action: 1 / 0)
-        with pytest.raises(GateError, match="random actions failed: ZeroDivisionError"):
-            write(name)
+NESTED = spaces.Dict({"town": spaces.Tuple([spaces.Discrete(2)])})
+
+
+class Broken(Spaces):
+    """An environment whose steps fail."""
+
+    def step(self, action):
+        return 1 / 0
+
+
+@pytest.mark.parametrize(
+    "space, kind, problem",
+    [
+        (spaces.Discrete(2), Broken, "random actions failed: ZeroDivisionError"),
+        (NESTED, Spaces, r"has the action space Tuple\(Discrete\(2\)\)"),
+    ],
+)
+def test_an_environment_that_cannot_be_played_is_named(
+    project, register, space, kind, problem
+):
+    with pytest.raises(GateError, match=problem):
+        written(project, register(space, kind))
 
 
 @pytest.mark.parametrize(
@@ -491,15 +493,9 @@ def test_an_environment_that_breaks_is_named(write, register):
         ("nothing:Nothing-v9", "ModuleNotFoundError"),
     ],
 )
-def test_an_unknown_environment_is_named(write, name, problem):
+def test_an_unknown_environment_is_named(project, name, problem):
     with pytest.raises(GateError, match=problem):
-        write(name)
-
-
-def test_a_space_without_a_type_is_named(write, register):
-    nested = spaces.Dict({"town": spaces.Tuple([spaces.Discrete(2)])})
-    with pytest.raises(GateError, match=r"has the action space Tuple\(Discrete\(2\)\)"):
-        write(register(nested))
+        written(project, name)
 
 
 def test_the_rows_of_the_archetype_are_solved_and_start_with_the_board(write):
@@ -585,7 +581,6 @@ def test_a_class_of_the_users_own_needs_none_of_it(copy, tmp_path):
     project = tmp_path / "lake"
     project.mkdir()
     (project / "lake.py").write_text("class Lake:\n    pass\n")
-    done = copy(project, archetype="gymnasium", tools="look")
-    assert done.returncode == 0, done.stdout
+    copy(project, archetype="gymnasium", tools="look")
     assert not list(project.rglob("gymnasium_class.py"))
     assert "gymnasium" not in (project / "nemo_gym/pyproject.toml").read_text()

@@ -1,7 +1,6 @@
 """The step after generation: what it finds, leaves and reports."""
 
 import importlib
-import os
 import shutil
 import sys
 import tomllib
@@ -24,8 +23,7 @@ def step(monkeypatch):
 @pytest.fixture
 def project(copy, tmp_path):
     """A project whose Copier tasks were not run."""
-    done = copy(tmp_path / "my_env")
-    assert done.returncode == 0, done.stdout
+    copy(tmp_path / "my_env")
     return tmp_path / "my_env"
 
 
@@ -48,29 +46,6 @@ def test_copie_generates_a_green_environment(repository, request, tmp_path):
         [UV, "run", "python", "gates.py", "import"], result.project_dir / "nemo_gym"
     )
     assert "PASS import" in again.stdout
-
-
-@pytest.mark.slow
-def test_a_package_of_ones_own_repository(copy, tmp_path):
-    """The adapter imports `mazes` of src/, and what only that package declares."""
-    project = tmp_path / "maze_env"
-    shutil.copytree(CLASSES / "mazes", project)
-    done = copy(project, trust=True, tools="step")
-    assert done.returncode == 0, done.stdout
-    assert "PASS import" in done.stdout
-    gates = [project / "nemo_gym/.venv/bin/python", "gates.py", "server", "smoke"]
-    assert run(gates, project / "nemo_gym").stdout.count("PASS") == 2
-    text = (project / "nemo_gym/pyproject.toml").read_text()
-    sources = tomllib.loads(text)["tool"]["uv"]["sources"]
-    assert (project / "nemo_gym" / sources["mazes"]["path"]).resolve() == project
-    image = (project / "nemo_gym/Dockerfile").read_text()
-    assert image.index("COPY . /app/") < image.index("uv lock")
-    # Without the declaration the package is there by accident only.
-    (project / "nemo_gym/pyproject.toml").write_text(text.replace('"mazes",', ""))
-    command = [UV, "run", "python", "gates.py", "import"]
-    done = run(command, project / "nemo_gym", check=False)
-    assert "maze_env imports sortedcontainers, which is installed only" in done.stdout
-    assert done.stdout.endswith(f"{project}/nemo_gym sortedcontainers`\n")
 
 
 @pytest.mark.parametrize(
@@ -109,24 +84,16 @@ def test_an_update_keeps_the_interpreter_of_the_venv(
 
 
 def test_a_missing_uv_is_one_line(project):
-    bare = str(Path(sys.executable).parent)
-    hidden = {key: "" for key in ("UV",)}
-    lines = post_generate(project, PATH=os.pathsep.join([bare, "/nowhere"]), **hidden)
-    if (Path(bare) / "uv").exists():
-        pytest.skip("uv is in the same folder as this Python")
-    assert len(lines) == 1
-    assert lines[0].startswith(
-        "nemo-gym-template: uv is not installed: `pip install uv`"
-    )
+    [line] = post_generate(project, PATH="/nowhere", UV="")
+    assert line.startswith("nemo-gym-template: uv is not installed: `pip install uv`")
 
 
 def test_a_venv_without_pyvenv_cfg_is_not_touched(project):
     venv = project / "nemo_gym/.venv"
     venv.mkdir()
     (venv / "precious").write_text("mine")
-    lines = post_generate(project)
-    assert len(lines) == 1
-    assert "has no pyvenv.cfg" in lines[0]
+    [line] = post_generate(project)
+    assert "has no pyvenv.cfg" in line
     assert (venv / "precious").read_text() == "mine"
 
 
@@ -170,19 +137,16 @@ def test_a_failing_sync_says_what_to_do(project):
 def test_conflicts_are_named_before_anything_is_run(project):
     git(project, "init", "--quiet", "--initial-branch", "main")
     server = project / "nemo_gym/server.py"
-    for branch, text in (("main", "1"), ("one", "2"), ("main", "3")):
-        if branch != "main":
-            git(project, "checkout", "--quiet", "-b", branch)
-        elif text == "3":
-            git(project, "checkout", "--quiet", "main")
+    for options, text in (([], "1"), (["-b", "one"], "2"), (["main"], "3")):
+        if options:
+            git(project, "checkout", "--quiet", *options)
         server.write_text(text)
         git(project, "add", "--all")
         git(project, "commit", "--quiet", "--message", text)
     with pytest.raises(Exception, match="returned non-zero"):
         git(project, "merge", "one")
-    lines = post_generate(project, "update")
-    assert len(lines) == 1
-    assert "conflicts in nemo_gym/server.py" in lines[0]
+    [line] = post_generate(project, "update")
+    assert "conflicts in nemo_gym/server.py" in line
     assert not (project / "nemo_gym/.venv").exists()
 
 

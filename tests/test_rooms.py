@@ -1,6 +1,5 @@
 """The rooms of env_runtime: who imports whom, and how large a module is."""
 
-import ast
 import sys
 import tomllib
 from pathlib import Path
@@ -8,7 +7,7 @@ from pathlib import Path
 import pytest
 from env_runtime.gym_series import HAS_ENVIRONMENT_SERVERS
 
-from conftest import ROOT, RUNTIME, run
+from conftest import ROOT, RUNTIME, imports_of, run
 
 MODULES = sorted((RUNTIME / "src/env_runtime").rglob("*.py"))
 MAX_LINES = 400
@@ -29,13 +28,8 @@ def test_no_module_is_too_long():
 def test_modules_do_not_know_the_name_of_their_package():
     """Relative imports only: a wheel of verifiers/ has the package under another name."""
     for path in MODULES:
-        for node in ast.walk(ast.parse(path.read_text())):
-            names = []
-            if isinstance(node, ast.Import):
-                names = [each.name for each in node.names]
-            elif isinstance(node, ast.ImportFrom) and not node.level:
-                names = [node.module or ""]
-            assert not any(name.startswith("env_runtime") for name in names), path
+        named = {name for name in imports_of(path) if name.startswith("env_runtime")}
+        assert named == set(), path
 
 
 def test_the_release_is_the_templates():

@@ -92,76 +92,74 @@ def rendered_tools(render, parameters):
     return json.loads(done.stdout)
 
 
-def test_models_see_the_servers_definitions(render, schemas):
-    definitions = rendered_tools(render, SCHEMAS)
-    described = [
+def definition(name, description, properties, *required):
+    parameters = {"properties": properties, "required": list(required)}
+    return {"name": name, "description": description, "parameters": parameters}
+
+
+MOVES = {
+    "type": "array",
+    "items": {"type": "object", "properties": {"to": {"type": "string"}}},
+}
+DAY = {"type": "string", "format": "date"}
+# A tool's parameters, and what a model sees of them
+OTHERS = [
+    ({}, {}),
+    (
+        {"moves": {**MOVES, "description": "Moves."}, "day": DAY},
         {
-            "name": f"described{i}",
-            "description": text,
-            "parameters": {
-                "properties": {
-                    "one": {"type": "string", "description": text},
-                    "two": {"type": "object", "additionalProperties": {}},
-                    "three": {"anyOf": [{"type": "string"}, {"type": "integer"}]},
-                    "four": {},
-                },
-                "required": ["two"],
+            "moves": {
+                "type": "array",
+                "items": {"type": "object"},
+                "description": f"Moves. JSON Schema: {json.dumps(MOVES)}",
             },
-        }
+            "day": {"type": "string", "description": f"JSON Schema: {json.dumps(DAY)}"},
+        },
+    ),
+    (
+        {
+            "two": {"type": "object", "additionalProperties": {}},
+            "three": {"anyOf": [{"type": "string"}, {"type": "integer"}]},
+            "four": {},
+        },
+        {
+            "two": {"type": "object", "description": "two"},
+            "three": {"type": ["integer", "string"], "description": "three"},
+            "four": {"description": "four"},
+        },
+    ),
+]
+
+
+def test_models_see_the_servers_definitions(render, schemas):
+    rendered = rendered_tools(render, SCHEMAS)
+    others = [
+        definition(f"other{i}", "A tool.", given, *list(given)[:1])
+        for i, (given, _) in enumerate(OTHERS)
+    ]
+    described = [
+        definition(
+            f"described{i}", text, {"x": {"type": "string", "description": text}}
+        )
         for i, text in enumerate(DESCRIPTIONS)
     ]
-    bare = {
-        "name": "bare",
-        "description": "No argument.",
-        "parameters": {"properties": {}, "required": []},
-    }
-    moves = {
-        "type": "array",
-        "items": {"type": "object", "properties": {"to": {"type": "string"}}},
-    }
-    day = {"type": "string", "format": "date"}
-    typed = {
-        "name": "typed",
-        "description": "Objects and dates.",
-        "parameters": {
-            "properties": {"moves": {**moves, "description": "Moves."}, "day": day},
-            "required": ["moves", "day"],
-        },
-    }
-    seen = schemas([*definitions, *described, bare, typed])
+    seen = schemas([*rendered, *others, *described])
+    assert list(seen) == sorted(each["name"] for each in rendered + others + described)
 
-    for definition, schema in zip(definitions, SCHEMAS.values(), strict=True):
-        function = seen.pop(definition["name"])
-        assert function["description"] == definition["description"]
-        parameters = definition["parameters"]
+    for given, schema in zip(rendered, SCHEMAS.values(), strict=True):
+        function, parameters = seen[given["name"]], given["parameters"]
         said = parameters["properties"]["x"]["description"]
-        assert function["parameters"]["properties"] == {
-            "x": {**schema, "description": said}
-        }
+        expected = {"x": {**schema, "description": said}}
+        assert function["parameters"]["properties"] == expected
         assert function["parameters"].get("required", []) == parameters["required"]
-
-    assert seen.pop("bare") == {
-        "name": "bare",
-        "description": "No argument.",
-        "parameters": {"type": "object", "properties": {}},
-    }
-    assert seen.pop("typed")["parameters"]["properties"] == {
-        "moves": {
-            "type": "array",
-            "items": {"type": "object"},
-            "description": f"Moves. JSON Schema: {json.dumps(moves)}",
-        },
-        "day": {"type": "string", "description": f"JSON Schema: {json.dumps(day)}"},
-    }
+        assert function["description"] == given["description"]
+    for given, (_, expected) in zip(others, OTHERS, strict=True):
+        parameters = seen[given["name"]]["parameters"]
+        assert parameters["properties"] == expected
+        assert parameters.get("required", []) == given["parameters"]["required"]
     for i, text in enumerate(DESCRIPTIONS):
-        function = seen.pop(f"described{i}")
-        one, two, three, four = function["parameters"]["properties"].values()
-        for said, name in ((function, f"described{i}"), (one, "one")):
+        function = seen[f"described{i}"]
+        x = function["parameters"]["properties"]["x"]
+        for said, name in ((function, f"described{i}"), (x, "x")):
             kept = said["description"].replace(":", "")
             assert kept == (" ".join(text.split()).replace(":", "") or name)
-        assert one["type"] == "string"
-        assert two == {"type": "object", "description": "two"}
-        assert three == {"type": ["integer", "string"], "description": "three"}
-        assert four == {"description": "four"}
-        assert function["parameters"]["required"] == ["two"]
-    assert not seen

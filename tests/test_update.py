@@ -15,7 +15,6 @@ from conftest import (
     COPIER,
     ROOT,
     UV,
-    UVX,
     copier,
     git,
     import_path,
@@ -54,6 +53,23 @@ def project(releases, tmp_path):
     return folder
 
 
+@pytest.fixture
+def own(releases, tmp_path):
+    """Makes a committed project of v0.6.0 over a class, with these tools."""
+
+    def of(source, domain_class, tools):
+        folder = tmp_path / "own"
+        folder.mkdir()
+        shutil.copy(source, folder)
+        data = [f"domain_module={source.stem}", f"domain_class={domain_class}"]
+        answers = [f"--data={answer}" for answer in (*data, f"tools={tools}")]
+        copy(*answers, releases, folder)
+        commit(folder, first=True)
+        return folder
+
+    return of
+
+
 def release(clone, tag, edits):
     for name, (old, new) in edits.items():
         path = clone / name
@@ -79,15 +95,15 @@ def commit(project, *, first=False):
     git(project, "commit", "--quiet", "--message", "Mine")
 
 
-def files_of(folder):
-    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-
-
 UPDATE = ["update", "--trust", "--skip-tasks", "--defaults"]
 
 
 def update(project, *options):
-    return copier(project, *UPDATE, *options)
+    """What an update without tasks prints. It ends without a conflict."""
+    done = copier(project, *UPDATE, *options)
+    assert done.returncode == 0, done.stdout
+    assert not git(project, "diff", "--name-only", "--diff-filter=U")
+    return done.stdout
 
 
 def copy(*arguments):
@@ -97,6 +113,7 @@ def copy(*arguments):
     assert done.returncode == 0, done.stdout
 
 
+MY_TITLE = "        return app\n", "        app.title = 'Mine'\n        return app\n"
 FIX = {
     "template/nemo_gym/view.py.jinja": ("Look at rollouts", "Read rollouts"),
     "archetypes/game/domain.py": ("MAX_GUESSES = 6", "MAX_GUESSES = 7"),
@@ -111,12 +128,7 @@ FIX_OF_ROWS = {
 def test_fixes_arrive_and_edits_stay(releases, project):
     edit(project, "my_env.py", "present", "somewhere")
     edit(project, "nemo_gym/data/example.jsonl", "Play Wordle", "Win at Wordle")
-    edit(
-        project,
-        "nemo_gym/server.py",
-        "        return app\n",
-        "        app.title = 'Mine'\n        return app\n",
-    )
+    edit(project, "nemo_gym/server.py", *MY_TITLE)
     commit(project)
     release(releases, "v0.7.0", FIX)
     run([COPIER, *UPDATE], project)  # the command, as users type it
@@ -141,7 +153,7 @@ def test_a_source_beside_the_wheels_stays(releases, project, folder):
     """`uv add --editable ..` writes it at the end of [tool.uv.sources]."""
     if folder != "nemo_gym":
         options = ["--vcs-ref=:current:", "-d", f"siblings=[{folder}]"]
-        assert update(project, *options).returncode == 0
+        update(project, *options)
     settings = project / folder / "pyproject.toml"
     table, rest = settings.read_text().split("[tool.uv.sources]\n", 1)
     sources, rest = rest.split("\n\n", 1)
@@ -150,8 +162,7 @@ def test_a_source_beside_the_wheels_stays(releases, project, folder):
     commit(project)
     versions = ('version = "0.6.0"', 'version = "0.7.0"')
     release(releases, "v0.7.0", {"runtime/pyproject.toml": versions})
-    done = update(project)
-    assert done.returncode == 0, done.stdout
+    update(project)
     text = settings.read_text()
     assert "<<<<<<<" not in text
     sources = tomllib.loads(text)["tool"]["uv"]["sources"]
@@ -160,8 +171,7 @@ def test_a_source_beside_the_wheels_stays(releases, project, folder):
 
 
 def test_a_tool_can_be_added_by_an_update(project):
-    done = update(project, "--data", "tools=guess; hint()")
-    assert done.returncode == 0, done.stdout
+    update(project, "--data", "tools=guess; hint()")
     assert (
         'app.post("/hint")(self.tool(MyEnv.hint))'
         in (project / "nemo_gym/server.py").read_text()
@@ -170,7 +180,7 @@ def test_a_tool_can_be_added_by_an_update(project):
 
 def test_an_update_equals_a_fresh_render(releases, project, tmp_path):
     release(releases, "v0.7.0", {k: v for k, v in FIX.items() if "template/" in k})
-    assert update(project).returncode == 0
+    update(project)
     fresh = tmp_path / "fresh/my_env"
     fresh.parent.mkdir()
     copy(releases, fresh)
@@ -183,48 +193,18 @@ def test_an_update_equals_a_fresh_render(releases, project, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_class_of_ones_own_stays_through_updates(releases, tmp_path):
-    project = tmp_path / "inventory"
-    project.mkdir()
-    shutil.copy(CLASSES / "inventory.py", project)
-    data = ["--data=domain_class=Inventory", "--data=tools=look_up, receive"]
-    copy(*data, releases, project)
-    git(project, "init", "--quiet", "--initial-branch", "main")
+def test_a_class_of_ones_own_stays_through_updates(releases, own):
+    project = own(CLASSES / "inventory.py", "Inventory", "look_up, receive")
     edit(project, ROWS_OF_A_CLASS, '"easy")', '"hard")')
     commit(project)
-    before = files_of(project)
     release(releases, "v0.7.0", {**FIX, **FIX_OF_ROWS})
-    done = update(project)
-    assert done.returncode == 0, done.stdout
-    source = (CLASSES / "inventory.py").read_bytes()
-    assert (project / "inventory.py").read_bytes() == source
-    changed = {
-        str(path.relative_to(project))
-        for path in before
-        if ".git" not in path.parts and path.read_bytes() != before[path]
-    }
-    assert changed == {".copier-answers.yml", "nemo_gym/view.py", ROWS_OF_A_CLASS}
+    update(project)
+    changed = git(project, "status", "--porcelain").split()[1::2]
+    assert changed == [".copier-answers.yml", ROWS_OF_A_CLASS, "nemo_gym/view.py"]
     rows = (project / ROWS_OF_A_CLASS).read_text()
     assert '"hard")' in rows
     assert "The tasks as (prompt" in rows
     assert "wrapped: true" in (project / ".copier-answers.yml").read_text()
-
-
-@pytest.mark.slow
-def test_a_class_in_a_package_stays_through_updates(releases, tmp_path):
-    project = tmp_path / "my_env"
-    shutil.copytree(CLASSES / "warehouse", project / "warehouse")
-    before = files_of(project / "warehouse")
-    data = ["--data=domain_module=warehouse", "--data=domain_class=Warehouse"]
-    copy(*data, "--data=tools=survey, send", releases, project)
-    commit(project, first=True)
-    release(releases, "v0.7.0", FIX)
-    done = update(project)
-    assert done.returncode == 0, done.stdout
-    assert files_of(project / "warehouse") == before
-    assert not (project / "warehouse.py").exists()
-    changed = git(project, "status", "--porcelain").split()[1::2]
-    assert changed == [".copier-answers.yml", "nemo_gym/view.py"]
 
 
 @pytest.mark.slow
@@ -234,33 +214,28 @@ def test_a_class_can_become_a_package(project):
     (project / "my_env.py").rename(project / "my_env/__init__.py")
     commit(project)
     for options in ([], ["--data=packaged=true"]):
-        done = update(project, "--vcs-ref=:current:", *options)
-        assert done.returncode == 0, done.stdout
+        update(project, "--vcs-ref=:current:", *options)
         assert not (project / "my_env.py").exists()
         readme = (project / "nemo_gym/README.md").read_text()
         assert ("../my_env/ " in readme) == bool(options)
 
 
 @pytest.mark.slow
-def test_a_method_called_like_the_archetypes_tool(releases, tmp_path):
+def test_a_method_called_like_the_archetypes_tool(releases, own, tmp_path):
     """With a class that has guess(code), release 0.2 failed in such an update."""
-    project = tmp_path / "safe"
-    project.mkdir()
-    (project / "safe.py").write_text(
+    (tmp_path / "safe.py").write_text(
         "class Safe:\n    def __init__(self, task: dict): ...\n"
         "    def guess(self, code: str) -> str:\n        return code\n"
     )
-    copy("--data=tools=guess(code: str)", releases, project)
-    commit(project, first=True)
+    project = own(tmp_path / "safe.py", "Safe", "guess(code: str)")
     release(releases, "v0.7.0", FIX)
-    done = update(project)
-    assert done.returncode == 0, done.stdout
+    update(project)
     assert "_commit: v0.7.0" in (project / ".copier-answers.yml").read_text()
 
 
 def test_a_refused_answer_leaves_everything_as_it_was(releases, project):
     release(releases, "v0.7.0", FIX)
-    done = update(project, "--data", "tools=while()")
+    done = copier(project, *UPDATE, "--data", "tools=while()")
     assert done.returncode == 1
     assert "the tool name 'while' is a Python keyword" in done.stdout.splitlines()[-1]
     assert git(project, "status", "--porcelain") == ""
@@ -282,9 +257,7 @@ def released(clone, template):
     """Tags the working tree as the next release of the same repository."""
     git(clone, "rm", "--quiet", "-r", ".")
     shutil.copytree(template, clone, dirs_exist_ok=True)
-    git(clone, "add", "--all")
-    git(clone, "commit", "--quiet", "--message", "The working tree")
-    git(clone, "tag", "v0.6.0")
+    release(clone, "v0.6.0", {})
 
 
 @pytest.fixture
@@ -317,11 +290,10 @@ def test_from_an_earlier_release(earlier, archetype, tag):
     module = project / "my_env.py"
     module.write_text(module.read_text() + "\n# mine\n")
     if tag in TOOLS_BY_METHOD:  # the lines of the tools above were others before
-        edit(project, "nemo_gym/server.py", "        return app\n", MY_ROUTE)
+        edit(project, "nemo_gym/server.py", *MY_TITLE)
     mine = module.read_text()
     commit(project)
-    done = update(project)
-    assert done.returncode == 0, done.stdout
+    update(project)
     if backend:
         old = backend.partition(".")[0]
         for module_of_old in (f"{old}_backend", f"my_env_runtime.{old}"):
@@ -332,7 +304,6 @@ def test_from_an_earlier_release(earlier, archetype, tag):
     assert text.endswith("\n# mine\n")
     folder = project / "nemo_gym"
     assert not (project / "my_env_runtime").exists()
-    assert not git(project, "diff", "--name-only", "--diff-filter=U")
     assert not list(project.rglob("*.rej"))
     for gone in (
         *("prepare.py", "under_gym.py", "trl_adapter.py", "session_server.py"),
@@ -354,71 +325,95 @@ def statements(source):
     return ast.dump(ast.Module(ast.parse(source).body[1:], []))
 
 
-MY_ROUTE = """        app.title = 'Mine'
-        return app
-"""
-MY_TESTS = """import sys
+# Lines of a test of the user's, before and after.
+OF_0_3 = {
+    "import session_server as base": "from env_runtime import server as base",
+    "from my_env_episode import tools_of": (
+        "from env_runtime.episode.tools import tools_of"
+    ),
+    "from plumbing.environment import EnvironmentClass as Mine": (
+        "from my_env import MyEnv as Mine"
+    ),
+    "from plumbing.policies import (  # both\n    NoOracle,\n    solve,\n)": (
+        "from env_runtime.errors import NoOracleError as NoOracle  # both\n"
+        "from env_runtime.evaluation.policies import solve"
+    ),
+    "from plumbing.records import ROWS, positive": (
+        "from plumbing.records import ROWS, positive"
+    ),
+    "def test_mine(client):\n    from plumbing.splits import Example  # later": (
+        "def test_mine(client):\n    from env_runtime.rows import Example  # later"
+    ),
+    "    assert Example, (base, tools_of, Mine, NoOracle, solve, ROWS, positive)": (
+        "    assert Example, (base, tools_of, Mine, NoOracle, solve, ROWS, positive)"
+    ),
+}
+OF_0_4 = {
+    "import my_env_runtime.serving": "import env_runtime.server",
+    "from my_env_runtime import project": "from env_runtime import project",
+    "from my_env_runtime.project import load_class": (
+        "from env_runtime.project import load_class"
+    ),
+    "from my_env_runtime.rollouts.client import Client": (
+        "from env_runtime.evaluation.client import Client"
+    ),
+    "from my_env_runtime.workspace import Workspace, WorkspaceError": (
+        "from env_runtime.workspace.local import Workspace, WorkspaceError"
+    ),
+    "from my_env_runtime.workspace.errors import reason": (
+        "from env_runtime.workspace.errors import reason"
+    ),
+    "def test_mine():\n    assert my_env_runtime.serving.SessionServer, project.ROWS": (
+        "def test_mine():\n    assert env_runtime.server.SessionServer, project.ROWS"
+    ),
+}
+MINE = "nemo_gym/tests/test_mine.py"
 
-import session_server as base
-from my_env_episode import tools_of
-from plumbing.environment import EnvironmentClass as Mine
-from plumbing.policies import (  # both
-    NoOracle,
-    solve,
-)
-from plumbing.records import ROWS, positive
 
-
-def test_mine(client):
-    from plumbing.splits import Example  # later
-
-    assert Example, (base, tools_of, Mine, NoOracle, solve, ROWS, positive)
-"""
-MY_MOVED_TESTS = """import sys
-
-from env_runtime import server as base
-from env_runtime.episode.tools import tools_of
-from my_env import MyEnv as Mine
-from env_runtime.errors import NoOracleError as NoOracle  # both
-from env_runtime.evaluation.policies import solve
-from plumbing.records import ROWS, positive
-
-
-def test_mine(client):
-    from env_runtime.rows import Example  # later
-
-    assert Example, (base, tools_of, Mine, NoOracle, solve, ROWS, positive)
-"""
+def text_of(lines):
+    return "\n".join([*lines, ""])
 
 
 @pytest.mark.slow
 def test_imports_of_what_moved_are_rewritten(earlier):
     project = earlier("v0.3.0")
-    mine = project / "nemo_gym/tests/test_mine.py"
-    mine.write_text(MY_TESTS)
+    (project / MINE).write_text(text_of(OF_0_3))
     for folder in ("plumbing", "trainers"):
         cache = project / "nemo_gym" / folder / "__pycache__"
         cache.mkdir()
         (cache / "gates.cpython-312.pyc").touch()
     commit(project)
-    done = update(project)
-    assert done.returncode == 0, done.stdout
-    assert mine.read_text() == MY_MOVED_TESTS
-    path = "nemo_gym/tests/test_mine.py"
-    assert f"{path}, line 3: from env_runtime import server as base" in done.stdout
+    printed = update(project)
+    assert (project / MINE).read_text() == text_of(OF_0_3.values())
+    assert f"{MINE}, line 1: from env_runtime import server as base" in printed
     kept = "`from plumbing.records import ROWS, positive` names a module that is gone"
-    assert f"{path}, line 10: {kept}" in done.stdout
+    assert f"{MINE}, line 8: {kept}" in printed
     assert not (project / "nemo_gym/plumbing").exists()
     assert not (project / "nemo_gym/trainers").exists()
     commit(project)
-    before = files_of(project)
-    again = update(project)
-    assert "Moved" not in again.stdout, again.stdout
-    assert files_of(project / "nemo_gym") == {
-        path: content
-        for path, content in before.items()
-        if project / "nemo_gym" in path.parents
-    }
+    assert "Moved" not in update(project)
+    assert git(project, "status", "--porcelain", "nemo_gym") == ""
+
+
+@pytest.mark.slow
+def test_code_that_uses_the_runtime_of_0_4_is_renamed(earlier):
+    project = earlier("v0.4.0", "--data=archetype=sandbox")
+    (project / MINE).write_text(text_of(OF_0_4))
+    (project / "Makefile").write_text("rows:\n\tpython -m my_env_runtime.prepare\n")
+    commit(project)
+    printed = update(project)
+    assert (project / MINE).read_text() == text_of(OF_0_4.values())
+    for report in (
+        f"{MINE}, line 4: from env_runtime.evaluation.client import Client",
+        f"{MINE}, line 3: env_runtime.project has no load_class: write "
+        + "`from env_runtime.project import here`, and `here().load_class` for "
+        + "`load_class`",
+        f"{MINE}, line 6: env_runtime.workspace.errors has no reason",
+        f"{MINE}, line 8: write `project.here().rows` for `project.ROWS`",
+        "Makefile, line 2: `python -m my_env_runtime.prepare`: the package is ",
+    ):
+        assert report in printed
+    assert "Makefile" not in git(project, "status", "--porcelain")
 
 
 @pytest.mark.slow
@@ -470,9 +465,7 @@ def test_added_dependencies_stay_when_the_templates_change(earlier, tag):
     add_package(project, "--dev", "hypothesis>=6")
     edit(project, "nemo_gym/pyproject.toml", "max_turns = 6", "max_turns = 9")
     commit(project)
-    done = update(project)
-    assert done.returncode == 0, done.stdout
-    assert not git(project, "diff", "--name-only", "--diff-filter=U")
+    update(project)
     packages, dev = dependencies(project)
     wanted = ["mine", "nemo-gym-env-runtime[nemo-gym]", "numpy>=2"]
     assert sorted(packages) == wanted  # uv keeps a sorted list sorted
@@ -488,53 +481,6 @@ def test_added_dependencies_stay_when_the_templates_change(earlier, tag):
     }
 
 
-MY_CODE = """import my_env_runtime.serving
-from my_env_runtime import project
-from my_env_runtime.project import load_class
-from my_env_runtime.rollouts.client import Client
-from my_env_runtime.workspace import Workspace, WorkspaceError
-from my_env_runtime.workspace.errors import reason
-
-
-def test_mine():
-    assert my_env_runtime.serving.SessionServer, project.ROWS
-"""
-MY_RENAMED_CODE = """import env_runtime.server
-from env_runtime import project
-from env_runtime.project import load_class
-from env_runtime.evaluation.client import Client
-from env_runtime.workspace.local import Workspace, WorkspaceError
-from env_runtime.workspace.errors import reason
-
-
-def test_mine():
-    assert env_runtime.server.SessionServer, project.ROWS
-"""
-
-
-@pytest.mark.slow
-def test_code_that_uses_the_runtime_of_0_4_is_renamed(earlier):
-    project = earlier("v0.4.0", "--data=archetype=sandbox")
-    name = "nemo_gym/tests/test_mine.py"
-    (project / name).write_text(MY_CODE)
-    (project / "Makefile").write_text("rows:\n\tpython -m my_env_runtime.prepare\n")
-    commit(project)
-    done = update(project)
-    assert done.returncode == 0, done.stdout
-    assert (project / name).read_text() == MY_RENAMED_CODE
-    for report in (
-        f"{name}, line 4: from env_runtime.evaluation.client import Client",
-        f"{name}, line 3: env_runtime.project has no load_class: write "
-        + "`from env_runtime.project import here`, and `here().load_class` for "
-        + "`load_class`",
-        f"{name}, line 6: env_runtime.workspace.errors has no reason",
-        f"{name}, line 10: write `project.here().rows` for `project.ROWS`",
-        "Makefile, line 2: `python -m my_env_runtime.prepare`: the package is ",
-    ):
-        assert report in done.stdout
-    assert "Makefile" not in git(project, "status", "--porcelain")
-
-
 @pytest.mark.slow
 def test_imports_that_were_added_to_server_py_stay(earlier):
     project = earlier("v0.4.0")
@@ -543,9 +489,7 @@ def test_imports_that_were_added_to_server_py_stay(earlier):
     errors = "\nfrom my_env_runtime.errors import GateError\n"
     edit(project, "nemo_gym/server.py", first, mine + errors)
     commit(project)
-    done = update(project)
-    assert done.returncode == 0, done.stdout
-    assert not git(project, "diff", "--name-only", "--diff-filter=U")
+    update(project)
     found = ast.walk(ast.parse((project / "nemo_gym/server.py").read_text()))
     names = [
         alias.name
@@ -563,12 +507,11 @@ def test_a_changed_runtime_of_0_4_is_not_lost_silently(earlier):
     edit(project, str(runtime / "server/limits.py"), "10_000", "20_000")
     (runtime / "mine.py").touch()
     commit(project)
-    done = update(project)
-    assert done.returncode == 0, done.stdout
-    [command] = re.findall("`(git diff .* -- my_env_runtime/)`", done.stdout)
+    printed = update(project)
+    [command] = re.findall("`(git diff .* -- my_env_runtime/)`", printed)
     assert "+MAX_ITEMS = 20_000" in git(project, *command.split()[1:])
     kept = "my_env_runtime/src/my_env_runtime/mine.py"
-    assert f"except your own files: {kept}" in done.stdout
+    assert f"except your own files: {kept}" in printed
     assert git(project, "ls-files", "--", "my_env_runtime").split().count(kept) == 1
     assert [path for path in runtime.rglob("*") if path.is_file()] == [project / kept]
 
@@ -588,8 +531,7 @@ def test_the_wheel_replaces_the_runtime_and_is_replaced(earlier, history):
                 "runtime/pyproject.toml": ('version = "0.6.0"', 'version = "0.7.0"')
             }
             release(history, "v0.7.0", bump)
-        done = run([COPIER, "update", "--trust", "--defaults"], project, check=False)
-        assert done.returncode == 0, done.stdout
+        done = run([COPIER, "update", "--trust", "--defaults"], project)
         assert "PASS import" in done.stdout
         folder = project / "nemo_gym"
         assert not (project / "my_env_runtime").exists()
@@ -607,14 +549,13 @@ def test_the_wheel_replaces_the_runtime_and_is_replaced(earlier, history):
 
 @pytest.mark.parametrize("tag", updates(slow=["v0.5.0", "v0.1.0"]))
 def test_from_an_earlier_release_over_a_class_of_ones_own(earlier, tmp_path, tag):
-    (tmp_path / "booking").mkdir()
-    shutil.copy(CLASSES / "booking.py", tmp_path / "booking")
-    data = ["--data=domain_class=Booking", "--data=tools=book(table: int)"]
-    project = earlier(tag, *data, name="booking")
-    done = update(project)
-    assert done.returncode == 0, done.stdout
-    source = (CLASSES / "booking.py").read_bytes()
-    assert (project / "booking.py").read_bytes() == source
+    (tmp_path / "inventory").mkdir()
+    shutil.copy(CLASSES / "inventory.py", tmp_path / "inventory")
+    data = ["--data=domain_class=Inventory", "--data=tools=look_up(item: str)"]
+    project = earlier(tag, *data, name="inventory")
+    update(project)
+    source = (CLASSES / "inventory.py").read_bytes()
+    assert (project / "inventory.py").read_bytes() == source
     assert "wrapped: true" in (project / ".copier-answers.yml").read_text()
     readme = (project / "nemo_gym/README.md").read_text()
     assert "Wordle:" not in readme
@@ -710,10 +651,3 @@ def test_use_this_template_spares_what_somebody_wrote(use_template):
     assert refused.returncode == 1
     assert "This repository has changes of its own" in refused.stdout
     assert "My Wordle" in (made / "my_env.py").read_text()
-
-
-@pytest.mark.slow
-def test_zizmor_finds_nothing_in_the_workflows(render):
-    for folder in (ROOT, render()):
-        done = run([*UVX, "zizmor", "--offline", folder / ".github/workflows"], ROOT)
-        assert "No findings to report" in done.stdout

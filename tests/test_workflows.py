@@ -6,7 +6,7 @@ import subprocess
 import pytest
 import yaml
 
-from conftest import ROOT
+from conftest import ROOT, UVX, run
 
 STEPS = {
     f"{path.stem}/{name}/{step.get('name', number)}": step["run"]
@@ -100,3 +100,9 @@ def test_each_release_waits_for_the_nights_tests():
     jobs = yaml.safe_load(text)["jobs"]
     called = [jobs[name]["uses"].rpartition("/")[2] for name in jobs["tag"]["needs"]]
     assert called == ["ci.yml", "nightly.yml"]
+
+
+@pytest.mark.slow
+def test_zizmor_finds_nothing_in_a_projects_workflows(render):
+    command = [*UVX, "zizmor", "--offline", render() / ".github/workflows"]
+    assert "No findings to report" in run(command, ROOT).stdout

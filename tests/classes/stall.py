@@ -26,6 +26,10 @@ class Stall:
     def observation(self) -> View:
         return View(f"On the stall: {', '.join(self.stock)}.", PIXEL)
 
+    def look(self) -> View:
+        """Look at the stall."""
+        return self.observation()
+
     def prices(self) -> dict[str, float]:
         """List the prices."""
         return self.stock
@@ -44,6 +48,10 @@ class Stall:
         self.bought = item
         return "Sold."
 
+    def pack(self, tools: dict) -> str:
+        """Pack what is for sale, which says nothing."""
+        return ""
+
     def secret(self) -> dict[str, str]:
         """The wanted item, which server.py does not serve as a tool."""
         return {"wanted": self.wanted}
@@ -57,7 +65,9 @@ class Stall:
     def oracle(task):
         item = task["wanted"]
         return [
+            ("look", {}),
             ("prices", {}),
+            ("pack", {"tools": {}}),
             ("buy", {"item": item, "offer": task["stock"][item]}),
             f"I bought {item}.",
         ]

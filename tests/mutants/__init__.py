@@ -1,10 +1,11 @@
 """Mutants: the runtime, or a class, with one weakness each, which a test must notice.
 
 A mutant is a small function that takes the place of one function or method. It gets the
-original as its first argument. Its decorator says which test must notice it, and what
-it replaces, by class and method, or by module and function:
+original as its first argument. Its decorators say what it replaces, by class and method,
+or by module and function, and which test must notice it:
 
-    @by_attacks("test_the_task_of_another_row", replaces="task_match.same_task")
+    @replaces("task_match.same_task")
+    @by_attacks("test_the_task_of_another_row")
     def any_task_counts(original, task, body):
         return True
 
@@ -40,10 +41,9 @@ class Mutant:
     weaken: FunctionType
     suite: str
     test: str
-    replaces: str
     honest: str | None = None
-    # Functions that return None instead: another layer that has the same strength.
-    without: tuple[str, ...] = ()
+    place: str = ""
+    without: str = ""  # returns None instead: a layer that has the same strength
     calls: int = 0
     crashes: list[str] = field(default_factory=list)
 
@@ -53,9 +53,9 @@ class Mutant:
 
     def apply(self, patch: pytest.MonkeyPatch) -> None:
         """Put it in its place. Raises LookupError if there is none."""
-        replace(patch, self.replaces, self._called)
-        for place in self.without:
-            replace(patch, place, lambda original, *arguments, **named: None)
+        replace(patch, self.place, self._called)
+        if self.without:
+            replace(patch, self.without, lambda original, *arguments, **named: None)
 
     def _called(self, original: Any, *arguments: Any, **named: Any) -> Any:
         self.calls += 1
@@ -85,12 +85,22 @@ class Mutant:
 MUTANTS: list[Mutant] = []
 
 
-def _by(suite: str, folder: str, test: str, **options: Any) -> Callable[..., Any]:
-    def register(weaken: FunctionType) -> FunctionType:
+def _by(suite: str, folder: str, test: str, **options: Any) -> Callable[..., Mutant]:
+    def register(weaken: FunctionType) -> Mutant:
         MUTANTS.append(Mutant(weaken, suite, folder + test, **options))
-        return weaken
+        return MUTANTS[-1]
 
     return register
+
+
+def replaces(place: str, *, without: str = "") -> Callable[[Mutant], Mutant]:
+    """Say what a mutant takes the place of, and which other layer is left out."""
+
+    def complete(mutant: Mutant) -> Mutant:
+        mutant.place, mutant.without = place, without
+        return mutant
+
+    return complete
 
 
 # Decorators, with the name of the test that must notice the mutant.

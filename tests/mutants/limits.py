@@ -3,7 +3,7 @@
 import asyncio
 import os
 
-from . import by_attacks, by_runtime
+from . import by_attacks, by_runtime, replaces
 
 NO_LIMIT = 1 << 40
 
@@ -19,7 +19,8 @@ def without(message, name):
 # ---------------------------------------------------------------------- the guard
 
 
-@by_attacks("test_a_refused_call_keeps_the_cookie", replaces="RequestGuard.__call__")
+@replaces("RequestGuard.__call__")
+@by_attacks("test_a_refused_call_keeps_the_cookie")
 async def a_refusal_loses_the_cookie(original, guard, scope, receive, send):
     async def lose(message):
         refused = message.get("status", 0) >= 400
@@ -28,10 +29,8 @@ async def a_refusal_loses_the_cookie(original, guard, scope, receive, send):
     await original(guard, scope, receive, lose)
 
 
-@by_runtime(
-    "test_security.py::test_without_the_token_every_route_but_health_is_closed",
-    replaces="RequestGuard.__call__",
-)
+@replaces("RequestGuard.__call__")
+@by_runtime("test_security.py::test_without_the_token_every_route_but_health_is_closed")
 async def no_token_is_asked_for(original, guard, scope, receive, send):
     if scope["type"] == "http":
         token = f"Bearer {os.environ.get('API_TOKEN')}".encode()
@@ -40,10 +39,8 @@ async def no_token_is_asked_for(original, guard, scope, receive, send):
     await original(guard, scope, receive, send)
 
 
-@by_runtime(
-    "test_security.py::test_without_the_token_every_route_but_health_is_closed",
-    replaces="RequestGuard.__call__",
-)
+@replaces("RequestGuard.__call__")
+@by_runtime("test_security.py::test_without_the_token_every_route_but_health_is_closed")
 async def a_token_with_spaces_is_the_token(original, guard, scope, receive, send):
     if scope["type"] == "http":
         headers = [(name, value.strip()) for name, value in scope["headers"]]
@@ -51,27 +48,21 @@ async def a_token_with_spaces_is_the_token(original, guard, scope, receive, send
     await original(guard, scope, receive, send)
 
 
-@by_runtime(
-    "test_large_bodies.py::test_a_long_row_is_refused",
-    replaces="RequestGuard.__call__",
-)
+@replaces("RequestGuard.__call__")
+@by_runtime("test_large_bodies.py::test_a_long_row_is_refused")
 async def bodies_have_no_limit(original, guard, scope, receive, send):
     guard.limits = guard.limits.model_copy(update={"max_seed_bytes": NO_LIMIT})
     await original(guard, scope, receive, send)
 
 
-@by_runtime(
-    "test_limits.py::test_a_body_of_unknown_length_has_the_same_limit",
-    replaces="RequestGuard._bounded",
-)
+@replaces("RequestGuard._bounded")
+@by_runtime("test_limits.py::test_a_body_of_unknown_length_has_the_same_limit")
 def only_the_announced_length_counts(original, guard, scope, receive):
     return receive
 
 
-@by_runtime(
-    "test_verdicts.py::test_a_path_with_a_line_break_is_not_found",
-    replaces="RequestGuard.__call__",
-)
+@replaces("RequestGuard.__call__")
+@by_runtime("test_verdicts.py::test_a_path_with_a_line_break_is_not_found")
 async def a_line_break_in_a_path_is_ignored(original, guard, scope, receive, send):
     if scope["type"] == "http":
         scope = {**scope, "path": scope["path"].strip()}
@@ -81,61 +72,46 @@ async def a_line_break_in_a_path_is_ignored(original, guard, scope, receive, sen
 # ---------------------------------------------------------------------- bodies
 
 
-@by_runtime(
-    "test_limits.py::test_a_trajectory_of_too_many_bytes_earns_nothing",
-    replaces="verdict.lowest_verdict",
-)
+@replaces("verdict.lowest_verdict")
+@by_runtime("test_limits.py::test_a_trajectory_of_too_many_bytes_earns_nothing")
 def a_trajectory_that_is_too_long_is_masked(original, reason, lowest, *mask, **named):
     return original(reason, lowest, True)
 
 
-@by_runtime(
-    "test_reward_range.py::test_a_trajectory_that_is_too_long",
-    replaces="verdict.lowest_verdict",
-)
+@replaces("verdict.lowest_verdict")
+@by_runtime("test_reward_range.py::test_a_trajectory_that_is_too_long")
 def a_trajectory_that_is_too_long_loses_nothing(original, reason, lowest, *rest):
     return original(reason, 0.0, *rest)
 
 
-@by_runtime(
-    "test_large_bodies.py::test_a_row_of_too_many_values_is_refused_unread",
-    replaces="bodies.count_separators",
-)
+@replaces("bodies.count_separators")
+@by_runtime("test_large_bodies.py::test_a_row_of_too_many_values_is_refused_unread")
 def the_structure_of_a_body_is_not_counted(original, text, most):
     return 0
 
 
-@by_runtime(
-    "test_large_bodies.py::test_others_have_a_turn_between_large_bodies",
-    replaces="LargeBodies._in_turn",
-)
+@replaces("LargeBodies._in_turn")
+@by_runtime("test_large_bodies.py::test_others_have_a_turn_between_large_bodies")
 def large_bodies_are_parsed_at_once(original, layer, scope, receive, send):
     return layer.app(scope, receive, send)
 
 
-@by_runtime(
-    "test_large_bodies.py::test_one_session_cannot_ask_for_ever",
-    replaces="LargeBodies._refusal",
-)
+@replaces("LargeBodies._refusal")
+@by_runtime("test_large_bodies.py::test_one_session_cannot_ask_for_ever")
 def one_session_asks_for_ever(original, layer, scope, large):
     layer._large_posts.clear()
     return original(layer, scope, large)
 
 
-@by_runtime(
-    "test_security.py::test_metrics_are_not_for_policies",
-    replaces="InProcessServer.aggregate_metrics",
-    without=["LargeBodies._refusal"],
-)
+@replaces("InProcessServer.aggregate_metrics", without="LargeBodies._refusal")
+@by_runtime("test_security.py::test_metrics_are_not_for_policies")
 def a_session_may_aggregate(original, server, request, body):
     request.session.pop("seeded", None)
     return original(server, request, body)
 
 
-@by_runtime(
-    "test_limits.py::test_a_trajectory_of_too_many_items_earns_nothing",
-    replaces="limits.reject_oversized",
-)
+@replaces("limits.reject_oversized")
+@by_runtime("test_limits.py::test_a_trajectory_of_too_many_items_earns_nothing")
 def the_items_of_a_trajectory_are_not_counted(original, body):
     return None
 
@@ -143,26 +119,20 @@ def the_items_of_a_trajectory_are_not_counted(original, body):
 # ---------------------------------------------------------------------- sessions
 
 
-@by_runtime(
-    "test_limits.py::test_one_session_too_many_is_refused",
-    replaces="SessionStore._make_room",
-)
+@replaces("SessionStore._make_room")
+@by_runtime("test_limits.py::test_one_session_too_many_is_refused")
 def there_is_always_room(original, store):
     return None
 
 
-@by_runtime(
-    "test_hangs.py::test_calls_that_hang_are_bounded",
-    replaces="SessionStore.hung_calls",
-)
+@replaces("SessionStore.hung_calls")
+@by_runtime("test_hangs.py::test_calls_that_hang_are_bounded")
 def calls_that_hang_are_not_counted(original, store):
     return 0
 
 
-@by_runtime(
-    "test_threads.py::test_the_calls_of_a_session_never_overlap",
-    replaces="Session.perform",
-)
+@replaces("Session.perform")
+@by_runtime("test_threads.py::test_the_calls_of_a_session_never_overlap")
 def calls_of_a_session_overlap(original, session, *arguments, **named):
     session.lock = asyncio.Lock()
     return original(session, *arguments, **named)
@@ -171,23 +141,23 @@ def calls_of_a_session_overlap(original, session, *arguments, **named):
 # ---------------------------------------------------------------------- masks
 
 
-@by_runtime(
-    "test_hangs.py::test_a_policy_whose_call_hangs_is_graded_all_the_same",
-    replaces="Session.reward",
-)
+@replaces("Session.reward")
+@by_runtime("test_hangs.py::test_a_policy_whose_call_hangs_is_graded_all_the_same")
 async def a_call_that_hangs_masks_the_sample(original, session, *arguments, **named):
     if session.hangs(0):
         session.episode.failure = "a call hangs"
     return await original(session, *arguments, **named)
 
 
-@by_attacks("test_nonsense", replaces="Episode.problem")
+@replaces("Episode.problem")
+@by_attacks("test_nonsense")
 def a_call_that_fails_masks_the_sample(original, episode, name, error):
     episode.failure = f"{name} failed"
     return original(episode, name, error)
 
 
-@by_attacks("test_playing_on_after_the_end", replaces="verdict.verdict")
+@replaces("verdict.verdict")
+@by_attacks("test_playing_on_after_the_end")
 def a_closed_session_masks_the_sample(original, store, request, *arguments):
     response = original(store, request, *arguments)
     ended = store.ended.get(request.session["session_id"])
@@ -195,7 +165,8 @@ def a_closed_session_masks_the_sample(original, store, request, *arguments):
     return response
 
 
-@by_attacks("test_the_task_of_another_row", replaces="verdict.verdict")
+@replaces("verdict.verdict")
+@by_attacks("test_the_task_of_another_row")
 def a_row_of_another_task_masks_the_sample(original, store, request, body, *rest):
     response = original(store, request, body, *rest)
     session = store.sessions.get(request.session["session_id"])
@@ -203,35 +174,28 @@ def a_row_of_another_task_masks_the_sample(original, store, request, body, *rest
     return response
 
 
-@by_runtime(
-    "test_seeding.py::test_a_session_of_an_earlier_server_is_known_to_be_lost",
-    replaces="verdict.verdict",
-)
+@replaces("verdict.verdict")
+@by_runtime("test_seeding.py::test_a_session_of_an_earlier_server_is_known_to_be_lost")
 def a_lost_session_is_not_masked(original, *arguments):
     response = original(*arguments)
     response.mask_sample = False
     return response
 
 
-@by_runtime(
-    "test_failures.py::test_an_exception_in_a_tool", replaces="episode.is_expected"
-)
+@replaces("episode.is_expected")
+@by_runtime("test_failures.py::test_an_exception_in_a_tool")
 def the_policy_reads_every_exception(original, domain_class, error):
     return True
 
 
-@by_runtime(
-    "test_text_match.py::test_text_that_the_policy_wrote_earns_nothing",
-    replaces="text_match._composed",
-)
+@replaces("text_match._composed")
+@by_runtime("test_text_match.py::test_text_that_the_policy_wrote_earns_nothing")
 def text_put_together_from_words_counts(original, text, pieces):
     return False
 
 
-@by_runtime(
-    "test_text_match.py::test_text_that_the_policy_wrote_earns_nothing",
-    replaces="text_match.printed",
-)
+@replaces("text_match.printed")
+@by_runtime("test_text_match.py::test_text_that_the_policy_wrote_earns_nothing")
 def an_echo_counts(original, calls, text):
     return any(text.strip() in call.output for call in calls)
 
@@ -239,17 +203,13 @@ def an_echo_counts(original, calls, text):
 # ---------------------------------------------------------------------- browsers
 
 
-@by_runtime(
-    "test_security.py::test_without_a_token_the_host_must_be_this_machine",
-    replaces="origins._is_own",
-)
+@replaces("origins._is_own")
+@by_runtime("test_security.py::test_without_a_token_the_host_must_be_this_machine")
 def any_host_is_this_machine(original, *arguments):
     return True
 
 
-@by_runtime(
-    "test_security.py::test_pages_of_other_sites_get_no_answer",
-    replaces="origins.problem",
-)
+@replaces("origins.problem")
+@by_runtime("test_security.py::test_pages_of_other_sites_get_no_answer")
 def pages_of_any_site_are_answered(original, scope, settings):
     return original(without(scope, b"origin"), settings)

@@ -5,7 +5,7 @@ import functools
 import json
 import re
 
-from . import by_runtime
+from . import by_runtime, replaces
 
 by = functools.partial(
     by_runtime, honest="tests/runtime/test_models.py::test_a_judge_grades"
@@ -18,48 +18,46 @@ def plain_choices(question, text):
     return sorted(choices, key=text.find)
 
 
-@by("test_models.py::test_a_quotation_does_not_count", replaces="Question.read")
+@replaces("Question.read")
+@by("test_models.py::test_a_quotation_does_not_count")
 def a_choice_counts_anywhere(original, question, said, **named):
     found = plain_choices(question, said.upper())
     return found[-1] if found else original(question, said, **named)
 
 
-@by("test_models.py::test_a_quotation_does_not_count", replaces="Question.read")
+@replaces("Question.read")
+@by("test_models.py::test_a_quotation_does_not_count")
 def the_last_line_alone_counts(original, question, said, **named):
     return original(question, said.rstrip().rpartition("\n")[2], **named)
 
 
-@by(
-    "test_models.py::test_a_quotation_does_not_count",
-    replaces="question._without_label",
-)
+@replaces("question._without_label")
+@by("test_models.py::test_a_quotation_does_not_count")
 def any_words_before_a_colon_are_a_label(original, line):
     return line.rpartition(":")[2]
 
 
-@by(
-    "test_models.py::test_an_answer_that_was_cut_off_does_not_count",
-    replaces="Question.read",
-)
+@replaces("Question.read")
+@by("test_models.py::test_an_answer_that_was_cut_off_does_not_count")
 def an_answer_that_was_cut_off_counts(original, question, said, **named):
     return original(question, said)
 
 
-@by("test_models.py::test_the_policy_s_text_is_data", replaces="question._messages")
+@replaces("question._messages")
+@by("test_models.py::test_the_policy_s_text_is_data")
 def the_policy_s_text_is_a_part_of_the_prompt(original, prompt, rules, data):
     return original(f"{prompt}\n{data}", rules, data)
 
 
-@by("test_models.py::test_the_policy_s_text_is_data", replaces="question._messages")
+@replaces("question._messages")
+@by("test_models.py::test_the_policy_s_text_is_data")
 def the_mark_around_data_is_known(original, *arguments):
     text = json.dumps(original(*arguments))
     return json.loads(re.sub("=== [0-9a-f]{16} ===", "=== data ===", text))
 
 
-@by(
-    "test_models.py::test_a_text_that_is_too_long_is_not_asked_about",
-    replaces="LimitedEndpoint.say",
-)
+@replaces("LimitedEndpoint.say")
+@by("test_models.py::test_a_text_that_is_too_long_is_not_asked_about")
 async def a_text_without_an_answer_masks_the_sample(original, *arguments):
     errors = errors_of_runtime()
     try:
@@ -68,10 +66,8 @@ async def a_text_without_an_answer_masks_the_sample(original, *arguments):
         raise errors.ModelError(str(error)) from error
 
 
-@by(
-    "test_models.py::test_a_refused_question_masks_the_sample",
-    replaces="LimitedEndpoint.say",
-)
+@replaces("LimitedEndpoint.say")
+@by("test_models.py::test_a_refused_question_masks_the_sample")
 async def an_endpoint_that_fails_masks_nothing(original, *arguments):
     errors = errors_of_runtime()
     try:
@@ -80,28 +76,23 @@ async def an_endpoint_that_fails_masks_nothing(original, *arguments):
         raise errors.NoAnswerError(str(error)) from error
 
 
-@by(
-    "test_models.py::test_a_text_that_is_too_long_is_not_asked_about",
-    replaces="LimitedEndpoint.say",
-)
+@replaces("LimitedEndpoint.say")
+@by("test_models.py::test_a_text_that_is_too_long_is_not_asked_about")
 def a_text_may_have_any_length(original, endpoint, *arguments):
     more = {"characters": 1 << 40}
     endpoint.settings = endpoint.settings.model_copy(update=more)
     return original(endpoint, *arguments)
 
 
-@by(
-    "test_models.py::test_two_hundred_at_once_hold_the_bound",
-    replaces="LimitedEndpoint.say",
-)
+@replaces("LimitedEndpoint.say")
+@by("test_models.py::test_two_hundred_at_once_hold_the_bound")
 def questions_are_not_bounded(original, endpoint, *arguments):
     endpoint._room = asyncio.Semaphore(1000)
     return original(endpoint, *arguments)
 
 
-@by(
-    "test_models.py::test_a_slow_judge_masks_the_sample", replaces="LimitedEndpoint.say"
-)
+@replaces("LimitedEndpoint.say")
+@by("test_models.py::test_a_slow_judge_masks_the_sample")
 async def a_slow_judge_masks_nothing(original, *arguments):
     errors = errors_of_runtime()
     try:
@@ -112,10 +103,8 @@ async def a_slow_judge_masks_nothing(original, *arguments):
         raise
 
 
-@by(
-    "test_models.py::test_nonsense_is_asked_once_more_and_then_earns_nothing",
-    replaces="EpisodeModels.read",
-)
+@replaces("EpisodeModels.read")
+@by("test_models.py::test_nonsense_is_asked_once_more_and_then_earns_nothing")
 async def nonsense_masks_the_sample(original, models, *arguments):
     try:
         return await original(models, *arguments)
@@ -124,19 +113,15 @@ async def nonsense_masks_the_sample(original, models, *arguments):
         raise
 
 
-@by(
-    "test_models.py::test_a_policy_that_writes_a_lot_fills_no_memory",
-    replaces="EpisodeModels.say",
-)
+@replaces("EpisodeModels.say")
+@by("test_models.py::test_a_policy_that_writes_a_lot_fills_no_memory")
 def all_texts_are_kept(original, models, *arguments):
     models._characters = 0
     return original(models, *arguments)
 
 
-@by(
-    "test_models.py::test_a_stand_in_is_never_used_where_nobody_asked_for_it",
-    replaces="Models._endpoint",
-)
+@replaces("Models._endpoint")
+@by("test_models.py::test_a_stand_in_is_never_used_where_nobody_asked_for_it")
 def a_stand_in_grades(original, models, name):
     endpoint = original(models, name)
     if type(endpoint).__name__ == "NotSet":
@@ -156,14 +141,13 @@ def stand_in_of(models, name):
     return StandIn(name, getattr(models.domain_class, "stand_in", None))
 
 
-@by(
-    "test_models.py::test_a_failure_that_a_text_causes_masks_nothing",
-    replaces="LimitedEndpoint._ask",
-)
-def the_endpoint_is_always_to_blame(original, endpoint, messages, tools):
-    return endpoint._attempt(messages, tools)
+@replaces("LimitedEndpoint._ask")
+@by("test_models.py::test_a_failure_that_a_text_causes_masks_nothing")
+def the_endpoint_is_always_to_blame(original, endpoint, *arguments):
+    return endpoint._attempt(*arguments)
 
 
-@by("test_models.py::test_an_answer_has_a_limit", replaces="answers.bounded")
+@replaces("answers.bounded")
+@by("test_models.py::test_an_answer_has_a_limit")
 def an_answer_has_no_limit(original, stream, *arguments):
     return aiter(stream)

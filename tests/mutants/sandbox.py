@@ -2,19 +2,19 @@
 
 import os
 
-from . import by_sandbox
+from . import by_sandbox, replaces
 
 # ---------------------------------------------------------------------- paths
 
 
-@by_sandbox("test_contract.py::test_paths_stay_inside", replaces="folder.steps")
+@replaces("folder.steps")
+@by_sandbox("test_contract.py::test_paths_stay_inside")
 def paths_may_climb(original, path):
     return path.split("/")
 
 
-@by_sandbox(
-    "test_backend.py::test_planted_links_lead_nowhere", replaces="folder.open_file"
-)
+@replaces("folder.open_file")
+@by_sandbox("test_backend.py::test_planted_links_lead_nowhere")
 def links_are_followed(original, home, path, flags, *give):
     try:
         return os.open(f"{home}/{path}", flags, 0o644)
@@ -25,23 +25,21 @@ def links_are_followed(original, home, path, flags, *give):
 # ---------------------------------------------------------------------- limits
 
 
-@by_sandbox("test_backend.py::test_written_files_count", replaces="quota.measure")
+@replaces("quota.measure")
+@by_sandbox("test_backend.py::test_written_files_count")
 def nothing_is_measured(original, *arguments):
     return 0.0
 
 
-@by_sandbox(
-    "test_backend.py::test_a_command_that_fills_the_workspace_is_killed",
-    replaces="quota.measure",
-)
+@replaces("quota.measure")
+@by_sandbox("test_backend.py::test_a_command_that_fills_the_workspace_is_killed")
 def files_are_not_counted(original, root, limits, enough):
     more = {"sandbox_files": 1 << 40}
     return original(root, limits.model_copy(update=more), enough)
 
 
-@by_sandbox(
-    "test_backend.py::test_deleted_files_that_are_open_count", replaces="quota.deleted"
-)
+@replaces("quota.deleted")
+@by_sandbox("test_backend.py::test_deleted_files_that_are_open_count")
 def deleted_files_are_not_counted(original, *arguments):
     return 0
 
@@ -52,22 +50,20 @@ def without(name, limits):
     return " ".join(kept)
 
 
-@by_sandbox("test_backend.py::test_memory_is_limited", replaces="Limits.rlimits")
+@replaces("Limits.rlimits")
+@by_sandbox("test_backend.py::test_memory_is_limited")
 def memory_is_not_limited(original, limits, **named):
     return without("RLIMIT_AS", original(limits, **named))
 
 
-@by_sandbox(
-    "test_backend.py::test_processes_are_limited_and_counted_per_episode",
-    replaces="Limits.rlimits",
-)
+@replaces("Limits.rlimits")
+@by_sandbox("test_backend.py::test_processes_are_limited_and_counted_per_episode")
 def processes_are_not_limited(original, limits, **named):
     return without("RLIMIT_NPROC", original(limits, **named))
 
 
-@by_sandbox(
-    "test_backend.py::test_a_daemon_ends_with_its_call", replaces="folder.kill_all"
-)
+@replaces("folder.kill_all")
+@by_sandbox("test_backend.py::test_a_daemon_ends_with_its_call")
 def a_daemon_lives_on(original, session, mark):
     from env_runtime.workspace.folder import kill_group
 
@@ -77,10 +73,8 @@ def a_daemon_lives_on(original, session, mark):
 # ---------------------------------------------------------------------- isolation
 
 
-@by_sandbox(
-    "test_backend.py::test_what_a_policy_can_read_with_bubblewrap",
-    replaces="bubblewrap.arguments",
-)
+@replaces("bubblewrap.arguments")
+@by_sandbox("test_backend.py::test_what_a_policy_can_read_with_bubblewrap")
 def commands_reach_the_network(original, root):
     own = [each for each in original(root) if each != "--unshare-net"]
     if "--unshare-all" in own:
@@ -88,26 +82,20 @@ def commands_reach_the_network(original, root):
     return own
 
 
-@by_sandbox(
-    "test_backend.py::test_what_a_policy_can_read_with_bubblewrap",
-    replaces="bubblewrap._mounts",
-)
+@replaces("bubblewrap._mounts")
+@by_sandbox("test_backend.py::test_what_a_policy_can_read_with_bubblewrap")
 def commands_see_the_data_of_the_system(original, root):
     return [*original(root), "--ro-bind", "/var", "/var"]
 
 
-@by_sandbox(
-    "test_backend.py::test_no_door_to_the_machine_is_open",
-    replaces="bubblewrap.arguments",
-)
+@replaces("bubblewrap.arguments")
+@by_sandbox("test_backend.py::test_no_door_to_the_machine_is_open")
 def commands_keep_capabilities(original, root):
     return [*original(root)[:-1], "--cap-add", "CAP_SYS_ADMIN", "--"]
 
 
-@by_sandbox(
-    "test_backend.py::test_doors_beside_the_namespaces_are_closed",
-    replaces="processes._launcher",
-)
+@replaces("processes._launcher")
+@by_sandbox("test_backend.py::test_doors_beside_the_namespaces_are_closed")
 def system_calls_are_not_filtered(original):
     text = original()
     call = "        leave_the_servers_kernel()\n"
@@ -115,10 +103,8 @@ def system_calls_are_not_filtered(original):
     return text.replace(call, "")
 
 
-@by_sandbox(
-    "test_environment.py::test_the_environment_of_a_command_has_no_secrets",
-    replaces="bubblewrap.arguments",
-)
+@replaces("bubblewrap.arguments")
+@by_sandbox("test_environment.py::test_the_environment_of_a_command_has_no_secrets")
 def commands_inherit_the_environment(original, root):
     key = os.environ.get("OPENAI_API_KEY", "none")
     return [*original(root)[:-1], "--setenv", "OPENAI_API_KEY", key, "--"]
@@ -127,10 +113,8 @@ def commands_inherit_the_environment(original, root):
 # ---------------------------------------------------------------------- who is to blame
 
 
-@by_sandbox(
-    "test_backend.py::test_a_folder_that_a_command_spoiled_masks_no_episode",
-    replaces="MyEnv.run_command",
-)
+@replaces("MyEnv.run_command")
+@by_sandbox("test_backend.py::test_a_folder_that_a_command_spoiled_masks_no_episode")
 def every_error_masks_the_sample(original, episode, command):
     try:
         return original(episode, command)
@@ -139,10 +123,8 @@ def every_error_masks_the_sample(original, episode, command):
         raise
 
 
-@by_sandbox(
-    "test_environment.py::test_an_infrastructure_failure_masks_the_sample",
-    replaces="MyEnv.reward",
-)
+@replaces("MyEnv.reward")
+@by_sandbox("test_environment.py::test_an_infrastructure_failure_masks_the_sample")
 def a_failed_workspace_masks_nothing(original, episode):
     episode.infrastructure_failure = None
     return original(episode)
@@ -151,16 +133,13 @@ def a_failed_workspace_masks_nothing(original, episode):
 # ---------------------------------------------------------------------- the server's user
 
 
-@by_sandbox(
-    "test_backend.py::test_watches_of_epoll_are_limited", replaces="Limits.rlimits"
-)
+@replaces("Limits.rlimits")
+@by_sandbox("test_backend.py::test_watches_of_epoll_are_limited")
 def watches_of_epoll_are_not_limited(original, limits, **named):
     return without("EPOLL_WATCHES", original(limits, **named))
 
 
-@by_sandbox(
-    "test_backend.py::test_only_own_folders_of_dead_servers_are_removed",
-    replaces="remains._workspaces",
-)
+@replaces("remains._workspaces")
+@by_sandbox("test_backend.py::test_only_own_folders_of_dead_servers_are_removed")
 def anything_with_a_mark_is_a_workspace(original, folder, mark):
     return [f"{folder}/{name}" for name in os.listdir(folder) if name.startswith(mark)]
