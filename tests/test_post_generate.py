@@ -188,11 +188,11 @@ def test_the_agent_of_a_class_that_talks_is_what_the_template_renders(
     step, template, tmp_path, monkeypatch, edited
 ):
     """All files are as if Copier had known of reply(), and edits beside them stay."""
-    answers = {"domain_module": "courier", "domain_class": "Courier", "tools": "drive"}
+    answers = {"domain_module": "stall", "domain_class": "Stall", "tools": "buy"}
     made, wanted = tmp_path / "made/my_env", tmp_path / "wanted/my_env"
     for project, answer in ((made, {}), (wanted, {"talks": True})):
         project.mkdir(parents=True)
-        shutil.copy(CLASSES / "courier.py", project)
+        shutil.copy(CLASSES / "stall.py", project)
         render_project(template, project, **answers, **answer)
     config = Path("nemo_gym/configs/my_env_agent.yaml")
     if edited:
