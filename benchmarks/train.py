@@ -42,6 +42,7 @@ from transformers import (
     LlamaForCausalLM,
     PreTrainedTokenizerFast,
     PrinterCallback,
+    TrainerCallback,
 )
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -66,7 +67,7 @@ class Repeat:
     def oracle(task: dict) -> str:
         return " ".join([task["digit"]] * {WORDS})
 '''
-TURNS = 3  # the number of digits in a conversation
+TURNS = 2  # the number of digits in a conversation
 ECHO = f'''
 class Echo:
     """Names a digit, {TURNS} times; the policy repeats each. The grade is the mean share
@@ -171,6 +172,17 @@ class Speaker(PreTrainedTokenizerFast):
         return {"role": "assistant", "content": "", "tool_calls": calls}
 
 
+class Progress(TrainerCallback):
+    """Prints the mean reward of the first step and of each tenth."""
+
+    def on_log(self, args: Any, state: Any, *rest: Any, **options: Any) -> None:
+        reward = state.log_history[-1].get("reward")
+        if reward is not None and (
+            state.global_step == 1 or state.global_step % 10 == 0
+        ):
+            print(f"step {state.global_step:3}: mean reward {reward:.2f}", flush=True)
+
+
 class Masked(trl.GRPOTrainer):
     """GRPO that counts learned and masked tokens, and checks what is masked."""
 
@@ -202,7 +214,9 @@ class Masked(trl.GRPOTrainer):
                 self.masked += len(tokens)
                 self.replies += 1
             else:
-                raise SystemExit(f"the environment did not say what is masked: {text!r}")
+                raise SystemExit(
+                    f"the environment did not say what is masked: {text!r}"
+                )
 
 
 # A reply, in the words of the tokenizer: the next digit, "The episode is over.", or that
@@ -309,6 +323,7 @@ def train(
         ),
     )
     trainer.remove_callback(PrinterCallback)
+    trainer.add_callback(Progress())
     trainer.train()
     talker = environment(url)() if talks else None
     for row in rows:
@@ -351,9 +366,6 @@ def main() -> None:
             started = time.monotonic()
             rewards = train(url, lines, file, options.steps, Path(folder, "work"))
             seconds = time.monotonic() - started
-    for number, reward in enumerate(rewards, start=1):
-        if number == 1 or number % 10 == 0:
-            print(f"step {number:3}: mean reward {reward:.2f}")
     print(f"{seconds:.0f} s")
     if options.picture:
         draw(rewards, options.picture)

@@ -424,7 +424,11 @@ def test_gates_over_a_class_in_src(copy, mazes, series):
     assert (space / "src/mazes/__init__.py").is_file()
 
 
-GUIDE = WALK | {"domain_module": "mazes.guide", "domain_class": "Guide", "tools": "look"}
+GUIDE = WALK | {
+    "domain_module": "mazes.guide",
+    "domain_class": "Guide",
+    "tools": "look",
+}
 
 
 def play_guide(project):

@@ -246,7 +246,9 @@ def test_the_agent_of_a_class_that_talks_is_what_the_template_renders(
     assert "my_env_agent:" in (made / config).read_text()
 
 
-def test_an_edit_of_the_agents_name_is_a_conflict(step, template, tmp_path, monkeypatch):
+def test_an_edit_of_the_agents_name_is_a_conflict(
+    step, template, tmp_path, monkeypatch
+):
     project = tmp_path / "my_env"
     render_project(template, project)
     config = project / "nemo_gym/configs/my_env_agent.yaml"
