@@ -1,11 +1,11 @@
 """Compare the rewards of examples/packages/retail.py with those of tau2's own evaluator.
 
     uv run python server.py &    # in nemo_gym/ of the generated `retail`
-    uv run python ../../nemo-gym-template/benchmarks/tau2_rewards.py
+    uv run python ../../nemo-gym-template/benchmarks/tau2_rewards.py [N [POLICY ...]]
 
-Plays all tasks of tau2's shop, or each Nth with the argument N, over HTTP with four
-scripted policies. tau2 replays each
-trajectory, refuses it if a tool's output differs from its own, and grades it.
+Plays all tasks of tau2's shop, or each Nth, over HTTP with four scripted policies, or
+those that are named. tau2 replays each trajectory, refuses it if a tool's output differs
+from its own, and grades it. Exits with status 1 if a reward differs.
 """
 
 import collections
@@ -85,18 +85,25 @@ def graded_by_tau2(name: str, output: list[Any]) -> float:
 
 def main() -> None:
     logger.remove()  # tau2 logs every output
-    client, names = Client(), list(tasks())[:: int(*sys.argv[1:] or [1])]
+    client, names = Client(), list(tasks())[:: int(*sys.argv[1:2] or [1])]
+    chosen = sys.argv[2:]
     equal: dict[str, int] = collections.defaultdict(int)
     paid: dict[str, float] = collections.defaultdict(float)
     for name in names:
         for policy, steps in plans(name).items():
+            if chosen and policy not in chosen:
+                continue
             reward, output = played(client, name, steps)
-            equal[policy] += reward == graded_by_tau2(name, output)
+            expected = graded_by_tau2(name, output)
+            if reward != expected:
+                print(f"task {name}, {policy}: {reward}, but tau2 says {expected}")
+            equal[policy] += reward == expected
             paid[policy] += reward
     print("| policy | rewards equal to tau2's | mean reward |\n| --- | --- | --- |")
     for policy, count in equal.items():
         mean = paid[policy] / len(names)
         print(f"| {policy} | {count} of {len(names)} | {mean:.3f} |")
+    sys.exit(any(count < len(names) for count in equal.values()))
 
 
 if __name__ == "__main__":

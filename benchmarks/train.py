@@ -10,9 +10,9 @@ transformer of 0.1 million parameters, which is made here with its tokenizer: on
 packages are downloaded. Uses a GPU if there is one. Prints the mean reward of each step
 and, at the end, the model's answer to each row.
 
-With --conversation, the class is ECHO, which answers in messages: the model must repeat
-what the environment said last. Counts which tokens are learned and which are masked,
-and stops if what is masked is not exactly what the environment said.
+With --conversation, the class is ECHO, which answers in messages: the model begins, and
+must repeat what the environment then says. Counts which tokens are learned and which are
+masked, and stops if what is masked is not exactly what the environment said.
 
 This shows that the whole path works: trainer, rollout, server, grade, gradient. It says
 nothing about how well a language model learns.
@@ -23,7 +23,6 @@ import contextlib
 import itertools
 import json
 import os
-import random
 import re
 import shutil
 import subprocess
@@ -42,6 +41,7 @@ from transformers import (
     LlamaForCausalLM,
     PreTrainedTokenizerFast,
     PrinterCallback,
+    TrainerCallback,
 )
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -66,29 +66,31 @@ class Repeat:
     def oracle(task: dict) -> str:
         return " ".join([task["digit"]] * {WORDS})
 '''
-TURNS = 3  # the number of digits in a conversation
-ECHO = f'''
+TURNS = 2  # the number of the policy's messages in a conversation
+ECHO = '''
 class Echo:
-    """Names a digit, {TURNS} times; the policy repeats each. The grade is the mean share
-    of right words."""
+    """Names a digit once the policy has begun. The grade is the share of that digit in
+    the policy's second message."""
 
     blocking = False
 
     def __init__(self, task: dict):
-        self.digits, self.shares = task.get("digits", "0" * {TURNS}), []
+        self.digit, self.named, self.share = task.get("digit", "0"), False, 0.0
 
     def reply(self, answer: str) -> str | None:
-        digit, words = self.digits[len(self.shares)], answer.split()
-        self.shares.append(words.count(digit) / max(len(words), 1))
-        rest = self.digits[len(self.shares) :]
-        return f"repeat {{rest[0]}}" if rest else None
+        if not self.named:
+            self.named = True
+            return f"repeat {self.digit}"
+        words = answer.split()
+        self.share = words.count(self.digit) / max(len(words), 1)
+        return None
 
     def reward(self) -> float:
-        return sum(self.shares) / {TURNS}
+        return self.share
 
     @staticmethod
     def oracle(task: dict) -> list:
-        return list(task["digits"])
+        return ["begin", task["digit"]]
 '''
 TEMPLATE = (
     "{% for message in messages %}<{{ message.role }}> {{ message.content }} "
@@ -99,31 +101,16 @@ TEMPLATE = (
 )
 
 
-def rows() -> list[dict[str, Any]]:
+def rows(prompt: str = "repeat {digit}") -> list[dict[str, Any]]:
     """A row for each digit, in NeMo Gym's native format."""
     return [
         {
             "responses_create_params": {
-                "input": [{"role": "user", "content": f"repeat {digit}"}]
+                "input": [{"role": "user", "content": prompt.format(digit=digit)}]
             },
             "digit": digit,
         }
         for digit in DIGITS
-    ]
-
-
-def conversations() -> list[dict[str, Any]]:
-    """Rows of ECHO: each digit is the first of one, the others are drawn."""
-    draw = random.Random(0)
-    tasks = [digit + "".join(draw.sample(DIGITS, TURNS - 1)) for digit in DIGITS]
-    return [
-        {
-            "responses_create_params": {
-                "input": [{"role": "user", "content": f"repeat {digits[0]}"}]
-            },
-            "digits": digits,
-        }
-        for digits in tasks
     ]
 
 
@@ -171,6 +158,17 @@ class Speaker(PreTrainedTokenizerFast):
         return {"role": "assistant", "content": "", "tool_calls": calls}
 
 
+class Progress(TrainerCallback):
+    """Prints the mean reward of the first step and of each tenth."""
+
+    def on_log(self, args: Any, state: Any, *rest: Any, **options: Any) -> None:
+        reward = state.log_history[-1].get("reward")
+        if reward is not None and (
+            state.global_step == 1 or state.global_step % 10 == 0
+        ):
+            print(f"step {state.global_step:3}: mean reward {reward:.2f}", flush=True)
+
+
 class Masked(trl.GRPOTrainer):
     """GRPO that counts learned and masked tokens, and checks what is masked."""
 
@@ -212,10 +210,10 @@ class Masked(trl.GRPOTrainer):
 SAID = re.compile(r"<tool> (repeat \d|(<unknown> ?)+) ?<assistant>")
 
 
-def make_model() -> tuple[LlamaForCausalLM, PreTrainedTokenizerFast]:
-    """A random transformer, and a tokenizer that knows the words of the rows."""
-    words = ["<pad>", "<end>", "<unknown>", "<user>", "<assistant>", "<tool>", "repeat"]
-    words += DIGITS
+def make_model(more: list[str]) -> tuple[LlamaForCausalLM, PreTrainedTokenizerFast]:
+    """A random transformer, and a tokenizer that knows the rows' words, and `more`."""
+    words = ["<pad>", "<end>", "<unknown>", "<user>", "<assistant>", "repeat", *DIGITS]
+    words += more
     vocabulary = {word: number for number, word in enumerate(words)}
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="<unknown>"))
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
@@ -266,18 +264,18 @@ def played(model: Any, tokenizer: Any, row: dict[str, Any], talker: Any) -> str:
 
 
 def train(
-    url: str, rows: list[dict[str, Any]], file: Path, steps: int, work: Path
+    url: str, lines: list[dict[str, Any]], project: Path, steps: int, work: Path
 ) -> list[float]:
-    """The mean reward of each step on `rows`, which are in `file`."""
+    """The mean reward of each step on `lines`, the project's rows."""
     sys.path.insert(0, str(ROOT / "runtime/src"))  # like pip install -e
     from env_runtime.trainers.trl import answer_reward, dataset, environment
 
+    talks = project.name == "echo"
     torch.manual_seed(0)
-    model, tokenizer = make_model()
+    model, tokenizer = make_model(["<tool>", "begin"] if talks else [])
     size = sum(parameter.numel() for parameter in model.parameters())
     gpu = torch.cuda.is_available()
     print(f"{size} parameters, on {'a GPU' if gpu else 'the CPU'}")
-    talks = "digits" in rows[0]
     settings: dict[str, Any] = {"reward_funcs": None if talks else answer_reward(url)}
     arguments: dict[str, Any] = {"max_completion_length": WORDS}
     if talks:
@@ -289,7 +287,7 @@ def train(
     trainer = Masked(
         model=model,
         processing_class=tokenizer,
-        train_dataset=dataset(file),
+        train_dataset=dataset(project / "nemo_gym/data/example.jsonl"),
         **settings,
         args=trl.GRPOConfig(
             output_dir=str(work),
@@ -311,9 +309,10 @@ def train(
         ),
     )
     trainer.remove_callback(PrinterCallback)
+    trainer.add_callback(Progress())
     trainer.train()
     talker = environment(url)() if talks else None
-    for row in rows:
+    for row in lines:
         print(played(model.eval(), tokenizer, row, talker))
     if talks:
         print(
@@ -346,16 +345,12 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         project = Path(folder, "echo" if options.conversation else "repeat")
-        lines = conversations() if options.conversation else rows()
+        lines = rows("begin") if options.conversation else rows()
         generate(project, lines)
-        file = project / "nemo_gym/data/example.jsonl"
         with serving(project / "nemo_gym") as url:
             started = time.monotonic()
-            rewards = train(url, lines, file, options.steps, Path(folder, "work"))
+            rewards = train(url, lines, project, options.steps, Path(folder, "work"))
             seconds = time.monotonic() - started
-    for number, reward in enumerate(rewards, start=1):
-        if number == 1 or number % 10 == 0:
-            print(f"step {number:3}: mean reward {reward:.2f}")
     print(f"{seconds:.0f} s")
     if options.picture:
         draw(rewards, options.picture)
