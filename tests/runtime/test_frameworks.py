@@ -82,21 +82,25 @@ def test_splits_without_files_are_those_of_the_example_rows():
         frameworks.split_row(domain_class, "test", "a")  # type: ignore
 
 
+def says(content):
+    return [{"role": "user", "content": content}]
+
+
 @pytest.mark.parametrize(
-    ("content", "instructions", "prompt"),
+    ("params", "prompt"),
     [
-        ("Go.", None, {"user": "Go."}),
-        ([{"text": "a"}, {"text": "b"}, {}], None, {"user": "a\nb"}),
-        ("Go.", "Play.", {"system": "Play.", "user": "Go."}),
+        ({}, {}),
+        ({"input": "Go."}, {"user": "Go."}),
+        ({"input": says([{"text": "a"}, {"text": "b"}, {}])}, {"user": "a\nb"}),
+        (
+            {"input": says("Go."), "instructions": "Play."},
+            {"system": "Play.", "user": "Go."},
+        ),
     ],
 )
-def test_prompts(content, instructions, prompt):
-    params = {"input": [{"role": "user", "content": content}]}
-    if instructions:
-        params["instructions"] = instructions
-    found = frameworks.prompt_of({"responses_create_params": params})
-    assert [(each["role"], each["content"]) for each in found] == [*prompt.items()]
-    assert frameworks.prompt_of({"responses_create_params": {}}) == []
+def test_prompts(params, prompt):
+    messages = frameworks.prompt_of({"responses_create_params": params})
+    assert [(each["role"], each["content"]) for each in messages] == [*prompt.items()]
 
 
 def test_a_class_may_refuse_to_be_served(monkeypatch):

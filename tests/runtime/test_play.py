@@ -115,12 +115,16 @@ def test_the_page_allows_only_itself(page):
     ],
     ids=["token", "no token", "host", "origin", "another port", "no origin's page"],
 )
-def test_requests_from_elsewhere_are_refused(page, monkeypatch, path, headers):
-    """The variables that open the environment's server do not open this one."""
-    monkeypatch.setenv("ALLOW_ANYBODY", "1")
-    monkeypatch.setenv("SPACE_ID", "owner/space")
+def test_requests_from_elsewhere_are_refused(page, path, headers):
     assert page.post(f"/{TOKEN}/about", json={}).status_code == 200
     assert page.post(path, json={}, headers=headers).status_code == 403
+
+
+def test_variables_of_the_environments_server_open_nothing(game, monkeypatch):
+    monkeypatch.setenv("ALLOW_ANYBODY", "1")
+    monkeypatch.setenv("SPACE_ID", "owner/space")
+    client = TestClient(app_of(game, TOKEN), OWN, headers={"Host": "evil.example"})
+    assert client.get(f"/{TOKEN}/").status_code == 403
 
 
 def test_a_post_needs_an_origin(game):

@@ -106,14 +106,15 @@ def test_a_seed_always_gives_the_same_rows(tmp_path):
 
 @pytest.mark.parametrize("seed", ["0", "7"])
 def test_the_oracle_solves_what_is_made_and_doing_nothing_does_not(
-    make, tmp_path, connect, tools, seed
+    make, tmp_path, connect, tools, verify, seed
 ):
     assert make("--seed", seed, "--train", "20", "--validation", "0") == (0, "")
     for row in read_rows(here().load_class(), tmp_path / "train.jsonl"):
         client, idle = connect().seed(row), connect().seed(row)
         for name, arguments in solve(row, tools):
             client.call(name, **arguments)
-        assert (client.reward(), idle.reward()) == (1.0, 0.0), row["ground_truth"]
+        rewards = verify(client, row), verify(idle, row)
+        assert rewards == (1.0, 0.0), row["ground_truth"]
 
 
 # ---------------------------------------------------------------------- files
