@@ -1,5 +1,6 @@
 """Rows with tools of their own, whose calls the class's call_row_tool() takes."""
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -94,6 +95,20 @@ def test_a_row_plays_with_its_own_tools(client, verify):
     for name, arguments in (NVDA, NVDA):
         assert call(client, name, arguments).json() == {"output": "noted"}
     assert verify(client, OTHER) == 1.0
+
+
+def test_an_async_class_plays_them_on_the_loop(client_of, verify):
+    class Waiting(Calls):
+        blocking = True
+
+        async def call_row_tool(self, name: str, arguments: dict[str, Any]) -> str:  # ty: ignore[incompatible-method-override]
+            await asyncio.sleep(0)
+            return super().call_row_tool(name, arguments)
+
+    client = client_of(Waiting)
+    client.post("/seed_session", json=ROW)
+    assert call(client, *PARIS).json() == {"output": "noted"}
+    assert verify(client, ROW) == 1.0
 
 
 def test_what_the_class_raises_reaches_the_policy(client):
