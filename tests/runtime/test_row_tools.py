@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from env_runtime import prepare
 from env_runtime.checks.class_checks import check_class
 from env_runtime.checks.rollout import rollout_gate
 from env_runtime.checks.rows import write_tools
@@ -278,6 +279,13 @@ def test_rows_keep_their_tools_when_the_servers_are_written(
         write_tools(path)
         tools = [row["responses_create_params"]["tools"] for row in load_rows(path)]
         assert tools == [[asked, WEATHER], [asked, SHARE, WEATHER]]
+
+
+def test_rows_to_train_on_keep_their_tools(gate_client):
+    gate_client(Calls)
+    params = {"input": "Go.", "tools": [WEATHER]}
+    row = {"responses_create_params": params, "ground_truth": [{"expected": [PARIS]}]}
+    assert prepare._playable(row, []) == row
 
 
 def test_a_sample_of_a_schema_with_several_types():
