@@ -1,9 +1,11 @@
 """Rows with tools of their own, whose calls the class's call_row_tool() takes."""
 
+import asyncio
 import json
 from typing import Any
 
 import pytest
+from env_runtime import prepare
 from env_runtime.checks.class_checks import check_class
 from env_runtime.checks.rollout import rollout_gate
 from env_runtime.checks.rows import write_tools
@@ -93,6 +95,20 @@ def test_a_row_plays_with_its_own_tools(client):
     for name, arguments in (NVDA, NVDA):
         assert call(client, name, arguments).json() == {"output": "noted"}
     assert client.reward(OTHER) == 1.0
+
+
+def test_an_async_class_plays_them_on_the_loop(client_of, verify):
+    class Waiting(Calls):
+        blocking = True
+
+        async def call_row_tool(self, name: str, arguments: dict[str, Any]) -> str:  # ty: ignore[incompatible-method-override]
+            await asyncio.sleep(0)
+            return super().call_row_tool(name, arguments)
+
+    client = client_of(Waiting)
+    client.post("/seed_session", json=ROW)
+    assert call(client, *PARIS).json() == {"output": "noted"}
+    assert verify(client, ROW) == 1.0
 
 
 def test_what_the_class_raises_reaches_the_policy(client):
@@ -261,6 +277,13 @@ def test_rows_keep_their_tools_when_the_servers_are_written(
         write_tools(path)
         tools = [row["responses_create_params"]["tools"] for row in load_rows(path)]
         assert tools == [[asked, WEATHER], [asked, SHARE, WEATHER]]
+
+
+def test_rows_to_train_on_keep_their_tools(gate_client):
+    gate_client(Calls)
+    params = {"input": "Go.", "tools": [WEATHER]}
+    row = {"responses_create_params": params, "ground_truth": [{"expected": [PARIS]}]}
+    assert prepare._playable(row, []) == row
 
 
 def test_a_sample_of_a_schema_with_several_types():

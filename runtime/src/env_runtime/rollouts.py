@@ -13,7 +13,7 @@ A policy of your own plays rows with `uv run python rollout.py --policy greedy:G
                 return Turn([message("done")])
             return Turn([function_call("guess", '{"word": "crane"}')])
 
-`row` is the row of the dataset, `definitions` are the server's tools, and `output` has the
+`row` is the row of the dataset, `definitions` are its tools, and `output` has the
 items of the Responses API so far: the policy's own, and the results of its calls. An
 episode ends when a turn has no calls, or after MAX_TURNS turns.
 """
