@@ -96,25 +96,27 @@ def test_backends(render, archetype, backend):
     check(render(archetype=archetype, backend=backend))
 
 
+SHORT = {"env_name": "e", "domain_class": "E", "siblings": SIBLINGS}
+LONG = {"env_name": "a" + "_b" * 19, "domain_class": "D" + "d" * 49}  # 39 characters
+LONG_TOOLS = {
+    "tools": f"f{'_g' * 31}({'p' * 64}: Literal['{'v' * 40}', '{'w' * 40}'] | None)"
+    f"\nlist(xs: list[Literal['{'v' * 40}', 1]] = [1])"
+}
+LONG_MODULE = {"domain_module": "z" * 50, "description": "'\"\\ {{ x }} # é"}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("archetype", ARCHETYPES)
 @pytest.mark.parametrize(
-    "answers",
+    ("archetype", "answers"),
     [
-        {"env_name": "e", "domain_class": "E"},
-        {
-            "env_name": "a" + "_b" * 19,  # 39 characters
-            "domain_class": "D" + "d" * 49,
-            "tools": f"f{'_g' * 31}({'p' * 64}: "
-            f"Literal['{'v' * 40}', '{'w' * 40}'] | None)\n"
-            f"list(xs: list[Literal['{'v' * 40}', 1]] = [1])",
-        },
-        {"domain_module": "z" * 50, "description": "'\"\\ {{ x }} # é"},
+        *((archetype, SHORT) for archetype in ARCHETYPES),
+        *((archetype, LONG | LONG_TOOLS) for archetype in ARCHETYPES),
+        ("game", {**LONG, "siblings": SIBLINGS}),
+        ("game", {**LONG_MODULE, "siblings": SIBLINGS}),
     ],
-    ids=["short", "long", "a long module"],
 )
 def test_long_and_short_names(render, archetype, answers):
-    check(render(archetype=archetype, siblings=SIBLINGS, **answers))
+    check(render(archetype=archetype, **answers))
 
 
 @pytest.mark.parametrize(
