@@ -33,6 +33,7 @@ ROOT = Path(__file__).resolve().parents[1]
 CLASSES = ROOT / "tests/classes"
 RUNTIME = ROOT / "runtime"
 ARCHETYPES = ["game", "sandbox", "vision"]
+FRAMEWORKS = ["verifiers", "openenv", "ors"]
 
 
 def nightly(*values: Any) -> Any:

@@ -219,9 +219,9 @@ def test_the_folder_does_not_hide_the_package(generate, render):
     environment = generate(archetype="game")
     code = "import nemo_gym, nemo_gym.server_utils; print(nemo_gym.__file__)"
     path = f"{environment.project}{os.pathsep}{render()}"
-    for variables in ({}, {"PYTHONPATH": path}):
+    for places in ("", path):
         command = [environment.python, "-c", code]
-        above = run(command, environment.project, **variables)
+        above = run(command, environment.project, PYTHONPATH=places)
         assert "site-packages" in above.stdout
     tests = ["-m", "pytest", "-q", "nemo_gym/tests/test_environment.py"]
     run([environment.python, *tests], environment.project)

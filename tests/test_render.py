@@ -13,6 +13,7 @@ import yaml
 
 from conftest import (
     ARCHETYPES,
+    FRAMEWORKS,
     ROOT,
     git,
     import_path,
@@ -36,7 +37,6 @@ TOOLS = {
     },
     "bare names of the archetype's and one more": {"tools": "hint; {first}"},
 }
-SIBLINGS = ["verifiers", "openenv", "ors"]
 NASTY = """q"uo'te \\ \\n {% raw %} {{ x }} {# c #} $HOME `ls` é 中 : - # | "end\""""
 
 
@@ -96,7 +96,7 @@ def test_backends(render, archetype, backend):
     check(render(archetype=archetype, backend=backend))
 
 
-SHORT = {"env_name": "e", "domain_class": "E", "siblings": SIBLINGS}
+SHORT = {"env_name": "e", "domain_class": "E", "siblings": FRAMEWORKS}
 LONG = {"env_name": "a" + "_b" * 19, "domain_class": "D" + "d" * 49}  # 39 characters
 LONG_TOOLS = {
     "tools": f"f{'_g' * 31}({'p' * 64}: Literal['{'v' * 40}', '{'w' * 40}'] | None)"
@@ -111,8 +111,8 @@ LONG_MODULE = {"domain_module": "z" * 50, "description": "'\"\\ {{ x }} # é"}
     [
         *((archetype, SHORT) for archetype in ARCHETYPES),
         *((archetype, LONG | LONG_TOOLS) for archetype in ARCHETYPES),
-        ("game", {**LONG, "siblings": SIBLINGS}),
-        ("game", {**LONG_MODULE, "siblings": SIBLINGS}),
+        ("game", {**LONG, "siblings": FRAMEWORKS}),
+        ("game", {**LONG_MODULE, "siblings": FRAMEWORKS}),
     ],
 )
 def test_long_and_short_names(render, archetype, answers):
@@ -470,7 +470,7 @@ def test_modules_of_the_project_are_no_names_for_the_class(render):
     assert listed("PROJECT_MODULES") >= beside - {"__init__", "play"}
 
 
-@pytest.mark.parametrize("siblings", [[], SIBLINGS])
+@pytest.mark.parametrize("siblings", [[], FRAMEWORKS])
 def test_only_the_runtime_has_bounds_of_the_templates(render, siblings):
     """So `uv add` in a folder of the user's meets no line of the template's."""
     project = render(siblings=siblings)
