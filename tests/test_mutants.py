@@ -8,7 +8,7 @@ import sys
 import pytest
 from mutants import MUTANTS, SUITES, classes, gates, limits, models, sandbox, sessions
 
-from conftest import ROOT, import_path, only_once, run
+from conftest import ROOT, import_path, make_taxi, only_once, run
 
 __all__ = ["classes", "gates", "limits", "models", "sandbox", "sessions"]
 
@@ -30,16 +30,8 @@ def folder_of(render, tmp_path_factory):
             for tests in ("test_contract.py", "backends/local/test_backend.py"):
                 place = project / "nemo_gym/tests"
                 shutil.copy(ROOT / "archetypes/sandbox/tests" / tests, place)
-        if (
-            suite == "gymnasium"
-        ):  # other than FrozenLake, each step of Taxi has a reward
-            for command in (
-                ["-m", "env_runtime.gymnasium_class", "Taxi-v4"],
-                ["make_rows.py", "--example", "--overwrite"],
-                ["gates.py", "--write-tools"],
-            ):
-                path = import_path(project)
-                run([sys.executable, *command], project / "nemo_gym", PYTHONPATH=path)
+        if suite == "gymnasium":  # unlike FrozenLake's, each step of Taxi has a reward
+            make_taxi(project)
         return project / "nemo_gym", import_path(project)
 
     return folder

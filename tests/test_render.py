@@ -5,7 +5,6 @@ import json
 import os
 import re
 import shutil
-import sys
 import tomllib
 
 import pytest
@@ -19,8 +18,8 @@ from conftest import (
     import_path,
     imports_of,
     lint,
+    python_in,
     render_project,
-    run,
 )
 
 BACKENDS = {
@@ -237,10 +236,7 @@ def test_the_tools_are_the_methods_that_return_text(render, archetype):
             "backend.Desktop = backend.missing = None; "
             f"sys.modules[backend.__name__] = backend; {code}"
         )
-    path = import_path(project)
-    tools = json.loads(
-        run([sys.executable, "-c", code], project, PYTHONPATH=path).stdout
-    )
+    tools = json.loads(python_in(project, "-c", code))
     names = [re.match(r"\w+", signature)[0] for signature in declared["tools"]]
     assert [tool["name"] for tool in tools] == names
     # What the rows of a project have whose tools are the archetype's.
@@ -264,8 +260,7 @@ def test_make_rows_makes_the_rows_of_the_template(render, archetype):
     """
     name, _, backend = archetype.partition("/")
     project = render(archetype=name, **({"backend": backend} if backend else {}))
-    command, path = [sys.executable, "-B", "-c", code], import_path(project)
-    made = run(command, project, PYTHONHASHSEED="1", PYTHONPATH=path).stdout
+    made = python_in(project, "-c", code, PYTHONHASHSEED="1")
     tasks = [
         {
             "prompt": row["responses_create_params"]["input"][0]["content"],
@@ -294,8 +289,8 @@ def test_the_generator_in_the_docs_makes_rows(render, tmp_path):
         print([len(rows) for rows in cut(make_rows.tasks, 0, {"a": 5, "b": 9}).values()])
     """
     path = f"{tmp_path}:{import_path(render())}"
-    done = run([sys.executable, "-B", "-c", code], tmp_path, PYTHONPATH=path)
-    assert done.stdout == "[5, 9]\n"
+    made = python_in(render(), "-c", code, PYTHONPATH=path, PYTHONSAFEPATH="1")
+    assert made == "[5, 9]\n"
 
 
 def test_a_class_of_the_users_own_has_a_skeleton_of_make_rows(copy, tmp_path):
@@ -333,9 +328,7 @@ class MyEnv:
         row = with_observation(row, first_observation(find(make_rows.__file__).load_class(), row))
         print(json.dumps(row))
     """
-    path = f"{project}/nemo_gym:{import_path(project)}"
-    done = run([sys.executable, "-B", "-c", code], tmp_path, PYTHONPATH=path)
-    row = json.loads(done.stdout)
+    row = json.loads(python_in(project, "-c", code))
     assert row["ground_truth"] == [{"size": None, "seed": 7}]
     [message] = row["responses_create_params"]["input"]
     assert message["content"] == f"{description}\n\n..."
@@ -456,9 +449,7 @@ def listed(name):
 
 def test_the_protocol_that_no_tool_may_use_is_the_runtimes(render):
     code = "from env_runtime.episode.tools import PROTOCOL; print(*PROTOCOL)"
-    path = import_path(render())
-    printed = run([sys.executable, "-c", code], render(), PYTHONPATH=path).stdout
-    assert listed("PROTOCOL") == set(printed.split())
+    assert listed("PROTOCOL") == set(python_in(render(), "-c", code).split())
 
 
 def test_modules_of_the_project_are_no_names_for_the_class(render):
