@@ -36,6 +36,7 @@ ROOT = Path(__file__).resolve().parents[1]
 CLASSES = ROOT / "tests/classes"
 RUNTIME = ROOT / "runtime"
 ARCHETYPES = ["game", "sandbox", "vision"]
+FRAMEWORKS = ["verifiers", "openenv", "ors"]
 
 
 def nightly(*values: Any) -> Any:
@@ -212,6 +213,33 @@ def import_path(project: Path) -> str:
     return os.pathsep.join(map(str, places))
 
 
+def python_in(project: Path, *command: str | Path, **variables: str) -> str:
+    """What `python COMMAND` prints in nemo_gym/ of a project that is only rendered."""
+    variables = {"PYTHONPATH": import_path(project), **variables}
+    return run(
+        [sys.executable, "-B", *command], project / "nemo_gym", **variables
+    ).stdout
+
+
+# The tools that server.py serves, in its order.
+DEFINITIONS = """
+import json, re
+from my_env import MyEnv
+from env_runtime.episode.tools import tools_of
+tools = tools_of(MyEnv)
+server = open("server.py").read()
+names = re.findall(r'app\\.post\\("/(\\w+)"\\)\\(\\s*self\\.tool', server)
+print(json.dumps([tools[name].definition() for name in names]))
+"""
+
+
+def make_taxi(project: Path) -> None:
+    """Complete a rendered project of Gymnasium for Taxi, as its tasks would."""
+    python_in(project, "-m", "env_runtime.gymnasium_class", "Taxi-v4")
+    python_in(project, "make_rows.py", "--example", "--overwrite")
+    python_in(project, "gates.py", "--write-tools")
+
+
 @pytest.fixture(scope="session")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the working tree: Copier would clone a repository each time."""
@@ -248,6 +276,12 @@ def render(
         return projects[key]
 
     return render_once
+
+
+@pytest.fixture
+def definitions(render: Callable[..., Path]) -> Callable[[str], list[dict[str, Any]]]:
+    """The definitions that are derived from the class of a project with these tools."""
+    return lambda tools: json.loads(python_in(render(tools=tools), "-c", DEFINITIONS))
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from conftest import ROOT, imports_of, run
+from conftest import FRAMEWORKS, ROOT, imports_of, run
 
 # A name that goes, or changes, is a line in CHANGELOG.md.
 PUBLIC = {
@@ -23,7 +23,6 @@ PUBLIC = {
 }
 # Modules for one archetype's class, or for the folders of one framework
 SPECIAL = ("env_runtime.workspace.", "env_runtime.desktop.", "env_runtime.frameworks")
-SIBLINGS = ["verifiers", "openenv", "ors"]
 
 
 @pytest.mark.parametrize("module", PUBLIC)
@@ -43,7 +42,7 @@ def test_the_page_is_what_the_docstrings_say():
 @pytest.mark.parametrize(
     "answers",
     [
-        {"siblings": SIBLINGS},
+        {"siblings": FRAMEWORKS},
         {"archetype": "sandbox"},
         {"archetype": "sandbox", "backend": "nemo_gym"},
         {"archetype": "vision"},

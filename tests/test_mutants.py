@@ -19,7 +19,7 @@ from mutants import (
     sessions,
 )
 
-from conftest import ROOT, RUNTIME, import_path, only_once, run
+from conftest import ROOT, RUNTIME, import_path, make_taxi, only_once, run
 
 __all__ = ["classes", "gates", "limits", "models", "room", "sandbox", "sessions"]
 
@@ -41,16 +41,8 @@ def folder_of(render, tmp_path_factory):
             for tests in ("test_contract.py", "backends/local/test_backend.py"):
                 place = project / "nemo_gym/tests"
                 shutil.copy(ROOT / "archetypes/sandbox/tests" / tests, place)
-        if (
-            suite == "gymnasium"
-        ):  # other than FrozenLake, each step of Taxi has a reward
-            for command in (
-                ["-m", "env_runtime.gymnasium_class", "Taxi-v4"],
-                ["make_rows.py", "--example", "--overwrite"],
-                ["gates.py", "--write-tools"],
-            ):
-                path = import_path(project)
-                run([sys.executable, *command], project / "nemo_gym", PYTHONPATH=path)
+        if suite == "gymnasium":  # unlike FrozenLake's, each step of Taxi has a reward
+            make_taxi(project)
         return project / "nemo_gym", import_path(project)
 
     return folder

@@ -12,7 +12,15 @@ import sys
 
 import pytest
 
-from conftest import ROOT, UV, clean_environment, import_path, run
+from conftest import (
+    ROOT,
+    UV,
+    clean_environment,
+    import_path,
+    make_taxi,
+    python_in,
+    run,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -25,11 +33,6 @@ GAMES = {
     "taxi": ({"archetype": "gymnasium"}, {"keep": True}),
 }
 
-TAXI = [
-    ["-m", "env_runtime.gymnasium_class", "Taxi-v4"],
-    ["make_rows.py", "--example", "--overwrite"],
-    ["gates.py", "--write-tools"],
-]
 # Without the server's modules, which take seconds to import
 SOLVE = """
 import json
@@ -42,13 +45,6 @@ calls, answer = solution_for(row, row["responses_create_params"]["tools"])
 steps = [sent["answer"] if tool == "reply" else [tool, sent] for tool, sent in calls]
 print(json.dumps({"steps": steps, "reward": oracle_reward(here().load_class(), row)}))
 """
-
-
-def in_project(project, *command):
-    """What `python COMMAND` prints in a project's nemo_gym folder."""
-    path = import_path(project)
-    done = run([sys.executable, *command], project / "nemo_gym", PYTHONPATH=path)
-    return done.stdout
 
 
 @contextlib.contextmanager
@@ -77,10 +73,10 @@ def projects(render, tmp_path_factory):
     for name, (answers, _) in GAMES.items():
         project = tmp_path_factory.mktemp(name) / "my_env"
         shutil.copytree(render(**answers), project)
-        for command in TAXI if name == "taxi" else []:
-            in_project(project, *command)
+        if name == "taxi":
+            make_taxi(project)
         projects[name] = project
-        solved[name] = json.loads(in_project(project, "-c", SOLVE).splitlines()[-1])
+        solved[name] = json.loads(python_in(project, "-c", SOLVE).splitlines()[-1])
     domain = projects["taxi"] / "my_env.py"
     text = domain.read_text().replace("def oracle(", "def _solved_by_search(")
     domain.write_text(text)
@@ -112,6 +108,6 @@ def test_five_games_in_chromium(projects, chromium, tmp_path):
     rows = (folders["taxi"] / "nemo_gym/data/example.jsonl").read_text().splitlines()
     assert json.loads(rows[0])["oracle"] == solved["taxi"]["steps"]
     assert "oracle" not in json.loads(rows[1])
-    printed = in_project(folders["taxi"], "gates.py", "rollout")
+    printed = python_in(folders["taxi"], "gates.py", "rollout")
     assert "the oracle earns what each row says" in printed
     assert "19 of the rows have no oracle" in printed

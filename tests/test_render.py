@@ -5,7 +5,6 @@ import json
 import os
 import re
 import shutil
-import sys
 import tomllib
 
 import pytest
@@ -13,13 +12,14 @@ import yaml
 
 from conftest import (
     ARCHETYPES,
+    FRAMEWORKS,
     ROOT,
     git,
     import_path,
     imports_of,
     lint,
+    python_in,
     render_project,
-    run,
 )
 
 BACKENDS = {
@@ -36,7 +36,6 @@ TOOLS = {
     },
     "bare names of the archetype's and one more": {"tools": "hint; {first}"},
 }
-SIBLINGS = ["verifiers", "openenv", "ors"]
 NASTY = """q"uo'te \\ \\n {% raw %} {{ x }} {# c #} $HOME `ls` é 中 : - # | "end\""""
 
 
@@ -96,25 +95,27 @@ def test_backends(render, archetype, backend):
     check(render(archetype=archetype, backend=backend))
 
 
+SHORT = {"env_name": "e", "domain_class": "E", "siblings": FRAMEWORKS}
+LONG = {"env_name": "a" + "_b" * 19, "domain_class": "D" + "d" * 49}  # 39 characters
+LONG_TOOLS = {
+    "tools": f"f{'_g' * 31}({'p' * 64}: Literal['{'v' * 40}', '{'w' * 40}'] | None)"
+    f"\nlist(xs: list[Literal['{'v' * 40}', 1]] = [1])"
+}
+LONG_MODULE = {"domain_module": "z" * 50, "description": "'\"\\ {{ x }} # é"}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("archetype", ARCHETYPES)
 @pytest.mark.parametrize(
-    "answers",
+    ("archetype", "answers"),
     [
-        {"env_name": "e", "domain_class": "E"},
-        {
-            "env_name": "a" + "_b" * 19,  # 39 characters
-            "domain_class": "D" + "d" * 49,
-            "tools": f"f{'_g' * 31}({'p' * 64}: "
-            f"Literal['{'v' * 40}', '{'w' * 40}'] | None)\n"
-            f"list(xs: list[Literal['{'v' * 40}', 1]] = [1])",
-        },
-        {"domain_module": "z" * 50, "description": "'\"\\ {{ x }} # é"},
+        *((archetype, SHORT) for archetype in ARCHETYPES),
+        *((archetype, LONG | LONG_TOOLS) for archetype in ARCHETYPES),
+        ("game", {**LONG, "siblings": FRAMEWORKS}),
+        ("game", {**LONG_MODULE, "siblings": FRAMEWORKS}),
     ],
-    ids=["short", "long", "a long module"],
 )
 def test_long_and_short_names(render, archetype, answers):
-    check(render(archetype=archetype, siblings=SIBLINGS, **answers))
+    check(render(archetype=archetype, **answers))
 
 
 @pytest.mark.parametrize(
@@ -235,10 +236,7 @@ def test_the_tools_are_the_methods_that_return_text(render, archetype):
             "backend.Desktop = backend.missing = None; "
             f"sys.modules[backend.__name__] = backend; {code}"
         )
-    path = import_path(project)
-    tools = json.loads(
-        run([sys.executable, "-c", code], project, PYTHONPATH=path).stdout
-    )
+    tools = json.loads(python_in(project, "-c", code))
     names = [re.match(r"\w+", signature)[0] for signature in declared["tools"]]
     assert [tool["name"] for tool in tools] == names
     # What the rows of a project have whose tools are the archetype's.
@@ -262,8 +260,7 @@ def test_make_rows_makes_the_rows_of_the_template(render, archetype):
     """
     name, _, backend = archetype.partition("/")
     project = render(archetype=name, **({"backend": backend} if backend else {}))
-    command, path = [sys.executable, "-B", "-c", code], import_path(project)
-    made = run(command, project, PYTHONHASHSEED="1", PYTHONPATH=path).stdout
+    made = python_in(project, "-c", code, PYTHONHASHSEED="1")
     tasks = [
         {
             "prompt": row["responses_create_params"]["input"][0]["content"],
@@ -292,8 +289,8 @@ def test_the_generator_in_the_docs_makes_rows(render, tmp_path):
         print([len(rows) for rows in cut(make_rows.tasks, 0, {"a": 5, "b": 9}).values()])
     """
     path = f"{tmp_path}:{import_path(render())}"
-    done = run([sys.executable, "-B", "-c", code], tmp_path, PYTHONPATH=path)
-    assert done.stdout == "[5, 9]\n"
+    made = python_in(render(), "-c", code, PYTHONPATH=path, PYTHONSAFEPATH="1")
+    assert made == "[5, 9]\n"
 
 
 def test_a_class_of_the_users_own_has_a_skeleton_of_make_rows(copy, tmp_path):
@@ -331,9 +328,7 @@ class MyEnv:
         row = with_observation(row, first_observation(find(make_rows.__file__).load_class(), row))
         print(json.dumps(row))
     """
-    path = f"{project}/nemo_gym:{import_path(project)}"
-    done = run([sys.executable, "-B", "-c", code], tmp_path, PYTHONPATH=path)
-    row = json.loads(done.stdout)
+    row = json.loads(python_in(project, "-c", code))
     assert row["ground_truth"] == [{"size": None, "seed": 7}]
     [message] = row["responses_create_params"]["input"]
     assert message["content"] == f"{description}\n\n..."
@@ -454,9 +449,7 @@ def listed(name):
 
 def test_the_protocol_that_no_tool_may_use_is_the_runtimes(render):
     code = "from env_runtime.episode.tools import PROTOCOL; print(*PROTOCOL)"
-    path = import_path(render())
-    printed = run([sys.executable, "-c", code], render(), PYTHONPATH=path).stdout
-    assert listed("PROTOCOL") == set(printed.split())
+    assert listed("PROTOCOL") == set(python_in(render(), "-c", code).split())
 
 
 def test_modules_of_the_project_are_no_names_for_the_class(render):
@@ -468,7 +461,7 @@ def test_modules_of_the_project_are_no_names_for_the_class(render):
     assert listed("PROJECT_MODULES") >= beside - {"__init__", "play"}
 
 
-@pytest.mark.parametrize("siblings", [[], SIBLINGS])
+@pytest.mark.parametrize("siblings", [[], FRAMEWORKS])
 def test_only_the_runtime_has_bounds_of_the_templates(render, siblings):
     """So `uv add` in a folder of the user's meets no line of the template's."""
     project = render(siblings=siblings)

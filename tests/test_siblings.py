@@ -13,10 +13,11 @@ from types import SimpleNamespace
 import pytest
 import sibling_scripts
 from chat_model import playing
-from test_render import check, text_files
+from test_render import check, names_of, text_files
 
 from conftest import (
     CLASSES,
+    FRAMEWORKS,
     GAME_BY_DAY,
     GAME_FIRST,
     GATES,
@@ -30,7 +31,6 @@ from conftest import (
     running,
 )
 
-FRAMEWORKS = ["verifiers", "openenv", "ors"]
 FILES = {
     "verifiers": {"my_env_env.py", "hatch_build.py"},
     "openenv": {
@@ -50,11 +50,7 @@ def test_rendered_files(render, archetype):
     project = render(archetype=archetype, siblings=FRAMEWORKS)
     check(project)
     for name in FRAMEWORKS:
-        rendered = {
-            str(path.relative_to(project / name))
-            for path in (project / name).rglob("*")
-        }
-        assert rendered >= EACH | FILES[name]
+        assert names_of(project / name) >= EACH | FILES[name]
         # It would shadow the package of the same name.
         assert not (project / name / "__init__.py").exists()
     listed = (project / ".dockerignore").read_text().splitlines()
@@ -107,27 +103,30 @@ def test_none_is_the_default(render):
     assert outside == {".copier-answers.yml", ".dockerignore"}
 
 
+PROBLEMS = {
+    "tools": "cannot serve the tool '{}'",
+    "domain_module": "has a module '{}' of its own",
+}
+
+
 @pytest.mark.parametrize(
-    ("framework", "answer", "problem"),
+    ("framework", "question", "name"),
     [
-        *(
-            (name, {"tools": f"guess; {tool}()"}, f"cannot serve the tool '{tool}'")
-            for name, tool in (("ors", "setup"), ("openenv", "reset"), ("ors", "name"))
-        ),
-        *(
-            (name, {"domain_module": module}, f"has a module '{module}' of its own")
-            for name, module in (
-                *(("ors", "tasks"), ("openenv", "my_env_trl")),
-                ("openenv", "my_env_openenv"),
-            )
-        ),
+        ("ors", "tools", "setup"),
+        ("ors", "tools", "name"),
+        ("ors", "domain_module", "tasks"),
+        ("openenv", "tools", "reset"),
+        ("openenv", "domain_module", "my_env_trl"),
+        ("openenv", "domain_module", "my_env_openenv"),
     ],
 )
 def test_a_name_of_the_frameworks_own_is_refused(
-    template, tmp_path, framework, answer, problem
+    template, tmp_path, framework, question, name
 ):
-    with pytest.raises(ValueError, match=f"{framework} {problem}"):
-        render_project(template, tmp_path / "my_env", siblings=[framework], **answer)
+    answers = {"siblings": [framework], question: name}
+    problem = f"{framework} {PROBLEMS[question].format(name)}"
+    with pytest.raises(ValueError, match=problem):
+        render_project(template, tmp_path / "my_env", **answers)
     assert not (tmp_path / "my_env").exists()
 
 

@@ -1,39 +1,6 @@
 """Tests of tool signatures: what a user may write, and what it becomes."""
 
-import json
-import sys
-
 import pytest
-
-from conftest import import_path, run
-
-
-@pytest.fixture
-def definitions(render):
-    """The tool definitions that are derived from the class of a rendered project."""
-
-    def of(tools, **answers):
-        project = render(tools=tools, **answers)
-        printed = run(
-            [sys.executable, "-c", DEFINITIONS],
-            project,
-            PYTHONPATH=import_path(project),
-        ).stdout
-        return json.loads(printed)
-
-    return of
-
-
-# The tools that server.py serves, in its order.
-DEFINITIONS = """
-import json, re
-from my_env import MyEnv
-from env_runtime.episode.tools import tools_of
-tools = tools_of(MyEnv)
-server = open("nemo_gym/server.py").read()
-names = re.findall(r'app\\.post\\("/(\\w+)"\\)\\(\\s*self\\.tool', server)
-print(json.dumps([tools[name].definition() for name in names]))
-"""
 
 
 def names(tools):

@@ -80,18 +80,6 @@ def schemas(render, tmp_path):
     return of
 
 
-def rendered_tools(render, parameters):
-    tools = "\n".join(f"tool{i}({text})" for i, text in enumerate(parameters))
-    project = render(tools=tools)
-    code = (
-        "import json; from my_env import MyEnv; "
-        "from env_runtime.episode.tools import tools_of; "
-        "print(json.dumps([t.definition() for n, t in tools_of(MyEnv).items() if n != 'guess']))"
-    )
-    done = run([sys.executable, "-c", code], project, PYTHONPATH=import_path(project))
-    return json.loads(done.stdout)
-
-
 def definition(name, description, properties, *required):
     parameters = {"properties": properties, "required": list(required)}
     return {"name": name, "description": description, "parameters": parameters}
@@ -131,8 +119,9 @@ OTHERS = [
 ]
 
 
-def test_models_see_the_servers_definitions(render, schemas):
-    rendered = rendered_tools(render, SCHEMAS)
+def test_models_see_the_servers_definitions(definitions, schemas):
+    tools = [f"tool{i}({parameter})" for i, parameter in enumerate(SCHEMAS)]
+    rendered = definitions("\n".join(tools))
     others = [
         definition(f"other{i}", "A tool.", given, *list(given)[:1])
         for i, (given, _) in enumerate(OTHERS)

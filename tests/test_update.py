@@ -17,8 +17,8 @@ from conftest import (
     UV,
     copier,
     git,
-    import_path,
     nightly,
+    python_in,
     run,
 )
 
@@ -417,7 +417,7 @@ def test_code_that_uses_the_runtime_of_0_4_is_renamed(earlier):
 
 
 @pytest.mark.slow
-def test_the_targets_of_rewritten_imports_exist(render, tmp_path):
+def test_the_targets_of_rewritten_imports_exist(render):
     sys.path.insert(0, str(ROOT / "extensions"))
     from migrate import MOVED
 
@@ -433,9 +433,7 @@ def test_the_targets_of_rewritten_imports_exist(render, tmp_path):
                     if what == "*"
                     else f"from env_runtime.{place} import {what}"
                 )
-    path = import_path(render())
-    code = "\n".join(imports)
-    run([sys.executable, "-B", "-c", code], tmp_path, PYTHONPATH=path)
+    python_in(render(), "-c", "\n".join(imports))
 
 
 def dependencies(project):
