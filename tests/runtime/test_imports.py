@@ -123,8 +123,20 @@ def test_an_extra_that_nobody_asked_for_declares_nothing(maze, site):
     assert undeclared == {"testing": "pytest", "unasked": "for-all"}
 
 
+SERVER = '[dependency-groups]\nserver = ["nemo-gym-env-runtime[testing]"]\n'
+
+
+def test_the_group_of_a_server_declares_packages(maze, site):
+    """The folder of OpenEnv has the runtime there, for clients do not need it."""
+    (maze / "maze.py").write_text("import testing, unasked")
+    with (site / "pyproject.toml").open("a") as file:
+        file.write(SERVER)
+    undeclared = imports.undeclared_packages(maze, "maze", site)
+    assert undeclared == {"unasked": "for-all"}
+
+
 def test_a_project_that_is_not_installed_is_not_checked(maze, site):
-    (site / "pyproject.toml").write_text('[project]\nname = "nobody"\n')
+    (site / "pyproject.toml").write_text('[project]\nname = "nobody"\n' + SERVER)
     assert imports.undeclared_packages(maze, "maze", site) == {}
 
 
