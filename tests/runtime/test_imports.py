@@ -115,8 +115,14 @@ def test_an_extra_that_nobody_asked_for_declares_nothing(maze, site):
     (maze / "maze.py").write_text("import testing, mazes, unasked")
     undeclared = imports.undeclared_packages(maze, "maze", site)
     assert undeclared == {"testing": "pytest", "unasked": "for-all"}
+    # A server's group declares packages, too: the folder of OpenEnv has the runtime there.
+    server = '[dependency-groups]\nserver = ["nemo-gym-env-runtime[testing]"]\n'
+    with (site / "pyproject.toml").open("a") as file:
+        file.write(server)
+    undeclared = imports.undeclared_packages(maze, "maze", site)
+    assert undeclared == {"unasked": "for-all"}
     # A project that is not installed is not checked.
-    (site / "pyproject.toml").write_text('[project]\nname = "nobody"\n')
+    (site / "pyproject.toml").write_text(f'[project]\nname = "nobody"\n{server}')
     assert imports.undeclared_packages(maze, "maze", site) == {}
 
 

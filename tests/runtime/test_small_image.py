@@ -2,22 +2,23 @@
 
 import contextlib
 import importlib.metadata
+import os
 import subprocess
 import sys
 from typing import Any
 
 import pytest
-from env_runtime import small_image
+from env_runtime import project, small_image
 from env_runtime.errors import ShardsError
 from env_runtime.scale import deployment
 from starlette.testclient import TestClient
 
 RUNTIME = "nemo-gym-env-runtime"
-# Hides what the image leaves out from the interpreter that runs this first.
+# Hides the modules of the variable HIDDEN from the interpreter that runs this first.
 HIDE = """
-import importlib.metadata, sys
+import os, sys
 from importlib.machinery import PathFinder
-hidden = set(sys.argv.pop(1).split(","))
+hidden = set(os.environ["HIDDEN"].split(","))
 find = PathFinder.find_spec
 def find_spec(name, path=None, target=None):
     return None if name.partition(".")[0] in hidden else find(name, path, target)
@@ -36,22 +37,48 @@ def modules(packages: list[str]) -> set[str]:
     }
 
 
-def without(script: str, *more: str) -> subprocess.CompletedProcess[str]:
+def hidden_modules() -> str:
     # pandas and SciPy need NumPy, which the image then lacks, too.
-    hidden = modules([*small_image.LEFT_OUT, "numpy", "matplotlib"])
-    names = ",".join([*sorted(hidden), *more])
-    command = [sys.executable, "-c", HIDE + script, names]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    return ",".join(sorted(modules([*small_image.LEFT_OUT, "numpy", "matplotlib"])))
+
+
+@pytest.fixture
+def without(tmp_path):
+    """Runs `python ARGUMENTS` where no process has the packages, nor `more` modules."""
+    (tmp_path / "sitecustomize.py").write_text(HIDE)
+
+    def run(*arguments: str, more: str = "") -> subprocess.CompletedProcess[str]:
+        path = f"{tmp_path}{os.pathsep}{os.environ['PYTHONPATH']}"
+        return subprocess.run(
+            [sys.executable, *arguments],
+            cwd=project.here().gym,
+            env={
+                **os.environ,
+                "PYTHONPATH": path,
+                "HIDDEN": f"{hidden_modules()},{more}",
+            },
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    return run
+
+
+def test_a_server_serves_without_it(without):
+    """The image's build runs the same gates. The interpreter decides the series."""
+    assert modules(small_image.LEFT_OUT) >= {"ray", "pandas", "wandb", "mlflow"}
+    process = without("gates.py", "server", "smoke", "--without-rows")
+    assert process.returncode == 0, process.stdout + process.stderr
+    assert "with an empty task" in process.stdout
 
 
 @pytest.mark.slow
-def test_a_server_imports_none_of_it():
-    """On both series. The image's build runs the same check."""
-    assert modules(small_image.LEFT_OUT) >= {"ray", "pandas", "wandb", "mlflow"}
-    script = "from env_runtime import small_image\nsys.exit(small_image.check())"
-    process = without(script)
+def test_a_server_imports_none_of_it(without):
+    """The image's build runs the same check."""
+    process = without("-m", "env_runtime.small_image", "check")
     assert process.returncode == 0, process.stderr
-    process = without(script, "orjson")  # a package that a server needs
+    process = without("-m", "env_runtime.small_image", "check", more="orjson")
     assert process.returncode == 1
     assert "cannot be imported: No module named 'orjson'" in process.stderr
 
@@ -87,6 +114,28 @@ def lock(*dependencies: str) -> dict:
 def test_what_the_class_needs_stays(dependencies, kept):
     left_out = small_image.left_out(lock(*dependencies))
     assert set(small_image.LEFT_OUT) - set(left_out) == kept
+
+
+def test_what_openenvs_server_needs_stays():
+    """Its packages are in a group: openai comes back with a model, `dev` counts nothing."""
+    runtime = {
+        "name": "nemo-gym-env-runtime",
+        "optional-dependencies": {
+            "openenv": [{"name": "openenv"}],
+            "models": [{"name": "openai"}],
+            "deploy": [{"name": "hf-xet"}],
+        },
+    }
+    bare = [{"name": name} for name in ("openenv", "openai", "hf-xet", "gradio")]
+    for extras, kept in [(["openenv"], set()), (["models", "openenv"], {"openai"})]:
+        groups = {
+            "dev": [{"name": "nemo-gym-env-runtime", "extra": ["deploy"]}],
+            "server": [{"name": "nemo-gym-env-runtime", "extra": extras}],
+        }
+        mine = {"name": "mine", "source": {"editable": "."}, "dev-dependencies": groups}
+        mine["dependencies"] = [{"name": "openenv"}]
+        left_out = small_image.left_out({"package": [mine, runtime, *bare]}, "openenv")
+        assert set(small_image.FRAMEWORKS["openenv"]) - set(left_out) == kept
 
 
 def test_aggregation_names_the_image_that_can_do_it(serve, monkeypatch):

@@ -72,8 +72,11 @@ def undeclared_packages(root: Path, module: str, project: Path) -> dict[str, str
     settings = project / "pyproject.toml"
     if not settings.is_file():
         return {}
-    text = settings.read_text(encoding="utf-8")
-    declared = _declared(tomllib.loads(text)["project"]["name"])
+    table = tomllib.loads(settings.read_text(encoding="utf-8"))
+    # openenv/ has the packages of its server in a group, which no metadata lists.
+    group = table.get("dependency-groups", {}).get("server", [])
+    served = [one for one in group if isinstance(one, str)]
+    declared = _declared(table["project"]["name"], *served)
     if not declared:
         return {}
     packages = importlib.metadata.packages_distributions()
@@ -183,14 +186,17 @@ def _handles_import_errors(node: ast.Try) -> bool:
 
 
 @functools.cache
-def _declared(project: str) -> frozenset[str]:
+def _declared(project: str, *group: str) -> frozenset[str]:
     """The packages that a project names, and all packages that they need.
 
-    For this runtime, only the packages that it names itself count: NeMo Gym needs many
+    `group` are further requirements of an installed project. For this runtime, only the packages that it names itself count: NeMo Gym needs many
     packages that an image leaves out.
     """
     named: set[tuple[str, str]] = set()
     pending = [(project, "")]
+    if _requirements(project, ""):
+        named |= (grouped := set(map(_requirement, group)))
+        pending += grouped
     while pending:
         distribution, extras = pending.pop()
         new = _requirements(distribution, extras) - named
@@ -211,11 +217,15 @@ def _requirements(distribution: str, extras: str) -> set[tuple[str, str]]:
         only = re.search(r"""extra == ["']([^"']+)""", requirement)
         if only and _normalized(only[1]) not in extras.split(","):
             continue
-        match = re.match(r"([\w.-]+)\s*(?:\[([^]]*)])?", requirement)
-        assert match, requirement
-        more = _normalized((match[2] or "").replace(" ", ""))
-        found.add((_normalized(match[1]), more))
+        found.add(_requirement(requirement))
     return found
+
+
+def _requirement(requirement: str) -> tuple[str, str]:
+    """A requirement's package and extras."""
+    match = re.match(r"([\w.-]+)\s*(?:\[([^]]*)])?", requirement)
+    assert match, requirement
+    return _normalized(match[1]), _normalized((match[2] or "").replace(" ", ""))
 
 
 def _normalized(name: str) -> str:
