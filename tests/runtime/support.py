@@ -76,6 +76,7 @@ class Player(TestClient):
     def turned_away(self, row: dict[str, Any] = ROW) -> tuple[int, str]:
         """The status and the reason with which a seed is refused."""
         answer = self.post("/seed_session", json=row)
+        assert answer.is_error, answer.text
         return answer.status_code, answer.json()["detail"]
 
     def call(self, tool: str, **arguments: Any) -> str:

@@ -291,7 +291,7 @@ def test_so_does_one_slower_than_a_grade_may_be(judge, monkeypatch, barrier, kin
 
 def test_so_does_one_slower_than_a_tool_may_be(judge, begin, barrier):
     judge.say = lambda text: "tool" in text and barrier.wait() or "GOOD"
-    client = begin(Everywhere, tool_seconds=0.2)
+    client = begin(Everywhere, tool_seconds=0.5)
     assert "TOOL_SECONDS" in client.call("talk", text="Hey")
     barrier.opened.set()
     assert client.verdict()["failure_kind"] == "judge_failed"
