@@ -1,16 +1,20 @@
 """What holds for every input: hypothesis looks for one for which it does not."""
 
 import asyncio
+import itertools
 import json
+from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
 import pytest
 from env_runtime.episode.samples import sample_arguments
+from env_runtime.episode.text_match import printed
 from env_runtime.episode.tools import tools_of
 from env_runtime.resources_server import bodies
 from env_runtime.resources_server.cookies import SessionCookies
-from hypothesis import given, settings
+from env_runtime.resources_server.task_match import TaskDigest, same_task
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from nemo_gym.server_utils import SESSION_ID_KEY
 from openapi_schema_validator import OAS31Validator
@@ -19,9 +23,90 @@ from openapi_schema_validator import OAS31Validator
 settings.register_profile("tests", deadline=None, derandomize=True, database=None)
 settings.load_profile("tests")
 
+# ------------------------------------------------------------------ whole-line matching
+
+# Neither lines end nor letters change inside of these.
+LINES = st.text(st.characters(categories=["Lu", "Ll", "Nd", "Po"]), min_size=1)
 KEYS = st.text("abcdef", min_size=1, max_size=3)
+
+
+def played(arguments: dict[str, Any], output: str, failed: bool = False) -> Any:
+    """A call as a grade by text reads it."""
+    return SimpleNamespace(arguments=arguments, output=output, failed=failed)
+
+
+@given(text=LINES, cuts=st.lists(st.integers(0, 99), max_size=4), data=st.data())
+def test_no_echo_of_the_policy_s_pieces_is_paid(text, cuts, data):
+    """Whatever the pieces are, and whether one call brings them or several."""
+    places = sorted({0, len(text), *(cut % len(text) for cut in cuts)})
+    pieces = [text[a:b] for a, b in itertools.pairwise(places)]
+    if data.draw(st.booleans()):
+        calls = [({"pieces": pieces}, text)]
+    else:
+        calls = [({"piece": piece}, "Noted.") for piece in pieces]
+        calls.append(({}, text))
+    assert not printed([played(*call) for call in calls], text)
+
+
+@given(text=st.text("xyz", min_size=1), before=LINES, after=LINES, said=KEYS)
+def test_a_whole_line_that_the_policy_did_not_write_is_paid(text, before, after, said):
+    output = f"{before}\n{text}\n{after}"
+    assert printed([played({"text": said}, output)], text)
+    failed = played({"text": said}, output, failed=True)
+    assert not printed([failed], text)
+
+
+@given(text=st.text("xyz", min_size=1), beside=st.text("abc", min_size=1))
+def test_a_part_of_a_line_is_not_paid(text, beside):
+    for output in (f"{beside}{text}", f"{text}{beside}", f"{beside} {text}"):
+        assert not printed([played({}, output)], text)
+
+
+# ---------------------------------------------------------------------- task identity
+
 SCALARS = st.none() | st.booleans() | st.integers() | st.text()
 SCALARS |= st.floats(allow_nan=False)
+VALUES = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner),
+    max_leaves=6,
+)
+TASKS = st.dictionaries(KEYS, VALUES, min_size=1, max_size=4)
+
+
+def fits(task: dict[str, Any], posted: dict[str, Any], *, native: bool) -> bool:
+    """Whether a session and what is kept of an ended one accept the posted task."""
+    body: Any = SimpleNamespace(task=posted, native=native)
+    while_open = same_task(task, body)
+    assert while_open == TaskDigest.of(task).fits(body)
+    return while_open
+
+
+@given(task=TASKS, native=st.booleans())
+def test_a_task_is_the_same_after_json_and_in_another_order(task, native):
+    other = json.loads(json.dumps(dict(reversed(task.items()))))
+    assert fits(task, other, native=native)
+
+
+@given(task=TASKS, native=st.booleans(), data=st.data())
+def test_a_task_with_another_value_is_another(task, native, data):
+    key = data.draw(st.sampled_from(sorted(task)))
+    for other in ([task[key]], {"a": task[key]}):
+        assert not fits(task, {**task, key: other}, native=native)
+    assert not fits(
+        task,
+        {name: value for name, value in task.items() if name != key},
+        native=native,
+    )
+
+
+@given(task=TASKS, key=KEYS, value=VALUES)
+def test_only_a_native_row_may_get_another_key(task, key, value):
+    assume(key not in task)
+    more = {**task, key: value}
+    assert fits(task, more, native=True)
+    assert not fits(task, more, native=False)
+
 
 # ---------------------------------------------------------------------------- cookies
 
@@ -115,15 +200,17 @@ def test_a_schema_allows_what_the_tool_takes(kinds, given_default, data):
 
 
 LOW, SPACE = st.integers(-9, 9), st.integers(0, 5)
-LOWEST = st.sampled_from(["", "minimum", "exclusiveMinimum"])
-HIGHEST = st.sampled_from(["", "maximum", "exclusiveMaximum"])
 BOUNDS = st.builds(
-    lambda low, space, *names: {
-        name: bound
-        for name, bound in zip(names, (low, low + space + 2), strict=True)
-        if name
+    lambda low, space, kinds: {
+        **({kinds[0]: low} if kinds[0] else {}),
+        **({kinds[1]: low + space + 2} if kinds[1] else {}),
     },
-    *(LOW, SPACE, LOWEST, HIGHEST),
+    LOW,
+    SPACE,
+    st.tuples(
+        st.sampled_from(["", "minimum", "exclusiveMinimum"]),
+        st.sampled_from(["", "maximum", "exclusiveMaximum"]),
+    ),
 )
 
 
@@ -154,6 +241,26 @@ def test_a_sample_is_a_number_within_its_bounds(bounds, kind, step):
 # ----------------------------------------------------------- the counters of a body
 
 TEXTS = st.text('ab ,:[]{}"').map(str.encode)
+
+
+@given(text=TEXTS, most=st.integers(0, 60))
+def test_separators_are_counted_as_far_as_the_bound(text, most):
+    separators = bodies.count_separators(text, float("inf"))
+    assert (bodies.count_separators(text, most) > most) == (separators > most)
+    assert bodies.count_separators(text + b"{", float("inf")) == separators + 1
+    assert bodies.count_separators(text + b":", float("inf")) == separators + 10
+
+
+@given(value=VALUES)
+def test_a_value_has_at_least_a_separator_for_each_of_its_parts(value):
+    """So nothing with much structure looks simple."""
+
+    def parts(one: Any) -> int:
+        inner = list(one.values()) if isinstance(one, dict) else one
+        return 1 + sum(map(parts, inner)) if isinstance(inner, list) else 1
+
+    text = json.dumps(value).encode()
+    assert bodies.count_separators(text, float("inf")) + 1 >= parts(value)
 
 
 @given(chunks=st.lists(TEXTS, min_size=1, max_size=5), most=st.integers(0, 60))
