@@ -420,5 +420,6 @@ def test_a_class_that_talks_can_be_given_by_an_update(repository, mazes, series)
     assert (mazes / "plain.py").is_file()
     answers = (mazes / ".copier-answers.yml").read_text()
     assert "class_file: src/mazes/guide.py" in answers
+    assert "packaged: true" in answers
     assert "max_steps: 21" in config.read_text()
     play_guide(mazes)
