@@ -208,7 +208,7 @@ def import_path(project: Path) -> str:
     return os.pathsep.join(map(str, places))
 
 
-def python_in(project: Path, *command: str | Path, **variables: str) -> str:
+def python_in(project: Path, *command: str | Path, **variables: Any) -> str:
     """What `python COMMAND` prints in nemo_gym/ of a project that is only rendered."""
     variables = {"PYTHONPATH": import_path(project), **variables}
     return run(
