@@ -1,5 +1,6 @@
 """Mutants: each weakness of the runtime, or of a class, turns a test red."""
 
+import ast
 import json
 import os
 import shutil
@@ -8,11 +9,12 @@ import sys
 import pytest
 from mutants import MUTANTS, SUITES, classes, gates, limits, models, sandbox, sessions
 
-from conftest import ROOT, import_path, make_taxi, only_once, run
+from conftest import ROOT, RUNTIME, import_path, make_taxi, only_once, run
 
 __all__ = ["classes", "gates", "limits", "models", "sandbox", "sessions"]
 
 BY_DAY = "game"  # the other suites' mutants are for the nights
+CLASS = ("myenv", "my_env")  # the class of a project, and its module
 CASES = [(suite, "nothing") for suite in SUITES]
 CASES += [(mutant.suite, mutant.name) for mutant in MUTANTS]
 
@@ -63,6 +65,20 @@ def problems(folder_of, shared):
 
 def test_there_are_enough_mutants_with_names_of_their_own():
     assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS) >= 40
+
+
+def test_what_a_mutant_replaces_is_there():
+    """A change of the runtime may leave a mutant behind, which only the nights run."""
+    defined = set()
+    for path in (RUNTIME / "src").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            defined.add((path.stem, getattr(node, "name", "")))
+            if isinstance(node, ast.ClassDef):
+                names = {getattr(part, "name", "") for part in node.body}
+                defined |= {(node.name, name) for name in names}
+    places = {mutant.place for mutant in MUTANTS} | {one.without for one in MUTANTS}
+    ours = {tuple(place.split(".")) for place in places if place}
+    assert {one for one in ours - defined if one[0].lower() not in CLASS} == set()
 
 
 @pytest.mark.parametrize(
