@@ -56,14 +56,12 @@ def test_the_slurm_job_of_the_docs(generate, tmp_path):
 
 # Tests of one server that expect something else of two shards
 OTHERWISE = {
-    "test_health": "has two more figures",
     "test_one_session_too_many_is_refused": "MAX_SESSIONS=1 is one for each shard",
     "test_a_call_that_hangs_gives_its_session_s_place_back": "the same",
     "test_calls_that_hang_are_bounded": "MAX_HUNG_CALLS is for each shard",
     "test_calls_without_a_cookie_lock_nobody_out": "its last seed may be another's",
     "test_a_session_that_ends_while_it_is_made_is_closed": "ends it in the front",
     "test_cookies_are_good_while_the_secret_is_the_same": "one session, two servers",
-    "test_the_secret_is_random_if_none_is_set": "the same",
     "test_the_process_ends_though_a_tool_and_close_hang": "starts a process",
     "test_session_log_has_the_traceback_and_the_row": "the same",
 }
