@@ -10,9 +10,9 @@ transformer of 0.1 million parameters, which is made here with its tokenizer: on
 packages are downloaded. Uses a GPU if there is one. Prints the mean reward of each step
 and, at the end, the model's answer to each row.
 
-With --conversation, the class is ECHO, which answers in messages: the model begins, and
-must repeat what the environment then says. Counts which tokens are learned and which are
-masked, and stops if what is masked is not exactly what the environment said.
+With --conversation, the class is ECHO, which answers in messages: the model must repeat
+what the environment said last. Counts which tokens are learned and which are masked,
+and stops if what is masked is not exactly what the environment said.
 
 This shows that the whole path works: trainer, rollout, server, grade, gradient. It says
 nothing about how well a language model learns.
@@ -23,6 +23,7 @@ import contextlib
 import itertools
 import json
 import os
+import random
 import re
 import shutil
 import subprocess
@@ -66,31 +67,29 @@ class Repeat:
     def oracle(task: dict) -> str:
         return " ".join([task["digit"]] * {WORDS})
 '''
-TURNS = 2  # the number of the policy's messages in a conversation
-ECHO = '''
+TURNS = 2  # the number of digits in a conversation
+ECHO = f'''
 class Echo:
-    """Names a digit once the policy has begun. The grade is the share of that digit in
-    the policy's second message."""
+    """Names a digit, {TURNS} times; the policy repeats each. The grade is the mean share
+    of right words."""
 
     blocking = False
 
     def __init__(self, task: dict):
-        self.digit, self.named, self.share = task.get("digit", "0"), False, 0.0
+        self.digits, self.shares = task.get("digits", "0" * {TURNS}), []
 
     def reply(self, answer: str) -> str | None:
-        if not self.named:
-            self.named = True
-            return f"repeat {self.digit}"
-        words = answer.split()
-        self.share = words.count(self.digit) / max(len(words), 1)
-        return None
+        digit, words = self.digits[len(self.shares)], answer.split()
+        self.shares.append(words.count(digit) / max(len(words), 1))
+        rest = self.digits[len(self.shares) :]
+        return f"repeat {{rest[0]}}" if rest else None
 
     def reward(self) -> float:
-        return self.share
+        return sum(self.shares) / {TURNS}
 
     @staticmethod
     def oracle(task: dict) -> list:
-        return ["begin", task["digit"]]
+        return list(task["digits"])
 '''
 TEMPLATE = (
     "{% for message in messages %}<{{ message.role }}> {{ message.content }} "
@@ -101,16 +100,31 @@ TEMPLATE = (
 )
 
 
-def rows(prompt: str = "repeat {digit}") -> list[dict[str, Any]]:
+def rows() -> list[dict[str, Any]]:
     """A row for each digit, in NeMo Gym's native format."""
     return [
         {
             "responses_create_params": {
-                "input": [{"role": "user", "content": prompt.format(digit=digit)}]
+                "input": [{"role": "user", "content": f"repeat {digit}"}]
             },
             "digit": digit,
         }
         for digit in DIGITS
+    ]
+
+
+def conversations() -> list[dict[str, Any]]:
+    """Rows of ECHO: each digit is the first of one, the others are drawn."""
+    draw = random.Random(0)
+    tasks = [digit + "".join(draw.sample(DIGITS, TURNS - 1)) for digit in DIGITS]
+    return [
+        {
+            "responses_create_params": {
+                "input": [{"role": "user", "content": f"repeat {digits[0]}"}]
+            },
+            "digits": digits,
+        }
+        for digits in tasks
     ]
 
 
@@ -272,7 +286,7 @@ def train(
 
     talks = project.name == "echo"
     torch.manual_seed(0)
-    model, tokenizer = make_model(["<tool>", "begin"] if talks else [])
+    model, tokenizer = make_model(["<tool>"] if talks else [])
     size = sum(parameter.numel() for parameter in model.parameters())
     gpu = torch.cuda.is_available()
     print(f"{size} parameters, on {'a GPU' if gpu else 'the CPU'}")
@@ -314,6 +328,8 @@ def train(
     talker = environment(url)() if talks else None
     for row in lines:
         print(played(model.eval(), tokenizer, row, talker))
+    if talks and not trainer.replies:
+        raise SystemExit("no reply of the environment was masked")
     if talks:
         print(
             f"tokens of the policy, learned: {trainer.learned}; tokens of "
@@ -345,7 +361,7 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         project = Path(folder, "echo" if options.conversation else "repeat")
-        lines = rows("begin") if options.conversation else rows()
+        lines = conversations() if options.conversation else rows()
         generate(project, lines)
         with serving(project / "nemo_gym") as url:
             started = time.monotonic()
