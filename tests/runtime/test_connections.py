@@ -122,7 +122,10 @@ def test_some_requests_in_a_row_are_answered(port):
             got += client.recv(1000)
 
 
-def test_a_long_body_is_not_taken_for_a_head(port):
+def test_a_long_body_is_not_taken_for_a_head(port, monkeypatch):
+    """Sending it may take longer than a head may."""
+    for name in ("ANSWER_SECONDS", "REFUSAL_SECONDS"):
+        monkeypatch.setattr(connection, name, 20)
     with connect(port) as client:
         length = 8 << 20
         head = f"POST /seed_session HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}"
