@@ -110,6 +110,24 @@ def test_rendered_files(render, archetype):
     assert set(FRAMEWORKS) <= set(listed)
 
 
+@pytest.mark.parametrize(
+    ("name", "framework"), [("openenv",) * 2, ("ors", "openreward")]
+)
+def test_an_image_leaves_out_what_no_server_imports(render, name, framework):
+    """Its build plays the gates, before it gives up the right to write."""
+    project = render(siblings=["openenv", "ors"])
+    text = (project / name / "Dockerfile").read_text()
+    packages, serving = text.split("\nFROM ")[1:]
+    assert f"env_runtime.small_image options {framework} >" in packages
+    [wheel] = re.findall(r"vendor/(\S+\.whl) python", packages)
+    settings = (project / "nemo_gym/pyproject.toml").read_text()
+    assert f'"vendor/{wheel}"' in settings
+    assert ":/uv" not in serving and "COPY --from=packages /opt /opt" in serving
+    gates = serving.index("python gates.py import server smoke")
+    assert gates < serving.index("USER 1000") < serving.index('CMD ["python"')
+    assert ("ARG WEB=false" in text) == (name == "openenv")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "names",
