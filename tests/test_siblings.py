@@ -879,8 +879,8 @@ def test_openenvs_own_commands_and_a_space(game, render, tmp_path):
     assert printed.count("Verdict: PASS") == 2
     assert (space / "README.md").read_text().startswith("---\ntitle: My Env\n")
     image = (space / "Dockerfile").read_text()
-    assert "\nENV ENABLE_WEB_INTERFACE=true\nCMD" in image
-    assert "ARG WEB=true" in image and "ARG WEB=false" not in image
+    assert "\nARG WEB=true\nENV ENABLE_WEB_INTERFACE=$WEB\n" in image
+    assert "ARG WEB=false" not in image
     [wheel] = (game / "nemo_gym/vendor").iterdir()
     assert (space / "nemo_gym/vendor" / wheel.name).read_bytes() == wheel.read_bytes()
     # Its rows, and not the game's, are those that it serves.
