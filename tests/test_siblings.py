@@ -57,6 +57,24 @@ def test_rendered_files(render, archetype):
     assert set(FRAMEWORKS) <= set(listed)
 
 
+@pytest.mark.parametrize(
+    ("name", "framework"), [("openenv",) * 2, ("ors", "openreward")]
+)
+def test_an_image_leaves_out_what_no_server_imports(render, name, framework):
+    """Its build plays the gates, before it gives up the right to write."""
+    project = render(siblings=["openenv", "ors"])
+    text = (project / name / "Dockerfile").read_text()
+    packages, serving = text.split("\nFROM ")[1:]
+    assert f"env_runtime.small_image options {framework} >" in packages
+    [wheel] = re.findall(r"vendor/(\S+\.whl) python", packages)
+    settings = (project / "nemo_gym/pyproject.toml").read_text()
+    assert f'"vendor/{wheel}"' in settings
+    assert ":/uv" not in serving and "COPY --from=packages /opt /opt" in serving
+    gates = serving.index("python gates.py import server smoke")
+    assert gates < serving.index("USER 1000") < serving.index('CMD ["python"')
+    assert ("ARG WEB=false" in text) == (name == "openenv")
+
+
 @pytest.mark.slow
 def test_a_class_whose_module_is_called_like_the_taskset(copy, tmp_path):
     project = tmp_path / "my_env"
@@ -691,8 +709,8 @@ def test_openenvs_own_commands_and_a_space(game, render, tmp_path):
     assert printed.count("Verdict: PASS") == 2
     assert (space / "README.md").read_text().startswith("---\ntitle: My Env\n")
     image = (space / "Dockerfile").read_text()
-    assert "\nENV ENABLE_WEB_INTERFACE=true\nCMD" in image
-    assert "ARG WEB=true" in image and "ARG WEB=false" not in image
+    assert "\nARG WEB=true\nENV ENABLE_WEB_INTERFACE=$WEB\n" in image
+    assert "ARG WEB=false" not in image
     [wheel] = (game / "nemo_gym/vendor").iterdir()
     assert (space / "nemo_gym/vendor" / wheel.name).read_bytes() == wheel.read_bytes()
     # Its rows, and not the game's, are those that it serves.

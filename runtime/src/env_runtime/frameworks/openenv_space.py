@@ -82,7 +82,7 @@ def write_space(project: Project, folder: Path, named: Sequence[str] = ()) -> li
         if place != path and at_root.match_file(place):
             (folder / place).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(source / place, folder / place)
-    image = folder / "Dockerfile"  # `openenv push` turns on the page, which needs more
+    image = folder / "Dockerfile"  # a Space has the page, which needs more packages
     text = image.read_text(encoding="utf-8")
     image.write_text(text.replace("ARG WEB=false", "ARG WEB=true"), encoding="utf-8")
     for name in ("__init__.py", "client.py"):
