@@ -189,8 +189,8 @@ def _handles_import_errors(node: ast.Try) -> bool:
 def _declared(project: str, *group: str) -> frozenset[str]:
     """The packages that a project names, and all packages that they need.
 
-    `group` are further requirements of an installed project. For this runtime, only the packages that it names itself count: NeMo Gym needs many
-    packages that an image leaves out.
+    `group` are further requirements of an installed project. For this runtime, only the
+    packages that it names itself count: NeMo Gym needs many that an image leaves out.
     """
     named: set[tuple[str, str]] = set()
     pending = [(project, "")]

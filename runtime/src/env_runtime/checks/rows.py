@@ -35,10 +35,11 @@ def server_tools() -> Definitions:
 def write_tools(path: Path) -> str:
     """Give every row of a .jsonl file the server's tool definitions.
 
-    If the class has call_row_tool(), a row keeps the tools that only it has.     A row of a new project, whose task is empty, also gets a skeleton of a task and, if
-    the class takes the skeleton, the class's observation() of it. NeMo Gym's manifests
-    are corrected, too. Returns one line for the user. Raises RolloutError if the file
-    cannot be read, or a line is not a row.
+    A row keeps the tools that only it has, if the class has call_row_tool(). A row of a
+    new project, whose task is empty, also gets a skeleton of a task and, if the class
+    takes the skeleton, the class's observation() of it. NeMo Gym's manifests are
+    corrected, too. Returns one line for the user. Raises RolloutError if the file cannot
+    be read, or a line is not a row.
     """
     definitions, domain_class = server_tools(), here().load_class()
     rows = load_rows(path)

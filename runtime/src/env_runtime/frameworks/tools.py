@@ -39,8 +39,8 @@ def tools_of(domain_class: type) -> dict[str, Tool]:
 
     In any other class, they are the methods that return text. A class with reply() has
     the tool `say`, too. Raises GateError if there are no tools and no answer to grade, or
-    if rows have tools of their own;
-    ToolError if the class has a tool `say` of its own, and like episode.tools.tools_of.
+    if rows have tools of their own; ToolError if the class has a tool `say` of its own,
+    and like episode.tools.tools_of.
     """
     own = project.of_loaded.get(domain_class)
     served = own.served_tools() if own else None
