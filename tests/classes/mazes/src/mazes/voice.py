@@ -1,4 +1,4 @@
-"""What Guide inherits."""
+"""The base class of Guide."""
 
 
 class Voice:
