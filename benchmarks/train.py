@@ -264,7 +264,7 @@ def next_message(model: Any, tokenizer: Any, messages: list[dict[str, Any]]) -> 
 
 
 def played(model: Any, tokenizer: Any, row: dict[str, Any], talker: Any) -> str:
-    """What was said in the episode of a row; `talker` says it to the server."""
+    """The messages of a row's episode, which `talker` sends to the server."""
     messages = list(row["responses_create_params"]["input"])
     if talker is None:
         return f"{messages[0]['content']}: {next_message(model, tokenizer, messages)}"

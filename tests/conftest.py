@@ -214,7 +214,7 @@ def import_path(project: Path) -> str:
 
 
 def python_in(project: Path, *command: str | Path, **variables: Any) -> str:
-    """What `python COMMAND` prints in nemo_gym/ of a project that is only rendered."""
+    """The output of `python COMMAND` in nemo_gym/ of a project without a venv."""
     variables = {"PYTHONPATH": import_path(project), **variables}
     return run(
         [sys.executable, "-B", *command], project / "nemo_gym", **variables
@@ -540,7 +540,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     if item.get_closest_marker("nightly"):
         seconds = time.monotonic() - item.config.stash[STARTED]
         if seconds > item.config.getoption("--nightly-seconds"):
-            pytest.skip("--nightly-seconds: there is no time left for nightly tests")
+            pytest.skip("--nightly-seconds: the time for nightly tests is up")
 
 
 @pytest.hookimpl(tryfirst=True)

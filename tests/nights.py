@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 RUNTIME = "runtime/src/env_runtime/"
 
-# What the nightly tests of a file, or of one suite in it, protect: beginnings of paths.
+# Each file of tests, or suite in it, names the paths that its nightly tests protect.
 PROTECTED = {
     "test_classes.py": [
         "tests/classes/",
@@ -59,7 +59,7 @@ PROTECTED = {
 def changed_since(reference: str) -> list[str]:
     """The files that differ from a commit, by their paths in the repository.
 
-    Raises pytest.UsageError if there is no such commit.
+    Raises pytest.UsageError if git does not find the commit.
     """
     command = ["git", "-C", str(ROOT), "diff", "--name-only", "-z", reference, "--"]
     done = subprocess.run(command, check=False, capture_output=True, text=True)

@@ -63,7 +63,7 @@ def test_no_nightly_test_begins_when_there_is_no_time():
     options = ["-m", "nightly", "-n0", "-rs", "--nightly-seconds", "0"]
     printed = run([sys.executable, "-m", "pytest", *options, test], ROOT).stdout
     assert "SKIPPED [1] tests/conftest.py" in printed
-    assert "--nightly-seconds: there is no time left" in printed
+    assert "--nightly-seconds: the time for nightly tests is up" in printed
 
 
 def test_an_unknown_commit_is_a_usage_error(collect):

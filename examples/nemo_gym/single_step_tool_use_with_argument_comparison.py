@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 
 class Action(BaseModel):
-    """What the expert did: a call with `arguments` in JSON, or a message."""
+    """An expert's step: a call with `arguments` in JSON, or a message."""
 
     type: Literal["function_call", "message"]
     name: str = ""

@@ -59,7 +59,7 @@ ROW = row_of(id=1)
 
 
 class Player(TestClient):
-    """What an agent and a trainer do with a session of a server, in a call each.
+    """A client that does what an agent and a trainer do, in one call each.
 
     `verdict` and `reward` are of the row that was seeded, if no other is named.
     """

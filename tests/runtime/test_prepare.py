@@ -27,7 +27,7 @@ def test_at_least_one_row_is_held_out():
 
 @pytest.fixture
 def refused(tmp_path, capsys):
-    """What the command complains of in a file of rows."""
+    """The command's complaint about a file of rows."""
 
     def prepare_file(content):
         path = tmp_path / "rows.jsonl"

@@ -50,7 +50,7 @@ def trajectory(*calls):
 # Calls before the right one, and what all of them earn
 BEFORE = [
     ([], 1.0),
-    # What was turned down at the time is turned down again.
+    # A replay refuses the calls that the server refused at the time.
     ([("turn", "4"), ("turn", "not json")], 1.0),
     ([("open_it", "{}"), ("../turn", "{}")], 1.0),
     ([("turn", WRONG)], 0.0),

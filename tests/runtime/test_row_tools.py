@@ -200,7 +200,7 @@ def test_a_class_without_the_method_knows_no_other_tool(client_of):
 def test_recorded_calls_are_graded_again(client_of, monkeypatch):
     monkeypatch.setenv("REVERIFY", "1")
     calls = [function_call(name, json.dumps(sent)) for name, sent in (NVDA, NVDA)]
-    calls.append(message("Done."))  # it is no call of a tool named reply
+    calls.append(message("Done."))  # it does not call a tool named reply
     assert client_of(Calls).reward(OTHER, calls) == 1.0
     assert client_of(Calls).reward(OTHER, calls[:1]) == 0.0
 
