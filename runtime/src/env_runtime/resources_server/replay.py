@@ -17,6 +17,8 @@ from ..episode.tasks import is_deterministic
 from ..episode.types import HARNESS, REPLY, by_model
 from ..settings import ServerSettings
 
+LONGEST_URL = 65_536  # httpx refuses a longer one
+
 
 def replays(domain_class: type) -> bool:
     """Whether /verify grades an episode that is over by playing it once more."""
@@ -24,11 +26,16 @@ def replays(domain_class: type) -> bool:
 
 
 def url_of(tool: str) -> yarl.URL:
-    """The URL to which an agent posts a call of `tool`, which may be any name."""
+    """The URL to which an agent posts a call of `tool`, which may be any name.
+
+    The root, which answers no call, if the name makes no URL that can be posted to.
+    """
+    root = yarl.URL("http://agent/")
     try:
-        return yarl.URL(f"http://agent/{tool}")
+        url = yarl.URL(f"{root}{tool}")
     except ValueError:  # not a URL
-        return yarl.URL("http://agent/")
+        return root
+    return url if len(str(url)) <= LONGEST_URL else root
 
 
 def _steps(output: list[dict[str, Any]]) -> Iterator[tuple[str | None, str]]:
