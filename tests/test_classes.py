@@ -390,6 +390,8 @@ def test_a_class_that_talks_has_its_agent_after_one_command(copy, mazes, series)
     assert "PASS import" in done.stdout
     assert "mazes.guide.Guide has look, reply()" in done.stdout
     play_guide(mazes)
+    folder, python = mazes / "nemo_gym", mazes / "nemo_gym/.venv/bin/python"
+    run([python, "-m", "pytest", "-q"], folder)
 
 
 @pytest.mark.slow

@@ -286,6 +286,39 @@ def test_rows_to_train_on_keep_their_tools(gate_client):
     assert prepare._playable(row, []) == row
 
 
+BOOLEAN = {"type": "boolean"}
+
+
+@pytest.mark.parametrize(
+    ("schema", "low", "high"),
+    [
+        ({"enum": ["a", "b", "c"]}, "a", "c"),
+        ({"examples": [1, 2, 3]}, 1, 3),
+        *(({each: [BOOLEAN]}, False, True) for each in ("anyOf", "oneOf", "allOf")),
+        ({"type": ["boolean", "null"]}, False, True),
+        ({"type": "null"}, None, None),
+        ({"type": "string", "minLength": 3}, "xxx", "nonsense"),
+        ({"type": "string", "maxLength": 2}, "x", "no"),
+        ({"type": "array"}, [], ["x"]),
+        ({"type": "array", "items": BOOLEAN, "minItems": 2}, [False] * 2, [True] * 2),
+        (
+            {"type": "array", "prefixItems": [{"const": 5}, BOOLEAN], "minItems": 3},
+            [5, False, False],
+            [5, True, True],
+        ),
+        ({"properties": {"a": BOOLEAN}}, {}, {"a": True}),
+        ({"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1}, 0.5, 0.5),
+        ({"type": "integer", "minimum": 10}, 10, 10),
+        ({"type": "integer", "maximum": 0}, 0, 0),
+        ({"type": "integer", "minimum": 1, "multipleOf": 5}, 5, 5),
+    ],
+)
+def test_a_sample_fits_its_schema(schema, low, high):
+    tool = {"parameters": {"properties": {"x": schema}, "required": ["x"]}}
+    assert sample_arguments(tool) == {"x": low}
+    assert sample_arguments(tool, high=True) == {"x": high}
+
+
 def test_a_sample_of_a_schema_with_several_types():
     assert sample_arguments(WEATHER, high=True) == {"city": "nonsense"}
 
