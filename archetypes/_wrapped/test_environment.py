@@ -38,11 +38,12 @@ def test_every_tool_answers_with_text(connect, rows, tools):
 def test_a_solved_episode_earns_its_reward(client, solved, verify):
     row, (calls, answer) = solved
     client.post("/seed_session", json=row)
+    harness = {"X-Harness": "1"}  # /reply asks for it
     for tool, arguments in calls:
-        harness = {"X-Harness": "1"}  # which /reply asks for
         played = client.post(f"/{tool}", json=arguments, headers=harness)
         assert played.status_code == 200, played.text
-        assert not str(played.json().get("output")).startswith("error:"), played.text
+        text = played.json()["message" if tool == "reply" else "output"]
+        assert not str(text).startswith("error:"), text
     earned = verify(client, row, [message(answer)] if answer else [])
     assert earned == pytest.approx(oracle_reward(EnvironmentClass, row))
 
