@@ -126,6 +126,25 @@ def test_a_docstring_of_another_parameter():
     assert "the docstring of look describes 'where', which it" in check(Wrong)
 
 
+def test_a_tool_without_a_docstring():
+    class Bare(Base):
+        def look(self, at: str = "x") -> str:
+            return at
+
+    assert "look has no docstring, so the policy knows the tool by its" in check(Bare)
+    assert check(Base).endswith("Base has look")
+
+
+def test_a_tool_with_the_name_of_a_path():
+    class Wrong(Base):
+        def verify(self) -> str:
+            """Verify."""
+            return ""
+
+    text = refusal(GateError, check, Wrong, "look verify")
+    assert text.startswith("server.py: no tool can be called 'verify', because its")
+
+
 def test_a_line_whose_method_is_gone():
     says = r"has no attribute 'wave'.*are not served: look\..*self\.tool\(Base\.look\)"
     with pytest.raises(GateError, match=says):
@@ -154,7 +173,10 @@ def take_what_is_undefined(self, at: "Nowhere") -> str: ...  # type: ignore # no
         (take_many, "takes `*at: str`"),
         (take_keywords, "takes `**at: str`"),
         (take_position, "the parameter 'at' is positional-only"),
-        (take_a_callable, "has a parameter that JSON cannot express"),
+        (
+            take_a_callable,
+            "cannot express, `at: asyncio.events.AbstractEventLoop`: take",
+        ),
         (take_what_is_undefined, "an annotation of take_what_is_undefined cannot be"),
     ],
 )

@@ -3,6 +3,7 @@
 import json
 import math
 import random
+import re
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -292,6 +293,14 @@ def test_a_grade_that_is_no_number_in_range(monkeypatch, grade):
     assert "must return a number from 0 to 1" in str(episode.failure)
 
 
+def test_a_grade_that_raises_names_its_line(monkeypatch):
+    monkeypatch.setattr(Market, "reward", lambda self: 1 / 0)
+    episode = Episode(Market)
+    assert run_without_loop(episode.reward()) == 0.0
+    fault = r"Market\.reward\(\) raised ZeroDivisionError \(runtime/test_protocol\.py, line \d+\)"
+    assert re.fullmatch(fault, str(episode.failure))
+
+
 def test_the_import_gate_takes_what_json_can_say(check):
     line = check(Hotel, SERVED)
     assert line.startswith(f"{__name__}.Hotel has rooms_list, room, crash; not served")
@@ -400,7 +409,11 @@ def test_a_class_without_an_observation():
 
 def test_an_observation_that_fails_is_named():
     text = refusal(RolloutError, first_observation, Maze, ROW)
-    assert "Maze.observation(): ValueError: no size" in text
+    assert text == "Maze: ValueError: no size"
+    row = maze_row("Find out.")
+    Blind = type("Blind", (Maze,), {"observation": lambda self: 1 / 0})
+    text = refusal(RolloutError, first_observation, Blind, row)
+    assert text == "Blind.observation(): ZeroDivisionError: division by zero"
 
 
 def test_the_rollout_gate_says_if_a_prompt_lacks_it(gate):

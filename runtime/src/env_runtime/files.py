@@ -41,6 +41,12 @@ def raised_at(error: BaseException) -> str:
     return f"{source_name(frame.filename)}, line {frame.lineno}"
 
 
+def fault_of(error: BaseException) -> str:
+    """What a bug raised, without its text: `raised KeyError (my_env.py, line 3)`."""
+    place = f" ({raised_at(error)})" if error.__traceback__ else ""
+    return f"raised {type(error).__name__}{place}"
+
+
 def raised(error: BaseException) -> str:
     """An exception and its place: `KeyError in my_env.py, line 3: 'word'`."""
     if isinstance(error, SyntaxError):

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
+from ..episode.row_tools import SERVER_PATHS, not_a_name
 from ..episode.tasks import takes_answer
 from ..episode.tools import public_methods
 from ..errors import GateError, ToolError
@@ -36,6 +37,8 @@ def _check_paths(app: Any) -> None:
     ]
     for path in paths:
         if paths.count(path) > 1:
+            if path.removeprefix("/") in SERVER_PATHS:
+                raise GateError(f"server.py: {not_a_name(path.removeprefix('/'))}")
             raise GateError(
                 f"server.py serves {path} twice: remove one of the two lines"
             )

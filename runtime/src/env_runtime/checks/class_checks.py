@@ -77,7 +77,7 @@ def check_class(
         methods.append(f"{ROW_TOOL}()")
     if methods:
         has = f"{name} has {', '.join([*served, *methods])}"
-    return "; ".join([f"{has}{note}", *unserved, *_misdescribed(tools)])
+    return "; ".join([f"{has}{note}", *unserved, *_misdescribed(lines)])
 
 
 def _check_answer(domain_class: type, app: Any) -> None:
@@ -184,10 +184,15 @@ def _unserved(
 
 
 def _misdescribed(tools: dict[str, Tool]) -> list[str]:
-    """Notes on parameters that a docstring describes, but the method does not have."""
+    """Notes on missing docstrings, and on those that describe other parameters."""
     notes = []
     for name, tool in tools.items():
-        _, described = read_docstring(inspect.getdoc(tool.method) or "")
+        text, described = read_docstring(inspect.getdoc(tool.method) or "")
+        if not text:
+            notes.append(
+                f"{where(tool.method)}: {name} has no docstring, so the policy knows the "
+                "tool by its name only"
+            )
         parameters = inspect.signature(tool.method).parameters
         notes += [
             f"{where(tool.method)}: the docstring of {name} describes "

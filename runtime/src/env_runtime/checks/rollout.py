@@ -174,6 +174,8 @@ class _Game:
                 '. Make the grade stricter or, if that is honest, write "baseline_reward"'
                 f": {reward} into the row"
             )
+            if policy == "noop":
+                text += ". Leave the row out if its task is solved from the start"
         plan = PLANS[policy](row, self.client.tools_in(row))
         calls = steps_of(self.domain_class, plan)
         did = made_calls(calls, result["response"]["output"])
@@ -204,7 +206,9 @@ class _Game:
                     raise GateError(
                         f"{place}: two episodes of its task begin differently, the "
                         f"second with {shown}: take every random choice from the task, "
-                        "or show what differs in the answer of a tool"
+                        "through a generator of the episode's own, as random.Random(seed) "
+                        "is; Python's and NumPy's global ones are shared by all episodes. "
+                        "Or show what differs in the answer of a tool"
                     )
                 raise GateError(
                     f"{place}: its prompt does not end with {domain_class.__name__}."

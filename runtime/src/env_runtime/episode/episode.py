@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from pydantic_core import to_jsonable_python
 
 from ..errors import ModelError, NoAnswerError, NotTextError, shortage
-from ..files import raised_at
+from ..files import fault_of
 from .tasks import (
     baseline_reward,
     grader,
@@ -155,10 +155,7 @@ class Episode:
         kind = type(error).__name__
         if isinstance(error, NotTextError):
             return Answer(f"error: {kind}", error="unexpected", fault=str(error))
-        fault = f"raised {kind}"
-        if error.__traceback__:
-            fault += f" ({raised_at(error)})"
-        return Answer(f"error: {kind}", error="unexpected", fault=fault)
+        return Answer(f"error: {kind}", error="unexpected", fault=fault_of(error))
 
     def note_slow_model(self, seconds: float) -> None:
         """Note that a call took more than `seconds` because a model did not answer."""
@@ -211,7 +208,7 @@ class Episode:
             return nothing
         except (Exception, SystemExit) as error:
             log.error("%s: %s failed", self.label, name, exc_info=error)
-            self.failure = f"{name} raised {type(error).__name__}"
+            self.failure = f"{name} {fault_of(error)}"
             return nothing
         number = _number(value)
         if low <= number <= high:

@@ -1,6 +1,7 @@
 """Tools that only a row has: the class's call_row_tool() takes their calls."""
 
 import re
+from typing import Any
 
 from .types import REPLY, ROW_TOOL, Definitions, Row
 
@@ -28,10 +29,15 @@ def check_row_tools(domain_class: type, row: Row) -> None:
         name = tool.get("name")
         usable = isinstance(name, str) and re.fullmatch(r"\w[\w.-]*", name)
         if not usable or name in SERVER_PATHS:
-            raise ValueError(
-                f"responses_create_params.tools: no tool can be called {name!r}, because "
-                "its calls go to the server's path of that name: rename it"
-            )
+            raise ValueError(f"responses_create_params.tools: {not_a_name(name)}")
+
+
+def not_a_name(name: Any) -> str:
+    """Why no tool can have the name of a server's path."""
+    return (
+        f"no tool can be called {name!r}, because its calls go to the server's path of "
+        "that name: rename it"
+    )
 
 
 def _own_tools(domain_class: type, row: Row, served: Definitions) -> Definitions:

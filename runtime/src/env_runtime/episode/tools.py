@@ -10,7 +10,14 @@ from dataclasses import dataclass, fields, is_dataclass
 from types import SimpleNamespace
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field, ValidationError, create_model, model_validator
+from pydantic import (
+    BaseModel,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    create_model,
+    model_validator,
+)
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError, PydanticUndefined
 
@@ -203,9 +210,22 @@ def make_tool(function: Callable[..., Any]) -> Tool:
         arguments.model_json_schema()
     except Exception as error:
         raise ToolError(
-            f"{place} has a parameter that JSON cannot express: {error}"
+            f"{place} has a parameter that JSON cannot express, "
+            f"{_without_schema(parameters[1:], hints) or error}: take text, numbers, "
+            "lists, or a pydantic model"
         ) from error
     return Tool(name, description or name, arguments, function)
+
+
+def _without_schema(parameters: list[inspect.Parameter], hints: dict[str, Any]) -> str:
+    """The first parameter that has no JSON Schema, as `board: Board`; "" if all have."""
+    for parameter in parameters:
+        annotation = hints[parameter.name]
+        try:
+            TypeAdapter(annotation).json_schema()
+        except Exception:  # noqa: BLE001 - pydantic raises errors of several kinds
+            return f"`{parameter.name}: {inspect.formatannotation(annotation)}`"
+    return ""
 
 
 def _check_parameter(

@@ -17,9 +17,13 @@ def first_observation(domain_class: type, row: Row) -> Answer | None:
     if not hasattr(domain_class, "observation"):
         return None
 
+    name = domain_class.__name__
+
     async def look() -> Answer | None:
+        nonlocal name
         models = Models(domain_class).of_episode()
         episode = Episode(domain_class, task_of(row), models=models)
+        name += ".observation()"
         try:
             return await episode.observation()
         finally:
@@ -28,7 +32,6 @@ def first_observation(domain_class: type, row: Row) -> Answer | None:
     try:
         return run_alone(domain_class, look())
     except Exception as error:  # the class may raise anything
-        name = f"{domain_class.__name__}.observation()"
         raise RolloutError(f"{name}: {type(error).__name__}: {error}") from error
 
 
