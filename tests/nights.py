@@ -46,6 +46,8 @@ PROTECTED = {
         "template/nemo_gym/",
         RUNTIME + "gym/",
         RUNTIME + "gym_series.py",
+        RUNTIME + "prepare.py",
+        "tests/nemo_rl.py",
     ],
     "test_package.py": [RUNTIME + "package/"],
     "test_packages.py": ["examples/packages/"],

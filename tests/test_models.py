@@ -5,7 +5,7 @@ import json
 import pytest
 from scripted_judge import serving
 
-from conftest import OLDER_BY_NIGHT, printing
+from conftest import printing
 
 # A policy that answers the first rows with their samples, until its input ends. Every
 # second row is written in NeMo Gym's native format.
@@ -41,8 +41,7 @@ def with_gym_command(environment):
     command.chmod(0o755)
 
 
-@pytest.mark.slow
-@OLDER_BY_NIGHT
+@pytest.mark.nightly
 def test_nemo_gym_s_own_loop_asks_the_judge(variant, series, judge, tmp_path):
     """A row whose judge was down is left out, and on 0.7 graded later."""
     environment = variant(archetype="answer", backend="judge")

@@ -224,8 +224,7 @@ def test_nemo_gym_runs_the_environments_tests(generate, series):
     assert re.search(r"\d{2} passed", printed)
 
 
-@pytest.mark.slow
-@OLDER_BY_NIGHT
+@pytest.mark.nightly
 def test_nemo_rl_reads_what_is_prepared(generate, series, tmp_path):
     """NeMo RL runs in a folder of its own, and NeMo Gym 0.4 looks only there."""
     archetype, agent = {
