@@ -332,16 +332,16 @@ def _as_message(step: Any) -> Any:
     return (REPLY, {"answer": step}) if isinstance(step, str) else step
 
 
-def steps_of(domain_class: type, plan: Solution, messages: int = 3) -> Calls:
+def steps_of(domain_class: type, plan: Solution) -> Calls:
     """A plan's calls and, for a class with reply(), its messages.
 
     An answer without messages before it, as of the policy that talks nonsense, is sent
-    `messages` times: the class answers it.
+    three times: the class answers it.
     """
     talks = any(tool == REPLY for tool, _ in plan.calls)
     if talks or not plan.answer or not replies(domain_class):
         return plan.calls
-    return [*plan.calls, *messages * [(REPLY, {"answer": plan.answer})]]
+    return [*plan.calls, *3 * [(REPLY, {"answer": plan.answer})]]
 
 
 def _takes_dict(oracle: Callable[..., Any]) -> bool:
