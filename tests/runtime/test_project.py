@@ -40,6 +40,10 @@ BROKEN = {
         "ModuleNotFoundError in mine_{n}.py, line 1: No module named 'nowhere'. Not "
         "installed: nowhere. Add the packages that have it: `uv add --directory "
     ),
+    "import importlib; importlib.import_module('nowhere.inner')": (
+        "ModuleNotFoundError in mine_{n}.py, line 1: No module named 'nowhere'. Not "
+        "installed: nowhere. Add"
+    ),
     "MyEnv = 1 / 0": "ZeroDivisionError in mine_{n}.py, line 1: division by zero",
 }
 

@@ -2,11 +2,14 @@
 
 import contextlib
 import os
+import sysconfig
 import tempfile
 import traceback
 from collections.abc import Generator
 from pathlib import Path
 from typing import IO
+
+STDLIB = sysconfig.get_path("stdlib")
 
 
 @contextlib.contextmanager
@@ -36,9 +39,19 @@ def source_name(path: str) -> str:
 
 
 def raised_at(error: BaseException) -> str:
-    """The source line that raised an exception: `my_env.py, line 3`."""
-    frame = traceback.extract_tb(error.__traceback__)[-1]
+    """The source line that raised an exception: `my_env.py, line 3`.
+
+    If Python's library raised it, that is the line which called the library.
+    """
+    frames = traceback.extract_tb(error.__traceback__)
+    outside = [frame for frame in frames if not _is_python_s(frame.filename)]
+    frame = (outside or frames)[-1]
     return f"{source_name(frame.filename)}, line {frame.lineno}"
+
+
+def _is_python_s(path: str) -> bool:
+    library = path.startswith(STDLIB) and "site-packages" not in path
+    return library or path.startswith("<frozen ")
 
 
 def fault_of(error: BaseException) -> str:

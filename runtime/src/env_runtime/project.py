@@ -234,18 +234,19 @@ class Project:
         ):
             return self._missing_class(error.obj)
         if isinstance(error, ModuleNotFoundError):
-            return f"{raised(error)}. {self._how_to_install()}"
+            return f"{raised(error)}. {self._how_to_install(error.name)}"
         return raised(error)
 
-    def _how_to_install(self) -> str:
+    def _how_to_install(self, name: str | None) -> str:
         """The modules that the class imports and that are missing, and what to run.
 
+        `name` is the one that was not found: a package may import it, not the class.
         No package is named: the module `cv2` is in a package of another name.
         """
         here = Path(sys.argv[0]).resolve().parent
         folder = here if (here / "pyproject.toml").is_file() else self.gym
         modules = missing_modules(self.sources(), self.module)
-        missing = ", ".join(modules) or "a module of a package"
+        missing = ", ".join(modules) or name
         gates = "gates.py --write-tools" if folder == self.gym else "gates.py"
         # A class of the user's own package needs what that package declares.
         declaring = self.root if is_installed(self.top_name()) else folder
