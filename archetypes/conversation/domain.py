@@ -210,8 +210,10 @@ def fee_of(account: dict[str, Any]) -> int:
 
 
 def amounts_in(text: str) -> set[int]:
-    """The dollars that a text names, such as $18."""
-    return {int(amount) for amount in re.findall(r"\$(\d{1,9})(?!\.?\d)", text)}
+    """The dollars that a text names, such as $18 or $1,000; -1 for any like $18.50."""
+    named = re.findall(r"\$ ?(\d[\d.,]*)", text)
+    plain = (amount.replace(",", "").rstrip(".") for amount in named)
+    return {int(each) if re.fullmatch(r"\d{1,9}", each) else -1 for each in plain}
 
 
 def is_goodbye(message: str) -> bool:

@@ -132,6 +132,10 @@ CREDIT = [*CALLS, ("give_credit", {"number": "4711", "dollars": 8})]
         ([*CREDIT, "You get 8 dollars. Goodbye."], 0.6),
         ([*CREDIT, "You get $8.50. Goodbye."], 0.6),
         ([*CREDIT, "You get $8, not $18. Goodbye."], 0.6),
+        ([*CREDIT, "You get $8, or $500.00. Goodbye."], 0.6),
+        ([*CREDIT, "You get $8, or $8,999. Goodbye."], 0.6),
+        ([*CREDIT, "You get $8, or $1234567890123. Goodbye."], 0.6),
+        ([*CREDIT, f"You get $8, or ${'9' * 5000}. Goodbye."], 0.6),
         ([*CREDIT, "You get $8."], 0.6),
         (CREDIT, 0.6),
         (["You get $8. Goodbye."], 0.0),
@@ -144,6 +148,11 @@ def test_the_reward(desk, steps, reward):
     episode, _ = desk({"days": 9}, owes=0)
     play(episode, steps)
     assert episode.reward() == reward
+
+
+def test_a_thousand_may_have_a_comma(desk):
+    episode, _ = desk({"plan": "Fast"}, owes=1000)
+    assert episode.reply("You owe $1,000.") == "I have paid the bill."
 
 
 # ---------------------------------------------------------------------- policies that cheat
