@@ -113,9 +113,9 @@ class DomainClass:
 
     def _pay_bill(self, dollars: int) -> str:
         """Pay your bill, all of it at once."""
-        if dollars != self._own["owes"]:
-            raise ValueError(f"you owe ${self._own['owes']}")
-        self._own["owes"] = self._knows["bill"] = 0
+        if dollars != self._knows["bill"]:
+            raise ValueError(f"your bill is ${self._knows['bill']}")
+        self._own["owes"] = 0
         return "The bill is paid."
 
     def reward(self) -> float:
@@ -126,8 +126,8 @@ class DomainClass:
         accounts, amounts = outcome(self._start, self._number, self._wants)
         if self._accounts != accounts or self._number not in self._found:
             return 0.0
-        told = amounts_in("\n".join(self._said)) == amounts
-        if told and is_goodbye(self._said[-1]):
+        said = "\n".join(self._said)
+        if amounts_in(said) == amounts and is_goodbye(said):
             return 1.0
         return 0.0 if accounts == self._start else 0.6
 
@@ -169,10 +169,15 @@ class DomainClass:
 def script(knows: dict[str, Any], answer: str) -> list[Any]:
     """A customer that is no model: the calls of its tools, then what it says."""
     amounts, text = amounts_in(answer), answer.lower()
-    if knows["bill"] and knows["bill"] in amounts:
-        return [("pay_bill", {"dollars": knows["bill"]}), "I have paid the bill."]
-    if amounts and "highest_fee" in knows:
-        return ["Yes, do." if max(amounts) <= knows["highest_fee"] else "No, keep it."]
+    bill = knows["bill"] or None  # a $0 is a fee, and no bill
+    calls, said = [], []
+    if bill in amounts:
+        calls = [("pay_bill", {"dollars": bill})]
+        said = ["I have paid the bill."]
+    if "highest_fee" in knows and (fees := amounts - {bill, -1}):
+        said.append("Yes, do." if max(fees) <= knows["highest_fee"] else "No, keep it.")
+    if said:
+        return [*calls, " ".join(said)]
     wishes = {
         "plan": "I want the plan {}.",
         "days": "I had no internet for {} days, and want a credit for them.",

@@ -83,6 +83,21 @@ def test_the_customer_agrees_to_a_fee_or_not(desk, fee, says):
     assert episode.reply("It costs $50.") == says
 
 
+@pytest.mark.parametrize("fee, says", [(49, "No, keep it."), (50, "Yes, do.")])
+@pytest.mark.parametrize("thanks", ["Thank you for the $51.", "You owe $51."])
+def test_the_customer_compares_the_fee_only(desk, fee, says, thanks):
+    episode, _ = desk({"highest_fee": fee})
+    if thanks.startswith("Thank"):
+        episode.reply("You owe $51.")
+    answer = episode.reply(f"{thanks} Ending the contract costs $50.")
+    assert answer == f"I have paid the bill. {says}"
+
+
+def test_a_customer_who_owes_nothing_compares_a_fee_of_nothing(desk):
+    episode, _ = desk({"highest_fee": 0}, owes=0, months=12)
+    assert episode.reply("It costs $0.") == "Yes, do."
+
+
 def test_the_customer_hangs_up(desk):
     episode, _ = desk({"plan": "Fast"})
     answers = play(episode, ["Well."] * 10)
@@ -148,6 +163,14 @@ def test_the_reward(desk, steps, reward):
     episode, _ = desk({"days": 9}, owes=0)
     play(episode, steps)
     assert episode.reward() == reward
+
+
+def test_a_customer_without_a_wish_needs_no_message(desk):
+    episode, _ = desk({}, owes=0)
+    episode.find_account("4711", "83")
+    assert episode.reward() == 0.0
+    episode.reply("Goodbye.")
+    assert episode.reward() == 1.0
 
 
 def test_a_thousand_may_have_a_comma(desk):
