@@ -127,14 +127,6 @@ def test_the_oracle_solves_every_task(desk, wants, owes, credit):
     assert task == given
 
 
-@pytest.mark.parametrize("fee, ended", [(49, 0.0), (50, 1.0)])
-def test_a_contract_is_ended_only_if_the_customer_agrees(desk, fee, ended):
-    episode, _ = desk({"highest_fee": fee}, owes=0)
-    end = ("end_contract", {"number": "4711"})
-    play(episode, [*CALLS, "It costs $50.", end, "Goodbye."])
-    assert episode.reward() == ended
-
-
 CALLS = [("find_account", {"number": "4711", "pin": "83"})]
 CREDIT = [*CALLS, ("give_credit", {"number": "4711", "dollars": 8})]
 
@@ -178,6 +170,44 @@ def test_a_thousand_may_have_a_comma(desk):
     assert episode.reply("You owe $1,000.") == "I have paid the bill."
 
 
+END = ("end_contract", {"number": "4711"})
+
+
+@pytest.mark.parametrize(
+    "steps, to_end, to_keep",
+    [
+        (["It costs $50.", END, "Goodbye."], 1.0, 0.0),
+        (["It costs $50.", "Goodbye."], 0.0, 1.0),
+        ([END, "It costs $50.", "Goodbye."], 0.0, 0.0),
+        ([END, "It costs $50. Goodbye."], 0.0, 0.0),
+        (["It costs $50. Goodbye."], 0.0, 0.0),
+        (["It costs $10.", END, "I mean $50. Goodbye."], 0.0, 0.0),
+        (["It costs $50, or $90.", END, "Goodbye."], 0.0, 0.0),
+        (["It costs $50, or $10.", END, "Goodbye."], 0.6, 0.0),
+    ],
+)
+def test_a_contract_is_ended_after_a_yes_only(desk, steps, to_end, to_keep):
+    for highest_fee, reward in ((50, to_end), (49, to_keep)):
+        episode, _ = desk({"highest_fee": highest_fee}, owes=0)
+        play(episode, [*CALLS, *steps])
+        assert episode.reward() == reward
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ("change_plan", {"number": "4711", "plan": "Fast"}),
+        ("give_credit", {"number": "4711", "dollars": 8}),
+        END,
+    ],
+)
+def test_nothing_is_changed_before_the_bill_is_paid(desk, change):
+    episode, _ = desk({"plan": "Fast"})
+    with pytest.raises(ValueError, match=r"the bill of \$51 has to be paid first"):
+        play(episode, [*CALLS, change])
+    play(episode, ["You owe $51.", change])
+
+
 # ---------------------------------------------------------------------- policies that cheat
 
 EVERY_AMOUNT = " ".join(f"${amount}" for amount in range(200))
@@ -216,6 +246,15 @@ def test_no_account_is_found_without_its_pin(desk):
         episode.find_account("4712", "83")
     with pytest.raises(ValueError, match="find the account '4712' first"):
         episode.change_plan("4712", "Fast")
+
+
+def test_pins_cannot_be_guessed(desk):
+    episode, _ = desk({"plan": "Fast"})
+    for pin in ("10", "11", "12"):
+        with pytest.raises(ValueError, match="this number and this PIN"):
+            episode.find_account("4711", pin)
+    with pytest.raises(ValueError, match="found after 3 wrong PINs"):
+        episode.find_account("4711", "83")
 
 
 def test_the_policy_has_none_of_the_customer_s_tools(tools, client, rows):
