@@ -60,7 +60,10 @@ def tasks(rng: random.Random) -> Iterator[Example]:
             account["days"] = rng.randint(2, 20)
             wants["days"] = account["days"] + rng.choice([0, 0, 5])
         if wish == "end":
-            wants["highest_fee"] = rng.choice([0, 30, 60])
+            account["months"] = rng.randint(2, 12)
+            fee = 10 * (12 - account["months"])
+            # Half of the customers say no to any fee but $0, so the policy must ask.
+            wants["highest_fee"] = max(0, fee + rng.choice([-20, -10, 0, 10]))
         task = {"accounts": accounts, "number": number, "wants": wants}
         yield Example(PROMPT, task, difficulty(account, wants))
 
@@ -86,7 +89,7 @@ def _account(rng: random.Random, name: str) -> dict[str, Any]:
         "pin": str(rng.randint(10, 99)),
         "plan": rng.choice(PLANS),
         "months": rng.randint(2, 30),
-        "owes": rng.choice([0, 0, rng.randrange(51, 99, 2)]),
+        "owes": rng.choice([0, 0, rng.randrange(51, 99, 2)]),  # odd, so it is no fee
         "days": days,
         "credit": rng.choice([0, 0, 11]) if days else 0,
         "ended": False,
