@@ -96,26 +96,23 @@ class DomainClass:
 
     def change_plan(self, number: str, plan: Literal["Basic", "Plus", "Fast"]) -> str:
         """Change the plan of an account."""
-        self._to_change(number)["plan"] = plan
+        self._account(number)["plan"] = plan
         return f"The plan is {plan}."
 
     def give_credit(self, number: str, dollars: int) -> str:
         """Give an account a credit for its days without internet."""
-        self._to_change(number)["credit"] += dollars
+        self._account(number)["credit"] += dollars
         return f"A credit of ${dollars} is given."
 
     def end_contract(self, number: str) -> str:
         """End the contract of an account."""
-        self._to_change(number)["ended"] = True
+        self._account(number)["ended"] = True
         return "The contract is ended."
 
     def _account(self, number: str) -> dict[str, Any]:
         if number not in self._found:
             raise ValueError(f"find the account {number!r} first")
-        return self._accounts[number]
-
-    def _to_change(self, number: str) -> dict[str, Any]:
-        account = self._account(number)
+        account = self._accounts[number]
         if account["owes"]:
             raise ValueError(f"the bill of ${account['owes']} has to be paid first")
         return account
@@ -187,11 +184,11 @@ class DomainClass:
 def script(knows: dict[str, Any], answer: str) -> list[Any]:
     """A customer that is no model: the calls of its tools, then what it says."""
     amounts, text = amounts_in(answer), answer.lower()
-    bill = knows["bill"] or None  # a $0 is a fee, and no bill
+    bill = knows["bill"] or None  # $0 is a fee, and no bill
     calls, said = [], []
     if bill in amounts:
-        calls = [("pay_bill", {"dollars": bill})]
-        said = ["I have paid the bill."]
+        calls.append(("pay_bill", {"dollars": bill}))
+        said.append("I have paid the bill.")
     if "highest_fee" in knows and (fees := amounts - {bill, -1}):
         said.append("Yes, do." if max(fees) <= knows["highest_fee"] else "No, keep it.")
     if said:

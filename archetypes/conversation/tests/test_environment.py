@@ -98,6 +98,11 @@ def test_a_customer_who_owes_nothing_compares_a_fee_of_nothing(desk):
     assert episode.reply("It costs $0.") == "Yes, do."
 
 
+def test_the_customer_asks_again_if_it_cannot_read_the_fee(desk):
+    episode, _ = desk({"highest_fee": 50}, owes=0)
+    assert "What does that cost?" in episode.reply("It costs $50.00.")
+
+
 def test_the_customer_hangs_up(desk):
     episode, _ = desk({"plan": "Fast"})
     answers = play(episode, ["Well."] * 10)
@@ -194,18 +199,19 @@ def test_a_contract_is_ended_after_a_yes_only(desk, steps, to_end, to_keep):
 
 
 @pytest.mark.parametrize(
-    "change",
+    "call",
     [
+        ("check_outages", {"number": "4711"}),
         ("change_plan", {"number": "4711", "plan": "Fast"}),
         ("give_credit", {"number": "4711", "dollars": 8}),
         END,
     ],
 )
-def test_nothing_is_changed_before_the_bill_is_paid(desk, change):
+def test_the_bill_comes_first(desk, call):
     episode, _ = desk({"plan": "Fast"})
     with pytest.raises(ValueError, match=r"the bill of \$51 has to be paid first"):
-        play(episode, [*CALLS, change])
-    play(episode, ["You owe $51.", change])
+        play(episode, [*CALLS, call])
+    play(episode, ["You owe $51.", call])
 
 
 # ---------------------------------------------------------------------- policies that cheat
