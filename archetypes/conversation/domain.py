@@ -15,12 +15,14 @@ MONTHS = 12  # of a contract, until it can be ended without a fee
 MONTH_FEE = 10  # dollars for each missing month
 DAY_CREDIT = 2  # dollars for each day without internet
 MAX_MESSAGES = 10  # then the customer hangs up
+MAX_WRONG_PINS = 3  # then no account is found, so that PINs cannot be guessed
 
 ROLE = (
     "You are a customer of an internet provider and talk to its help desk. You know and "
     "want only this: {knows}. Say what you want first, and your number or PIN if you are "
-    "asked. Pay the bill if you are told that you have to. If ending the contract costs "
-    "more than highest_fee, keep it. Write one or two sentences."
+    "asked. Pay the bill if you are told that you have to. If you are told what ending "
+    "the contract costs, say no if it is more than highest_fee, and yes if not. Write "
+    "one or two sentences."
 )
 ACCOUNT = {"name": "Ada", "pin": "83", "plan": "Basic", "months": 14}
 ACCOUNT |= {"owes": 0, "days": 0, "credit": 0, "ended": False}
@@ -45,6 +47,8 @@ class DomainClass:
         self._accounts = copy.deepcopy(self._start)
         self._own = self._accounts[self._number]
         self._found: set[str] = set()
+        self._wrong_pins = 0
+        self._agreed: bool | None = None  # what the customer says to the fee
         self._said: list[str] = []
         knows = {"pin": self._own["pin"], "bill": self._own["owes"]}
         self._knows = {"number": self._number} | knows | self._wants
@@ -60,10 +64,12 @@ class DomainClass:
             *calls, text = script(self._knows, answer)
             for _, arguments in calls:
                 self._pay_bill(**arguments)
-            return text
-        self._talk.append({"role": "user", "content": answer})
-        text = self.user.ask(self._talk, tools=[self._look_at_bill, self._pay_bill])
-        self._talk.append({"role": "assistant", "content": text})
+        else:
+            self._talk.append({"role": "user", "content": answer})
+            text = self.user.ask(self._talk, tools=[self._look_at_bill, self._pay_bill])
+            self._talk.append({"role": "assistant", "content": text})
+        if fee_of(self._own) in amounts_in(answer) and not self._own["ended"]:
+            self._agreed = "yes" in text.lower()
         return text
 
     def find_account(self, number: str, pin: str) -> str:
@@ -73,8 +79,11 @@ class DomainClass:
             number: The account number that the customer gives.
             pin: The PIN that the customer gives.
         """
+        if self._wrong_pins == MAX_WRONG_PINS:
+            raise ValueError(f"no account is found after {MAX_WRONG_PINS} wrong PINs")
         account = self._accounts.get(number)
         if account is None or account["pin"] != pin:
+            self._wrong_pins += 1
             raise ValueError("no account has this number and this PIN")
         self._found.add(number)
         shown = ("name", "plan", "months", "owes")
@@ -103,7 +112,10 @@ class DomainClass:
     def _account(self, number: str) -> dict[str, Any]:
         if number not in self._found:
             raise ValueError(f"find the account {number!r} first")
-        return self._accounts[number]
+        account = self._accounts[number]
+        if account["owes"]:
+            raise ValueError(f"the bill of ${account['owes']} has to be paid first")
+        return account
 
     # A leading underscore keeps these from the policy. They are the customer's tools.
 
@@ -113,21 +125,24 @@ class DomainClass:
 
     def _pay_bill(self, dollars: int) -> str:
         """Pay your bill, all of it at once."""
-        if dollars != self._own["owes"]:
-            raise ValueError(f"you owe ${self._own['owes']}")
-        self._own["owes"] = self._knows["bill"] = 0
+        if dollars != self._knows["bill"]:
+            raise ValueError(f"your bill is ${self._knows['bill']}")
+        self._own["owes"] = 0
         return "The bill is paid."
 
     def reward(self) -> float:
         """1.0 if the database is right and the customer was told all amounts.
 
-        0.6 if only the database is right, and had to change. Otherwise 0.0.
+        0.6 if only the database is right, and had to change. Otherwise 0.0, also for a
+        contract that is ended, or kept, without the customer's answer to its price.
         """
         accounts, amounts = outcome(self._start, self._number, self._wants)
         if self._accounts != accounts or self._number not in self._found:
             return 0.0
-        told = amounts_in("\n".join(self._said)) == amounts
-        if told and is_goodbye(self._said[-1]):
+        if "highest_fee" in self._wants and self._agreed != self._own["ended"]:
+            return 0.0
+        said = "\n".join(self._said)
+        if amounts_in(said) == amounts and is_goodbye(said):
             return 1.0
         return 0.0 if accounts == self._start else 0.6
 
@@ -169,10 +184,15 @@ class DomainClass:
 def script(knows: dict[str, Any], answer: str) -> list[Any]:
     """A customer that is no model: the calls of its tools, then what it says."""
     amounts, text = amounts_in(answer), answer.lower()
-    if knows["bill"] and knows["bill"] in amounts:
-        return [("pay_bill", {"dollars": knows["bill"]}), "I have paid the bill."]
-    if amounts and "highest_fee" in knows:
-        return ["Yes, do." if max(amounts) <= knows["highest_fee"] else "No, keep it."]
+    bill = knows["bill"] or None  # $0 is a fee, and no bill
+    calls, said = [], []
+    if bill in amounts:
+        calls.append(("pay_bill", {"dollars": bill}))
+        said.append("I have paid the bill.")
+    if "highest_fee" in knows and (fees := amounts - {bill, -1}):
+        said.append("Yes, do." if max(fees) <= knows["highest_fee"] else "No, keep it.")
+    if said:
+        return [*calls, " ".join(said)]
     wishes = {
         "plan": "I want the plan {}.",
         "days": "I had no internet for {} days, and want a credit for them.",
@@ -210,8 +230,10 @@ def fee_of(account: dict[str, Any]) -> int:
 
 
 def amounts_in(text: str) -> set[int]:
-    """The dollars that a text names, such as $18."""
-    return {int(amount) for amount in re.findall(r"\$(\d{1,9})(?!\.?\d)", text)}
+    """The dollars that a text names, such as $18 or $1,000; -1 for any like $18.50."""
+    named = re.findall(r"\$ ?(\d[\d.,]*)", text)
+    plain = (amount.replace(",", "").rstrip(".") for amount in named)
+    return {int(each) if re.fullmatch(r"\d{1,9}", each) else -1 for each in plain}
 
 
 def is_goodbye(message: str) -> bool:

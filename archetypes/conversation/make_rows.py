@@ -26,9 +26,10 @@ PROMPT = """\
 You work at the help desk of an internet provider. Talk to the customer in messages, and \
 use the tools. The rules of the desk:
 
-- Ask for the account number and the PIN, and find the account with both.
+- Ask for the account number and the PIN, and find the account with both. After three \
+wrong PINs, none is found.
 - Do what the customer wants if a rule allows it, and nothing else.
-- A customer who owes money has to pay it. Say how much. Only the customer can pay.
+- A customer who owes money has to pay it first. Say how much. Only the customer can pay.
 - The plans are Basic ($20 a month), Plus ($30) and Fast ($45). Say the price of a new plan.
 - The credit for an outage is $2 for each day without internet on record, whatever the \
 customer says, and is given once. If it was given before, say how much it was.
@@ -59,7 +60,10 @@ def tasks(rng: random.Random) -> Iterator[Example]:
             account["days"] = rng.randint(2, 20)
             wants["days"] = account["days"] + rng.choice([0, 0, 5])
         if wish == "end":
-            wants["highest_fee"] = rng.choice([0, 30, 60])
+            account["months"] = rng.randint(2, 12)
+            fee = 10 * (12 - account["months"])
+            # Half of the customers say no to any fee but $0, so the policy must ask.
+            wants["highest_fee"] = max(0, fee + rng.choice([-20, -10, 0, 10]))
         task = {"accounts": accounts, "number": number, "wants": wants}
         yield Example(PROMPT, task, difficulty(account, wants))
 
@@ -85,7 +89,7 @@ def _account(rng: random.Random, name: str) -> dict[str, Any]:
         "pin": str(rng.randint(10, 99)),
         "plan": rng.choice(PLANS),
         "months": rng.randint(2, 30),
-        "owes": rng.choice([0, 0, rng.randrange(51, 99, 2)]),
+        "owes": rng.choice([0, 0, rng.randrange(51, 99, 2)]),  # odd, so it is no fee
         "days": days,
         "credit": rng.choice([0, 0, 11]) if days else 0,
         "ended": False,

@@ -83,6 +83,26 @@ def test_the_customer_agrees_to_a_fee_or_not(desk, fee, says):
     assert episode.reply("It costs $50.") == says
 
 
+@pytest.mark.parametrize("fee, says", [(49, "No, keep it."), (50, "Yes, do.")])
+@pytest.mark.parametrize("thanks", ["Thank you for the $51.", "You owe $51."])
+def test_the_customer_compares_the_fee_only(desk, fee, says, thanks):
+    episode, _ = desk({"highest_fee": fee})
+    if thanks.startswith("Thank"):
+        episode.reply("You owe $51.")
+    answer = episode.reply(f"{thanks} Ending the contract costs $50.")
+    assert answer == f"I have paid the bill. {says}"
+
+
+def test_a_customer_who_owes_nothing_compares_a_fee_of_nothing(desk):
+    episode, _ = desk({"highest_fee": 0}, owes=0, months=12)
+    assert episode.reply("It costs $0.") == "Yes, do."
+
+
+def test_the_customer_asks_again_if_it_cannot_read_the_fee(desk):
+    episode, _ = desk({"highest_fee": 50}, owes=0)
+    assert "What does that cost?" in episode.reply("It costs $50.00.")
+
+
 def test_the_customer_hangs_up(desk):
     episode, _ = desk({"plan": "Fast"})
     answers = play(episode, ["Well."] * 10)
@@ -112,14 +132,6 @@ def test_the_oracle_solves_every_task(desk, wants, owes, credit):
     assert task == given
 
 
-@pytest.mark.parametrize("fee, ended", [(49, 0.0), (50, 1.0)])
-def test_a_contract_is_ended_only_if_the_customer_agrees(desk, fee, ended):
-    episode, _ = desk({"highest_fee": fee}, owes=0)
-    end = ("end_contract", {"number": "4711"})
-    play(episode, [*CALLS, "It costs $50.", end, "Goodbye."])
-    assert episode.reward() == ended
-
-
 CALLS = [("find_account", {"number": "4711", "pin": "83"})]
 CREDIT = [*CALLS, ("give_credit", {"number": "4711", "dollars": 8})]
 
@@ -132,6 +144,10 @@ CREDIT = [*CALLS, ("give_credit", {"number": "4711", "dollars": 8})]
         ([*CREDIT, "You get 8 dollars. Goodbye."], 0.6),
         ([*CREDIT, "You get $8.50. Goodbye."], 0.6),
         ([*CREDIT, "You get $8, not $18. Goodbye."], 0.6),
+        ([*CREDIT, "You get $8, or $500.00. Goodbye."], 0.6),
+        ([*CREDIT, "You get $8, or $8,999. Goodbye."], 0.6),
+        ([*CREDIT, "You get $8, or $1234567890123. Goodbye."], 0.6),
+        ([*CREDIT, f"You get $8, or ${'9' * 5000}. Goodbye."], 0.6),
         ([*CREDIT, "You get $8."], 0.6),
         (CREDIT, 0.6),
         (["You get $8. Goodbye."], 0.0),
@@ -144,6 +160,58 @@ def test_the_reward(desk, steps, reward):
     episode, _ = desk({"days": 9}, owes=0)
     play(episode, steps)
     assert episode.reward() == reward
+
+
+def test_a_customer_without_a_wish_needs_no_message(desk):
+    episode, _ = desk({}, owes=0)
+    episode.find_account("4711", "83")
+    assert episode.reward() == 0.0
+    episode.reply("Goodbye.")
+    assert episode.reward() == 1.0
+
+
+def test_a_thousand_may_have_a_comma(desk):
+    episode, _ = desk({"plan": "Fast"}, owes=1000)
+    assert episode.reply("You owe $1,000.") == "I have paid the bill."
+
+
+END = ("end_contract", {"number": "4711"})
+
+
+@pytest.mark.parametrize(
+    "steps, to_end, to_keep",
+    [
+        (["It costs $50.", END, "Goodbye."], 1.0, 0.0),
+        (["It costs $50.", "Goodbye."], 0.0, 1.0),
+        ([END, "It costs $50.", "Goodbye."], 0.0, 0.0),
+        ([END, "It costs $50. Goodbye."], 0.0, 0.0),
+        (["It costs $50. Goodbye."], 0.0, 0.0),
+        (["It costs $10.", END, "I mean $50. Goodbye."], 0.0, 0.0),
+        (["It costs $50, or $90.", END, "Goodbye."], 0.0, 0.0),
+        (["It costs $50, or $10.", END, "Goodbye."], 0.6, 0.0),
+    ],
+)
+def test_a_contract_is_ended_after_a_yes_only(desk, steps, to_end, to_keep):
+    for highest_fee, reward in ((50, to_end), (49, to_keep)):
+        episode, _ = desk({"highest_fee": highest_fee}, owes=0)
+        play(episode, [*CALLS, *steps])
+        assert episode.reward() == reward
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        ("check_outages", {"number": "4711"}),
+        ("change_plan", {"number": "4711", "plan": "Fast"}),
+        ("give_credit", {"number": "4711", "dollars": 8}),
+        END,
+    ],
+)
+def test_the_bill_comes_first(desk, call):
+    episode, _ = desk({"plan": "Fast"})
+    with pytest.raises(ValueError, match=r"the bill of \$51 has to be paid first"):
+        play(episode, [*CALLS, call])
+    play(episode, ["You owe $51.", call])
 
 
 # ---------------------------------------------------------------------- policies that cheat
@@ -184,6 +252,15 @@ def test_no_account_is_found_without_its_pin(desk):
         episode.find_account("4712", "83")
     with pytest.raises(ValueError, match="find the account '4712' first"):
         episode.change_plan("4712", "Fast")
+
+
+def test_pins_cannot_be_guessed(desk):
+    episode, _ = desk({"plan": "Fast"})
+    for pin in ("10", "11", "12"):
+        with pytest.raises(ValueError, match="this number and this PIN"):
+            episode.find_account("4711", pin)
+    with pytest.raises(ValueError, match="found after 3 wrong PINs"):
+        episode.find_account("4711", "83")
 
 
 def test_the_policy_has_none_of_the_customer_s_tools(tools, client, rows):
