@@ -123,6 +123,27 @@ def test_tokens_of_a_trainer_are_no_items(client, rows):
     assert client.seed(rows[0]).verdict(output=[said])["failure_reason"] is None
 
 
+def test_logprobs_of_a_long_answer_are_graded(client, rows):
+    """1,000 tokens with 20 alternatives each: their bytes are numbers, too."""
+    token = {"token": "four", "bytes": [*b"four"], "logprob": -0.5}
+    logprobs = [{**token, "top_logprobs": [token] * 20}] * 1000
+    said = {**MESSAGE, "content": [{**TEXT, "logprobs": logprobs}]}
+    verdict = client.seed(rows[0]).verdict(output=[said])
+    assert verdict["failure_reason"] is None
+    assert verdict["response"]["output"][0]["content"][0]["logprobs"] == logprobs
+
+
+@pytest.mark.parametrize("count", [10, 12_000])
+def test_a_log_probability_that_is_null_is_named(client, rows, verify_body, count):
+    """NeMo Gym has no null there: it is a model server's fault, and not the policy's."""
+    tokens = {"prompt_token_ids": [1], "generation_token_ids": [1]}
+    said = {**message("Hm."), **tokens, "generation_log_probs": [0.1] * count + [None]}
+    answer = client.seed(rows[0]).post("/verify", json=verify_body(rows[0], [said]))
+    assert answer.status_code == 422
+    [problem] = answer.json()["detail"]
+    assert problem["loc"][-2:] == ["generation_log_probs", count]
+
+
 def test_metrics_of_many_names_are_refused(client):
     """NeMo Gym makes a table with a column for each name."""
     verdicts = [{f"metric_{n}_{m}": 1 for m in range(50)} for n in range(50)]
