@@ -14,7 +14,7 @@ MAX_LOGPROBS = 100_000
 NUMBERS: dict[str, set[type]] = {
     "prompt_token_ids": {int},
     "generation_token_ids": {int},
-    "generation_log_probs": {int, float, NoneType},  # null is refused by name: 422
+    "generation_log_probs": {int, float, NoneType},  # null: 0.7 says where
     "bytes": {int},  # of a token, in logprobs
 }
 TOO_LONG = "trajectory_too_long"  # the type of the validation error
