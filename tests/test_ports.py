@@ -12,7 +12,7 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from importlib.metadata import distribution, version
-from itertools import zip_longest
+from itertools import permutations, product, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -680,6 +680,32 @@ def test_a_row_can_pay_for_the_share_of_its_rules(connect):
     verdict = post(client, "verify", {**row, "response": response_of(rollout)})
     assert rollout["follow_instruction_list"] == [True, False, True]
     assert verdict["reward"] == verdict["followed"] == pytest.approx(2 / 3)
+
+
+def test_calls_are_matched_in_any_order():
+    """A call that has what two expected ones ask for must not take the wrong place."""
+    port = port_of("xlam_fc")
+    wanted = [{"a": 1}, {"a": 1, "b": 2}, {"a": 1, "c": 3}]
+    made = [{"a": 1, "b": 2, "c": 3}, {"a": 1, "b": 2}, {"a": 1}]
+    for order, expected in product(permutations(made), permutations(wanted)):
+        answers = [{"name": "f", "arguments": each} for each in expected]
+        episode = port(read_task(port, {"expected_answers": answers}))
+        for arguments in order:
+            episode.call_row_tool("f", arguments)
+        assert episode.reward() == 1.0
+        episode.call_row_tool("f", {"a": 1})
+        assert episode.reward() == 0.0
+        assert episode.metrics() == {"num_predicted": 4, "num_correct": 3}
+
+
+def test_a_row_says_that_no_call_is_expected(connect):
+    """A misspelled key must not pay for an answer without calls."""
+    row = {"responses_create_params": {"input": "Go."}, "expected_answers": []}
+    post(connect("xlam_fc"), "seed_session", row)
+    row["expected_answer"] = row.pop("expected_answers")
+    refused = connect("xlam_fc").post("/seed_session", json=row)
+    assert refused.status_code == 422
+    assert refused.json()["detail"] == "expected_answers: Field required"
 
 
 @each_port

@@ -71,13 +71,14 @@ def turns_in(output: list[Any]) -> int:
 
 
 def last_message(output: list[Any]) -> str:
-    """The text of the model's last answer, "" if it is not a message."""
-    if not output or not _is_by_model(output[-1]) or output[-1].type != "message":
-        return ""
-    content = output[-1].content
-    if isinstance(content, str):
-        return content
-    return "".join(getattr(part, "text", None) or "" for part in content)
+    """The text of the last message in the model's last turn, "" if it has none."""
+    for item in itertools.takewhile(_is_by_model, reversed(output)):
+        if item.type == "message":
+            content = item.content
+            if isinstance(content, str):
+                return content
+            return "".join(getattr(part, "text", None) or "" for part in content)
+    return ""
 
 
 def _is_by_model(item: Any) -> bool:

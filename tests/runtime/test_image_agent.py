@@ -4,7 +4,7 @@ import importlib.util
 import json
 
 import pytest
-from env_runtime.evaluation.trajectory import as_response
+from env_runtime.evaluation.trajectory import as_response, message
 from nemo_gym.openai_utils import (
     NeMoGymEasyInputMessage,
     NeMoGymFunctionCallOutput,
@@ -66,6 +66,17 @@ def test_nemo_gym_takes_it_as_input_and_as_a_trajectory(agent):
     response = as_response("test", [], items)
     trajectory = NeMoGymResponse.model_validate(response).output
     assert trajectory[1].model_dump()["content"][0]["image_url"] == URL
+
+
+def test_the_last_message_of_a_turn_is_what_the_model_says(agent):
+    """rollout.py and a replay post it, too, whatever else the turn has."""
+    thought = {"type": "reasoning", "id": "r", "summary": []}
+    items = [message("When?"), thought]
+    output = NeMoGymResponse.model_validate(as_response("test", [], items)).output
+    assert agent.last_message(output) == "When?"
+    reply = NeMoGymEasyInputMessage(role="user", content="At 8.")
+    assert agent.last_message([*output, reply, output[1]]) == ""
+    assert agent.last_message([]) == ""
 
 
 def test_an_image_of_a_reply_stays_in_its_message(agent):

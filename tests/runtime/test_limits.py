@@ -123,6 +123,32 @@ def test_tokens_of_a_trainer_are_no_items(client, rows):
     assert client.seed(rows[0]).verdict(output=[said])["failure_reason"] is None
 
 
+def test_logprobs_of_a_long_answer_are_graded(client, rows):
+    """1,000 tokens with 20 alternatives each: their bytes are numbers, too."""
+    token = {"token": "four", "bytes": [*b"four"], "logprob": -0.5}
+    logprobs = [{**token, "top_logprobs": [token] * 20}] * 1000
+    said = {**MESSAGE, "content": [{**TEXT, "logprobs": logprobs}]}
+    verdict = client.seed(rows[0]).verdict(output=[said])
+    assert verdict["failure_reason"] is None
+    assert verdict["response"]["output"][0]["content"][0]["logprobs"] == logprobs
+
+
+def test_a_log_probability_that_is_null_is_answered_as_in_a_short_list(
+    connect, rows, verify_body
+):
+    """It is a model server's fault. NeMo Gym 0.7 refuses it by name, 0.4 reads past it."""
+    tokens = {"prompt_token_ids": [1], "generation_token_ids": [1]}
+    statuses = []
+    for count in (10, 12_000):
+        numbers = [0.1] * count + [None]
+        said = {**message("Hm."), **tokens, "generation_log_probs": numbers}
+        body = verify_body(rows[0], [said])
+        answer = connect().seed(rows[0]).post("/verify", json=body)
+        assert "the trajectory has more than" not in answer.text
+        statuses.append(answer.status_code)
+    assert statuses[0] == statuses[1]
+
+
 def test_metrics_of_many_names_are_refused(client):
     """NeMo Gym makes a table with a column for each name."""
     verdicts = [{f"metric_{n}_{m}": 1 for m in range(50)} for n in range(50)]

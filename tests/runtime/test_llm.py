@@ -73,7 +73,11 @@ def test_the_model_reads_its_mistakes(play, api, model, rows, tools, a_call, pat
     }
 
 
-def test_arguments_may_be_empty(play, api, model, url_of, tmp_path, monkeypatch):
+def test_arguments_may_be_empty(
+    play, api, model, url_of, tmp_path, client_of, monkeypatch
+):
+    """They are written down as {}, so that a replay plays the call, too."""
+
     class Lamp(Plain):
         on = False
 
@@ -87,8 +91,12 @@ def test_arguments_may_be_empty(play, api, model, url_of, tmp_path, monkeypatch)
 
     model.script = [[("switch", "")]]
     monkeypatch.setenv("ENV_URL", url_of(Lamp))
-    status, printed, _ = play(*api, "--rows", rows_file(tmp_path, ROW))
+    rows, output = rows_file(tmp_path, ROW), tmp_path / "rollouts.jsonl"
+    status, printed, _ = play(*api, "--rows", rows, "--output", output)
     assert (status, printed[0]) == (0, "row 1: reward 1.0")
+    [rollout] = load_rows(output)
+    monkeypatch.setenv("REVERIFY", "1")
+    assert client_of(Lamp).reward(ROW, rollout["response"]["output"]) == 1.0
 
 
 def test_a_failing_endpoint_fails_its_row(play, api, model, a_call, paths):

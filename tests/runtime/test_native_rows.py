@@ -1,6 +1,7 @@
 """Rows of NeMo Gym's own data sets: the task is the row's own keys."""
 
 import json
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -10,11 +11,12 @@ from env_runtime.checks.rollout import rollout_gate
 from env_runtime.checks.rows import write_tools
 from env_runtime.checks.smoke import smoke_gate
 from env_runtime.episode.task_data import task_data_of
+from env_runtime.episode.tools import tools_of
 from env_runtime.errors import RolloutError
 from env_runtime.evaluation.rows import load_rows
 from env_runtime.evaluation.trajectory import message
 from env_runtime.testing.attacks import with_other_task
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from .support import Generous, row_of, rows_file
 
@@ -107,6 +109,80 @@ def test_a_second_seed_with_other_keys_is_refused(seeded):
 def test_a_row_that_the_task_refuses_is_named_by_its_own_key(client):
     status, reason = client.turned_away({**ROW, "expected": 5})
     assert status == 422 and reason.startswith("expected: ")
+
+
+class Loose(BaseModel):
+    """A task that may have other keys, as pydantic's models may if they do not say."""
+
+    words: list[str] = []
+    cased: bool = Field(False, alias="isCased")
+
+
+@dataclass
+class Plainly:
+    words: list[str] = field(default_factory=list)
+
+
+class Open(Loose):
+    model_config = ConfigDict(extra="allow")
+
+
+PARAMS = {"responses_create_params": {"input": "Go."}}
+UNREAD = "does not read this key, and"
+
+
+@pytest.mark.parametrize(
+    ("kind", "row", "problem"),
+    [
+        (Loose, {"word": ["a"]}, f"word: Reader {UNREAD} words is missing: rename it"),
+        (
+            Loose,
+            {"ground_truth": [{"Words": [], "word": []}]},
+            f"word: Reader {UNREAD}",
+        ),
+        (Plainly, {"word": ["a"]}, f"word: Reader {UNREAD} words is missing"),
+        (Open, {"word": ["a"]}, None),  # the class may read any key
+        (Loose, {"word": ["a"], "words": ["a"]}, None),
+        (Loose, {"id": 1, "difficulty": "easy", "isCased": True, **ADDED}, None),
+        (dict, {"word": ["a"]}, None),  # what a class reads of a dict is not known
+        (
+            dict,
+            {"groundtruth": [{"a": 1}]},
+            f"groundtruth: Reader {UNREAD} ground_truth",
+        ),
+        (Loose, {"ground-truth": [{"words": []}]}, f"ground-truth: Reader {UNREAD}"),
+        (dict, {"ground_truths": ["Paris"]}, None),  # not a task
+        (dict, {"ground_truths": [{"a": 1}], "ground_truth": "Paris"}, None),
+    ],
+)
+def test_a_key_that_is_nearly_another_is_named(gate, kind, row, problem):
+    class Reader(Generous):
+        def __init__(self, task: kind) -> None: ...
+
+        @staticmethod
+        def oracle(task: Any) -> list[Any]:
+            return [("move", {})]
+
+    tools = [tool.definition() for tool in tools_of(Reader).values()]
+    row = {"responses_create_params": {"input": "Go.", "tools": tools}, **row}
+    if problem is None:
+        gate(smoke_gate, Reader, row)
+    else:
+        with pytest.raises(RolloutError, match=f"row 1 of .*: {problem}"):
+            gate(smoke_gate, Reader, row)
+
+
+def test_a_class_may_read_a_key_that_is_nearly_ground_truth(gate):
+    class Reader(Capital):
+        def __init__(self, task: dict) -> None:
+            self.expected = task["ground_truths"][0]["answer"]
+
+        @staticmethod
+        def oracle(task: dict) -> str:  # ty: ignore[incompatible-method-override]
+            return task["ground_truths"][0]["answer"]
+
+    row = {**PARAMS, "ground_truths": [{"answer": "Paris"}]}
+    assert gate(smoke_gate, Reader, row) == "no tools: the answer is graded"
 
 
 def test_the_gates_take_native_rows(gate):

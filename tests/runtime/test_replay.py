@@ -1,12 +1,14 @@
 """/verify without a session plays the calls of the trajectory again."""
 
 import json
+from typing import Any
 
 import pytest
-from env_runtime.evaluation.policies import solve
+from env_runtime.evaluation.play import play
+from env_runtime.evaluation.policies import Turn, solve
 from env_runtime.evaluation.trajectory import function_call, message
 
-from .support import outcome, row_of
+from .support import ROW, Plain, outcome, row_of
 
 JSON = {"content-type": "application/json"}
 
@@ -70,6 +72,55 @@ BEFORE = [
 def test_the_reward_is_that_of_the_calls(client, before, reward):
     verdict = client.verdict(SAFE, trajectory(*before, ("turn", RIGHT)))
     assert outcome(verdict) == (reward, False)
+
+
+def test_a_turn_that_was_cut_off_is_not_played(client):
+    """No agent acts upon it. One that was cut off before it said anything has no items."""
+    cut_off = {"incomplete_details": {"reason": "max_output_tokens"}}
+    call, result = trajectory(("turn", RIGHT))
+    assert client.verdict(SAFE, [call], **cut_off)["reward"] == 0.0
+    assert client.verdict(SAFE, [call, result], **cut_off)["reward"] == 1.0
+    assert client.verdict(SAFE, [], **cut_off)["reward"] == 0.0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "heard"),
+    [
+        ('{"degrees": NaN}', [None]),  # NeMo Gym's agents write null
+        ('{"degrees": [-Infinity, 1e999]}', [[None, None]]),
+        ('{"degrees": "\\ud800"}', []),
+        (f'{{"degrees": {"[" * 500}{"]" * 500}}}', []),
+        (f'{{"degrees": {"[" * 50_000}{"]" * 50_000}}}', []),
+        ("", []),
+    ],
+    ids=["NaN", "Infinity", "surrogate", "deep", "very deep", "empty"],
+)
+def test_a_replay_and_a_rollout_post_what_agents_of_nemo_gym_post(
+    gate_client, client_of, monkeypatch, arguments, heard
+):
+    class Oven(Plain):
+        def __init__(self, task):
+            self.heard = []
+
+        def heat(self, degrees: Any) -> str:
+            """Heat."""
+            self.heard.append(degrees)
+            return "hot"
+
+        def reward(self):
+            return float(self.heard == heard)
+
+    class Cook:
+        name = "cook"
+
+        def turn(self, row, definitions, output):
+            return Turn([] if output else [function_call("heat", arguments)])
+
+    client = gate_client(Oven)
+    assert play(client, client.tools(), ROW, Cook(), 9)["reward"] == 1.0
+    monkeypatch.setenv("REVERIFY", "1")
+    again = trajectory(("heat", arguments))
+    assert client_of(Oven).reward(ROW, again) == 1.0
 
 
 def test_calls_that_do_not_solve_the_row_earn_nothing(client_of, client):

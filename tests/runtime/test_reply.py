@@ -436,8 +436,18 @@ def test_saying_the_last_word_ends_the_episode():
 # ---------------------------------------------------------------------- grading again
 
 
-@pytest.mark.parametrize(("end", "reward"), [([message("Good bye.")], 1.0), ([], 0.5)])
-def test_reverify_plays_the_messages_again(client_of, monkeypatch, end, reward):
+@pytest.mark.parametrize(
+    ("end", "response", "reward"),
+    [
+        ([message("Good bye.")], {}, 1.0),
+        ([message("Good bye.")], CUT_OFF, 0.5),
+        ([], {}, 0.5),
+    ],
+)
+def test_reverify_plays_the_messages_again(
+    client_of, monkeypatch, end, response, reward
+):
     monkeypatch.setenv("REVERIFY", "1")
     output = [message("When?"), from_user("At 20, please."), *call_and_result(20), *end]
-    assert client_of(Guest).reward(GUEST, output) == reward
+    verdict = client_of(Guest).verdict(GUEST, output, **response)
+    assert verdict["reward"] == reward

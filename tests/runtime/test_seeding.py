@@ -1,6 +1,8 @@
 """Sessions: one seeded episode for each cookie."""
 
 import httpx
+import pytest
+from env_runtime import gym_series
 from pydantic import BaseModel
 
 from .support import (
@@ -69,6 +71,21 @@ def test_a_flood_of_closes_brings_no_episode_back(run, serve, rows):
         client.post("/close_session", json=close_by_name(f"x{number}"))
     client.seed(seed_by_name(name, rows[0]), 409)
     assert outcome(client.verdict()) == (0.0, False)
+
+
+@pytest.mark.skipif(
+    gym_series.SeedByName is None, reason="NeMo Gym 0.4 names no sessions"
+)
+def test_a_harness_repeats_a_seed_only_with_the_same_row(server, client, rows, call):
+    client.seed(seed_by_name("one", rows[0]))
+    call(client)
+    assert client.turned_away(seed_by_name("one", rows[1])) == (
+        409,
+        "this session has another row's task: name another session for it",
+    )
+    client.seed(seed_by_name("one", rows[0]))
+    [session] = server.sessions.values()
+    assert (session.task, len(session.calls)) == (rows[0]["ground_truth"][0], 1)
 
 
 def test_a_session_of_an_earlier_server_is_known_to_be_lost(

@@ -6,8 +6,9 @@ import inspect
 import math
 import textwrap
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
+from difflib import get_close_matches
 from typing import Any
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
@@ -236,15 +237,43 @@ def check_row(domain_class: type, row: Row) -> None:
             "python gates.py --write-tools` in nemo_gym/ writes the keys that the class "
             'reads. Write "ground_truth": [{"id": 1}] if it needs no task'
         )
-    check_task(domain_class, task, task_place(row))
+    if "ground_truth" not in row:
+        tasks = [key for key in task if not is_native({"ground_truth": task[key]})]
+        _check_spelling(domain_class, tasks, {"ground_truth"})
+    read = check_task(domain_class, task, task_place(row))
+    _check_spelling(domain_class, task, _left_out(task, read))
 
 
-def check_task(domain_class: type, task: Task, place: str = "ground_truth.0.") -> None:
-    """Raise ValueError if the task could not be played and graded.
+def _check_spelling(domain_class: type, keys: Iterable, lacking: set[str]) -> None:
+    """Raise ValueError if a key that nothing reads is nearly one that is `lacking`.
 
-    `place` is the task's place in its row, for the message.
+    Any other key may be somebody else's: a data set's rows have ids and more.
     """
-    read_task(domain_class, task, place)
+    for key in keys:
+        # 0.88: `word` is meant for `words`, but `input_a` not for `input_b`.
+        close = get_close_matches(key, lacking, 1, 0.88)
+        if close and key not in task_skeleton(domain_class):
+            raise ValueError(
+                f"{key}: {domain_class.__name__} does not read this key, and "
+                f"{close[0]} is missing: rename it, or add {close[0]}"
+            )
+
+
+def _left_out(task: Task, read: Any) -> set[str]:
+    """The fields of a typed task that have their defaults. `read` is the typed task."""
+    if isinstance(read, BaseModel) and read.model_config.get("extra") != "allow":
+        return {*type(read).model_fields} - read.model_fields_set
+    known = fields(read) if is_dataclass(read) else ()
+    return {field.name for field in known} - task.keys()
+
+
+def check_task(domain_class: type, task: Task, place: str = "ground_truth.0.") -> Any:
+    """The task as the constructor takes it.
+
+    Raises ValueError if it could not be played and graded. `place` is the task's place
+    in its row, for the message.
+    """
+    read = read_task(domain_class, task, place)
     if grader(domain_class) is None:
         expected = task.get("expected_output")
         if not isinstance(expected, str) or not expected.strip():
@@ -252,6 +281,7 @@ def check_task(domain_class: type, task: Task, place: str = "ground_truth.0.") -
                 f"{place}expected_output must be the text of a solved episode, "
                 f"because {domain_class.__name__} has no reward(); got {expected!r}"
             )
+    return read
 
 
 def validation_problem(error: ValidationError) -> str:

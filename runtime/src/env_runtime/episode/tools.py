@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import inspect
+import json
 import sys
 import typing
 from collections.abc import Callable, Collection, Iterator
@@ -19,7 +20,7 @@ from pydantic import (
     model_validator,
 )
 from pydantic.fields import FieldInfo
-from pydantic_core import PydanticCustomError, PydanticUndefined
+from pydantic_core import PydanticCustomError, PydanticUndefined, from_json, to_json
 
 from ..errors import ToolError
 from ..files import source_name
@@ -53,6 +54,18 @@ class Arguments(BaseModel):
                 "{count} values are not what they should be",
                 {"count": error.error_count()},
             ) from None
+
+
+def posted(arguments: str) -> Any:
+    """The body that an agent of NeMo Gym posts for a call's arguments, which are JSON.
+
+    Its encoder makes null of NaN and of what is too large for a float. Raises ValueError
+    if the arguments are not JSON, which no agent posts, or JSON that no encoder takes.
+    """
+    try:
+        return from_json(to_json(json.loads(arguments), inf_nan_mode="null"))
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
 
 
 @dataclass(frozen=True)

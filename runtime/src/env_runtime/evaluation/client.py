@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 import requests
 
+from ..episode.tools import posted
 from ..episode.types import HARNESS, REPLY, Definitions, Row
 from ..errors import RolloutError, one_line
 from ..settings import LOOPBACK, ClientSettings
@@ -167,9 +168,8 @@ class ClientSession:
             others = ", ".join(sorted(names)) or "none"
             return refusal(f"no tool {name!r}; there are {others}")
         try:
-            body = json.loads(arguments or "{}")
-            json.dumps(body, allow_nan=False)
-        except (ValueError, TypeError, RecursionError) as error:
+            body = posted(arguments)
+        except (ValueError, TypeError) as error:
             return refusal(f"the arguments are not JSON: {error}")
         response = self.request("POST", f"/{name}", body)
         if response.status_code != 200:

@@ -84,7 +84,10 @@ class LLMPolicy:
         if isinstance(start, str):
             start = [{"type": "message", "role": "user", "content": start}]
         try:
-            return self._ask([*start, *output], definitions, params)
+            turn = self._ask([*start, *output], definitions, params)
+            for call in turn.calls:  # some endpoints leave {} out
+                call["arguments"] = call["arguments"] or "{}"
+            return turn
         except self._failures as error:
             hint = ""
             if self._ask == self._responses and getattr(error, "status_code", 0) == 404:

@@ -4,6 +4,7 @@ Validating 300,000 malformed items takes half a minute, in which nothing else ru
 of numbers do not count: they are long, but cheap to validate.
 """
 
+from types import NoneType
 from typing import Any
 
 from pydantic_core import PydanticCustomError
@@ -13,7 +14,8 @@ MAX_LOGPROBS = 100_000
 NUMBERS: dict[str, set[type]] = {
     "prompt_token_ids": {int},
     "generation_token_ids": {int},
-    "generation_log_probs": {int, float},
+    "generation_log_probs": {int, float, NoneType},  # null: 0.7 says where
+    "bytes": {int},  # of a token, in logprobs
 }
 TOO_LONG = "trajectory_too_long"  # the type of the validation error
 
@@ -56,7 +58,7 @@ def _count_logprobs(rest: list[Any]) -> int:
     while rest and count <= MAX_LOGPROBS:
         value = rest.pop()
         if isinstance(value, dict):
-            rest += value.values()
+            rest += (v for key, v in value.items() if not _only_numbers(key, v))
         elif isinstance(value, list):
             count += len(value)
             rest += value[:MAX_LOGPROBS]

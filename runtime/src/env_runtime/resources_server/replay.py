@@ -4,6 +4,7 @@ This is for `gym eval reverify`, with REVERIFY=1. In training, an episode withou
 session is lost, and its trajectory is only text that the policy wrote.
 """
 
+import contextlib
 import json
 from collections.abc import Iterator
 from itertools import groupby
@@ -14,6 +15,7 @@ from fastapi import FastAPI, Request
 from fastapi.responses import Response
 
 from ..episode.tasks import is_deterministic
+from ..episode.tools import posted
 from ..episode.types import HARNESS, REPLY, by_model
 from ..settings import ServerSettings
 
@@ -38,17 +40,22 @@ def url_of(tool: str) -> yarl.URL:
     return url if len(str(url)) <= LONGEST_URL else root
 
 
-def _steps(output: list[dict[str, Any]]) -> Iterator[tuple[str | None, str]]:
-    """The calls in a trajectory: a tool, and its arguments as JSON.
+def _steps(response: dict[str, Any]) -> Iterator[tuple[str | None, Any]]:
+    """The calls in a trajectory that an agent has posted: a tool, and the body.
 
     A turn without a call is a message that a class may reply to: the tool is None.
     """
-    for is_turn, items in groupby(output, by_model):
-        turn = list(items) if is_turn else []
+    output = response["output"]
+    turns = [list(items) for is_turn, items in groupby(output, by_model) if is_turn]
+    if response.get("incomplete_details") and output and by_model(output[-1]):
+        turns.pop()  # it was cut off, and no agent acts upon it
+    for turn in turns:
         calls = [item for item in turn if item.get("type") == "function_call"]
-        yield from ((item["name"], item["arguments"]) for item in calls)
+        for call in calls:
+            with contextlib.suppress(ValueError):
+                yield call["name"], posted(call["arguments"])
         if not calls and (text := _text(turn)):
-            yield None, json.dumps({"answer": text})
+            yield None, {"answer": text}
 
 
 def _text(turn: list[dict[str, Any]]) -> str:
@@ -81,13 +88,13 @@ async def replay(app: FastAPI, request: Request) -> Response:
         row = {key: value for key, value in body.items() if key != "response"}
         # httpx cannot write the lone surrogates that a trajectory may have.
         answer = await client.post("/seed_session", content=json.dumps(row))
-        for tool, text in _steps(body["response"]["output"]):
+        for tool, sent in _steps(body["response"]):
             if not answer.is_success:
                 break
             headers = {}
             if tool is None:
                 tool, headers = REPLY, {HARNESS: "1"}
-            content = text.encode("utf-8", "replace")
+            content = json.dumps(sent)
             await client.post(str(url_of(tool)), content=content, headers=headers)
         if answer.is_success:
             answer = await client.post("/verify", content=json.dumps(body))

@@ -49,8 +49,11 @@ class Seeding:
             raise HTTPException(409, "this session has ended")
         if session is not None and session.owner != body.episode_id:
             raise HTTPException(409, "this session is another episode's")
+        row = SeedSessionRequest.model_validate(body.task_data)
+        if session is not None and session.task != row.task:
+            detail = "this session has another row's task: name another session for it"
+            raise HTTPException(409, detail)
         if session is None:
-            row = SeedSessionRequest.model_validate(body.task_data)
             await self._start(name, row, owner=body.episode_id)
         request.session[SESSION_ID_KEY] = name
         request.session[SEEDED] = True
