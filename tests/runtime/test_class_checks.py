@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 import pytest
 from env_runtime.checks.class_checks import check_class
@@ -90,6 +90,34 @@ def test_a_tool_without_a_line():
     lines = r"\(\) app.*tool\(More.look\)\); app.*tool\(More.wave\)\)$"
     with pytest.raises(GateError, match=f"^server.py serves no tool: add .*{lines}"):
         check(More, "")
+
+
+class Seen(NamedTuple):
+    output: str
+
+
+class Scored(NamedTuple):
+    score: float
+
+
+@pytest.mark.parametrize(
+    ("returned", "is_text"),
+    [
+        (Literal["on", "off"], True),
+        (Annotated[str, "shouted"], True),
+        (Seen, True),
+        (Literal["on", 1], False),
+        (Scored, False),
+        (dict, False),
+    ],
+)
+def test_a_method_that_returns_text_is_a_tool(returned, is_text):
+    class More(Base):
+        def wave(self):
+            """Wave."""
+
+    More.wave.__annotations__["return"] = returned
+    assert ("not served: wave" in check(More)) is is_text
 
 
 def test_a_server_that_cannot_be_set_up():

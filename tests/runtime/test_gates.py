@@ -223,6 +223,11 @@ class Misspelled(Guessing):
         return [("gues", {"word": "right"})]
 
 
+class Solved(Guessing):
+    def reward(self) -> float:
+        return 1.0
+
+
 class Picky(Guessing):
     def __init__(self, task: dict) -> None:
         if task["id"] == 2:
@@ -242,6 +247,7 @@ IDS = [{"id": 1}, {"id": 2}]
     [
         (Mistaken, IDS, "row 1 of .*: the policy 'oracle' earns 0.0"),
         (Misspelled, IDS, "oracle calls gues, which is not a tool"),
+        (Solved, IDS, "'noop' earns 1.0, not .* Leave the row out if its task is sol"),
         (Picky, IDS, "row 2 of .*, policy 'noop': POST /seed"),
         (Sized, [{"size": None}], "This task is only a skeleton: write a task"),
         (Sized, [{"size": "three"}], r' \(task: {"size": "three"}\)$'),

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from env_runtime import rows as make_rows
 from env_runtime.checks.rollout import rollout_gate
-from env_runtime.episode.episode import Episode, run_without_loop
+from env_runtime.episode.episode import Episode, run_without_loop, runs_on_loop
 from env_runtime.episode.tasks import solution_of, task_skeleton
 from env_runtime.episode.tools import tools_of
 from env_runtime.errors import GateError, RolloutError
@@ -248,6 +248,10 @@ class Market(Plain):
         """The prices of a week."""
         return {"days": np.array([1.5, np.nan]), "last": np.float32(0.5)}
 
+    def city(self) -> dict[str, str]:
+        """Where the market is."""
+        return {"city": "Malmö"}
+
     def ticker(self) -> dict[str, Any]:
         """A bug."""
         return {"ticker": object()}
@@ -257,8 +261,11 @@ class Market(Plain):
 
 
 def test_what_json_lacks_is_null_or_a_number(begin):
-    client = begin(Market, served=["prices", "quote", "volume", "history", "ticker"])
+    client = begin(
+        Market, served=["prices", "city", "quote", "volume", "history", "ticker"]
+    )
     assert client.call("prices") == '{"price": null, "limits": [null, 1.5]}'
+    assert client.call("city") == '{"city": "Malmö"}'
     answer = client.post("/quote", json={})
     assert answer.json() == {"output": '{"price": null}', "change": None}
     assert client.call("volume") == "3"
@@ -337,6 +344,7 @@ class Maze(Mover):
         self.board = "\n".join(["." * task["size"]] * task["size"])
 
     def observation(self) -> Any:
+        assert self.board, "no board"
         return self.board
 
     def close(self) -> None:
@@ -422,6 +430,9 @@ def test_the_rollout_gate_says_if_a_prompt_lacks_it(gate):
     assert text.startswith("row 2 of ")
     assert ": its prompt does not end with Maze.obs" in text
     assert "`uv run python make_rows.py --example --overwrite`" in text
+    blind = {**good, "ground_truth": [{"size": -1}]}
+    text = refusal(GateError, gate, rollout_gate, Maze, good, blind)
+    assert text.startswith("row 2 of ") and ": Maze.observation(): " in text
     line = gate(rollout_gate, Maze, good)
     assert line.startswith("1 row: noop and nonsense earn 0.0 (Maze has no oracle")
 
@@ -448,6 +459,18 @@ def test_generated_rows_end_with_it(loads, monkeypatch, tmp_path):
     given = [row["responses_create_params"]["input"] for row in load_rows(*made)]
     prompts = [message["content"] for [message] in given]
     assert prompts == ["Find out.\n\n..\n..", "Find out.\n\n...\n...\n..."]
+
+
+async def wait(self) -> Any: ...
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["reward", "close", "metrics", "observation", "reply", "call_row_tool", "look"],
+)
+def test_a_class_with_one_async_method_runs_on_the_loop(name):
+    assert runs_on_loop(type("Kind", (Plain,), {name: wait}))
+    assert not runs_on_loop(type("Kind", (Plain,), {f"_{name}": wait}))
 
 
 # ---------------------------------------------------------------------- sessions

@@ -8,6 +8,7 @@ import pytest
 from env_runtime.checks.protocol_checks import check_agent
 from env_runtime.checks.rollout import rollout_gate
 from env_runtime.checks.smoke import smoke_gate
+from env_runtime.episode.episode import Call, Episode, run_without_loop
 from env_runtime.episode.tasks import solution_of
 from env_runtime.episode.tools import tools_of
 from env_runtime.errors import GateError, ToolError
@@ -251,6 +252,13 @@ def test_a_fixed_policy_talks(gate_client, environment_class, policy, expected, 
     assert kinds(result) == expected
     assert result["reward"] == reward
     assert not result["out_of_turns"]
+
+
+def test_a_message_is_kept_as_a_call():
+    episode = Episode(Guest, {"hour": 20})
+    run_without_loop(episode.reply("When?"))
+    kept = Call("reply", {"answer": "When?"}, "At 20, please.", failed=False)
+    assert episode.calls == [kept]
 
 
 def test_max_turns_ends_a_policy_that_goes_on(gate_client):

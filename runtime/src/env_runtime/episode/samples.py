@@ -80,7 +80,7 @@ def _number(schema: dict[str, Any], high: bool) -> int | float:
         return (
             schema.get("exclusiveMinimum", low) + schema.get("exclusiveMaximum", top)
         ) / 2
-    value = (top if high else low) if (top if high else low) is not None else None
+    value = top if high else low
     if value is None:
         usual = 7 if high else 1
         value = max(usual, low) if low is not None else usual

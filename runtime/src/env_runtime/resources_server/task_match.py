@@ -24,7 +24,7 @@ class TaskDigest:
 
     @classmethod
     def of(cls, task: Task) -> Self:
-        text = json.dumps(task, sort_keys=True).encode("utf-8", "surrogatepass")
+        text = json.dumps(task, sort_keys=True).encode()
         return cls(tuple(sorted(task)), hashlib.sha256(text).digest())
 
     def fits(self, body: VerifyRequest) -> bool:
