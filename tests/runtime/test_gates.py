@@ -85,7 +85,7 @@ class Parsed(Guessing):
     [
         (Mapped, "the tool raised KeyError ("),
         (Silent, "the tool returned None, but a tool must return text"),
-        (Parsed, "the tool raised ValidationError"),
+        (Parsed, "the tool raised ValidationError (runtime/test_gates.py, line "),
     ],
 )
 def test_the_smoke_gate_sees_a_bug_behind_a_tool(run_gate, kind, fault):

@@ -2,11 +2,13 @@
 
 import asyncio
 import time
+from typing import Any
 
 import pytest
+from env_runtime.episode.tasks import solution_of
 from env_runtime.evaluation.trajectory import function_call, message
 
-from .support import ROW, Generous, Plain, Riddle, at_once, outcome, row_of
+from .support import ROW, Generous, Mover, Plain, Riddle, at_once, outcome, row_of
 
 RIDDLE = row_of(word="slate")
 
@@ -111,6 +113,32 @@ def test_verifying_at_once_answers_the_same(server_of, verify_body):
 
     assert at_once(server_of(Once), [play]) == [[1.0] * 5]
     assert len(graded) == 1
+
+
+class Greedy(Mover):
+    """Takes its task apart."""
+
+    def __init__(self, task: dict[str, Any]) -> None:
+        self.left = task.pop("steps")["left"]
+        self.left.append("more")
+
+    def reward(self) -> float:
+        return 1.0
+
+
+def test_a_constructor_may_change_its_task(client_of):
+    row = row_of(steps={"left": ["one"]})
+    assert client_of(Greedy).seed(row).reward(row) == 1.0
+
+
+def test_an_oracle_may_change_its_task():
+    class Solver(Mover):
+        @staticmethod
+        def oracle(task: dict[str, Any]) -> Any:
+            return [("move", {})] * task.pop("steps")
+
+    row = row_of(steps=2)
+    assert [len(solution_of(Solver, row).calls) for _ in range(2)] == [2, 2]
 
 
 without_a_task = pytest.mark.parametrize(

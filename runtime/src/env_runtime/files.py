@@ -9,6 +9,7 @@ from collections.abc import Generator
 from pathlib import Path
 from typing import IO
 
+RUNTIME = str(Path(__file__).parent)
 STDLIB = sysconfig.get_path("stdlib")
 
 
@@ -41,17 +42,18 @@ def source_name(path: str) -> str:
 def raised_at(error: BaseException) -> str:
     """The source line that raised an exception: `my_env.py, line 3`.
 
-    If Python's library raised it, that is the line which called the library.
+    If a library raised it, that is the line of the user's code which called the library.
     """
     frames = traceback.extract_tb(error.__traceback__)
-    outside = [frame for frame in frames if not _is_python_s(frame.filename)]
-    frame = (outside or frames)[-1]
+    ours = [n for n, each in enumerate(frames) if each.filename.startswith(RUNTIME)]
+    called = frames[ours[-1] + 1 :] if ours else frames
+    users = [frame for frame in called if not _is_library(frame.filename)]
+    frame = (users or called or frames)[-1]
     return f"{source_name(frame.filename)}, line {frame.lineno}"
 
 
-def _is_python_s(path: str) -> bool:
-    library = path.startswith(STDLIB) and "site-packages" not in path
-    return library or path.startswith("<frozen ")
+def _is_library(path: str) -> bool:
+    return "site-packages" in path or path.startswith((STDLIB, "<frozen "))
 
 
 def fault_of(error: BaseException) -> str:

@@ -1,6 +1,7 @@
 """One episode: an object of the environment class, its calls, and its grade."""
 
 import asyncio
+import copy
 import functools
 import inspect
 import json
@@ -82,7 +83,8 @@ class Episode:
 
     def __post_init__(self) -> None:
         self._kept_characters = 0
-        task = read_task(self.domain_class, self.task)
+        # A copy: /verify compares the task, which a constructor may change.
+        task = read_task(self.domain_class, copy.deepcopy(self.task))
         models = self.models.parameters if self.models else {}
         self.environment = self.domain_class(task, **models)
 

@@ -1,6 +1,7 @@
 """Tasks: the constructor's argument, taken from a row of the dataset."""
 
 import ast
+import copy
 import functools
 import inspect
 import math
@@ -346,7 +347,7 @@ def _played_by(domain_class: type, row: Row) -> Any:
     solve = getattr(domain_class, "oracle", None)
     if solve is None:
         return row["oracle"]
-    task = task_of(row)
+    task = copy.deepcopy(task_of(row))  # an oracle may change it
     if not _takes_dict(solve):
         task = read_task(domain_class, task, task_place(row))
     try:
