@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import warnings
+from dataclasses import dataclass
 
 import pytest
 from env_runtime import project
@@ -195,33 +196,47 @@ def test_too_few_tasks_leave_no_file(make, tmp_path):
     assert os.listdir(tmp_path) == []
 
 
-def test_a_task_may_be_a_pydantic_model():
-    class Goal(BaseModel):
-        goal: int
+class Goal(BaseModel):
+    goal: int
 
-    [row] = row_generator.example_rows(
-        lambda rng: [("Count.", Goal(goal=3), "hard")], 1
-    )
+
+@dataclass
+class Aim:
+    goal: int
+
+
+@pytest.mark.parametrize("task", [Goal(goal=3), Aim(3), {"goal": 3}])
+def test_a_task_may_be_a_model_or_a_dataclass(task):
+    [row] = row_generator.example_rows(lambda rng: [("Count.", task, "hard")], 1)
     prompt = {"input": [{"role": "user", "content": "Count."}]}
     written = {**row_of(goal=3), "responses_create_params": prompt}
     assert json.loads(json.dumps(row)) == {**written, "difficulty": "hard"}
 
 
 @pytest.mark.parametrize(
-    "wrong",
+    ("wrong", "text"),
     [
-        ("Count.", {"goal": 3}),
-        (3, {"goal": 3}, "easy"),
-        ("Count.", [3], "easy"),
-        ("Count.", {"goal": {3}}, "easy"),
-        ("Count.", {"goal": 3}, 1),
-        ("Count.", {"goal": 3}, "easy", "much"),
-        None,
+        (("Count.", {"goal": 3}), "it must be an Example, or a prompt, a task and a"),
+        ((3, {"goal": 3}, "easy"), "the prompt must be text, got 3"),
+        (("Count.", [3], "easy"), "the task must be an object, got [3]"),
+        (
+            ("Count.", {"goal": {3}}, "easy"),
+            "the task must be JSON: Object of type set",
+        ),
+        (
+            ("Count.", {"goal": 3}, 1),
+            'the difficulty must be text such as "easy", got 1',
+        ),
+        (
+            ("Count.", {"goal": 3}, "easy", "much"),
+            "rewards must be numbers, got ['much",
+        ),
+        (None, "it must be an Example"),
     ],
 )
-def test_what_is_not_an_example_is_named(wrong):
-    with pytest.raises(RolloutError, match=r"^item 1 of tasks\(\) is .+ must"):
-        row_generator.example_rows(lambda rng: [wrong], 1)
+def test_what_is_not_an_example_is_named(wrong, text):
+    message = refusal(RolloutError, row_generator.example_rows, lambda rng: [wrong], 1)
+    assert message.startswith(f"item 1 of tasks() is {wrong!r}: {text}")
 
 
 def test_a_task_that_the_class_refuses_is_not_written(make, tmp_path):

@@ -2,9 +2,13 @@
 
 import json
 import random
+import textwrap
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import is_dataclass
 from itertools import islice
 from typing import Any, NamedTuple
+
+from pydantic_core import to_jsonable_python
 
 from ..episode.types import Row
 from ..errors import RolloutError, one_line
@@ -79,22 +83,28 @@ def _different(examples: Iterable[Any], seen: set[str]) -> Iterator[Row]:
 
 
 def _row(example: Any, number: int) -> Row:
+    def check(good: bool, must: str) -> None:
+        if not good:
+            item = textwrap.shorten(repr(example), 200, placeholder=" ...")
+            raise RolloutError(f"item {number} of tasks() is {item}: {must}")
+
+    is_tuple = isinstance(example, tuple | list) and 3 <= len(example) <= 5
+    check(is_tuple, "it must be an Example, or a prompt, a task and a difficulty")
+    prompt, task, difficulty, *rewards = example
+    check(isinstance(prompt, str), f"the prompt must be text, got {prompt!r:.80}")
+    must = 'the difficulty must be text such as "easy"'
+    check(isinstance(difficulty, str), f"{must}, got {difficulty!r:.80}")
+    numbers = all(isinstance(each, float | int | None) for each in rewards)
+    check(numbers, f"rewards must be numbers, got {rewards}")
+    if hasattr(task, "model_dump"):
+        task = task.model_dump(mode="json")
+    elif is_dataclass(task):
+        task = to_jsonable_python(task)
+    check(isinstance(task, dict), f"the task must be an object, got {task!r:.80}")
     try:
-        prompt, task, difficulty, *rewards = example
-        if hasattr(task, "model_dump"):
-            task = task.model_dump(mode="json")
-        good = isinstance(prompt, str) and isinstance(task, dict)
-        good = good and isinstance(difficulty, str) and len(rewards) <= 2
-        good = good and all(isinstance(each, float | int | None) for each in rewards)
-        task = json.loads(json.dumps(task)) if good else None
-    except (TypeError, ValueError):
-        good = False
-    if not good:
-        raise RolloutError(
-            f"item {number} of tasks() is {one_line(example)[:200]}: an item must have "
-            "a prompt, a task that JSON can hold, and a difficulty such as "
-            '"easy"'
-        )
+        task = json.loads(json.dumps(task))
+    except (TypeError, ValueError) as error:
+        check(False, f"the task must be JSON: {one_line(error)}")
     params = {"input": [{"role": "user", "content": prompt}]}
     bounds = zip(("oracle_reward", "baseline_reward"), rewards, strict=False)
     return {
