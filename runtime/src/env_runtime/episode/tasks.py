@@ -223,6 +223,11 @@ def check_row(domain_class: type, row: Row) -> None:
     if not isinstance(row.get("responses_create_params"), dict):
         raise ValueError("responses_create_params must be an object")  # noqa: TRY004
     check_row_tools(domain_class, row)
+    rewards = {"oracle_reward", "baseline_reward"}
+    _check_spelling(domain_class, row, rewards - row.keys())
+    for name in rewards & row.keys():
+        if not isinstance(row[name], int | float):
+            raise ValueError(f"{name} must be a number, got {row[name]!r}")
     truth = row.get("ground_truth")
     if truth == []:
         raise ValueError("ground_truth must be a list that starts with an object")
