@@ -112,7 +112,7 @@ MOVED = {
         "Answer": "episode.episode",
         "Episode": "episode.episode",
         "sample_arguments": "episode.samples",
-        "check_row": "episode.tasks",
+        "check_row": "evaluation.rows",
         "read_task": "episode.tasks",
         "task_type": "episode.tasks",
         "Tool": "episode.tools",

@@ -22,7 +22,6 @@ import runtime.rendered  # noqa: F401  # makes env_runtime importable
 import pytest
 from env_runtime.episode.samples import sample_of
 from env_runtime.episode.tasks import (
-    check_row,
     is_native,
     oracle_reward,
     read_task,
@@ -30,6 +29,7 @@ from env_runtime.episode.tasks import (
     solution_of,
 )
 from env_runtime.episode.tools import tools_of
+from env_runtime.evaluation.rows import check_row
 from env_runtime.evaluation.trajectory import as_response, function_call
 from env_runtime.server import SessionServer, VerifyRequest, VerifyResponse
 from fastapi import Request

@@ -7,9 +7,10 @@ from typing import Annotated, Any, Literal, NamedTuple
 import pytest
 from env_runtime.checks.class_checks import check_class
 from env_runtime.errors import GateError
+from env_runtime.project import Project, here, of_loaded
 from env_runtime.server import SessionServer
 
-from .support import refusal
+from .support import refusal, row_of, rows_file
 
 
 class Base:
@@ -61,6 +62,46 @@ def test_a_bug_in_the_constructor():
 
     with pytest.raises(NameError):
         check(Wrong)
+
+
+class Sized(Base):
+    """Takes no task without a size."""
+
+    def __init__(self, task: dict):
+        size = task["size"]
+        if size == 1:
+            self.look = size  # type: ignore
+        if size == 2:
+            raise ValueError("too small")
+        self.cells = ["."] * size
+
+    def reward(self) -> float:
+        return 0.0
+
+
+@pytest.mark.parametrize(
+    ("size", "problem"),
+    [
+        (3, None),
+        (1, r"^runtime/test_class_checks.py, line \d+: the tool look is hidden by an"),
+        (2, None),  # the smoke gate says what the class says
+        (
+            "3",
+            r"Sized\(task\) of row 1: TypeError in runtime/test_class_checks.py, line ",
+        ),
+        (None, None),  # a skeleton
+    ],
+)
+def test_a_class_that_needs_a_task_gets_the_first_row_s(
+    monkeypatch, tmp_path, size, problem
+):
+    monkeypatch.setattr(Project, "rows", rows_file(tmp_path, row_of(size=size)))
+    monkeypatch.setitem(of_loaded, Sized, here())
+    if problem is None:
+        assert "has look (an empty task is refused: KeyError: 'size')" in check(Sized)
+    else:
+        with pytest.raises(GateError, match=problem):
+            check(Sized)
 
 
 def test_a_constructor_without_a_task():

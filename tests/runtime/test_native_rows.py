@@ -153,7 +153,11 @@ UNREAD = "does not read this key, and"
         (Loose, {"ground-truth": [{"words": []}]}, f"ground-truth: Reader {UNREAD}"),
         (dict, {"ground_truths": ["Paris"]}, None),  # not a task
         (dict, {"id": 1, "oracel_reward": 1}, f"oracel_reward: Reader {UNREAD} oracle"),
-        (dict, {"id": 1, "oracle_reward": "high"}, "oracle_reward must be a number, got"),
+        (
+            dict,
+            {"id": 1, "oracle_reward": "high"},
+            "oracle_reward must be a number, got",
+        ),
         (dict, {"ground_truths": [{"a": 1}], "ground_truth": "Paris"}, None),
     ],
 )

@@ -17,7 +17,6 @@ from .command_line import counted, exit_status, new_parser, row_count
 from .episode.task_data import task_data_of
 from .episode.tasks import (
     baseline_reward,
-    check_row,
     solution_of,
     task_of,
     task_skeleton,
@@ -38,7 +37,7 @@ from .evaluation.row_generator import (
     cut,
     task_key,
 )
-from .evaluation.rows import about_task, load_rows, shown, write_rows
+from .evaluation.rows import about_task, check_row, load_rows, shown, write_rows
 from .evaluation.trajectory import with_tools
 
 __all__ = [

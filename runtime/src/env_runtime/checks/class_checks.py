@@ -11,7 +11,14 @@ from typing import Any
 from ..episode.docstrings import read_docstring
 from ..episode.episode import Episode, run_alone
 from ..episode.row_tools import has_row_tools
-from ..episode.tasks import grader, is_model, replies, takes_answer
+from ..episode.tasks import (
+    grader,
+    is_model,
+    replies,
+    takes_answer,
+    task_of,
+    task_skeleton,
+)
 from ..episode.tools import (
     Tool,
     fields_of,
@@ -22,9 +29,12 @@ from ..episode.tools import (
     tools_of,
     where,
 )
-from ..episode.types import REPLY, ROW_TOOL
-from ..errors import GateError, ToolError
+from ..episode.types import REPLY, ROW_TOOL, Task
+from ..errors import GateError, RolloutError, ToolError
+from ..evaluation.rows import read
+from ..files import raised
 from ..models.client import Models
+from ..project import of_loaded
 from ..resources_server.endpoints import OWN_ROUTES, post_routes, route_of
 from .app import lines_for, served_app
 from .protocol_checks import check_agent, check_protocol, place_of
@@ -268,20 +278,15 @@ def _parameters(function: Any) -> list[inspect.Parameter]:
 
 
 def _construct(domain_class: type, tools: dict[str, Tool]) -> str:
-    """Make an object of an empty task. Returns a note for the gate's line.
+    """Make an object of an empty task, or else of the first row's.
 
-    Raises GateError if an attribute of the object hides a tool.
+    Returns a note for the gate's line. Raises GateError if an attribute of the object
+    hides a tool, or if the constructor has a bug.
     """
 
-    async def check() -> str:
-        try:
-            models = Models(domain_class).of_episode()
-            episode = Episode(domain_class, models=models)
-        except (NameError, ImportError):
-            raise  # a bug, whatever the task is
-        except Exception as error:  # noqa: BLE001 - a class may need a task
-            text = " ".join(f"{type(error).__name__}: {error}".split())[:100]
-            return f" (an empty task is refused: {text})"
+    async def check(task: Task) -> None:
+        models = Models(domain_class).of_episode()
+        episode = Episode(domain_class, task, models=models)
         try:
             for name, tool in tools.items():
                 if name in getattr(episode.environment, "__dict__", {}):
@@ -291,6 +296,33 @@ def _construct(domain_class: type, tools: dict[str, Tool]) -> str:
                     )
         finally:
             await episode.close()
-        return ""
 
-    return run_alone(domain_class, check())
+    bugs = (GateError, NameError, ImportError)  # whatever the task is
+    try:
+        run_alone(domain_class, check({}))
+        return ""
+    except bugs:
+        raise
+    except Exception as error:  # noqa: BLE001 - a class may need a task
+        text = " ".join(f"{type(error).__name__}: {error}".split())[:100]
+    if task := _first_task(domain_class):
+        try:
+            run_alone(domain_class, check(task))
+        except bugs:
+            raise
+        except ValueError:
+            pass  # the class refuses it: the smoke gate says so, with its words
+        except Exception as error:
+            name = domain_class.__name__
+            raise GateError(f"{name}(task) of row 1: {raised(error)}") from error
+    return f" (an empty task is refused: {text})"
+
+
+def _first_task(domain_class: type) -> Task:
+    """The task of the project's first row; {} if it has none, or only a skeleton."""
+    try:
+        row = next(read(of_loaded[domain_class].rows), {})
+    except (KeyError, RolloutError):
+        return {}
+    task = task_of(row)
+    return {} if task == task_skeleton(domain_class) else task

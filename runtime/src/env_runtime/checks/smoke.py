@@ -9,12 +9,12 @@ from typing import Any
 from ..command_line import counted
 from ..episode.row_tools import has_row_tools, tools_in
 from ..episode.samples import sample_arguments
-from ..episode.tasks import check_row, grader, is_native, task_of
+from ..episode.tasks import grader, is_native, task_of
 from ..episode.types import HARNESS, REPLY, Definitions, Row
 from ..errors import GateError, NoOracleError, RolloutError
 from ..evaluation.client import Client, ClientSession, problem_of
 from ..evaluation.policies import solve
-from ..evaluation.rows import about_task, read, read_rows, row_name, shown
+from ..evaluation.rows import about_task, check_row, read, read_rows, row_name, shown
 from ..project import here, of_class
 
 

@@ -7,16 +7,14 @@ import inspect
 import math
 import textwrap
 import typing
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
-from difflib import get_close_matches
 from typing import Any
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import to_jsonable_python
 
 from ..errors import NoOracleError, RolloutError, ToolError, one_line
-from .row_tools import check_row_tools
 from .tools import hint_of
 from .types import REPLY, Calls, Row, Solution, Task
 
@@ -216,61 +214,6 @@ def _keys_read(method: Any, position: int) -> Task:
         if name == parameter:
             task.setdefault(key, default)
     return task
-
-
-def check_row(domain_class: type, row: Row) -> None:
-    """Raise ValueError if the row could not be played and graded."""
-    if not isinstance(row.get("responses_create_params"), dict):
-        raise ValueError("responses_create_params must be an object")  # noqa: TRY004
-    check_row_tools(domain_class, row)
-    rewards = {"oracle_reward", "baseline_reward"}
-    _check_spelling(domain_class, row, rewards - row.keys())
-    for name in rewards & row.keys():
-        if not isinstance(row[name], int | float):
-            raise ValueError(f"{name} must be a number, got {row[name]!r}")
-    truth = row.get("ground_truth")
-    if truth == []:
-        raise ValueError("ground_truth must be a list that starts with an object")
-    if truth and not is_native(row) and len(truth) > 1:
-        raise ValueError(
-            f"ground_truth holds {len(truth)} objects, but a task is one object: if "
-            "they are a part of the task, rename that key in the rows"
-        )
-    task = task_of(row)
-    if not task:
-        raise ValueError(
-            "the row has no task, and an episode without a task earns nothing: `uv run "
-            "python gates.py --write-tools` in nemo_gym/ writes the keys that the class "
-            'reads. Write "ground_truth": [{"id": 1}] if it needs no task'
-        )
-    if "ground_truth" not in row:
-        tasks = [key for key in task if not is_native({"ground_truth": task[key]})]
-        _check_spelling(domain_class, tasks, {"ground_truth"})
-    read = check_task(domain_class, task, task_place(row))
-    _check_spelling(domain_class, task, _left_out(task, read))
-
-
-def _check_spelling(domain_class: type, keys: Iterable, lacking: set[str]) -> None:
-    """Raise ValueError if a key that nothing reads is nearly one that is `lacking`.
-
-    Any other key may be somebody else's: a data set's rows have ids and more.
-    """
-    for key in keys:
-        # 0.88: `word` is meant for `words`, but `input_a` not for `input_b`.
-        close = get_close_matches(key, lacking, 1, 0.88)
-        if close and key not in task_skeleton(domain_class):
-            raise ValueError(
-                f"{key}: {domain_class.__name__} does not read this key, and "
-                f"{close[0]} is missing: rename it, or add {close[0]}"
-            )
-
-
-def _left_out(task: Task, read: Any) -> set[str]:
-    """The fields of a typed task that have their defaults. `read` is the typed task."""
-    if isinstance(read, BaseModel) and read.model_config.get("extra") != "allow":
-        return {*type(read).model_fields} - read.model_fields_set
-    known = fields(read) if is_dataclass(read) else ()
-    return {field.name for field in known} - task.keys()
 
 
 def check_task(domain_class: type, task: Task, place: str = "ground_truth.0.") -> Any:

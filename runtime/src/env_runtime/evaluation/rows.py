@@ -3,10 +3,16 @@
 import json
 import random
 from collections.abc import Iterable, Iterator
+from dataclasses import fields, is_dataclass
+from difflib import get_close_matches
 from pathlib import Path
+from typing import Any
 
-from ..episode.tasks import check_row, task_of, task_skeleton
-from ..episode.types import Row
+from pydantic import BaseModel
+
+from ..episode.row_tools import check_row_tools
+from ..episode.tasks import check_task, is_native, task_of, task_place, task_skeleton
+from ..episode.types import Row, Task
 from ..errors import RolloutError, one_line
 from ..files import write_atomically
 from ..project import here, of_class
@@ -84,6 +90,62 @@ def check_rows(domain_class: type, rows: list[Row], path: Path) -> None:
             raise RolloutError(f"{row_name(number, path)}: {wrong}") from None
     if not rows:
         raise RolloutError(f"{path} has no rows")
+
+
+def check_row(domain_class: type, row: Row) -> None:
+    """Raise ValueError if the row could not be played and graded."""
+    if not isinstance(row.get("responses_create_params"), dict):
+        raise ValueError("responses_create_params must be an object")  # noqa: TRY004
+    check_row_tools(domain_class, row)
+    rewards = {"oracle_reward", "baseline_reward"}
+    _check_spelling(domain_class, row, rewards - row.keys())
+    for name in rewards & row.keys():
+        if not isinstance(row[name], int | float):
+            problem = f"{name} must be a number, got {row[name]!r}"
+            raise ValueError(problem)  # noqa: TRY004
+    truth = row.get("ground_truth")
+    if truth == []:
+        raise ValueError("ground_truth must be a list that starts with an object")
+    if truth and not is_native(row) and len(truth) > 1:
+        raise ValueError(
+            f"ground_truth holds {len(truth)} objects, but a task is one object: if "
+            "they are a part of the task, rename that key in the rows"
+        )
+    task = task_of(row)
+    if not task:
+        raise ValueError(
+            "the row has no task, and an episode without a task earns nothing: `uv run "
+            "python gates.py --write-tools` in nemo_gym/ writes the keys that the class "
+            'reads. Write "ground_truth": [{"id": 1}] if it needs no task'
+        )
+    if "ground_truth" not in row:
+        tasks = [key for key in task if not is_native({"ground_truth": task[key]})]
+        _check_spelling(domain_class, tasks, {"ground_truth"})
+    read = check_task(domain_class, task, task_place(row))
+    _check_spelling(domain_class, task, _left_out(task, read))
+
+
+def _check_spelling(domain_class: type, keys: Iterable, lacking: set[str]) -> None:
+    """Raise ValueError if a key that nothing reads is nearly one that is `lacking`.
+
+    Any other key may be somebody else's: a data set's rows have ids and more.
+    """
+    for key in keys:
+        # 0.88: `word` is meant for `words`, but `input_a` not for `input_b`.
+        close = get_close_matches(key, lacking, 1, 0.88)
+        if close and key not in task_skeleton(domain_class):
+            raise ValueError(
+                f"{key}: {domain_class.__name__} does not read this key, and "
+                f"{close[0]} is missing: rename it, or add {close[0]}"
+            )
+
+
+def _left_out(task: Task, read: Any) -> set[str]:
+    """The fields of a typed task that have their defaults. `read` is the typed task."""
+    if isinstance(read, BaseModel) and read.model_config.get("extra") != "allow":
+        return {*type(read).model_fields} - read.model_fields_set
+    known = fields(read) if is_dataclass(read) else ()
+    return {field.name for field in known} - task.keys()
 
 
 def about_task(domain_class: type, row: Row) -> str:
