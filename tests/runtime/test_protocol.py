@@ -11,7 +11,13 @@ import numpy as np
 import pytest
 from env_runtime import rows as make_rows
 from env_runtime.checks.rollout import rollout_gate
-from env_runtime.episode.episode import Episode, run_without_loop, runs_on_loop
+from env_runtime.episode.episode import (
+    Answer,
+    Episode,
+    as_answer,
+    run_without_loop,
+    runs_on_loop,
+)
 from env_runtime.episode.tasks import solution_of, task_skeleton
 from env_runtime.episode.tools import tools_of
 from env_runtime.errors import GateError, RolloutError
@@ -222,6 +228,11 @@ def test_the_import_gate_refuses_a_task_that_is_no_json(check, kind, fault):
         check(Dug, ["dig"])
 
 
+@pytest.mark.parametrize("image", ["", None])
+def test_an_answer_may_have_no_image(image):
+    assert as_answer(Seen("gold", image)) == Answer("gold")
+
+
 class Quote(NamedTuple):
     output: dict[str, float]
     change: float
@@ -422,6 +433,9 @@ def test_an_observation_that_fails_is_named():
     Blind = type("Blind", (Maze,), {"observation": lambda self: 1 / 0})
     text = refusal(RolloutError, first_observation, Blind, row)
     assert text == "Blind.observation(): ZeroDivisionError: division by zero"
+    Raw = type("Raw", (Maze,), {"observation": lambda self: Picture("", PNG[22:])})
+    text = refusal(RolloutError, first_observation, Raw, row)
+    assert "Raw.observation(): NotTextError: returned an image that cannot be" in text
 
 
 def test_the_rollout_gate_says_if_a_prompt_lacks_it(gate):
@@ -444,6 +458,38 @@ def test_the_rollout_gate_says_if_two_episodes_begin_differently(gate):
 
     with pytest.raises(GateError, match="two episodes of its task begin differently"):
         gate(rollout_gate, Shifting, maze_row("Find out."))
+
+
+def drawn(number: int) -> Picture:
+    """An image of which no two numbers have the same."""
+    return Picture("..", f"data:image/png;base64,{number:08}")
+
+
+class Redrawn(Maze):
+    def observation(self) -> Picture:
+        return drawn(1)
+
+
+class AtRandom(Maze):
+    numbers = iter(range(2, 1000))
+
+    def observation(self) -> Picture:
+        return drawn(next(self.numbers))
+
+
+@pytest.mark.parametrize(
+    ("kind", "remedy"),
+    [(Redrawn, "`uv run python make_rows"), (AtRandom, "take every")],
+)
+def test_the_rollout_gate_notes_a_picture_that_is_not_drawn_now(gate, kind, remedy):
+    fresh, stale = (
+        with_observation(row_of(size=2), as_answer(drawn(number))) for number in (1, 0)
+    )
+    if kind is Redrawn:
+        assert "picture" not in gate(rollout_gate, kind, fresh)
+    note = gate(rollout_gate, kind, fresh, stale).splitlines()[1]
+    place = "row 2 of" if kind is Redrawn else "row 1 of"
+    assert note.startswith(place) and " draws now: " in note and remedy in note
 
 
 def test_generated_rows_end_with_it(loads, monkeypatch, tmp_path):

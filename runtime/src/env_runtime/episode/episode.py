@@ -1,6 +1,7 @@
 """One episode: an object of the environment class, its calls, and its grade."""
 
 import asyncio
+import binascii
 import copy
 import functools
 import inspect
@@ -330,8 +331,9 @@ def as_answer(value: Any) -> Answer:
     """A tool's return value as an answer.
 
     Text stays as it is. The field `output` of a NamedTuple or a dataclass is the text,
-    and the other fields are beside it. Numbers, lists, dicts, pydantic models and other
-    dataclasses become JSON text. Raises NotTextError for anything else, None included.
+    and the other fields are beside it; `image` must be a data: URL, None or "". Numbers,
+    lists, dicts, pydantic models and other dataclasses become JSON text. Raises
+    NotTextError for anything else, None included.
     """
     if isinstance(value, str):
         return Answer(sendable(value))
@@ -340,6 +342,8 @@ def as_answer(value: Any) -> Answer:
     if "output" in fields_of(type(value)):
         fields = {name: getattr(value, name) for name in fields_of(type(value))}
         output = as_answer(fields.pop("output")).output
+        if "image" in fields:
+            fields["image"] = _image(fields["image"])
         extra = {name: item for name, item in fields.items() if item is not None}
         return Answer(output, _plain(extra))
     json_types = (bool, int, float, list, dict)
@@ -351,6 +355,27 @@ def as_answer(value: Any) -> Answer:
         hint = ": make it `async def`, or await the coroutine"
     kind = "None" if value is None else type(value).__name__
     raise NotTextError(f"returned {kind}, but a tool must return text{hint}")
+
+
+def _image(value: Any) -> str | None:
+    """An answer's image; None if it has none. Raises NotTextError if none can be shown."""
+    if value is None or (isinstance(value, str) and not value):
+        return None
+    is_text = isinstance(value, str)
+    start, _, data = value.partition(",") if is_text else ("", "", "")
+    if start.startswith("data:image/") and start.endswith(";base64"):
+        try:
+            # Without strict_mode, letters that are not base64 are left out.
+            if binascii.a2b_base64(data, strict_mode=True):
+                return value
+        except ValueError:
+            pass
+    # In ASCII, because a gate reads it in a header
+    begins = f"which begins {value[:60]!a}" if is_text else f"a {type(value).__name__}"
+    raise NotTextError(
+        f"returned an image that cannot be shown, {begins}: `image` must be "
+        '"data:image/png;base64," (or jpeg, gif, webp) and base64.b64encode(data).decode()'
+    )
 
 
 def _plain(value: Any) -> Any:

@@ -71,6 +71,14 @@ def shows(row: Row, observation: Answer) -> bool:
     )
 
 
+def shows_image(row: Row, observation: Answer) -> bool:
+    """Whether that message holds the observation's own image, if there is one."""
+    image = observation.extra.get("image")
+    messages, place = _prompt(row)
+    parts = _parts(messages[place].get("content"))
+    return not image or any(part.get("image_url") == image for part in parts)
+
+
 def prompt_text(row: Row) -> str:
     """The text of the user's last message in a row's prompt."""
     messages, place = _prompt(row)
