@@ -251,6 +251,29 @@ def test_a_task_that_the_class_refuses_is_not_written(make, tmp_path):
     assert os.listdir(tmp_path) == []
 
 
+class Swapping:
+    def __init__(self, task):
+        self.swaps = task["swaps"]
+
+    def reward(self):
+        return 0.0
+
+
+def test_a_task_of_which_no_episode_can_begin_is_not_written(make, loads, tmp_path):
+    loads(Swapping)
+
+    def tasks(rng):
+        yield "Swap.", {"swaps": 1}, "easy"
+        yield "Swap.", {"swap": 2}, "easy"
+
+    status, printed = make("--train", "2", "--validation", "0", tasks=tasks)
+    assert status == 1
+    assert printed.startswith(
+        "make_rows.py: row 2 for train: Swapping: KeyError in runtime/test_rows_"
+    )
+    assert os.listdir(tmp_path) == []
+
+
 def test_an_example_may_say_what_its_solution_and_nonsense_earn():
     examples = [
         row_generator.Example("Go.", {"n": 1}, "easy"),

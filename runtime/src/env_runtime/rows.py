@@ -24,7 +24,7 @@ from .episode.tasks import (
 from .episode.types import Row
 from .errors import RolloutError
 from .evaluation.observations import (
-    first_observation,
+    begun,
     prompt_text,
     with_observation,
 )
@@ -156,7 +156,7 @@ def make(
         for number, row in enumerate(rows, start=1):
             try:
                 check_row(domain_class, row)
-                observation = first_observation(domain_class, row)
+                observation = begun(domain_class, row)
             except (ValueError, RolloutError) as error:
                 note = about_task(domain_class, row)
                 raise RolloutError(f"row {number} for {name}: {error}{note}") from None

@@ -5,7 +5,8 @@ from typing import Any
 from ..episode.episode import Answer, Episode, run_alone
 from ..episode.tasks import task_of
 from ..episode.types import Row
-from ..errors import RolloutError
+from ..errors import NotTextError, RolloutError
+from ..files import raised
 from ..models.client import Models
 
 
@@ -14,9 +15,11 @@ def first_observation(domain_class: type, row: Row) -> Answer | None:
 
     Raises RolloutError if the episode or the observation fails.
     """
-    if not hasattr(domain_class, "observation"):
-        return None
+    return begun(domain_class, row) if hasattr(domain_class, "observation") else None
 
+
+def begun(domain_class: type, row: Row) -> Answer | None:
+    """The same, but a class without observation() makes an episode of the row, too."""
     name = domain_class.__name__
 
     async def look() -> Answer | None:
@@ -31,8 +34,10 @@ def first_observation(domain_class: type, row: Row) -> Answer | None:
 
     try:
         return run_alone(domain_class, look())
+    except NotTextError as error:
+        raise RolloutError(f"{name} {error}") from error
     except Exception as error:  # the class may raise anything
-        raise RolloutError(f"{name}: {type(error).__name__}: {error}") from error
+        raise RolloutError(f"{name}: {raised(error)}") from error
 
 
 def with_observation(row: Row, observation: Answer | None) -> Row:
