@@ -33,6 +33,7 @@ PROJECT = Path("nemo_gym")
 RUNTIME = agent.TEMPLATE / "runtime"
 DISTRIBUTION = "nemo-gym-env-runtime"
 VENDOR = PROJECT / "vendor"
+ROWS = PROJECT / "data/example.jsonl"
 
 # The main package of each framework's folder.
 PACKAGES = {
@@ -126,13 +127,15 @@ def build_runtime(uv: str, again: str) -> None:
             if old.name != wheel.name:
                 old.unlink()
         shutil.copyfile(wheel, VENDOR / wheel.name)
-    ignored = ["git", "check-ignore", "--quiet", str(VENDOR / wheel.name)]
-    if subprocess.run(ignored, check=False, capture_output=True).returncode == 0:
-        print(
-            f"warning: git ignores {VENDOR}/, without which the project cannot be "
-            f"installed: add `!/{VENDOR}/*.whl` to .gitignore",
-            flush=True,
-        )
+    needed = {VENDOR / wheel.name: f"{VENDOR}/*.whl", ROWS: f"{ROWS.parent}/"}
+    for path, rule in needed.items():
+        ignored = ["git", "check-ignore", "--quiet", str(path)]
+        if subprocess.run(ignored, check=False, capture_output=True).returncode == 0:
+            print(
+                f"warning: git ignores {path}, which a clone of the project needs: add "
+                f"`!/{rule}` to .gitignore",
+                flush=True,
+            )
 
 
 def check_venv(folder: Path) -> None:
@@ -407,7 +410,7 @@ def main(
         raise Problem(*problems)
     steps = [f"  cd {folder.resolve()}\n  uv run python gates.py" for folder in folders]
     steps[0] += "\n  uv run python server.py"
-    if operation == "copy" and is_skeleton(PROJECT / "data/example.jsonl"):
+    if operation == "copy" and is_skeleton(ROWS):
         first = "  # write tasks() in make_rows.py: the only row so far has no values\n"
         first += (
             "  uv run python make_rows.py --example --overwrite\n  uv run python gates"

@@ -110,10 +110,16 @@ def test_the_wheel_of_this_release_replaces_others(step, tmp_path, monkeypatch, 
     assert wheel.name == f"nemo_gym_env_runtime-{version}-py3-none-any.whl"
     assert capsys.readouterr().out == ""
     content = wheel.read_bytes()
-    (tmp_path / ".gitignore").write_text("*.whl\n")
+    (tmp_path / ".gitignore").write_text("*.whl\ndata/\n")
     step.build_runtime(UV, "copy again")
     assert wheel.read_bytes() == content  # uv.lock has its hash
-    assert "add `!/nemo_gym/vendor/*.whl` to .gitignore" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    for rule in ("!/nemo_gym/vendor/*.whl", "!/nemo_gym/data/"):
+        assert f"add `{rule}` to .gitignore" in printed
+        with (tmp_path / ".gitignore").open("a") as file:
+            file.write(f"{rule}\n")
+    step.build_runtime(UV, "copy again")
+    assert capsys.readouterr().out == ""
 
 
 def test_a_copy_without_tasks_says_how_to_build_the_wheel(copy, template, tmp_path):
