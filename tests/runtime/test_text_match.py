@@ -1,7 +1,8 @@
 """Classes without reward(), which are graded by the text that they print."""
 
 import pytest
-from env_runtime.episode.episode import Answer, Episode
+from env_runtime.episode.answers import Answer
+from env_runtime.episode.episode import Episode
 
 WON = "You won!"
 HONEST = {

@@ -1,35 +1,33 @@
 """One episode: an object of the environment class, its calls, and its grade."""
 
 import asyncio
-import binascii
 import copy
 import functools
 import inspect
-import json
 import logging
 import math
 import sys
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import ValidationError
 from pydantic_core import to_jsonable_python
 
 from ..errors import ModelError, NoAnswerError, NotTextError, shortage
 from ..files import fault_of
+from .answers import Answer, as_answer
 from .tasks import (
     baseline_reward,
     grader,
     is_estimated,
-    is_model,
     read_task,
     reward_range,
     takes_answer,
 )
 from .text_match import printed, scalars, sendable
-from .tools import Tool, fields_of, own_classes, public_methods
+from .tools import Tool, own_classes, public_methods
 from .types import REPLY, ROW_TOOL, Asked, Task
 
 log = logging.getLogger(__name__)
@@ -40,17 +38,6 @@ MAX_CALL_CHARACTERS = 1 << 20
 
 # Exceptions that a class raises on purpose, beside its own.
 EXPECTED = (ValueError, NotImplementedError, TimeoutError)
-
-
-@dataclass(frozen=True)
-class Answer:
-    """The answer to a tool call."""
-
-    output: str  # the policy reads it
-    # Further fields of what the method returned, such as an image.
-    extra: dict[str, Any] = field(default_factory=dict)
-    error: Literal["", "expected", "unexpected"] = ""
-    fault: str = ""  # describes an unexpected error to a gate, never to a policy
 
 
 @dataclass
@@ -325,72 +312,6 @@ def run_alone(domain_class: type, steps: Coroutine[Any, Any, Any]) -> Any:
     if runs_on_loop(domain_class):
         return asyncio.run(steps)
     return run_without_loop(steps)
-
-
-def as_answer(value: Any) -> Answer:
-    """A tool's return value as an answer.
-
-    Text stays as it is. The field `output` of a NamedTuple or a dataclass is the text,
-    and the other fields are beside it; `image` must be a data: URL, None or "". Numbers,
-    lists, dicts, pydantic models and other dataclasses become JSON text. Raises
-    NotTextError for anything else, None included.
-    """
-    if isinstance(value, str):
-        return Answer(sendable(value))
-    if hasattr(value, "tolist"):  # a number or an array of numpy
-        value = value.tolist()
-    if "output" in fields_of(type(value)):
-        fields = {name: getattr(value, name) for name in fields_of(type(value))}
-        output = as_answer(fields.pop("output")).output
-        if "image" in fields:
-            fields["image"] = _image(fields["image"])
-        extra = {name: item for name, item in fields.items() if item is not None}
-        return Answer(output, _plain(extra))
-    json_types = (bool, int, float, list, dict)
-    if isinstance(value, json_types) or is_model(type(value)):
-        return Answer(sendable(json.dumps(_plain(value), ensure_ascii=False)))
-    hint = ""
-    if inspect.iscoroutine(value):
-        value.close()
-        hint = ": make it `async def`, or await the coroutine"
-    kind = "None" if value is None else type(value).__name__
-    raise NotTextError(f"returned {kind}, but a tool must return text{hint}")
-
-
-def _image(value: Any) -> str | None:
-    """An answer's image; None if it has none. Raises NotTextError if none can be shown."""
-    if value is None or (isinstance(value, str) and not value):
-        return None
-    is_text = isinstance(value, str)
-    start, _, data = value.partition(",") if is_text else ("", "", "")
-    if start.startswith("data:image/") and start.endswith(";base64"):
-        try:
-            # Without strict_mode, letters that are not base64 are left out.
-            if binascii.a2b_base64(data, strict_mode=True):
-                return value
-        except ValueError:
-            pass
-    # In ASCII, because a gate reads it in a header
-    begins = f"which begins {value[:60]!a}" if is_text else f"a {type(value).__name__}"
-    raise NotTextError(
-        f"returned an image that cannot be shown, {begins}: `image` must be "
-        '"data:image/png;base64," (or jpeg, gif, webp) and base64.b64encode(data).decode()'
-    )
-
-
-def _plain(value: Any) -> Any:
-    """`value` as JSON's types. JSON lacks NaN and infinity: they become null.
-
-    Numbers and arrays of numpy become numbers and lists. Raises NotTextError.
-    """
-    return to_jsonable_python(value, inf_nan_mode="null", fallback=_without_numpy)
-
-
-def _without_numpy(value: Any) -> Any:
-    if hasattr(value, "tolist"):
-        return value.tolist()
-    kind = type(value).__name__
-    raise NotTextError(f"returned JSON with a {kind} in it, which JSON cannot hold")
 
 
 def _shown(value: Any) -> str:

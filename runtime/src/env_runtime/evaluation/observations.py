@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from ..episode.episode import Answer, Episode, run_alone
+from ..episode.answers import Answer
+from ..episode.episode import Episode, run_alone
 from ..episode.tasks import task_of
 from ..episode.types import Row
 from ..errors import NotTextError, RolloutError

@@ -15,7 +15,7 @@ This room needs neither NeMo Gym nor requests.
 
 from ..checks.runner import run_gates
 from ..command_line import counted, exit_status, new_parser, positive
-from ..episode.episode import Answer
+from ..episode.answers import Answer
 from ..episode.tasks import (
     baseline_reward,
     oracle_reward,

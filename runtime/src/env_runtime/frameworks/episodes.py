@@ -5,7 +5,8 @@ from typing import Any, Literal
 
 from pydantic import ValidationError
 
-from ..episode.episode import Answer, Episode, sendable
+from ..episode.answers import Answer
+from ..episode.episode import Episode, sendable
 from ..episode.say import OVER, SAY_TOOL
 from ..episode.session import Session
 from ..episode.tasks import grader, reward_range, task_of, validation_problem

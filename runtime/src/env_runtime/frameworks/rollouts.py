@@ -10,7 +10,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
 from ..command_line import exit_status, new_parser, positive
-from ..episode.episode import Answer
+from ..episode.answers import Answer
 from ..episode.types import Calls, Row
 from ..errors import NoOracleError, RolloutError
 from ..evaluation.policies import PLANS

@@ -16,7 +16,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from ..episode.episode import as_answer, is_expected
+from ..episode.answers import as_answer
+from ..episode.episode import is_expected
 from ..episode.tasks import validation_problem
 from ..episode.text_match import sendable
 from ..episode.tools import Tool, make_tool

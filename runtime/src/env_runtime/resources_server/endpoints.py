@@ -15,7 +15,8 @@ from pydantic import BaseModel
 from pydantic_core import to_json
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from ..episode.episode import Answer, Episode, as_answer
+from ..episode.answers import Answer, as_answer
+from ..episode.episode import Episode
 from ..episode.row_tools import SERVER_PATHS
 from ..episode.schema import function_definition, plain_schema
 from ..episode.tools import Tool, named

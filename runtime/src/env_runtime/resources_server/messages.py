@@ -23,7 +23,7 @@ from pydantic import (
 )
 
 from .. import gym_series
-from ..episode.episode import Answer
+from ..episode.answers import Answer
 from ..episode.tasks import is_native, task_of, validation_problem
 from ..episode.tools import Arguments
 from ..episode.types import Task

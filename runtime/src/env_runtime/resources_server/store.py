@@ -12,7 +12,8 @@ from fastapi import HTTPException, Request
 from nemo_gym.server_utils import SESSION_ID_KEY
 from starlette.types import Scope
 
-from ..episode.episode import Answer, Episode
+from ..episode.answers import Answer
+from ..episode.episode import Episode
 from ..episode.session import Session
 from ..episode.tasks import reward_range
 from ..episode.thread import EpisodeThreads
