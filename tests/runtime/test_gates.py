@@ -26,7 +26,7 @@ from env_runtime.project import here
 from env_runtime.server import ToolResponse
 from fastapi import HTTPException, Request
 
-from .support import ROW, Plain, refusal, row_of, rows_file
+from .support import PNG, ROW, Picture, Plain, refusal, row_of, rows_file
 
 
 class Guessing(Plain):
@@ -80,9 +80,27 @@ class Parsed(Guessing):
         return str(pydantic.TypeAdapter(int).validate_python("x"))
 
 
+def drawing(image: Any) -> type:
+    """A class that answers with an image."""
+
+    def look(self) -> Picture:
+        """Look."""
+        return Picture("A click.", image)
+
+    return type("Drawing", (Plain,), {"look": look})
+
+
+NO_IMAGE = "the tool returned an image that cannot be shown, "
+
+
 @pytest.mark.parametrize(
     ("kind", "fault"),
     [
+        (drawing(PNG[22:]), f"{NO_IMAGE}which begins 'iVBORw0KGgo"),
+        (drawing(f"{PNG[:22]}b'{PNG[22:]}'"), "png;base64,b'iVBOR"),
+        (drawing("b\u00ef\u8c61.png"), r"begins 'b\xef\u8c61.png': `image` must be"),
+        (drawing(PNG[:22]), NO_IMAGE),
+        (drawing(PNG.encode()), f"{NO_IMAGE}a bytes"),
         (Mapped, "the tool raised KeyError ("),
         (Silent, "the tool returned None, but a tool must return text"),
         (Parsed, "the tool raised ValidationError"),

@@ -11,7 +11,13 @@ import numpy as np
 import pytest
 from env_runtime import rows as make_rows
 from env_runtime.checks.rollout import rollout_gate
-from env_runtime.episode.episode import Episode, run_without_loop, runs_on_loop
+from env_runtime.episode.episode import (
+    Answer,
+    Episode,
+    as_answer,
+    run_without_loop,
+    runs_on_loop,
+)
 from env_runtime.episode.tasks import solution_of, task_skeleton
 from env_runtime.episode.tools import tools_of
 from env_runtime.errors import GateError, RolloutError
@@ -222,6 +228,11 @@ def test_the_import_gate_refuses_a_task_that_is_no_json(check, kind, fault):
         check(Dug, ["dig"])
 
 
+@pytest.mark.parametrize("image", ["", None])
+def test_an_answer_may_have_no_image(image):
+    assert as_answer(Seen("gold", image)) == Answer("gold")
+
+
 class Quote(NamedTuple):
     output: dict[str, float]
     change: float
@@ -422,6 +433,9 @@ def test_an_observation_that_fails_is_named():
     Blind = type("Blind", (Maze,), {"observation": lambda self: 1 / 0})
     text = refusal(RolloutError, first_observation, Blind, row)
     assert text == "Blind.observation(): ZeroDivisionError: division by zero"
+    Raw = type("Raw", (Maze,), {"observation": lambda self: Picture("", PNG[22:])})
+    text = refusal(RolloutError, first_observation, Raw, row)
+    assert "Raw.observation(): NotTextError: returned an image that cannot be" in text
 
 
 def test_the_rollout_gate_says_if_a_prompt_lacks_it(gate):

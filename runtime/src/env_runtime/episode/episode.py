@@ -27,7 +27,7 @@ from .tasks import (
     takes_answer,
 )
 from .text_match import printed, scalars, sendable
-from .tools import Tool, fields_of, own_classes, public_methods
+from .tools import Tool, fields_of, image_in, own_classes, public_methods
 from .types import REPLY, ROW_TOOL, Asked, Task
 
 log = logging.getLogger(__name__)
@@ -328,8 +328,9 @@ def as_answer(value: Any) -> Answer:
     """A tool's return value as an answer.
 
     Text stays as it is. The field `output` of a NamedTuple or a dataclass is the text,
-    and the other fields are beside it. Numbers, lists, dicts, pydantic models and other
-    dataclasses become JSON text. Raises NotTextError for anything else, None included.
+    and the other fields are beside it; `image` must be a data: URL, None or "". Numbers,
+    lists, dicts, pydantic models and other dataclasses become JSON text. Raises
+    NotTextError for anything else, None included.
     """
     if isinstance(value, str):
         return Answer(sendable(value))
@@ -338,6 +339,8 @@ def as_answer(value: Any) -> Answer:
     if "output" in fields_of(type(value)):
         fields = {name: getattr(value, name) for name in fields_of(type(value))}
         output = as_answer(fields.pop("output")).output
+        if "image" in fields:
+            fields["image"] = image_in(fields["image"])
         extra = {name: item for name, item in fields.items() if item is not None}
         return Answer(output, _plain(extra))
     json_types = (bool, int, float, list, dict)

@@ -1,9 +1,11 @@
 """Tools made from the methods of an environment class."""
 
+import binascii
 import contextlib
 import functools
 import inspect
 import json
+import re
 import sys
 import typing
 from collections.abc import Callable, Collection, Iterator
@@ -22,7 +24,7 @@ from pydantic import (
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError, PydanticUndefined, from_json, to_json
 
-from ..errors import ToolError
+from ..errors import NotTextError, ToolError
 from ..files import source_name
 from .docstrings import read_docstring
 from .schema import function_definition, plain_schema
@@ -35,6 +37,9 @@ PROTOCOL = frozenset(
 
 # The most validation errors that an answer lists. If there are more, it gives a number.
 MAX_PROBLEMS = 100
+
+# The beginning of an image's data: URL
+_IMAGE = re.compile(r"data:image/[^,]+;base64")
 
 
 class Arguments(BaseModel):
@@ -149,6 +154,29 @@ def fields_of(kind: type) -> tuple[str, ...]:
     if is_dataclass(kind):
         return tuple(field.name for field in fields(kind))
     return getattr(kind, "_fields", ()) if issubclass(kind, tuple) else ()
+
+
+def image_in(value: Any) -> str | None:
+    """An answer's image; None if it has none. Raises NotTextError if none can be shown."""
+    if value is None:
+        return None
+    shown = f"a {type(value).__name__}"
+    if isinstance(value, str):
+        start, _, data = value.partition(",")
+        if not value or (_IMAGE.fullmatch(start) and _is_base64(data)):
+            return value or None
+        shown = f"which begins {value[:60]!a}"  # ASCII: a gate reads it in a header
+    raise NotTextError(
+        f"returned an image that cannot be shown, {shown}: `image` must be "
+        '"data:image/png;base64," (or jpeg, gif, webp) and base64.b64encode(data).decode()'
+    )
+
+
+def _is_base64(data: str) -> bool:
+    try:  # without strict_mode, letters that are not base64 would be left out
+        return bool(binascii.a2b_base64(data, strict_mode=True))
+    except ValueError:
+        return False
 
 
 def where(function: Callable[..., Any]) -> str:
