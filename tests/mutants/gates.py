@@ -177,7 +177,7 @@ def manifests_may_say_anything(original, domain_class):
 @replaces("_Game.check_prompts")
 @by("test_protocol.py::test_the_rollout_gate_says_if_a_prompt_lacks_it")
 def a_prompt_may_lack_the_observation(original, *arguments):
-    return None
+    return ""
 
 
 @replaces("_Game.check_turns")

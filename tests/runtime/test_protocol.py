@@ -460,6 +460,42 @@ def test_the_rollout_gate_says_if_two_episodes_begin_differently(gate):
         gate(rollout_gate, Shifting, maze_row("Find out."))
 
 
+def drawn(number: int) -> Picture:
+    """An image of which no two numbers have the same."""
+    return Picture("..", f"data:image/png;base64,{number:08}")
+
+
+class Redrawn(Maze):
+    def observation(self) -> Picture:
+        return drawn(1)
+
+
+class AtRandom(Maze):
+    numbers = iter(range(2, 1000))
+
+    def observation(self) -> Picture:
+        return drawn(next(self.numbers))
+
+
+@pytest.mark.parametrize(
+    ("kind", "number", "said"),
+    [
+        (Redrawn, 2, "its picture is not what Redrawn.observation() draws now: "),
+        (AtRandom, 1, "AtRandom.observation() draws at random: take every random "),
+    ],
+)
+def test_the_rollout_gate_notes_a_picture_that_is_not_drawn_now(
+    gate, kind, number, said
+):
+    fresh, stale = (
+        with_observation(row_of(size=2), as_answer(drawn(number))) for number in (1, 0)
+    )
+    if kind is Redrawn:
+        assert "picture" not in gate(rollout_gate, kind, fresh)
+    note = gate(rollout_gate, kind, fresh, stale).splitlines()[1]
+    assert note.startswith(f"row {number} of ") and said in note
+
+
 def test_generated_rows_end_with_it(loads, monkeypatch, tmp_path):
     loads(Maze)
     monkeypatch.setattr(make_rows, "server_tools", list)

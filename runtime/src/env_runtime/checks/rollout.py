@@ -22,7 +22,7 @@ from ..episode.tasks import (
 from ..episode.types import REPLY, Definitions, Row, Solution, by_model
 from ..errors import GateError, NoOracleError, RolloutError
 from ..evaluation.client import Client
-from ..evaluation.observations import first_observation, shows
+from ..evaluation.observations import first_observation, image_problem, prompt_problem
 from ..evaluation.play import play
 from ..evaluation.policies import (
     FIXED_TURNS,
@@ -61,7 +61,7 @@ def rollout_gate(client: Client, path: Path) -> str:
     note = "" if game.repeats else "; not deterministic"
     note += _stand_ins(domain_class)
     if game.repeats:
-        game.check_prompts(domain_class)
+        note += game.check_prompts(domain_class)
     game.check("garbage")
     max_turns = game.project.table()["max_turns"]
     note += game.check_end(max_turns)
@@ -187,10 +187,14 @@ class _Game:
         task = json.dumps(task_of(row), ensure_ascii=False)
         raise GateError(f"{text} ({did}; task: {task[:300]})")
 
-    def check_prompts(self, domain_class: type) -> None:
-        """Raise GateError if a row's prompt lacks what the policy must see first."""
+    def check_prompts(self, domain_class: type) -> str:
+        """A note on the first picture that is not drawn now; "" without one.
+
+        Raises GateError if a row's prompt lacks what the policy must see first.
+        """
+        note = ""
         if not hasattr(domain_class, "observation"):
-            return
+            return note
         for number, row in enumerate(self.rows, start=1):
             place = row_name(number, self.path)
             try:
@@ -198,24 +202,11 @@ class _Game:
             except RolloutError as error:
                 raise GateError(f"{place}: {error}") from error
             self.variety.note("first observation", observation)
-            if observation and not shows(row, observation):
-                shown = f"{observation.output!r:.200}"
-                if observation.extra.get("image"):
-                    shown += " and an image"
-                if first_observation(domain_class, row) != observation:
-                    raise GateError(
-                        f"{place}: two episodes of its task begin differently, the "
-                        f"second with {shown}: take every random choice from the task, "
-                        "through a generator of the episode's own, as random.Random(seed) "
-                        "is; Python's and NumPy's global ones are shared by all episodes. "
-                        "Or show what differs in the answer of a tool"
-                    )
-                raise GateError(
-                    f"{place}: its prompt does not end with {domain_class.__name__}."
-                    f"observation(), {shown}: the policy would not see it. Add it to the "
-                    "last user message, or have make_rows.py write all rows anew, with "
-                    "it: `uv run python make_rows.py --example --overwrite`"
-                )
+            if problem := prompt_problem(domain_class, row, observation):
+                raise GateError(f"{place}: {problem}")
+            if not note and (problem := image_problem(domain_class, row, observation)):
+                note = f"\n{place}: {problem}"
+        return note
 
     def check_turns(self, max_turns: int) -> None:
         """Raise GateError if a row's solution, with a call per turn, is too long.
