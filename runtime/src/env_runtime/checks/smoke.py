@@ -2,7 +2,7 @@
 
 import contextlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,32 @@ from ..episode.types import HARNESS, REPLY, Definitions, Row
 from ..errors import GateError, NoOracleError, RolloutError
 from ..evaluation.client import Client, ClientSession, problem_of
 from ..evaluation.policies import NONSENSE, solve
-from ..evaluation.rows import about_task, read, read_rows, row_name, shown
+from ..evaluation.rows import (
+    about_task,
+    read,
+    read_rows,
+    row_name,
+    shown,
+    skeleton_note,
+)
 from ..project import here, of_class
+
+
+@contextlib.contextmanager
+def naming_skeleton(domain_class: type, row: Row) -> Generator[None]:
+    """Says below a failure on a row that nobody has written the row's task yet.
+
+    Such a task is the first failure that a new project sees. Raises GateError.
+    """
+    try:
+        yield
+    except NoOracleError:
+        raise
+    except (GateError, RolloutError) as error:
+        note = skeleton_note(domain_class, row)
+        if not note or note in str(error):
+            raise
+        raise GateError(f"{error}{note}") from error
 
 
 def smoke_gate(client: Client, path: Path) -> str:
@@ -47,14 +71,15 @@ def smoke_gate(client: Client, path: Path) -> str:
         return session
 
     tools = tools_in(domain_class, rows[0], definitions)
-    outputs = _outputs(seed, tools, rows[0])
-    if client.replies():
-        session = seed()
-        _reply(session, {"answer": NONSENSE})
-        session.post("/close_session", {})
     echoes = []
-    if grader(domain_class) is None:
-        echoes = _echoes(seed, definitions, task_of(rows[0])["expected_output"])
+    with naming_skeleton(domain_class, rows[0]):
+        outputs = _outputs(seed, tools, rows[0])
+        if client.replies():
+            session = seed()
+            _reply(session, {"answer": NONSENSE})
+            session.post("/close_session", {})
+        if grader(domain_class) is None:
+            echoes = _echoes(seed, definitions, task_of(rows[0])["expected_output"])
     status = client.session().request("POST", "/no_such_tool", {}).status_code
     if status != 404:
         raise GateError(f"POST /no_such_tool answered {status}, not 404")
