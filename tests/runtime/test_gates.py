@@ -257,6 +257,56 @@ class Sized(Guessing):
         self.cells = ["."] * task["size"]
 
 
+class Untold(Guessing):
+    """Reads what its task lacks only when it is played."""
+
+    def __init__(self, task: dict) -> None:
+        self.size = task["size"]
+
+    def guess(self, word: str) -> str:
+        """Guess."""
+        return "." * (self.size + 1)
+
+
+class Unearned(Untold):
+    guess = Guessing.guess
+
+    def reward(self) -> float:
+        return 0.0
+
+
+class Unsolved(Unearned):
+    @staticmethod
+    def oracle(task: dict) -> list[tuple[str, dict]]:
+        return [("guess", {"word": "." * (task["size"] + 1)})]
+
+
+class Unseen(Unearned):
+    def observation(self) -> str:
+        return f"The size is {self.size}."
+
+
+SKELETON = [{"size": None}]
+
+
+@pytest.mark.parametrize(
+    ("gate", "kind"),
+    [
+        (smoke_gate, Untold),
+        (smoke_gate, Unsolved),
+        (rollout_gate, Unsolved),
+        (rollout_gate, Unseen),
+        (rollout_gate, Unearned),
+    ],
+)
+def test_a_failure_names_a_task_that_nobody_has_written(run_gate, gate, kind):
+    fault = refusal(GateError, run_gate, gate, kind, *SKELETON)
+    assert fault.count("This task is only a skeleton: write a task of your own") == 1
+    with pytest.raises((GateError, RolloutError)) as caught:
+        run_gate(gate, kind, {"size": "three"})
+    assert "skeleton" not in str(caught.value)
+
+
 IDS = [{"id": 1}, {"id": 2}]
 
 

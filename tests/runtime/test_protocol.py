@@ -480,18 +480,22 @@ class AtRandom(Maze):
 
 
 @pytest.mark.parametrize(
-    ("kind", "remedy"),
-    [(Redrawn, "`uv run python make_rows"), (AtRandom, "take every")],
+    ("kind", "number", "said"),
+    [
+        (Redrawn, 2, "its picture is not what Redrawn.observation() draws now: "),
+        (AtRandom, 1, "AtRandom.observation() draws at random: take every random "),
+    ],
 )
-def test_the_rollout_gate_notes_a_picture_that_is_not_drawn_now(gate, kind, remedy):
+def test_the_rollout_gate_notes_a_picture_that_is_not_drawn_now(
+    gate, kind, number, said
+):
     fresh, stale = (
         with_observation(row_of(size=2), as_answer(drawn(number))) for number in (1, 0)
     )
     if kind is Redrawn:
         assert "picture" not in gate(rollout_gate, kind, fresh)
     note = gate(rollout_gate, kind, fresh, stale).splitlines()[1]
-    place = "row 2 of" if kind is Redrawn else "row 1 of"
-    assert note.startswith(place) and " draws now: " in note and remedy in note
+    assert note.startswith(f"row {number} of ") and said in note
 
 
 def test_generated_rows_end_with_it(loads, monkeypatch, tmp_path):

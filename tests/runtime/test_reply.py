@@ -339,6 +339,11 @@ class Buggy(Guest):
         return "boom"
 
 
+class Deaf(Guest):
+    def reply(self, answer: str) -> Any:
+        return super().reply("boom" if answer == NONSENSE else answer)
+
+
 class Moody(Guest):
     replies = iter(range(1000))
 
@@ -364,7 +369,8 @@ SAID = "(it called 'When?', book(hour=20), 'Good bye.'; "
 @pytest.mark.parametrize(
     ("kind", "check", "faults"),
     [
-        (Buggy, smoke_gate, ["reply() raised KeyError"]),
+        (Buggy, smoke_gate, ["(the oracle's message): reply() raised KeyError"]),
+        (Deaf, smoke_gate, [f'{NONSENSE}"}}: reply() raised KeyError']),
         (Moody, rollout_gate, ["the same calls of the policy 'garbage' were"]),
         (Lenient, rollout_gate, ["'oracle' earns 0.1", SAID]),
         (Long, rollout_gate, [LONG]),

@@ -22,7 +22,7 @@ from ..episode.tasks import (
 from ..episode.types import REPLY, Definitions, Row, Solution, by_model
 from ..errors import GateError, NoOracleError, RolloutError
 from ..evaluation.client import Client
-from ..evaluation.observations import first_observation, shows, shows_image
+from ..evaluation.observations import first_observation, image_problem, prompt_problem
 from ..evaluation.play import play
 from ..evaluation.policies import (
     FIXED_TURNS,
@@ -38,6 +38,7 @@ from ..models.client import models_not_set, without_answers
 from ..project import here, of_class
 from .manifests import outdated_manifests
 from .rewards import baseline, earned_by_oracle, estimate_note, reward_problem
+from .smoke import naming_skeleton
 from .variety import Variety
 
 ROWS_AT_A_TIME = 20
@@ -154,12 +155,13 @@ class _Game:
                 if isinstance(result, RolloutError):
                     note = about_task(self.domain_class, row)
                     raise GateError(f"{place}, policy {policy!r}: {result}{note}")
-                self._check_reward(place, policy, row, result)
-                if policy == "garbage":
-                    self.variety.note_outcome(result)
-                if number <= ROWS_TWICE and self.repeats:
-                    calls = f"{place}: the same calls of the policy {policy!r}"
-                    _compare(calls, result, self._play(policy, row))
+                with naming_skeleton(self.domain_class, row):
+                    self._check_reward(place, policy, row, result)
+                    if policy == "garbage":
+                        self.variety.note_outcome(result)
+                    if number <= ROWS_TWICE and self.repeats:
+                        calls = f"{place}: the same calls of the policy {policy!r}"
+                        _compare(calls, result, self._play(policy, row))
 
     def _check_reward(
         self, place: str, policy: str, row: Row, result: dict[str, Any]
@@ -197,42 +199,16 @@ class _Game:
             return note
         for number, row in enumerate(self.rows, start=1):
             place = row_name(number, self.path)
-            try:
-                observation = first_observation(domain_class, row)
-            except RolloutError as error:
-                raise GateError(f"{place}: {error}") from error
-            self.variety.note("first observation", observation)
-            if observation and not shows(row, observation):
-                shown = f"{observation.output!r:.200}"
-                if observation.extra.get("image"):
-                    shown += " and an image"
-                if first_observation(domain_class, row) != observation:
-                    raise GateError(
-                        f"{place}: two episodes of its task begin differently, the "
-                        f"second with {shown}: take every random choice from the task, "
-                        "through a generator of the episode's own, as random.Random(seed) "
-                        "is; Python's and NumPy's global ones are shared by all episodes. "
-                        "Or show what differs in the answer of a tool"
-                    )
-                raise GateError(
-                    f"{place}: its prompt does not end with {domain_class.__name__}."
-                    f"observation(), {shown}: the policy would not see it. Add it to the "
-                    "last user message, or have make_rows.py write all rows anew, with "
-                    "it: `uv run python make_rows.py --example --overwrite`"
-                )
-            if observation and not note and not shows_image(row, observation):
-                # No failure: another machine's fonts may have drawn the row's.
-                note = (
-                    f"\n{place}: its picture is not what {domain_class.__name__}."
-                    "observation() draws now: "
-                )
-                if first_observation(domain_class, row) == observation:
-                    note += (
-                        "unless another machine drew it, make the rows anew, `uv run "
-                        "python make_rows.py --example --overwrite`"
-                    )
-                else:
-                    note += "take every random choice from the task"
+            with naming_skeleton(domain_class, row):
+                try:
+                    observation = first_observation(domain_class, row)
+                except RolloutError as error:
+                    raise GateError(f"{place}: {error}") from error
+                self.variety.note("first observation", observation)
+                if problem := prompt_problem(domain_class, row, observation):
+                    raise GateError(f"{place}: {problem}")
+            if not note and (problem := image_problem(domain_class, row, observation)):
+                note = f"\n{place}: {problem}"
         return note
 
     def check_turns(self, max_turns: int) -> None:
@@ -244,14 +220,15 @@ class _Game:
         solved = self.solved()
         for number, row in solved:
             place = row_name(number, self.path)
-            try:
-                solution = solution_for(row, self.client.tools_in(row))
-                if len(solved) == len(self.rows):
-                    self.variety.note("solution", list(solution))
-            except NoOracleError:  # it would be the same for every row
-                raise
-            except RolloutError as error:
-                raise GateError(f"{place}, policy 'oracle': {error}") from error
+            with naming_skeleton(self.domain_class, row):
+                try:
+                    solution = solution_for(row, self.client.tools_in(row))
+                except NoOracleError:  # it would be the same for every row
+                    raise
+                except RolloutError as error:
+                    raise GateError(f"{place}, policy 'oracle': {error}") from error
+            if len(solved) == len(self.rows):
+                self.variety.note("solution", list(solution))
             needed = self._turns(solution)
             if len(needed) > longest:
                 longest = len(needed)
@@ -283,15 +260,13 @@ class _Game:
         if not replies(self.domain_class):
             return ""
         row, talker = self.rows[0], _Talker()
-        try:
-            result = play(
-                self.client, self.client.tools_in(row), row, talker, max_turns
-            )
-        except RolloutError as error:
-            raise GateError(
-                f"{row_name(1, self.path)}, {talker.name}: {error}"
-            ) from error
-        self._check_reward(row_name(1, self.path), "garbage", row, result)
+        place, tools = row_name(1, self.path), self.client.tools_in(row)
+        with naming_skeleton(self.domain_class, row):
+            try:
+                result = play(self.client, tools, row, talker, max_turns)
+            except RolloutError as error:
+                raise GateError(f"{place}, {talker.name}: {error}") from error
+            self._check_reward(place, "garbage", row, result)
         if not result["out_of_turns"]:
             return ""
         return (

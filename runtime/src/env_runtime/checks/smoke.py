@@ -2,7 +2,7 @@
 
 import contextlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +13,40 @@ from ..episode.tasks import grader, is_native, task_of
 from ..episode.types import HARNESS, REPLY, Definitions, Row
 from ..errors import GateError, NoOracleError, RolloutError
 from ..evaluation.client import Client, ClientSession, problem_of
-from ..evaluation.policies import solve
-from ..evaluation.rows import about_task, check_row, read, read_rows, row_name, shown
+from ..evaluation.policies import NONSENSE, solve
+from ..evaluation.rows import (
+    about_task,
+    check_row,
+    read,
+    read_rows,
+    row_name,
+    shown,
+    skeleton_note,
+)
 from ..project import here, of_class
 
 
-def smoke_gate(client: Client, path: Path) -> str:
-    """Call every tool in an episode of the first row of `path`.
+@contextlib.contextmanager
+def naming_skeleton(domain_class: type, row: Row) -> Generator[None]:
+    """Says below a failure on a row that nobody has written the row's task yet.
 
-    Without tools, only post to /verify.
+    Such a task is the first failure that a new project sees. Raises GateError.
+    """
+    try:
+        yield
+    except NoOracleError:
+        raise
+    except (GateError, RolloutError) as error:
+        note = skeleton_note(domain_class, row)
+        if not note or note in str(error):
+            raise
+        raise GateError(f"{error}{note}") from error
+
+
+def smoke_gate(client: Client, path: Path) -> str:
+    """Call every tool in an episode of the first row of `path`, and talk to reply().
+
+    Without either, only post to /verify.
 
     Returns the gate's line. Raises GateError and RolloutError.
     """
@@ -47,10 +72,15 @@ def smoke_gate(client: Client, path: Path) -> str:
         return session
 
     tools = tools_in(domain_class, rows[0], definitions)
-    outputs = _outputs(seed, tools, rows[0])
     echoes = []
-    if grader(domain_class) is None:
-        echoes = _echoes(seed, definitions, task_of(rows[0])["expected_output"])
+    with naming_skeleton(domain_class, rows[0]):
+        outputs = _outputs(seed, tools, rows[0])
+        if client.replies():
+            session = seed()
+            _reply(session, {"answer": NONSENSE})
+            session.post("/close_session", {})
+        if grader(domain_class) is None:
+            echoes = _echoes(seed, definitions, task_of(rows[0])["expected_output"])
     status = client.session().request("POST", "/no_such_tool", {}).status_code
     if status != 404:
         raise GateError(f"POST /no_such_tool answered {status}, not 404")
@@ -156,7 +186,7 @@ def _outputs(
         session = seed()
         for name, arguments in solve(row, definitions):
             if name == REPLY:
-                _reply(session, arguments)
+                _reply(session, arguments, " (the oracle's message)")
                 continue
             output = _call(session, name, arguments, " (the oracle's call)")
             outputs[name].append(output)
@@ -230,10 +260,13 @@ def _call(
     return output
 
 
-def _reply(session: ClientSession, message: dict[str, Any]) -> None:
-    """Post a message of the policy. Raises GateError if the class has a bug."""
+def _reply(session: ClientSession, message: dict[str, Any], whose: str = "") -> None:
+    """Post a message of the policy. Raises GateError if the class has a bug.
+
+    `whose` goes into the message.
+    """
     response = session.request("POST", f"/{REPLY}", message, {HARNESS: "1"})
-    call = f"POST /{REPLY} with {json.dumps(message)[:200]} (the oracle's message)"
+    call = f"POST /{REPLY} with {json.dumps(message)[:200]}{whose}"
     if response.status_code != 200:
         raise GateError(f"{call} answered {problem_of(response)}")
     _check_fault(f"{call}: {REPLY}()", response)

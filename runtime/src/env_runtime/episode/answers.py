@@ -3,6 +3,7 @@
 import binascii
 import inspect
 import json
+import re
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -12,6 +13,9 @@ from ..errors import NotTextError
 from .tasks import is_model
 from .text_match import sendable
 from .tools import fields_of
+
+# The beginning of an image's data: URL
+_IMAGE = re.compile(r"data:image/[^,]+;base64")
 
 
 @dataclass(frozen=True)
@@ -57,23 +61,25 @@ def as_answer(value: Any) -> Answer:
 
 def _image(value: Any) -> str | None:
     """An answer's image; None if it has none. Raises NotTextError if none can be shown."""
-    if value is None or (isinstance(value, str) and not value):
+    if value is None:
         return None
-    is_text = isinstance(value, str)
-    start, _, data = value.partition(",") if is_text else ("", "", "")
-    if start.startswith("data:image/") and start.endswith(";base64"):
-        try:
-            # Without strict_mode, letters that are not base64 are left out.
-            if binascii.a2b_base64(data, strict_mode=True):
-                return value
-        except ValueError:
-            pass
-    # In ASCII, because a gate reads it in a header
-    begins = f"which begins {value[:60]!a}" if is_text else f"a {type(value).__name__}"
+    shown = f"a {type(value).__name__}"
+    if isinstance(value, str):
+        start, _, data = value.partition(",")
+        if not value or (_IMAGE.fullmatch(start) and _is_base64(data)):
+            return value or None
+        shown = f"which begins {value[:60]!a}"  # ASCII: a gate reads it in a header
     raise NotTextError(
-        f"returned an image that cannot be shown, {begins}: `image` must be "
+        f"returned an image that cannot be shown, {shown}: `image` must be "
         '"data:image/png;base64," (or jpeg, gif, webp) and base64.b64encode(data).decode()'
     )
+
+
+def _is_base64(data: str) -> bool:
+    try:  # without strict_mode, letters that are not base64 would be left out
+        return bool(binascii.a2b_base64(data, strict_mode=True))
+    except ValueError:
+        return False
 
 
 def _plain(value: Any) -> Any:

@@ -77,12 +77,49 @@ def shows(row: Row, observation: Answer) -> bool:
     )
 
 
-def shows_image(row: Row, observation: Answer) -> bool:
-    """Whether that message holds the observation's own image, if there is one."""
-    image = observation.extra.get("image")
+def prompt_problem(domain_class: type, row: Row, observation: Answer | None) -> str:
+    """What is wrong with a prompt that does not show the observation; else "".
+
+    Raises RolloutError if the observation fails the second time.
+    """
+    if observation is None or shows(row, observation):
+        return ""
+    shown = f"{observation.output!r:.200}"
+    if observation.extra.get("image"):
+        shown += " and an image"
+    if first_observation(domain_class, row) != observation:
+        return (
+            f"two episodes of its task begin differently, the second with {shown}: take "
+            "every random choice from the task, through a generator of the episode's "
+            "own, as random.Random(seed) is; Python's and NumPy's global ones are shared "
+            "by all episodes. Or show what differs in the answer of a tool"
+        )
+    return (
+        f"its prompt does not end with {domain_class.__name__}.observation(), {shown}: "
+        "the policy would not see it. Add it to the last user message, or have "
+        "make_rows.py write all rows anew, with it: `uv run python make_rows.py "
+        "--example --overwrite`"
+    )
+
+
+def image_problem(domain_class: type, row: Row, observation: Answer | None) -> str:
+    """What to do if the prompt shows another image than the observation's; else "".
+
+    This may be no mistake: another machine's fonts draw another image. Raises
+    RolloutError if the observation fails the second time.
+    """
+    image = observation and observation.extra.get("image")
     messages, place = _prompt(row)
     parts = _parts(messages[place].get("content"))
-    return not image or any(part.get("image_url") == image for part in parts)
+    if not image or any(part.get("image_url") == image for part in parts):
+        return ""
+    name = f"{domain_class.__name__}.observation()"
+    if first_observation(domain_class, row) != observation:
+        return f"{name} draws at random: take every random choice from the task"
+    return (
+        f"its picture is not what {name} draws now: unless another machine drew it, "
+        "make the rows anew, `uv run python make_rows.py --example --overwrite`"
+    )
 
 
 def prompt_text(row: Row) -> str:
