@@ -89,7 +89,7 @@ def _account(rng: random.Random, name: str) -> dict[str, Any]:
         "pin": str(rng.randint(10, 99)),
         "plan": rng.choice(PLANS),
         "months": rng.randint(2, 30),
-        "owes": rng.choice([0, 0, rng.randrange(51, 99, 2)]),  # odd, so it is no fee
+        "owes": rng.choice([0, 0, rng.randrange(51, 99, 2)]),  # odd: every fee is even
         "days": days,
         "credit": rng.choice([0, 0, 11]) if days else 0,
         "ended": False,

@@ -57,7 +57,7 @@ def _is_library(path: str) -> bool:
 
 
 def fault_of(error: BaseException) -> str:
-    """What a bug raised, without its text: `raised KeyError (my_env.py, line 3)`."""
+    """The exception of a bug, without its text: `raised KeyError (my_env.py, line 3)`."""
     place = f" ({raised_at(error)})" if error.__traceback__ else ""
     return f"raised {type(error).__name__}{place}"
 

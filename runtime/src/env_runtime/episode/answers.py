@@ -1,4 +1,4 @@
-"""What a method returns, as the answer to a call: text, with an image beside it."""
+"""Answers to calls: a method's return value becomes text, with an image beside it."""
 
 import binascii
 import inspect

@@ -78,7 +78,7 @@ def shows(row: Row, observation: Answer) -> bool:
 
 
 def prompt_problem(domain_class: type, row: Row, observation: Answer | None) -> str:
-    """What is wrong with a prompt that does not show the observation; else "".
+    """The problem of a prompt that does not show the observation; else "".
 
     Raises RolloutError if the observation fails the second time.
     """
@@ -103,9 +103,9 @@ def prompt_problem(domain_class: type, row: Row, observation: Answer | None) -> 
 
 
 def image_problem(domain_class: type, row: Row, observation: Answer | None) -> str:
-    """What to do if the prompt shows another image than the observation's; else "".
+    """The remedy if the prompt shows another image than the observation's; else "".
 
-    This may be no mistake: another machine's fonts draw another image. Raises
+    The row may be right, because another machine's fonts draw another image. Raises
     RolloutError if the observation fails the second time.
     """
     image = observation and observation.extra.get("image")
