@@ -11,17 +11,16 @@ import tempfile
 from pathlib import Path
 
 TEMPLATE = Path(__file__).resolve().parents[1]
-ANSWERS = Path(".copier-answers.yml")
 
 
-def is_missing(folder: Path) -> bool:
+def is_missing(folder: Path, answers: Path) -> bool:
     """Whether an installed project needs the agent and does not have it.
 
-    A class that cannot be imported needs none yet: the import gate says why.
+    `answers` is Copier's file of the project, seen from the current folder. A class that cannot be imported needs none yet: the import gate says why.
     """
     configs = folder.glob("configs/*_agent.yaml")
     usual = any("simple_agent:" in path.read_text("utf-8") for path in configs)
-    if not (usual and ANSWERS.is_file()):
+    if not (usual and answers.is_file()):
         return False
     code = (
         "from env_runtime import project; from env_runtime.episode.tasks import "
@@ -37,7 +36,7 @@ def is_missing(folder: Path) -> bool:
     return printed.stdout.endswith("talks: True\n")
 
 
-def add() -> list[str]:
+def add(answers: Path) -> list[str]:
     """Merge all that the template renders for a class with reply() into the project.
 
     Returns the files in which the user's edits conflict with it. Raises
@@ -49,8 +48,8 @@ def add() -> list[str]:
         source = Path(temporary, "template")
         ignored = shutil.ignore_patterns(".git", ".venv")
         shutil.copytree(TEMPLATE, source, ignore=ignored)
-        before = _render(source, Path(temporary, "before"), talks="false")
-        after = _render(source, Path(temporary, "after"), talks="true")
+        before = _render(source, Path(temporary, "before"), answers, talks="false")
+        after = _render(source, Path(temporary, "after"), answers, talks="true")
         for new in filter(Path.is_file, after.rglob("*")):
             name = new.relative_to(after)
             old, own = before / name, Path(name)
@@ -64,14 +63,15 @@ def add() -> list[str]:
     return sorted(conflicts)
 
 
-def _render(source: Path, destination: Path, *, talks: str) -> Path:
+def _render(source: Path, destination: Path, answers: Path, *, talks: str) -> Path:
     """Render the project elsewhere, with its recorded answers but this one.
 
     Returns the destination.
     """
-    destination.mkdir()
-    shutil.copy(ANSWERS, destination)
+    (destination / answers).parent.mkdir(parents=True)
+    shutil.copy(answers, destination / answers)
     command = [sys.executable, "-m", "copier", "copy", "--quiet", "--overwrite"]
     options = ["--defaults", "--skip-tasks", f"--data=talks={talks}"]
+    options += ["--answers-file", str(answers)]
     subprocess.run([*command, *options, source, destination], check=True)
     return destination

@@ -1,17 +1,13 @@
 """Install an environment that Copier has written, and check that it can be imported.
 
-    python post_generate.py copy SIBLINGS TOOLS [WRITER]
-    python post_generate.py update SIBLINGS
+    python post_generate.py copy|update STEP
 
-SIBLINGS and TOOLS are JSON. SIBLINGS is the answer to the question `siblings`: these
-folders are installed and checked like nemo_gym/. TOOLS is the parsed answer to `tools`,
-which the import gate compares with the class. WRITER is a module of the project that
-completes the class before it is imported, and then the rows.
-
-Copier runs this in the destination, with its own interpreter: standard library only. If
-a step fails, the exit status is 1, and the last line says what to do.
+STEP is JSON, an object with the fields of the class Step below. Copier runs this in the
+destination, with its own interpreter: standard library only. If a step fails, the exit
+status is 1, and the last line says what to do.
 """
 
+import contextlib
 import json
 import os
 import re
@@ -19,10 +15,13 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 import agent
+import host
 
 # The newest NeMo Gym needs this Python. An older interpreter gets 0.4.
 NEWEST_LINE = (3, 13, 14)
@@ -44,8 +43,38 @@ PACKAGES = {
 }
 
 
+# Variables that belong to Copier's interpreter or to this run, and those with which uv
+# would not install what a project needs.
+HIDDEN = re.compile(
+    "VIRTUAL_ENV|UV_(?:FROZEN|ISOLATED|LOCKED|NO_DEFAULT_GROUPS|NO_DEV|NO_EDITABLE"
+    "|NO_INSTALL_LOCAL|NO_INSTALL_PROJECT|NO_INSTALL_WORKSPACE|NO_PROJECT|NO_SOURCES"
+    "|NO_SYNC|PROJECT|PROJECT_ENVIRONMENT|PYTHON|WORKING_DIR|WORKING_DIRECTORY)"
+)
+
+# With these, later commands of uv would not find the project's own code either.
+UNSET = ["UV_NO_SOURCES", "UV_NO_EDITABLE", "UV_NO_INSTALL_PROJECT", "UV_PROJECT"]
+
+
 class Problem(Exception):
     """A failure and how to fix it. Each argument is one line."""
+
+
+@dataclass
+class Step:
+    """What Copier passes on. Answers and lists are as copier.yml has them."""
+
+    # Frameworks' folders, installed and checked like nemo_gym/
+    siblings: list[str] = field(default_factory=list)
+    answers_file: str = ".copier-answers.yml"
+    new: bool = False  # whether no project was here before
+    written: list[str] = field(default_factory=list)  # files outside those folders
+    tools: list[Any] = field(default_factory=list)  # for the import gate to compare
+    writer: str = ""  # a module that completes the class, and then the rows
+    paths: list[str] = field(default_factory=list)  # folders of packages it imports
+
+    @property
+    def folders(self) -> list[Path]:
+        return [PROJECT, *map(Path, self.siblings)]
 
 
 def find_uv() -> str:
@@ -157,18 +186,55 @@ def required_python(folder: Path) -> str:
 
 
 def numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split("."))
+    return tuple(int(part) for part in re.findall(r"\d+", version)[:3])
+
+
+def bounds(required: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The lowest version that a specifier allows, and the lowest above all of them.
+
+    It has clauses as PEP 440 and Poetry write them. `!=` is left to uv.
+    """
+    low, high = (0, 0, 0), (99, 0, 0)
+    for clause in filter(None, re.split(r"[,\s]+(?=[<>=!~^])", required.strip())):
+        operator, version = re.fullmatch(r"([<>=!~^]*)\s*(.*?),?", clause).groups()
+        digits = numbers(version)
+        full = (*digits, 0, 0)[:3]
+        after = (*full[:2], full[2] + 1)  # the next release
+        above = (99, 0, 0)
+        if operator in ("<", "<="):
+            above = full if operator == "<" else after
+        elif operator == "^" or (operator == "~=" and len(digits) < 3):
+            above = (full[0] + 1, 0, 0)
+        elif operator in ("~", "~=") or ("*" in version and operator != "!="):
+            above = (full[0], full[1] + 1, 0)
+        elif operator in ("==", "===", ""):
+            above = after
+        if operator == ">":
+            low = max(low, after)
+        elif operator not in ("<", "<=", "!="):
+            low = max(low, full)
+        high = min(high, above)
+    return low, high
 
 
 def satisfies(version: tuple[int, ...], required: str) -> bool:
-    """Whether a version fits `>=` and `<` clauses."""
-    for clause in required.split(","):
-        match = re.fullmatch(r"\s*(>=|<)\s*([\d.]+)\s*", clause)
-        assert match, required
-        operator, bound = match.groups()
-        if (version >= numbers(bound)) != (operator == ">="):
-            return False
-    return True
+    low, high = bounds(required)
+    return low <= (*version, 0, 0)[:3] < high
+
+
+def narrowed(required: str, wanted: str) -> str:
+    """The specifier of versions that two specifiers allow. Raises Problem if none is."""
+    ours, theirs = bounds(required), bounds(wanted)
+    low, high = max(ours[0], theirs[0]), min(ours[1], theirs[1])
+    if low >= high:
+        raise Problem(
+            f"this repository's requires-python is {wanted!r}, and NeMo Gym needs "
+            f"{required!r}: no version is in both"
+        )
+    if (low, high) == ours:
+        return required
+    texts = [".".join(map(str, one if one[2] else one[:2])) for one in (low, high)]
+    return f">={texts[0]},<{texts[1]}"
 
 
 def pyenv_root() -> Path:
@@ -226,28 +292,27 @@ def kept_python(folder: Path, required: str) -> str | None:
     return None
 
 
-def own_packages() -> list[str]:
-    """Options of `uv add`: the package or the requirements of the user's repository.
+def own_packages(paths: list[str]) -> list[list[str]]:
+    """The options of each `uv add` for what the user's repository has.
 
-    [] if the destination has neither a pyproject.toml with a build system nor a
-    requirements.txt.
+    `paths` are packages of the answer to `dependencies`. The package of the
+    destination, with a pyproject.toml with a build system, or else its requirements.txt
+    comes first.
     """
+    found = [["--editable", os.path.join("..", path)] for path in paths]
     project = Path("pyproject.toml")
     if project.is_file():
         text = project.read_text(encoding="utf-8")
         if re.search(r"^\[build-system\]", text, re.MULTILINE):
-            return ["--editable", ".."]
+            return [["--editable", ".."], *found]
     if Path("requirements.txt").is_file():
-        return ["--requirements", "../requirements.txt"]
-    return []
+        return [["--requirements", "../requirements.txt"], *found]
+    return found
 
 
 def run(command: list[str], failure: str, folder: Path | None = None) -> None:
-    # These variables belong to Copier's interpreter, or to this run. uv must not see them.
     kept = {
-        name: value
-        for name, value in os.environ.items()
-        if name not in ("VIRTUAL_ENV", "UV_PYTHON", "UV_PROJECT_ENVIRONMENT")
+        name: value for name, value in os.environ.items() if not HIDDEN.fullmatch(name)
     }
     if subprocess.run(command, check=False, env=kept, cwd=folder).returncode != 0:
         raise Problem(failure)
@@ -292,14 +357,15 @@ def remove_unfinished_class() -> None:
             path.unlink()
 
 
-def install(
-    folder: Path, uv: str, options: list[str], packages: list[str], writer: str = ""
-) -> str:
+def install(step: Step, folder: Path, uv: str, packages: list[list[str]]) -> str:
     """Install a framework's folder and run its import gate. Returns the versions.
 
-    `packages` are options of `uv add`, `options` those of the import gate. `writer` is
-    a module that writes the class before that.
+    `packages` are the options of each `uv add`.
     """
+    writer = step.writer if folder == PROJECT else ""
+    options = []
+    if step.tools and folder == PROJECT:
+        options = ["--write-tools", "--signatures", json.dumps(step.tools)]
     print(f"{folder}/", flush=True)
     here = folder.resolve()
     first = not (folder / ".venv").exists()
@@ -307,11 +373,11 @@ def install(
     found = kept_python(folder, required) or find_python(uv, required)
     python_option = ["--python", found] if found else []
     again = "uv run python gates.py" + (" --write-tools" if options else "")
-    if packages:
+    for package in packages:
         # Written into pyproject.toml. The interpreter and the lock file follow below.
         run(
-            [uv, "add", "--quiet", "--frozen", *python_option, *packages],
-            f"`uv add {' '.join(packages)}` failed in {here}, see above; fix that and "
+            [uv, "add", "--quiet", "--frozen", *python_option, *package],
+            f"`uv add {' '.join(package)}` failed in {here}, see above; fix that and "
             f"run it again there, then `uv run python gates.py --write-tools`",
             folder,
         )
@@ -320,8 +386,8 @@ def install(
     fresh = ["--upgrade-package", DISTRIBUTION, "--reinstall-package", DISTRIBUTION]
     run(
         [uv, "sync", "--quiet", "--directory", str(folder), *python_option, *fresh],
-        f"`uv sync` failed, see above; fix the packages in {here / 'pyproject.toml'}, "
-        f"then `uv sync` and `{again}` there",
+        f"`uv sync` failed, see above; fix the packages in {here / 'pyproject.toml'}"
+        f"{', or what builds them' if packages else ''}, then `uv sync` and `{again}` there",
     )
     python, package = installed(folder)
     pin_python(python, uv, folder)
@@ -329,12 +395,12 @@ def install(
     if writer and (first or not (folder / "data/example.jsonl").stat().st_size):
         steps = [f"-m {writer}", "make_rows.py --example --overwrite"]
         failure = " && ".join(
-            f"uv run python {step}" for step in [*steps, "gates.py --write-tools"]
+            f"uv run python {one}" for one in [*steps, "gates.py --write-tools"]
         )
         try:
-            for step in steps:
+            for command in steps:
                 run(
-                    [uv, "run", "--directory", str(folder), "python", *step.split()],
+                    [uv, "run", "--directory", str(folder), "python", *command.split()],
                     "the class could not be completed, see above; correct the answers "
                     "(and copy with --overwrite, if the folder is still there), or copy "
                     f"with --skip-tasks, fix that, then `uv sync && {failure}` in {here}",
@@ -342,8 +408,9 @@ def install(
         except Problem:
             remove_unfinished_class()
             raise
-    if folder == PROJECT and agent.is_missing(folder):
-        add_agent()
+    answers = Path(step.answers_file)
+    if folder == PROJECT and agent.is_missing(folder, answers):
+        add_agent(answers)
         options = options or ["--write-tools"]
     run(
         [
@@ -361,10 +428,10 @@ def install(
     return f"Python {python}, {PACKAGES[folder.name]} {package}"
 
 
-def add_agent() -> None:
+def add_agent(answers: Path) -> None:
     """Give the project the agent of a class with reply(). Raises Problem."""
     try:
-        conflicts = agent.add()
+        conflicts = agent.add(answers)
     except subprocess.CalledProcessError as error:
         raise Problem("the agent for reply() cannot be rendered, see above") from error
     if conflicts:
@@ -381,29 +448,81 @@ def is_skeleton(rows: Path) -> bool:
     return len(lines) == 1 and None in task.values()
 
 
-def main(
-    operation: str, siblings: str = "[]", tools: str | None = None, writer: str = ""
-) -> None:
-    folders = [PROJECT, *map(Path, json.loads(siblings))]
+def check_repository(step: Step, around: host.Host) -> None:
+    """Raise Problem if the repository around the project would break.
+
+    A new project is then removed: the folder is as it was before Copier wrote to it.
+    """
+    refusals = around.refusals()
+    required = around.requires_python()
+    for folder in step.folders if required else []:
+        try:
+            narrow_python(folder, required)
+        except Problem as problem:
+            refusals += problem.args
+    if refusals and step.new:
+        for name in map(str, step.folders):
+            shutil.rmtree(name)
+        for path in map(Path, step.written):
+            path.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # it has other files
+                for parent in list(path.parents)[:-1]:
+                    parent.rmdir()
+        refusals.append("nothing was written; copy again after that")
+    if refusals:
+        raise Problem(*dict.fromkeys(refusals))
+
+
+def narrow_python(folder: Path, wanted: str) -> None:
+    """Leave out the versions of Python that the repository's own package refuses.
+
+    Raises Problem if none is left.
+    """
+    required = required_python(folder)
+    text = narrowed(required, wanted)
+    if text == required:
+        return
+    replace(folder / "pyproject.toml", f'"{required}"', f'"{text}"')
+    low, high = bounds(text)
+    fitting = [n for n in (13, 12, 14) if low < (3, n + 1, 0) and high > (3, n, 0)]
+    image = folder / "Dockerfile"
+    if fitting and image.is_file():
+        replace(image, "python:3.13-slim", f"python:3.{fitting[0]}-slim")
+
+
+def replace(path: Path, old: str, new: str) -> None:
+    text = path.read_text(encoding="utf-8")
+    if old != new:
+        path.write_text(text.replace(old, new), encoding="utf-8")
+
+
+def main(operation: str, given: str = "{}") -> None:
+    step = Step(**json.loads(given))
+    folders = step.folders
     uv = find_uv()
+    notes: list[str] = []
+    if operation == "copy":
+        # Copier's own interpreter may be too old to read TOML.
+        python = sys.executable if host.tomllib else find_python(uv, ">=3.12")
+        around = host.Host(Path(), [str(one) for one in folders], python or "python3")
+        check_repository(step, around)
+        notes = around.notes()
     undo = "undo this update (`git stash --include-untracked`) and repeat it"
     build_runtime(uv, undo if operation == "update" else "copy again")
     if operation == "update":
         check_merged()
         restore_classes()
-        if unchanged(folders) and not agent.is_missing(PROJECT):
+        answers = Path(step.answers_file)
+        if unchanged(folders) and not agent.is_missing(PROJECT, answers):
             return
     for folder in folders:
         check_venv(folder)
     print("Installing with uv (about 1 GB the first time) ...", flush=True)
-    options = ["--write-tools", "--signatures", tools] if tools else []
-    packages = own_packages() if operation == "copy" else []
+    packages = own_packages(step.paths) if operation == "copy" else []
     ready, problems = [], []
     for folder in folders:
-        wanted = options if folder == PROJECT else []
         try:
-            writes = writer if folder == PROJECT else ""
-            ready.append(install(folder, uv, wanted, packages, writes))
+            ready.append(install(step, folder, uv, packages))
         except Problem as problem:
             problems += problem.args
     if problems:
@@ -416,6 +535,14 @@ def main(
             "  uv run python make_rows.py --example --overwrite\n  uv run python gates"
         )
         steps[0] = steps[0].replace("  uv run python gates", first)
+    notes += [
+        f"{name} is set: unset it before you run the project's commands, because uv "
+        "would not find the project's own code"
+        for name in UNSET
+        if os.environ.get(name)
+    ]
+    for note in notes:
+        print(f"note: {note}")
     print(f"\nReady: {'; '.join(ready)}. Next:", *steps, sep="\n\n")
     if operation == "update":
         print(

@@ -30,6 +30,7 @@ import jinja2
 import pytest
 from copier import run_copy
 from copier.__main__ import CopierApp
+from jinja2.exceptions import FilterArgumentError
 from nights import changed_since, is_called_for
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -186,20 +187,28 @@ def copier(folder: Path, *arguments: Any) -> subprocess.CompletedProcess[str]:
         ):
             try:
                 _, status = CopierApp.run(command, exit=False)
-            except ValueError:  # an answer that is refused
+            # An answer that is refused, and a copy over another environment
+            except (ValueError, FilterArgumentError):
                 traceback.print_exc()
                 status = 1
         printed.seek(0)
         return subprocess.CompletedProcess(command, status, printed.read())
 
 
-def render_project(template: Path, destination: Path, **answers: Any) -> None:
+def render_project(
+    template: Path,
+    destination: Path,
+    *,
+    answers_file: str | None = None,
+    **answers: Any,
+) -> None:
     """Renders a project in this process, without running tasks."""
     with fast_copier():
         run_copy(
             str(template),
             destination,
             data=answers,
+            answers_file=answers_file,
             defaults=True,
             skip_tasks=True,
             unsafe=True,

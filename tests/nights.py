@@ -24,6 +24,7 @@ PROTECTED = {
         RUNTIME + "gym_series.py",
         RUNTIME + "workspace/",
     ],
+    "test_guests.py": ["copier.yml", "extensions/"],
     "test_fuzz.py": [RUNTIME + "resources_server/"],
     "test_models.py": [RUNTIME + "gym/", RUNTIME + "models/"],
     "test_mutants.py": ["tests/mutants/"],

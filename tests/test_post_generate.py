@@ -52,10 +52,10 @@ def test_copie_generates_a_green_environment(repository, request, tmp_path):
     ("files", "options"),
     [
         ({"pyproject.toml": "[tool.ruff]\n"}, []),
-        ({"pyproject.toml": "[build-system]\n"}, ["--editable", ".."]),
+        ({"pyproject.toml": "[build-system]\n"}, [["--editable", ".."]]),
         (
             {"pyproject.toml": "", "requirements.txt": "numpy\n"},
-            ["--requirements", "../requirements.txt"],
+            [["--requirements", "../requirements.txt"]],
         ),
     ],
 )
@@ -63,7 +63,8 @@ def test_what_a_repository_has_to_install(step, tmp_path, monkeypatch, files, op
     for name, text in files.items():
         (tmp_path / name).write_text(text)
     monkeypatch.chdir(tmp_path)
-    assert step.own_packages() == options
+    assert step.own_packages([]) == options
+    assert step.own_packages(["../.."]) == [*options, ["--editable", "../../.."]]
 
 
 @pytest.mark.parametrize(
@@ -193,20 +194,27 @@ def test_the_pin_names_the_interpreter_and_pyenvs_uv(step, tmp_path, monkeypatch
 def test_the_agent_of_a_class_that_talks_is_what_the_template_renders(
     step, template, tmp_path, monkeypatch, edited
 ):
-    """All files are as if Copier had known of reply(), and edits beside them stay."""
+    """All files are as if Copier had known of reply(), and edits beside them stay.
+
+    Another template's answers stay, too, beside an answers file of another name.
+    """
+    name = ".copier-answers.gym.yml" if edited else ".copier-answers.yml"
     answers = {"domain_module": "stall", "domain_class": "Stall", "tools": "buy"}
     made, wanted = tmp_path / "made/my_env", tmp_path / "wanted/my_env"
     for project, answer in ((made, {}), (wanted, {"talks": True})):
         project.mkdir(parents=True)
         shutil.copy(CLASSES / "stall.py", project)
-        render_project(template, project, **answers, **answer)
+        (project / ".copier-answers.yml").write_text("_src_path: gh:other/template\n")
+        if not edited:
+            (project / ".copier-answers.yml").unlink()
+        render_project(template, project, answers_file=name, **answers, **answer)
     config = Path("nemo_gym/configs/my_env_agent.yaml")
     if edited:
         for project in (made, wanted):
             text = (project / config).read_text()
             (project / config).write_text(text.replace("max_steps: 20", "max_steps: 9"))
     monkeypatch.chdir(made)
-    step.add_agent()
+    step.add_agent(Path(name))
 
     def files(project):
         paths = filter(Path.is_file, project.rglob("*"))
@@ -226,7 +234,7 @@ def test_an_edit_of_the_agents_name_is_a_conflict(
     monkeypatch.chdir(project)
     message = r"conflicts in nemo_gym/configs/my_env_agent\.yaml: .* --write-tools"
     with pytest.raises(step.Problem, match=message):
-        step.add_agent()
+        step.add_agent(Path(".copier-answers.yml"))
 
 
 def test_the_script_needs_nothing_but_python():
@@ -247,7 +255,9 @@ def test_a_class_is_completed_once_and_before_it_is_imported(
     monkeypatch.setattr(step, "required_python", lambda folder: ">=3.12")
     monkeypatch.setattr(step, "find_python", lambda uv, required: None)
     monkeypatch.setattr(step, "pin_python", lambda *arguments: None)
-    step.install(folder, "uv", [], [], "env_runtime.gymnasium_class")
+    monkeypatch.chdir(tmp_path)
+    folder, given = Path("nemo_gym"), step.Step(writer="env_runtime.gymnasium_class")
+    step.install(given, folder, "uv", [])
     ran = [command[command.index("python") + 1 :] for command in commands[1:]]
     assert ran == [
         ["-m", "env_runtime.gymnasium_class"],
@@ -259,7 +269,7 @@ def test_a_class_is_completed_once_and_before_it_is_imported(
     for rows, more in (("", ["sync", "run", "run", "run"]), ("{}", ["sync", "run"])):
         (folder / "data/example.jsonl").write_text(rows)
         commands.clear()
-        step.install(folder, "uv", [], [], "env_runtime.gymnasium_class")
+        step.install(given, folder, "uv", [])
         assert [command[1] for command in commands] == more
 
 
@@ -283,7 +293,8 @@ def test_a_class_that_could_not_be_completed_is_removed(
     monkeypatch.setattr(step, "find_python", lambda uv, required: None)
     monkeypatch.setattr(step, "pin_python", lambda *arguments: None)
     with pytest.raises(step.Problem, match="the class could not be completed"):
-        step.install(Path("nemo_gym"), "uv", [], [], "env_runtime.gymnasium_class")
+        given = step.Step(writer="env_runtime.gymnasium_class")
+        step.install(given, Path("nemo_gym"), "uv", [])
     assert Path("my_env.py").exists() == stays
 
 

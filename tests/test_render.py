@@ -7,6 +7,7 @@ import re
 import shutil
 import tomllib
 
+import jinja2
 import pytest
 import yaml
 
@@ -487,10 +488,30 @@ def test_the_readme_is_what_a_person_needs_in_that_folder(render, archetype):
     text = (render(archetype=archetype) / "nemo_gym/README.md").read_text()
     assert text.count("\n") < 150
     assert "\n\n\n" not in text
-    docs = re.findall(r"blob/main/docs/([\w-]+\.md)(?:#([\w-]+))?", text)
+    docs = re.findall(r"\]\(/\S+/docs/([\w-]+\.md)(?:#([\w-]+))?", text)
     assert docs
     for name, anchor in docs:
         assert not anchor or anchor in anchors(ROOT / "docs" / name), f"{name}#{anchor}"
+
+
+@pytest.mark.parametrize(
+    ("source", "address"),
+    [
+        ("gh:me/envs", "https://github.com/me/envs/blob/main/docs/"),
+        ("gl:me/envs.git", "https://gitlab.com/me/envs/blob/main/docs/"),
+        ("https://x.org/me/envs.git", "https://x.org/me/envs/blob/main/docs/"),
+        ("git+https://x.org/me/envs", "https://x.org/me/envs/blob/main/docs/"),
+        ("git@x.org:me/envs.git", "https://x.org/me/envs/blob/main/docs/"),
+        ("ssh://git@x.org/me/envs/", "https://x.org/me/envs/blob/main/docs/"),
+        ("/home/me/envs", "/home/me/envs/docs/"),
+    ],
+)
+def test_links_lead_to_where_the_template_came_from(source, address):
+    loader = jinja2.FileSystemLoader(ROOT)
+    extensions = ["jinja2_ansible_filters.AnsibleCoreFiltersExtension"]
+    names = jinja2.Environment(loader=loader, extensions=extensions)
+    macro = names.get_template("extensions/names.jinja").module.docs_url
+    assert macro(source).strip() == address
 
 
 def test_the_links_of_the_documents_lead_somewhere():
