@@ -313,7 +313,7 @@ class Host:
             )
 
     @staticmethod
-    def _calls(script: Path) -> dict[str, dict[str | int, Any]]:
+    def _calls(script: Path) -> dict[str, dict[str | int | None, Any]]:
         """The arguments of setup() and find_packages() in a setup.py.
 
         By function, and by keyword or position; None for what is not a literal.
@@ -329,7 +329,7 @@ class Host:
             except ValueError:
                 return None
 
-        found: dict[str, dict[str | int, Any]] = {}
+        found: dict[str, dict[str | int | None, Any]] = {}
         for node in ast.walk(tree):
             if isinstance(node, ast.Call):
                 name = ast.unparse(node.func).rpartition(".")[2]

@@ -195,8 +195,7 @@ def bounds(required: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
     It has clauses as PEP 440 and Poetry write them. `!=` is left to uv.
     """
     low, high = (0, 0, 0), (99, 0, 0)
-    for clause in filter(None, re.split(r"[,\s]+(?=[<>=!~^])", required.strip())):
-        operator, version = re.fullmatch(r"([<>=!~^]*)\s*(.*?),?", clause).groups()
+    for operator, version in re.findall(r"([<>=!~^]*)\s*([\w.*+-]+)", required):
         digits = numbers(version)
         full = (*digits, 0, 0)[:3]
         after = (*full[:2], full[2] + 1)  # the next release

@@ -199,7 +199,7 @@ def render_project(
     template: Path,
     destination: Path,
     *,
-    answers_file: str | None = None,
+    answers_file: Any = None,
     **answers: Any,
 ) -> None:
     """Renders a project in this process, without running tasks."""

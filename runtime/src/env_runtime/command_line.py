@@ -12,6 +12,8 @@ from .errors import (
     SettingError,
 )
 
+from .settings import bypass_proxy
+
 PACKAGE = __package__ or ""
 
 # Errors that name what a user can change.
@@ -38,6 +40,7 @@ def exit_status(name: str, run: Callable[[], int]) -> int:
     For an error that a user can fix, the status is 1, and one line on standard error
     has the command's name and the error.
     """
+    bypass_proxy()
     try:
         return run()
     except FIXABLE as error:

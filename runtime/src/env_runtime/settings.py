@@ -4,6 +4,7 @@ A field is named like its variable. An empty variable counts as unset. Settings 
 when they are needed, never at import.
 """
 
+import os
 import typing
 from typing import Annotated, Any, Literal, Self
 
@@ -31,6 +32,15 @@ Token = Annotated[
 Switch = str  # "1" is on, any other value is off
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
+
+def bypass_proxy() -> None:
+    """Keep requests to this machine away from a proxy, here and in child processes."""
+    given = os.environ.get("no_proxy") or os.environ.get("NO_PROXY") or ""
+    hosts = [host.strip() for host in given.split(",") if host.strip()]
+    if "*" not in hosts:
+        text = ",".join(dict.fromkeys([*hosts, *LOOPBACK]))
+        os.environ.update({"no_proxy": text, "NO_PROXY": text})
 
 
 class Settings(BaseSettings):

@@ -13,6 +13,7 @@ from typing import TypedDict
 from ..command_line import new_parser
 from ..errors import GateError, RolloutError, ToolError
 from ..files import raised
+from ..settings import bypass_proxy
 
 # Returns what the gate saw: one line, and further notes below it. Raises GateError if the
 # gate fails.
@@ -67,6 +68,7 @@ def run(gates: Mapping[str, Gate]) -> Iterator[Result]:
     """Run gates in order, up to the first that fails. Yields the result of each."""
     # Models that are not set have stand-ins, also in processes that the gates start.
     os.environ.setdefault("STAND_IN", "1")
+    bypass_proxy()
     for name, gate in gates.items():
         started, notes = time.monotonic(), list[str]()
         try:

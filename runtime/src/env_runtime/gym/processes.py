@@ -18,6 +18,7 @@ import psutil
 
 from ..errors import RolloutError
 from ..project import here
+from ..settings import bypass_proxy
 
 # Variables that NeMo Gym's processes must not see. The first three would send uv or
 # Python elsewhere; with API_TOKEN the server would refuse NeMo Gym's agents.
@@ -91,10 +92,9 @@ def gym_process(arguments: list[str], **variables: str) -> Generator[subprocess.
 
     At the end of the block, it ends with every process that it started.
     """
+    bypass_proxy()
     kept = {name: text for name, text in os.environ.items() if name not in DROPPED}
-    no_proxy = kept.get("NO_PROXY") or kept.get("no_proxy")
-    no_proxy = ",".join(filter(None, [no_proxy, "127.0.0.1"]))
-    variables |= {"NO_PROXY": no_proxy, "no_proxy": no_proxy, **SET}
+    variables |= SET
     log_file().parent.mkdir(exist_ok=True)
     with log_file().open("ab") as log:
         process = subprocess.Popen(
