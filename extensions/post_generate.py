@@ -63,6 +63,7 @@ class Problem(Exception):
 class Step:
     """What Copier passes on. Answers and lists are as copier.yml has them."""
 
+    operation: str  # copy, or update
     # Frameworks' folders, installed and checked like nemo_gym/
     siblings: list[str] = field(default_factory=list)
     answers_file: str = ".copier-answers.yml"
@@ -363,7 +364,7 @@ def install(step: Step, folder: Path, uv: str, packages: list[list[str]]) -> str
     """
     writer = step.writer if folder == PROJECT else ""
     options = []
-    if step.tools and folder == PROJECT:
+    if step.operation == "copy" and folder == PROJECT:
         options = ["--write-tools", "--signatures", json.dumps(step.tools)]
     print(f"{folder}/", flush=True)
     here = folder.resolve()
@@ -496,7 +497,7 @@ def replace(path: Path, old: str, new: str) -> None:
 
 
 def main(operation: str, given: str = "{}") -> None:
-    step = Step(**json.loads(given))
+    step = Step(operation, **json.loads(given))
     folders = step.folders
     uv = find_uv()
     notes: list[str] = []

@@ -256,7 +256,7 @@ def test_a_class_is_completed_once_and_before_it_is_imported(
     monkeypatch.setattr(step, "find_python", lambda uv, required: None)
     monkeypatch.setattr(step, "pin_python", lambda *arguments: None)
     monkeypatch.chdir(tmp_path)
-    folder, given = Path("nemo_gym"), step.Step(writer="env_runtime.gymnasium_class")
+    folder, given = Path("nemo_gym"), step.Step("update", writer="env_runtime.gymnasium_class")
     step.install(given, folder, "uv", [])
     ran = [command[command.index("python") + 1 :] for command in commands[1:]]
     assert ran == [
@@ -293,7 +293,7 @@ def test_a_class_that_could_not_be_completed_is_removed(
     monkeypatch.setattr(step, "find_python", lambda uv, required: None)
     monkeypatch.setattr(step, "pin_python", lambda *arguments: None)
     with pytest.raises(step.Problem, match="the class could not be completed"):
-        given = step.Step(writer="env_runtime.gymnasium_class")
+        given = step.Step("update", writer="env_runtime.gymnasium_class")
         step.install(given, Path("nemo_gym"), "uv", [])
     assert Path("my_env.py").exists() == stays
 
