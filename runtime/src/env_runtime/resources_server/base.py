@@ -210,8 +210,6 @@ class InProcessServer(SimpleResourcesServer):
         describe_off_loop(app)
         app.get("/health")(self.health)
         app.get("/tools")(lambda: self._about(app))
-        app.add_exception_handler(Exception, _server_error)
-        app.add_exception_handler(RequestValidationError, self._invalid_body)
         inner = app.router.lifespan_context
         app.router.lifespan_context = lambda app: self._lifespan(inner(app))
         return app
@@ -296,13 +294,16 @@ class InProcessServer(SimpleResourcesServer):
     # -------------------------------------------------------------- layers
 
     def setup_session_middleware(self, app: FastAPI) -> None:
-        """Put the layers around the app's own stack.
+        """Put the layers around the app's own stack, which is built when it starts.
 
         NeMo Gym's MCP exposure refuses foreign middleware in that stack.
         """
         build = app.build_middleware_stack
 
         def stack() -> ASGIApp:
+            # Last, because NeMo Gym's run_webserver() sets handlers of its own.
+            app.add_exception_handler(Exception, _server_error)
+            app.add_exception_handler(RequestValidationError, self._invalid_body)
             inner, settings = LargeBodies(build(), self._store), ServerSettings.read()
             name = type(self).__name__
             cookies = SessionCookies(inner, self._secret, name, self._new_id)
@@ -323,7 +324,14 @@ class InProcessServer(SimpleResourcesServer):
         return cookies
 
     def setup_exception_middleware(self, app: FastAPI) -> None:
-        """Add no layer: setup_webserver's handler answers exceptions at no cost."""
+        """Add no layer: a handler answers exceptions at no cost."""
+
+    def setup_cancellation_middleware(self, app: FastAPI) -> None:
+        """Add no layer: a call plays on without its client, as `python server.py` has it.
+
+        NeMo Gym 0.7's layer would cut it off in the middle. It also hides exceptions of
+        a body, such as a 408, from their handlers.
+        """
 
     def get_session_middleware_key(self) -> str:
         """The key of NeMo Gym 0.7's MCP tokens. Anybody can compute its default."""
