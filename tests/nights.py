@@ -20,6 +20,7 @@ BOTH_WAYS = [
     "test_hangs",
     "test_large_bodies",
     "test_limits",
+    "test_mcp",
     "test_native_rows",
     "test_own_suite",
     "test_protocol",

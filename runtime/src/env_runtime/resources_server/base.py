@@ -37,7 +37,7 @@ from ..episode.row_tools import has_row_tools
 from ..episode.session import Session
 from ..episode.tasks import grader, replies, reward_range
 from ..episode.tools import make_tool
-from ..errors import shortage
+from ..errors import SettingError, shortage
 from ..models.client import Models
 from ..models.gym import gym_endpoint
 from ..project import of_class
@@ -195,7 +195,12 @@ class InProcessServer(SimpleResourcesServer):
         return verdict(self._store, request, body, reward)
 
     def setup_webserver(self) -> FastAPI:
-        """The app with NeMo Gym's routes and /health. A subclass adds its tools."""
+        """The app with NeMo Gym's routes and /health. A subclass adds its tools.
+
+        Raises SettingError if it is to serve a class over MCP that MCP cannot play.
+        """
+        if gym_series.serves_mcp(self):
+            self._prepare_for_mcp()
         app = super().setup_webserver()
         app.router.redirect_slashes = False  # a redirect repeats the Host header
         if not route_of(app, "/close_session"):
@@ -290,6 +295,19 @@ class InProcessServer(SimpleResourcesServer):
     def knows(self, name: str) -> bool:
         """Whether a session of that id is open, or has ended here."""
         return self._store.knows(name)
+
+    def _prepare_for_mcp(self) -> None:
+        reason = ""
+        if replies(self.domain_class):
+            reason = "reply(): over MCP nobody hands it the policy's messages"
+        elif has_row_tools(self.domain_class):
+            reason = "call_row_tool(): MCP lists the same tools in every session"
+        if reason:
+            raise SettingError(
+                f"{self.domain_class.__name__} cannot be played over MCP, because it has "
+                f"{reason}; remove `expose_tools_over_mcp: true` from configs/"
+            )
+        gym_series.show_images_over_mcp()
 
     # -------------------------------------------------------------- layers
 
