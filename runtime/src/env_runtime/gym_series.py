@@ -81,7 +81,7 @@ def show_images_over_mcp() -> None:
 def _with_image(as_text: Any, payload: Any) -> Any:
     """What an MCP call answers with: a tool's answer as text, then its image."""
     image = payload.get("image") if isinstance(payload, dict) else None
-    found = re.fullmatch(r"data:(image/[\w.+-]+);base64,(.*)", str(image), re.DOTALL)
+    found = re.fullmatch(r"data:(image/[^,;]+)[^,]*;base64,(.*)", str(image), re.DOTALL)
     if found is None:
         return as_text(payload)
     from mcp.types import ImageContent
