@@ -3,7 +3,9 @@
 docs/how-it-works.md has the answers in a table.
 """
 
+import asyncio
 import json
+import socket
 import subprocess
 import sys
 from typing import Any
@@ -15,7 +17,7 @@ from env_runtime.project import here
 from env_runtime.testing.fixtures import verify_body
 
 from . import support
-from .support import MESSAGE, Player, app_of, serving
+from .support import MESSAGE, Plain, Player, app_of, serving, until
 
 ROW = load_rows(here().rows)[0]
 GUESS, SECRET = "/guess", "zzzzy"  # no answer repeats what the policy wrote
@@ -83,6 +85,30 @@ def test_both_ways_have_the_same_answers(serve, monkeypatch):
             got.append(answers(client))
     check(got[1])
     assert got[0] == got[1]
+
+
+@pytest.mark.parametrize(
+    "under_gym", [False, True], indirect=True, ids=["alone", "NeMo Gym"]
+)
+def test_a_call_plays_on_without_its_client(server_of, server_thread, barrier):
+    """NeMo Gym 0.7's own layer would cut it off in the middle."""
+    moved = []
+
+    class Waits(Plain):
+        async def move(self) -> str:
+            await asyncio.to_thread(barrier.wait)
+            moved.append(True)
+            return "moved"
+
+    port = server_thread(server_of(Waits))
+    with socket.create_connection(("127.0.0.1", port)) as client:
+        head = b"POST /move HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n"
+        client.sendall(head + b"Content-Type: application/json\r\n\r\n{}")
+        barrier.await_arrival()
+    # Its answer comes after the server has noticed that the other client left.
+    httpx.get(f"http://127.0.0.1:{port}/health", trust_env=False)
+    barrier.opened.set()
+    until(lambda: moved)
 
 
 @pytest.mark.slow
