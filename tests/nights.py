@@ -11,8 +11,42 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 RUNTIME = "runtime/src/env_runtime/"
 
+# The modules of tests/runtime/ whose servers run as `python server.py` starts them, and at
+# night as NeMo Gym does.
+BOTH_WAYS = [
+    "test_conversation_attacks",
+    "test_failures",
+    "test_hand_written_routes",
+    "test_hangs",
+    "test_large_bodies",
+    "test_limits",
+    "test_mcp",
+    "test_native_rows",
+    "test_own_suite",
+    "test_protocol",
+    "test_replay",
+    "test_reply",
+    "test_reward_range",
+    "test_room",
+    "test_row_tools",
+    "test_security",
+    "test_seeding",
+    "test_shared_threads",
+    "test_text_match",
+    "test_threads",
+    "test_verdicts",
+]
+SERVERS = [
+    RUNTIME + "gym_series.py",
+    RUNTIME + "resources_server/",
+    RUNTIME + "server.py",
+    RUNTIME + "testing/",
+    "tests/runtime/support.py",
+]
+
 # Each file of tests, or suite in it, names the paths that its nightly tests protect.
 PROTECTED = {
+    **{f"runtime/{name}.py": SERVERS for name in BOTH_WAYS},
     "test_classes.py": [
         "tests/classes/",
         "extensions/",

@@ -107,7 +107,14 @@ def test_ng_run_serves_the_environment(generate):
             session.post(f"{url}/seed_session", json=row).raise_for_status()
             word = row["ground_truth"][0]["target"]
             answer = session.post(f"{url}/guess", json={"word": word})
+            # NeMo Gym's own answers repeat both bodies, or fail to.
+            odd = session.post(f"{url}/guess", data='{"word": NaN}')
+            row["response"] = {"output": [{}] * 12_000}
+            verdict = session.post(f"{url}/verify", json=row)
         assert "Solved" in answer.json()["output"]
+        assert odd.status_code == 422 and "input" not in odd.json()["detail"][0]
+        assert (verdict.status_code, verdict.json()["reward"]) == (200, 0.0)
+        environment.run("gates.py", "--url", url)
     assert_all_ended(environment)
 
 

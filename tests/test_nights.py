@@ -3,7 +3,7 @@
 import sys
 
 import pytest
-from nights import PROTECTED, is_called_for
+from nights import BOTH_WAYS, PROTECTED, is_called_for
 
 from conftest import ROOT, run
 
@@ -17,6 +17,7 @@ def test_every_file_with_nightly_tests_says_what_it_protects():
         for path in (ROOT / "tests").glob("test_*.py")
         if any(word in path.read_text() for word in mentions)
     }
+    files |= {f"runtime/{name}.py" for name in BOTH_WAYS}
     assert files - {"test_nights.py"} == {
         part for part in PROTECTED if "::" not in part
     }
@@ -32,6 +33,7 @@ MUTANT = "test_mutants.py::test_a_mutant_is_noticed"
     ("test", "changed", "called_for"),
     [
         ("test_fuzz.py::test_it", "tests/test_fuzz.py", True),
+        ("runtime/test_limits.py::test_it", "runtime/src/env_runtime/server.py", True),
         (f"{MUTANT}[runtime-one]", "runtime/src/env_runtime/episode/thread.py", True),
         (f"{MUTANT}[vision-one]", "runtime/src/env_runtime/episode/thread.py", False),
         (f"{MUTANT}[vision-one]", "tests/mutants/sandbox.py", True),

@@ -3,6 +3,8 @@
 import asyncio
 import os
 
+from fastapi.exception_handlers import request_validation_exception_handler
+
 from . import by_attacks, by_runtime, replaces
 
 NO_LIMIT = 1 << 40
@@ -213,3 +215,9 @@ def any_host_is_this_machine(original, *arguments):
 @by_runtime("test_security.py::test_pages_of_other_sites_get_no_answer")
 def pages_of_any_site_are_answered(original, scope, settings):
     return original(without(scope, b"origin"), settings)
+
+
+@replaces("InProcessServer._invalid_body")
+@by_runtime("test_both_ways.py::test_both_ways_have_the_same_answers")
+async def a_malformed_body_is_repeated(original, server, request, error):
+    return await request_validation_exception_handler(request, error)

@@ -3,6 +3,7 @@
 import contextlib
 from typing import Any
 
+from env_runtime.resources_server.cookies import READ
 from nemo_gym.server_utils import SESSION_ID_KEY
 
 from . import by_attacks, by_runtime, replaces
@@ -188,6 +189,9 @@ def closes_push_out_what_is_remembered(original, store, name):
     store.ended[name] = None
 
 
+# ---------------------------------------------------------------------- MCP
+
+
 @replaces("SessionStore._session_of")
 @by_runtime("test_seeding.py::test_two_clients_play_two_episodes")
 def a_call_reaches_the_last_session(original, store, request):
@@ -208,6 +212,9 @@ def any_signature_is_good(original, cookies, scope):
 @by_runtime("test_security.py::test_cookies_are_good_while_the_secret_is_the_same")
 def every_server_has_the_same_secret(original, cookies, app, secret, *rest, **named):
     original(cookies, app, "secret", *rest, **named)
+
+
+# ---------------------------------------------------------------------- MCP
 
 
 @replaces("SessionStore._session_of")
@@ -247,3 +254,13 @@ def a_verdict_on_another_row_tells_of_the_episode(original, session, body):
 def a_policy_tries_row_after_row(original, store, name, reason, *verdict, **named):
     if reason != "verified with another task":
         original(store, name, reason, *verdict, **named)
+
+
+# ---------------------------------------------------------------------- MCP
+
+
+@replaces("SessionStore._session_of")
+@by_runtime("test_mcp.py::test_a_session_that_is_lost_stays_lost")
+async def a_lost_session_begins_anew_over_mcp(original, store, request):
+    request.scope.setdefault(READ, ("", {}))
+    return await original(store, request)

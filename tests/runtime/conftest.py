@@ -28,11 +28,13 @@ from env_runtime.project import here
 from env_runtime.server import SessionServer, VerifyRequest, VerifyResponse
 from env_runtime.testing import fixtures
 from fastapi import FastAPI, Request
+from nights import BOTH_WAYS
 
 import rollout
 
+from . import support
 from .strict_model import Call, StrictModel
-from .support import ROW, Barrier, Player, rows_file
+from .support import ROW, Barrier, Player, app_of, rows_file
 
 Connect = Callable[[], Player]
 
@@ -46,6 +48,22 @@ def processes_import_the_runtime() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", IMPORT_PATH)
         yield
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run the tests of servers as `python server.py` starts one, and as NeMo Gym does."""
+    if metafunc.module.__name__.rpartition(".")[2] in BOTH_WAYS:
+        alone = pytest.param(False, id=pytest.HIDDEN_PARAM)
+        under_gym = pytest.param(True, id="under_gym", marks=pytest.mark.nightly)
+        metafunc.parametrize("under_gym", [alone, under_gym], indirect=True)
+
+
+@pytest.fixture(autouse=True)
+def under_gym(request, monkeypatch) -> bool:
+    """Whether the servers of a test are started as NeMo Gym does it."""
+    started_so = getattr(request, "param", False)
+    monkeypatch.setattr(support, "under_gym", started_so)
+    return started_so
 
 
 @pytest.fixture
@@ -69,7 +87,7 @@ def run() -> Iterator[Callable[[SessionServer], Connect]]:
     with contextlib.ExitStack() as stack:
 
         def run_server(server: SessionServer) -> Connect:
-            app = server.setup_webserver()
+            app = app_of(server)
             first = stack.enter_context(Player(app))  # runs the app's lifespan
 
             def connect() -> Player:
@@ -108,7 +126,7 @@ def call(tools) -> Callable[[Player], str]:
 @contextlib.contextmanager
 def over_http(server: SessionServer, **options: Any) -> Generator[int]:
     """The port of a server that a thread of this process runs."""
-    app = server.setup_webserver()
+    app = app_of(server)
     runner = uvicorn.Server(uvicorn.Config(app, log_config=None, **options))
     with socket.create_server(("127.0.0.1", 0)) as listening:
         thread = threading.Thread(target=runner.run, args=[[listening]])

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import io
 import operator
 import os
 import re
@@ -12,15 +13,19 @@ import time
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Self
+from unittest import mock
 
 import httpx
 import pytest
+import uvicorn
 from env_runtime import project
 from env_runtime.evaluation.rows import write_rows
 from env_runtime.server import SessionServer, VerifyRequest
 from env_runtime.testing.fixtures import verify_body
-from fastapi import Request
+from fastapi import FastAPI, Request
 from fastapi.testclient import TestClient
+from nemo_gym import server_utils
+from omegaconf import OmegaConf
 
 # An item of a trajectory, and its content
 MESSAGE = {"type": "message", "id": "", "role": "assistant", "status": "completed"}
@@ -31,11 +36,61 @@ HARNESS = {"X-Harness": "1"}  # an agent's own request, not a policy's
 Play = Callable[[httpx.AsyncClient], Awaitable[Any]]
 
 
+# Whether NeMo Gym starts the servers. The fixture `under_gym` sets it.
+under_gym = False
+
+# What `gym env start` and `ng_run` hand to the server of the game.
+GYM_CONFIG = """
+my_env_resources_server:
+  resources_servers:
+    my_env: {entrypoint: server.py, domain: other, host: 127.0.0.1, port: 0}
+head_server: {host: 127.0.0.1, port: 1}
+dry_run: false
+"""
+# 0.4's run_webserver always starts Ray.
+WITHOUT_RAY = """
+import env_runtime.deferred_imports
+from nemo_gym import server_utils
+server_utils.initialize_ray = lambda: None
+"""
+
+
+def app_of(server: SessionServer) -> FastAPI:
+    """The app that serves a server, as either way of starting makes it."""
+    return gym_app(server) if under_gym else server.setup_webserver()
+
+
+def gym_app(server: SessionServer) -> FastAPI:
+    """The app of NeMo Gym's own run_webserver(), which runs without Ray and uvicorn."""
+
+    class Server:  # stands for the server's class
+        ray_enabled = False
+        load_config_from_global_config = staticmethod(lambda: server.config)
+
+        def __new__(cls, **_: Any) -> Any:
+            return server
+
+    config = OmegaConf.create(GYM_CONFIG)
+    quiet = mock.Mock()
+    with (
+        mock.patch.multiple(
+            server_utils, get_global_config_dict=lambda: config, initialize_ray=quiet
+        ),
+        mock.patch.multiple(
+            server_utils.SimpleServer, set_ulimit=quiet, prefix_server_logs=quiet
+        ),
+        mock.patch.object(uvicorn, "run"),
+        contextlib.redirect_stdout(io.StringIO()),
+    ):
+        run_webserver: Any = server_utils.SimpleServer.run_webserver
+        return run_webserver.__func__(Server)
+
+
 def at_once(server: SessionServer, plays: list[Play]) -> list[Any]:
     """The results of coroutine functions that run together, each with its own client."""
 
     async def main() -> list[Any]:
-        app = server.setup_webserver()
+        app = app_of(server)
         transport = httpx.ASGITransport(app)
 
         async def run(play: Play) -> Any:
@@ -198,7 +253,17 @@ def until(condition: Callable[[], Any], seconds: float = 10) -> None:
 def serving(
     *arguments: str, **variables: str
 ) -> Generator[tuple[subprocess.Popen[str], str]]:
-    """`python ARGUMENTS` in nemo_gym/, which serves: the process, and its URL."""
+    """`python ARGUMENTS` in nemo_gym/, which serves: the process, and its URL.
+
+    If NeMo Gym starts servers, `python` has the variables that it sets, and no Ray.
+    """
+    if under_gym:
+        *_, script = arguments
+        if arguments[0] != "-c":
+            script = f"import runpy; runpy.run_path({script!r}, run_name='__main__')"
+        arguments = ("-c", WITHOUT_RAY + script)
+        name = "my_env_resources_server"
+        variables |= {"NEMO_GYM_CONFIG_PATH": name, "NEMO_GYM_CONFIG_DICT": GYM_CONFIG}
     process = subprocess.Popen(
         [sys.executable, *arguments],
         cwd=project.here().gym,

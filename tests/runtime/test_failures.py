@@ -5,7 +5,7 @@ import json
 import httpx
 import pytest
 
-from .support import MESSAGE, ROW, Mover, Player, server_script, serving
+from .support import MESSAGE, ROW, Mover, Player, app_of, server_script, serving
 
 
 class Mistake(Exception):
@@ -76,7 +76,7 @@ def test_an_exception_is_answered_as_json(server, rows, monkeypatch, verify_body
         raise RuntimeError(f"{body.task} of {request.headers}")
 
     monkeypatch.setattr(type(server), "verify_response", fail)
-    client = Player(server.setup_webserver(), raise_server_exceptions=False)
+    client = Player(app_of(server), raise_server_exceptions=False)
     answer = client.post("/verify", json=verify_body(rows[0]))
     assert answer.status_code == 500
     # The text of an error may hold the row.
@@ -121,7 +121,7 @@ def test_many_problems_have_a_short_answer(server_of, run, path, body):
 @pytest.fixture
 def lenient(serve):
     """A client that gets an answer where the server fails."""
-    return Player(serve().setup_webserver(), raise_server_exceptions=False)
+    return Player(app_of(serve()), raise_server_exceptions=False)
 
 
 DEEP = json.loads("[" * 300 + "]" * 300)

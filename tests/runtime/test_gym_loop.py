@@ -10,10 +10,14 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import requests
 from env_runtime import under_gym
 from env_runtime.errors import RolloutError
+from env_runtime.evaluation.observations import prompt_text
 from env_runtime.evaluation.rows import load_rows, write_rows
-from env_runtime.gym import loop, processes
+from env_runtime.evaluation.trajectory import as_response
+from env_runtime.gym import check, loop, processes
+from env_runtime.project import here
 
 
 @pytest.fixture
@@ -140,3 +144,33 @@ def test_variables_of_nemo_gyms_processes(tmp_path, monkeypatch):
     assert len(variables["RAY_TMPDIR"]) < 20
     assert not os.path.exists(variables["RAY_TMPDIR"])
     assert folder == str(processes.here().gym)
+
+
+def ask(url, **body):
+    return requests.post(f"{url}/responses", json=body, timeout=10)
+
+
+@pytest.mark.parametrize("earned", [1.0, 0.5])
+def test_an_agent_may_write_requests_of_its_own(monkeypatch, earned):
+    """Without the row's metadata, and beside those of rows. NeMo Gym repeats a request
+    that gets no answer without end."""
+
+    def collect(model, url, *, rows, output, trusted):
+        rollouts = []
+        for row in load_rows(rows):
+            text = f"Task: {prompt_text(row)} Now begin."
+            answer = ask(url, input=[{"role": "user", "content": text}]).json()
+            called = answer["output"][0]["type"] == "function_call"
+            response = as_response("scripted", [], answer["output"])
+            rollouts.append({"reward": called * earned, "response": response})
+        assert ask(url, input="A title for this conversation?").status_code == 200
+        assert ask(url, metadata={"row": "first"}).status_code == 400
+        return rollouts
+
+    monkeypatch.setattr(check, "collect", collect)
+    if earned == 1.0:
+        line = check.check(here().rows)
+        assert line == "24 rows under NeMo Gym: the oracle earns 1.0, noop 0.0"
+    else:
+        with pytest.raises(RolloutError, match="the agent sent 1 request that named"):
+            check.check(here().rows)

@@ -15,6 +15,7 @@ from .support import (
     Mover,
     Plain,
     Player,
+    app_of,
     grade_quickly,
     outcome,
     play_an_episode,
@@ -37,7 +38,7 @@ def test_a_close_that_hangs_delays_nobody(server_of, barrier, end):
                 barrier.wait()
 
     server = server_of(Hanging, close_seconds=2)
-    with Player(server.setup_webserver()) as ada:
+    with Player(app_of(server)) as ada:
         bob = Player(ada.app)
         bob.portal = ada.portal
         started = time.monotonic()
@@ -65,7 +66,7 @@ def test_an_async_close_that_hangs_is_cancelled(server_of):
                 ended.append(self)
 
     server = server_of(Hanging, close_seconds=0.2)
-    with Player(server.setup_webserver()) as client:
+    with Player(app_of(server)) as client:
         play_an_episode(client)
         started = time.monotonic()
     assert time.monotonic() - started < 1

@@ -7,13 +7,13 @@ import uvicorn
 from env_runtime.episode.samples import sample_arguments
 from env_runtime.project import here
 
-from .support import Plain, Player, refusal
+from .support import Plain, Player, app_of, refusal
 
 
 @pytest.fixture
 def client_with(serve):
     """Makes a client with these headers, of a server that is built now."""
-    return lambda **headers: Player(serve().setup_webserver(), headers=headers)
+    return lambda **headers: Player(app_of(serve()), headers=headers)
 
 
 @pytest.fixture
@@ -110,8 +110,9 @@ def test_cookies_have_a_limit(client_with, cookies):
 
 def test_no_path_is_redirected(client, tools):
     """A redirect would repeat the Host header of the request."""
-    for path in ("/verify/", "/seed_session/", f"/{tools[0]['name']}/", "//verify"):
-        answer = client.post(path, json={}, follow_redirects=False)
+    for path in ("verify/", "seed_session/", f"{tools[0]['name']}/", "/verify"):
+        url = f"{client.base_url}/{path}"
+        answer = client.post(url, json={}, follow_redirects=False)
         assert answer.status_code == 404, path
 
 

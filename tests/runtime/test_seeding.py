@@ -9,6 +9,7 @@ from .support import (
     ROW,
     Mover,
     Player,
+    app_of,
     at_once,
     close_by_name,
     outcome,
@@ -140,7 +141,7 @@ def test_calls_without_a_cookie_lock_nobody_out(server_of, verify_body):
 
 
 def test_the_server_frees_its_sessions_when_it_stops(server, rows):
-    with Player(server.setup_webserver()) as client:
+    with Player(app_of(server)) as client:
         client.seed(rows[0])
         assert server.sessions
     assert not server.sessions

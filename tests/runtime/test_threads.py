@@ -7,13 +7,13 @@ import time
 
 import pytest
 
-from .support import ROW, Mover, Player, at_once, play_an_episode, recording
+from .support import ROW, Mover, Player, app_of, at_once, play_an_episode, recording
 
 
 @pytest.mark.parametrize("kind", ["blocking", "not blocking", "async"])
 def test_an_episode_runs_in_one_thread(server_of, kind):
     classes, threads = recording()
-    with Player(server_of(classes[kind]).setup_webserver()) as client:
+    with Player(app_of(server_of(classes[kind]))) as client:
         on_loop = client.portal.call(threading.get_ident)
         play_an_episode(client)
     assert len(threads) == 7  # __init__, move three times, reward, metrics, close
@@ -24,7 +24,7 @@ def test_an_episode_runs_in_one_thread(server_of, kind):
 
 def test_each_blocking_episode_has_a_thread_of_its_own(server_of):
     classes, threads = recording()
-    with Player(server_of(classes["blocking"]).setup_webserver()) as ada:
+    with Player(app_of(server_of(classes["blocking"]))) as ada:
         bob = Player(ada.app)
         bob.portal = ada.portal
         for client in (ada, bob):  # both are open before one of them ends

@@ -4,7 +4,9 @@ Only this module, and deferred_imports.py below it, know more than one series.
 """
 
 import contextlib
+import functools
 import importlib.util
+import re
 from typing import Any
 
 from . import deferred_imports  # noqa: F401 - before NeMo Gym
@@ -36,6 +38,7 @@ HAS_ENVIRONMENT_SERVERS = (
 HAS_REVERIFICATION = (
     importlib.util.find_spec("nemo_gym.rollout_reverification") is not None
 )
+HAS_MCP = importlib.util.find_spec("nemo_gym.mcp_auto_exposure") is not None
 
 # 0.7's run_webserver has uvicorn speak HTTP with a class of its own.
 _PROTOCOL = "KeepaliveHttpToolsProtocol"
@@ -55,7 +58,7 @@ def use_protocol(protocol: type[HttpToolsProtocol]) -> None:
 
 def serves_mcp(server: Any) -> bool:
     """Whether configs/<env>.yaml says `expose_tools_over_mcp: true`. 0.4 ignores it."""
-    return bool(getattr(server.config, "expose_tools_over_mcp", False))
+    return HAS_MCP and bool(getattr(server.config, "expose_tools_over_mcp", False))
 
 
 def expose_over_mcp(server: Any, app: FastAPI) -> None:
@@ -65,6 +68,28 @@ def expose_over_mcp(server: Any, app: FastAPI) -> None:
         from nemo_gym.mcp_auto_exposure import maybe_auto_expose
 
         maybe_auto_expose(server, app)
+
+
+def show_images_over_mcp() -> None:
+    """Have NeMo Gym answer MCP calls with images as images, and not as base64 text."""
+    from nemo_gym import mcp_auto_exposure as mcp  # slow, as above
+
+    if not isinstance(mcp._to_result, functools.partial):
+        setattr(mcp, "_to_result", functools.partial(_with_image, mcp._to_result))  # noqa: B010
+
+
+def _with_image(as_text: Any, payload: Any) -> Any:
+    """What an MCP call answers with: a tool's answer as text, then its image."""
+    image = payload.get("image") if isinstance(payload, dict) else None
+    found = re.fullmatch(r"data:(image/[^,;]+)[^,]*;base64,(.*)", str(image), re.DOTALL)
+    if found is None:
+        return as_text(payload)
+    from mcp.types import ImageContent
+
+    rest = {key: value for key, value in payload.items() if key != "image"}
+    # Without structured content, which some clients show instead of the images.
+    content, _ = as_text(rest)
+    return [*content, ImageContent(type="image", mimeType=found[1], data=found[2])]
 
 
 def mcp_session(server: Any, scope: Scope) -> str | None:

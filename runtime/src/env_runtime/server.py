@@ -64,9 +64,10 @@ class SessionServer(InProcessServer):
 
         Raises ShardsError and SettingError in a process that serves.
         """
+        app = super().setup_webserver()
         if process := PROCESS.get(None):
             self._links = deploy(self, process)
-        return super().setup_webserver()
+        return app
 
     async def health(self) -> dict[str, Any]:
         """Report that the server answers, with its open sessions and hung calls."""

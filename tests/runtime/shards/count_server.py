@@ -32,8 +32,10 @@ class Count:
         ctypes.PyDLL(None).poll(None, 0, int(1000 * seconds))
         return "held"
 
-    def call_row_tool(self, name: str, arguments: dict[str, Any]) -> str:
-        return f"{self.id} {name} {arguments}"
+    if not os.environ.get("OVER_MCP"):
+
+        def call_row_tool(self, name: str, arguments: dict[str, Any]) -> str:
+            return f"{self.id} {name} {arguments}"
 
     def reward(self) -> float:
         return float(self.count == 3)

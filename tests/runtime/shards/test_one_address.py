@@ -257,3 +257,11 @@ def test_tools_over_mcp(start):
     for client in clients:
         plays_on(client, counted=1)
     assert asyncio.run(add(tokens[0])).startswith("error: this session has ended")
+    # An episode whose shard has ended is lost: no other begins in its place.
+    client = served.session()
+    client.task = {"id": 9}
+    answer = client.call("seed_session", ground_truth=[client.task])
+    served.shards()[client.shard].kill()
+    answer = asyncio.run(add(answer.json()["mcp"]))
+    assert answer.startswith("error: this episode was lost")
+    is_lost(client)

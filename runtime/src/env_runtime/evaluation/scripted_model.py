@@ -2,13 +2,16 @@
 
 import contextlib
 import json
+import re
 import threading
 import uuid
 from collections.abc import Generator, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from ..episode.types import REPLY, Calls, Solution
+from ..episode.answers import Answer
+from ..episode.types import REPLY, Calls, Row, Solution
+from .observations import with_observation
 from .trajectory import as_response, function_call, message
 
 
@@ -16,8 +19,8 @@ class ScriptedModel(ThreadingHTTPServer):
     """A model behind OpenAI's Responses API and Chat Completions that follows plans.
 
     A plan is a list of tool calls, or a Solution: one call or message per answer, then
-    the Solution's answer. A request names its plan by `metadata.row`, or by `model`
-    in Chat Completions, counted from 0.
+    the Solution's answer. A request names its plan by `metadata.row`, or else in its
+    prompt, see `numbered`; in Chat Completions by `model`. Plans are counted from 0.
     """
 
     daemon_threads = True
@@ -29,14 +32,16 @@ class ScriptedModel(ThreadingHTTPServer):
             plan if isinstance(plan, Solution) else Solution(plan) for plan in plans
         ]
         self.url = f"http://127.0.0.1:{self.server_port}/v1"
+        self.unnamed = 0  # requests that named no plan
         self.images = 0  # the most images that one request showed
         self.messages: dict[int, list[Any]] = {}  # in each plan's last chat request
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
         """The response to a request: the next call of the row's plan, or a message."""
-        plan, answer = self.plans[int(request["metadata"]["row"])]
+        plan, answer = self._plan_of(request)
         steps = images = 0
-        for item in request["input"]:
+        items = request.get("input")
+        for item in items if isinstance(items, list) else []:
             # The prompt may have messages of an assistant, which have no id.
             steps += item.get("type") == "function_call" or (
                 item.get("role") == "assistant" and "id" in item
@@ -53,6 +58,17 @@ class ScriptedModel(ThreadingHTTPServer):
             item = message(answer or "I am done.")
         item = {"id": f"item_{uuid.uuid4().hex}", "status": "completed", **item}
         return as_response("scripted", request.get("tools", []), [item])
+
+    def _plan_of(self, request: dict[str, Any]) -> Solution:
+        """The plan that a request names. An agent may also ask for something else."""
+        number = (request.get("metadata") or {}).get("row")
+        if number is None:
+            found = re.search(r"\[plan (\d+)\]", json.dumps(request.get("input")))
+            number = found[1] if found else len(self.plans)
+        if int(number) < len(self.plans):
+            return self.plans[int(number)]
+        self.unnamed += 1
+        return Solution([])
 
     def chunk(self, request: dict[str, Any]) -> dict[str, Any]:
         """The response for Chat Completions, as the only chunk of a stream."""
@@ -82,11 +98,15 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
         assert isinstance(self.server, ScriptedModel)
-        if self.path.endswith("/chat/completions"):
-            chunk = json.dumps(self.server.chunk(body))
-            self._send(f"data: {chunk}\n\ndata: [DONE]\n\n", "text/event-stream")
-        else:
-            self._send(json.dumps(self.server.answer(body)))
+        try:
+            if self.path.endswith("/chat/completions"):
+                chunk = json.dumps(self.server.chunk(body))
+                self._send(f"data: {chunk}\n\ndata: [DONE]\n\n", "text/event-stream")
+            else:
+                self._send(json.dumps(self.server.answer(body)))
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
+            # NeMo Gym would ask again for ever, if there were no answer.
+            self.send_error(400, explain=f"{type(error).__name__}: {error}")
 
     def do_GET(self) -> None:
         self._send(json.dumps({"object": "list", "data": []}))
@@ -101,6 +121,19 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:
         """Log nothing."""
+
+
+def numbered(rows: Sequence[Row]) -> list[Row]:
+    """Rows that name their plans, in metadata and in the prompt.
+
+    Some agents write requests of their own, which have no metadata.
+    """
+    named = []
+    for number, row in enumerate(rows):
+        row = with_observation(row, Answer(f"[plan {number}]"))
+        params = {**row["responses_create_params"], "metadata": {"row": str(number)}}
+        named.append({**row, "responses_create_params": params})
+    return named
 
 
 @contextlib.contextmanager

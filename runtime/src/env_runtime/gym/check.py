@@ -10,7 +10,7 @@ from ..episode.types import Solution
 from ..errors import NoOracleError, RolloutError
 from ..evaluation.policies import solution_for
 from ..evaluation.rows import load_rows, write_rows
-from ..evaluation.scripted_model import scripted_model
+from ..evaluation.scripted_model import numbered, scripted_model
 from ..evaluation.stats import measure
 from ..project import here
 from .loop import collect
@@ -38,14 +38,13 @@ def check(path: Path) -> str:
                 plans[number] = solution_for(row, definitions)
         except NoOracleError as error:
             why = str(error)
-        row["responses_create_params"]["metadata"] = {"row": str(number)}
     scripts = [plan or Solution([]) for plan in plans]
     with tempfile.TemporaryDirectory() as folder, scripted_model(scripts) as model:
-        numbered = Path(folder, "rows.jsonl")
-        write_rows(numbered, rows)
+        played = Path(folder, "rows.jsonl")
+        write_rows(played, numbered(rows))
         output = Path(folder, "rollouts.jsonl")
         rollouts = collect(
-            "scripted", model.url, rows=numbered, output=output, trusted=True
+            "scripted", model.url, rows=played, output=output, trusted=True
         )
     cut = [measure(rollout).out_of_turns for rollout in rollouts]
     limit = "max_steps in configs/*_agent.yaml"
@@ -54,6 +53,8 @@ def check(path: Path) -> str:
         problem = reward_problem(domain_class, rows[number], policy, reward)
         if problem is not None:
             hint = f": it ran out of turns ({limit})" if cut[number] else ""
+            if model.unnamed:
+                hint += f"; the agent sent {counted(model.unnamed, 'request')} that named no row"
             raise RolloutError(
                 f"row {number + 1} earns {reward} under NeMo Gym, {problem}{hint}; see "
                 f"{log_file()}"

@@ -37,7 +37,7 @@ from ..episode.row_tools import has_row_tools
 from ..episode.session import Session
 from ..episode.tasks import grader, replies, reward_range
 from ..episode.tools import make_tool
-from ..errors import shortage
+from ..errors import SettingError, shortage
 from ..models.client import Models
 from ..models.gym import gym_endpoint
 from ..project import of_class
@@ -195,7 +195,12 @@ class InProcessServer(SimpleResourcesServer):
         return verdict(self._store, request, body, reward)
 
     def setup_webserver(self) -> FastAPI:
-        """The app with NeMo Gym's routes and /health. A subclass adds its tools."""
+        """The app with NeMo Gym's routes and /health. A subclass adds its tools.
+
+        Raises SettingError if it is to serve a class over MCP that MCP cannot play.
+        """
+        if gym_series.serves_mcp(self):
+            self._prepare_for_mcp()
         app = super().setup_webserver()
         app.router.redirect_slashes = False  # a redirect repeats the Host header
         if not route_of(app, "/close_session"):
@@ -210,8 +215,6 @@ class InProcessServer(SimpleResourcesServer):
         describe_off_loop(app)
         app.get("/health")(self.health)
         app.get("/tools")(lambda: self._about(app))
-        app.add_exception_handler(Exception, _server_error)
-        app.add_exception_handler(RequestValidationError, self._invalid_body)
         inner = app.router.lifespan_context
         app.router.lifespan_context = lambda app: self._lifespan(inner(app))
         return app
@@ -293,16 +296,32 @@ class InProcessServer(SimpleResourcesServer):
         """Whether a session of that id is open, or has ended here."""
         return self._store.knows(name)
 
+    def _prepare_for_mcp(self) -> None:
+        reason = ""
+        if replies(self.domain_class):
+            reason = "reply(): over MCP nobody hands it the policy's messages"
+        elif has_row_tools(self.domain_class):
+            reason = "call_row_tool(): MCP lists the same tools in every session"
+        if reason:
+            raise SettingError(
+                f"{self.domain_class.__name__} cannot be played over MCP, because it has "
+                f"{reason}; remove `expose_tools_over_mcp: true` from configs/"
+            )
+        gym_series.show_images_over_mcp()
+
     # -------------------------------------------------------------- layers
 
     def setup_session_middleware(self, app: FastAPI) -> None:
-        """Put the layers around the app's own stack.
+        """Put the layers around the app's own stack, which is built when it starts.
 
         NeMo Gym's MCP exposure refuses foreign middleware in that stack.
         """
         build = app.build_middleware_stack
 
         def stack() -> ASGIApp:
+            # Last, because NeMo Gym's run_webserver() sets handlers of its own.
+            app.add_exception_handler(Exception, _server_error)
+            app.add_exception_handler(RequestValidationError, self._invalid_body)
             inner, settings = LargeBodies(build(), self._store), ServerSettings.read()
             name = type(self).__name__
             cookies = SessionCookies(inner, self._secret, name, self._new_id)
@@ -323,7 +342,14 @@ class InProcessServer(SimpleResourcesServer):
         return cookies
 
     def setup_exception_middleware(self, app: FastAPI) -> None:
-        """Add no layer: setup_webserver's handler answers exceptions at no cost."""
+        """Add no layer: a handler answers exceptions at no cost."""
+
+    def setup_cancellation_middleware(self, app: FastAPI) -> None:
+        """Add no layer: a call plays on without its client, as `python server.py` has it.
+
+        NeMo Gym 0.7's layer would cut it off in the middle. It also hides exceptions of
+        a body, such as a 408, from their handlers.
+        """
 
     def get_session_middleware_key(self) -> str:
         """The key of NeMo Gym 0.7's MCP tokens. Anybody can compute its default."""
