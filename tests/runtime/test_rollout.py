@@ -96,6 +96,29 @@ class Twice:
 
 class Nameless:
     pass
+
+class Loose:
+    # It leaves out what a call may lack, and gives arguments as objects.
+    name = "loose"
+
+    def turn(self, row, definitions, output):
+        if output:
+            return Turn([])
+        name = definitions[0]["name"]
+        item = {"type": "function_call", "name": name}
+        return Turn([item, item | {"arguments": {}}, function_call(name, {})])
+
+class Broken:
+    name = "broken"
+
+    def turn(self, row, definitions, output):
+        return row["no such key"]
+
+class Textual:
+    name = "textual"
+
+    def turn(self, row, definitions, output):
+        return "guess"
 """
 
 
@@ -111,12 +134,44 @@ def test_a_policy_of_ones_own(play, tmp_path, monkeypatch):
     assert json.loads(output.read_text())["response"]["model"] == "twice"
 
 
+def test_calls_of_a_policy_of_ones_own(play, tmp_path, monkeypatch):
+    """Arguments may be an object, or left out, and the server names the calls."""
+    (tmp_path / "policies.py").write_text(POLICIES)
+    monkeypatch.syspath_prepend(tmp_path)
+    output = tmp_path / "loose.jsonl"
+    status, _, errors = play(
+        *("--policy", "policies:Loose", "--limit", "1", "--output", str(output))
+    )
+    assert (status, errors) == (0, "")
+    calls = json.loads(output.read_text())["response"]["output"][:3]
+    assert [call["arguments"] for call in calls] == ["{}"] * 3
+    assert len({call["call_id"] for call in calls}) == 3
+
+
 @pytest.mark.parametrize(
     ("policy", "problem"),
     [
-        ("policies:Missing", "AttributeError"),
+        ("Broken", "KeyError in policies.py, line 30: 'no such key'"),
+        ("Textual", "turn() must return a Turn, whose items"),
+    ],
+)
+def test_a_bug_of_a_policy_fails_its_rows(play, tmp_path, monkeypatch, policy, problem):
+    (tmp_path / "policies.py").write_text(POLICIES)
+    monkeypatch.syspath_prepend(tmp_path)
+    status, _, errors = play("--policy", f"policies:{policy}", "--limit", "2")
+    assert status == 1
+    first, second, last = errors.splitlines()
+    assert first.startswith(f"row 1: failed: --policy policies:{policy}: {problem}")
+    assert second.startswith("row 2: failed: ")
+    assert last == "rollout.py: 2 of 2 rows failed"
+
+
+@pytest.mark.parametrize(
+    ("policy", "problem"),
+    [
+        ("policies:Missing", "policies has no class Missing"),
         ("policies:Nameless", "the class needs a `name`"),
-        ("nowhere:Policy", "No module named 'nowhere'"),
+        ("nowhere:Policy", "there is no nowhere.py beside rollout.py"),
     ],
 )
 def test_a_policy_that_cannot_be_made(play, tmp_path, monkeypatch, policy, problem):

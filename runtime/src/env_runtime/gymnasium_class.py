@@ -178,7 +178,8 @@ def _named(error: Exception) -> str:
     kind, text = type(error).__name__, one_line(error).rstrip(".")
     if text:
         return f"{kind}: {text}"
-    return f"{kind} in {raised_at(error)}"
+    place = raised_at(error)
+    return f"{kind} in {place}" if place else kind
 
 
 def action_names(environment: Any) -> list[str]:
