@@ -2,11 +2,12 @@
 
 import asyncio
 import re
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import pytest
+from env_runtime import frameworks
 from env_runtime.checks.class_checks import check_class
-from env_runtime.errors import GateError
+from env_runtime.errors import GateError, ToolError
 from env_runtime.project import Project, here, of_loaded
 from env_runtime.server import SessionServer
 
@@ -330,3 +331,26 @@ def test_every_type_of_an_answer_is_compared():
     assert "the answer to `tools` was (near: list[int], mood: " in text
     assert complaint(Wide, signatures=asked(near.replace("int", "bool"), mood, *rest))
     assert complaint(Wide, signatures=asked(near, mood, rest[1], rest[0]))
+
+
+@pytest.mark.parametrize(
+    ("declared", "problem"),
+    [
+        ({"look": 600, "trian": 1}, "names trian, which is no tool; there are look"),
+        ({"look": 0}, "must be a dict of tools and the seconds .* got 0 for 'look'"),
+        ({"look": "1"}, "got '1' for 'look'"),
+        ({"look": True}, "got True for 'look'"),
+        ({"look": float("inf")}, "got inf for 'look'"),
+        (600, 'such as {"train": 600}; got 600'),
+    ],
+)
+def test_the_seconds_of_slow_tools(declared, problem):
+    class Slow(Base):
+        tool_seconds: ClassVar[Any] = {"look": 600}
+
+    assert check(Slow).endswith("has look")
+    Slow.tool_seconds = declared
+    with pytest.raises((GateError, ToolError), match=rf"Slow.tool_seconds .*{problem}"):
+        check(Slow)
+    with pytest.raises(ToolError, match=problem):
+        frameworks.check_class(Slow)

@@ -51,6 +51,23 @@ def test_a_call_that_hangs(barrier, monkeypatch):
     assert calls == ["made", "moved True", "closed"]
 
 
+def test_a_slow_tool_of_an_episode(monkeypatch, barrier):
+    monkeypatch.setenv("TOOL_SECONDS", "20")
+    slow, _ = slow_class(barrier)
+
+    hasty = type("Hasty", (slow,), {"tool_seconds": {"move": 0.1}})
+
+    async def play():
+        episode = frameworks.AsyncEpisode(hasty, {"id": 1})
+        await episode.start()
+        answer = await episode.call("move", {"wait": True})
+        barrier.opened.set()
+        await episode.close()
+        return answer.output
+
+    assert asyncio.run(play()) == "error: move took more than 0.1 seconds"
+
+
 def test_the_last_grade_stays_after_close():
     async def play():
         episode = frameworks.AsyncEpisode(Generous, {"id": 1})

@@ -9,7 +9,8 @@ import subprocess
 import sys
 import uuid
 from datetime import date
-from typing import Annotated, Any, Literal
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
 
 import pydantic
 import pytest
@@ -26,7 +27,7 @@ from env_runtime.project import here
 from env_runtime.server import ToolResponse
 from fastapi import HTTPException, Request
 
-from .support import PNG, ROW, Picture, Plain, refusal, row_of, rows_file
+from .support import PNG, ROW, Mover, Picture, Plain, refusal, row_of, rows_file, until
 
 
 class Guessing(Plain):
@@ -427,17 +428,53 @@ def test_calls_that_are_answered_otherwise_the_second_time(run_gate):
         run_gate(rollout_gate, Dice, {"id": 1})
 
 
-def test_a_class_that_is_not_deterministic(run_gate, tmp_path, monkeypatch):
-    class SaysSo(Dice):
-        deterministic = False
+@pytest.mark.parametrize("as_json", [False, True])
+def test_a_long_gate_shows_its_progress(capsys, monkeypatch, as_json):
+    """On standard error: --json has nothing else on standard output."""
+    shown = []
 
+    def long_gate():
+        runner.doing("noop plays 16 rows")
+        until(lambda: shown.append(capsys.readouterr().err) or any(shown))
+        return "done"
+
+    monkeypatch.setattr(runner, "QUIET_SECONDS", 0.05)
+    assert runner.report(runner.run({"rollout": long_gate}), as_json)
+    assert "".join(shown).startswith("rollout runs for 0 s: noop plays 16 rows\n")
+    printed = capsys.readouterr().out
+    assert json.loads(printed) if as_json else printed.startswith("PASS rollout")
+
+
+@pytest.fixture
+def gym(tmp_path, monkeypatch) -> Path:
+    """A folder nemo_gym/ of the project, which a test may change."""
     folder = tmp_path / "gym"
     for name in ("environments", "configs"):
         shutil.copytree(here().gym / name, folder / name)
     monkeypatch.setattr(project.Project, "gym", folder)
+    return folder
+
+
+def test_a_client_that_gives_up_before_a_slow_tool_ends(run_gate, gym):
+    class Slow(Mover):
+        tool_seconds: ClassVar = {"move": 600}
+
+    [settings] = gym.glob("configs/*_eval.toml")
+    with pytest.raises(GateError, match="_eval.toml waits 90 s, but .* take 600 s"):
+        run_gate(rollout_gate, Slow, {"id": 1})
+    for path, _, corrected in manifests.outdated_manifests(here().load_class()):
+        path.write_text(corrected)
+    assert "\nrequest_timeout = 900  # seconds" in settings.read_text()
+    assert not list(manifests.outdated_manifests(here().load_class()))
+
+
+def test_a_class_that_is_not_deterministic(run_gate, gym):
+    class SaysSo(Dice):
+        deterministic = False
+
     with pytest.raises(GateError, match="manifest.yaml does not say that the class is"):
         run_gate(rollout_gate, SaysSo, {"id": 1})
-    for path, corrected in manifests.outdated_manifests(here().load_class()):
+    for path, _, corrected in manifests.outdated_manifests(here().load_class()):
         path.write_text(corrected)
     detail = run_gate(rollout_gate, SaysSo, {"id": 1})
     assert detail.endswith("noop and nonsense 0.0; not deterministic")

@@ -255,7 +255,7 @@ def test_the_rollout_gate(gate, tmp_path, manifest):
     openenv = tmp_path / "openenv/openenv.yaml"
     openenv.parent.mkdir()
     openenv.write_text("validation:\n  reward:\n    range: [0.0, 1.0]\n")
-    for path, corrected in manifests.outdated_manifests(project.here().load_class()):
+    for path, _, corrected in manifests.outdated_manifests(project.here().load_class()):
         path.write_text(corrected)
     assert openenv.read_text().endswith("\n    range: [-100.0, 19.4]\n")
     assert "\n  range: [-100.0, 19.4]\n" in manifest.read_text()

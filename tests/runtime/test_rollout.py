@@ -3,9 +3,10 @@
 import json
 import re
 import threading
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
+import requests
 from env_runtime import project
 from env_runtime.evaluation.client import Client
 from env_runtime.evaluation.policies import fixed_policy
@@ -13,7 +14,7 @@ from env_runtime.evaluation.policies import fixed_policy
 import rollout
 
 from .strict_model import StrictModel
-from .support import rows_file
+from .support import ROW, Mover, rows_file
 
 
 def test_max_turns(play, api, model, a_call, paths, monkeypatch):
@@ -208,6 +209,24 @@ def test_concurrent_rows_have_sessions_of_their_own(play):
     arguments = ["--policy", "oracle", "--limit", "8", "--concurrency", "4"]
     status, printed, _ = play(*arguments)
     assert (status, printed[-1]) == (0, "mean reward: 1.0")
+
+
+@pytest.mark.parametrize(("slow", "seconds"), [({}, 300), ({"move": 600}, 1260)])
+def test_a_client_waits_as_long_as_the_slowest_tool(url_of, slow, seconds):
+    """The server says how long: the client need not have the class."""
+
+    class Slow(Mover):
+        tool_seconds: ClassVar = slow
+
+    class Recorder(requests.Session):
+        def request(self, *arguments, **options):
+            waits.append(options["timeout"])
+            return super().request(*arguments, **options)
+
+    waits, client = [], Client(url_of(Slow))
+    client.tools()
+    client.session(Recorder()).post("/seed_session", ROW)
+    assert waits == [seconds]
 
 
 def test_a_server_that_is_not_there_is_one_line(play, monkeypatch):

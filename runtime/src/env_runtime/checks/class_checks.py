@@ -21,6 +21,7 @@ from ..episode.tasks import (
 )
 from ..episode.tools import (
     Tool,
+    check_tool_seconds,
     fields_of,
     hint_of,
     make_tool,
@@ -67,6 +68,8 @@ def check_class(
         tools = tools_of(domain_class)
         check_protocol(domain_class)
         lines, by_hand = _check_lines(domain_class, app, tools)
+        if not has_row_tools(domain_class):  # a row may have any tool
+            check_tool_seconds(domain_class, [*tools, *lines, *by_hand])
     except ToolError as error:
         raise GateError(str(error)) from error
     served = [*lines, *by_hand]

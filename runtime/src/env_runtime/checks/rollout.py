@@ -38,6 +38,7 @@ from ..models.client import models_not_set, without_answers
 from ..project import here, of_class
 from .manifests import outdated_manifests
 from .rewards import baseline, earned_by_oracle, estimate_note, reward_problem
+from .runner import doing
 from .smoke import naming_skeleton
 from .variety import Variety
 
@@ -115,15 +116,9 @@ class _Game:
         self.rows, self.path = rows, path
         self.variety = Variety(self.project, rows, path)
         self.repeats = is_deterministic(domain_class)  # the same calls must do the same
-        for manifest, corrected in outdated_manifests(domain_class):
-            written = manifest.read_text(encoding="utf-8").splitlines()
-            lines = [line for line in corrected.splitlines() if line not in written]
-            says = f"does not say that the class is {'' if self.repeats else 'not '}"
-            says += "deterministic"
-            if not any("determinism" in line for line in lines):
-                says = f"does not have the class's reward_range, `{lines[0].strip()}`"
+        for manifest, problem, _ in outdated_manifests(domain_class):
             raise GateError(
-                f"{shown(manifest)} {says}: "
+                f"{shown(manifest)} {problem}: "
                 "`uv run python gates.py --write-tools` corrects it"
             )
 
@@ -147,10 +142,12 @@ class _Game:
         every = policy != "oracle"
         numbered = list(enumerate(self.rows, start=1)) if every else self.solved()
         rows = [row for _, row in numbered]
+        doing(f"{policy} plays {counted(len(rows), 'row')}")
         with ThreadPool(min(ROWS_AT_A_TIME, len(rows))) as pool:
             # Several rows at a time show problems with threads.
             results = pool.imap(lambda row: self._try(policy, row), rows)
             for (number, row), result in zip(numbered, results, strict=True):
+                doing(f"{policy} has played {number} of {len(self.rows)} rows")
                 place = row_name(number, self.path)
                 if isinstance(result, RolloutError):
                     note = about_task(self.domain_class, row)

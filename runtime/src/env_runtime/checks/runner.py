@@ -5,8 +5,9 @@ import contextlib
 import json
 import os
 import sys
+import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TypedDict
 
@@ -17,6 +18,46 @@ from ..files import raised
 # Returns what the gate saw: one line, and further notes below it. Raises GateError if the
 # gate fails.
 Gate = Callable[[], str]
+
+
+# A gate says nothing for this long. Then it says what it does.
+QUIET_SECONDS = 10.0
+LONGEST_PAUSE = 60.0  # between two lines that no terminal overwrites
+
+# What the gate that runs does now, as `doing` noted it
+_notes = [""]
+
+
+def doing(text: str) -> None:
+    """Note what the running gate does, which is shown if the gate takes long."""
+    _notes[:] = [text]
+
+
+@contextlib.contextmanager
+def _progress(name: str) -> Generator[None]:
+    """Shows on standard error that a long gate goes on: one line on a terminal."""
+    doing("")
+    ended, started = threading.Event(), time.monotonic()
+
+    def show() -> None:
+        pause, terminal = QUIET_SECONDS, sys.stderr.isatty()
+        begin, end = ("\r\x1b[K", "") if terminal else ("", "\n")
+        while not ended.wait(pause):
+            seconds = time.monotonic() - started
+            note = f": {_notes[0]}" if _notes[0] else ""
+            line = f"{begin}{name} runs for {seconds:.0f} s{note}{end}"
+            print(line, end="", file=sys.stderr, flush=True)
+            pause = 1 if terminal else min(2 * pause, LONGEST_PAUSE)
+        if terminal and pause == 1:
+            print(begin, end="", file=sys.stderr, flush=True)
+
+    thread = threading.Thread(target=show, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
 
 
 class Result(TypedDict):
@@ -70,7 +111,8 @@ def run(gates: Mapping[str, Gate]) -> Iterator[Result]:
     for name, gate in gates.items():
         started, notes = time.monotonic(), list[str]()
         try:
-            passed, (detail, *notes) = True, gate().split("\n")
+            with _progress(name):
+                passed, (detail, *notes) = True, gate().split("\n")
         except (GateError, RolloutError, ToolError, ValueError) as error:
             passed, detail = False, str(error)
         except Exception as error:  # noqa: BLE001 - a bug is a failed gate, too

@@ -24,6 +24,7 @@ from ..evaluation.rows import (
     skeleton_note,
 )
 from ..project import here, of_class
+from .runner import doing
 
 
 @contextlib.contextmanager
@@ -240,6 +241,7 @@ def _call(
 
     `caller` goes into the message.
     """
+    doing(f"the gate calls {name}")
     response = session.request("POST", f"/{name}", arguments)
     call = f"POST /{name} with {json.dumps(arguments)[:200]}{caller}"
     if response.status_code == 422 and not caller:

@@ -4,6 +4,7 @@ import contextlib
 import functools
 import inspect
 import json
+import math
 import sys
 import typing
 from collections.abc import Callable, Collection, Iterator
@@ -120,6 +121,47 @@ def tools_of(
         elif name in served:
             tools[name] = make_tool(function)
     return tools
+
+
+def tool_seconds(domain_class: type) -> dict[str, float]:
+    """The limits of the class's slow tools, by name: its `tool_seconds`, else {}.
+
+    Raises ToolError if that is not a dict of positive numbers.
+    """
+    declared = getattr(domain_class, "tool_seconds", {})
+    if not isinstance(declared, dict):
+        problem = f"got {declared!r:.80}"
+    else:
+        problem = next(
+            (
+                f"got {seconds!r:.80} for {name!r}"
+                for name, seconds in declared.items()
+                if isinstance(seconds, bool)
+                or not isinstance(seconds, int | float)
+                or not 0 < seconds < math.inf
+            ),
+            "",
+        )
+    if problem:
+        raise ToolError(
+            f"{domain_class.__name__}.tool_seconds must be a dict of tools and the "
+            f'seconds that a call may take, such as {{"train": 600}}; {problem}'
+        )
+    return {name: float(seconds) for name, seconds in declared.items()}
+
+
+def longest_call(domain_class: type, usual: float) -> float:
+    """The seconds that the class's slowest tool may take; `usual` is TOOL_SECONDS."""
+    return max([usual, *tool_seconds(domain_class).values()])
+
+
+def check_tool_seconds(domain_class: type, names: Collection[str]) -> None:
+    """Raise ToolError if `tool_seconds` has a name that is not among `names`."""
+    if unknown := sorted(set(tool_seconds(domain_class)) - set(names)):
+        raise ToolError(
+            f"{domain_class.__name__}.tool_seconds names {', '.join(unknown)}, which is "
+            f"no tool; there are {', '.join(sorted(names)) or 'none'}"
+        )
 
 
 def public_methods(domain_class: type) -> Iterator[tuple[str, Callable[..., Any]]]:

@@ -22,7 +22,7 @@ from ..episode.tasks import (
     reward_range,
     task_of,
 )
-from ..episode.tools import Tool
+from ..episode.tools import Tool, longest_call
 from ..episode.types import Calls, Row, Solution
 from ..errors import GateError, NoOracleError, ToolError
 from ..evaluation.policies import PLANS
@@ -100,6 +100,7 @@ __all__ = [
     "image_message",
     "images_of",
     "import_verifiers_quickly",
+    "longest_call",
     "model_variables",
     "new_parser",
     "opened",

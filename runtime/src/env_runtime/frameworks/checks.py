@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import itertools
 import json
 import sys
 from collections.abc import Awaitable, Callable, Iterable
@@ -10,6 +11,7 @@ from typing import Any
 
 from .. import project
 from ..checks.rewards import baseline, earned_by_oracle, estimate_note, reward_problem
+from ..checks.runner import doing
 from ..command_line import counted
 from ..episode.tasks import (
     is_deterministic,
@@ -17,6 +19,7 @@ from ..episode.tasks import (
     reward_range,
     task_of,
 )
+from ..episode.tools import check_tool_seconds
 from ..episode.types import Calls, Row
 from ..errors import GateError, NoOracleError
 from ..evaluation.rows import read_rows, row_name
@@ -39,6 +42,7 @@ def check_class(domain_class: type, served: Iterable[str] | None = None) -> str:
     """
     reward_range(domain_class)
     tools = tools_of(domain_class)
+    check_tool_seconds(domain_class, tools)
     check_tools(domain_class, tools if served is None else served)
     has = f"has {', '.join(tools)}" if tools else "has no tools: its answer is graded"
     project.of_class(domain_class).check_imports(Path(sys.argv[0]).resolve().parent)
@@ -110,11 +114,13 @@ async def _check_policy(
 ) -> None:
     """Play every row with a policy, ROWS_AT_A_TIME at once."""
     plans = [calls_for(domain_class, row, policy) for row in rows]
-    limit = asyncio.Semaphore(ROWS_AT_A_TIME)
+    limit, played = asyncio.Semaphore(ROWS_AT_A_TIME), itertools.count(1)
+    doing(f"{policy} plays {counted(len(rows), 'row')}")
 
     async def check(index: int) -> None:
         async with limit:
             reward = await _reward(index, play, policy, plans[index])
+        doing(f"{policy} has played {next(played)} of {len(rows)} rows")
         where = row_name(index + 1)
         check_reward(domain_class, rows[index], where, policy, reward)
 
