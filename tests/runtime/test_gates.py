@@ -399,6 +399,47 @@ def test_the_exit_status_is_that_of_the_gates(capsys, kind):
     assert "smoke" not in printed  # nothing runs after a gate that fails
 
 
+@pytest.mark.parametrize(
+    ("name", "arguments", "status"),
+    [
+        ("import", [], 0),
+        ("server", [], 1),
+        ("rollout", ["--json"], 1),
+        ("rollout", ["--allow-missing"], 0),
+    ],
+)
+def test_where_no_episode_can_run_only_the_import_gate_passes(
+    capsys, monkeypatch, loads, name, arguments, status
+):
+    """Else a gate would be green though nothing was checked."""
+
+    class Cloud(Plain):
+        @staticmethod
+        def missing_requirement():
+            return "KEY is not set"
+
+    loads(Cloud)
+    assert runner.run_gates({name: lambda: "fine"}, None, arguments) == status
+    printed = capsys.readouterr().out
+    reason = "nothing was checked, because no episode can run here: KEY is not set"
+    assert (reason in printed) == bool(status)
+    assert status == 0 or "--allow-missing" in printed
+
+
+@pytest.mark.parametrize("gate", [smoke_gate, rollout_gate])
+def test_a_gate_that_may_lack_the_backend_plays_nothing(run_gate, gate):
+    class Cloud(Guessing):
+        def __init__(self, task):
+            if task:
+                raise ConnectionError("no cloud")
+
+        @staticmethod
+        def missing_requirement():
+            return "KEY is not set"
+
+    assert run_gate(gate, Cloud, {"id": 1}).endswith("(KEY is not set)")
+
+
 def test_what_a_class_prints_is_no_part_of_the_json(capsys):
     def gate() -> str:
         print("loading")

@@ -56,10 +56,10 @@ def rollout_gate(client: Client, path: Path) -> str:
     rows = read_rows(domain_class, path)
     game = _Game(domain_class, client, rows, path)
     seen = counted(len(rows), "row")
+    if reason := missing_requirement(domain_class):
+        return f"{seen}, not played ({reason})"
     nothing = baseline(domain_class, rows)
     game.check("noop")
-    if reason := missing_requirement(domain_class):
-        return f"{seen}: noop earns {nothing} ({reason}){estimate_note(domain_class)}"
     note = "" if game.repeats else "; not deterministic"
     note += _stand_ins(domain_class)
     if game.repeats:

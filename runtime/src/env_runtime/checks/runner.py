@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import TypedDict
 
 from ..command_line import new_parser
+from ..episode.tasks import missing_requirement
 from ..errors import GateError, RolloutError, ToolError
 from ..files import raised
+from ..project import here
 
 # Returns what the gate saw: one line, and further notes below it. Raises GateError if the
 # gate fails.
@@ -82,14 +84,18 @@ def run_gates(
     """
     options = new_gate_parser(gates, description).parse_args(arguments)
     chosen = options.gates or gates
-    results = run({name: gates[name] for name in gates if name in chosen})
+    chosen = {name: gates[name] for name in gates if name in chosen}
+    results = run(chosen, allow_missing=options.allow_missing)
     return 0 if report(results, options.json) else 1
 
 
 def new_gate_parser(
     names: Iterable[str], description: str | None
 ) -> argparse.ArgumentParser:
-    """A parser whose `gates` are some of `names`, and whose `json` is a switch."""
+    """A parser whose `gates` are some of `names`.
+
+    `json` and `allow_missing` are switches.
+    """
     names = list(names)
     all_names = ", ".join(names)
 
@@ -100,17 +106,26 @@ def new_gate_parser(
 
     parser = new_parser(description)
     parser.add_argument("gates", nargs="*", type=gate, metavar="gate", help=all_names)
-    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    add = parser.add_argument
+    add("--json", action="store_true", help="print one JSON document")
+    text = "pass where the class's missing_requirement() says that no episode can run"
+    add("--allow-missing", action="store_true", help=text)
     return parser
 
 
-def run(gates: Mapping[str, Gate]) -> Iterator[Result]:
-    """Run gates in order, up to the first that fails. Yields the result of each."""
+def run(gates: Mapping[str, Gate], *, allow_missing: bool = False) -> Iterator[Result]:
+    """Run gates in order, up to the first that fails. Yields the result of each.
+
+    All but the import gate fail if this machine cannot run an episode of the project's
+    class, unless `allow_missing`.
+    """
     # Models that are not set have stand-ins, also in processes that the gates start.
     os.environ.setdefault("STAND_IN", "1")
     for name, gate in gates.items():
         started, notes = time.monotonic(), list[str]()
         try:
+            if name != "import" and not allow_missing:
+                _check_requirement()
             with _progress(name):
                 passed, (detail, *notes) = True, gate().split("\n")
         except (GateError, RolloutError, ToolError, ValueError) as error:
@@ -127,6 +142,22 @@ def run(gates: Mapping[str, Gate]) -> Iterator[Result]:
         }
         if not passed:
             return
+
+
+def _check_requirement() -> None:
+    """Raise GateError if this machine cannot run an episode of the project's class."""
+    if lacking := missing_requirement(here().load_class()):
+        raise GateError(
+            f"nothing was checked, because no episode can run here: {lacking}. Or pass "
+            "--allow-missing, which checks only what needs no episode"
+        )
+
+
+def requirement_note(domain_class: type) -> list[str]:
+    """The import gate's note if this machine cannot run an episode of the class."""
+    lacking = missing_requirement(domain_class)
+    note = f"no episode can run here, so only --allow-missing passes: {lacking}"
+    return [note] if lacking else []
 
 
 def report(results: Iterable[Result], as_json: bool) -> bool:

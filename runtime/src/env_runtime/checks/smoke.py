@@ -9,7 +9,7 @@ from typing import Any
 from ..command_line import counted
 from ..episode.row_tools import has_row_tools, tools_in
 from ..episode.samples import sample_arguments
-from ..episode.tasks import grader, is_native, task_of
+from ..episode.tasks import grader, is_native, missing_requirement, task_of
 from ..episode.types import HARNESS, REPLY, Definitions, Row
 from ..errors import GateError, NoOracleError, RolloutError
 from ..evaluation.client import Client, ClientSession, problem_of
@@ -61,6 +61,9 @@ def smoke_gate(client: Client, path: Path) -> str:
                 f"{row_name(number, path)} does not have the tools of the server: write "
                 "them into the rows with `uv run python gates.py --write-tools`"
             )
+
+    if lacking := missing_requirement(domain_class):
+        return f"{counted(len(definitions), 'endpoint')}, not called ({lacking})"
 
     def seed() -> ClientSession:
         """A session of the first row. Raises GateError."""

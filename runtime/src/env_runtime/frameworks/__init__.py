@@ -18,6 +18,7 @@ from ..command_line import counted, exit_status, new_parser, positive
 from ..episode.answers import Answer
 from ..episode.tasks import (
     baseline_reward,
+    missing_requirement,
     oracle_reward,
     reward_range,
     task_of,
@@ -101,6 +102,7 @@ __all__ = [
     "images_of",
     "import_verifiers_quickly",
     "longest_call",
+    "missing_requirement",
     "model_variables",
     "new_parser",
     "opened",

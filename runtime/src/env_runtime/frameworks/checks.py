@@ -11,7 +11,7 @@ from typing import Any
 
 from .. import project
 from ..checks.rewards import baseline, earned_by_oracle, estimate_note, reward_problem
-from ..checks.runner import doing
+from ..checks.runner import doing, requirement_note
 from ..command_line import counted
 from ..episode.tasks import (
     is_deterministic,
@@ -46,7 +46,8 @@ def check_class(domain_class: type, served: Iterable[str] | None = None) -> str:
     check_tools(domain_class, tools if served is None else served)
     has = f"has {', '.join(tools)}" if tools else "has no tools: its answer is graded"
     project.of_class(domain_class).check_imports(Path(sys.argv[0]).resolve().parent)
-    return f"{domain_class.__module__}.{domain_class.__name__} {has}"
+    passed = f"{domain_class.__module__}.{domain_class.__name__} {has}"
+    return "\n".join([passed, *requirement_note(domain_class)])
 
 
 def check_tools(domain_class: type, served: Iterable[str]) -> None:
@@ -95,9 +96,9 @@ def check_rewards(domain_class: type, play: Play) -> str:
     rows = read_rows(domain_class)
     seen, nothing = counted(len(rows), "row"), baseline(domain_class, rows)
     note = estimate_note(domain_class)
-    asyncio.run(_check_policy(domain_class, rows, play, "noop"))
     if lacking := missing_requirement(domain_class):
-        return f"{seen}: noop earns {nothing} ({lacking}){note}"
+        return f"{seen}, not played ({lacking})"
+    asyncio.run(_check_policy(domain_class, rows, play, "noop"))
     asyncio.run(_check_policy(domain_class, rows, play, "garbage"))
     try:
         asyncio.run(_check_policy(domain_class, rows, play, "oracle"))
@@ -176,9 +177,10 @@ def tricks(domain_class: type, row: Row, other: Row) -> dict[str, Calls]:
 def check_episodes(domain_class: type, start: Start) -> str:
     """The smoke gate: tools answer, errors are readable, and episodes are separate."""
     tools = tools_of(domain_class)
-    if not missing_requirement(domain_class):
-        row = read_rows(domain_class)[0]
-        asyncio.run(_check_two_episodes(domain_class, row, start))
+    if lacking := missing_requirement(domain_class):
+        return f"{counted(len(tools), 'tool')}, not called ({lacking})"
+    row = read_rows(domain_class)[0]
+    asyncio.run(_check_two_episodes(domain_class, row, start))
     return f"{counted(len(tools), 'tool')}, two episodes at once"
 
 
