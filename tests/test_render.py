@@ -9,7 +9,6 @@ import tomllib
 
 import pytest
 import yaml
-import yaml
 
 from conftest import (
     ARCHETYPES,
