@@ -112,6 +112,18 @@ def test_a_constructor_without_a_task():
     assert "Wrong must take one argument, the task" in complaint(Wrong)
 
 
+@pytest.mark.parametrize("annotated", [True, False])
+def test_a_constructor_that_takes_no_task(annotated):
+    class Seeded(Base):
+        def __init__(self, seed: int = 0): ...
+
+    if not annotated:
+        del Seeded.__init__.__annotations__["seed"]
+    text = complaint(Seeded)
+    assert "a subclass that has it, see `A class with another constructor`" in text
+    assert "takes a task of the type int" in text and "make int" not in text
+
+
 def test_a_tool_that_an_attribute_hides():
     class Wrong(Base):
         def __init__(self, task: dict):
@@ -143,23 +155,29 @@ class Scored(NamedTuple):
 
 
 @pytest.mark.parametrize(
-    ("returned", "is_text"),
+    ("returned", "is_listed"),
     [
         (Literal["on", "off"], True),
         (Annotated[str, "shouted"], True),
         (Seen, True),
         (Literal["on", 1], False),
         (Scored, False),
-        (dict, False),
+        (dict, True),
+        (list[dict[str, int]], True),
+        (bool, False),
+        (float | str, False),
+        (None, False),
     ],
 )
-def test_a_method_that_returns_text_is_a_tool(returned, is_text):
+def test_a_method_that_could_be_a_tool_is_listed(returned, is_listed):
+    """It returns text, or an object or a list: a number is rather a helper's."""
+
     class More(Base):
         def wave(self):
             """Wave."""
 
     More.wave.__annotations__["return"] = returned
-    assert ("not served: wave" in check(More)) is is_text
+    assert ("not served: wave" in check(More)) is is_listed
 
 
 def test_a_server_that_cannot_be_set_up():

@@ -91,6 +91,12 @@ def drawing(image: Any) -> type:
     return type("Drawing", (Plain,), {"look": look})
 
 
+class Unreachable(Plain):
+    def look(self) -> str:
+        """Look."""
+        raise ConnectionRefusedError("port 1")
+
+
 NO_IMAGE = "the tool returned an image that cannot be shown, "
 
 
@@ -105,6 +111,10 @@ NO_IMAGE = "the tool returned an image that cannot be shown, "
         (Mapped, "the tool raised KeyError ("),
         (Silent, "the tool returned None, but a tool must return text"),
         (Parsed, "the tool raised ValidationError (runtime/test_gates.py, line "),
+        (
+            Unreachable,
+            "needs a service that is down, write missing_requirement(), which",
+        ),
     ],
 )
 def test_the_smoke_gate_sees_a_bug_behind_a_tool(run_gate, kind, fault):
@@ -120,6 +130,16 @@ class Lacking(Guessing):
 class Choosy(Guessing):
     def __init__(self, task: dict) -> None:
         raise ValueError("no such task")
+
+
+def test_the_smoke_gate_quotes_an_error_that_is_all_a_tool_answers(run_gate):
+    class Strict(Guessing):
+        def guess(self, word: str) -> str:
+            """Guess."""
+            raise ValueError("no word")
+
+    line = run_gate(smoke_gate, Strict, {"id": 1})
+    assert line.endswith("; answered only with an error: guess (error: no word)")
 
 
 def test_the_smoke_gate_without_rows(gate_client):
@@ -236,6 +256,25 @@ class Mistaken(Guessing):
         return [("guess", {"word": "left"})]
 
 
+class Stumbling(Guessing):
+    """The second call of its oracle fails, and the last one does not."""
+
+    def guess(self, word: str) -> str:
+        """Guess."""
+        if word == "left":
+            raise ValueError("no such word")
+        return "Wrong."
+
+    @staticmethod
+    def oracle(task: dict) -> list[tuple[str, dict]]:
+        return [("guess", {"word": word}) for word in ("up", "left", "down")]
+
+
+class Offline(Guessing):
+    def reward(self) -> float:
+        raise ConnectionError("refused")
+
+
 class Misspelled(Guessing):
     @staticmethod
     def oracle(task: dict) -> list[tuple[str, dict]]:
@@ -315,6 +354,8 @@ IDS = [{"id": 1}, {"id": 2}]
     ("kind", "tasks", "fault"),
     [
         (Mistaken, IDS, "row 1 of .*: the policy 'oracle' earns 0.0"),
+        (Stumbling, IDS, r'; guess\(word="left"\) failed: .*no such word.*; the last'),
+        (Offline, IDS, r"\.reward\(\) raised ConnectionError .*infrastructure_failure"),
         (Misspelled, IDS, "oracle calls gues, which is not a tool"),
         (Solved, IDS, "'noop' earns 1.0, not .* Leave the row out if its task is sol"),
         (Picky, IDS, "row 2 of .*, policy 'noop': POST /seed"),

@@ -300,6 +300,7 @@ def test_a_reward_for_nothing(duel, monkeypatch):
 
 def test_an_oracle_that_earns_less(duel):
     text = refusal(GateError, duel, {**ROW, "oracle_reward": 19.0})
-    assert "the policy 'oracle' earns 19.4, not 19.0 (it called " in text
+    assert "the policy 'oracle' earns 19.4, not 19.0. " in text
+    assert 'if that is honest, write "oracle_reward": 19.4 into the row (it ' in text
     says = 'it called fight(how="parry"); the last call returned {"output": "won"}; '
     assert says in text

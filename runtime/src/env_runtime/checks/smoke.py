@@ -11,7 +11,7 @@ from ..episode.row_tools import has_row_tools, tools_in
 from ..episode.samples import sample_arguments
 from ..episode.tasks import grader, is_native, missing_requirement, task_of
 from ..episode.types import HARNESS, REPLY, Definitions, Row
-from ..errors import GateError, NoOracleError, RolloutError
+from ..errors import GateError, NoOracleError, RolloutError, one_line, service_hint
 from ..evaluation.client import Client, ClientSession, problem_of
 from ..evaluation.policies import NONSENSE, solve
 from ..evaluation.rows import (
@@ -71,7 +71,7 @@ def smoke_gate(client: Client, path: Path) -> str:
         try:
             session.post("/seed_session", rows[0])
         except RolloutError as error:
-            note = about_task(domain_class, rows[0])
+            note = about_task(domain_class, rows[0]) + service_hint(str(error))
             raise GateError(f"{row_name(1, path)}: {error}{note}") from error
         return session
 
@@ -99,13 +99,12 @@ def smoke_gate(client: Client, path: Path) -> str:
         ("still to be written", "error: this tool is still to be written"),
         ("answered only with an error", "error:"),
     ):
-        names = [
-            name
-            for name, texts in outputs.items()
-            if texts and all(text.startswith(start) for text in texts)
-        ]
-        for name in names:
-            outputs.pop(name)
+        names = []
+        for name, texts in [*outputs.items()]:
+            if texts and all(text.startswith(start) for text in texts):
+                said = "" if start == texts[0] else f" ({one_line(texts[0]):.100})"
+                names.append(name + said)
+                outputs.pop(name)
         detail += f"; {note}: {', '.join(names)}" if names else ""
     outdated = ""
     if path == of_class(domain_class).rows:
@@ -280,7 +279,6 @@ def _reply(session: ClientSession, message: dict[str, Any], whose: str = "") -> 
 def _check_fault(what: str, response: Any) -> None:
     """Raise GateError if a method of the class failed unexpectedly."""
     if fault := response.headers.get("X-Tool-Error"):
-        raise GateError(
-            f"{what} {fault}. Fix it, or raise ValueError with a message for the policy "
-            "(session.log has the traceback)"
-        )
+        advice = ". Fix it, or raise ValueError with a message for the policy"
+        advice = service_hint(fault) or advice
+        raise GateError(f"{what} {fault}{advice} (session.log has the traceback)")

@@ -10,7 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from .. import project
-from ..checks.rewards import baseline, earned_by_oracle, estimate_note, reward_problem
+from ..checks.rewards import (
+    baseline,
+    earned_by_oracle,
+    estimate_note,
+    honest,
+    reward_problem,
+)
 from ..checks.runner import doing, requirement_note
 from ..command_line import counted
 from ..episode.tasks import (
@@ -71,8 +77,8 @@ def check_reward(
     """Raise GateError if a policy does not earn what it should on a row."""
     number = isinstance(reward, float)
     problem = "which is not a number"
-    if number:
-        problem = reward_problem(domain_class, row, policy, reward)
+    if number and (problem := reward_problem(domain_class, row, policy, reward)):
+        problem += honest(policy, reward)
     if problem is not None:
         raise _wrong_reward(row, where, policy, reward, problem)
 
