@@ -1,5 +1,6 @@
 """Tests of the smoke gate and the rollout gate, with classes that must fail."""
 
+import contextlib
 import functools
 import json
 import os
@@ -465,6 +466,21 @@ def test_where_no_episode_can_run_only_the_import_gate_passes(
     reason = "nothing was checked, because no episode can run here: KEY is not set"
     assert (reason in printed) == bool(status)
     assert status == 0 or "--allow-missing" in printed
+
+
+def test_rows_may_have_the_descriptions_that_older_releases_made_up(
+    gate_client, tmp_path
+):
+    client = gate_client(Guessing)
+    tools = client.tools()
+    row = {**ROW, "responses_create_params": {"input": "Go.", "tools": tools}}
+    word = tools[0]["parameters"]["properties"]["word"]
+    assert "description" not in word
+    for description, fits in (("The word.", True), ("A word.", False)):
+        word["description"] = description
+        outcome = contextlib.nullcontext() if fits else pytest.raises(GateError)
+        with outcome:
+            smoke_gate(Client(client.url), rows_file(tmp_path, row))
 
 
 @pytest.mark.parametrize("gate", [smoke_gate, rollout_gate])

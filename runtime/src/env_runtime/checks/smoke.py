@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..command_line import counted
-from ..episode.row_tools import has_row_tools, tools_in
+from ..episode.row_tools import has_row_tools, lists_tools, tools_in
 from ..episode.samples import sample_arguments
 from ..episode.tasks import grader, is_native, missing_requirement, task_of
 from ..episode.types import HARNESS, REPLY, Definitions, Row
@@ -56,7 +56,7 @@ def smoke_gate(client: Client, path: Path) -> str:
     rows = read_rows(domain_class, path)
     for number, row in enumerate(rows, start=1):
         tools = tools_in(domain_class, row, definitions)
-        if (row["responses_create_params"].get("tools") or []) != tools:
+        if not lists_tools(row, tools):
             raise GateError(
                 f"{row_name(number, path)} does not have the tools of the server: write "
                 "them into the rows with `uv run python gates.py --write-tools`"
@@ -173,7 +173,7 @@ def _row_problem(domain_class: type, row: Row, definitions: Definitions) -> str:
             definition["name"] for definition in definitions
         }
     else:
-        fits = tools == definitions
+        fits = lists_tools(row, definitions)
     return "" if fits else "it has other tools than the server"
 
 

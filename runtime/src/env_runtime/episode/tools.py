@@ -324,14 +324,10 @@ def _field(
 ) -> tuple[Any, Any]:
     """A parameter as a field of a pydantic model: its annotation and its default."""
     declared = FieldInfo.from_annotation(annotation)
-    described = declared.description or documented or _humanize(parameter.name)
+    described = declared.description or documented
     default = (
         declared.default if parameter.default is parameter.empty else parameter.default
     )
     return Annotated[annotation, Field(description=described, alias=parameter.name)], (
         ... if default is PydanticUndefined else default
     )
-
-
-def _humanize(name: str) -> str:
-    return f"The {name.replace('_', ' ').strip()}."
