@@ -432,6 +432,34 @@ def test_an_environment_unlike_those_of_gymnasium(write, register, seen, text):
     assert episode.reward() == 2.5
 
 
+class Undrawn(Spaces):
+    """Says that it shows text, but has no render()."""
+
+    metadata = {"render_modes": ["ansi"]}  # noqa: RUF012
+
+    def __init__(self, action_space, render_mode=None):
+        super().__init__(action_space)
+        self.render_mode = render_mode
+
+
+class Blank(Undrawn):
+    """Has a render() that shows nothing."""
+
+    def render(self):
+        return None
+
+
+@pytest.mark.parametrize(
+    ("kind", "problem"),
+    [(Undrawn, "NotImplementedError"), (Blank, "render() returned NoneType")],
+)
+def test_an_environment_that_shows_no_text(write, register, capsys, kind, problem):
+    name = register(spaces.Discrete(2), kind)
+    _, module = write(name)
+    assert f"{name} shows no text as ansi: {problem}" in capsys.readouterr().out
+    assert module.MyEnv({}).observation() == "0"
+
+
 def test_actions_that_are_no_enumeration_give_no_names(write, register, monkeypatch):
     """Tetris of tetris-gymnasium has an object there that cannot be iterated."""
     monkeypatch.setattr(Spaces, "actions", SimpleNamespace(left=0), raising=False)

@@ -256,7 +256,10 @@ def test_a_class_is_completed_once_and_before_it_is_imported(
     monkeypatch.setattr(step, "find_python", lambda uv, required: None)
     monkeypatch.setattr(step, "pin_python", lambda *arguments: None)
     monkeypatch.chdir(tmp_path)
-    folder, given = Path("nemo_gym"), step.Step("update", writer="env_runtime.gymnasium_class")
+    folder, given = (
+        Path("nemo_gym"),
+        step.Step("update", writer="env_runtime.gymnasium_class"),
+    )
     step.install(given, folder, "uv", [])
     ran = [command[command.index("python") + 1 :] for command in commands[1:]]
     assert ran == [

@@ -159,6 +159,18 @@ def test_a_projects_workflow_has_the_actions_of_the_templates(render):
     assert theirs and theirs <= ours
 
 
+@pytest.mark.parametrize("archetype", ["sandbox", "vision"])
+def test_a_projects_workflow_has_the_key_of_its_backend(render, archetype):
+    """Without it, its gates fail."""
+    folder = render(archetype=archetype, backend="e2b")
+    workflow = yaml.safe_load((folder / ".github/workflows/ci.yml").read_text())
+    steps = {
+        step.get("name"): step for step in workflow["jobs"]["environment"]["steps"]
+    }
+    assert steps["Gates"]["env"] == {"E2B_API_KEY": "${{ secrets.E2B_API_KEY }}"}
+    assert "env" not in steps["Test"]
+
+
 def test_the_generated_tree(render):
     assert names_of(render()) == {
         ".copier-answers.yml",

@@ -69,7 +69,7 @@ def test_parameter_types(definitions):
     for tool, (parameter, schema) in zip(tools, PARAMETERS, strict=True):
         [(name, found)] = tool["parameters"]["properties"].items()
         assert name == "x"
-        assert found == {**schema, "description": "The x."}, parameter
+        assert found == schema, parameter  # "The x." would say nothing
         assert tool["parameters"]["required"] == ([] if "=" in parameter else ["x"])
 
 

@@ -77,10 +77,16 @@ def a_failed_gate_is_a_success(original, results, as_json):
     return True
 
 
+@replaces("runner._check_requirement")
+@by("test_gates.py::test_where_no_episode_can_run_only_the_import_gate_passes")
+def a_machine_without_the_backend_passes(original):
+    return None
+
+
 @replaces("runner.run")
 @by("test_gates.py::test_the_exit_status_is_that_of_the_gates")
-def only_a_gate_error_fails(original, gates):
-    for result in original(gates):
+def only_a_gate_error_fails(original, gates, **options):
+    for result in original(gates, **options):
         yield {**result, "passed": result["passed"] or "Error in" in result["detail"]}
 
 

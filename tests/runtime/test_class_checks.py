@@ -2,11 +2,12 @@
 
 import asyncio
 import re
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import pytest
+from env_runtime import frameworks
 from env_runtime.checks.class_checks import check_class
-from env_runtime.errors import GateError
+from env_runtime.errors import GateError, ToolError
 from env_runtime.project import Project, here, of_loaded
 from env_runtime.server import SessionServer
 
@@ -111,6 +112,18 @@ def test_a_constructor_without_a_task():
     assert "Wrong must take one argument, the task" in complaint(Wrong)
 
 
+@pytest.mark.parametrize("annotated", [True, False])
+def test_a_constructor_that_takes_no_task(annotated):
+    class Seeded(Base):
+        def __init__(self, seed: int = 0): ...
+
+    if not annotated:
+        del Seeded.__init__.__annotations__["seed"]
+    text = complaint(Seeded)
+    assert "a subclass that has it, see `A class with another constructor`" in text
+    assert "takes a task of the type int" in text and "make int" not in text
+
+
 def test_a_tool_that_an_attribute_hides():
     class Wrong(Base):
         def __init__(self, task: dict):
@@ -142,23 +155,29 @@ class Scored(NamedTuple):
 
 
 @pytest.mark.parametrize(
-    ("returned", "is_text"),
+    ("returned", "is_listed"),
     [
         (Literal["on", "off"], True),
         (Annotated[str, "shouted"], True),
         (Seen, True),
         (Literal["on", 1], False),
         (Scored, False),
-        (dict, False),
+        (dict, True),
+        (list[dict[str, int]], True),
+        (bool, False),
+        (float | str, False),
+        (None, False),
     ],
 )
-def test_a_method_that_returns_text_is_a_tool(returned, is_text):
+def test_a_method_that_could_be_a_tool_is_listed(returned, is_listed):
+    """It returns text, or an object or a list: a number is rather a helper's."""
+
     class More(Base):
         def wave(self):
             """Wave."""
 
     More.wave.__annotations__["return"] = returned
-    assert ("not served: wave" in check(More)) is is_text
+    assert ("not served: wave" in check(More)) is is_listed
 
 
 def test_a_server_that_cannot_be_set_up():
@@ -330,3 +349,26 @@ def test_every_type_of_an_answer_is_compared():
     assert "the answer to `tools` was (near: list[int], mood: " in text
     assert complaint(Wide, signatures=asked(near.replace("int", "bool"), mood, *rest))
     assert complaint(Wide, signatures=asked(near, mood, rest[1], rest[0]))
+
+
+@pytest.mark.parametrize(
+    ("declared", "problem"),
+    [
+        ({"look": 600, "trian": 1}, "names trian, which is no tool; there are look"),
+        ({"look": 0}, "must be a dict of tools and the seconds .* got 0 for 'look'"),
+        ({"look": "1"}, "got '1' for 'look'"),
+        ({"look": True}, "got True for 'look'"),
+        ({"look": float("inf")}, "got inf for 'look'"),
+        (600, 'such as {"train": 600}; got 600'),
+    ],
+)
+def test_the_seconds_of_slow_tools(declared, problem):
+    class Slow(Base):
+        tool_seconds: ClassVar[Any] = {"look": 600}
+
+    assert check(Slow).endswith("has look")
+    Slow.tool_seconds = declared
+    with pytest.raises((GateError, ToolError), match=rf"Slow.tool_seconds .*{problem}"):
+        check(Slow)
+    with pytest.raises(ToolError, match=problem):
+        frameworks.check_class(Slow)

@@ -1,7 +1,6 @@
 """The common part of verifiers, OpenEnv and ORS, without their packages."""
 
 import asyncio
-import json
 import threading
 
 import pytest
@@ -50,6 +49,23 @@ def test_a_call_that_hangs(barrier, monkeypatch):
 
     asyncio.run(asyncio.wait_for(play(), 30))
     assert calls == ["made", "moved True", "closed"]
+
+
+def test_a_slow_tool_of_an_episode(monkeypatch, barrier):
+    monkeypatch.setenv("TOOL_SECONDS", "20")
+    slow, _ = slow_class(barrier)
+
+    hasty = type("Hasty", (slow,), {"tool_seconds": {"move": 0.1}})
+
+    async def play():
+        episode = frameworks.AsyncEpisode(hasty, {"id": 1})
+        await episode.start()
+        answer = await episode.call("move", {"wait": True})
+        barrier.opened.set()
+        await episode.close()
+        return answer.output
+
+    assert asyncio.run(play()) == "error: move took more than 0.1 seconds"
 
 
 def test_the_last_grade_stays_after_close():
@@ -192,7 +208,7 @@ def test_the_model_plays_until_it_calls_no_tool(monkeypatch):
     """MODEL plays over Chat Completions; wrong arguments are an answer."""
     domain_class = here().load_class()
     [row, *_] = frameworks.read_rows(domain_class)
-    word = json.dumps({"word": row["ground_truth"][0]["target"]})
+    word = {"word": row["ground_truth"][0]["target"]}  # some endpoints send objects
     texts = iter(["not JSON", word, None])
 
     def complete(messages, tools):

@@ -1,5 +1,6 @@
 """Tests of the smoke gate and the rollout gate, with classes that must fail."""
 
+import contextlib
 import functools
 import json
 import os
@@ -9,7 +10,8 @@ import subprocess
 import sys
 import uuid
 from datetime import date
-from typing import Annotated, Any, Literal
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
 
 import pydantic
 import pytest
@@ -26,7 +28,7 @@ from env_runtime.project import here
 from env_runtime.server import ToolResponse
 from fastapi import HTTPException, Request
 
-from .support import PNG, ROW, Picture, Plain, refusal, row_of, rows_file
+from .support import PNG, ROW, Mover, Picture, Plain, refusal, row_of, rows_file, until
 
 
 class Guessing(Plain):
@@ -90,6 +92,12 @@ def drawing(image: Any) -> type:
     return type("Drawing", (Plain,), {"look": look})
 
 
+class Unreachable(Plain):
+    def look(self) -> str:
+        """Look."""
+        raise ConnectionRefusedError("port 1")
+
+
 NO_IMAGE = "the tool returned an image that cannot be shown, "
 
 
@@ -104,6 +112,10 @@ NO_IMAGE = "the tool returned an image that cannot be shown, "
         (Mapped, "the tool raised KeyError ("),
         (Silent, "the tool returned None, but a tool must return text"),
         (Parsed, "the tool raised ValidationError (runtime/test_gates.py, line "),
+        (
+            Unreachable,
+            "needs a service that is down, write missing_requirement(), which",
+        ),
     ],
 )
 def test_the_smoke_gate_sees_a_bug_behind_a_tool(run_gate, kind, fault):
@@ -119,6 +131,16 @@ class Lacking(Guessing):
 class Choosy(Guessing):
     def __init__(self, task: dict) -> None:
         raise ValueError("no such task")
+
+
+def test_the_smoke_gate_quotes_an_error_that_is_all_a_tool_answers(run_gate):
+    class Strict(Guessing):
+        def guess(self, word: str) -> str:
+            """Guess."""
+            raise ValueError("no word")
+
+    line = run_gate(smoke_gate, Strict, {"id": 1})
+    assert line.endswith("; answered only with an error: guess (error: no word)")
 
 
 def test_the_smoke_gate_without_rows(gate_client):
@@ -235,6 +257,25 @@ class Mistaken(Guessing):
         return [("guess", {"word": "left"})]
 
 
+class Stumbling(Guessing):
+    """The second call of its oracle fails, and the last one does not."""
+
+    def guess(self, word: str) -> str:
+        """Guess."""
+        if word == "left":
+            raise ValueError("no such word")
+        return "Wrong."
+
+    @staticmethod
+    def oracle(task: dict) -> list[tuple[str, dict]]:
+        return [("guess", {"word": word}) for word in ("up", "left", "down")]
+
+
+class Offline(Guessing):
+    def reward(self) -> float:
+        raise ConnectionError("refused")
+
+
 class Misspelled(Guessing):
     @staticmethod
     def oracle(task: dict) -> list[tuple[str, dict]]:
@@ -314,6 +355,8 @@ IDS = [{"id": 1}, {"id": 2}]
     ("kind", "tasks", "fault"),
     [
         (Mistaken, IDS, "row 1 of .*: the policy 'oracle' earns 0.0"),
+        (Stumbling, IDS, r'; guess\(word="left"\) failed: .*no such word.*; the last'),
+        (Offline, IDS, r"\.reward\(\) raised ConnectionError .*infrastructure_failure"),
         (Misspelled, IDS, "oracle calls gues, which is not a tool"),
         (Solved, IDS, "'noop' earns 1.0, not .* Leave the row out if its task is sol"),
         (Picky, IDS, "row 2 of .*, policy 'noop': POST /seed"),
@@ -398,6 +441,62 @@ def test_the_exit_status_is_that_of_the_gates(capsys, kind):
     assert "smoke" not in printed  # nothing runs after a gate that fails
 
 
+@pytest.mark.parametrize(
+    ("name", "arguments", "status"),
+    [
+        ("import", [], 0),
+        ("server", [], 1),
+        ("rollout", ["--json"], 1),
+        ("rollout", ["--allow-missing"], 0),
+    ],
+)
+def test_where_no_episode_can_run_only_the_import_gate_passes(
+    capsys, monkeypatch, loads, name, arguments, status
+):
+    """Else a gate would be green though nothing was checked."""
+
+    class Cloud(Plain):
+        @staticmethod
+        def missing_requirement():
+            return "KEY is not set"
+
+    loads(Cloud)
+    assert runner.run_gates({name: lambda: "fine"}, None, arguments) == status
+    printed = capsys.readouterr().out
+    reason = "nothing was checked, because no episode can run here: KEY is not set"
+    assert (reason in printed) == bool(status)
+    assert status == 0 or "--allow-missing" in printed
+
+
+def test_rows_may_have_the_descriptions_that_older_releases_made_up(
+    gate_client, tmp_path
+):
+    client = gate_client(Guessing)
+    tools = client.tools()
+    row = {**ROW, "responses_create_params": {"input": "Go.", "tools": tools}}
+    word = tools[0]["parameters"]["properties"]["word"]
+    assert "description" not in word
+    for description, fits in (("The word.", True), ("A word.", False)):
+        word["description"] = description
+        outcome = contextlib.nullcontext() if fits else pytest.raises(GateError)
+        with outcome:
+            smoke_gate(Client(client.url), rows_file(tmp_path, row))
+
+
+@pytest.mark.parametrize("gate", [smoke_gate, rollout_gate])
+def test_a_gate_that_may_lack_the_backend_plays_nothing(run_gate, gate):
+    class Cloud(Guessing):
+        def __init__(self, task):
+            if task:
+                raise ConnectionError("no cloud")
+
+        @staticmethod
+        def missing_requirement():
+            return "KEY is not set"
+
+    assert run_gate(gate, Cloud, {"id": 1}).endswith("(KEY is not set)")
+
+
 def test_what_a_class_prints_is_no_part_of_the_json(capsys):
     def gate() -> str:
         print("loading")
@@ -427,17 +526,53 @@ def test_calls_that_are_answered_otherwise_the_second_time(run_gate):
         run_gate(rollout_gate, Dice, {"id": 1})
 
 
-def test_a_class_that_is_not_deterministic(run_gate, tmp_path, monkeypatch):
-    class SaysSo(Dice):
-        deterministic = False
+@pytest.mark.parametrize("as_json", [False, True])
+def test_a_long_gate_shows_its_progress(capsys, monkeypatch, as_json):
+    """On standard error: --json has nothing else on standard output."""
+    shown = []
 
+    def long_gate():
+        runner.doing("noop plays 16 rows")
+        until(lambda: shown.append(capsys.readouterr().err) or any(shown))
+        return "done"
+
+    monkeypatch.setattr(runner, "QUIET_SECONDS", 0.05)
+    assert runner.report(runner.run({"rollout": long_gate}), as_json)
+    assert "".join(shown).startswith("rollout runs for 0 s: noop plays 16 rows\n")
+    printed = capsys.readouterr().out
+    assert json.loads(printed) if as_json else printed.startswith("PASS rollout")
+
+
+@pytest.fixture
+def gym(tmp_path, monkeypatch) -> Path:
+    """A folder nemo_gym/ of the project, which a test may change."""
     folder = tmp_path / "gym"
     for name in ("environments", "configs"):
         shutil.copytree(here().gym / name, folder / name)
     monkeypatch.setattr(project.Project, "gym", folder)
+    return folder
+
+
+def test_a_client_that_gives_up_before_a_slow_tool_ends(run_gate, gym):
+    class Slow(Mover):
+        tool_seconds: ClassVar = {"move": 600}
+
+    [settings] = gym.glob("configs/*_eval.toml")
+    with pytest.raises(GateError, match="_eval.toml waits 90 s, but .* take 600 s"):
+        run_gate(rollout_gate, Slow, {"id": 1})
+    for path, _, corrected in manifests.outdated_manifests(here().load_class()):
+        path.write_text(corrected)
+    assert "\nrequest_timeout = 900  # seconds" in settings.read_text()
+    assert not list(manifests.outdated_manifests(here().load_class()))
+
+
+def test_a_class_that_is_not_deterministic(run_gate, gym):
+    class SaysSo(Dice):
+        deterministic = False
+
     with pytest.raises(GateError, match="manifest.yaml does not say that the class is"):
         run_gate(rollout_gate, SaysSo, {"id": 1})
-    for path, corrected in manifests.outdated_manifests(here().load_class()):
+    for path, _, corrected in manifests.outdated_manifests(here().load_class()):
         path.write_text(corrected)
     detail = run_gate(rollout_gate, SaysSo, {"id": 1})
     assert detail.endswith("noop and nonsense 0.0; not deterministic")

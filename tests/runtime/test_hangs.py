@@ -4,10 +4,13 @@ import asyncio
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from typing import ClassVar
 
 import httpx
 import pytest
 from env_runtime.episode.session import Session
+from env_runtime.server import ToolResponse
+from fastapi import Request
 
 from .support import (
     ROW,
@@ -152,13 +155,64 @@ def test_a_call_that_waited_in_vain_gives_up_only_itself():
         await asyncio.to_thread(started.wait)
         with pytest.raises(TimeoutError):
             await session.perform(lambda: None, 0.01)
-        hangs = session.hangs(20)
+        hangs = session.hangs()
         goes_on.set()
         result = await first
         await session.close(20)
         return hangs, result
 
     assert asyncio.run(main()) == (False, True)
+
+
+def test_a_tool_may_take_longer_than_tool_seconds(server_of, run):
+    """Its class says how long, as a tool of the class, by hand or of a row."""
+    begun, goes_on = threading.Barrier(4), threading.Event()
+
+    def slow() -> str:
+        begun.wait(20)
+        goes_on.wait(20)
+        return "trained"
+
+    class Trainer(Plain):
+        tool_seconds: ClassVar = {"train": 20, "peek": 20, "tune": 20, "blink": 0.1}
+
+        def train(self) -> str:
+            """Train."""
+            return slow()
+
+        def look(self) -> str:
+            """Look."""
+            return str(goes_on.wait(20))
+
+        def blink(self) -> str:
+            """Blink."""
+            return self.look()
+
+        def call_row_tool(self, name, arguments):
+            return slow()
+
+    class Server(type(server_of(Trainer))):
+        def setup_webserver(self):
+            app = super().setup_webserver()
+
+            def peek(request: Request) -> ToolResponse:
+                return ToolResponse(output=slow())
+
+            app.post("/peek")(self.endpoint(peek))
+            return app
+
+    connect = run(Server.build(tool_seconds=0.1))
+    names = ("train", "peek", "tune")
+    clients = [connect().seed() for _ in names]
+    with ThreadPoolExecutor() as pool:
+        slow_calls = pool.map(Player.call, clients, names)
+        begun.wait(20)
+        for name, setting in (("look", "TOOL_SECONDS"), ("blink", "tool_seconds")):
+            text = f"error: the call took more than 0.1 s ({setting})"
+            assert connect().seed().call(name) == text
+        assert connect().health()["hung_calls"] == 2
+        goes_on.set()
+        assert [*slow_calls] == ["trained"] * 3
 
 
 def test_calls_that_hang_are_bounded(server_of, run, barrier):

@@ -73,8 +73,9 @@ def test_the_model_reads_its_mistakes(play, api, model, rows, tools, a_call, pat
     }
 
 
+@pytest.mark.parametrize("sent", ["", None, "left out", {}])
 def test_arguments_may_be_empty(
-    play, api, model, url_of, tmp_path, client_of, monkeypatch
+    play, api, model, url_of, tmp_path, client_of, monkeypatch, sent
 ):
     """They are written down as {}, so that a replay plays the call, too."""
 
@@ -89,7 +90,9 @@ def test_arguments_may_be_empty(
         def reward(self):
             return float(self.on)
 
-    model.script = [[("switch", "")]]
+    answer = (as_completion if api[1] == "chat" else as_response)([("switch", "x")])
+    _replace_arguments(answer, sent)
+    model.script = [answer]
     monkeypatch.setenv("ENV_URL", url_of(Lamp))
     rows, output = rows_file(tmp_path, ROW), tmp_path / "rollouts.jsonl"
     status, printed, _ = play(*api, "--rows", rows, "--output", output)
@@ -97,6 +100,20 @@ def test_arguments_may_be_empty(
     [rollout] = load_rows(output)
     monkeypatch.setenv("REVERIFY", "1")
     assert client_of(Lamp).reward(ROW, rollout["response"]["output"]) == 1.0
+
+
+def _replace_arguments(answer, sent):
+    """Write `sent` as the arguments of all calls in a model's answer, or no arguments."""
+    if isinstance(answer, list):
+        for part in answer:
+            _replace_arguments(part, sent)
+    elif isinstance(answer, dict):
+        if "arguments" in answer:
+            answer["arguments"] = sent
+        if sent == "left out":
+            answer.pop("arguments", None)
+        for part in answer.values():
+            _replace_arguments(part, sent)
 
 
 def test_a_failing_endpoint_fails_its_row(play, api, model, a_call, paths):
@@ -116,6 +133,7 @@ def test_a_failing_endpoint_fails_its_row(play, api, model, a_call, paths):
         {"output": [{"name": "x"}], "choices": []},
         {"output": None, "choices": None},
         {"output": [], "status": "failed", "choices": [{"message": "?"}]},
+        {"output": None, "choices": [{"message": {"tool_calls": [{"function": {}}]}}]},
     ],
 )
 def test_an_answer_of_another_shape_fails_its_row(play, api, model, answer):
@@ -124,6 +142,7 @@ def test_an_answer_of_another_shape_fails_its_row(play, api, model, answer):
     assert (status, printed) == (1, [])
     assert errors.startswith(f"row 1: failed: scripted at {model.url}/: ")
     assert errors.count("\n") == 2
+    assert "validation error" not in errors
 
 
 def test_a_model_that_is_cut_off_calls_no_tool(play, api, model, a_call, paths):

@@ -1,7 +1,40 @@
 """The tests that every project has, over the rendered game."""
 
+from typing import Any
+
+import pytest
+from env_runtime import project
 from env_runtime.testing.attacks import TestAttacks
-from env_runtime.testing.conformance import TestNemoGym
+from env_runtime.testing.conformance import TestNemoGym, newer_only
 from env_runtime.testing.row_tests import TestRows
 
+from .support import rows_file
+
 __all__ = ["TestAttacks", "TestNemoGym", "TestRows"]
+
+
+@newer_only
+@pytest.mark.parametrize("earned", [1.0, 0.909])
+def test_the_verifier_fixture_of_honest_rewards(
+    rows, tools, monkeypatch, tmp_path, earned
+):
+    """Noop does not earn the lowest reward, and the oracle may not earn the highest."""
+    domain_class: Any = project.here().load_class()
+    grade = domain_class.reward
+    monkeypatch.setattr(domain_class, "reward_range", (-1.0, 1.0), raising=False)
+    monkeypatch.setattr(domain_class, "reward", lambda self: earned * grade(self))
+    row = {**rows[0], "oracle_reward": earned}
+    monkeypatch.setattr(project.Project, "rows", rows_file(tmp_path, row))
+    fixture_test = TestNemoGym().test_the_verifier_fixture_passes
+    if earned == 1.0:
+        try:
+            fixture_test([row], tools)
+        except pytest.skip.Exception as skipped:
+            pytest.fail(f"skipped: {skipped}")
+    else:
+        advice = "edit expected_reward in verifier_cases.jsonl: .* earns 0.909, not 1.0"
+        with pytest.raises(pytest.skip.Exception, match=advice):
+            fixture_test([row], tools)
+        monkeypatch.setattr(domain_class, "reward", lambda self: 0.5)
+        with pytest.raises(AssertionError, match="earns 0.5, not 0.909"):
+            fixture_test([row], tools)

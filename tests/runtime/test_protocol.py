@@ -322,7 +322,7 @@ def test_a_grade_that_raises_names_its_line(monkeypatch):
 def test_the_import_gate_takes_what_json_can_say(check):
     line = check(Hotel, SERVED)
     assert line.startswith(f"{__name__}.Hotel has rooms_list, room, crash; not served")
-    assert "not served: name (to serve it, add" in line
+    assert "not served: name, state (to serve it, add" in line
 
 
 @pytest.mark.parametrize("name", ["nothing", "bare", "untyped", "maybe"])

@@ -122,7 +122,9 @@ def test_an_episode_is_written_once(play, path):
     with only_writer(path):
         other = f"another rollout.py or play.py writes to {path}"
         assert other in play.refused(*arguments)
+    assert not [*path.parent.iterdir()]  # nothing was played
     assert play(*arguments)[0] == 0
+    assert [*path.parent.iterdir()] == [path]
     path.write_text(2 * path.read_text())
     second = f"{path}, line 2, is a second rollout of row 1, repeat 1"
     assert second in play.refused(*arguments)

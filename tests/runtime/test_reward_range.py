@@ -255,7 +255,7 @@ def test_the_rollout_gate(gate, tmp_path, manifest):
     openenv = tmp_path / "openenv/openenv.yaml"
     openenv.parent.mkdir()
     openenv.write_text("validation:\n  reward:\n    range: [0.0, 1.0]\n")
-    for path, corrected in manifests.outdated_manifests(project.here().load_class()):
+    for path, _, corrected in manifests.outdated_manifests(project.here().load_class()):
         path.write_text(corrected)
     assert openenv.read_text().endswith("\n    range: [-100.0, 19.4]\n")
     assert "\n  range: [-100.0, 19.4]\n" in manifest.read_text()
@@ -300,6 +300,7 @@ def test_a_reward_for_nothing(duel, monkeypatch):
 
 def test_an_oracle_that_earns_less(duel):
     text = refusal(GateError, duel, {**ROW, "oracle_reward": 19.0})
-    assert "the policy 'oracle' earns 19.4, not 19.0 (it called " in text
+    assert "the policy 'oracle' earns 19.4, not 19.0. " in text
+    assert 'if that is honest, write "oracle_reward": 19.4 into the row (it ' in text
     says = 'it called fight(how="parry"); the last call returned {"output": "won"}; '
     assert says in text

@@ -3,9 +3,10 @@
 import json
 import re
 import threading
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
+import requests
 from env_runtime import project
 from env_runtime.evaluation.client import Client
 from env_runtime.evaluation.policies import fixed_policy
@@ -13,7 +14,7 @@ from env_runtime.evaluation.policies import fixed_policy
 import rollout
 
 from .strict_model import StrictModel
-from .support import rows_file
+from .support import ROW, Mover, rows_file
 
 
 def test_max_turns(play, api, model, a_call, paths, monkeypatch):
@@ -96,6 +97,29 @@ class Twice:
 
 class Nameless:
     pass
+
+class Loose:
+    # It leaves out what a call may lack, and gives arguments as objects.
+    name = "loose"
+
+    def turn(self, row, definitions, output):
+        if output:
+            return Turn([])
+        name = definitions[0]["name"]
+        item = {"type": "function_call", "name": name}
+        return Turn([item, item | {"arguments": {}}, function_call(name, {})])
+
+class Broken:
+    name = "broken"
+
+    def turn(self, row, definitions, output):
+        return row["no such key"]
+
+class Textual:
+    name = "textual"
+
+    def turn(self, row, definitions, output):
+        return "guess"
 """
 
 
@@ -111,12 +135,44 @@ def test_a_policy_of_ones_own(play, tmp_path, monkeypatch):
     assert json.loads(output.read_text())["response"]["model"] == "twice"
 
 
+def test_calls_of_a_policy_of_ones_own(play, tmp_path, monkeypatch):
+    """Arguments may be an object, or left out, and the server names the calls."""
+    (tmp_path / "policies.py").write_text(POLICIES)
+    monkeypatch.syspath_prepend(tmp_path)
+    output = tmp_path / "loose.jsonl"
+    status, _, errors = play(
+        *("--policy", "policies:Loose", "--limit", "1", "--output", str(output))
+    )
+    assert (status, errors) == (0, "")
+    calls = json.loads(output.read_text())["response"]["output"][:3]
+    assert [call["arguments"] for call in calls] == ["{}"] * 3
+    assert len({call["call_id"] for call in calls}) == 3
+
+
 @pytest.mark.parametrize(
     ("policy", "problem"),
     [
-        ("policies:Missing", "AttributeError"),
+        ("Broken", "KeyError in policies.py, line 30: 'no such key'"),
+        ("Textual", "turn() must return a Turn, whose items"),
+    ],
+)
+def test_a_bug_of_a_policy_fails_its_rows(play, tmp_path, monkeypatch, policy, problem):
+    (tmp_path / "policies.py").write_text(POLICIES)
+    monkeypatch.syspath_prepend(tmp_path)
+    status, _, errors = play("--policy", f"policies:{policy}", "--limit", "2")
+    assert status == 1
+    first, second, last = errors.splitlines()
+    assert first.startswith(f"row 1: failed: --policy policies:{policy}: {problem}")
+    assert second.startswith("row 2: failed: ")
+    assert last == "rollout.py: 2 of 2 rows failed"
+
+
+@pytest.mark.parametrize(
+    ("policy", "problem"),
+    [
+        ("policies:Missing", "policies has no class Missing"),
         ("policies:Nameless", "the class needs a `name`"),
-        ("nowhere:Policy", "No module named 'nowhere'"),
+        ("nowhere:Policy", "there is no nowhere.py beside rollout.py"),
     ],
 )
 def test_a_policy_that_cannot_be_made(play, tmp_path, monkeypatch, policy, problem):
@@ -153,6 +209,24 @@ def test_concurrent_rows_have_sessions_of_their_own(play):
     arguments = ["--policy", "oracle", "--limit", "8", "--concurrency", "4"]
     status, printed, _ = play(*arguments)
     assert (status, printed[-1]) == (0, "mean reward: 1.0")
+
+
+@pytest.mark.parametrize(("slow", "seconds"), [({}, 300), ({"move": 600}, 1260)])
+def test_a_client_waits_as_long_as_the_slowest_tool(url_of, slow, seconds):
+    """The server says how long: the client need not have the class."""
+
+    class Slow(Mover):
+        tool_seconds: ClassVar = slow
+
+    class Recorder(requests.Session):
+        def request(self, *arguments, **options):
+            waits.append(options["timeout"])
+            return super().request(*arguments, **options)
+
+    waits, client = [], Client(url_of(Slow))
+    client.tools()
+    client.session(Recorder()).post("/seed_session", ROW)
+    assert waits == [seconds]
 
 
 def test_a_server_that_is_not_there_is_one_line(play, monkeypatch):

@@ -11,7 +11,6 @@ from .errors import (
     RolloutError,
     SettingError,
 )
-
 from .settings import bypass_proxy
 
 PACKAGE = __package__ or ""

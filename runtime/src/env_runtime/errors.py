@@ -1,6 +1,7 @@
 """Every error that crosses a module's border. A message says what to do, in one line."""
 
 import errno
+import re
 import traceback
 from typing import Any
 
@@ -87,6 +88,23 @@ class DeployError(Exception):
 def one_line(text: Any) -> str:
     """At most 500 characters of `text`, on one line."""
     return " ".join(str(text).split())[:500]
+
+
+_SERVICE = re.compile(r"Connect|Timeout|Network|Transport|Unavailable|gaierror")
+
+
+def service_hint(fault: str) -> str:
+    """What a class may do if a service that it needs does not answer, for a message.
+
+    `fault` has the type of an exception. "" if that is of another kind.
+    """
+    if not _SERVICE.search(fault):
+        return ""
+    return (
+        ". If it needs a service that is down, write missing_requirement(), which says so "
+        "before an episode, and set self.infrastructure_failure if it breaks in one: "
+        "that masks the sample"
+    )
 
 
 def shortage(error: BaseException | None) -> str:

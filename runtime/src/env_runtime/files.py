@@ -43,12 +43,15 @@ def raised_at(error: BaseException) -> str:
     """The source line that raised an exception: `my_env.py, line 3`.
 
     If a library raised it, that is the line of the user's code which called the library.
+    "" if only Python's import system raised it: no source line would help.
     """
     frames = traceback.extract_tb(error.__traceback__)
     ours = [n for n, each in enumerate(frames) if each.filename.startswith(RUNTIME)]
     called = frames[ours[-1] + 1 :] if ours else frames
     users = [frame for frame in called if not _is_library(frame.filename)]
     frame = (users or called or frames)[-1]
+    if frame.filename.startswith("<frozen "):
+        return ""
     return f"{source_name(frame.filename)}, line {frame.lineno}"
 
 
@@ -58,7 +61,8 @@ def _is_library(path: str) -> bool:
 
 def fault_of(error: BaseException) -> str:
     """The exception of a bug, without its text: `raised KeyError (my_env.py, line 3)`."""
-    place = f" ({raised_at(error)})" if error.__traceback__ else ""
+    place = raised_at(error) if error.__traceback__ else ""
+    place = place and f" ({place})"
     return f"raised {type(error).__name__}{place}"
 
 
@@ -66,7 +70,8 @@ def raised(error: BaseException) -> str:
     """An exception and its place: `KeyError in my_env.py, line 3: 'word'`."""
     if isinstance(error, SyntaxError):
         return syntax_problem(error)
-    return f"{type(error).__name__} in {raised_at(error)}: {error}"
+    place = raised_at(error)
+    return f"{type(error).__name__}{place and f' in {place}'}: {error}"
 
 
 def syntax_problem(error: SyntaxError) -> str:

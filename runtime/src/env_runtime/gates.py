@@ -10,7 +10,7 @@ from pathlib import Path
 from . import project
 from .checks.rollout import rollout_gate
 from .checks.rows import write_tools
-from .checks.runner import Gate, new_gate_parser, report, run
+from .checks.runner import Gate, new_gate_parser, report, requirement_note, run
 from .checks.server import check_paths, server_gate
 from .checks.smoke import smoke_gate, smoke_without_rows
 from .checks.starting import starting_server, url_of
@@ -46,7 +46,8 @@ def main(description: str | None, arguments: list[str] | None = None) -> int:
     with contextlib.ExitStack() as stack:
         gates = _gates(options, names, stack)
         chosen = {name: gates[name] for name in NAMES if name in names}
-        passed = report(run(chosen), options.json)
+        results = run(chosen, allow_missing=options.allow_missing)
+        passed = report(results, options.json)
     if not (passed and options.write_tools):
         return 0 if passed else 1
 
@@ -89,9 +90,8 @@ def _gates(
 
         passed = check_class(domain_class, signatures=options.signatures)
         project.here().check_imports()
-        return "\n".join(
-            [passed, *not_in_image(project.here().gym, project.here().root)]
-        )
+        notes = not_in_image(project.here().gym, project.here().root)
+        return "\n".join([passed, *requirement_note(domain_class), *notes])
 
     def under_gym() -> str:
         from .gym.check import check  # it needs psutil, which is optional

@@ -15,7 +15,8 @@ A policy of your own plays rows with `uv run python rollout.py --policy greedy:G
 
 `row` is the row of the dataset, `definitions` are its tools, and `output` has the
 items of the Responses API so far: the policy's own, and the results of its calls. An
-episode ends when a turn has no calls, or after MAX_TURNS turns.
+episode ends when a turn has no calls, or after MAX_TURNS turns. The arguments of a call
+are JSON text, or an object. An exception in the policy fails the row that it plays.
 """
 
 from .errors import RolloutError

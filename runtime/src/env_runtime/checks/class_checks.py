@@ -2,6 +2,7 @@
 
 import ast
 import collections.abc
+import contextlib
 import inspect
 import textwrap
 import types
@@ -21,6 +22,7 @@ from ..episode.tasks import (
 )
 from ..episode.tools import (
     Tool,
+    check_tool_seconds,
     fields_of,
     hint_of,
     make_tool,
@@ -30,7 +32,7 @@ from ..episode.tools import (
     where,
 )
 from ..episode.types import REPLY, ROW_TOOL, Task
-from ..errors import GateError, RolloutError, ToolError
+from ..errors import GateError, RolloutError, ToolError, service_hint
 from ..evaluation.rows import read
 from ..files import raised
 from ..models.client import Models
@@ -38,6 +40,9 @@ from ..project import of_loaded
 from ..resources_server.endpoints import OWN_ROUTES, post_routes, route_of
 from .app import lines_for, served_app
 from .protocol_checks import check_agent, check_protocol, place_of
+
+# Of scalars, mostly: a method that returns one is more often a helper than a tool.
+_UNIONS = (typing.Literal, typing.Union, types.UnionType)
 
 # The types in an answer to `tools`
 _TYPES: dict[str, Any] = {
@@ -67,6 +72,8 @@ def check_class(
         tools = tools_of(domain_class)
         check_protocol(domain_class)
         lines, by_hand = _check_lines(domain_class, app, tools)
+        if not has_row_tools(domain_class):  # a row may have any tool
+            check_tool_seconds(domain_class, [*tools, *lines, *by_hand])
     except ToolError as error:
         raise GateError(str(error)) from error
     served = [*lines, *by_hand]
@@ -132,10 +139,11 @@ def _check_lines(
         for _, function in public_methods(domain_class):
             if returns_text(function):
                 make_tool(function)  # raises ToolError: its signature may be the reason
+        unserved = _unserved_names(domain_class, tools, [])
         raise GateError(
             "server.py serves no tool: add to setup_webserver() "
-            f"{lines_for(domain_class, tools)}"
-            if tools
+            f"{lines_for(domain_class, unserved)}"
+            if unserved
             else f"{place_of(domain_class)} has no tool: a tool is a public method that is "
             "annotated to return text, `-> str`. Without tools, "
             "`reward(self, answer: str)` grades the policy's last message"
@@ -185,12 +193,29 @@ def _is_json(annotation: Any) -> bool:
 def _unserved(
     domain_class: type, tools: dict[str, Tool], served: list[str]
 ) -> list[str]:
-    """A note on the tools of the class that server.py has no line for."""
-    names = [name for name in tools if name not in served]
+    """A note on the methods that server.py has no line for, and that could be tools."""
+    names = _unserved_names(domain_class, tools, served)
     if not names:
         return []
     lines = lines_for(domain_class, names)
     return [f"not served: {', '.join(names)} (to serve it, add {lines})"]
+
+
+def _unserved_names(
+    domain_class: type, tools: dict[str, Tool], served: list[str]
+) -> list[str]:
+    """The methods that are not served, and return text or an object or a list of JSON."""
+    names = [name for name in tools if name not in served]
+    for name, function in public_methods(domain_class):
+        with contextlib.suppress(ToolError):  # a helper
+            returned = hint_of(function, "return")
+            kind = typing.get_origin(returned) or returned
+            scalar = isinstance(kind, type) and issubclass(kind, str | int | float)
+            plain = returned is Any or scalar or kind in _UNIONS
+            if name not in [*served, *names] and not plain and _is_json(returned):
+                make_tool(function)
+                names.append(name)
+    return names
 
 
 def _misdescribed(tools: dict[str, Tool]) -> list[str]:
@@ -313,8 +338,9 @@ def _construct(domain_class: type, tools: dict[str, Tool]) -> str:
         except ValueError:
             pass  # the class refuses it: the smoke gate says so, with its words
         except Exception as error:
-            name = domain_class.__name__
-            raise GateError(f"{name}(task) of row 1: {raised(error)}") from error
+            problem = f"{domain_class.__name__}(task) of row 1: {raised(error)}"
+            hint = service_hint(type(error).__name__)
+            raise GateError(problem + hint) from error
     return f" (an empty task is refused: {text})"
 
 

@@ -16,6 +16,11 @@ from ..files import source_name
 from ..models.client import model_names
 from ..project import of_class
 
+SUBCLASS = (
+    "`def __init__(self, task: dict)`, or a subclass that has it, see `A class with "
+    "another constructor` in docs/your-own-class.md of the template"
+)
+
 
 def check_protocol(domain_class: type) -> None:
     """Raise GateError or ToolError if the constructor, the grade or a hook would fail."""
@@ -53,10 +58,7 @@ def _constructor_problem(domain_class: type, error: TypeError) -> str:
             f"`def __init__(self, task: dict, {models})`, or copy again with "
             "`--overwrite -d models=...`"
         )
-    text = (
-        f"must take one argument, the task: {error}. Write "
-        "`def __init__(self, task: dict)`, or a subclass that does"
-    )
+    text = f"must take one argument, the task: {error}. Write {SUBCLASS}"
     if names := ", ".join(model_names(domain_class)):
         text += (
             "; if it asks models of these names, copy again with `--overwrite -d "
@@ -68,6 +70,13 @@ def _constructor_problem(domain_class: type, error: TypeError) -> str:
 def _check_task(domain_class: type) -> None:
     """Raise GateError if the constructor's task has a type that no row can become."""
     kind = task_annotation(domain_class)
+    if kind is None:  # such as `size=3`
+        [first, *_] = inspect.signature(domain_class).parameters.values()
+        kind = (
+            type(first.default)
+            if isinstance(first.default, str | int | float)
+            else None
+        )
     if not isinstance(kind, type) or kind in (Any, object):
         return
     place = f"{place_of(domain_class)} takes a task of the type {kind.__name__}"
@@ -79,9 +88,11 @@ def _check_task(domain_class: type) -> None:
                 f"{place}, which cannot be read from JSON: {one_line(error)}"
             ) from error
     elif not issubclass(kind, collections.abc.Mapping):
+        problem = f"{place}, but the task in a row is an object of JSON: write "
+        if kind.__module__ == "builtins":
+            raise GateError(problem + SUBCLASS)
         raise GateError(
-            f"{place}, but the task in a row is an object of JSON: write `task: dict`, or "
-            f"make {kind.__name__} a dataclass or a pydantic model"
+            f"{problem}`task: dict`, or make {kind.__name__} a dataclass or a pydantic model"
         )
 
 

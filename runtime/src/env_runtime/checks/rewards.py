@@ -40,6 +40,15 @@ def estimate_note(domain_class: type) -> str:
     )
 
 
+def honest(policy: str, reward: float) -> str:
+    """What to do about a reward that a policy may not earn, for a message."""
+    if policy == "oracle":
+        key, other = "oracle_reward", "Correct the class, or its oracle"
+    else:
+        key, other = "baseline_reward", "Make the grade stricter"
+    return f'. {other} or, if that is honest, write "{key}": {reward} into the row'
+
+
 def reward_problem(
     domain_class: type, row: Row, policy: str, reward: float
 ) -> str | None:

@@ -20,7 +20,7 @@ from ..episode.tasks import (
     task_of,
 )
 from ..episode.types import REPLY, Definitions, Row, Solution, by_model
-from ..errors import GateError, NoOracleError, RolloutError
+from ..errors import GateError, NoOracleError, RolloutError, service_hint
 from ..evaluation.client import Client
 from ..evaluation.observations import first_observation, image_problem, prompt_problem
 from ..evaluation.play import play
@@ -33,11 +33,13 @@ from ..evaluation.policies import (
     solution_for,
 )
 from ..evaluation.rows import about_task, read_rows, row_name, shown
+from ..evaluation.stats import is_error
 from ..evaluation.trajectory import Item, message
 from ..models.client import models_not_set, without_answers
 from ..project import here, of_class
 from .manifests import outdated_manifests
-from .rewards import baseline, earned_by_oracle, estimate_note, reward_problem
+from .rewards import baseline, earned_by_oracle, estimate_note, honest, reward_problem
+from .runner import doing
 from .smoke import naming_skeleton
 from .variety import Variety
 
@@ -55,10 +57,10 @@ def rollout_gate(client: Client, path: Path) -> str:
     rows = read_rows(domain_class, path)
     game = _Game(domain_class, client, rows, path)
     seen = counted(len(rows), "row")
+    if reason := missing_requirement(domain_class):
+        return f"{seen}, not played ({reason})"
     nothing = baseline(domain_class, rows)
     game.check("noop")
-    if reason := missing_requirement(domain_class):
-        return f"{seen}: noop earns {nothing} ({reason}){estimate_note(domain_class)}"
     note = "" if game.repeats else "; not deterministic"
     note += _stand_ins(domain_class)
     if game.repeats:
@@ -115,15 +117,9 @@ class _Game:
         self.rows, self.path = rows, path
         self.variety = Variety(self.project, rows, path)
         self.repeats = is_deterministic(domain_class)  # the same calls must do the same
-        for manifest, corrected in outdated_manifests(domain_class):
-            written = manifest.read_text(encoding="utf-8").splitlines()
-            lines = [line for line in corrected.splitlines() if line not in written]
-            says = f"does not say that the class is {'' if self.repeats else 'not '}"
-            says += "deterministic"
-            if not any("determinism" in line for line in lines):
-                says = f"does not have the class's reward_range, `{lines[0].strip()}`"
+        for manifest, problem, _ in outdated_manifests(domain_class):
             raise GateError(
-                f"{shown(manifest)} {says}: "
+                f"{shown(manifest)} {problem}: "
                 "`uv run python gates.py --write-tools` corrects it"
             )
 
@@ -147,13 +143,16 @@ class _Game:
         every = policy != "oracle"
         numbered = list(enumerate(self.rows, start=1)) if every else self.solved()
         rows = [row for _, row in numbered]
+        doing(f"{policy} plays {counted(len(rows), 'row')}")
         with ThreadPool(min(ROWS_AT_A_TIME, len(rows))) as pool:
             # Several rows at a time show problems with threads.
             results = pool.imap(lambda row: self._try(policy, row), rows)
             for (number, row), result in zip(numbered, results, strict=True):
+                doing(f"{policy} has played {number} of {len(self.rows)} rows")
                 place = row_name(number, self.path)
                 if isinstance(result, RolloutError):
                     note = about_task(self.domain_class, row)
+                    note += service_hint(str(result))
                     raise GateError(f"{place}, policy {policy!r}: {result}{note}")
                 with naming_skeleton(self.domain_class, row):
                     self._check_reward(place, policy, row, result)
@@ -171,16 +170,12 @@ class _Game:
         if problem is None:
             return
         text = f"{place}: the policy {policy!r} earns {reward}, {problem}"
-        if policy != "oracle":
-            text += (
-                '. Make the grade stricter or, if that is honest, write "baseline_reward"'
-                f": {reward} into the row"
-            )
-            if policy == "noop":
-                text += ". Leave the row out if its task is solved from the start"
+        text += honest(policy, reward)
+        if policy == "noop":
+            text += ". Leave the row out if its task is solved from the start"
         plan = PLANS[policy](row, self.client.tools_in(row))
         calls = steps_of(self.domain_class, plan)
-        did = made_calls(calls, result["response"]["output"])
+        did = made_calls(calls, result["response"]["output"], policy == "oracle")
         if takes_answer(self.domain_class) and not replies(self.domain_class):
             answer = (
                 f"answered {plan.answer!r:.200}" if plan.answer else "did not answer"
@@ -305,11 +300,14 @@ def _listed(turns: list[str]) -> str:
 
 
 def made_calls(
-    calls: Iterable[tuple[str, dict[str, Any]]], items: list[dict[str, Any]]
+    calls: Iterable[tuple[str, dict[str, Any]]],
+    items: list[dict[str, Any]],
+    failed: bool = False,
 ) -> str:
     """A policy's calls, and the output of the last one, for a message.
 
-    `items` is the trajectory's output. Long lists are cut in the middle.
+    With `failed`, the first call that failed is quoted, too. `items` is the
+    trajectory's output. Long lists are cut in the middle.
     """
     made = [
         repr(sent["answer"]) if tool == REPLY else f"{tool}({_arguments(sent)})"
@@ -321,8 +319,23 @@ def made_calls(
     if len(text) > 300:
         text = f"{text[:150]} ... {text[-150:]}"
     outputs = [item["output"] for item in items if "output" in item]
-    returned = f"; the last call returned {outputs[-1]:.200}" if outputs else ""
+    returned = ""
+    if failed and (failure := _first_failure(items)):
+        returned = f"; {failure}"
+    if outputs and outputs[-1][:200] not in returned:
+        returned += f"; the last call returned {outputs[-1]:.200}"
     return f"it called {text}{returned}"
+
+
+def _first_failure(items: list[dict[str, Any]]) -> str:
+    """The first call of a trajectory that was answered with an error, and the error."""
+    calls = {item["call_id"]: item for item in items if item.get("name")}
+    for item in items:
+        if "output" in item and is_error(item["output"]):
+            call = calls[item["call_id"]]
+            made = f"{call['name']}({_arguments(json.loads(call['arguments']))})"
+            return f"{made:.150} failed: {item['output']:.200}"
+    return ""
 
 
 def _arguments(sent: dict[str, Any]) -> str:

@@ -55,7 +55,7 @@ def write_tools(path: Path) -> str:
                 observation = first_observation(domain_class, row)
                 rows[number] = with_observation(row, observation)
     write_rows(path, rows)
-    for manifest, corrected in outdated_manifests(domain_class):
+    for manifest, _, corrected in outdated_manifests(domain_class):
         manifest.write_text(corrected, encoding="utf-8")
     line = f"{counted(len(rows), 'row')} of {path} with {counted(len(definitions), 'tool')}"
     return line + (", and with their own" if has_row_tools(domain_class) else "")

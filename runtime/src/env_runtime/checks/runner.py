@@ -5,19 +5,62 @@ import contextlib
 import json
 import os
 import sys
+import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TypedDict
 
 from ..command_line import new_parser
+from ..episode.tasks import missing_requirement
 from ..errors import GateError, RolloutError, ToolError
 from ..files import raised
+from ..project import here
 from ..settings import bypass_proxy
 
 # Returns what the gate saw: one line, and further notes below it. Raises GateError if the
 # gate fails.
 Gate = Callable[[], str]
+
+
+# A gate says nothing for this long. Then it says what it does.
+QUIET_SECONDS = 10.0
+LONGEST_PAUSE = 60.0  # between two lines that no terminal overwrites
+
+# What the gate that runs does now, as `doing` noted it
+_notes = [""]
+
+
+def doing(text: str) -> None:
+    """Note what the running gate does, which is shown if the gate takes long."""
+    _notes[:] = [text]
+
+
+@contextlib.contextmanager
+def _progress(name: str) -> Generator[None]:
+    """Shows on standard error that a long gate goes on: one line on a terminal."""
+    doing("")
+    ended, started = threading.Event(), time.monotonic()
+
+    def show() -> None:
+        pause, terminal = QUIET_SECONDS, sys.stderr.isatty()
+        begin, end = ("\r\x1b[K", "") if terminal else ("", "\n")
+        while not ended.wait(pause):
+            seconds = time.monotonic() - started
+            note = f": {_notes[0]}" if _notes[0] else ""
+            line = f"{begin}{name} runs for {seconds:.0f} s{note}{end}"
+            print(line, end="", file=sys.stderr, flush=True)
+            pause = 1 if terminal else min(2 * pause, LONGEST_PAUSE)
+        if terminal and pause == 1:
+            print(begin, end="", file=sys.stderr, flush=True)
+
+    thread = threading.Thread(target=show, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
 
 
 class Result(TypedDict):
@@ -42,14 +85,18 @@ def run_gates(
     """
     options = new_gate_parser(gates, description).parse_args(arguments)
     chosen = options.gates or gates
-    results = run({name: gates[name] for name in gates if name in chosen})
+    chosen = {name: gates[name] for name in gates if name in chosen}
+    results = run(chosen, allow_missing=options.allow_missing)
     return 0 if report(results, options.json) else 1
 
 
 def new_gate_parser(
     names: Iterable[str], description: str | None
 ) -> argparse.ArgumentParser:
-    """A parser whose `gates` are some of `names`, and whose `json` is a switch."""
+    """A parser whose `gates` are some of `names`.
+
+    `json` and `allow_missing` are switches.
+    """
     names = list(names)
     all_names = ", ".join(names)
 
@@ -60,19 +107,29 @@ def new_gate_parser(
 
     parser = new_parser(description)
     parser.add_argument("gates", nargs="*", type=gate, metavar="gate", help=all_names)
-    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    add = parser.add_argument
+    add("--json", action="store_true", help="print one JSON document")
+    text = "pass where the class's missing_requirement() says that no episode can run"
+    add("--allow-missing", action="store_true", help=text)
     return parser
 
 
-def run(gates: Mapping[str, Gate]) -> Iterator[Result]:
-    """Run gates in order, up to the first that fails. Yields the result of each."""
+def run(gates: Mapping[str, Gate], *, allow_missing: bool = False) -> Iterator[Result]:
+    """Run gates in order, up to the first that fails. Yields the result of each.
+
+    All but the import gate fail if this machine cannot run an episode of the project's
+    class, unless `allow_missing`.
+    """
     # Models that are not set have stand-ins, also in processes that the gates start.
     os.environ.setdefault("STAND_IN", "1")
     bypass_proxy()
     for name, gate in gates.items():
         started, notes = time.monotonic(), list[str]()
         try:
-            passed, (detail, *notes) = True, gate().split("\n")
+            if name != "import" and not allow_missing:
+                _check_requirement()
+            with _progress(name):
+                passed, (detail, *notes) = True, gate().split("\n")
         except (GateError, RolloutError, ToolError, ValueError) as error:
             passed, detail = False, str(error)
         except Exception as error:  # noqa: BLE001 - a bug is a failed gate, too
@@ -87,6 +144,22 @@ def run(gates: Mapping[str, Gate]) -> Iterator[Result]:
         }
         if not passed:
             return
+
+
+def _check_requirement() -> None:
+    """Raise GateError if this machine cannot run an episode of the project's class."""
+    if lacking := missing_requirement(here().load_class()):
+        raise GateError(
+            f"nothing was checked, because no episode can run here: {lacking}. Or pass "
+            "--allow-missing, which checks only what needs no episode"
+        )
+
+
+def requirement_note(domain_class: type) -> list[str]:
+    """The import gate's note if this machine cannot run an episode of the class."""
+    lacking = missing_requirement(domain_class)
+    note = f"no episode can run here, so only --allow-missing passes: {lacking}"
+    return [note] if lacking else []
 
 
 def report(results: Iterable[Result], as_json: bool) -> bool:

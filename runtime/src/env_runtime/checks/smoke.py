@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from ..command_line import counted
-from ..episode.row_tools import has_row_tools, tools_in
+from ..episode.row_tools import has_row_tools, lists_tools, tools_in
 from ..episode.samples import sample_arguments
-from ..episode.tasks import grader, is_native, task_of
+from ..episode.tasks import grader, is_native, missing_requirement, task_of
 from ..episode.types import HARNESS, REPLY, Definitions, Row
-from ..errors import GateError, NoOracleError, RolloutError
+from ..errors import GateError, NoOracleError, RolloutError, one_line, service_hint
 from ..evaluation.client import Client, ClientSession, problem_of
 from ..evaluation.policies import NONSENSE, solve
 from ..evaluation.rows import (
@@ -24,6 +24,7 @@ from ..evaluation.rows import (
     skeleton_note,
 )
 from ..project import here, of_class
+from .runner import doing
 
 
 @contextlib.contextmanager
@@ -55,11 +56,14 @@ def smoke_gate(client: Client, path: Path) -> str:
     rows = read_rows(domain_class, path)
     for number, row in enumerate(rows, start=1):
         tools = tools_in(domain_class, row, definitions)
-        if (row["responses_create_params"].get("tools") or []) != tools:
+        if not lists_tools(row, tools):
             raise GateError(
                 f"{row_name(number, path)} does not have the tools of the server: write "
                 "them into the rows with `uv run python gates.py --write-tools`"
             )
+
+    if lacking := missing_requirement(domain_class):
+        return f"{counted(len(definitions), 'endpoint')}, not called ({lacking})"
 
     def seed() -> ClientSession:
         """A session of the first row. Raises GateError."""
@@ -67,7 +71,7 @@ def smoke_gate(client: Client, path: Path) -> str:
         try:
             session.post("/seed_session", rows[0])
         except RolloutError as error:
-            note = about_task(domain_class, rows[0])
+            note = about_task(domain_class, rows[0]) + service_hint(str(error))
             raise GateError(f"{row_name(1, path)}: {error}{note}") from error
         return session
 
@@ -95,13 +99,12 @@ def smoke_gate(client: Client, path: Path) -> str:
         ("still to be written", "error: this tool is still to be written"),
         ("answered only with an error", "error:"),
     ):
-        names = [
-            name
-            for name, texts in outputs.items()
-            if texts and all(text.startswith(start) for text in texts)
-        ]
-        for name in names:
-            outputs.pop(name)
+        names = []
+        for name, texts in [*outputs.items()]:
+            if texts and all(text.startswith(start) for text in texts):
+                said = "" if start == texts[0] else f" ({one_line(texts[0]):.100})"
+                names.append(name + said)
+                outputs.pop(name)
         detail += f"; {note}: {', '.join(names)}" if names else ""
     outdated = ""
     if path == of_class(domain_class).rows:
@@ -170,7 +173,7 @@ def _row_problem(domain_class: type, row: Row, definitions: Definitions) -> str:
             definition["name"] for definition in definitions
         }
     else:
-        fits = tools == definitions
+        fits = lists_tools(row, definitions)
     return "" if fits else "it has other tools than the server"
 
 
@@ -240,6 +243,7 @@ def _call(
 
     `caller` goes into the message.
     """
+    doing(f"the gate calls {name}")
     response = session.request("POST", f"/{name}", arguments)
     call = f"POST /{name} with {json.dumps(arguments)[:200]}{caller}"
     if response.status_code == 422 and not caller:
@@ -275,7 +279,6 @@ def _reply(session: ClientSession, message: dict[str, Any], whose: str = "") -> 
 def _check_fault(what: str, response: Any) -> None:
     """Raise GateError if a method of the class failed unexpectedly."""
     if fault := response.headers.get("X-Tool-Error"):
-        raise GateError(
-            f"{what} {fault}. Fix it, or raise ValueError with a message for the policy "
-            "(session.log has the traceback)"
-        )
+        advice = ". Fix it, or raise ValueError with a message for the policy"
+        advice = service_hint(fault) or advice
+        raise GateError(f"{what} {fault}{advice} (session.log has the traceback)")

@@ -23,6 +23,32 @@ def tools_in(domain_class: type, row: Row, served: Definitions) -> Definitions:
     return [*served, *_own_tools(domain_class, row, served)]
 
 
+def lists_tools(row: Row, tools: Definitions) -> bool:
+    """Whether a row lists these tools.
+
+    Releases before 0.6.1 described a parameter without a description: "The word." Such
+    rows stay valid.
+    """
+    listed = row["responses_create_params"].get("tools") or []
+    return [*map(_without_filler, listed)] == [*map(_without_filler, tools)]
+
+
+def _without_filler(tool: Any) -> Any:
+    try:
+        properties = {
+            name: {
+                key: value
+                for key, value in schema.items()
+                if (key, value)
+                != ("description", f"The {name.replace('_', ' ').strip()}.")
+            }
+            for name, schema in tool["parameters"]["properties"].items()
+        }
+    except (LookupError, TypeError, AttributeError):
+        return tool
+    return {**tool, "parameters": {**tool["parameters"], "properties": properties}}
+
+
 def check_row_tools(domain_class: type, row: Row) -> None:
     """Raise ValueError if a call of one of the row's own tools would not reach the class."""
     for tool in _own_tools(domain_class, row, []):

@@ -23,6 +23,7 @@ class Session:
     seeded: bool  # whether a harness seeded it with a task
     owner: Any = None  # the episode_id of NeMo Gym 0.7's typed seed
     thread: EpisodeThread | None = None  # None: the class is called on the event loop
+    seconds: float = math.inf  # a close() that takes longer hangs
     episode: Episode | None = None  # None while the object is made
     metrics: dict[str, float] = field(default_factory=dict)  # beside the reward
     used: float = field(default_factory=time.monotonic)
@@ -43,13 +44,13 @@ class Session:
     ) -> Self:
         """A session with a thread if the class may block. `start` makes its object.
 
-        The thread is one of `threads` in which no call takes longer than `seconds`, by
-        default a new one. Raises NoThreadError.
+        The thread is one of `threads` in which no call hangs, by default a new one.
+        close() hangs after `seconds`. Raises NoThreadError.
         """
         thread = None
         if not runs_on_loop(domain_class):
-            thread = (threads or EpisodeThreads(1)).pin(seconds)
-        return cls(task, bool(task), owner, thread)
+            thread = (threads or EpisodeThreads(1)).pin()
+        return cls(task, bool(task), owner, thread, seconds)
 
     async def start(self, make: Callable[[], Episode], seconds: float) -> None:
         """Make the object. Raises TimeoutError, or the constructor's exception."""
@@ -80,9 +81,9 @@ class Session:
             )
         return self.episode.calls
 
-    def hangs(self, seconds: float) -> bool:
-        """Whether a call of its own has been running for longer than `seconds`."""
-        return self.job is not None and self.job.hangs(seconds)
+    def hangs(self) -> bool:
+        """Whether a call of its own has been running for longer than it may."""
+        return self.job is not None and self.job.hangs()
 
     async def perform(
         self, job: Callable[[], Any], seconds: float, *, on_loop: bool = False
@@ -103,7 +104,7 @@ class Session:
                 if self.thread is None or on_loop:
                     value = job()
                     return await value if inspect.isawaitable(value) else value
-                mine = self.thread.run(lambda: _finish(job()), limit)
+                mine = self.thread.run(lambda: _finish(job()), seconds, limit)
                 if self.job is None:  # else an earlier one still hangs
                     self.job = mine
                 return await asyncio.wrap_future(mine.result)
@@ -173,7 +174,7 @@ class Session:
                 return
             thread = self.thread
             closing = asyncio.wrap_future(
-                thread.run(lambda: _finish(close_episode())).result
+                thread.run(lambda: _finish(close_episode()), self.seconds).result
             )
             closing.add_done_callback(lambda _: thread.threads.release(thread))
             await asyncio.wait_for(asyncio.shield(closing), seconds)

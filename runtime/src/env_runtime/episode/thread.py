@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import functools
+import math
 import queue
 import threading
 import time
@@ -20,17 +21,18 @@ class Job:
     """Work that a thread does for an episode."""
 
     work: Callable[[], Any]
+    seconds: float = math.inf  # a job that runs for longer hangs
     result: Future = field(default_factory=Future)
     on_start: Callable[[], Any] | None = None  # called in the thread
     waits: bool = False  # for jobs of other episodes, with its clock stopped
     started: float | None = None
     given_up: bool = False  # no longer awaited, though it may run
 
-    def hangs(self, seconds: float) -> bool:
-        """Whether it has run for longer than `seconds`, or runs though it was given up."""
+    def hangs(self) -> bool:
+        """Whether it has run for longer than its seconds, or runs though it was given up."""
         if self.started is None or self.result.done():
             return False
-        return self.given_up or time.monotonic() - self.started > seconds
+        return self.given_up or time.monotonic() - self.started > self.seconds
 
     def stop_clock(self, limit: asyncio.Timeout) -> None:
         """Give the job all that is left of `limit` once more when it starts."""
@@ -61,13 +63,18 @@ class EpisodeThread:
         self._taken = self._done = 0  # one is counted on the loop, one in the thread
         threading.Thread(target=self._work, name="episode", daemon=True).start()
 
-    def run(self, work: Callable[[], Any], limit: asyncio.Timeout | None = None) -> Job:
+    def run(
+        self,
+        work: Callable[[], Any],
+        seconds: float = math.inf,
+        limit: asyncio.Timeout | None = None,
+    ) -> Job:
         """A job, whose result can be cancelled before it starts.
 
-        While jobs of other episodes run, the clock of `limit` stops. The job waits as
+        It hangs if it runs for longer than `seconds`. While jobs of other episodes run, the clock of `limit` stops. The job waits as
         long as `limit` allows, and may then take as long.
         """
-        job = Job(work)
+        job = Job(work, seconds)
         if limit is not None and self.episodes > 1 and self._taken != self._done:
             job.stop_clock(limit)
         self._taken += 1
@@ -78,9 +85,9 @@ class EpisodeThread:
         """End the thread after the jobs that it has."""
         self._jobs.put(None)
 
-    def hangs(self, seconds: float) -> bool:
+    def hangs(self) -> bool:
         job = self.job
-        return job is not None and job.hangs(seconds)
+        return job is not None and job.hangs()
 
     def _work(self) -> None:
         working = self.threads.working
@@ -110,12 +117,12 @@ class EpisodeThreads:
         # By the number of their episodes; in each dict, the oldest is first
         self._by_load: defaultdict[int, dict[EpisodeThread, None]] = defaultdict(dict)
 
-    def pin(self, seconds: float) -> EpisodeThread:
-        """The thread of one more episode, until `release`.
+    def pin(self) -> EpisodeThread:
+        """The thread of one more episode, until `release`. No call in it hangs.
 
-        No call in it runs for longer than `seconds`. Raises NoThreadError.
+        Raises NoThreadError.
         """
-        thread = self._start() if self.count < self.most else self._least_used(seconds)
+        thread = self._start() if self.count < self.most else self._least_used()
         self._move(thread, 1)
         return thread
 
@@ -127,9 +134,9 @@ class EpisodeThreads:
             self.problem = ""
             thread.stop()
 
-    def hung_calls(self, seconds: float) -> int:
-        """The number of calls that run for longer than `seconds`."""
-        return sum(thread.hangs(seconds) for thread in list(self.working))
+    def hung_calls(self) -> int:
+        """The number of calls that run for longer than they may."""
+        return sum(thread.hangs() for thread in list(self.working))
 
     def _start(self) -> EpisodeThread:
         try:
@@ -140,7 +147,7 @@ class EpisodeThreads:
         self.count, self.problem = self.count + 1, ""
         return thread
 
-    def _least_used(self, seconds: float) -> EpisodeThread:
+    def _least_used(self) -> EpisodeThread:
         """A thread with the fewest episodes, if possible one that runs no job."""
         for load in sorted(self._by_load):
             threads = self._by_load[load]
@@ -148,7 +155,7 @@ class EpisodeThreads:
                 if thread not in self.working:
                     return thread
             for thread in threads:
-                if not thread.hangs(seconds):
+                if not thread.hangs():
                     return thread
         raise NoThreadError(f"a call hangs in each of {self.most} threads (THREADS)")
 

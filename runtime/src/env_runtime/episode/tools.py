@@ -4,6 +4,7 @@ import contextlib
 import functools
 import inspect
 import json
+import math
 import sys
 import typing
 from collections.abc import Callable, Collection, Iterator
@@ -54,6 +55,18 @@ class Arguments(BaseModel):
                 "{count} values are not what they should be",
                 {"count": error.error_count()},
             ) from None
+
+
+def arguments_text(arguments: Any) -> str:
+    """A call's arguments as JSON text: some endpoints send an object, or nothing.
+
+    Raises TypeError or ValueError if JSON cannot hold them.
+    """
+    if arguments is None or arguments == "":
+        return "{}"
+    if isinstance(arguments, str):
+        return arguments
+    return json.dumps(arguments, ensure_ascii=False)
 
 
 def posted(arguments: str) -> Any:
@@ -108,6 +121,47 @@ def tools_of(
         elif name in served:
             tools[name] = make_tool(function)
     return tools
+
+
+def tool_seconds(domain_class: type) -> dict[str, float]:
+    """The limits of the class's slow tools, by name: its `tool_seconds`, else {}.
+
+    Raises ToolError if that is not a dict of positive numbers.
+    """
+    declared = getattr(domain_class, "tool_seconds", {})
+    if not isinstance(declared, dict):
+        problem = f"got {declared!r:.80}"
+    else:
+        problem = next(
+            (
+                f"got {seconds!r:.80} for {name!r}"
+                for name, seconds in declared.items()
+                if isinstance(seconds, bool)
+                or not isinstance(seconds, int | float)
+                or not 0 < seconds < math.inf
+            ),
+            "",
+        )
+    if problem:
+        raise ToolError(
+            f"{domain_class.__name__}.tool_seconds must be a dict of tools and the "
+            f'seconds that a call may take, such as {{"train": 600}}; {problem}'
+        )
+    return {name: float(seconds) for name, seconds in declared.items()}
+
+
+def longest_call(domain_class: type, usual: float) -> float:
+    """The seconds that the class's slowest tool may take; `usual` is TOOL_SECONDS."""
+    return max([usual, *tool_seconds(domain_class).values()])
+
+
+def check_tool_seconds(domain_class: type, names: Collection[str]) -> None:
+    """Raise ToolError if `tool_seconds` has a name that is not among `names`."""
+    if unknown := sorted(set(tool_seconds(domain_class)) - set(names)):
+        raise ToolError(
+            f"{domain_class.__name__}.tool_seconds names {', '.join(unknown)}, which is "
+            f"no tool; there are {', '.join(sorted(names)) or 'none'}"
+        )
 
 
 def public_methods(domain_class: type) -> Iterator[tuple[str, Callable[..., Any]]]:
@@ -270,14 +324,10 @@ def _field(
 ) -> tuple[Any, Any]:
     """A parameter as a field of a pydantic model: its annotation and its default."""
     declared = FieldInfo.from_annotation(annotation)
-    described = declared.description or documented or _humanize(parameter.name)
+    described = declared.description or documented
     default = (
         declared.default if parameter.default is parameter.empty else parameter.default
     )
     return Annotated[annotation, Field(description=described, alias=parameter.name)], (
         ... if default is PydanticUndefined else default
     )
-
-
-def _humanize(name: str) -> str:
-    return f"The {name.replace('_', ' ').strip()}."

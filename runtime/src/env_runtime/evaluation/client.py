@@ -15,6 +15,11 @@ from ..settings import LOOPBACK, ClientSettings
 from .policies import Turn
 from .trajectory import Item, text_of
 
+# How long a client waits for an answer, unless the server's tools take longer.
+USUAL_SECONDS = 300.0
+# What a front of shards adds to its tools' own time; see ShardSettings.shard_seconds.
+GRACE_SECONDS = 60.0
+
 
 class Client:
     """A client of the server at `url`, else ENV_URL, else http://127.0.0.1:11000."""
@@ -42,6 +47,14 @@ class Client:
     def has_row_tools(self) -> bool:
         """Whether rows have tools of their own."""
         return self._about.get("row_tools", False)
+
+    def seconds(self) -> float:
+        """The seconds to wait for an answer: what the server's slowest tool needs.
+
+        Five minutes at least, also until `tools` has asked the server.
+        """
+        about = self.__dict__.get("_about", {})
+        return max(USUAL_SECONDS, float(about.get("seconds", 0)) + GRACE_SECONDS)
 
     def tools_in(self, row: Row) -> Definitions:
         """The tools of a row's policy: the server's, or all that a row lists.
@@ -83,7 +96,11 @@ class ClientSession:
         """The answer, whatever its status. Raises RolloutError if nothing answers."""
         try:
             answer = self.http.request(
-                method, self.url + path, json=json, headers=headers, timeout=300
+                method,
+                self.url + path,
+                json=json,
+                headers=headers,
+                timeout=self.client.seconds(),
             )
         except requests.ConnectionError:
             raise RolloutError(

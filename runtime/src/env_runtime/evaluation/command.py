@@ -1,7 +1,6 @@
 """The command line of nemo_gym/rollout.py."""
 
 import argparse
-import importlib
 import re
 import sys
 import time
@@ -12,13 +11,12 @@ from typing import Any
 
 from ..command_line import exit_status, new_parser, positive
 from ..errors import NoOracleError, OutsideRangeError, RolloutError
-from ..files import raised
 from ..project import here
 from .client import Client
 from .human import HumanPolicy
 from .llm import LLMPolicy, sampled
 from .play import Play
-from .policies import FIXED_TURNS, Policy, fixed_policy
+from .policies import FIXED_TURNS, OwnPolicy, Policy, fixed_policy
 from .results import append_rollout, as_rollout, only_writer, rollouts_in
 from .rows import load_rows, shown
 from .stats import PLAYER, SECONDS, figures, mean_reward, measure, table
@@ -83,17 +81,7 @@ def _policy(options: argparse.Namespace) -> Policy:
         return LLMPolicy(options.api)
     if options.policy == "human":
         return HumanPolicy(options.player)
-    module, _, name = options.policy.partition(":")
-    try:
-        policy = getattr(importlib.import_module(module), name)()
-    except Exception as error:
-        raise RolloutError(f"--policy {options.policy}: {raised(error)}") from error
-    if not isinstance(getattr(policy, "name", None), str):
-        raise RolloutError(
-            f"--policy {options.policy}: the class needs a `name`, the model that the "
-            "rollouts name"
-        )
-    return policy
+    return OwnPolicy(options.policy)
 
 
 def run(play: Play, options: argparse.Namespace) -> int:

@@ -4,11 +4,15 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+from pydantic import ValidationError
+
+from ..episode.tasks import validation_problem
+from ..episode.tools import arguments_text
 from ..episode.types import Definitions, Row
 from ..errors import RolloutError, one_line
 from ..settings import ClientSettings
-from .policies import Turn
-from .trajectory import Item, function_call
+from .policies import Turn, complete_call
+from .trajectory import Item
 
 
 def sampled(
@@ -84,15 +88,14 @@ class LLMPolicy:
         if isinstance(start, str):
             start = [{"type": "message", "role": "user", "content": start}]
         try:
-            turn = self._ask([*start, *output], definitions, params)
-            for call in turn.calls:  # some endpoints leave {} out
-                call["arguments"] = call["arguments"] or "{}"
-            return turn
+            return self._ask([*start, *output], definitions, params)
         except self._failures as error:
             hint = ""
             if self._ask == self._responses and getattr(error, "status_code", 0) == 404:
                 hint = "; --api chat is for endpoints without the Responses API"
             text = one_line(f"{error} {error.__cause__ or ''}")
+            if isinstance(error, ValidationError):  # its text repeats the answer
+                text = validation_problem(error)
             reason = f"{type(error).__name__}: {text}{hint}"
             where = f"{self.name} at {self._client.base_url}"
             raise RolloutError(f"{where}: {reason}") from None
@@ -108,8 +111,7 @@ class LLMPolicy:
         plain = _plain_answer(answer, "output")
         for item in plain["output"]:
             if item["type"] == "function_call":
-                name, arguments = item["name"], item.get("arguments", "")
-                item.update(function_call(name, arguments, item.get("call_id")))
+                item.update(complete_call(item))
             elif item["type"] == "reasoning":
                 item.pop("status", None)  # OpenAI's API sends it, but rejects it
         reason = plain.get("incomplete_details", {}).get("reason")
@@ -149,6 +151,9 @@ class LLMPolicy:
             extra_body=request | extra,
         )
         plain = _plain_answer(answer, "choices")
+        for call in plain["choices"][0]["message"].get("tool_calls") or []:
+            function = call["function"]
+            function["arguments"] = arguments_text(function.get("arguments"))
         choice = NeMoGymChatCompletion.model_validate(plain).choices[0]
         output = converter.postprocess_chat_response(choice)
         reasons = {"length": "max_output_tokens", "content_filter": "content_filter"}

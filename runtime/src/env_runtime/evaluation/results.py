@@ -1,14 +1,13 @@
 """Rollouts as .jsonl files, which a later run resumes."""
 
 import contextlib
+import fcntl
 import io
 import json
 import os
 from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
-
-import filelock
 
 from ..episode.types import Row
 from ..errors import RolloutError
@@ -20,19 +19,25 @@ START = f'{{"{TASK}": '.encode()
 
 @contextlib.contextmanager
 def only_writer(path: Path) -> Generator[None]:
-    """Lock an output file with a lock file beside it. Missing folders are made.
+    """Lock an output file. It is made, with its folders, and removed if it stays empty.
 
     Raises RolloutError if another process has the lock.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        with filelock.FileLock(f"{path}.lock", timeout=0):
+    made = not path.exists()
+    with path.open("ab") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise RolloutError(
+                f"another rollout.py or play.py writes to {path}: wait until it ends, or "
+                "name another file with --output"
+            ) from None
+        try:
             yield
-    except filelock.Timeout:
-        raise RolloutError(
-            f"another rollout.py or play.py writes to {path}: wait until it ends, or name "
-            "another file with --output"
-        ) from None
+        finally:
+            if made and os.fstat(file.fileno()).st_size == 0:
+                path.unlink(missing_ok=True)
 
 
 def rollouts_in(

@@ -5,6 +5,7 @@ import time
 import uuid
 from typing import Any
 
+from ..episode.tools import arguments_text
 from ..episode.types import Definitions, Row
 
 Item = dict[str, Any]  # a message, function_call, function_call_output, ...
@@ -52,13 +53,15 @@ def as_response(
     }
 
 
-def function_call(name: str, arguments: str, call_id: str | None = None) -> Item:
-    """A call of a tool; `arguments` is JSON text."""
+def function_call(
+    name: str, arguments: str | dict[str, Any] | None, call_id: str | None = None
+) -> Item:
+    """A call of a tool; `arguments` is JSON text, or an object."""
     return {
         "type": "function_call",
         "call_id": call_id or f"call_{uuid.uuid4().hex}",
         "name": name,
-        "arguments": arguments,
+        "arguments": arguments_text(arguments),
     }
 
 

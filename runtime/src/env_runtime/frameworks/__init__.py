@@ -18,11 +18,12 @@ from ..command_line import counted, exit_status, new_parser, positive
 from ..episode.answers import Answer
 from ..episode.tasks import (
     baseline_reward,
+    missing_requirement,
     oracle_reward,
     reward_range,
     task_of,
 )
-from ..episode.tools import Tool
+from ..episode.tools import Tool, longest_call
 from ..episode.types import Calls, Row, Solution
 from ..errors import GateError, NoOracleError, ToolError
 from ..evaluation.policies import PLANS
@@ -100,6 +101,8 @@ __all__ = [
     "image_message",
     "images_of",
     "import_verifiers_quickly",
+    "longest_call",
+    "missing_requirement",
     "model_variables",
     "new_parser",
     "opened",

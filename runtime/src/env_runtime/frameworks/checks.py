@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import itertools
 import json
 import sys
 from collections.abc import Awaitable, Callable, Iterable
@@ -9,7 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from .. import project
-from ..checks.rewards import baseline, earned_by_oracle, estimate_note, reward_problem
+from ..checks.rewards import (
+    baseline,
+    earned_by_oracle,
+    estimate_note,
+    honest,
+    reward_problem,
+)
+from ..checks.runner import doing, requirement_note
 from ..command_line import counted
 from ..episode.tasks import (
     is_deterministic,
@@ -17,6 +25,7 @@ from ..episode.tasks import (
     reward_range,
     task_of,
 )
+from ..episode.tools import check_tool_seconds
 from ..episode.types import Calls, Row
 from ..errors import GateError, NoOracleError
 from ..evaluation.rows import read_rows, row_name
@@ -39,10 +48,12 @@ def check_class(domain_class: type, served: Iterable[str] | None = None) -> str:
     """
     reward_range(domain_class)
     tools = tools_of(domain_class)
+    check_tool_seconds(domain_class, tools)
     check_tools(domain_class, tools if served is None else served)
     has = f"has {', '.join(tools)}" if tools else "has no tools: its answer is graded"
     project.of_class(domain_class).check_imports(Path(sys.argv[0]).resolve().parent)
-    return f"{domain_class.__module__}.{domain_class.__name__} {has}"
+    passed = f"{domain_class.__module__}.{domain_class.__name__} {has}"
+    return "\n".join([passed, *requirement_note(domain_class)])
 
 
 def check_tools(domain_class: type, served: Iterable[str]) -> None:
@@ -66,8 +77,8 @@ def check_reward(
     """Raise GateError if a policy does not earn what it should on a row."""
     number = isinstance(reward, float)
     problem = "which is not a number"
-    if number:
-        problem = reward_problem(domain_class, row, policy, reward)
+    if number and (problem := reward_problem(domain_class, row, policy, reward)):
+        problem += honest(policy, reward)
     if problem is not None:
         raise _wrong_reward(row, where, policy, reward, problem)
 
@@ -91,9 +102,9 @@ def check_rewards(domain_class: type, play: Play) -> str:
     rows = read_rows(domain_class)
     seen, nothing = counted(len(rows), "row"), baseline(domain_class, rows)
     note = estimate_note(domain_class)
-    asyncio.run(_check_policy(domain_class, rows, play, "noop"))
     if lacking := missing_requirement(domain_class):
-        return f"{seen}: noop earns {nothing} ({lacking}){note}"
+        return f"{seen}, not played ({lacking})"
+    asyncio.run(_check_policy(domain_class, rows, play, "noop"))
     asyncio.run(_check_policy(domain_class, rows, play, "garbage"))
     try:
         asyncio.run(_check_policy(domain_class, rows, play, "oracle"))
@@ -110,11 +121,13 @@ async def _check_policy(
 ) -> None:
     """Play every row with a policy, ROWS_AT_A_TIME at once."""
     plans = [calls_for(domain_class, row, policy) for row in rows]
-    limit = asyncio.Semaphore(ROWS_AT_A_TIME)
+    limit, played = asyncio.Semaphore(ROWS_AT_A_TIME), itertools.count(1)
+    doing(f"{policy} plays {counted(len(rows), 'row')}")
 
     async def check(index: int) -> None:
         async with limit:
             reward = await _reward(index, play, policy, plans[index])
+        doing(f"{policy} has played {next(played)} of {len(rows)} rows")
         where = row_name(index + 1)
         check_reward(domain_class, rows[index], where, policy, reward)
 
@@ -170,9 +183,10 @@ def tricks(domain_class: type, row: Row, other: Row) -> dict[str, Calls]:
 def check_episodes(domain_class: type, start: Start) -> str:
     """The smoke gate: tools answer, errors are readable, and episodes are separate."""
     tools = tools_of(domain_class)
-    if not missing_requirement(domain_class):
-        row = read_rows(domain_class)[0]
-        asyncio.run(_check_two_episodes(domain_class, row, start))
+    if lacking := missing_requirement(domain_class):
+        return f"{counted(len(tools), 'tool')}, not called ({lacking})"
+    row = read_rows(domain_class)[0]
+    asyncio.run(_check_two_episodes(domain_class, row, start))
     return f"{counted(len(tools), 'tool')}, two episodes at once"
 
 

@@ -10,6 +10,7 @@ from ..episode.episode import Episode, sendable
 from ..episode.say import OVER, SAY_TOOL
 from ..episode.session import Session
 from ..episode.tasks import grader, reward_range, task_of, validation_problem
+from ..episode.tools import tool_seconds
 from ..episode.types import Calls, Row, Task
 from ..models.client import Models
 from ..settings import Limits
@@ -30,7 +31,8 @@ class AsyncEpisode:
     """An episode for a server on an event loop. None of its methods blocks the loop.
 
     It looks up tools by name, validates their arguments, and repeats its last grade
-    after the end; a Session does the rest. TOOL_SECONDS limits each call and grade.
+    after the end; a Session does the rest. TOOL_SECONDS, or the class's `tool_seconds`,
+    limits each call, and TOOL_SECONDS each grade.
     With `answer_tool`, and if the class grades the policy's last message, the tool
     `answer` takes that message and ends the episode. If the class has reply(), the tool
     `say` calls it, and the episode ends when it returns None.
@@ -93,7 +95,8 @@ class AsyncEpisode:
         session, episode = self._started()
         if tool is ANSWER_TOOL:
             return await self._answered(keywords["text"])
-        seconds = self.limits.tool_seconds
+        usual = self.limits.tool_seconds
+        seconds = tool_seconds(self.domain_class).get(name, usual)
 
         def play() -> Any:
             if tool is SAY_TOOL:

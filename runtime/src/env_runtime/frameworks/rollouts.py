@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from ..command_line import exit_status, new_parser, positive
 from ..episode.answers import Answer
+from ..episode.tools import arguments_text
 from ..episode.types import Calls, Row
 from ..errors import NoOracleError, RolloutError
 from ..evaluation.policies import PLANS
@@ -91,9 +92,9 @@ async def converse(
         await player.call(ANSWER, {"text": text})
 
 
-async def _called(player: Player, function: dict[str, str]) -> Answer:
+async def _called(player: Player, function: dict[str, Any]) -> Answer:
     try:
-        arguments = json.loads(function["arguments"] or "{}")
+        arguments = json.loads(arguments_text(function.get("arguments")))
     except ValueError as error:
         return refusal(f"the arguments are not JSON: {error}")
     return await player.call(function["name"], arguments)

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterable, AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ..episode.tools import arguments_text
 from ..errors import ModelError, one_line
 
 # The most that is read of an answer. An endpoint could fill the memory otherwise.
@@ -86,7 +87,7 @@ def read_answer(answer: dict[str, Any]) -> Said:
         choice = answer["choices"][0]
         text = choice["message"].get("content") or ""
         calls = [
-            (call["id"], call["function"]["name"], call["function"]["arguments"])
+            (call["id"], call["function"]["name"], call["function"].get("arguments"))
             for call in choice["message"].get("tool_calls") or ()
         ]
         cut_off = choice.get("finish_reason") == "length"
@@ -102,13 +103,16 @@ def read_answer(answer: dict[str, Any]) -> Said:
             for part in item["content"]
         )
         calls = [
-            (item["call_id"], item["name"], item["arguments"])
+            (item["call_id"], item["name"], item.get("arguments"))
             for item in answer["output"]
             if item["type"] == "function_call"
         ]
     if not isinstance(text, str):
         raise ModelError("the answer's text is not text", one_line(text))
-    listed = tuple(ToolCall(*map(_sendable, call)) for call in calls)
+    listed = tuple(
+        ToolCall(_sendable(made), _sendable(name), _sendable(arguments_text(given)))
+        for made, name, given in calls
+    )
     return Said(_sendable(text), listed, _tokens(read), _tokens(wrote), cut_off)
 
 

@@ -279,6 +279,7 @@ class InProcessServer(SimpleResourcesServer):
             "reward_range": reward_range(self.domain_class),
             "replies": replies(self.domain_class),
             "row_tools": has_row_tools(self.domain_class),
+            "seconds": self._store.longest_call(),
         }
 
     async def _invalid_body(self, request: Request, error: Exception) -> JSONResponse:

@@ -42,7 +42,7 @@ def tool_endpoint(store: SessionStore, tool: Tool) -> Callable[..., Any]:
         def call(episode: Episode) -> Any:
             return episode.call(tool, tool.keywords(body))
 
-        return _as_response(await store.play(request, call))
+        return _as_response(await store.play(request, tool.name, call))
 
     # FastAPI and NeMo Gym's MCP exposure read the types of body and answer from these.
     endpoint.__annotations__ |= {"body": tool.arguments, "return": ToolResponse}
@@ -84,7 +84,7 @@ def written_endpoint(
             episode.keep(name, sent, answer)
             return response
 
-        response = await store.play(arguments["request"], call, on_loop=on_loop)
+        response = await store.play(arguments["request"], name, call, on_loop=on_loop)
         return _as_response(response) if isinstance(response, Answer) else response
 
     return endpoint
@@ -109,7 +109,7 @@ def reply_endpoint(store: SessionStore) -> Callable[[Request], Any]:
             return JSONResponse({"detail": 'the body must be {"answer": text}'}, 422)
         if request.session[SESSION_ID_KEY] not in store.sessions:
             return JSONResponse({"message": None})
-        answer = await store.play(request, lambda episode: episode.reply(text))
+        answer = await store.play(request, REPLY, lambda episode: episode.reply(text))
         return _as_response(answer, {"message": answer and user_message(answer)})
 
     return endpoint
@@ -137,7 +137,9 @@ def with_row_tools(store: SessionStore, otherwise: ASGIApp) -> ASGIApp:
         if isinstance(arguments, dict):
             response = _as_response(
                 await store.play(
-                    request, lambda episode: episode.call_row_tool(name, arguments)
+                    request,
+                    name,
+                    lambda episode: episode.call_row_tool(name, arguments),
                 )
             )
         else:

@@ -17,6 +17,7 @@ from ..episode.episode import Episode
 from ..episode.session import Session
 from ..episode.tasks import reward_range
 from ..episode.thread import EpisodeThreads
+from ..episode.tools import longest_call, tool_seconds
 from ..episode.types import Task
 from ..errors import BusyThreadError, NoThreadError, TaskRefusedError, shortage
 from ..models.client import Models
@@ -55,6 +56,7 @@ class SessionStore:
         self.domain_class = domain_class
         self.limits = limits
         self.keeps_calls = keeps_calls
+        self._tool_seconds = tool_seconds(domain_class)
         # Ids that ended, oldest first: a late call must not bring an episode back.
         self.ended: dict[str, Ended] = {}
         # Ids that a harness closed before it seeded them. They are kept apart: any client
@@ -134,7 +136,7 @@ class SessionStore:
         A session whose call hangs takes no room. Idle sessions end, and unseeded ones
         are evicted, only to make room.
         """
-        limits, seconds = self.limits, self.limits.tool_seconds
+        limits = self.limits
         if reason := self._busy() or self._machine.problem():
             raise self._full(reason)
         if len(self.sessions) < limits.max_sessions:
@@ -146,7 +148,7 @@ class SessionStore:
             if not session.seeded and not session.busy:
                 self.end(name, "evicted: MAX_SESSIONS reached")
                 return
-        hung = sum(session.hangs(seconds) for session in self.sessions.values())
+        hung = sum(session.hangs() for session in self.sessions.values())
         if len(self.sessions) - hung >= limits.max_sessions:
             reason = f"all {limits.max_sessions} sessions (MAX_SESSIONS) are in use"
             raise self._full(reason)
@@ -167,8 +169,16 @@ class SessionStore:
         return self._busy() or self._threads.problem or self._machine.problem()
 
     def hung_calls(self) -> int:
-        """The number of calls in threads that run for longer than TOOL_SECONDS."""
-        return self._threads.hung_calls(self.limits.tool_seconds)
+        """The number of calls in threads that run for longer than they may."""
+        return self._threads.hung_calls()
+
+    def longest_call(self) -> float:
+        """The seconds within which every call is answered.
+
+        A call may wait for a thread as long as the slowest tool takes, and then take as
+        long itself.
+        """
+        return 2 * longest_call(self.domain_class, self.limits.tool_seconds)
 
     def knows(self, name: str) -> bool:
         """Whether a session of that id is open, or has ended here."""
@@ -179,14 +189,17 @@ class SessionStore:
     async def play(
         self,
         request: Request,
+        name: str,
         call: Callable[[Episode], Any],
         *,
         on_loop: bool = False,
     ) -> Any:
-        """The result of `call` on the session's episode, in its turn.
+        """The result of `call`, of the tool `name`, on the session's episode, in its turn.
 
-        If the call cannot be made, the result is an Answer that reports the reason.
+        It takes at most the tool's `tool_seconds`, else TOOL_SECONDS. If the call cannot be made, the result is an Answer that reports the reason.
         """
+        own, usual = self._tool_seconds.get(name), self.limits.tool_seconds
+        seconds = own or usual
         try:
             session = await self._session_of(request)
 
@@ -194,12 +207,12 @@ class SessionStore:
                 assert session.episode is not None
                 return call(session.episode)
 
-            return await session.perform(job, self.limits.tool_seconds, on_loop=on_loop)
+            return await session.perform(job, seconds, on_loop=on_loop)
         except BusyThreadError as error:
             reason = str(error)
         except TimeoutError:
-            seconds = f"{self.limits.tool_seconds:g} s (TOOL_SECONDS)"
-            reason = f"the call took more than {seconds}"
+            limit = "tool_seconds" if own else "TOOL_SECONDS"
+            reason = f"the call took more than {seconds:g} s ({limit})"
         except TaskRefusedError:
             reason = (
                 "this session was not seeded, and no episode can start without a task"

@@ -15,6 +15,7 @@ from fastapi.testclient import TestClient
 from nemo_gym.verifier_fixture import VerifierFixture
 from pydantic import BaseModel, ConfigDict
 
+from ..checks.rewards import reward_problem
 from ..episode.tasks import solution_of
 from ..episode.types import HARNESS, REPLY
 from ..evaluation.rows import load_rows
@@ -57,6 +58,27 @@ def replay(server: Any, case: Any) -> dict[str, Any]:
     response = as_response("fixture", [], output)
     body = {**row, **(case.model_extra or {}), "response": response}
     return _post(client, "/verify", body)
+
+
+def wrong_rewards(server_class: Any, cases: list[dict[str, Any]]) -> str:
+    """What the first case whose `expected_reward` is wrong earns; "" if all are right.
+
+    Asserts that the oracle earns what its row promises, and doing nothing no more than
+    that may.
+    """
+    rows = load_rows(here().rows)
+    for case in cases:
+        request = Case.model_validate(case["request"])
+        reward = replay(server_class.build(), request)["reward"]
+        name, expected = case["name"], case["expected_reward"]
+        policy = {"oracle": "oracle", "[]": "noop"}.get(str(request.calls))
+        if policy and not request.answer:
+            domain_class, row = server_class.domain_class, rows[request.row]
+            problem = reward_problem(domain_class, row, policy, reward)
+            assert problem is None, f"{name!r} earns {reward}, {problem}"
+        if reward != expected:
+            return f"{name!r} earns {reward}, not {expected}"
+    return ""
 
 
 def _post(client: TestClient, path: str, body: dict[str, Any]) -> dict[str, Any]:
