@@ -362,7 +362,7 @@ def observed(folder: Path, root: Path, out: Path) -> dict[str, object]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("shape", [*ALLOWED, *map(nightly, REFUSED)])
+@pytest.mark.parametrize("shape", [*ALLOWED, *(nightly(one) for one in REFUSED)])
 def test_the_repositorys_own_build_lock_and_tests_stay(add, tmp_path, shape):
     """Also after its cure, if it was refused."""
     files, repository, out = ALLOWED.get(shape, {}), tmp_path / "host", tmp_path / "out"

@@ -172,7 +172,8 @@ esac
 """)
         uv.chmod(0o755)
         script = ROOT / "extensions/post_generate.py"
-        command = [sys.executable, script, "copy", json.dumps(FRAMEWORKS), "[]"]
+        answers = json.dumps({"siblings": FRAMEWORKS})
+        command = [sys.executable, script, "copy", answers]
         done = run(command, project, check=False, UV=str(uv), UV_PYTHON="python3")
         assert done.returncode == status
         return project, done.stdout.splitlines()

@@ -451,7 +451,7 @@ def test_a_text_that_is_too_long_is_not_asked_about(judge, graded, monkeypatch):
 
 
 @pytest.fixture
-def under_gym(judge, server_of, run, no_stand_in):
+def asked_by_gym(judge, server_of, run, no_stand_in):
     """Starts a session of a server whose judge NeMo Gym's own client asks."""
 
     class Client:
@@ -483,26 +483,26 @@ def api(request) -> str:
 
 
 @pytest.fixture
-def graded_over(api, begin, under_gym, monkeypatch, no_retries) -> Callable[..., Any]:
+def graded_over(api, begin, asked_by_gym, monkeypatch, no_retries) -> Callable[..., Any]:
     """The verdict on an episode that only answers, with a judge over each API."""
     monkeypatch.setenv("JUDGE_API", api.partition("/")[0])
     if api == "NeMo Gym":
         monkeypatch.delenv("JUDGE_API")
-    start = under_gym if api == "NeMo Gym" else begin
+    start = asked_by_gym if api == "NeMo Gym" else begin
     return lambda answer="Hi": start(Essay).verdict(output=[message(answer)])
 
 
 @sync_and_async
-def test_nemo_gym_s_model_server_answers(judge, under_gym, kind):
-    verdict = under_gym(kind).verdict(output=[message("Hi")])
+def test_nemo_gym_s_model_server_answers(judge, asked_by_gym, kind):
+    verdict = asked_by_gym(kind).verdict(output=[message("Hi")])
     [request] = judge.requests
     assert "model" not in request and request["input"]
     assert outcome(verdict) == (1.0, False)
 
 
-def test_nothing_of_an_error_of_its_is_in_the_reason(judge, under_gym):
+def test_nothing_of_an_error_of_its_is_in_the_reason(judge, asked_by_gym):
     judge.say = lambda text: Reply(b"Is this polite?", 500)
-    verdict = under_gym(Essay).verdict()
+    verdict = asked_by_gym(Essay).verdict()
     assert_judge_failed(verdict, "policy_model answered with status 500")
     assert "polite" not in verdict["failure_reason"]
     assert "Is this polite?" in verdict["model_calls"][0]["error"]
