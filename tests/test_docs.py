@@ -426,6 +426,7 @@ CLASSES = {
         "Number": [],
         "NextCall": [],
         "MyMaze": ["step"],
+        "Search": ["search"],
     },
     "skills/generate-nemo-gym-env/SKILL.md": {"NumberGame": ["guess"]},
 }

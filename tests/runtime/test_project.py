@@ -57,6 +57,27 @@ def test_a_class_that_cannot_be_imported(tmp_path, monkeypatch, source):
     assert text.startswith(BROKEN[source].format(n=number))
 
 
+@pytest.mark.parametrize("layout", ["", "src"])
+def test_a_class_of_the_repository_above(tmp_path, monkeypatch, layout):
+    """Its package is to be added from there, and its name is not the answer's."""
+    package = tmp_path / layout / "coinlab"
+    package.mkdir(parents=True)
+    (package / "coin.py").write_text("class Coin:\n    def reward(self): ...\n")
+    (tmp_path / "pyproject.toml").touch()
+    root = tmp_path / "envs/coin"
+    (root / "nemo_gym").mkdir(parents=True)
+    (root / "coin_env.py").write_text("from coinlab.coin import Coin")
+    monkeypatch.setattr(sys, "argv", [str(root / "nemo_gym/gates.py")])
+    monkeypatch.setattr(sys, "path", [*sys.path, str(root)])
+    monkeypatch.setattr(sys, "modules", {**sys.modules})
+    project = project_in(root, "coin_env")
+    text = refusal(GateError, project.load_class)
+    assert f"`uv add --directory {root}/nemo_gym --editable ../../.. && " in text
+    sys.path.append(str(package.parent))
+    text = refusal(GateError, project.load_class)
+    assert "coin_env.py has no class MyEnv, but Coin: copy again with" in text
+
+
 def test_threads_load_the_class_once(tmp_path, monkeypatch):
     """The first thread is in the middle of the module when the second one comes."""
     loading = ModuleType("loading_of_slow")

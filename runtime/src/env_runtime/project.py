@@ -9,6 +9,7 @@ import filecmp
 import functools
 import importlib
 import importlib.util
+import os
 import sys
 import threading
 import tomllib
@@ -250,10 +251,21 @@ class Project:
         gates = "gates.py --write-tools" if folder == self.gym else "gates.py"
         # A class of the user's own package needs what that package declares.
         declaring = self.root if is_installed(self.top_name()) else folder
+        package = "PACKAGE ..."
+        if above := self._repository_of((name or "").partition(".")[0]):
+            package = f"--editable {os.path.relpath(above, declaring)}"
         return (
             f"Not installed: {missing}. Add the packages that have it: `uv add --directory "
-            f"{declaring} PACKAGE ... && uv run --directory {folder} python {gates}`"
+            f"{declaring} {package} && uv run --directory {folder} python {gates}`"
         )
+
+    def _repository_of(self, name: str) -> Path | None:
+        """The folder above `root` whose package has the module of this name, if any."""
+        for folder in self.root.parents:
+            places = [folder / name, folder / "src" / name]
+            if (folder / "pyproject.toml").is_file() and any(map(Path.is_dir, places)):
+                return folder
+        return None
 
     def check_imports(self, folder: Path | None = None) -> None:
         """Raise GateError if the class imports a package that `folder` does not declare.
@@ -278,12 +290,13 @@ class Project:
                 "rename the module"
             )
         lacks = f"{source_name(place)} has no class {self.class_name}"
-        others = [
-            name
+        classes = [
+            (name, value.__module__ == module.__name__)
             for name, value in vars(module).items()
-            if isinstance(value, type) and value.__module__ == module.__name__
-            if hasattr(value, "reward")
+            if isinstance(value, type) and hasattr(value, "reward")
         ]
+        own = [name for name, is_own in classes if is_own]
+        others = own or [name for name, _ in classes]
         if others:
             return (
                 f"{lacks}, but {' and '.join(others)}: copy again with --overwrite -d domain_class={others[0]}, or write "
