@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from plumbum import local
 
-from conftest import UV, copier, git, nightly, run
+from conftest import UV, copier, git, nightly, python_in, run
 
 CLASS = """\
 class Walk:
@@ -239,7 +239,10 @@ def test_another_templates_answers_stay(add, tmp_path):
     assert "own_files:\n- .gitignore\n" in answers
     assert "Theirs" not in answers
     readme = (tmp_path / "nemo_gym/README.md").read_text()
-    assert "copier update --trust --defaults -a .copier-answers.gym.yml" in readme
+    update = "uvx copier update --trust --defaults -a .copier-answers.gym.yml"
+    assert f"{update}  #" in readme
+    found = "from env_runtime import project; print(project.here().update_command())"
+    assert python_in(tmp_path, "-c", found).strip() == update
 
 
 # Copier is in the middle of listing the template when it is refused.

@@ -142,6 +142,15 @@ class Project:
         """The file of the example rows."""
         return self.gym / "data" / "example.jsonl"
 
+    def update_command(self) -> str:
+        """`copier update`, with the name of the answers file if that is not the usual one."""
+        named = [
+            f" -a {path.name}"
+            for path in sorted(self.root.glob(".copier-answers.*.yml"))
+            if f"\nenv_name: {self.name}\n" in path.read_text(encoding="utf-8")
+        ]
+        return f"uvx copier update --trust --defaults{''.join(named[:1])}"
+
     def table(self) -> dict[str, Any]:
         """[tool.environment] as it is now: max_turns, and the Space if any."""
         return _settings(self.root / SETTINGS)["environment"]

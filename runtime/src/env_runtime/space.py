@@ -166,7 +166,8 @@ def _check_complete(project: Project, files: list[str]) -> None:
         )
     if not any(path.startswith("nemo_gym/vendor/") for path in files):
         raise DeployError(
-            "the Space needs nemo_gym/vendor/*.whl: run `copier update` if it is missing, "
+            "the Space needs nemo_gym/vendor/*.whl: run "
+            f"`{project.update_command()}` if it is missing, "
             "and see that neither git nor .dockerignore ignores it"
         )
 

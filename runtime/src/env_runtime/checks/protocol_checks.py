@@ -130,8 +130,8 @@ def check_agent(domain_class: type) -> None:
         raise GateError(
             f"{place_of(domain_class)} has reply(), but NeMo Gym's simple_agent, which "
             f"configs/{config.name} names, ends an episode at the policy's first message: "
-            "commit your work, then `uvx copier update --trust --defaults "
-            "--vcs-ref=:current: -d talks=true` writes an agent that calls it"
+            f"commit your work, then `{own.update_command()} --vcs-ref=:current: "
+            "-d talks=true` writes an agent that calls it"
         )
 
 

@@ -117,7 +117,8 @@ def runtime_wheel(project: Project) -> Path:
     if len(wheels) != 1:
         raise DeployError(
             f"{project.gym}/vendor has {len(wheels)} wheels, and a package needs the one "
-            f"of {RUNTIME}: run `copier update` if it is missing, or remove the others"
+            f"of {RUNTIME}: run `{project.update_command()}` in {project.root} if it is "
+            "missing, or remove the others"
         )
     return wheels[0]
 
