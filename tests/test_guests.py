@@ -43,7 +43,15 @@ def write(folder: Path, files: dict[str, str]) -> None:
 
 
 FLAT = {"mazes/__init__.py": CLASS, "mazes/solvers/__init__.py": ""}
-FLAT["tests/test_mazes.py"] = "from mazes import Walk\ndef test_it(): Walk({}).walk()\n"
+FLAT["tests/__init__.py"] = ""
+FLAT["tests/test_mazes.py"] = """\
+import unittest
+from mazes import Walk
+
+class TestWalk(unittest.TestCase):
+    def test_it(self):
+        self.assertEqual(Walk({}).walk(), "You are at 1.")
+"""
 SRC = {f"src/{name}": text for name, text in list(FLAT.items())[:2]}
 
 # Repositories in which new folders would change something, where Copier is run, and what
@@ -345,6 +353,14 @@ def built(folder: Path, out: Path, *kinds: str) -> set[str]:
     return {name for name in tarfile.open(archive).getnames()}
 
 
+# As in an environment that has no package of ours
+UNITTEST = """
+import sys, unittest
+sys.path[:] = [path for path in sys.path if "site-packages" not in path]
+unittest.main(module=None)
+"""
+
+
 def observed(folder: Path, root: Path, out: Path) -> dict[str, object]:
     """What a repository's owner sees of it: its wheel, its lock, its tests."""
     seen: dict[str, object] = {}
@@ -360,6 +376,9 @@ def observed(folder: Path, root: Path, out: Path) -> dict[str, object]:
         # As in the repository's own environment, which has no package of ours
         code = "import sys; sys.modules['env_runtime'] = None; import pytest; sys.exit(pytest.main(['-q']))"
         printed = run([sys.executable, "-B", "-c", code], folder).stdout
+        seen["unittest"] = run(
+            [sys.executable, "-B", "-c", UNITTEST], folder
+        ).returncode
         seen["tests"] = re.search(r"\d+ passed|no tests ran", printed)[0]
     return seen
 
@@ -392,3 +411,24 @@ def test_the_repositorys_own_build_lock_and_tests_stay(add, tmp_path, shape):
     changed = git(repository, "status", "--porcelain", "-unormal").splitlines()
     assert changed
     assert all(line.startswith("?? ") for line in changed), changed
+
+
+def test_three_environments_of_one_repository(add, tmp_path):
+    """Each in a folder of its own, beside a workspace's members."""
+    project = WORKSPACE + '["packages/*"]\n'
+    write(
+        tmp_path, {"pyproject.toml": project, "packages/mazes/pyproject.toml": PROJECT}
+    )
+    git(tmp_path, "init", "-q")
+    for name in ("first", "second", "third"):
+        write(tmp_path / "envs" / name, {"mazes.py": CLASS})
+        printed, accepted = add(f"envs/{name}", env_name=name, siblings="[ors]")
+        assert accepted, printed
+        server = (
+            tmp_path / "envs" / name / f"nemo_gym/resources_servers/{name}/server.py"
+        )
+        assert server.is_file()
+    run([UV, "lock", "--quiet"], tmp_path)
+    assert 'name = "nemo-gym' not in (tmp_path / "uv.lock").read_text()
+    found = {path.name for path in (tmp_path / "envs").iterdir()}
+    assert found == {"first", "second", "third"}
