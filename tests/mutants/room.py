@@ -11,8 +11,8 @@ from . import replaces
 
 @replaces("EpisodeThread.run")
 @by("test_shared_threads.py::test_sessions_on_one_thread_stay_in_it_and_in_order")
-def each_call_has_a_thread_of_its_own(original, thread, work, limit=None):
-    job = Job(work)
+def each_call_has_a_thread_of_its_own(original, thread, work, seconds, limit=None):
+    job = Job(work, seconds)
     job.result.set_running_or_notify_cancel()
 
     def finish():
@@ -27,7 +27,7 @@ def each_call_has_a_thread_of_its_own(original, thread, work, limit=None):
 
 @replaces("EpisodeThread.hangs")
 @by("test_shared_threads.py::test_a_thread_with_a_hanging_call_gets_no_session")
-def no_thread_hangs(original, thread, seconds):
+def no_thread_hangs(original, thread):
     return False
 
 
@@ -49,7 +49,7 @@ def a_session_without_a_thread_takes_anothers(original, threads):
     try:
         return original(threads)
     except NoThreadError:
-        return threads._least_used(seconds=9.0)
+        return threads._least_used()
 
 
 @replaces("errors.shortage")

@@ -146,6 +146,7 @@ async def _reward(index: int, play: Play, policy: str, calls: Calls) -> Any:
 async def _check_tricks(domain_class: type, rows: list[Row], play: Play) -> None:
     row = rows[0]
     for name, calls in tricks(domain_class, row, rows[-1]).items():
+        doing(f"row 1, {name}")
         expected = await bare_reward(domain_class, row, calls)
         reward = await _reward(0, play, name, calls)
         if not isinstance(reward, float) or abs(reward - expected) > 1e-9:
