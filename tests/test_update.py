@@ -22,9 +22,9 @@ from conftest import (
     run,
 )
 
-RELEASES = ["v0.5.0", "v0.4.0", "v0.3.0", "v0.2.0", "v0.1.0"]
+RELEASES = ["v0.6.0", "v0.5.0", "v0.4.0", "v0.3.0", "v0.2.0", "v0.1.0"]
 # Their server.py has `self.tool(MyEnv.guess)`.
-TOOLS_BY_METHOD = ("v0.3.0", "v0.4.0", "v0.5.0")
+TOOLS_BY_METHOD = ("v0.3.0", "v0.4.0", "v0.5.0", "v0.6.0")
 
 
 def updates(*archetype, quick=(), slow=()):
@@ -46,7 +46,7 @@ def releases(repository, tmp_path):
 
 @pytest.fixture
 def project(releases, tmp_path):
-    """A committed project of v0.6.0."""
+    """A committed project of v0.6.1."""
     folder = tmp_path / "my_env"
     copy(releases, folder)
     commit(folder, first=True)
@@ -55,7 +55,7 @@ def project(releases, tmp_path):
 
 @pytest.fixture
 def own(releases, tmp_path):
-    """Makes a committed project of v0.6.0 over a class, with these tools."""
+    """Makes a committed project of v0.6.1 over a class, with these tools."""
 
     def of(source, domain_class, tools):
         folder = tmp_path / "own"
@@ -160,7 +160,7 @@ def test_a_source_beside_the_wheels_stays(releases, project, folder):
     mine = 'mine = { path = "../", editable = true }'
     settings.write_text(f"{table}[tool.uv.sources]\n{sources}\n{mine}\n\n{rest}")
     commit(project)
-    versions = ('version = "0.6.0"', 'version = "0.7.0"')
+    versions = ('version = "0.6.1"', 'version = "0.7.0"')
     release(releases, "v0.7.0", {"runtime/pyproject.toml": versions})
     update(project)
     text = settings.read_text()
@@ -257,7 +257,7 @@ def released(clone, template):
     """Tags the working tree as the next release of the same repository."""
     git(clone, "rm", "--quiet", "-r", ".")
     shutil.copytree(template, clone, dirs_exist_ok=True)
-    release(clone, "v0.6.0", {})
+    release(clone, "v0.6.1", {})
 
 
 @pytest.fixture
@@ -473,7 +473,7 @@ def test_added_dependencies_stay_when_the_templates_change(earlier, tag):
     assert tool["environment"]["max_turns"] == 9
     assert tool["uv"]["sources"] == {
         "nemo-gym-env-runtime": [
-            {"path": "vendor/nemo_gym_env_runtime-0.6.0-py3-none-any.whl"}
+            {"path": "vendor/nemo_gym_env_runtime-0.6.1-py3-none-any.whl"}
         ],
         "mine": {"path": "../lib"},
     }
@@ -523,10 +523,10 @@ def test_the_wheel_replaces_the_runtime_and_is_replaced(earlier, history):
     (cache / "serving.cpython-312.pyc").touch()
     add_package(project, "iniconfig")
     commit(project)
-    for version in ("0.6.0", "0.7.0"):
+    for version in ("0.6.1", "0.7.0"):
         if version == "0.7.0":
             bump = {
-                "runtime/pyproject.toml": ('version = "0.6.0"', 'version = "0.7.0"')
+                "runtime/pyproject.toml": ('version = "0.6.1"', 'version = "0.7.0"')
             }
             release(history, "v0.7.0", bump)
         done = run([COPIER, "update", "--trust", "--defaults"], project)
