@@ -9,6 +9,7 @@ import logging
 import socket
 import threading
 from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
 from typing import Any
 
 from .rendered import IMPORT_PATH
@@ -52,7 +53,8 @@ def processes_import_the_runtime() -> Iterator[None]:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run the tests of servers as `python server.py` starts one, and as NeMo Gym does."""
-    if metafunc.module.__name__.rpartition(".")[2] in BOTH_WAYS:
+    file = metafunc.definition.path
+    if file.parent == Path(__file__).parent and file.stem in BOTH_WAYS:
         alone = pytest.param(False, id=pytest.HIDDEN_PARAM)
         under_gym = pytest.param(True, id="under_gym", marks=pytest.mark.nightly)
         metafunc.parametrize("under_gym", [alone, under_gym], indirect=True)
