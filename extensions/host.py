@@ -123,7 +123,14 @@ class Host:
         return found
 
     def notes(self) -> list[str]:
-        return [*self._sdist(), *self._checkers()]
+        found = [*self._sdist(), *self._checkers()]
+        if "project" in self.settings and not self.is_built:
+            found += [
+                f"if pip builds this repository, its wheel holds {', '.join(self.ours)} "
+                f"and overwrites NVIDIA's package: {cure}"
+                for cure in self._setuptools()
+            ]
+        return found
 
     def _workspace(self) -> Iterator[str]:
         """Folders that would become members of a uv workspace."""

@@ -48,7 +48,7 @@ PACKAGES = {
 HIDDEN = re.compile(
     "VIRTUAL_ENV|UV_(?:FROZEN|ISOLATED|LOCKED|NO_DEFAULT_GROUPS|NO_DEV|NO_EDITABLE"
     "|NO_INSTALL_LOCAL|NO_INSTALL_PROJECT|NO_INSTALL_WORKSPACE|NO_PROJECT|NO_SOURCES"
-    "|NO_SYNC|PROJECT|PROJECT_ENVIRONMENT|PYTHON|WORKING_DIR|WORKING_DIRECTORY)"
+    "|NO_SYNC|RESOLUTION|PROJECT|PROJECT_ENVIRONMENT|PYTHON|WORKING_DIR|WORKING_DIRECTORY)"
 )
 
 # With these, later commands of uv would not find the project's own code either.
@@ -81,13 +81,18 @@ class Step:
 def find_uv() -> str:
     """The path of uv, but not of pyenv's shim, which does not work in some folders.
 
-    Raises Problem if there is no uv.
+    Raises Problem if there is no uv, or if it may not do what the step needs.
     """
+    if os.environ.get("UV_NO_BUILD", "0").lower() not in ("", "0", "false"):
+        raise Problem(
+            "UV_NO_BUILD is set, and a package that NeMo Gym needs, "
+            "antlr4-python3-runtime, has no wheel: unset it for this command"
+        )
     uv = os.environ.get("UV") or shutil.which("uv")  # uvx sets UV for its children
     if uv is None:
         raise Problem(
-            "uv is not installed: `pip install uv`, then copy again, or add "
-            "--skip-tasks to get the files only"
+            "uv is not installed: `pip install uv`, or add --skip-tasks to get the "
+            "files only"
         )
     if Path(uv).parent == pyenv_root() / "shims":
         found = subprocess.run(
@@ -448,11 +453,19 @@ def is_skeleton(rows: Path) -> bool:
     return len(lines) == 1 and None in task.values()
 
 
-def check_repository(step: Step, around: host.Host) -> None:
-    """Raise Problem if the repository around the project would break.
+def remove(step: Step) -> None:
+    """Leave the folder as it was before Copier wrote a new project to it."""
+    for name in map(str, step.folders):
+        shutil.rmtree(name)
+    for path in map(Path, step.written):
+        path.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # it has other files
+            for parent in list(path.parents)[:-1]:
+                parent.rmdir()
 
-    A new project is then removed: the folder is as it was before Copier wrote to it.
-    """
+
+def check_repository(step: Step, around: host.Host) -> None:
+    """Raise Problem if the repository around the project would break."""
     refusals = around.refusals()
     required = around.requires_python()
     for folder in step.folders if required else []:
@@ -460,15 +473,6 @@ def check_repository(step: Step, around: host.Host) -> None:
             narrow_python(folder, required)
         except Problem as problem:
             refusals += problem.args
-    if refusals and step.new:
-        for name in map(str, step.folders):
-            shutil.rmtree(name)
-        for path in map(Path, step.written):
-            path.unlink(missing_ok=True)
-            with contextlib.suppress(OSError):  # it has other files
-                for parent in list(path.parents)[:-1]:
-                    parent.rmdir()
-        refusals.append("nothing was written; copy again after that")
     if refusals:
         raise Problem(*dict.fromkeys(refusals))
 
@@ -498,15 +502,20 @@ def replace(path: Path, old: str, new: str) -> None:
 
 def main(operation: str, given: str = "{}") -> None:
     step = Step(operation, **json.loads(given))
-    folders = step.folders
-    uv = find_uv()
-    notes: list[str] = []
-    if operation == "copy":
-        # Copier's own interpreter may be too old to read TOML.
-        python = sys.executable if host.tomllib else find_python(uv, ">=3.12")
-        around = host.Host(Path(), [str(one) for one in folders], python or "python3")
-        check_repository(step, around)
-        notes = around.notes()
+    folders, notes = step.folders, list[str]()
+    try:
+        uv = find_uv()
+        if operation == "copy":
+            # Copier's own interpreter may be too old to read TOML.
+            python = sys.executable if host.tomllib else find_python(uv, ">=3.12")
+            around = host.Host(Path(), [*map(str, folders)], python or "python3")
+            check_repository(step, around)
+            notes = around.notes()
+    except Problem as problem:
+        if not step.new:
+            raise
+        remove(step)
+        raise Problem(*problem.args, "nothing was written; copy again") from None
     undo = "undo this update (`git stash --include-untracked`) and repeat it"
     build_runtime(uv, undo if operation == "update" else "copy again")
     if operation == "update":

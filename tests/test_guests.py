@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from plumbum import local
 
-from conftest import UV, copier, git, nightly, python_in, run
+from conftest import ROOT, UV, copier, git, nightly, python_in, run
 
 CLASS = """\
 class Walk:
@@ -432,3 +432,45 @@ def test_three_environments_of_one_repository(add, tmp_path):
     assert 'name = "nemo-gym' not in (tmp_path / "uv.lock").read_text()
     found = {path.name for path in (tmp_path / "envs").iterdir()}
     assert found == {"first", "second", "third"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "folder", "line"),
+    [
+        (PROJECT + HATCH, "src/", 'exclude = ["/nemo_gym"]'),
+        (
+            HATCH + '[tool.hatch.build]\nexclude = ["docs"]\n',
+            "src/",
+            '["docs", "/nemo_gym"]',
+        ),
+        (SETUPTOOLS.replace("61", '61", "setuptools-scm'), "src/", "prune nemo_gym"),
+        ("[tool.mypy]\nstrict = true\n", "", 'exclude = "^(nemo_gym)/"'),
+        ("[tool.black]\nline-length = 99\n", "", "extend-exclude = '^/(nemo_gym)/'"),
+        ("[tool.pyright]\n", "", None),
+        ('[tool.mypy]\nfiles = ["mazes"]\n', "", None),
+        ('[tool.isort]\nextend_skip = ["nemo_gym"]\n', "", None),
+        (PROJECT, "", 'include = ["mazes", "mazes.*"]'),
+        (PROJECT, "src/", None),
+    ],
+)
+def test_what_a_repositorys_owner_may_want_to_know(
+    tmp_path, monkeypatch, settings, folder, line
+):
+    """Also where Copier's own interpreter cannot read TOML."""
+    monkeypatch.syspath_prepend(ROOT / "extensions")
+    import host
+
+    write(tmp_path, {f"{folder}mazes/__init__.py": "", "pyproject.toml": settings})
+    notes = host.Host(tmp_path, ["nemo_gym"], sys.executable).notes()
+    assert [line in note for note in notes] == ([True] if line else [])
+    monkeypatch.setattr(host, "tomllib", None)
+    assert host.Host(tmp_path, ["nemo_gym"], sys.executable).notes() == notes
+
+
+def test_a_step_that_cannot_begin_leaves_nothing(add, tmp_path):
+    write(tmp_path, {"mazes.py": CLASS})
+    with local.env(UV_NO_BUILD="1"):
+        printed, accepted = add(".")
+    assert not accepted
+    assert "nothing was written; copy again" in printed
+    assert [path.name for path in tmp_path.iterdir()] == ["mazes.py"]

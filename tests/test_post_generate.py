@@ -89,6 +89,10 @@ def test_a_missing_uv_is_one_line(project):
     assert line.startswith("nemo-gym-template: uv is not installed: `pip install uv`")
 
 
+def test_uv_must_be_allowed_to_build(project):
+    assert "unset it for this command" in post_generate(project, UV_NO_BUILD="1")[-1]
+
+
 def test_a_venv_without_pyvenv_cfg_is_not_touched(project):
     venv = project / "nemo_gym/.venv"
     venv.mkdir()
