@@ -48,7 +48,6 @@ def answers(project):
         ("tools", "_hidden()", "the tool name '_hidden' must be an ASCII identifier"),
         ("tools", "f(); f()", "the tool 'f' is listed twice"),
         ("tools", "reward()", "the tool name 'reward' belongs to the class's protocol"),
-        ("tools", "solved()", "the tool name 'solved' belongs to the class's protocol"),
         ("tools", "f(x)", "the parameter 'x' of tool 'f' needs a type"),
         ("tools", "f(x: dict)", "the parameter 'x: dict' of tool 'f' is not"),
         ("tools", "f(x: list[dict])", "the parameter 'x: list[dict]' of tool 'f' is not"),

@@ -1,6 +1,5 @@
 """`copier update`: the template's fixes arrive, and what the user wrote stays."""
 
-import ast
 import os
 import re
 import shutil
@@ -18,13 +17,10 @@ from conftest import (
     copier,
     git,
     nightly,
-    python_in,
     run,
 )
 
-RELEASES = ["v0.6.0", "v0.5.0", "v0.4.0", "v0.3.0", "v0.2.0", "v0.1.0"]
-# Their server.py has `self.tool(MyEnv.guess)`.
-TOOLS_BY_METHOD = ("v0.3.0", "v0.4.0", "v0.5.0", "v0.6.0")
+RELEASES = ["v0.6.1", "v0.6.0", "v0.5.0"]
 
 
 def updates(*archetype, quick=(), slow=()):
@@ -46,7 +42,7 @@ def releases(repository, tmp_path):
 
 @pytest.fixture
 def project(releases, tmp_path):
-    """A committed project of v0.6.1."""
+    """A committed project of v0.7.0."""
     folder = tmp_path / "my_env"
     copy(releases, folder)
     commit(folder, first=True)
@@ -55,7 +51,7 @@ def project(releases, tmp_path):
 
 @pytest.fixture
 def own(releases, tmp_path):
-    """Makes a committed project of v0.6.1 over a class, with these tools."""
+    """Makes a committed project of v0.7.0 over a class, with these tools."""
 
     def of(source, domain_class, tools):
         folder = tmp_path / "own"
@@ -130,7 +126,7 @@ def test_fixes_arrive_and_edits_stay(releases, project):
     edit(project, "nemo_gym/data/example.jsonl", "Play Wordle", "Win at Wordle")
     edit(project, "nemo_gym/server.py", *MY_TITLE)
     commit(project)
-    release(releases, "v0.7.0", FIX)
+    release(releases, "v0.8.0", FIX)
     run([COPIER, *UPDATE], project)  # the command, as users type it
     assert "Read rollouts" in (project / "nemo_gym/view.py").read_text()
     assert "app.title = 'Mine'" in (project / "nemo_gym/server.py").read_text()
@@ -141,7 +137,7 @@ def test_fixes_arrive_and_edits_stay(releases, project):
     assert rows.startswith(
         '{"responses_create_params": {"input": [{"role": "user", "content": "Win at'
     )
-    assert "_commit: v0.7.0" in (project / ".copier-answers.yml").read_text()
+    assert "_commit: v0.8.0" in (project / ".copier-answers.yml").read_text()
     assert not list(project.rglob("*.rej"))
 
 
@@ -160,8 +156,8 @@ def test_a_source_beside_the_wheels_stays(releases, project, folder):
     mine = 'mine = { path = "../", editable = true }'
     settings.write_text(f"{table}[tool.uv.sources]\n{sources}\n{mine}\n\n{rest}")
     commit(project)
-    versions = ('version = "0.6.1"', 'version = "0.7.0"')
-    release(releases, "v0.7.0", {"runtime/pyproject.toml": versions})
+    versions = ('version = "0.7.0"', 'version = "0.8.0"')
+    release(releases, "v0.8.0", {"runtime/pyproject.toml": versions})
     update(project)
     text = settings.read_text()
     assert "<<<<<<<" not in text
@@ -179,7 +175,7 @@ def test_a_tool_can_be_added_by_an_update(project):
 
 
 def test_an_update_equals_a_fresh_render(releases, project, tmp_path):
-    release(releases, "v0.7.0", {k: v for k, v in FIX.items() if "template/" in k})
+    release(releases, "v0.8.0", {k: v for k, v in FIX.items() if "template/" in k})
     update(project)
     fresh = tmp_path / "fresh/my_env"
     fresh.parent.mkdir()
@@ -197,7 +193,7 @@ def test_a_class_of_ones_own_stays_through_updates(releases, own):
     project = own(CLASSES / "inventory.py", "Inventory", "look_up, receive")
     edit(project, ROWS_OF_A_CLASS, '"easy")', '"hard")')
     commit(project)
-    release(releases, "v0.7.0", {**FIX, **FIX_OF_ROWS})
+    release(releases, "v0.8.0", {**FIX, **FIX_OF_ROWS})
     update(project)
     changed = git(project, "status", "--porcelain").split()[1::2]
     assert changed == [".copier-answers.yml", ROWS_OF_A_CLASS, "nemo_gym/view.py"]
@@ -228,13 +224,13 @@ def test_a_method_called_like_the_archetypes_tool(releases, own, tmp_path):
         "    def guess(self, code: str) -> str:\n        return code\n"
     )
     project = own(tmp_path / "safe.py", "Safe", "guess(code: str)")
-    release(releases, "v0.7.0", FIX)
+    release(releases, "v0.8.0", FIX)
     update(project)
-    assert "_commit: v0.7.0" in (project / ".copier-answers.yml").read_text()
+    assert "_commit: v0.8.0" in (project / ".copier-answers.yml").read_text()
 
 
 def test_a_refused_answer_leaves_everything_as_it_was(releases, project):
-    release(releases, "v0.7.0", FIX)
+    release(releases, "v0.8.0", FIX)
     done = copier(project, *UPDATE, "--data", "tools=while()")
     assert done.returncode == 1
     assert "the tool name 'while' is a Python keyword" in done.stdout.splitlines()[-1]
@@ -249,7 +245,7 @@ def history(tmp_path):
     run(["git", "clone", "--quiet", "--no-tags", ROOT, clone], tmp_path)
     for tag, commit_of in re.findall(r"Tag (\S+), commit (\w+)", changelog):
         git(clone, "tag", tag, commit_of)
-    git(clone, "checkout", "--quiet", "v0.3.0")
+    git(clone, "checkout", "--quiet", "v0.5.0")
     return clone
 
 
@@ -257,7 +253,7 @@ def released(clone, template):
     """Tags the working tree as the next release of the same repository."""
     git(clone, "rm", "--quiet", "-r", ".")
     shutil.copytree(template, clone, dirs_exist_ok=True)
-    release(clone, "v0.6.1", {})
+    release(clone, "v0.7.0", {})
 
 
 @pytest.fixture
@@ -274,166 +270,41 @@ def earlier(history, template, tmp_path):
     return copy_of
 
 
-# The backends' modules were called in two ways: until v0.3.0, and in v0.4.0 and v0.5.0.
 @pytest.mark.parametrize(
     ("archetype", "tag"),
     [
-        *updates("game", quick=TOOLS_BY_METHOD, slow=["v0.1.0"]),
-        *updates("sandbox", slow=["v0.5.0", "v0.3.0"]),
+        *updates("game", quick=RELEASES),
+        *updates("sandbox", slow=["v0.5.0"]),
         *updates("vision", slow=["v0.5.0"]),
+        *updates("conversation", slow=["v0.6.0"])[:2],  # it is new in 0.6
     ],
 )
 def test_from_an_earlier_release(earlier, archetype, tag):
-    """The template's files move, and the user's edits stay."""
+    """The template's files change, and the user's edits stay."""
     project = earlier(tag, f"--data=archetype={archetype}")
-    backend = {"sandbox": "workspace.local", "vision": "desktop.canvas"}.get(archetype)
     module = project / "my_env.py"
     module.write_text(module.read_text() + "\n# mine\n")
-    if tag in TOOLS_BY_METHOD:  # the lines of the tools above were others before
-        edit(project, "nemo_gym/server.py", *MY_TITLE)
+    edit(project, "nemo_gym/server.py", *MY_TITLE)
     mine = module.read_text()
     commit(project)
     update(project)
-    if backend:
-        old = backend.partition(".")[0]
-        for module_of_old in (f"{old}_backend", f"my_env_runtime.{old}"):
-            mine = mine.replace(module_of_old, f"env_runtime.{backend}")
-    # A line that became too long is broken.
-    text = module.read_text()
-    assert statements(text) == statements(mine)
-    assert text.endswith("\n# mine\n")
-    folder = project / "nemo_gym"
-    assert not (project / "my_env_runtime").exists()
+    assert module.read_text() == mine
     assert not list(project.rglob("*.rej"))
-    for gone in (
-        *("prepare.py", "under_gym.py", "trl_adapter.py", "session_server.py"),
-        *("tests/test_sessions.py", "tests/test_attacks.py", "plumbing", "trainers"),
-    ):
-        assert not (folder / gone).exists(), gone
-    assert [path.name for path in project.glob("*.py")] == ["my_env.py"]
-    server = (folder / "server.py").read_text()
-    assert "self.tool(MyEnv." in server
-    assert ("app.title = 'Mine'" in server) == (tag in TOOLS_BY_METHOD)
-    assert "from env_runtime.server import" in server
+    server = (project / "nemo_gym/server.py").read_text()
+    assert "app.title = 'Mine'" in server
     assert "<<<<<<<" not in server
     [dependency] = dependencies(project)[0]
     assert dependency.startswith("nemo-gym-env-runtime[")
 
 
-def statements(source):
-    """The code of a module, without its docstring."""
-    return ast.dump(ast.Module(ast.parse(source).body[1:], []))
-
-
-# Lines of a test of the user's, before and after.
-OF_0_3 = {
-    "import session_server as base": "from env_runtime import server as base",
-    "from my_env_episode import tools_of": (
-        "from env_runtime.episode.tools import tools_of"
-    ),
-    "from plumbing.environment import EnvironmentClass as Mine": (
-        "from my_env import MyEnv as Mine"
-    ),
-    "from plumbing.policies import (  # both\n    NoOracle,\n    solve,\n)": (
-        "from env_runtime.errors import NoOracleError as NoOracle  # both\n"
-        "from env_runtime.evaluation.policies import solve"
-    ),
-    "from plumbing.records import ROWS, positive": (
-        "from plumbing.records import ROWS, positive"
-    ),
-    "def test_mine(client):\n    from plumbing.splits import Example  # later": (
-        "def test_mine(client):\n    from env_runtime.rows import Example  # later"
-    ),
-    "    assert Example, (base, tools_of, Mine, NoOracle, solve, ROWS, positive)": (
-        "    assert Example, (base, tools_of, Mine, NoOracle, solve, ROWS, positive)"
-    ),
-}
-OF_0_4 = {
-    "import my_env_runtime.serving": "import env_runtime.server",
-    "from my_env_runtime import project": "from env_runtime import project",
-    "from my_env_runtime.project import load_class": (
-        "from env_runtime.project import load_class"
-    ),
-    "from my_env_runtime.rollouts.client import Client": (
-        "from env_runtime.evaluation.client import Client"
-    ),
-    "from my_env_runtime.workspace import Workspace, WorkspaceError": (
-        "from env_runtime.workspace.local import Workspace, WorkspaceError"
-    ),
-    "from my_env_runtime.workspace.errors import reason": (
-        "from env_runtime.workspace.errors import reason"
-    ),
-    "def test_mine():\n    assert my_env_runtime.serving.SessionServer, project.ROWS": (
-        "def test_mine():\n    assert env_runtime.server.SessionServer, project.ROWS"
-    ),
-}
-MINE = "nemo_gym/tests/test_mine.py"
-
-
-def text_of(lines):
-    return "\n".join([*lines, ""])
-
-
-@pytest.mark.slow
-def test_imports_of_what_moved_are_rewritten(earlier):
-    project = earlier("v0.3.0")
-    (project / MINE).write_text(text_of(OF_0_3))
-    for folder in ("plumbing", "trainers"):
-        cache = project / "nemo_gym" / folder / "__pycache__"
-        cache.mkdir()
-        (cache / "gates.cpython-312.pyc").touch()
-    commit(project)
-    printed = update(project)
-    assert (project / MINE).read_text() == text_of(OF_0_3.values())
-    assert f"{MINE}, line 1: from env_runtime import server as base" in printed
-    kept = "`from plumbing.records import ROWS, positive` names a module that is gone"
-    assert f"{MINE}, line 8: {kept}" in printed
-    assert not (project / "nemo_gym/plumbing").exists()
-    assert not (project / "nemo_gym/trainers").exists()
-    commit(project)
-    assert "Moved" not in update(project)
-    assert git(project, "status", "--porcelain", "nemo_gym") == ""
-
-
-@pytest.mark.slow
-def test_code_that_uses_the_runtime_of_0_4_is_renamed(earlier):
-    project = earlier("v0.4.0", "--data=archetype=sandbox")
-    (project / MINE).write_text(text_of(OF_0_4))
-    (project / "Makefile").write_text("rows:\n\tpython -m my_env_runtime.prepare\n")
-    commit(project)
-    printed = update(project)
-    assert (project / MINE).read_text() == text_of(OF_0_4.values())
-    for report in (
-        f"{MINE}, line 4: from env_runtime.evaluation.client import Client",
-        f"{MINE}, line 3: env_runtime.project has no load_class: write "
-        + "`from env_runtime.project import here`, and `here().load_class` for "
-        + "`load_class`",
-        f"{MINE}, line 6: env_runtime.workspace.errors has no reason",
-        f"{MINE}, line 8: write `project.here().rows` for `project.ROWS`",
-        "Makefile, line 2: `python -m my_env_runtime.prepare`: the package is ",
-    ):
-        assert report in printed
-    assert "Makefile" not in git(project, "status", "--porcelain")
-
-
-@pytest.mark.slow
-def test_the_targets_of_rewritten_imports_exist(render):
-    sys.path.insert(0, str(ROOT / "extensions"))
-    from migrate import MOVED
-
-    imports = []
-    for targets in MOVED.values():
-        for name, target in targets.items():
-            place, _, renamed = target.partition(":")
-            # Reported: the user writes here().rows, and the backend's name is added.
-            if place not in ("workspace", "desktop", "project"):
-                what = renamed or name
-                imports.append(
-                    f"import env_runtime.{place}"
-                    if what == "*"
-                    else f"from env_runtime.{place} import {what}"
-                )
-    python_in(render(), "-c", "\n".join(imports))
+@pytest.mark.parametrize("tag", ["v0.4.0", nightly("v0.3.0"), nightly("v0.1.0")])
+def test_before_0_5_an_update_says_what_to_do_first(earlier, tag):
+    project = earlier(tag)
+    done = copier(project, *UPDATE)
+    assert done.returncode == 1
+    command = "`uvx copier update --trust --defaults"
+    assert f"updates to 0.6.1 first. Run {command} --vcs-ref v0.6.1`" in done.stdout
+    assert git(project, "status", "--porcelain") == ""
 
 
 def dependencies(project):
@@ -450,7 +321,7 @@ def add_package(project, *options):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("tag", ["v0.5.0", "v0.3.0", nightly("v0.4.0")])
+@pytest.mark.parametrize("tag", ["v0.5.0", "v0.6.1"])
 def test_added_dependencies_stay_when_the_templates_change(earlier, tag):
     """Both sides change the same lines, which git calls a conflict."""
     project = earlier(tag)
@@ -473,66 +344,27 @@ def test_added_dependencies_stay_when_the_templates_change(earlier, tag):
     assert tool["environment"]["max_turns"] == 9
     assert tool["uv"]["sources"] == {
         "nemo-gym-env-runtime": [
-            {"path": "vendor/nemo_gym_env_runtime-0.6.1-py3-none-any.whl"}
+            {"path": "vendor/nemo_gym_env_runtime-0.7.0-py3-none-any.whl"}
         ],
         "mine": {"path": "../lib"},
     }
 
 
 @pytest.mark.slow
-def test_imports_that_were_added_to_server_py_stay(earlier):
-    project = earlier("v0.4.0")
-    first = "from fastapi import FastAPI, Request\n"
-    mine = "import os\n\nfrom fastapi import FastAPI, HTTPException, Request\n"
-    errors = "\nfrom my_env_runtime.errors import GateError\n"
-    edit(project, "nemo_gym/server.py", first, mine + errors)
-    commit(project)
-    update(project)
-    found = ast.walk(ast.parse((project / "nemo_gym/server.py").read_text()))
-    names = [
-        alias.name
-        for node in found
-        if isinstance(node, ast.Import | ast.ImportFrom)
-        for alias in node.names
-    ]
-    assert {"os", "HTTPException", "GateError", "SessionServer", "MyEnv"} <= set(names)
-
-
-@pytest.mark.slow
-def test_a_changed_runtime_of_0_4_is_not_lost_silently(earlier):
-    project = earlier("v0.4.0")
-    runtime = project / "my_env_runtime/src/my_env_runtime"
-    edit(project, str(runtime / "server/limits.py"), "10_000", "20_000")
-    (runtime / "mine.py").touch()
-    commit(project)
-    printed = update(project)
-    [command] = re.findall("`(git diff .* -- my_env_runtime/)`", printed)
-    assert "+MAX_ITEMS = 20_000" in git(project, *command.split()[1:])
-    kept = "my_env_runtime/src/my_env_runtime/mine.py"
-    assert f"except your own files: {kept}" in printed
-    assert git(project, "ls-files", "--", "my_env_runtime").split().count(kept) == 1
-    assert [path for path in runtime.rglob("*") if path.is_file()] == [project / kept]
-
-
-@pytest.mark.slow
 def test_the_wheel_replaces_the_runtime_and_is_replaced(earlier, history):
     """After both updates the wheel is installed and locked, and the import gate passes."""
-    project = earlier("v0.4.0")
-    cache = project / "my_env_runtime/src/my_env_runtime/__pycache__"
-    cache.mkdir()
-    (cache / "serving.cpython-312.pyc").touch()
+    project = earlier("v0.5.0")
     add_package(project, "iniconfig")
     commit(project)
-    for version in ("0.6.1", "0.7.0"):
-        if version == "0.7.0":
+    for version in ("0.7.0", "0.8.0"):
+        if version == "0.8.0":
             bump = {
-                "runtime/pyproject.toml": ('version = "0.6.1"', 'version = "0.7.0"')
+                "runtime/pyproject.toml": ('version = "0.7.0"', 'version = "0.8.0"')
             }
-            release(history, "v0.7.0", bump)
+            release(history, "v0.8.0", bump)
         done = run([COPIER, "update", "--trust", "--defaults"], project)
         assert "PASS import" in done.stdout
         folder = project / "nemo_gym"
-        assert not (project / "my_env_runtime").exists()
         wheel = f"nemo_gym_env_runtime-{version}-py3-none-any.whl"
         assert [path.name for path in (folder / "vendor").iterdir()] == [wheel]
         assert wheel in (folder / "uv.lock").read_text()
@@ -545,7 +377,7 @@ def test_the_wheel_replaces_the_runtime_and_is_replaced(earlier, history):
         commit(project)
 
 
-@pytest.mark.parametrize("tag", updates(slow=["v0.5.0", "v0.1.0"]))
+@pytest.mark.parametrize("tag", updates(slow=["v0.5.0"]))
 def test_from_an_earlier_release_over_a_class_of_ones_own(earlier, tmp_path, tag):
     (tmp_path / "inventory").mkdir()
     shutil.copy(CLASSES / "inventory.py", tmp_path / "inventory")
@@ -571,13 +403,13 @@ def test_an_update_installs_once_after_the_merge(releases, tmp_path):
         "    print(sys.argv[1], edited, file=log)\n"
     )
     git(releases, "commit", "--quiet", "--all", "--message", "Log")
-    git(releases, "tag", "v0.6.2")
+    git(releases, "tag", "v0.7.1")
     project = tmp_path / "my_env"
     run([COPIER, "copy", "--trust", "--defaults", releases, project], tmp_path)
     git(project, "init", "--quiet", "--initial-branch", "main")
     edit(project, "my_env.py", "Wordle", "mine: Wordle")
     commit(project)
-    release(releases, "v0.7.0", FIX)
+    release(releases, "v0.8.0", FIX)
     run([COPIER, "update", "--trust", "--defaults"], project)
     assert log.read_text().splitlines() == ["copy False", "update True"]
 

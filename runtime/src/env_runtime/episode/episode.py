@@ -175,19 +175,17 @@ class Episode:
         if grade is None:
             return float(self.printed(self.task.get("expected_output") or ""))
         arguments = [sendable(answer)] if takes_answer(self.domain_class) else []
-        # Not by its __name__: a decorator may have changed that.
-        hook = "reward" if hasattr(self.domain_class, "reward") else "solved"
-        reward = await self._graded(hook, arguments)
+        reward = await self._graded(arguments)
         failed = getattr(self.environment, "infrastructure_failure", None)
         self.failure = failed or self.failure
         return reward
 
-    async def _graded(self, hook: str, arguments: list[str]) -> float:
-        name = f"{self.domain_class.__name__}.{hook}()"
+    async def _graded(self, arguments: list[str]) -> float:
+        name = f"{self.domain_class.__name__}.reward()"
         low, high = reward_range(self.domain_class)
         nothing = baseline_reward(self.domain_class, {})
         try:
-            value = getattr(self.environment, hook)(*arguments)
+            value = self.environment.reward(*arguments)
             if inspect.isawaitable(value):
                 value = await value
         except NoAnswerError as error:

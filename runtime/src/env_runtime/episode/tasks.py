@@ -37,13 +37,8 @@ def missing_requirement(domain_class: type) -> str | None:
 
 
 def grader(domain_class: type) -> Callable[..., Any] | None:
-    """The method that grades an episode, if the class has one.
-
-    `solved() -> bool` stands in for `reward()` in environments of release 0.2.
-    """
-    return getattr(domain_class, "reward", None) or getattr(
-        domain_class, "solved", None
-    )
+    """The method that grades an episode, if the class has one."""
+    return getattr(domain_class, "reward", None)
 
 
 def takes_answer(domain_class: type) -> bool:

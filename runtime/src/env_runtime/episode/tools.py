@@ -30,7 +30,7 @@ from .schema import function_definition, plain_schema
 
 # Public methods that are not tools, though some return text.
 PROTOCOL = frozenset(
-    ["reward", "solved", "metrics", "close", "observation", "oracle", "notice", "reply"]
+    ["reward", "metrics", "close", "observation", "oracle", "notice", "reply"]
     + ["missing_requirement", "refuse_to_serve", "stand_in", "call_row_tool"]
 )
 
