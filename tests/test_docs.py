@@ -66,9 +66,10 @@ NOT_RUN = {
     },
     "docs/models.md": {
         "uvx copier copy ": "tests/test_models.py generates such an environment",
+        "uv run python rollout.py --policy labelled:": "needs labels; tests/runtime/test_rollout.py plays such a policy",
+        "uv run python -c 'import collections": "counts what the command before it wrote",
         "uv run vf-eval ": "needs a key; verifiers/tests show where the models come from",
         "uv run python -m env_runtime.under_gym --reverify": "tests/test_models.py runs it",
-        "uv run python -m env_runtime.measure_judge": "needs labels; tests/runtime/test_models.py runs it",
     },
     "skills/generate-nemo-gym-env/SKILL.md": {
         "uvx copier copy --trust --defaults -d archetype=gymnasium": "installs Gymnasium; tests/test_environments.py runs it",
@@ -99,7 +100,6 @@ NOT_RUN = {
     },
     "docs/playing.md": {
         "uv run python play.py": "serves until it is stopped; tests/test_play.py runs it",
-        "uv run --with prompt_toolkit ": "asks on a terminal; tests/runtime/test_play.py runs it",
     },
     "docs/vision.md": {
         "cd my_dots/nemo_gym && uv add": "installs Pillow, and all else once more",

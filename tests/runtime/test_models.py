@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from env_runtime import measure_judge, project
+from env_runtime import project
 from env_runtime.checks.rollout import rollout_gate
 from env_runtime.errors import GateError, ModelError, SettingError
 from env_runtime.evaluation.conversation import conversation
@@ -795,76 +795,6 @@ def test_the_import_gate_compares_the_constructor(
     assert "its answer is graded" in check(Essay)
 
 
-# ---------------------------------------------------------------------- measuring
-
-
-@pytest.fixture
-def measured(loads, tmp_path, capsys):
-    """The status and the output of measuring a class's judge with labelled answers."""
-
-    def measure(kind, *labelled):
-        loads(kind)
-        rows = [{**ROW, "answer": answer, "label": label} for answer, label in labelled]
-        status = measure_judge.main([str(rows_file(tmp_path, *rows))])
-        return status, capsys.readouterr().out
-
-    return measure
-
-
-def test_agreement_with_labels(judge, measured):
-    judge.say = lambda text: "GOOD" if "please" in text else "BAD"
-    answers = [("please", 1), ("pretty please", 1), ("please, fool", 0), ("no", 0)]
-    status, printed = measured(Essay, *answers)
-    first, _, *table = printed.splitlines()
-    assert (status, first) == (0, "accuracy: 0.750 (3 of 4)")
-    assert [line.split()[-2:] for line in table] == [["0", "1"], ["1", "1"], ["0", "2"]]
-
-
-UNREADABLE = "unreadable: 1 of 2, because what the model said is no choice"
-
-
-@pytest.mark.parametrize(
-    ("said", "status", "lines"),
-    [
-        (
-            429,
-            1,
-            ["accuracy: 1.000 (1 of 1)", "not graded: 1 of 2, the first: judge: Ra"],
-        ),
-        (403, 0, ["refused: 1 of 2, because the model answers"]),
-        ("A heart pumps.\n" * 90, 0, ["accuracy: 0.500 (1 of 2)", UNREADABLE]),
-    ],
-    ids=["no answer", "refused", "unreadable"],
-)
-def test_answers_without_a_grade_are_counted(
-    judge, measured, no_retries, caplog, said, status, lines
-):
-    judge.say = lambda text: said if "nope" in text else "GOOD"
-    found, printed = measured(AsyncEssay, ("nope", 1), ("please", 1))
-    assert found == status
-    assert all(line in printed for line in lines)
-    if status == 0:  # the log has the endpoint's words, on one line
-        words = "scripted" if said == 403 else "A heart pumps."
-        warned = [each.getMessage() for each in caplog.records if each.levelno > 20]
-        [line] = [line for line in warned if words in line]
-        assert len(line) < 300 and "\n" not in line
-
-
-def test_a_stand_in_is_not_taken_for_a_judge(measured, monkeypatch, no_retries):
-    monkeypatch.setenv("STAND_IN", "1")
-    status, printed = measured(Essay, ("please", 1))
-    assert status == 0 and "the class's stand_in() answered" in printed
-    monkeypatch.setenv("JUDGE_MODEL", "scripted")
-    monkeypatch.setenv("JUDGE_BASE_URL", "http://127.0.0.1:9")
-    status, printed = measured(Essay, ("please", 1))
-    assert status == 1 and "stand_in()" not in printed
-
-
-def test_rows_without_labels_are_refused(tmp_path, capsys):
-    assert measure_judge.main([str(rows_file(tmp_path, ROW))]) == 1
-    assert "needs an `answer` (a text) and a `label`" in capsys.readouterr().err
-
-
 # ---------------------------------------------------------------------- examples
 
 
@@ -882,8 +812,9 @@ def classes_of(document: str) -> list[type]:
 
 def test_the_classes_of_the_page_pass_the_gates(gate_client, tmp_path, monkeypatch):
     monkeypatch.setenv("STAND_IN", "1")
-    classes = classes_of("models.md")
+    *classes, policy = classes_of("models.md")
     assert [kind.__name__ for kind in classes] == ["Reply", "Bills"]
+    assert policy().turn({"answer": "Hi"}, [], []).items == [message("Hi")]
     for kind in classes:
         client = gate_client(kind)
         params = {"input": "Go.", "tools": client.tools()}

@@ -1,4 +1,4 @@
-"""play.py and --policy human without a browser: the page's server, forms, and files.
+"""play.py without a browser: the page's server, forms, and files.
 
 tests/test_play.py plays in Chromium.
 """
@@ -12,7 +12,7 @@ from env_runtime.checks.rollout import rollout_gate
 from env_runtime.episode.tasks import solution_of
 from env_runtime.episode.tools import make_tool
 from env_runtime.errors import NoOracleError, RolloutError
-from env_runtime.evaluation.forms import LEFT_OUT, forms_of, read_value
+from env_runtime.evaluation.forms import forms_of
 from env_runtime.evaluation.report import write_page
 from env_runtime.evaluation.rows import load_rows
 from env_runtime.evaluation.stats import figures
@@ -20,9 +20,6 @@ from env_runtime.playing.command import main
 from env_runtime.playing.game import Game
 from env_runtime.playing.page_server import app_of
 from env_runtime.project import here
-from prompt_toolkit.application import create_app_session
-from prompt_toolkit.input import create_pipe_input
-from prompt_toolkit.output import DummyOutput
 from pydantic import BaseModel, Field
 from starlette.testclient import TestClient
 
@@ -388,71 +385,3 @@ def test_a_field_of_another_schema(schema, kind, note):
     [form] = forms_of([{"name": "f", "parameters": {"properties": {"x": schema}}}])
     [field] = form["fields"]
     assert (field["kind"], field["note"]) == (kind, note)
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "value"),
-    [
-        ("hour", "18", 18),
-        ("hour", "late", "late"),  # the environment refuses it
-        ("hour", "", LEFT_OUT),
-        ("price", "", LEFT_OUT),
-        ("price", "2.5", 2.5),
-        ("note", "", ""),
-        ("note", "18", "18"),
-        ("window", "false", False),
-        ("day", "today", "today"),
-        ("anything", '{"a": [1]}', {"a": [1]}),
-    ],
-)
-def test_what_a_typed_text_means(fields, name, text, value):
-    assert read_value(fields[name], text) == value
-
-
-# ---------------------------------------------------------------------- the terminal
-
-
-@pytest.fixture
-def type_in(play, tmp_path):
-    """Runs rollout.py --policy human on the game's first row, and types lines."""
-
-    def run(*lines, output="ada.jsonl"):
-        with create_pipe_input() as keys, create_app_session(keys, DummyOutput()):
-            keys.send_text("".join(f"{line}\r" for line in lines))
-            human = ["--policy", "human", "--player", "ada", "--limit", "1"]
-            return play(*human, "--output", str(tmp_path / output))
-
-    return run
-
-
-def test_a_person_at_a_terminal(type_in, play, solution, rows, tmp_path):
-    [(tool, given)] = solution(rows[0])[-1:]
-    [word] = json.loads(given).values()
-    status, lines, _ = type_in("unknown", tool, "zzzzz", "", word, "done")
-    assert status == 0
-    assert lines[-1] == "mean reward: 1.0"
-    assert "there is no 'unknown'" in lines
-    assert play.table["pass@1"] == "1.000"
-    assert "played_seconds" in play.table
-    rollout = json.loads((tmp_path / "ada.jsonl").read_text())
-    assert rollout["played_by"] == rollout["response"]["model"] == "ada"
-    calls = [one for one in rollout["response"]["output"] if "arguments" in one]
-    assert [json.loads(one["arguments"])["word"] for one in calls] == ["zzzzz", word]
-
-
-def test_ctrl_d_ends_an_episode(type_in):
-    status, lines, _ = type_in("\x04")
-    assert (status, lines[-1]) == (0, "mean reward: 0.0")
-
-
-def test_people_play_one_episode_at_a_time(play, capsys):
-    with pytest.raises(SystemExit):
-        play("--policy", "human", "--concurrency", "2")
-    assert "one episode at a time" in capsys.readouterr().err
-
-
-def test_a_missing_library_is_named(play, monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "prompt_toolkit", None)
-    status, _, errors = play("--policy", "human")
-    assert status == 1
-    assert "uv run --with prompt_toolkit python rollout.py" in errors

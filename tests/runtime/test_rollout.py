@@ -72,7 +72,7 @@ def test_repeats_of_a_fixed_policy(play):
         (["--policy", "oracle", "--temperature", "1"], "are only for --policy llm"),
         (
             ["--policy", "best"],
-            "no policy 'best'; there are llm, oracle, noop, human, and MODULE",
+            "no policy 'best'; there are llm, oracle, noop, and MODULE",
         ),
         (["--repeats", "0"], "must be a positive integer, got '0'"),
     ],

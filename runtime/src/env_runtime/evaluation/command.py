@@ -3,7 +3,6 @@
 import argparse
 import re
 import sys
-import time
 from itertools import product
 from multiprocessing.pool import ThreadPool
 from pathlib import Path
@@ -13,13 +12,12 @@ from ..command_line import exit_status, new_parser, positive
 from ..errors import NoOracleError, OutsideRangeError, RolloutError
 from ..project import here
 from .client import Client
-from .human import HumanPolicy
 from .llm import LLMPolicy, sampled
 from .play import Play
 from .policies import FIXED_TURNS, OwnPolicy, Policy, fixed_policy
 from .results import append_rollout, as_rollout, only_writer, rollouts_in
 from .rows import load_rows, shown
-from .stats import PLAYER, SECONDS, figures, mean_reward, measure, table
+from .stats import figures, mean_reward, measure, table
 
 FIXED = ["oracle", "noop"]
 
@@ -30,7 +28,7 @@ def main(
     """Play rows with `play`, and print their rewards. Returns the exit status."""
     parser = new_parser(description)
     add = parser.add_argument
-    text = "llm, oracle, noop, human, or a Policy of yours"
+    text = "llm, oracle, noop, or a Policy of yours"
     add("--policy", default="llm", metavar="NAME", type=_policy_name, help=text)
     add(
         "--rows",
@@ -50,11 +48,7 @@ def main(
     add("--temperature", type=float, metavar="T", help=text)
     text = "the seed of a row's first repeat, for --api chat; each repeat adds 1"
     add("--seed", type=int, metavar="N", help=text)
-    text = "who plays with --policy human (human)"
-    add("--player", default="human", metavar="NAME", help=text)
     options = parser.parse_args(arguments)
-    if options.policy == "human" and options.concurrency > 1:
-        parser.error("--policy human plays one episode at a time")
     samples = options.temperature is not None or options.seed is not None
     if samples and options.policy != "llm":
         parser.error("--temperature and --seed are only for --policy llm")
@@ -64,10 +58,10 @@ def main(
 
 
 def _policy_name(text: str) -> str:
-    """`llm`, `human`, the name of a fixed policy, or `module:Class`."""
-    if text in ("llm", *FIXED, "human") or re.fullmatch(r"[\w.]+:\w+", text):
+    """`llm`, the name of a fixed policy, or `module:Class`."""
+    if text in ("llm", *FIXED) or re.fullmatch(r"[\w.]+:\w+", text):
         return text
-    names = ", ".join(["llm", *FIXED, "human"])
+    names = ", ".join(["llm", *FIXED])
     raise argparse.ArgumentTypeError(
         f"no policy {text!r}; there are {names}, and MODULE:CLASS, such as greedy:Greedy"
     )
@@ -79,8 +73,6 @@ def _policy(options: argparse.Namespace) -> Policy:
         return fixed_policy(options.policy)
     if options.policy == "llm":
         return LLMPolicy(options.api)
-    if options.policy == "human":
-        return HumanPolicy(options.player)
     return OwnPolicy(options.policy)
 
 
@@ -96,7 +88,7 @@ def run(play: Play, options: argparse.Namespace) -> int:
 
 
 def _run(play: Play, options: argparse.Namespace) -> int:
-    fixed, human = options.policy in FIXED, options.policy == "human"
+    fixed = options.policy in FIXED
     policy = _policy(options)
     max_turns = FIXED_TURNS if fixed else here().number_of_turns()
     client, output = Client(), options.output
@@ -122,11 +114,7 @@ def _run(play: Play, options: argparse.Namespace) -> int:
             name += f", repeat {repeat + 1}"
         try:
             row = row_of(task, repeat)
-            started = time.monotonic()
             result = play(client, client.tools_in(row), row, policy, max_turns)
-            if human:
-                seconds = round(time.monotonic() - started, 3)
-                result |= {PLAYER: policy.name, SECONDS: seconds}
             return name, as_rollout(task, repeat, row, result)
         except NoOracleError:  # it would be the same for every other row
             raise
@@ -136,9 +124,7 @@ def _run(play: Play, options: argparse.Namespace) -> int:
     failed, outside = 0, list[float]()
     # Daemon threads: Ctrl-C does not wait for them.
     with ThreadPool(min(options.concurrency, len(to_play) or 1)) as pool:
-        # A person's terminal is the main thread's.
-        played = (map if human else pool.imap_unordered)(episode, to_play)
-        for name, rollout in played:
+        for name, rollout in pool.imap_unordered(episode, to_play):
             if isinstance(rollout, RolloutError):
                 failed += 1
                 if isinstance(rollout, OutsideRangeError):

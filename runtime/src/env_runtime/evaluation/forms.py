@@ -1,10 +1,8 @@
-"""Forms of tools, for people: the page of play.py and the prompts of --policy human.
+"""Forms of tools, for people: the page of play.py.
 
 A form is made from a tool's JSON Schema, and is JSON itself: the page gets it as it is.
 """
 
-import contextlib
-import json
 from typing import Any
 
 from ..episode.types import Definitions
@@ -14,9 +12,6 @@ Field = dict[str, Any]
 # JSON Schema's types that have an input of their own
 KINDS = {"string": "text", "integer": "integer", "number": "number"}
 DEEPEST = 6  # fields below this depth are typed as JSON
-
-# The value of a field that a person left out: the tool's default counts.
-LEFT_OUT = object()
 
 
 def forms_of(definitions: Definitions) -> list[dict[str, Any]]:
@@ -87,29 +82,3 @@ def _note(schema: dict[str, Any]) -> str:
     bounds = [f"{text} {schema[key]:g}" for key, text in words.items() if key in schema]
     described = str(schema.get("description") or "")
     return f"{described} ({', '.join(bounds)})".lstrip() if bounds else described
-
-
-def read_value(field: Field, text: str) -> Any:
-    """Return the value of a text that was typed into a field, or LEFT_OUT.
-
-    A text that does not fit stays a text: the environment refuses it, as it refuses a
-    model's.
-    """
-    kept = field.get("required") or "default" in field
-    if not text:
-        if field["nullable"]:
-            return None if kept else LEFT_OUT
-        return text if field["kind"] == "text" and kept else LEFT_OUT
-    if field["kind"] == "text":
-        return text
-    if field["kind"] == "choice":
-        named = {shown(choice): choice for choice in field["choices"]}
-        return named.get(text, text)
-    with contextlib.suppress(ValueError, RecursionError):
-        return json.loads(text)
-    return text
-
-
-def shown(value: Any) -> str:
-    """A choice or a default as a person reads and types it."""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
