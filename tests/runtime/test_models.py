@@ -814,7 +814,8 @@ def test_the_classes_of_the_page_pass_the_gates(gate_client, tmp_path, monkeypat
     monkeypatch.setenv("STAND_IN", "1")
     *classes, policy = classes_of("models.md")
     assert [kind.__name__ for kind in classes] == ["Reply", "Bills"]
-    assert policy().turn({"answer": "Hi"}, [], []).items == [message("Hi")]
+    [said] = policy().turn({"answer": "Hi"}, [], []).items
+    assert said["content"][0]["text"] == "Hi"
     for kind in classes:
         client = gate_client(kind)
         params = {"input": "Go.", "tools": client.tools()}
