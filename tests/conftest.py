@@ -54,8 +54,8 @@ GAME_FIRST = [
 
 STARTED = pytest.StashKey[float]()  # when this process did, in seconds
 
-# Classes of generated projects.
-collect_ignore = ["classes"]
+# Classes of generated projects, and tests of backends that run in one.
+collect_ignore = ["backends", "classes"]
 
 # If a machine sets this, each process spends three seconds compiling NeMo Gym.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

@@ -55,6 +55,7 @@ PROTECTED = {
     ],
     "test_environments.py": [
         "archetypes/",
+        "tests/backends/",
         RUNTIME + "gym_series.py",
         RUNTIME + "workspace/",
     ],
@@ -71,6 +72,7 @@ PROTECTED = {
     ],
     "test_mutants.py::test_a_mutant_is_noticed[sandbox": [
         "archetypes/sandbox/",
+        "tests/backends/",
         RUNTIME + "workspace/",
     ],
     "test_mutants.py::test_a_mutant_is_noticed[vision": [

@@ -143,7 +143,7 @@ def test_a_sandbox_is_green_without_bubblewrap(generate, tmp_path):
 def test_the_desktop(generate):
     environment = generate(archetype="vision")
     test = environment.folder / "tests/test_backend.py"
-    shutil.copy(ROOT / "archetypes/vision/tests/test_backend.py", test)
+    shutil.copy(ROOT / "tests/backends/vision/test_backend.py", test)
     try:
         environment.tests(test)
     finally:
@@ -152,10 +152,8 @@ def test_the_desktop(generate):
 
 def add_backend_tests(environment, backend):
     """Adds the suite of every workspace, and the tests of one backend."""
-    sandbox = ROOT / "archetypes/sandbox/tests"
-    shutil.copy(sandbox / "test_contract.py", environment.folder / "tests")
-    own = sandbox / f"backends/{backend}/test_backend.py"
-    shutil.copy(own, environment.folder / "tests")
+    for name in ("test_contract.py", f"{backend}/test_backend.py"):
+        shutil.copy(ROOT / "tests/backends" / name, environment.folder / "tests")
     return ["tests/test_contract.py", "tests/test_backend.py"]
 
 

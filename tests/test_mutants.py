@@ -38,9 +38,8 @@ def folder_of(render, tmp_path_factory):
         project = tmp_path_factory.mktemp(suite) / "my_env"
         shutil.copytree(render(archetype=suite), project)
         if suite == "sandbox":
-            for tests in ("test_contract.py", "backends/local/test_backend.py"):
-                place = project / "nemo_gym/tests"
-                shutil.copy(ROOT / "archetypes/sandbox/tests" / tests, place)
+            for tests in ("test_contract.py", "local/test_backend.py"):
+                shutil.copy(ROOT / "tests/backends" / tests, project / "nemo_gym/tests")
         if suite == "gymnasium":  # unlike FrozenLake's, each step of Taxi has a reward
             make_taxi(project)
         return project / "nemo_gym", import_path(project)
