@@ -13,6 +13,7 @@ import pytest
 from conftest import (
     CLASSES,
     COPIER,
+    FRAMEWORKS,
     ROOT,
     UV,
     copier,
@@ -318,6 +319,19 @@ def test_from_an_earlier_release(earlier, archetype, tag):
     assert "<<<<<<<" not in server
     [dependency] = dependencies(project)[0]
     assert dependency.startswith("nemo-gym-env-runtime[")
+
+
+def test_files_of_frameworks_become_thin(earlier, tmp_path):
+    """Those that nobody edited are those of a fresh copy: nothing of the release stays."""
+    option = f"--data=siblings=[{', '.join(FRAMEWORKS)}]"
+    project = earlier("v0.5.0", option)
+    update(project)
+    fresh = tmp_path / "fresh/my_env"
+    fresh.parent.mkdir()
+    copy(option, tmp_path / "history", fresh)
+    for name in FRAMEWORKS:
+        command = ["diff", "--recursive", project / name, fresh / name]
+        assert run(command, tmp_path, check=False).stdout == ""
 
 
 def statements(source):

@@ -483,7 +483,9 @@ def api(request) -> str:
 
 
 @pytest.fixture
-def graded_over(api, begin, asked_by_gym, monkeypatch, no_retries) -> Callable[..., Any]:
+def graded_over(
+    api, begin, asked_by_gym, monkeypatch, no_retries
+) -> Callable[..., Any]:
     """The verdict on an episode that only answers, with a judge over each API."""
     monkeypatch.setenv("JUDGE_API", api.partition("/")[0])
     if api == "NeMo Gym":
