@@ -54,8 +54,8 @@ GAME_FIRST = [
 
 STARTED = pytest.StashKey[float]()  # when this process did, in seconds
 
-# Classes of generated projects, and tests of backends that run in one.
-collect_ignore = ["backends", "classes"]
+# Classes of generated projects, and tests that run in a project or in the venv of a framework.
+collect_ignore = ["adapters", "backends", "classes"]
 
 # If a machine sets this, each process spends three seconds compiling NeMo Gym.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -428,11 +428,11 @@ def imports_of(path: Path) -> set[str]:
     return modules
 
 
-def check_types(folder: Path, python: Path) -> None:
-    """Check the types of a project's folder."""
+def check_types(folder: Path, python: Path, *others: Path) -> None:
+    """Check the types of a project's folder, and of other files, with its venv."""
     options = ["--error-on-warning", f"--extra-search-path={RUNTIME / 'src'}"]
     ty = Path(sys.executable).with_name("ty")
-    run([ty, "check", "--python", python, *options, "."], folder)
+    run([ty, "check", "--python", python, *options, ".", *others], folder)
 
 
 @contextmanager

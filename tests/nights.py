@@ -90,7 +90,7 @@ PROTECTED = {
     "test_packages.py": ["examples/packages/"],
     "test_post_generate.py": ["extensions/post_generate.py"],
     "test_shards.py": [RUNTIME + "scale/"],
-    "test_siblings.py": ["template/{%", RUNTIME + "frameworks/"],
+    "test_siblings.py": ["template/{%", "tests/adapters/", RUNTIME + "frameworks/"],
     "test_update.py": ["copier.yml", "extensions/"],
 }
 

@@ -69,10 +69,12 @@ def test_conversations_under_nemo_gym(template, generate, tmp_path, name):
 # The calls that solve each row under verifiers.
 SOLUTIONS = """
 import json
-from env_runtime import frameworks, project
+from env_runtime import project
+from env_runtime.evaluation.rows import read_rows
+from env_runtime.frameworks.checks import calls_for
 Class = project.here().load_class()
-rows = frameworks.read_rows(Class)
-print(json.dumps([frameworks.calls_for(Class, row, "oracle") for row in rows]))
+rows = read_rows(Class)
+print(json.dumps([calls_for(Class, row, "oracle") for row in rows]))
 """
 
 

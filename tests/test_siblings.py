@@ -36,13 +36,12 @@ FILES = {
     "openenv": {
         *("Dockerfile", "openenv.yaml"),
         *("server/__init__.py", "server/app.py", "server/my_env_environment.py"),
-        "server/page.py",
         *("my_env_openenv/client.py", "my_env_openenv/models.py", "my_env_trl.py"),
     },
-    "ors": {"Dockerfile", "requirements.txt", "server.py", "tasks.py"},
+    "ors": {"Dockerfile", "requirements.txt", "server.py"},
 }
 EACH = {"README.md", "gates.py", "pyproject.toml", "rollout.py", ".python-version"}
-EACH |= {"tests/conftest.py", "tests/test_environment.py"}
+EACH |= {"tests/conftest.py", "tests/test_conformance.py"}
 
 
 @pytest.mark.parametrize("archetype", [*GAME_FIRST, "answer"])
@@ -132,7 +131,7 @@ PROBLEMS = {
     [
         ("ors", "tools", "setup"),
         ("ors", "tools", "name"),
-        ("ors", "domain_module", "tasks"),
+        ("ors", "domain_module", "structlog"),
         ("openenv", "tools", "reset"),
         ("openenv", "domain_module", "my_env_trl"),
         ("openenv", "domain_module", "my_env_openenv"),
@@ -437,6 +436,30 @@ def test_gates_and_tests_are_green(game, name):
     check_types(game / name, game / name / ".venv/bin/python")
 
 
+@pytest.fixture(scope="session")
+def lamp(copy, game, tmp_path_factory):
+    """A class whose tools answer text, an image, an error or a failure, on the game's venvs."""
+    project = tmp_path_factory.mktemp("own") / "my_env"
+    project.mkdir()
+    shutil.copy(CLASSES / "lamp.py", project)
+    answers = {"domain_class": "Lamp", "domain_module": "lamp"}
+    copy(project, siblings=FRAMEWORKS, tools="look, switch, explode", **answers)
+    borrow_venvs(project, game)
+    shutil.copy(CLASSES / "lamp.jsonl", project / "nemo_gym/data/example.jsonl")
+    return project
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FRAMEWORKS)
+def test_the_adapter_over_the_lamp(lamp, name):
+    """The tests in tests/adapters/, and the types of the adapter, with the framework."""
+    tests = shutil.copy(ROOT / f"tests/adapters/{name}_adapter.py", lamp / name)
+    options = ["-q", "-p", "no:cacheprovider", tests]
+    assert re.search(r"\d+ passed", python(lamp, name, "-m", "pytest", *options))
+    adapter = RUNTIME / f"src/env_runtime/frameworks/{name}.py"
+    check_types(lamp / name, lamp / name / ".venv/bin/python", adapter)
+
+
 @pytest.mark.parametrize("name", FRAMEWORKS)
 def test_the_readme_names_a_policy_for_a_class_without_an_oracle(render, name):
     answers = {"siblings": [name], "tools": "act", "gymnasium_id": "Blackjack-v1"}
@@ -463,11 +486,13 @@ ROW = {"game": 0, "sandbox": 4, "vision": 2}
 
 SOLVE = """
 import json, sys
-from env_runtime import frameworks, project
+from env_runtime import project
+from env_runtime.episode.tasks import task_of
+from env_runtime.evaluation.rows import read_rows
+from env_runtime.frameworks.tools import plan_for
 MyEnv = project.here().load_class()
-row = frameworks.read_rows(MyEnv)[int(sys.argv[1])]
-calls, _ = frameworks.PLANS["oracle"](row, frameworks.definitions_of(MyEnv))
-print(json.dumps([frameworks.task_of(row), calls]))
+row = read_rows(MyEnv)[int(sys.argv[1])]
+print(json.dumps([task_of(row), plan_for(MyEnv, row, "oracle").calls]))
 """
 
 # One process for a framework's server and its client: their imports cost most.
@@ -475,14 +500,18 @@ SERVE = """
 import asyncio, json, os, sys, threading, time
 from pathlib import Path
 import uvicorn
-from env_runtime import frameworks, project
-from rollout import connect
+from env_runtime import project
+from env_runtime.evaluation.rows import read_rows
+from env_runtime.frameworks.rollouts import play as play_calls
+from env_runtime.frameworks.tools import plan_for
 MyEnv = project.here().load_class()
 if Path.cwd().name == "openenv":
+    from env_runtime.frameworks.openenv import connect
     from server.app import app
 else:
-    from server import make_app
-    app = make_app()
+    from env_runtime.frameworks.ors import connect, make_app
+    from server import Environment
+    app = make_app(Environment)
 
 server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error"))
 threading.Thread(target=server.run, daemon=True).start()
@@ -491,17 +520,18 @@ while not server.started:
 url = "http://127.0.0.1:%s" % server.servers[0].sockets[0].getsockname()[1]
 
 def solution():
-    row = frameworks.read_rows(MyEnv)[0]
-    return frameworks.PLANS["oracle"](row, frameworks.definitions_of(MyEnv)).calls
+    return plan_for(MyEnv, read_rows(MyEnv)[0], "oracle").calls
 """
 
 PLAYS = {
     "bare": """
 import asyncio, json, sys
-from env_runtime import frameworks, project
+from env_runtime import project
+from env_runtime.evaluation.rows import read_rows
+from env_runtime.frameworks.episodes import bare_reward
 MyEnv = project.here().load_class()
-row = frameworks.read_rows(MyEnv)[int(sys.argv[1])]
-play = lambda calls: frameworks.bare_reward(MyEnv, row, calls)
+row = read_rows(MyEnv)[int(sys.argv[1])]
+play = lambda calls: bare_reward(MyEnv, row, calls)
 """,
     "verifiers": """
 import asyncio, json, sys
@@ -510,7 +540,7 @@ play = list(create_verifiers_env().taskset)[int(sys.argv[1])].earned
 """,
     "openenv": SERVE
     + """
-play = lambda calls: frameworks.play(connect(url), int(sys.argv[1]), calls)
+play = lambda calls: play_calls(connect(url), int(sys.argv[1]), calls)
 """,
 }
 PLAYS["ors"] = PLAYS["openenv"]
@@ -555,10 +585,10 @@ seen = [
     status("/openapi.json", Authorization="Bearer wrong"),
     status("/openapi.json", Authorization="Bearer secret"),
 ]
-seen.append(asyncio.run(frameworks.play(connect(url), 0, solution())))
+seen.append(asyncio.run(play_calls(connect(url), 0, solution())))
 os.environ["API_TOKEN"] = "wrong"
 try:
-    asyncio.run(frameworks.play(connect(url), 0, solution()))
+    asyncio.run(play_calls(connect(url), 0, solution()))
 except Exception as error:
     seen.append(type(error).__name__)
 print(json.dumps(seen))
@@ -754,7 +784,8 @@ def test_openenvs_own_commands_and_a_space(game, render, tmp_path):
 
 
 NAMES = {
-    "ors": "import server; print(*(x for x in dir(server.BaseEnvironment) if x[0] != '_'))",
+    "ors": "from env_runtime.frameworks.ors import ClassEnvironment as base; "
+    "print(*(x for x in dir(base) if x[0] != '_'))",
     "openenv": "from openenv.core.env_server.mcp_types import RESERVED_TOOL_NAMES as names; print(*names)",
 }
 
@@ -930,7 +961,7 @@ import a_env_env, b_env_env
 
 async def play(taskset):
     tasks = list(taskset.create_verifiers_env().taskset)
-    tools = taskset.Tools(taskset.ToolsConfig())
+    tools = tasks[0].toolsets(tasks[0].config)[0]
     async with tools._exit_stack:
         await tools.setup_task(tasks[0].data)
         answer = await tools.play("dance", {})
@@ -940,9 +971,9 @@ async def play(taskset):
 async def play_both():
     return await asyncio.gather(play(a_env_env), play(b_env_env))
 
-classes = [a_env_env.EnvironmentClass, b_env_env.EnvironmentClass]
+classes = [each.Tools.domain_class for each in (a_env_env, b_env_env)]
 assert [hasattr(each, "b") for each in classes] == [False, True], classes
-shared = a_env_env.frameworks is b_env_env.frameworks
+shared = a_env_env.parts_of is b_env_env.parts_of
 print(json.dumps([shared, *asyncio.run(play_both())]))
 """
 

@@ -12,6 +12,7 @@ import pytest
 from conftest import (
     CLASSES,
     COPIER,
+    FRAMEWORKS,
     ROOT,
     UV,
     copier,
@@ -305,6 +306,19 @@ def test_before_0_5_an_update_says_what_to_do_first(earlier, tag):
     command = "`uvx copier update --trust --defaults"
     assert f"updates to 0.6.1 first. Run {command} --vcs-ref v0.6.1`" in done.stdout
     assert git(project, "status", "--porcelain") == ""
+
+
+def test_files_of_frameworks_become_thin(earlier, tmp_path):
+    """Those that nobody edited are those of a fresh copy: nothing of the release stays."""
+    option = f"--data=siblings=[{', '.join(FRAMEWORKS)}]"
+    project = earlier("v0.5.0", option)
+    update(project)
+    fresh = tmp_path / "fresh/my_env"
+    fresh.parent.mkdir()
+    copy(option, tmp_path / "history", fresh)
+    for name in FRAMEWORKS:
+        command = ["diff", "--recursive", project / name, fresh / name]
+        assert run(command, tmp_path, check=False).stdout == ""
 
 
 def dependencies(project):

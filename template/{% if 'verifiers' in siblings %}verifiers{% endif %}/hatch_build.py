@@ -1,121 +1,17 @@
-"""Add the class, the rows and env_runtime to the wheel.
+"""Adds the class, the rows and env_runtime to the wheel, with env_runtime's own hook."""
 
-env_runtime is in the wheel under a name of its own, with the class and the rows in it.
-So the wheel installs no other name of this project, and two environments in one venv may
-have different releases of env_runtime. An editable installation uses the installed one.
-"""
-
-import re
-import tempfile
-import zipfile
-from email import message_from_bytes
+import sys
 from pathlib import Path
-from typing import Any
 
-from hatchling.builders.hooks.plugin.interface import (  # type: ignore
-    BuildHookInterface,  # which is installed while a wheel is built
-)
-from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
+VENDOR = Path(__file__).resolve().parents[1] / "nemo_gym/vendor"
+wheels = list(VENDOR.glob("*.whl"))
+if len(wheels) != 1:
+    raise FileNotFoundError(
+        f"{VENDOR} has {len(wheels)} wheels, expected one of nemo-gym-env-runtime: run "
+        "`uv build --wheel` in the project's folder verifiers/"
+    )
+sys.path.insert(0, str(wheels[0]))  # Python imports from a wheel, too
 
-RUNTIME, PACKAGE = "nemo-gym-env-runtime", "env_runtime"
+from env_runtime.frameworks.verifiers_wheel import CustomBuildHook
 
-# Files of the project that the runtime reads: rows of each split, max_turns, the tools.
-READ = [
-    *("nemo_gym/data/example.jsonl", "nemo_gym/data/train.jsonl"),
-    *("nemo_gym/data/validation.jsonl", "nemo_gym/pyproject.toml"),
-    "nemo_gym/server.py",
-]
-
-
-class CustomBuildHook(BuildHookInterface):
-    """The hook. pyproject.toml names the `runtime`, and the class in `include`."""
-
-    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        if version != "standard":
-            return
-        root, runtime = Path(self.root), self.config["runtime"]
-        project = root.parent
-        wheels = list((project / "nemo_gym/vendor").glob("*.whl"))
-        if len(wheels) != 1:
-            raise FileNotFoundError(
-                f"{project}/nemo_gym/vendor has {len(wheels)} wheels, expected one of "
-                f"{RUNTIME}: run `uv build --wheel` in the project's folder verifiers/"
-            )
-        self.folder = tempfile.TemporaryDirectory()
-        content = Path(self.folder.name)
-        metadata = unpack(wheels[0], content / runtime)
-        read = [path for path in READ if (project / path).is_file()]
-        for path in [*self.config["include"], *read]:
-            copy(project, path, content / runtime / "_project", runtime)
-        for path in self.build_config.only_include.values():
-            copy(root, path, content, runtime)
-        build_data["force_include"] |= {
-            str(file): str(file.relative_to(content))
-            for file in content.rglob("*")
-            if file.is_file()
-        }
-        requirements = self.metadata.core.dependencies
-        requirements[:] = without_runtime(requirements, metadata)
-
-    def finalize(self, version: str, build_data: dict[str, Any], path: str) -> None:
-        if version == "standard":
-            self.folder.cleanup()
-
-
-def unpack(wheel: Path, package: Path) -> bytes:
-    """Write the package of env_runtime's wheel. Returns the wheel's metadata."""
-    metadata = b""
-    with zipfile.ZipFile(wheel) as archive:
-        for path in archive.namelist():
-            if path.endswith(".dist-info/METADATA"):
-                metadata = archive.read(path)
-            elif path.startswith(f"{PACKAGE}/") and not path.endswith("/"):
-                place = package / path.removeprefix(f"{PACKAGE}/")
-                place.parent.mkdir(parents=True, exist_ok=True)
-                place.write_bytes(archive.read(path))
-    return metadata
-
-
-def copy(root: Path, path: str, target: Path, runtime: str) -> None:
-    """Copy a file or a folder to its place in `target`.
-
-    Modules import the wheel's `runtime` instead of env_runtime.
-    """
-    source = root / path
-    for file in source.rglob("*") if source.is_dir() else [source]:
-        if file.is_dir() or "__pycache__" in file.parts:
-            continue
-        content = file.read_bytes()
-        if file.suffix == ".py":
-            content = re.sub(rf"\b{PACKAGE}\b".encode(), runtime.encode(), content)
-        place = target / file.relative_to(root)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_bytes(content)
-
-
-def without_runtime(requirements: list[str], metadata: bytes) -> list[str]:
-    """The requirements, with those of env_runtime instead of env_runtime itself."""
-    texts = message_from_bytes(metadata).get_all("Requires-Dist", [])
-    known, wanted = [Requirement(text) for text in texts], []
-    for requirement in map(Requirement, requirements):
-        if canonicalize_name(requirement.name) == RUNTIME:
-            wanted += required_by(known, {"", *requirement.extras})
-        else:
-            wanted.append(str(requirement))
-    # It is for editable installations.
-    return [text for text in wanted if text != "editables"]
-
-
-def required_by(known: list[Requirement], extras: set[str]) -> list[str]:
-    """The known requirements with these extras, which may name other extras."""
-    wanted = []
-    for requirement in known:
-        marker, name = requirement.marker, canonicalize_name(requirement.name)
-        if not any(marker.evaluate({"extra": x}) if marker else not x for x in extras):
-            continue
-        if name == RUNTIME:
-            wanted += required_by(known, requirement.extras)
-        else:
-            wanted.append(str(requirement).partition(";")[0].strip())
-    return wanted
+__all__ = ["CustomBuildHook"]

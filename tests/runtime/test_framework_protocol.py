@@ -1,11 +1,25 @@
 """Classes as they are, in the frameworks beside NeMo Gym: answers, ranges, rows."""
 
 import asyncio
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from env_runtime import frameworks, project
+from env_runtime import project
+from env_runtime.episode.types import Solution
 from env_runtime.errors import GateError, RolloutError, ToolError
+from env_runtime.frameworks import checks, rollouts, splits
+from env_runtime.frameworks.checks import check_class, check_rewards
+from env_runtime.frameworks.episodes import AsyncEpisode, bare_reward
+from env_runtime.frameworks.rollouts import run_rollouts, summary
+from env_runtime.frameworks.splits import images_of, prompt_of
+from env_runtime.frameworks.tools import (
+    calls_of,
+    definitions_of,
+    split_answer,
+    tools_and_answer,
+    tools_of,
+)
 from pydantic import BaseModel
 
 from .support import PNG, Calculator, Picture, Plain, Sum, rows_file
@@ -54,8 +68,8 @@ def project_of(loads, monkeypatch, tmp_path):
         loads(domain_class)
         monkeypatch.setitem(project.of_loaded, domain_class, project.here())
         monkeypatch.setattr(project.Project, "served_tools", lambda self: list(served))
-        reads = frameworks.splits.read_rows
-        for module in (frameworks.splits, frameworks.checks):
+        reads = splits.read_rows
+        for module in (splits, checks):
             monkeypatch.setattr(
                 module, "read_rows", lambda cls, _=None: reads(cls, path)
             )
@@ -66,7 +80,7 @@ def project_of(loads, monkeypatch, tmp_path):
 
 def played_bare(domain_class, row):
     async def play(index, calls):
-        return await frameworks.bare_reward(domain_class, row, calls)
+        return await bare_reward(domain_class, row, calls)
 
     return play
 
@@ -87,18 +101,18 @@ def test_the_gates_over_the_bare_class(
     baseline = {"baseline_reward": 1.0} if domain_class is Duel else {}
     task = TASK if native else {"ground_truth": [TASK]}
     row = project_of(domain_class, served, {**ROW, **baseline, **task})
-    said = frameworks.check_class(domain_class, served)
+    said = check_class(domain_class, served)
     assert said.endswith(
         "has " + (", ".join(served) or "no tools: its answer is graded")
     )
     play = played_bare(domain_class, row)
-    assert detail in frameworks.check_rewards(domain_class, play)
+    assert detail in check_rewards(domain_class, play)
 
 
 def test_what_nothing_and_nonsense_may_earn_is_the_rows(project_of):
     row = project_of(Duel, ["strike"])
     with pytest.raises(GateError, match="'garbage' earns 1.0, more than 0.0"):
-        frameworks.check_rewards(Duel, played_bare(Duel, row))
+        check_rewards(Duel, played_bare(Duel, row))
     row = project_of(Duel, ["strike"], {**row, "baseline_reward": 1.0})
     bare = played_bare(Duel, row)
 
@@ -106,24 +120,24 @@ def test_what_nothing_and_nonsense_may_earn_is_the_rows(project_of):
         return await bare(index, calls) if calls else -1.0
 
     with pytest.raises(GateError, match="'nothing' earns -1.0, not 0.0"):
-        frameworks.check_rewards(Duel, play)
+        check_rewards(Duel, play)
 
 
 def test_the_tools_are_those_of_server_py(project_of):
     """A method that returns JSON counts, too; a removed method is not a tool."""
     project_of(Duel, ["state"])
-    assert list(frameworks.tools_of(Duel)) == ["state"]
-    [definition] = frameworks.definitions_of(Duel)
+    assert list(tools_of(Duel)) == ["state"]
+    [definition] = definitions_of(Duel)
     assert definition["name"] == "state"
     calls = [("strike", {"hard": True}), ("state", {})]
     unknown = "error: no tool 'strike'; there are state"
     assert asyncio.run(answers_to(Duel, calls)) == [unknown, '{"score": 0.0}']
     with pytest.raises(GateError, match="lists the tools strike, but Duel has state"):
-        frameworks.check_class(Duel, ["strike"])
+        check_class(Duel, ["strike"])
 
 
 async def answers_to(domain_class, calls, **options):
-    episode = frameworks.AsyncEpisode(domain_class, TASK, **options)
+    episode = AsyncEpisode(domain_class, TASK, **options)
     await episode.start()
     try:
         return [(await episode.call(*call)).output for call in calls]
@@ -141,14 +155,14 @@ async def answers_to(domain_class, calls, **options):
 def test_server_py_is_compared_with_the_class(project_of, served, fault):
     project_of(Duel, served)
     with pytest.raises(GateError, match=fault):
-        frameworks.check_class(Duel)
+        check_class(Duel)
 
 
 def test_the_first_answer_ends_the_episode(project_of):
     project_of(Calculator, ["add"])
 
     async def play(*calls):
-        episode = frameworks.AsyncEpisode(Calculator, TASK, answer_tool=True)
+        episode = AsyncEpisode(Calculator, TASK, answer_tool=True)
         await episode.start()
         outputs = [(await episode.call(*call)).output for call in calls]
         grades = [await episode.reward("5")]
@@ -168,46 +182,46 @@ def test_the_first_answer_ends_the_episode(project_of):
 
 def test_answer_is_a_tool_for_some_frameworks_only(project_of):
     project_of(Calculator, ["add"])
-    assert list(frameworks.tools_and_answer(Calculator)) == ["add", "answer"]
-    assert list(frameworks.tools_of(Calculator)) == ["add"]
+    assert list(tools_and_answer(Calculator)) == ["add", "answer"]
+    assert list(tools_of(Calculator)) == ["add"]
     [output] = asyncio.run(answers_to(Calculator, [("answer", {"text": "5"})]))
     assert output == "error: no tool 'answer'; there are add"
-    frameworks.check_class(Calculator, ["add"])
-    frameworks.check_class(Calculator, ["add", "answer"])
+    check_class(Calculator, ["add"])
+    check_class(Calculator, ["add", "answer"])
 
     class Quiz(Sum):
         def answer(self, text: str) -> str: ...  # type: ignore
 
     project_of(Quiz, ["answer"])
     with pytest.raises(ToolError, match="rename the class's own tool"):
-        frameworks.tools_and_answer(Quiz)
+        tools_and_answer(Quiz)
 
 
 def test_calls_and_answers_become_each_other():
-    plan = frameworks.Solution([("add", TASK)], "5")
-    calls = frameworks.calls_of(Calculator, plan)
+    plan = Solution([("add", TASK)], "5")
+    calls = calls_of(Calculator, plan)
     assert calls == [("add", TASK), ("answer", {"text": "5"})]
-    assert frameworks.split_answer(Calculator, [*calls, ("add", {})]) == plan
+    assert split_answer(Calculator, [*calls, ("add", {})]) == plan
     # A class without reward(answer) may have a tool of that name.
-    assert frameworks.calls_of(Duel, plan) == plan.calls
-    assert frameworks.split_answer(Duel, calls) == frameworks.Solution(calls)
+    assert calls_of(Duel, plan) == plan.calls
+    assert split_answer(Duel, calls) == Solution(calls)
 
 
 def test_the_prompt_ends_with_what_the_policy_sees_first(project_of):
     row = project_of(Lake, ["strike"])
 
     async def start(row):
-        episode = frameworks.AsyncEpisode(Lake, TASK)
+        episode = AsyncEpisode(Lake, TASK)
         await episode.start()
         try:
-            return await frameworks.opened(row, episode)
+            return await splits.opened(row, episode)
         finally:
             await episode.close()
 
     opened = asyncio.run(start(row))
-    [message] = frameworks.prompt_of(opened)
+    [message] = prompt_of(opened)
     assert message["content"] == "What is 2 + 3?\nSFFG"
-    assert frameworks.images_of(opened) == [PNG]
+    assert images_of(opened) == [PNG]
     assert asyncio.run(start(opened)) == opened
 
 
@@ -222,9 +236,9 @@ def test_a_skeleton_of_a_row_is_left_to_the_other_gates(project_of):
 
     Typed.__init__.__annotations__["task"] = Task
     row = project_of(Typed, ["strike"], {**ROW, "ground_truth": [{"a": None}]})
-    assert frameworks.check_class(Typed).endswith("Typed has strike")
+    assert check_class(Typed).endswith("Typed has strike")
     with pytest.raises(RolloutError, match="ground_truth.0.a: Input should be a valid"):
-        frameworks.check_rewards(Typed, played_bare(Typed, row))
+        check_rewards(Typed, played_bare(Typed, row))
 
 
 def test_the_models_last_message_is_its_answer(project_of, monkeypatch):
@@ -236,13 +250,13 @@ def test_the_models_last_message_is_its_answer(project_of, monkeypatch):
         return {"role": "assistant", "content": "5"}
 
     async def play():
-        episode = frameworks.AsyncEpisode(Sum, TASK, answer_tool=True)
+        episode = AsyncEpisode(Sum, TASK, answer_tool=True)
         await episode.start()
         prompt = [{"role": "user", "content": "Go."}]
-        await frameworks.rollouts.converse(episode, Sum, prompt, 3)  # type: ignore
+        await rollouts.converse(episode, Sum, prompt, 3)  # type: ignore
         return episode.over, await episode.reward()
 
-    monkeypatch.setattr(frameworks.rollouts, "_complete", complete)
+    monkeypatch.setattr(rollouts, "_complete", complete)
     assert asyncio.run(play()) == (True, 1.0)
     assert bodies == [([{"role": "user", "content": "Go."}], [])]
 
@@ -250,12 +264,13 @@ def test_the_models_last_message_is_its_answer(project_of, monkeypatch):
 def test_rollouts_without_a_server_are_one_line(monkeypatch, capsys):
     monkeypatch.setattr("sys.argv", ["rollout.py", "--policy", "oracle"])
     played = lambda index: pytest.fail("nothing is played")
-    url = "http://127.0.0.1:9"
-    assert frameworks.run_rollouts(lambda url: played, url, None) == 1
+    served = SimpleNamespace(connect=lambda url: played, PORT=9)
+    monkeypatch.setattr(rollouts, "adapter", lambda name: served)
+    assert run_rollouts("openenv", None) == 1
     printed = capsys.readouterr()
     [line] = printed.err.splitlines()
     assert printed.out == ""
-    assert line.startswith(f"rollout.py: no server answers at {url} (")
+    assert line.startswith("rollout.py: no server answers at http://127.0.0.1:9 (")
     assert line.endswith("another terminal, or name another server with --url")
 
 
@@ -267,5 +282,5 @@ def test_rollouts_without_a_server_are_one_line(monkeypatch, capsys):
     ],
 )
 def test_no_mean_of_rows_that_all_failed(capsys, rewards, status, out, err):
-    assert frameworks.summary(rewards, 2) == status
+    assert summary(rewards, 2) == status
     assert capsys.readouterr() == (out, err)

@@ -4,9 +4,16 @@ import asyncio
 import threading
 
 import pytest
-from env_runtime import frameworks
 from env_runtime.errors import DeployError, GateError, SettingError
-from env_runtime.frameworks import openenv_space
+from env_runtime.evaluation.policies import PLANS
+from env_runtime.evaluation.rows import read_rows
+from env_runtime.frameworks import openenv_space, rollouts
+from env_runtime.frameworks.access import guarded, serve
+from env_runtime.frameworks.checks import check_class, check_rewards
+from env_runtime.frameworks.episodes import AsyncEpisode, bare_reward
+from env_runtime.frameworks.splits import prompt_of, public_tasks, split_row, split_rows
+from env_runtime.frameworks.tools import definitions_of
+from env_runtime.frameworks.verifiers_process import model_variables
 from env_runtime.project import here
 from fastapi import FastAPI, WebSocket
 from fastapi.testclient import TestClient
@@ -20,7 +27,7 @@ def test_an_episode_stays_in_one_thread(kind):
     classes, threads = recording()
     row = {"ground_truth": [{"id": 1}]}
     calls = [("move", {})]
-    assert asyncio.run(frameworks.bare_reward(classes[kind], row, calls)) == 1.0
+    assert asyncio.run(bare_reward(classes[kind], row, calls)) == 1.0
     [thread] = set(threads)
     assert (thread == threading.get_ident()) == (kind != "blocking")
 
@@ -32,7 +39,7 @@ def test_a_call_that_hangs(barrier, monkeypatch):
     slow, calls = slow_class(barrier)
 
     async def play():
-        episode = frameworks.AsyncEpisode(slow, {"id": 1})
+        episode = AsyncEpisode(slow, {"id": 1})
         await episode.start()
         answer = await episode.call("move", {"wait": True})
         assert answer.output == "error: move took more than 0.2 seconds"
@@ -58,7 +65,7 @@ def test_a_slow_tool_of_an_episode(monkeypatch, barrier):
     hasty = type("Hasty", (slow,), {"tool_seconds": {"move": 0.1}})
 
     async def play():
-        episode = frameworks.AsyncEpisode(hasty, {"id": 1})
+        episode = AsyncEpisode(hasty, {"id": 1})
         await episode.start()
         answer = await episode.call("move", {"wait": True})
         barrier.opened.set()
@@ -70,7 +77,7 @@ def test_a_slow_tool_of_an_episode(monkeypatch, barrier):
 
 def test_the_last_grade_stays_after_close():
     async def play():
-        episode = frameworks.AsyncEpisode(Generous, {"id": 1})
+        episode = AsyncEpisode(Generous, {"id": 1})
         with pytest.raises(RuntimeError, match="not started"):
             await episode.call("move", {})
         await episode.start()
@@ -84,18 +91,18 @@ def test_the_last_grade_stays_after_close():
 
 def test_splits_without_files_are_those_of_the_example_rows():
     domain_class = here().load_class()
-    rows = frameworks.read_rows(domain_class)
+    rows = read_rows(domain_class)
     for split in ("train", "validation", "test"):
-        assert frameworks.split_rows(domain_class, split) == rows
-    assert frameworks.split_row(domain_class, "train", 1) == rows[1]
-    tasks = frameworks.public_tasks(domain_class, "test")
+        assert split_rows(domain_class, split) == rows
+    assert split_row(domain_class, "train", 1) == rows[1]
+    tasks = public_tasks(domain_class, "test")
     assert tasks[1] == {"id": "test/1", "split": "test", "index": 1}
     with pytest.raises(ValueError, match="no split 'dev'; there are train"):
-        frameworks.split_rows(domain_class, "dev")
+        split_rows(domain_class, "dev")
     with pytest.raises(IndexError, match=f"rows 0 to {len(rows) - 1}, got -1"):
-        frameworks.split_row(domain_class, "test", -1)
+        split_row(domain_class, "test", -1)
     with pytest.raises(ValueError, match="index must be the number of a row, got 'a'"):
-        frameworks.split_row(domain_class, "test", "a")  # type: ignore
+        split_row(domain_class, "test", "a")  # type: ignore
 
 
 def says(content):
@@ -115,7 +122,7 @@ def says(content):
     ],
 )
 def test_prompts(params, prompt):
-    messages = frameworks.prompt_of({"responses_create_params": params})
+    messages = prompt_of({"responses_create_params": params})
     assert [(each["role"], each["content"]) for each in messages] == [*prompt.items()]
 
 
@@ -123,7 +130,7 @@ def test_a_class_may_refuse_to_be_served(monkeypatch):
     refuse = staticmethod(lambda: "not here")
     monkeypatch.setattr(Generous, "refuse_to_serve", refuse, raising=False)
     with pytest.raises(SystemExit, match="server: not here"):
-        frameworks.serve(Generous, FastAPI, 8000)
+        serve(Generous, FastAPI, 8000)
 
 
 def status(path, **headers):
@@ -132,7 +139,7 @@ def status(path, **headers):
     for known in ("/health", "/other"):
         app.get(known)(lambda: "ok")
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return TestClient(frameworks.guarded(app)).get(path, headers=named).status_code
+    return TestClient(guarded(app)).get(path, headers=named).status_code
 
 
 def test_the_token_guards_an_app(monkeypatch):
@@ -160,7 +167,7 @@ def test_a_websocket_of_another_sites_page_is_refused():
         await socket.accept()
         await socket.close()
 
-    client = TestClient(frameworks.guarded(app))
+    client = TestClient(guarded(app))
     with client.websocket_connect("/ws"):
         pass
     for headers in ({"Host": "evil.example"}, {"Origin": "http://evil.example"}):
@@ -174,40 +181,40 @@ def test_a_websocket_of_another_sites_page_is_refused():
 
 def test_the_gates_over_the_bare_class():
     domain_class = here().load_class()
-    rows = frameworks.read_rows(domain_class)
+    rows = read_rows(domain_class)
 
     async def play(index, calls):
-        return await frameworks.bare_reward(domain_class, rows[index], calls)
+        return await bare_reward(domain_class, rows[index], calls)
 
-    assert frameworks.check_class(domain_class, ["guess"]).endswith("has guess")
-    detail = frameworks.check_rewards(domain_class, play)
+    assert check_class(domain_class, ["guess"]).endswith("has guess")
+    detail = check_rewards(domain_class, play)
     assert detail == "24 rows: the oracle earns 1.0, noop and nonsense 0.0"
     with pytest.raises(GateError, match="lists the tools hint, but MyEnv has guess"):
-        frameworks.check_class(domain_class, ["hint"])
+        check_class(domain_class, ["hint"])
 
 
 @pytest.mark.parametrize("policy", ["noop", "garbage", "the solution, then nonsense"])
 def test_a_framework_with_other_rewards_fails(policy):
     """It may not pay for nothing or nonsense, nor differ from the bare class."""
     domain_class = here().load_class()
-    rows = frameworks.read_rows(domain_class)
-    definitions = frameworks.definitions_of(domain_class)
-    nonsense = frameworks.PLANS["garbage"](rows[0], definitions).calls
-    solution = frameworks.PLANS["oracle"](rows[0], definitions).calls
+    rows = read_rows(domain_class)
+    definitions = definitions_of(domain_class)
+    nonsense = PLANS["garbage"](rows[0], definitions).calls
+    solution = PLANS["oracle"](rows[0], definitions).calls
     wrong = {"noop": [], "garbage": nonsense}.get(policy, solution + nonsense)
 
     async def play(index, calls):
-        reward = await frameworks.bare_reward(domain_class, rows[index], calls)
+        reward = await bare_reward(domain_class, rows[index], calls)
         return 1 - reward if (index, calls) == (0, wrong) else reward
 
     with pytest.raises(GateError, match=f"row 1 of .*: the policy '{policy}' earns"):
-        frameworks.check_rewards(domain_class, play)
+        check_rewards(domain_class, play)
 
 
 def test_the_model_plays_until_it_calls_no_tool(monkeypatch):
     """MODEL plays over Chat Completions; wrong arguments are an answer."""
     domain_class = here().load_class()
-    [row, *_] = frameworks.read_rows(domain_class)
+    [row, *_] = read_rows(domain_class)
     word = {"word": row["ground_truth"][0]["target"]}  # some endpoints send objects
     texts = iter(["not JSON", word, None])
 
@@ -221,15 +228,15 @@ def test_the_model_plays_until_it_calls_no_tool(monkeypatch):
         return {"role": "assistant", "tool_calls": [call]}
 
     async def play():
-        episode = frameworks.AsyncEpisode(domain_class, row["ground_truth"][0])
+        episode = AsyncEpisode(domain_class, row["ground_truth"][0])
         await episode.start()
         # The episode itself in place of a framework's client
-        prompt = frameworks.prompt_of(row)
-        await frameworks.rollouts.converse(episode, domain_class, prompt, 10)  # type: ignore
+        prompt = prompt_of(row)
+        await rollouts.converse(episode, domain_class, prompt, 10)  # type: ignore
         return await episode.reward()
 
     seen = []
-    monkeypatch.setattr(frameworks.rollouts, "_complete", complete)
+    monkeypatch.setattr(rollouts, "_complete", complete)
     assert asyncio.run(play()) == 1.0
     assert seen[1]["content"].startswith("error: the arguments are not JSON")
 
@@ -244,17 +251,17 @@ def test_the_variables_of_a_classs_models(monkeypatch):
     monkeypatch.setenv("CRITIC_API_KEY", "own")
     monkeypatch.setenv("CRITIC_SECONDS", "5")
     chosen = {"critic": {"model": "m", "api_key": "theirs", "tokens": None}}
-    assert frameworks.model_variables(Asking, {}) == {
+    assert model_variables(Asking, {}) == {
         "CRITIC_API_KEY": "own",
         "CRITIC_SECONDS": "5.0",
     }
-    assert frameworks.model_variables(Asking, chosen) == {
+    assert model_variables(Asking, chosen) == {
         "CRITIC_API_KEY": "theirs",
         "CRITIC_SECONDS": "5.0",
         "CRITIC_MODEL": "m",
     }
     with pytest.raises(SettingError, match="the class asks critic, user, got judge"):
-        frameworks.model_variables(Asking, {"judge": {}})
+        model_variables(Asking, {"judge": {}})
 
 
 def test_the_folder_for_openenv_push_must_be_new(tmp_path):

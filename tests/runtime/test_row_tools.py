@@ -18,7 +18,7 @@ from env_runtime.evaluation.play import play
 from env_runtime.evaluation.policies import fixed_policy
 from env_runtime.evaluation.rows import load_rows
 from env_runtime.evaluation.trajectory import function_call, message
-from env_runtime.frameworks import definitions_of as definitions_of_frameworks
+from env_runtime.frameworks.tools import definitions_of as definitions_of_frameworks
 from env_runtime.playing.game import Game
 from env_runtime.trainers import trl
 

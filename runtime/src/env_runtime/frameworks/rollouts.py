@@ -1,6 +1,7 @@
 """Clients that play episodes on a framework's server, and the command that runs them."""
 
 import asyncio
+import importlib
 import json
 import sys
 import urllib.error
@@ -20,6 +21,8 @@ from ..project import here
 from ..settings import ClientSettings
 from .episodes import refusal
 from .tools import ANSWER, calls_of, definitions_of, plan_for, takes_answer
+
+__all__ = ["run_rollouts"]
 
 MODEL_SECONDS = 600  # time limit for one answer of a model
 HEALTH_SECONDS = 10  # time limit for a server to report that it is up
@@ -118,13 +121,19 @@ def _complete(messages: Messages, tools: list[Any]) -> dict[str, Any]:
         return json.load(response)["choices"][0]["message"]
 
 
-def run_rollouts(
-    connect: Callable[[str], Start], default_url: str, description: str | None
-) -> int:
+def adapter(framework: str) -> Any:
+    """The module of a framework here, which needs the framework's packages."""
+    return importlib.import_module(f".{framework}", __package__)
+
+
+def run_rollouts(framework: str, description: str | None) -> int:
     """The command line of a framework's rollout.py. Returns its exit status.
 
-    `connect` makes episodes on the server at a URL.
+    The module of the framework here has `connect`, which makes episodes on the server
+    at a URL, and `PORT`, where that server is by default.
     """
+    served = adapter(framework)
+    default_url = f"http://127.0.0.1:{served.PORT}"
     parser = new_parser(description)
     add = parser.add_argument
     add("--policy", choices=["llm", *PLANS], default="llm")
@@ -141,7 +150,7 @@ def run_rollouts(
                     parser.error(f"--policy llm needs {needed}")
         named = "env_url" in settings.model_fields_set
         url = options.url or (settings.env_url if named else default_url)
-        domain_class, start = here().load_class(), connect(url)
+        domain_class, start = here().load_class(), served.connect(url)
         rows = read_rows(domain_class)[: options.limit]
         max_turns = here().number_of_turns()
         check_served(url)

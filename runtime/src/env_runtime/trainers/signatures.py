@@ -1,11 +1,13 @@
-"""Methods whose signature and docstring say what a tool definition says.
+"""What adapters for TRL share: methods that say what a tool definition says, and images.
 
 Transformers' get_json_schema makes tool definitions from such methods. It reads plain
 types only, so these are the types of the JSON, and not those of the class.
 """
 
+import base64
 import functools
 import inspect
+import io
 import json
 import operator
 import re
@@ -13,8 +15,17 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 
-def described(method: Callable[..., Any], tool: dict[str, Any]) -> Callable[..., Any]:
-    """`method` with the name, the signature and the docstring of a tool definition."""
+def tool_method(tool: dict[str, Any]) -> Callable[..., Any]:
+    """A method for a tool definition, which calls `_call(name, arguments)` of its object.
+
+    It accepts any arguments: the environment names wrong ones, and its answer is part of
+    the trajectory.
+    """
+    name = tool["name"]
+
+    def method(self: Any, /, **arguments: Any) -> Any:
+        return self._call(name, arguments)
+
     required = tool["parameters"]["required"]
     parameters = [inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)]
     lines = []
@@ -29,14 +40,25 @@ def described(method: Callable[..., Any], tool: dict[str, Any]) -> Callable[...,
             )
         )
         lines.append(f"    {parameter}: {_description(schema) or parameter}")
-    method.__name__ = tool["name"]  # ty: ignore[missing-attribute]
-    method.__qualname__ = f"Environment.{tool['name']}"  # ty: ignore[missing-attribute]
+    method.__name__ = name
+    method.__qualname__ = f"Environment.{name}"
     setattr(method, "__signature__", inspect.Signature(parameters))  # noqa: B010
     method.__annotations__ = {each.name: each.annotation for each in parameters[1:]}
     arguments = ["", "Args:", *lines] if lines else []
     description = _prose(tool["description"]) or tool["name"]
     method.__doc__ = "\n".join([description, *arguments])
     return method
+
+
+def pil_image(url: str) -> Any:
+    """A data: URL as the image that TRL expects.
+
+    Raises ImportError, OSError and ValueError.
+    """
+    from PIL import Image  # a vision model's processor needs it, too
+
+    data = io.BytesIO(base64.b64decode(url.partition(",")[2]))
+    return Image.open(data).convert("RGB")
 
 
 def _description(schema: dict[str, Any]) -> str:

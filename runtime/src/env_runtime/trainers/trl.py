@@ -26,9 +26,7 @@ the model's last message, add such a function, or use it alone if there are no t
     GRPOTrainer(..., reward_funcs=answer_reward("http://127.0.0.1:11000"))
 """
 
-import base64
 import contextlib
-import io
 import json
 import logging
 from collections.abc import Callable
@@ -49,7 +47,7 @@ from ..evaluation.trajectory import (
     message,
 )
 from ..project import here
-from .signatures import described
+from .signatures import pil_image, tool_method
 
 log = logging.getLogger(__name__)
 
@@ -138,7 +136,7 @@ def environment(url: str | None = None) -> type:
             "which TRL does not show an environment; give GRPOTrainer "
             "reward_funcs=answer_reward(url) instead"
         )
-    methods = {tool["name"]: _method(tool) for tool in definitions}
+    methods = {tool["name"]: tool_method(tool) for tool in definitions}
     members = {"_client": client, "_definitions": definitions, **methods}
     return type("NeMoGymEnvironment", (_Rollouts,), members)
 
@@ -333,21 +331,6 @@ def _images(items: list[Item]) -> list[str]:
 def _image(url: str) -> Any:
     """A data: URL as the PIL image that TRL expects. Raises RolloutError."""
     try:
-        from PIL import Image  # a vision model's processor needs it too
-
-        data = io.BytesIO(base64.b64decode(url.partition(",")[2]))
-        return Image.open(data).convert("RGB")
+        return pil_image(url)
     except (ImportError, OSError, ValueError) as error:
         raise RolloutError(f"its image cannot be read: {error}") from error
-
-
-def _method(tool: dict[str, Any]) -> Callable[..., Any]:
-    """A method with the signature and the docstring of a tool definition."""
-    name = tool["name"]
-
-    # It accepts any arguments: the server names wrong ones, and its answer is part of
-    # the trajectory.
-    def method(self: _Rollouts, /, **arguments: Any) -> str | list[dict[str, Any]]:
-        return self._call(name, arguments)
-
-    return described(method, tool)

@@ -1,20 +1,7 @@
-"""A class whose tools answer text, an image, an error or a failure, and a row for it."""
+"""A class whose tools answer text, an image, an error or a failure."""
 
-{% if models %}
-import os
-{% endif %}
-from importlib.util import find_spec
 from typing import ClassVar, NamedTuple
 
-import pytest
-
-if not find_spec("env_runtime"):  # pytest runs in the environment of the repository
-    collect_ignore_glob = ["*"]
-
-{% if models %}
-os.environ.setdefault("STAND_IN", "1")  # without a key, stand_in() of the class answers
-
-{% endif %}
 PIXEL = "data:image/png;base64,iVBORw0KGgo="
 
 
@@ -53,15 +40,3 @@ class Lamp:
 
     def close(self) -> None:
         self.closed.append(self)
-
-
-@pytest.fixture
-def lamp(monkeypatch: pytest.MonkeyPatch) -> type[Lamp]:
-    monkeypatch.setattr(Lamp, "closed", [])
-    return Lamp
-
-
-@pytest.fixture
-def row() -> dict:
-    prompt = {"input": [{"role": "user", "content": "Switch it on."}]}
-    return {"responses_create_params": prompt, "ground_truth": [{"secret": "xyzzy"}]}

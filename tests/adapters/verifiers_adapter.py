@@ -1,27 +1,35 @@
-"""Tests of the taskset's tools, state and reward, in this process, without a model."""
+"""The adapter for verifiers over the lamp, without a model. test_siblings.py runs this in its venv."""
 
 import asyncio
 from types import SimpleNamespace
 from typing import Any
 
+import my_env_env as taskset
 import pytest
 import verifiers.v1 as vf
+from env_runtime import project
+from env_runtime.frameworks import verifiers as adapter
+from lamp import PIXEL, Lamp
 
-import {{ taskset_module }} as taskset
-from conftest import PIXEL
+Row = taskset.Rows.row_class
 
 
 @pytest.fixture
-def task(lamp, row, monkeypatch):
-    monkeypatch.setattr(taskset, "EnvironmentClass", lamp)
-    return taskset.Row(taskset.RowData(ground_truth=row["ground_truth"][0]))
+def lamp(monkeypatch):
+    monkeypatch.setattr(Lamp, "closed", [])
+    return Lamp
+
+
+@pytest.fixture
+def task(lamp):
+    return Row(adapter.RowData(ground_truth={"secret": "xyzzy"}))
 
 
 def play(task, calls):
     """The tool server's state, and its answers."""
 
     async def main():
-        tools = taskset.Tools(taskset.ToolsConfig())
+        tools = taskset.Tools(adapter.ToolsConfig())
         async with tools._exit_stack:
             await tools.setup_task(task.data)
             answers = [await tools.play(*call) for call in calls]
@@ -71,7 +79,7 @@ def test_the_object_is_closed_once_and_no_later_call_earns(task, lamp):
 
 
 def test_what_the_policy_says_is_no_reward(task):
-    state = taskset.State(reward=0.0, answer="reward: 1.0")
+    state = adapter.State(reward=0.0, answer="reward: 1.0")
     trace = played(state)
     assert asyncio.run(task.reward(trace)) == 0.0
 
@@ -83,7 +91,7 @@ def test_the_tools_get_the_keys_of_the_models(lamp, monkeypatch):
         def __init__(self, task: dict, critic):
             super().__init__(task)
 
-    monkeypatch.setattr(taskset, "EnvironmentClass", Criticized)
+    monkeypatch.setattr(taskset.Tools, "domain_class", Criticized)
     monkeypatch.setenv("CRITIC_API_KEY", "own")
     monkeypatch.setenv("THEIR_KEY", "theirs")
     critic = {"model": "m", "base_url": "http://critic", "api_key_var": "THEIR_KEY"}
@@ -98,14 +106,14 @@ def test_the_tools_get_the_keys_of_the_models(lamp, monkeypatch):
             },
         ),
     ):
-        config = taskset.RowConfig.model_validate({"models": models})
-        [tools] = taskset.Row.toolsets(config)
+        config = adapter.RowConfig.model_validate({"models": models})
+        [tools] = Row.toolsets(config)
         assert tools.config.variables == variables
 
 
 def test_an_episode_that_was_not_graded_is_an_error(task):
     with pytest.raises(RuntimeError, match="ended before it had graded"):
-        asyncio.run(task.reward(played(taskset.State())))
+        asyncio.run(task.reward(played(adapter.State())))
 
 
 def test_the_last_message_is_graded(task, lamp, monkeypatch):
@@ -124,10 +132,9 @@ def test_the_last_message_is_graded(task, lamp, monkeypatch):
 
 def test_without_tools_there_is_no_tool_server(task, lamp, monkeypatch):
     monkeypatch.setattr(lamp, "reward", lambda self, answer: float(answer == "on"))
-    for name in ("look", "switch", "explode"):
-        monkeypatch.delattr(lamp, name)
+    monkeypatch.setattr(project.Project, "served_tools", lambda _: [])
     assert task.toolsets(task.config) == []
-    state = taskset.State(answer="on")
+    state = adapter.State(answer="on")
     trace = played(state)
     assert asyncio.run(task.reward(trace)) == 1.0
 
@@ -137,7 +144,7 @@ def test_a_tool_server_that_ended_is_named(monkeypatch, exit_code):
     async def launch(*_, **__):
         return SimpleNamespace(exit_code=exit_code)
 
-    monkeypatch.setattr(taskset.NullHarness, "launch", launch)
+    monkeypatch.setattr(adapter.NullHarness, "launch", launch)
     harness = vf.load_harness(
         vf.HarnessConfig(id=vf.default_harness_id(taskset.__name__))
     )
@@ -153,14 +160,19 @@ def test_a_tool_server_that_ended_is_named(monkeypatch, exit_code):
 
 def test_files_of_rows(tmp_path, monkeypatch):
     """A file of rows is in the current folder, or beside the example rows."""
+
+    def rows(name):
+        made: Any = taskset.create_verifiers_env(taskset={"rows": name}).taskset
+        return made.config.rows
+
     here = tmp_path / "rows.jsonl"
     here.touch()
+    beside = project.find(taskset.__file__).rows
     monkeypatch.chdir(tmp_path)
-    assert taskset.RowsConfig(rows="rows.jsonl").rows == here
-    beside = taskset.PROJECT.rows
-    assert taskset.RowsConfig(rows=beside.name).rows == beside.resolve()
+    assert rows("rows.jsonl") == here
+    assert rows(beside.name) == beside.resolve()
     with pytest.raises(ValueError, match="no file other.jsonl, neither here nor in"):
-        taskset.RowsConfig(rows="other.jsonl")
+        rows("other.jsonl")
 
 
 def test_a_number_of_tasks():
@@ -175,7 +187,7 @@ def test_an_environment_that_failed_is_an_error_and_no_reward(task):
 
 def test_calls_at_once_and_images(task):
     async def main():
-        tools = taskset.Tools(taskset.ToolsConfig())
+        tools = taskset.Tools(adapter.ToolsConfig())
         async with tools._exit_stack:
             await tools.setup_task(task.data)
             calls = [("switch", {"on": True}), ("look", {}), ("switch", {"on": False})]

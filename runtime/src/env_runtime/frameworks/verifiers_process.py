@@ -1,4 +1,4 @@
-"""Import verifiers quickly, for a process that only serves tools.
+"""The process that serves a rollout's tools: what it imports, and its variables.
 
 verifiers imports anthropic and math_verify, which takes more than half of its import
 time. The first serves models, the second grades mathematics, and a tool server does
@@ -8,10 +8,15 @@ everything is imported as usual.
 
 import importlib
 import sys
+from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
 
 from pydantic import BaseModel
+
+from ..errors import SettingError
+from ..models.client import model_names
+from ..settings import ModelSettings
 
 UNUSED = ["anthropic", "anthropic.types", "math_verify", "math_verify.errors"]
 
@@ -37,3 +42,26 @@ def import_verifiers_quickly() -> None:
     finally:
         for name in here:
             del sys.modules[name]
+
+
+def model_variables(
+    domain_class: type, chosen: Mapping[str, Mapping[str, Any]]
+) -> dict[str, str]:
+    """The environment variables for the class's models, such as JUDGE_MODEL.
+
+    Their values are those of this process. `chosen` overrides them, by the model's name:
+    {"judge": {"model": ..., "api_key": ...}}. Raises SettingError.
+    """
+    names = model_names(domain_class)
+    if unknown := sorted(set(chosen) - set(names)):
+        raise SettingError(
+            f"models: the class asks {', '.join(names) or 'none'}, got "
+            f"{', '.join(unknown)}"
+        )
+    variables = {}
+    for name in names:
+        own = ModelSettings.read_model(name).model_dump(exclude_unset=True)
+        for key, value in {**own, **chosen.get(name, {})}.items():
+            if value is not None:
+                variables[f"{name}_{key}".upper()] = str(value)
+    return variables

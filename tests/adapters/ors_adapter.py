@@ -1,29 +1,33 @@
-"""Tests of the class that the ORS server serves, in this process."""
+"""The adapter for ORS over the lamp, in this process. test_siblings.py runs this in its venv."""
 
 import asyncio
 import json
 
 import pytest
-from env_runtime import frameworks
+from env_runtime.errors import ToolError
+from env_runtime.frameworks import ors
+from env_runtime.project import Project
+from lamp import PIXEL, Lamp
 
 import server
-import tasks
-from conftest import PIXEL
 
 
 @pytest.fixture
-def environment(lamp, row, monkeypatch):
-    for module in (server, tasks):
-        monkeypatch.setattr(module, "EnvironmentClass", lamp)
-    monkeypatch.setattr(frameworks.splits, "split_rows", lambda *_: [row])
-    return server.make_environment()
+def lamp(monkeypatch):
+    monkeypatch.setattr(Lamp, "closed", [])
+    return Lamp
+
+
+@pytest.fixture
+def environment(lamp):
+    return ors.environment_of(server.__file__)
 
 
 def play(environment, calls):
     """The answers of one session: outputs, or ORS's own refusals."""
 
     async def main():
-        session = environment(tasks.specs("test")[0])
+        session = environment(environment.list_tasks("test")[0])
         await session.setup()
         try:
             return [(await session._call_tool(*call)).root for call in calls]
@@ -59,7 +63,7 @@ def test_the_last_message_is_graded(environment, lamp, monkeypatch):
     """It is graded once: by the tool `answer`, or when the harness ends the episode."""
     monkeypatch.setattr(lamp, "reward", lambda self, answer: float(answer == "on"))
     look, right = ("look", {}), ("answer", {"text": "on"})
-    graded = server.make_environment()
+    graded = ors.environment_of(server.__file__)
     for calls, rewards in (
         ([look, right], [None, 1.0]),
         ([("answer", {"text": "off"})], [0.0]),
@@ -77,7 +81,7 @@ def test_what_the_class_shows_first(environment, lamp, monkeypatch):
     monkeypatch.setattr(lamp, "observation", lamp.look, raising=False)
 
     async def prompt():
-        session = environment(tasks.specs("test")[0])
+        session = environment(environment.list_tasks("test")[0])
         await session.setup()
         try:
             return await session.get_prompt()
@@ -132,10 +136,10 @@ def test_images_are_blocks(environment):
 
 
 def test_what_clients_see_has_no_answer(environment):
-    session = environment(tasks.specs("test")[0])
+    session = environment(environment.list_tasks("test")[0])
     prompt = [block.text for block in asyncio.run(session.get_prompt())]
     tools = environment.list_tools().model_dump()
-    assert "xyzzy" not in json.dumps([tools, tasks.specs("train"), prompt])
+    assert "xyzzy" not in json.dumps([tools, environment.list_tasks("train"), prompt])
     assert prompt == ["Switch it on."]
 
 
@@ -148,13 +152,14 @@ def test_a_task_of_ones_own_is_refused(environment, spec):
         environment(spec)
 
 
-def test_the_splits():
-    assert tasks.SPLITS == ["train", "validation", "test"]
-    for split in tasks.SPLITS:
-        assert tasks.specs(split)
+def test_the_splits(environment):
+    assert environment.list_splits() == ["train", "validation", "test"]
+    for split in environment.list_splits():
+        assert environment.list_tasks(split)
 
 
 def test_a_name_of_ors_own_is_refused(environment, lamp, monkeypatch):
     monkeypatch.setattr(lamp, "setup", lamp.look, raising=False)
-    with pytest.raises(frameworks.ToolError, match="called setup: rename the tool"):
-        server.make_environment()
+    monkeypatch.setattr(Project, "served_tools", lambda _: ["setup"])
+    with pytest.raises(ToolError, match="called setup: rename the tool"):
+        ors.environment_of(server.__file__)

@@ -1,32 +1,32 @@
-"""Tests of the environment that the OpenEnv server serves, in process and over HTTP."""
+"""The adapter for OpenEnv over the lamp. test_siblings.py runs this in its venv."""
 
 import asyncio
 import json
 
 import pytest
-from env_runtime import frameworks
+from env_runtime.errors import ToolError
+from env_runtime.frameworks import openenv, splits
+from env_runtime.project import Project
 from fastapi.testclient import TestClient
+from lamp import PIXEL, Lamp
+from my_env_trl import environment
 from openenv.core.env_server.mcp_types import CallToolAction, ListToolsAction
 from starlette.websockets import WebSocketDisconnect
 
-import server.{{ env_name }}_environment as environment
-from conftest import PIXEL
-from server.app import app
-
-import {{ env_name }}_trl as trl
+from server.app import ClassEnvironment, app
 
 
 @pytest.fixture(autouse=True)
-def _lamp(lamp, row, monkeypatch):
-    monkeypatch.setattr(environment, "EnvironmentClass", lamp)
-    monkeypatch.setattr(frameworks.splits, "split_rows", lambda *_: [row])
+def lamp(monkeypatch):
+    monkeypatch.setattr(Lamp, "closed", [])
+    return Lamp
 
 
 def play(*calls, reset=True):
     """The observations of one session."""
 
     async def main():
-        session = environment.ClassEnvironment()
+        session = ClassEnvironment()
         if reset:
             await session.reset_async()
         actions = [
@@ -66,7 +66,7 @@ def test_errors_are_readable():
 
 def test_a_step_without_an_episode_is_an_error_of_the_protocol():
     refusal = "no episode: reset the environment first"
-    with pytest.raises(environment.RequestError, match=refusal):
+    with pytest.raises(openenv.RequestError, match=refusal):
         play(("switch", {"on": True}), reset=False)
 
 
@@ -82,13 +82,13 @@ def test_a_step_without_an_episode_is_an_error_of_the_protocol():
 )
 def test_a_reset_that_fails_ends_the_episode_before(lamp, options, problem):
     async def main():
-        session = environment.ClassEnvironment()
+        session = ClassEnvironment()
         await session.reset_async()
-        with pytest.raises((environment.RequestError, ValueError), match=problem):
+        with pytest.raises((openenv.RequestError, ValueError), match=problem):
             await session.reset_async(**options)
         await session.step_async(CallToolAction(tool_name="look"))
 
-    with pytest.raises(environment.RequestError, match="no episode"):
+    with pytest.raises(openenv.RequestError, match="no episode"):
         asyncio.run(main())
     assert lamp.closed
 
@@ -98,14 +98,14 @@ def test_a_constructor_that_fails_leaves_no_episode(lamp, monkeypatch):
         raise ValueError("not this task")
 
     async def main():
-        session = environment.ClassEnvironment()
+        session = ClassEnvironment()
         await session.reset_async()
         monkeypatch.setattr(lamp, "__init__", refuse)
         with pytest.raises(ValueError, match="not this task"):
             await session.reset_async()
         await session.step_async(CallToolAction(tool_name="look"))
 
-    with pytest.raises(environment.RequestError, match="no episode"):
+    with pytest.raises(openenv.RequestError, match="no episode"):
         asyncio.run(main())
 
 
@@ -162,7 +162,7 @@ def test_posts_that_cannot_be_made_say_why():
 
 def reset(**options):
     async def main():
-        session = environment.ClassEnvironment()
+        session = ClassEnvironment()
         try:
             return await session.reset_async(**options)
         finally:
@@ -172,13 +172,14 @@ def reset(**options):
     return asyncio.run(main())
 
 
-def test_a_seed_draws_a_row(row, monkeypatch):
+def test_a_seed_draws_a_row(monkeypatch):
     def numbered(number):
         return {**row, "responses_create_params": {"input": str(number)}}
 
+    [row] = splits.split_rows(Lamp, "test")
     rows = [numbered(number) for number in range(9)]
-    monkeypatch.setattr(frameworks.splits, "split_rows", lambda *_: rows)
-    monkeypatch.setattr(frameworks, "split_rows", lambda *_: rows)
+    for module in (splits, openenv):
+        monkeypatch.setattr(module, "split_rows", lambda *_: rows)
     drawn = [reset(seed=seed).prompt for seed in range(20)]
     assert drawn == [reset(seed=seed).prompt for seed in range(20)]
     assert len(set(drawn)) > 3
@@ -188,7 +189,7 @@ def test_a_seed_draws_a_row(row, monkeypatch):
 
 def test_an_unknown_keyword_is_refused():
     refusal = "index, seed and episode_id, not indx"
-    with pytest.raises(environment.RequestError, match=refusal):
+    with pytest.raises(openenv.RequestError, match=refusal):
         reset(indx=3)
 
 
@@ -202,7 +203,7 @@ def test_what_the_class_shows_first(lamp, monkeypatch):
 def test_the_last_message_is_graded(lamp, monkeypatch):
     """The tool `answer` ends the episode, and the first answer counts."""
     monkeypatch.setattr(lamp, "reward", lambda self, answer: float(answer == "on"))
-    assert "answer" in [tool.name for tool in environment.list_tools()]
+    assert "answer" in [tool.name for tool in openenv.list_tools(Lamp)]
     right, wrong = ("answer", {"text": "on"}), ("answer", {"text": "off"})
     steps = play(("look", {}), right, wrong)
     assert [(step.reward, step.done) for step in steps] == [
@@ -212,8 +213,8 @@ def test_the_last_message_is_graded(lamp, monkeypatch):
 
 
 def test_metadata():
-    about = environment.ClassEnvironment().get_metadata()
-    assert about.name == "{{ env_name }}"
+    about = ClassEnvironment().get_metadata()
+    assert about.name == "my_env"
     readme = about.readme_content or ""
     assert f"\n# {about.name} for OpenEnv\n" in readme
     assert about.description in readme
@@ -228,7 +229,7 @@ def test_images():
     [look] = play(("look", {}))
     assert (look.data, look.image) == ("off", PIXEL)
     assert look.result == {"data": "off", "image": PIXEL}  # for MCPToolClient
-    page = environment.ClassEnvironment().render_web(look.model_dump())
+    page = ClassEnvironment().render_web(look.model_dump())
     assert page == f'<img src="{PIXEL}" width="540">'
 
 
@@ -260,7 +261,7 @@ def test_over_a_web_socket(lamp):
 
 def test_what_clients_see_has_no_answer():
     async def main():
-        session = environment.ClassEnvironment()
+        session = ClassEnvironment()
         start = await session.reset_async()
         tools = await session.step_async(ListToolsAction())
         models = [start, tools, session.state]
@@ -272,8 +273,9 @@ def test_what_clients_see_has_no_answer():
 
 def test_a_name_of_openenvs_own_is_refused(lamp, monkeypatch):
     monkeypatch.setattr(lamp, "reset", lamp.look, raising=False)
-    with pytest.raises(frameworks.ToolError, match="called reset: rename the tool"):
-        environment.list_tools()
+    monkeypatch.setattr(Project, "served_tools", lambda _: ["reset"])
+    with pytest.raises(ToolError, match="called reset: rename the tool"):
+        openenv.list_tools(Lamp)
 
 
 class Broken:
@@ -284,7 +286,7 @@ class Broken:
 
 
 def test_trl_has_no_reward_for_an_environment_that_failed():
-    playing = trl.environment()()
+    playing = environment()()
     playing._client = Broken()
     with pytest.raises(RuntimeError, match="the lamp exploded"):
         playing._call("switch", {"on": True})
@@ -292,7 +294,7 @@ def test_trl_has_no_reward_for_an_environment_that_failed():
 
 
 def test_a_name_of_trls_own_is_refused(lamp, monkeypatch):
-    monkeypatch.setattr(trl, "EnvironmentClass", lamp)
     monkeypatch.setattr(lamp, "get_reward", lamp.look, raising=False)
-    with pytest.raises(frameworks.ToolError, match="TRL calls get_reward"):
-        trl.environment()
+    monkeypatch.setattr(Project, "served_tools", lambda _: ["get_reward"])
+    with pytest.raises(ToolError, match="TRL calls get_reward"):
+        environment()

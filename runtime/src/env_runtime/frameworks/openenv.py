@@ -1,0 +1,562 @@
+"""OpenEnv: an environment class behind reset() and step(), its server, its clients.
+
+openenv/server/ serves, openenv/rollout.py and <env>_trl.py play, and openenv/gates.py
+checks.
+"""
+
+import asyncio
+import contextlib
+import html
+import os
+import random
+import tomllib
+import uuid
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any, ClassVar
+
+from openenv.core.env_server.http_server import create_app
+from openenv.core.env_server.interfaces import Environment
+from openenv.core.env_server.mcp_environment import MCPEnvironment
+from openenv.core.env_server.mcp_types import (
+    RESERVED_TOOL_NAMES,
+    CallToolAction,
+    ListToolsAction,
+    ListToolsObservation,
+    Tool,
+    ToolError,
+    ToolErrorType,
+)
+from openenv.core.env_server.types import (
+    Action,
+    ConcurrencyConfig,
+    EnvironmentMetadata,
+    Observation,
+    State,
+)
+from openenv.core.generic_client import GenericEnvClient
+from openenv.core.utils import run_async_safely
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+
+from .. import errors, project
+from ..checks.runner import Gate
+from ..episode.answers import Answer
+from ..episode.tasks import reward_range, task_of
+from ..episode.types import Row
+from ..errors import GateError
+from ..project import Project
+from ..project import find as find_project
+from ..settings import ClientSettings
+from ..trainers.signatures import pil_image, tool_method
+from . import access
+from .checks import check_class
+from .episodes import AsyncEpisode, Refusal
+from .gates import server_gates
+from .rollouts import Start, image_message
+from .splits import (
+    SPLIT_FILES,
+    images_of,
+    opened,
+    prompt_of,
+    public_task,
+    public_tasks,
+    split_row,
+    split_rows,
+)
+from .tools import tools_and_answer
+
+__all__ = ["ClassEnvironment", "find_project", "make_app", "serve", "trl_environment"]
+
+PORT = 8000
+
+# Without a timeout, a client that was killed would keep its session forever.
+CONCURRENCY = ConcurrencyConfig(max_concurrent_envs=100, session_timeout=900)
+
+ERROR_TYPES = {
+    "unknown tool": ToolErrorType.TOOL_NOT_FOUND,
+    "bad arguments": ToolErrorType.INVALID_ARGS,
+    "timeout": ToolErrorType.TIMEOUT,
+}
+
+
+class RequestError(Exception):
+    """A client's reset() or step() cannot be made: there is no such row, or no episode."""
+
+
+class ClassEnvironment(MCPEnvironment):
+    """One episode at a time. Each call is graded: the last reward is the grade.
+
+    An episode does not end when it is solved, so that a policy cannot try until it is.
+    It ends when the policy calls no tool, or calls `answer` if the class grades the
+    policy's last message.
+    """
+
+    # server/<env>_environment.py has these. The observations are the client's, too.
+    project: ClassVar[Project]
+    domain_class: ClassVar[type]
+    reset_observation: ClassVar[type[Any]]
+    tool_observation: ClassVar[type[Any]]
+
+    SUPPORTS_CONCURRENT_SESSIONS = True
+    # An MCPEnvironment without a FastMCP server: the page at /web shows the tools of an
+    # MCPEnvironment with their parameters, and step() calls them already. No code of a
+    # policy runs here.
+    mcp_server = execute_code = None
+    mcp_session = contextlib.nullcontext
+
+    def __init__(self) -> None:
+        Environment.__init__(self)
+        self.mcp_client = McpCalls(self)
+        self._episode: AsyncEpisode | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._closing: asyncio.Task | None = None
+        self._turn = asyncio.Lock()
+        self._state = State()
+
+    async def reset_async(
+        self,
+        seed: int | None = None,
+        episode_id: str | None = None,
+        split: str = "test",
+        index: int | None = None,
+        **unknown: Any,
+    ) -> Observation:
+        """Start an episode of the row `index`, else of a row that `seed` draws.
+
+        By default, it is the first row. Raises RequestError if there is no such row.
+        The episode before ends in any case: a step after a reset that failed is an error.
+        """
+        async with self._turn:
+            await self._end()
+            if unknown:
+                raise RequestError(
+                    "reset() takes split, index, seed and episode_id, not "
+                    f"{', '.join(unknown)}"
+                )
+            row = row_of(self.domain_class, split, index, seed)
+            self._loop = asyncio.get_running_loop()
+            episode = self._episode = AsyncEpisode(
+                self.domain_class, task_of(row), answer_tool=True
+            )
+            try:
+                self._state = State(episode_id=episode_id or str(uuid.uuid4()))
+                await episode.start()
+                row = await opened(row, episode)
+                reward = await self._reward(episode)
+            except BaseException:
+                await self._end()
+                raise
+        messages = prompt_of(row)
+        return self.reset_observation(
+            prompt="\n\n".join(message["content"] for message in messages),
+            messages=messages,
+            image=next(reversed(images_of(row)), None),
+            reward=reward,
+            metadata=metadata_of(episode),
+        )
+
+    async def _end(self) -> None:
+        """Close the episode, if there is one."""
+        episode, self._episode = self._episode, None
+        self._state = State()
+        if episode is not None:
+            await episode.close()
+
+    async def step_async(
+        self, action: Action, timeout_s: float | None = None, **_: Any
+    ) -> Observation:
+        """List the tools, or call one.
+
+        Raises RequestError without an episode, such as after a lost connection, and
+        RuntimeError if the grade says nothing about the policy.
+        """
+        if isinstance(action, ListToolsAction):
+            return ListToolsObservation(tools=list_tools(self.domain_class))
+        if not isinstance(action, CallToolAction):
+            raise TypeError(f"an action calls a tool, got {type(action).__name__}")
+        async with self._turn:
+            return await self._call(action.tool_name, action.arguments)
+
+    async def _call(self, name: str, arguments: dict[str, Any]) -> Observation:
+        episode = self._episode
+        if episode is None:
+            # With a text instead, the policy would play on without an episode.
+            raise RequestError("no episode: reset the environment first")
+        self._state.step_count += 1
+        answer = await episode.call(name, arguments)
+        image = answer.extra.get("image")
+        result = {"data": answer.output, **({"image": image} if image else {})}
+        reward = await self._reward(episode)
+        return self.tool_observation(
+            tool_name=name,
+            data=answer.output,
+            image=image,
+            result=None if answer.error else result,
+            error=error_of(answer),
+            reward=reward,
+            done=episode.over,
+            metadata=metadata_of(episode),
+        )
+
+    async def _reward(self, episode: AsyncEpisode) -> float:
+        """The grade so far. Raises RuntimeError if it says nothing about the policy."""
+        reward = await episode.reward()
+        if episode.failure is not None:
+            raise RuntimeError(episode.failure)
+        return reward
+
+    def _step_impl(
+        self, action: Action, timeout_s: float | None = None, **_: Any
+    ) -> Observation:
+        return self.step(action)
+
+    def reset(
+        self, seed: int | None = None, episode_id: str | None = None, **row: Any
+    ) -> Observation:
+        return run_async_safely(self.reset_async(seed, episode_id, **row))
+
+    def step(
+        self, action: Action, timeout_s: float | None = None, **_: Any
+    ) -> Observation:
+        return run_async_safely(self.step_async(action))
+
+    @property
+    def state(self) -> State:
+        return self._state
+
+    def close(self) -> None:
+        """Close the episode, on the event loop that it was started on."""
+        episode, self._episode = self._episode, None
+        if episode is None or self._loop is None or self._loop.is_closed():
+            return
+        try:
+            current = asyncio.get_running_loop()
+        except RuntimeError:
+            current = None
+        if current is self._loop:
+            self._closing = current.create_task(episode.close())
+        else:
+            closing = asyncio.run_coroutine_threadsafe(episode.close(), self._loop)
+            closing.result(episode.limits.tool_seconds)
+
+    def get_metadata(self) -> EnvironmentMetadata:
+        """The name and version of pyproject.toml, and the README."""
+        folder = self.project.root / "openenv"
+        text = (folder / "pyproject.toml").read_text(encoding="utf-8")
+        about = tomllib.loads(text)["project"]
+        return EnvironmentMetadata(
+            name=self.project.name,
+            description=about["description"],
+            version=about["version"],
+            readme_content=(folder / "README.md").read_text(encoding="utf-8"),
+        )
+
+    # OpenEnv's Task API, which shows the places of the tasks, but no answers.
+
+    def list_splits(self) -> list[str]:
+        return list(SPLIT_FILES)
+
+    def num_tasks(self, split: str) -> int:
+        return len(split_rows(self.domain_class, split))
+
+    def get_task(self, split: str, index: int) -> dict[str, Any]:
+        split_row(self.domain_class, split, index)
+        return public_task(split, index)
+
+    def list_tasks(self, split: str) -> list[dict[str, Any]]:
+        return public_tasks(self.domain_class, split)
+
+    def get_task_range(
+        self, split: str, start: int | None = None, stop: int | None = None
+    ) -> list[dict[str, Any]]:
+        return self.list_tasks(split)[start:stop]
+
+    def render_web(self, observation: dict[str, Any]) -> str | None:
+        """The screenshot, on the page that ENABLE_WEB_INTERFACE=true serves."""
+        image = observation.get("image")
+        # The page's column has this width; a percentage would refer to the image's.
+        return f'<img src="{html.escape(image)}" width="540">' if image else None
+
+
+class McpCalls:
+    """The part of a FastMCP client that OpenEnv's /mcp uses: a failed call raises."""
+
+    def __init__(self, environment: ClassEnvironment) -> None:
+        self.environment = environment
+
+    def is_connected(self) -> bool:
+        return True
+
+    async def list_tools(self) -> list[Tool]:
+        return list_tools(self.environment.domain_class)
+
+    async def call_tool(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        """The part of a step that the policy may see: no reward, and no metrics."""
+        call = CallToolAction(tool_name=name, arguments=arguments)
+        seen: Any = await self.environment.step_async(call)
+        if seen.error is not None:
+            raise RuntimeError(seen.error.message)
+        return seen.result
+
+
+def row_of(domain_class: type, split: str, index: int | None, seed: int | None) -> Row:
+    """The row `index`, else one that `seed` draws, else the first. Raises RequestError."""
+    if seed is not None and type(seed) is not int:
+        raise RequestError(f"seed must be a whole number, got {seed!r:.80}")
+    try:
+        if index is None:
+            rows = split_rows(domain_class, split)
+            index = 0 if seed is None else random.Random(seed).randrange(len(rows))
+        return split_row(domain_class, split, index)
+    except (ValueError, IndexError) as error:
+        raise RequestError(str(error)) from None
+
+
+def error_of(answer: Answer) -> ToolError | None:
+    """The error of a failed call, beside the text that the policy reads."""
+    if not answer.error:
+        return None
+    kind = ToolErrorType.EXECUTION_ERROR
+    if isinstance(answer, Refusal):
+        kind = ERROR_TYPES.get(answer.problem, kind)
+    return ToolError(error_type=kind, message=answer.output.removeprefix("error: "))
+
+
+def metadata_of(episode: AsyncEpisode) -> dict[str, Any]:
+    """The class's metrics() at the last grade, for the metadata of an observation."""
+    return {"metrics": episode.metrics} if episode.metrics else {}
+
+
+def list_tools(domain_class: type) -> list[Tool]:
+    """The class's tools. Raises ToolError for a name that OpenEnv reserves."""
+    tools = tools_and_answer(domain_class)
+    if taken := sorted(RESERVED_TOOL_NAMES & set(tools)):
+        raise errors.ToolError(
+            f"OpenEnv has its own methods called {', '.join(taken)}: rename the tool"
+        )
+    return [
+        Tool(
+            name=definition["name"],
+            description=definition["description"],
+            input_schema=definition["parameters"],
+        )
+        for definition in (tool.definition() for tool in tools.values())
+    ]
+
+
+# ------------------------------------------------------------------------ the server
+
+
+def make_app(environment: type[ClassEnvironment]) -> Any:
+    """The server's app. If API_TOKEN is set, its clients must send it.
+
+    Raises ToolError for a tool with a name that OpenEnv reserves.
+    """
+    list_tools(environment.domain_class)
+    readme = environment.project.root / "openenv/README.md"
+    os.environ.setdefault("ENV_README_PATH", str(readme))  # for the page
+    app = create_app(
+        environment,
+        CallToolAction,
+        environment.tool_observation,
+        reset_observation_cls=environment.reset_observation,
+        env_name=environment.project.name,
+        concurrency_config=CONCURRENCY,
+        gradio_builder=build_page,
+        show_default_tab=False,
+    )
+    app.add_exception_handler(RequestError, refuse)
+    app.add_middleware(access.guarded)
+    return app
+
+
+async def refuse(request: Request, error: Exception) -> JSONResponse:
+    """Answer a POST that cannot be made. A WebSocket gets the text from OpenEnv."""
+    detail = str(error)
+    if request.url.path == "/step":
+        detail += "; each POST makes a new environment: play over the WebSocket /ws"
+    return JSONResponse({"detail": detail}, status_code=400)
+
+
+def serve(environment: type[ClassEnvironment], app: Any) -> None:
+    """Serve an app on HOST and PORT until a signal ends the process."""
+    access.serve(environment.domain_class, lambda: app, PORT)
+
+
+def build_page(
+    manager: Any, fields: Any, metadata: Any, is_chat: bool, title: str, start: str
+) -> Any:
+    """OpenEnv's page at /web to play by hand, with a choice of the row that Reset plays.
+
+    For create_app's `gradio_builder`.
+    """
+    # This import takes seconds, and only a server with the page has use for it.
+    import gradio
+    from openenv.core.env_server.gradio_ui import build_gradio_app
+
+    environment = manager.env
+    # OpenEnv has read neither the description nor the version of the environment.
+    manager.metadata = environment.get_metadata()
+    reset = manager.reset_environment
+    row: dict[str, Any] = {"split": "test", "index": 0}
+
+    async def reset_row(options: dict[str, Any] | None = None) -> dict[str, Any]:
+        return await reset(options or row)
+
+    def choose(split: str, index: int | None) -> None:
+        row.update(split=split, index=index or 0)
+
+    manager.reset_environment = reset_row  # the button Reset calls it without options
+    splits = [
+        (f"{name} ({environment.num_tasks(name)} rows)", name)
+        for name in environment.list_splits()
+    ]
+    with gradio.Blocks() as page:
+        with gradio.Row(elem_classes="oe-card"):
+            # Functions, because all who open the page share one episode.
+            split = gradio.Dropdown(
+                splits, value=lambda: row["split"], label="split that Reset plays"
+            )
+            index = gradio.Number(
+                lambda: row["index"], label="row, from 0", precision=0, minimum=0
+            )
+        gradio.on([split.input, index.input], choose, [split, index])
+        build_gradio_app(manager, fields, manager.metadata, is_chat, title, start)
+    return page
+
+
+# ------------------------------------------------------------------------ the clients
+
+
+def client_of(url: str) -> GenericEnvClient:
+    """A client that sends API_TOKEN, if it is set.
+
+    The server limits each call, so the client waits as long as it takes.
+    """
+    token = ClientSettings.read().api_token
+    headers = {"Authorization": f"Bearer {token}"} if token else None
+    forever: Any = None
+    return GenericEnvClient(base_url=url, message_timeout_s=forever, headers=headers)
+
+
+class OpenEnvPlayer:
+    """An episode in a session of OpenEnv, after its reset()."""
+
+    def __init__(self, client: Any, start: Any) -> None:
+        self.client = client
+        self.reward = start.reward
+        self.prompt: list[dict[str, Any]] = start.observation["messages"]
+        if image := start.observation["image"]:
+            self.prompt.append(image_message([image]))
+
+    async def call(self, name: str, arguments: dict[str, Any]) -> Answer:
+        call = {"type": "call_tool", "tool_name": name, "arguments": arguments}
+        result = await self.client.step(call)
+        self.reward = result.reward
+        image = result.observation["image"]
+        extra = {"image": image} if image else {}
+        return Answer(result.observation["data"], extra)
+
+
+def connect(url: str) -> Start:
+    """A function that starts episodes of the split `test`: rows of example.jsonl."""
+
+    @asynccontextmanager
+    async def start(index: int) -> AsyncGenerator[OpenEnvPlayer, None]:
+        async with client_of(url) as client:
+            start = await client.reset(split="test", index=index)
+            yield OpenEnvPlayer(client, start)
+
+    return start
+
+
+class Rollouts:
+    """One episode after the other. TRL calls the methods that do not begin with `_`."""
+
+    _url: ClassVar[str]
+
+    def __init__(self) -> None:
+        self._client: Any = None
+        self._reward: float | None = 0.0
+
+    def reset(self, split: str = "train", index: int = 0, **_: Any) -> str:
+        """Start an episode. Returns the text that TRL adds to the sample's prompt."""
+        # A new connection: the server closes a connection that is idle between batches.
+        self._close()
+        self._client = client_of(self._url).sync()
+        self._client.connect()
+        start = self._client.reset(split=split, index=index)
+        self._reward = start.reward
+        return start.observation["prompt"]
+
+    def get_reward(self) -> float | None:
+        """The grade so far. None if the environment failed: TRL leaves that out."""
+        return self._reward
+
+    def _call(self, name: str, arguments: dict[str, Any]) -> Any:
+        call = {"type": "call_tool", "tool_name": name, "arguments": arguments}
+        try:
+            result = self._client.step(call)
+        except Exception:
+            self._reward = None
+            raise
+        if self._reward is not None:
+            self._reward = result.reward
+        text = result.observation["data"]
+        if not result.observation["image"]:
+            return text
+        image = pil_image(result.observation["image"])
+        return [{"type": "image", "image": image}, {"type": "text", "text": text}]
+
+    def _close(self) -> None:
+        client, self._client = self._client, None
+        if client is not None:
+            client.close()
+
+
+def trl_environment(domain_class: type, url: str) -> type[Rollouts]:
+    """A class for TRL's `environment_factory`: the tools are its methods.
+
+    Raises ToolError for a name that TRL reserves.
+    """
+    found = tools_and_answer(domain_class)
+    if "get_reward" in found:
+        raise errors.ToolError("TRL calls get_reward() itself: rename the tool")
+    methods = {name: tool_method(tool.definition()) for name, tool in found.items()}
+    return type("OpenEnvEnvironment", (Rollouts,), {"_url": url, **methods})
+
+
+# ------------------------------------------------------------------------- the gates
+
+
+def gates(stack: contextlib.ExitStack) -> dict[str, Gate]:
+    """The gates of openenv/."""
+    command = ["-m", "server.app"]
+    return server_gates(stack, "openenv", command, import_gate, server_gate, connect)
+
+
+def import_gate() -> str:
+    from server.app import ClassEnvironment  # openenv/server/app.py
+
+    domain_class = ClassEnvironment.domain_class
+    return check_class(domain_class, [tool.name for tool in list_tools(domain_class)])
+
+
+def server_gate(url: str) -> str:
+    """The server passes OpenEnv's own checks, and openenv.yaml has the reward_range."""
+    from openenv.cli._validation import validate_running_environment
+
+    own = project.here()
+    low, high = reward_range(own.load_class())
+    line = f"range: [{low}, {high}]"
+    if line not in (own.root / "openenv/openenv.yaml").read_text(encoding="utf-8"):
+        raise GateError(
+            f"openenv.yaml does not have the class's reward_range, `{line}`: `uv run "
+            "python gates.py --write-tools` in nemo_gym/ corrects it"
+        )
+    report = validate_running_environment(url)
+    if not report["passed"]:
+        failed = report["summary"]["failed_criteria"]
+        raise GateError(f"openenv validate --url {url}: {', '.join(failed)}")
+    return f"{url} answers, and passes openenv validate"
