@@ -1,11 +1,13 @@
 """The public modules of env_runtime: their names, their page, and who imports what."""
 
+import ast
 import importlib
+import re
 import sys
 
 import pytest
 
-from conftest import FRAMEWORKS, ROOT, imports_of, run
+from conftest import FRAMEWORKS, ROOT, RUNTIME, imports_of, run
 
 # A name that goes, or changes, is a line in CHANGELOG.md.
 PUBLIC = {
@@ -21,6 +23,16 @@ PUBLIC = {
     "verify verify_body without_answers",
     "models": "AsyncModel Model",
 }
+# What the files in verifiers/, openenv/ and ors/ take of env_runtime.frameworks
+FRAMEWORKS_PUBLIC = {
+    "gates": "run_gates",
+    "rollouts": "run_rollouts",
+    "testing": "test_the_class_loads_and_earns_the_same",
+    "verifiers": "Parts parts_of run_rollouts",
+    "verifiers_wheel": "CustomBuildHook",
+    "openenv": "ClassEnvironment Rollouts find_project make_app serve trl_environment",
+    "ors": "ClassEnvironment environment_of make_app serve",
+}
 # Modules for one archetype's class, or for the folders of one framework
 SPECIAL = ("env_runtime.workspace.", "env_runtime.desktop.", "env_runtime.frameworks")
 
@@ -30,6 +42,26 @@ def test_the_public_names_are_pinned(module):
     found = importlib.import_module(f"env_runtime.{module}")
     assert found.__all__ == PUBLIC[module].split()
     assert all(hasattr(found, name) for name in found.__all__)
+
+
+def test_the_names_for_the_files_of_frameworks_are_pinned(render):
+    """Their modules need packages that this interpreter lacks, so they are only read."""
+    used = set()
+    for name in FRAMEWORKS:
+        for path in (render(siblings=FRAMEWORKS) / name).rglob("*.py"):
+            text = path.read_text()
+            for module, names in re.findall(
+                r"from env_runtime\.frameworks\.(\w+) import (\w+)", text
+            ):
+                used |= {(module, each) for each in names.split()}
+            if f"from env_runtime.frameworks import {name}" in text:
+                used |= {(name, each) for each in re.findall(rf"\b{name}\.(\w+)", text)}
+    for module, names in FRAMEWORKS_PUBLIC.items():
+        source = (RUNTIME / f"src/env_runtime/frameworks/{module}.py").read_text()
+        [listed] = re.findall(r"^__all__ = (\[[^]]*\])$", source, re.MULTILINE)
+        assert ast.literal_eval(listed) == names.split(), module
+    pinned = {(m, n) for m, names in FRAMEWORKS_PUBLIC.items() for n in names.split()}
+    assert used and used <= pinned
 
 
 def test_the_page_is_what_the_docstrings_say():

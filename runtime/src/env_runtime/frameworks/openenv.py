@@ -66,7 +66,14 @@ from .splits import (
 )
 from .tools import tools_and_answer
 
-__all__ = ["ClassEnvironment", "find_project", "make_app", "serve", "trl_environment"]
+__all__ = [
+    "ClassEnvironment",
+    "Rollouts",
+    "find_project",
+    "make_app",
+    "serve",
+    "trl_environment",
+]
 
 PORT = 8000
 
