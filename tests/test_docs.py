@@ -48,6 +48,10 @@ NOT_RUN = {
         f"mkdir -p ../{name}": "as for `shop`; tests/test_examples.py generates it"
         for name in ("bugs", "shapes", "helpdesk")
     },
+    "docs/from/repository.md": {
+        "cd envs/counter": "tests/test_guests.py generates several environments",
+        "uvx copier copy --trust --defaults -d domain_module=counter": "is of another package",
+    },
     "docs/nemo-gym.md": {
         "uv run python gates.py rollout --under-gym": "takes a minute; tests/test_nemo_gym.py runs it",
         "uv run python -m env_runtime.under_gym --reverify": "tests/test_nemo_gym.py runs it",

@@ -46,7 +46,9 @@ def main(description: str | None, arguments: list[str] | None = None) -> int:
     with contextlib.ExitStack() as stack:
         gates = _gates(options, names, stack)
         chosen = {name: gates[name] for name in NAMES if name in names}
-        results = run(chosen, allow_missing=options.allow_missing)
+        results = run(
+            chosen, allow_missing=options.allow_missing, progress=not options.json
+        )
         passed = report(results, options.json)
     if not (passed and options.write_tools):
         return 0 if passed else 1

@@ -150,48 +150,39 @@ def _notes(
 def _render_mode(text: str, environment: Any, name: str) -> str | None:
     """How the class shows the environment: as frames, if its RENDER_MODE says so.
 
-    None if it shows no text, though it may say that it does: then the policy sees the
-    observation. Raises GateError if the environment cannot draw frames.
+    None if it shows no text. Raises GateError if it cannot draw frames.
     """
     modes = environment.metadata.get("render_modes") or []
-    if _value(text, "RENDER_MODE") != '"rgb_array"':
-        seen, problem = _drawn(name, "ansi") if "ansi" in modes else (None, "")
-        if isinstance(seen, str):
-            return "ansi"
-        if problem:
-            print(f"{name} shows no text as ansi: {problem}. Its observation is shown")
+    mode = "rgb_array" if _value(text, "RENDER_MODE") == '"rgb_array"' else "ansi"
+    if mode == "ansi" and mode not in modes:
         return None
-    frame, problem = _drawn(name, "rgb_array")
-    if isinstance(frame, np.ndarray):
-        if frame.min() == frame.max():
-            print(f"{name}: the first frame has one color. Look at a row's picture")
-        return "rgb_array"
-    raise GateError(
-        f"{name} draws no frame as rgb_array: {problem}. Its render modes: "
-        f"{', '.join(modes) or 'none'}. To see text instead, generate the project with "
-        "backend=text"
-    )
-
-
-def _drawn(name: str, mode: str) -> tuple[Any, str]:
-    """What an environment's render() returns at first, and why that may be no use."""
     try:
         drawing = gymnasium.make(name, render_mode=mode)
         drawing.reset(seed=0)
         drawn = drawing.render()
         drawing.close()
+        problem = f"render() returned {type(drawn).__name__}"
     except Exception as error:  # noqa: BLE001 - any package may raise anything
-        return None, _named(error)
-    return drawn, f"render() returned {type(drawn).__name__}"
+        drawn, problem = None, _named(error)
+    if mode == "ansi":
+        if isinstance(drawn, str):
+            return mode
+        print(f"{name} shows no text as ansi: {problem}. Its observation is shown")
+        return None
+    if isinstance(drawn, np.ndarray):
+        if drawn.min() == drawn.max():
+            print(f"{name}: the first frame has one color. Look at a row's picture")
+        return mode
+    raise GateError(
+        f"{name} draws no frame as {mode}: {problem}. Its render modes: "
+        f"{', '.join(modes) or 'none'}. To see text, generate with backend=text"
+    )
 
 
 def _named(error: Exception) -> str:
     """An error of a package on one line. Without a text, its place."""
     kind, text = type(error).__name__, one_line(error).rstrip(".")
-    if text:
-        return f"{kind}: {text}"
-    place = raised_at(error)
-    return f"{kind} in {place}" if place else kind
+    return f"{kind}: {text}" if text else f"{kind} in {raised_at(error) or 'Python'}"
 
 
 def action_names(environment: Any) -> list[str]:

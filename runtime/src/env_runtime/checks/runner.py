@@ -86,7 +86,9 @@ def run_gates(
     options = new_gate_parser(gates, description).parse_args(arguments)
     chosen = options.gates or gates
     chosen = {name: gates[name] for name in gates if name in chosen}
-    results = run(chosen, allow_missing=options.allow_missing)
+    results = run(
+        chosen, allow_missing=options.allow_missing, progress=not options.json
+    )
     return 0 if report(results, options.json) else 1
 
 
@@ -114,7 +116,9 @@ def new_gate_parser(
     return parser
 
 
-def run(gates: Mapping[str, Gate], *, allow_missing: bool = False) -> Iterator[Result]:
+def run(
+    gates: Mapping[str, Gate], *, allow_missing: bool = False, progress: bool = True
+) -> Iterator[Result]:
     """Run gates in order, up to the first that fails. Yields the result of each.
 
     All but the import gate fail if this machine cannot run an episode of the project's
@@ -128,7 +132,9 @@ def run(gates: Mapping[str, Gate], *, allow_missing: bool = False) -> Iterator[R
         try:
             if name != "import" and not allow_missing:
                 _check_requirement()
-            with _progress(name):
+            # A program that reads both outputs as JSON shall find nothing else there.
+            shows = progress or sys.stderr.isatty()
+            with _progress(name) if shows else contextlib.nullcontext():
                 passed, (detail, *notes) = True, gate().split("\n")
         except (GateError, RolloutError, ToolError, ValueError) as error:
             passed, detail = False, str(error)
