@@ -439,12 +439,11 @@ def build_page(
 def client_of(url: str) -> GenericEnvClient:
     """A client that sends API_TOKEN, if it is set.
 
-    The server limits each call, so the client waits as long as it takes.
+    The server limits each call, so the client waits for a day.
     """
     token = ClientSettings.read().api_token
     headers = {"Authorization": f"Bearer {token}"} if token else None
-    forever: Any = None
-    return GenericEnvClient(base_url=url, message_timeout_s=forever, headers=headers)
+    return GenericEnvClient(base_url=url, message_timeout_s=86400, headers=headers)
 
 
 class OpenEnvPlayer:
