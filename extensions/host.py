@@ -11,7 +11,7 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -108,9 +108,15 @@ class Host:
 
     def requires_python(self) -> str:
         """The versions of Python that the repository's package allows, "" if any."""
-        poetry = at(self.settings, "tool.poetry.dependencies.python")
-        wanted = at(self.settings, "project.requires-python") or poetry
-        return wanted if isinstance(wanted, str) else ""
+        options = read_ini(self.folder / "setup.cfg").get("options", {})
+        setup = self._calls(self.folder / "setup.py").get("setup", {})
+        stated = [
+            at(self.settings, "project.requires-python"),
+            at(self.settings, "tool.poetry.dependencies.python"),
+            options.get("python_requires"),
+            setup.get("python_requires"),
+        ]
+        return next((one for one in stated if one and isinstance(one, str)), "")
 
     def refusals(self) -> list[str]:
         found = list(self._workspace())
@@ -171,7 +177,7 @@ class Host:
         if names:
             yield (
                 f"the uv workspace of {root} would take in {', '.join(names)}: in its "
-                "pyproject.toml, write below [tool.uv.workspace]: "
+                "pyproject.toml, set below [tool.uv.workspace]: "
                 f"exclude = {listed([*workspace.get('exclude', []), *names])}"
             )
 
@@ -194,7 +200,7 @@ class Host:
             looks = not chosen and not (self.folder / "src").is_dir()
             if looks or self._selected(chosen or []):
                 text = f"includes = {listed(self._own_packages())}"
-                yield f"in pyproject.toml, write below [tool.pdm.build]: {text}"
+                yield f"in pyproject.toml, set below [tool.pdm.build]: {text}"
 
     def _selected(self, patterns: list[str]) -> bool:
         """Whether patterns like those of .gitignore select files of the new folders."""
@@ -220,7 +226,7 @@ class Host:
     def _excluding(self, table: str, target: dict[str, Any]) -> str:
         ours = [f"/{one}" for one in self._excluded(target)]
         text = f"exclude = {listed([*target.get('exclude', []), *ours])}"
-        return f"in pyproject.toml, write below [{table}]: {text}"
+        return f"in pyproject.toml, set below [{table}]: {text}"
 
     def _own_packages(self) -> list[str]:
         """Top-level packages that the repository had before."""
@@ -246,8 +252,16 @@ class Host:
             for name in (folder, f"{folder}.tests")
         )
 
+    def _without(self, exclude: Iterable[str]) -> list[str]:
+        """Patterns of setuptools that leave out the new folders, too."""
+        found = list(exclude)
+        return found + [
+            f"{name}*"
+            for name in self.ours
+            if not any(fnmatchcase(f"{name}.tests", one) for one in found)
+        ]
+
     def _setuptools(self) -> Iterator[str]:
-        ours = [f"{one}*" for one in self.ours]
         tool = at(self.settings, "tool.setuptools")
         packages = tool.get("packages")
         if isinstance(packages, dict):
@@ -255,9 +269,9 @@ class Host:
             where, include = find.get("where", ["."]), find.get("include", ["*"])
             exclude = find.get("exclude", [])
             if self._finds(where, include, exclude, not find.get("namespaces", True)):
-                text = f"exclude = {listed([*exclude, *ours])}"
+                text = f"exclude = {listed(self._without(exclude))}"
                 yield (
-                    "in pyproject.toml, write below [tool.setuptools.packages.find]: "
+                    "in pyproject.toml, set below [tool.setuptools.packages.find]: "
                     f"{text}"
                 )
         if packages is not None:
@@ -273,8 +287,8 @@ class Host:
             if packages.startswith("find") and self._finds(
                 where, include, exclude, packages == "find:"
             ):
-                text = f"exclude = {', '.join([*filter(None, exclude), *ours])}"
-                yield f"in setup.cfg, write below [{section}]: {text}"
+                text = f"exclude = {', '.join(self._without(filter(None, exclude)))}"
+                yield f"in setup.cfg, set below [{section}]: {text}"
             return
         calls = self._calls(self.folder / "setup.py")
         for name, given in calls.items():
@@ -287,8 +301,8 @@ class Host:
             if name != "setup" and self._finds(
                 [where], include, exclude, name == "find_packages"
             ):
-                text = f"exclude={listed([*exclude, *ours])}"
-                yield f"in setup.py, write into {name}(): {text}"
+                text = f"exclude={listed(self._without(exclude))}"
+                yield f"in setup.py, set in {name}(): {text}"
         declared = calls.get("setup", {}).keys() & {
             "packages",
             "py_modules",
@@ -337,9 +351,16 @@ class Host:
                 return None
 
         found: dict[str, dict[str | int | None, Any]] = {}
+        names = {
+            alias.asname: alias.name
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ImportFrom)
+            for alias in node.names
+        }
         for node in ast.walk(tree):
             if isinstance(node, ast.Call):
                 name = ast.unparse(node.func).rpartition(".")[2]
+                name = names.get(name, name)
                 if name in ("setup", "find_packages", "find_namespace_packages"):
                     found[name] = {n: literal(one) for n, one in enumerate(node.args)}
                     found[name] |= {
@@ -372,6 +393,15 @@ class Host:
 
     def _checkers(self) -> Iterator[str]:
         """Checkers that the repository has settings of."""
+        pytest = at(self.settings, "tool.pytest.ini_options")
+        options = str(pytest.get("addopts", ""))
+        everywhere = "--doctest-modules" in options and not pytest.get("testpaths")
+        if everywhere and self.ours[0] not in options:
+            ignored = " ".join(f"--ignore={one}" for one in self.ours)
+            yield (
+                f"pytest with --doctest-modules imports {', '.join(self.ours)}, too: "
+                f"add to addopts of [tool.pytest.ini_options]: {ignored}"
+            )
         config = read_ini(*(self.folder / one for one in ("mypy.ini", "setup.cfg")))
         words = {"either": "|".join(self.ours), "names": listed(self.ours)[1:-1]}
         for name, (table, folders, line) in CHECKERS.items():
@@ -379,7 +409,15 @@ class Host:
             if not settings and name == "mypy" and "mypy" in config:
                 settings, place = config["mypy"], "[mypy]"
                 line = line.replace('"', "")
-            chosen = any(settings.get(key) for key in folders)
+            chosen = [settings[key] for key in folders if settings.get(key)]
+            chosen = [
+                one
+                for each in chosen
+                for one in ([each] if isinstance(each, str) else each)
+            ]
+            chosen = chosen and not self._selected(
+                [one.strip("./") or "." for one in chosen]
+            )
             if settings and not chosen and self.ours[0] not in str(settings):
                 yield (
                     f"{name} checks {', '.join(self.ours)}, too, if it checks the whole "

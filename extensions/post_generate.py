@@ -198,7 +198,7 @@ def numbers(version: str) -> tuple[int, ...]:
 def bounds(required: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The lowest version that a specifier allows, and the lowest above all of them.
 
-    It has clauses as PEP 440 and Poetry write them. `!=` is left to uv.
+    It has clauses as PEP 440 and Poetry write them. excluded() has those with `!=`.
     """
     low, high = (0, 0, 0), (99, 0, 0)
     for operator, version in re.findall(r"([<>=!~^]*)\s*([\w.*+-]+)", required):
@@ -222,9 +222,17 @@ def bounds(required: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return low, high
 
 
+def excluded(required: str) -> dict[tuple[int, ...], str]:
+    """The releases, or series, that a specifier leaves out with `!=`, and its clauses."""
+    found = re.findall(r"!=\s*([\d.]+?)(\.\*)?(?=[,\s]|$)", required)
+    return {numbers(text): f"!={text}{series}" for text, series in found}
+
+
 def satisfies(version: tuple[int, ...], required: str) -> bool:
     low, high = bounds(required)
-    return low <= (*version, 0, 0)[:3] < high
+    full = (*version, 0, 0)[:3]
+    left_out = any(full[: len(one)] == one for one in excluded(required))
+    return low <= full < high and not left_out
 
 
 def narrowed(required: str, wanted: str) -> str:
@@ -236,10 +244,15 @@ def narrowed(required: str, wanted: str) -> str:
             f"this repository's requires-python is {wanted!r}, and NeMo Gym needs "
             f"{required!r}: no version is in both"
         )
+    left_out = [
+        clause
+        for version, clause in excluded(wanted).items()
+        if low <= (*version, 99)[:3] and version < high
+    ]
     if (low, high) == ours:
-        return required
+        return ",".join([required, *left_out])
     texts = [".".join(map(str, one if one[2] else one[:2])) for one in (low, high)]
-    return f">={texts[0]},<{texts[1]}"
+    return ",".join([f">={texts[0]},<{texts[1]}", *left_out])
 
 
 def pyenv_root() -> Path:
@@ -477,6 +490,30 @@ def check_repository(step: Step, around: host.Host) -> None:
         raise Problem(*dict.fromkeys(refusals))
 
 
+def check_chosen_python(uv: str, folders: list[Path]) -> None:
+    """Raise Problem if UV_PYTHON names an interpreter that a folder cannot have."""
+    chosen = os.environ.get("UV_PYTHON")
+    if not chosen:
+        return
+    options = ["--no-project", "--no-python-downloads", chosen]
+    path = printed([uv, "python", "find", *options])
+    code = "import platform; print(platform.python_version())"
+    version = printed([path, "-c", code]) if path else ""
+    for folder in folders if version else []:
+        required = required_python(folder)
+        if not satisfies(numbers(version), required):
+            raise Problem(
+                f"UV_PYTHON is {chosen}, Python {version}, but {folder}/ needs "
+                f"{required}: unset it, or name another"
+            )
+
+
+def printed(command: list[str]) -> str:
+    """What a command prints, "" if it fails."""
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    return "" if done.returncode else done.stdout.strip()
+
+
 def narrow_python(folder: Path, wanted: str) -> None:
     """Leave out the versions of Python that the repository's own package refuses.
 
@@ -488,7 +525,11 @@ def narrow_python(folder: Path, wanted: str) -> None:
         return
     replace(folder / "pyproject.toml", f'"{required}"', f'"{text}"')
     low, high = bounds(text)
-    fitting = [n for n in (13, 12, 14) if low < (3, n + 1, 0) and high > (3, n, 0)]
+    fitting = [
+        n
+        for n in (13, 12, 14)
+        if low < (3, n + 1, 0) and high > (3, n, 0) and (3, n) not in excluded(text)
+    ]
     image = folder / "Dockerfile"
     if fitting and image.is_file():
         replace(image, "python:3.13-slim", f"python:3.{fitting[0]}-slim")
@@ -510,12 +551,13 @@ def main(operation: str, given: str = "{}") -> None:
             python = sys.executable if host.tomllib else find_python(uv, ">=3.12")
             around = host.Host(Path(), [*map(str, folders)], python or "python3")
             check_repository(step, around)
+            check_chosen_python(uv, folders)
             notes = around.notes()
     except Problem as problem:
         if not step.new:
             raise
         remove(step)
-        raise Problem(*problem.args, "nothing was written; copy again") from None
+        raise Problem(*problem.args, "nothing was written") from None
     undo = "undo this update (`git stash --include-untracked`) and repeat it"
     build_runtime(uv, undo if operation == "update" else "copy again")
     if operation == "update":

@@ -92,6 +92,14 @@ REFUSED = {
         *(".", "setup.py", "find_packages()"),
         'find_packages(exclude=["nemo_gym*"])',
     ),
+    "setup.py, by another name": (
+        {
+            **FLAT,
+            "setup.py": "from setuptools import find_namespace_packages as fnp, setup\nsetup(name='mazes', version='0.1', packages=['mazes'] + fnp(exclude=['tests*']))\n",
+        },
+        *(".", "setup.py", "exclude=['tests*']"),
+        'exclude=["tests*", "nemo_gym*"]',
+    ),
     "hatchling, include": (
         {
             **FLAT,
@@ -304,7 +312,9 @@ def test_a_folder_of_the_repositorys_own_stays(add, tmp_path):
         ("~=3.12.0", ">=3.12,<3.13", "3.12"),
         ("==3.13.*", ">=3.13,<3.14", "3.13"),
         (">= 3.14", ">=3.14,<3.15", "3.14"),
-        (">3.12,!=3.13.1", ">=3.12.1,<3.15", "3.13"),
+        (">3.12,!=3.13.1", ">=3.12.1,<3.15,!=3.13.1", "3.13"),
+        (">=3.12,!=3.13.*", ">=3.12,<3.15,!=3.13.*", "3.12"),
+        (">=3.8,!=3.9.*", ">=3.12,<3.15", "3.13"),
         ("^3.13", ">=3.13,<3.15", "3.13"),
         ("<3.12", None, "no version is in both"),
         (">=3.15", None, "no version is in both"),
@@ -448,6 +458,11 @@ def test_three_environments_of_one_repository(add, tmp_path):
         ("[tool.black]\nline-length = 99\n", "", "extend-exclude = '^/(nemo_gym)/'"),
         ("[tool.pyright]\n", "", None),
         ('[tool.mypy]\nfiles = ["mazes"]\n', "", None),
+        ('[tool.mypy]\nfiles = ["."]\n', "", 'exclude = "^(nemo_gym)/"'),
+        (
+            '[tool.pytest.ini_options]\naddopts = "-q --doctest-modules"\n',
+            *("", "--ignore=nemo_gym"),
+        ),
         ('[tool.isort]\nextend_skip = ["nemo_gym"]\n', "", None),
         (PROJECT, "", 'include = ["mazes", "mazes.*"]'),
         (PROJECT, "src/", None),
@@ -472,5 +487,18 @@ def test_a_step_that_cannot_begin_leaves_nothing(add, tmp_path):
     with local.env(UV_NO_BUILD="1"):
         printed, accepted = add(".")
     assert not accepted
-    assert "nothing was written; copy again" in printed
+    assert "nothing was written" in printed
     assert [path.name for path in tmp_path.iterdir()] == ["mazes.py"]
+
+
+def test_an_interpreter_that_the_repository_refuses_is_named(add, tmp_path):
+    """setup.cfg says which."""
+    config = "[options]\npackages = mazes\npython_requires = !=3.12.*,!=3.13.*\n"
+    write(tmp_path, {**FLAT, "setup.cfg": config})
+    before = files_of(tmp_path)
+    with local.env(UV_PYTHON=sys.executable):
+        printed, accepted = add(".", uv=UV)
+    assert not accepted
+    assert f"UV_PYTHON is {sys.executable}, Python 3.1" in printed
+    assert "nemo_gym/ needs >=3.12,<3.15,!=3.12.*,!=3.13.*: unset it" in printed
+    assert files_of(tmp_path) == before
