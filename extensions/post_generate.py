@@ -510,8 +510,11 @@ def check_chosen_python(uv: str, folders: list[Path]) -> None:
 
 def printed(command: list[str]) -> str:
     """What a command prints, "" if it fails."""
-    done = subprocess.run(command, check=False, capture_output=True, text=True)
-    return "" if done.returncode else done.stdout.strip()
+    try:
+        done = subprocess.run(command, check=True, capture_output=True, text=True)
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+    return done.stdout.strip()
 
 
 def narrow_python(folder: Path, wanted: str) -> None:
