@@ -86,6 +86,7 @@ NOT_RUN = {
     },
     "docs/updating.md": {
         "uvx copier update ": "needs a project of an earlier release; tests/test_update.py runs it",
+        "git add ": "is for such a project",
     },
     "docs/package.md": {
         "uv sync --directory nemo_gym": "installs what the command before it built; needs a project",
