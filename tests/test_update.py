@@ -164,7 +164,7 @@ def test_a_source_beside_the_wheels_stays(releases, project, folder):
     assert "<<<<<<<" not in text
     sources = tomllib.loads(text)["tool"]["uv"]["sources"]
     assert sources["mine"]["path"] == "../"
-    assert "runtime-0.7.0-" in sources["nemo-gym-env-runtime"][0]["path"]
+    assert "runtime-0.8.0-" in sources["nemo-gym-env-runtime"][0]["path"]
 
 
 def test_a_tool_can_be_added_by_an_update(project):
