@@ -425,7 +425,7 @@ def run_rollouts(taskset: str, description: str | None) -> int:
     logging.disable(logging.WARNING)
 
     def run() -> int:
-        tasks = tasks_of(taskset)[: options.limit]
+        tasks = list(tasks_of(taskset))[: options.limit]
         plans = [
             plan_for(class_of(taskset), task.data.row, options.policy) for task in tasks
         ]
@@ -449,9 +449,9 @@ def environment_of(taskset: str, **settings: Any) -> vf.Env:
     return importlib.import_module(taskset).create_verifiers_env(**settings)
 
 
-def tasks_of(taskset: str) -> list[Any]:
-    """Every row of a taskset, by its name."""
-    return list(cast(Any, environment_of(taskset)).taskset)
+def tasks_of(taskset: str) -> Iterator[Any]:
+    """Each row of a taskset, by its name, with the observation of an episode."""
+    return iter(cast(Any, environment_of(taskset)).taskset)
 
 
 def class_of(taskset: str) -> type:
@@ -511,7 +511,7 @@ def smoke_gate(taskset: str) -> str:
     domain_class = class_of(taskset)
     if lacking := missing_requirement(domain_class):
         return f"no rollout was played ({lacking})"
-    task = next(iter(tasks_of(taskset)))
+    task = next(tasks_of(taskset))
     row = task.data.row
     nonsense = plan_for(domain_class, row, "garbage")
     refused = [(name, {"": []}) for name, _ in nonsense.calls[:1]]
@@ -540,7 +540,7 @@ def smoke_gate(taskset: str) -> str:
 
 def rollout_gate(taskset: str) -> str:
     """Every row, in this process, with the taskset's own tools, state and reward."""
-    tasks = tasks_of(taskset)
+    tasks = list(tasks_of(taskset))
 
     async def play_row(index: int, calls: Calls) -> float:
         return await tasks[index].earned(calls)
