@@ -1,4 +1,4 @@
-"""What a repository says about new folders in it.
+"""Finds what new folders would change in a repository.
 
 A repository may build, lock and check everything below it. Host.refusals() are reasons
 not to add a folder, and Host.notes() are what its owner may want to know. Each is one
@@ -41,7 +41,7 @@ CHECKERS = {
 
 
 def read_toml(path: Path, python: str) -> dict[str, Any]:
-    """A TOML file as a dict, {} if it is missing or broken.
+    """Return a TOML file as a dict, {} if it is missing or broken.
 
     `python` is an interpreter with tomllib, if this one has none.
     """
@@ -58,7 +58,7 @@ def read_toml(path: Path, python: str) -> dict[str, Any]:
 
 
 def read_ini(*paths: Path) -> dict[str, dict[str, str]]:
-    """The sections of setup.cfg and the like; those of a broken file are left out."""
+    """Return the sections of setup.cfg and similar files, without broken files."""
     config = configparser.ConfigParser(interpolation=None)
     for path in paths:
         try:
@@ -69,7 +69,7 @@ def read_ini(*paths: Path) -> dict[str, dict[str, str]]:
 
 
 def at(table: Any, path: str) -> Any:
-    """What a dotted path leads to in nested dicts, {} if nothing."""
+    """Return what a dotted path leads to in nested dicts, {} if nothing."""
     for key in path.split("."):
         table = table.get(key, {}) if isinstance(table, dict) else {}
     return table
@@ -90,7 +90,7 @@ def matches(parts: tuple[str, ...], pattern: tuple[str, ...]) -> bool:
 
 
 class Host:
-    """The repository in `folder`, in which the folders `ours` are new.
+    """Reads the settings of the repository in `folder`, in which `ours` are new folders.
 
     `python` is an interpreter with tomllib.
     """
@@ -107,7 +107,7 @@ class Host:
         self.is_built = built or "build-system" in self.settings
 
     def requires_python(self) -> str:
-        """The versions of Python that the repository's package allows, "" if any."""
+        """Return the versions of Python that the package allows, "" if it names none."""
         options = read_ini(self.folder / "setup.cfg").get("options", {})
         setup = self._calls(self.folder / "setup.py").get("setup", {})
         stated = [
@@ -139,7 +139,7 @@ class Host:
         return found
 
     def _workspace(self) -> Iterator[str]:
-        """Folders that would become members of a uv workspace."""
+        """Yield a refusal if new folders would become members of a uv workspace."""
         for root in (self.folder, *self.folder.parents):
             settings = read_toml(root / "pyproject.toml", self.python)
             if workspace := at(settings, "tool.uv.workspace"):
@@ -182,7 +182,7 @@ class Host:
             )
 
     def _wheel(self) -> Iterator[str]:
-        """What keeps the new folders out of the repository's wheel."""
+        """Yield what keeps the new folders out of the repository's wheel."""
         if self.backend == "setuptools":
             yield from self._setuptools()
         elif self.backend == "hatchling":
@@ -215,7 +215,7 @@ class Host:
         return False
 
     def _excluded(self, target: dict[str, Any]) -> list[str]:
-        """The new folders that a target of hatchling does not leave out."""
+        """Return the new folders that a target of hatchling would still pack."""
         firsts = [one.strip("/").split("/")[0] for one in target.get("exclude", [])]
         return [
             one
@@ -229,7 +229,7 @@ class Host:
         return f"in pyproject.toml, set below [{table}]: {text}"
 
     def _own_packages(self) -> list[str]:
-        """Top-level packages that the repository had before."""
+        """Return the top-level packages that the repository had before."""
         names = {path.parent.name for path in self.folder.glob("*/__init__.py")}
         return sorted(
             name for name in names - set(self.ours) if not RESERVED.fullmatch(name)
@@ -253,7 +253,7 @@ class Host:
         )
 
     def _without(self, exclude: Iterable[str]) -> list[str]:
-        """Patterns of setuptools that leave out the new folders, too."""
+        """Return setuptools' patterns, with those that leave out the new folders."""
         found = list(exclude)
         return found + [
             f"{name}*"
@@ -369,7 +369,7 @@ class Host:
         return found
 
     def _sdist(self) -> Iterator[str]:
-        """Builders that pack all that is in git, the rows with their answers among it."""
+        """Yield a note if an sdist would hold all files in git, and so the rows' answers."""
         cure = ""
         if self.backend == "hatchling":
             table = "tool.hatch.build.targets.sdist"
@@ -392,7 +392,7 @@ class Host:
             yield f"an sdist of this repository would hold the rows and their answers: {cure}"
 
     def _checkers(self) -> Iterator[str]:
-        """Checkers that the repository has settings of."""
+        """Yield a note for each tool that would check the new folders, too."""
         pytest = at(self.settings, "tool.pytest.ini_options")
         options = str(pytest.get("addopts", ""))
         everywhere = "--doctest-modules" in options and not pytest.get("testpaths")

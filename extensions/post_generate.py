@@ -61,7 +61,7 @@ class Problem(Exception):
 
 @dataclass
 class Step:
-    """What Copier passes on. Answers and lists are as copier.yml has them."""
+    """Holds what copier.yml passes to this script."""
 
     operation: str  # copy, or update
     # Frameworks' folders, installed and checked like nemo_gym/
@@ -81,7 +81,7 @@ class Step:
 def find_uv() -> str:
     """The path of uv, but not of pyenv's shim, which does not work in some folders.
 
-    Raises Problem if there is no uv, or if it may not do what the step needs.
+    Raises Problem if uv is not installed, or may not build packages.
     """
     if os.environ.get("UV_NO_BUILD", "0").lower() not in ("", "0", "false"):
         raise Problem(
@@ -509,7 +509,7 @@ def check_chosen_python(uv: str, folders: list[Path]) -> None:
 
 
 def printed(command: list[str]) -> str:
-    """What a command prints, "" if it fails."""
+    """Return what a command prints, "" if it fails."""
     try:
         done = subprocess.run(command, check=True, capture_output=True, text=True)
     except (OSError, subprocess.CalledProcessError):

@@ -25,7 +25,7 @@ def answers(project):
         ("domain_module", "box.while", 'domain_module must be a Python module name in lower case, got "box.while"'),
         ("domain_module", "quiz.py", 'domain_module is the name of a module, not of a file, got "quiz.py": answer "quiz"'),
         ("domain_module", "./src/quiz.py", 'not of a file, got "./src/quiz.py": answer "quiz"'),
-        ("dependencies", "numpy ../shop", 'dependencies: there is no package in "../shop", seen from '),
+        ("dependencies", "numpy ../shop", 'dependencies: "../shop" is not the folder of a package: '),
         ("dependencies", "numpy @file", 'dependencies: "@file" is neither a requirement such as gymnasium[toy-text]>=1 nor the path'),
         ("domain_module", "json", 'of Python\'s standard library, got "json"'),
         ("domain_module", "server", 'that the environment uses itself, got "server"'),

@@ -354,7 +354,7 @@ def test_every_type_of_an_answer_is_compared():
 @pytest.mark.parametrize(
     ("declared", "problem"),
     [
-        ({"look": 600, "trian": 1}, "names trian, which is no tool; there are look"),
+        ({"look": 600, "trian": 1}, "names trian, which is not a tool; there are look"),
         ({"look": 0}, "must be a dict of tools and the seconds .* got 0 for 'look'"),
         ({"look": "1"}, "got '1' for 'look'"),
         ({"look": True}, "got True for 'look'"),

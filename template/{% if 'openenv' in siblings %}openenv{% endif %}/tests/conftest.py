@@ -1,4 +1,4 @@
-"""Nothing is collected where pytest runs in the environment of a repository around this."""
+"""Collects no tests if pytest runs in the environment of the repository around this."""
 
 from importlib.util import find_spec
 

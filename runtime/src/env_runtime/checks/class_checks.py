@@ -41,7 +41,7 @@ from ..resources_server.endpoints import OWN_ROUTES, post_routes, route_of
 from .app import lines_for, served_app
 from .protocol_checks import check_agent, check_protocol, place_of
 
-# Of scalars, mostly: a method that returns one is more often a helper than a tool.
+# A method that returns one of these mostly returns scalars, as a helper does, not a tool.
 _UNIONS = (typing.Literal, typing.Union, types.UnionType)
 
 # The types in an answer to `tools`

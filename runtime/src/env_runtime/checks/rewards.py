@@ -41,7 +41,7 @@ def estimate_note(domain_class: type) -> str:
 
 
 def honest(policy: str, reward: float) -> str:
-    """What to do about a reward that a policy may not earn, for a message."""
+    """Return what to do about a reward that a policy may not earn, for a message."""
     if policy == "oracle":
         key, other = "oracle_reward", "Correct the class, or its oracle"
     else:

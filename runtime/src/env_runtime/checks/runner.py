@@ -27,7 +27,7 @@ Gate = Callable[[], str]
 QUIET_SECONDS = 10.0
 LONGEST_PAUSE = 60.0  # between two lines that no terminal overwrites
 
-# What the gate that runs does now, as `doing` noted it
+# doing() notes here what the running gate does.
 _notes = [""]
 
 

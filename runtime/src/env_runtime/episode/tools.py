@@ -145,7 +145,7 @@ def tool_seconds(domain_class: type) -> dict[str, float]:
     if problem:
         raise ToolError(
             f"{domain_class.__name__}.tool_seconds must be a dict of tools and the "
-            f'seconds that a call may take, such as {{"train": 600}}; {problem}'
+            'seconds that a call may take, such as {"train": 600}; ' + problem
         )
     return {name: float(seconds) for name, seconds in declared.items()}
 
@@ -160,7 +160,7 @@ def check_tool_seconds(domain_class: type, names: Collection[str]) -> None:
     if unknown := sorted(set(tool_seconds(domain_class)) - set(names)):
         raise ToolError(
             f"{domain_class.__name__}.tool_seconds names {', '.join(unknown)}, which is "
-            f"no tool; there are {', '.join(sorted(names)) or 'none'}"
+            f"not a tool; there are {', '.join(sorted(names)) or 'none'}"
         )
 
 

@@ -22,7 +22,7 @@ def sampled(
 
     The row gets the temperature, if there is one, and the seed plus the repeat. NeMo
     Gym puts seeds into the metadata: the Responses API has no field for them.
-    The function raises LookupError if there is no such row, and RolloutError if its
+    The function raises LookupError if the row does not exist, and RolloutError if its
     metadata cannot hold a seed.
     """
 

@@ -14,7 +14,7 @@ from ..errors import RolloutError
 from .stats import REPEAT, TASK, RolloutStats, measure
 
 # The start of each line of an output file.
-START = f'{{"{TASK}": '.encode()
+START = ('{"' + TASK + '": ').encode()
 
 
 @contextlib.contextmanager

@@ -88,7 +88,7 @@ ERROR_TYPES = {
 
 
 class RequestError(Exception):
-    """A client's reset() or step() cannot be made: there is no such row, or no episode."""
+    """A client asked for a row that does not exist, or stepped without an episode."""
 
 
 class ClassEnvironment(MCPEnvironment):
@@ -131,7 +131,7 @@ class ClassEnvironment(MCPEnvironment):
     ) -> Observation:
         """Start an episode of the row `index`, else of a row that `seed` draws.
 
-        By default, it is the first row. Raises RequestError if there is no such row.
+        By default, it is the first row. Raises RequestError if the row does not exist.
         The episode before ends in any case: a step after a reset that failed is an error.
         """
         async with self._turn:

@@ -68,7 +68,7 @@ class ClassEnvironment(Environment):
     The reward of the first call is the grade, even if that is 0.0. The reward of each
     later call is the change of the grade, or None if it did not change. So the rewards
     of an episode sum to its grade. If the grade only goes from 0.0 to 1.0, the last
-    reward is the grade, too. A class that grades the policy's last message pays once:
+    reward is the grade, too. A class that grades the policy's last message is graded once:
     at the tool `answer`, which ends the episode, or at the end of the episode.
     """
 
@@ -174,7 +174,7 @@ def environment_of(file: str) -> type[ClassEnvironment]:
     """The environment of the project that has `file`, with its class's tools.
 
     Raises ToolError if a tool has a name of ORS's own, GateError if the class cannot be
-    loaded, and ProjectError if there is no project.
+    loaded, and ProjectError outside of a project.
     """
     own = project.find(file)
     domain_class = own.load_class()

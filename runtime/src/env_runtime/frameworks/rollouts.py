@@ -130,7 +130,7 @@ def run_rollouts(framework: str, description: str | None) -> int:
     """The command line of a framework's rollout.py. Returns its exit status.
 
     The module of the framework here has `connect`, which makes episodes on the server
-    at a URL, and `PORT`, where that server is by default.
+    at a URL, and `PORT`, the default port of that server.
     """
     served = adapter(framework)
     default_url = f"http://127.0.0.1:{served.PORT}"

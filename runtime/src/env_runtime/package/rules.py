@@ -335,7 +335,9 @@ def rows(package: Package) -> Found:
             agent = row.get("agent_ref")
             if agent not in [{"type": AGENTS, "name": one} for one in known]:
                 cure = (
-                    f'write {{"type": "{AGENTS}", "name": ...}} and no other key, with '
+                    'write {"type": "'
+                    + AGENTS
+                    + '", "name": ...} and no other key, with '
                 )
                 yield (
                     f"{place}, agent_ref",
