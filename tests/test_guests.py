@@ -237,6 +237,8 @@ def test_a_repository_that_stays_as_it_is_is_accepted(add, tmp_path, shape):
 OTHER = "_src_path: gh:other/template\n_commit: 1.0\ndescription: Theirs\n"
 
 
+# Copier is in the middle of listing the template when it is refused.
+@pytest.mark.filterwarnings("ignore:Exception ignored in. <posix.Scandir")
 def test_another_templates_answers_stay(add, tmp_path):
     own = {".copier-answers.yml": OTHER, "mazes.py": CLASS, ".gitignore": "dist\n"}
     write(tmp_path, own)
@@ -259,6 +261,10 @@ def test_another_templates_answers_stay(add, tmp_path):
     assert f"{update}  #" in readme
     found = "from env_runtime import project; print(project.here().update_command())"
     assert python_in(tmp_path, "-c", found).strip() == update
+    options = ["--overwrite", "-a", ".copier-answers.gym.yml"]
+    printed, accepted = add(".", *options, env_name="quiz")
+    assert not accepted
+    assert "use `copier update -a .copier-answers.gym.yml --vcs-ref" in printed
 
 
 # Copier is in the middle of listing the template when it is refused.
@@ -281,6 +287,8 @@ def test_a_second_environment_does_not_replace_the_first(
     assert not accepted
     assert files_of(tmp_path) == before
     assert "envs/" in printed.splitlines()[-1]
+    if "-a" not in options:
+        assert "use `copier update --vcs-ref=:current: -d ...`" in printed
     # The same environment can be generated again, and another one beside it.
     assert add(".", "--overwrite", max_turns="9")[1]
     assert add("envs/quiz", archetype="game", domain_module="quiz")[1]
