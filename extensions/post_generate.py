@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
-import agent
 import host
 
 # The newest NeMo Gym needs this Python. An older interpreter gets 0.4.
@@ -28,8 +27,10 @@ NEWEST_LINE = (3, 13, 14)
 
 PROJECT = Path("nemo_gym")
 
+TEMPLATE = Path(__file__).resolve().parents[1]
+
 # The package that this template owns in a project, and the folder of its wheel there.
-RUNTIME = agent.TEMPLATE / "runtime"
+RUNTIME = TEMPLATE / "runtime"
 DISTRIBUTION = "nemo-gym-env-runtime"
 VENDOR = PROJECT / "vendor"
 ROWS = PROJECT / "data/example.jsonl"
@@ -426,10 +427,6 @@ def install(step: Step, folder: Path, uv: str, packages: list[list[str]]) -> str
         except Problem:
             remove_unfinished_class()
             raise
-    answers = Path(step.answers_file)
-    if folder == PROJECT and agent.is_missing(folder, answers):
-        add_agent(answers)
-        options = options or ["--write-tools"]
     run(
         [
             uv,
@@ -444,19 +441,6 @@ def install(step: Step, folder: Path, uv: str, packages: list[list[str]]) -> str
         f"the import gate failed, see above; fix that and run `{again}` in {here}",
     )
     return f"Python {python}, {PACKAGES[folder.name]} {package}"
-
-
-def add_agent(answers: Path) -> None:
-    """Give the project the agent of a class with reply(). Raises Problem."""
-    try:
-        conflicts = agent.add(answers)
-    except subprocess.CalledProcessError as error:
-        raise Problem("the agent for reply() cannot be rendered, see above") from error
-    if conflicts:
-        raise Problem(
-            f"the agent for reply() left conflicts in {', '.join(conflicts)}: resolve "
-            f"them, then `uv run python gates.py --write-tools` in {PROJECT.resolve()}"
-        )
 
 
 def is_skeleton(rows: Path) -> bool:
@@ -566,8 +550,7 @@ def main(operation: str, given: str = "{}") -> None:
     if operation == "update":
         check_merged()
         restore_classes()
-        answers = Path(step.answers_file)
-        if unchanged(folders) and not agent.is_missing(PROJECT, answers):
+        if unchanged(folders):
             return
     for folder in folders:
         check_venv(folder)

@@ -241,9 +241,7 @@ def test_an_environment_without_frames_is_named(frames, register):
         written(frames, name)
 
 
-def test_a_project_with_frames_has_an_agent_that_shows_them(frames, project):
-    agent = frames / "nemo_gym/responses_api_agents/my_env_agent/app.py"
-    assert "class EnvironmentAgent" in agent.read_text()
+def test_a_project_with_frames_says_that_it_shows_images(frames, project):
     manifest = "nemo_gym/environments/my_env/manifest.yaml"
     assert "\nmodality: text, image\n" in (frames / manifest).read_text()
     assert (
@@ -252,7 +250,6 @@ def test_a_project_with_frames_has_an_agent_that_shows_them(frames, project):
     )
     assert (frames / "nemo_gym/data/example.jsonl").read_text() == ""
     assert "backend: frames\n" in (frames / ".copier-answers.yml").read_text()
-    assert not (project / "nemo_gym/responses_api_agents").exists()
     assert "\nmodality: text\n" in (project / manifest).read_text()
 
 

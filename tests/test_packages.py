@@ -49,7 +49,7 @@ def test_conversations_under_nemo_gym(template, generate, tmp_path, name):
     shutil.copy(source / f"{name}.jsonl", project / "nemo_gym/data/example.jsonl")
     words = shlex.split(COMMANDS[NAMES.index(name)])
     [tools] = [word for word in words if word.startswith("tools=")]
-    render_project(template, project, talks=True, tools=tools.removeprefix("tools="))
+    render_project(template, project, tools=tools.removeprefix("tools="))
     lender = generate(archetype="game")
     environment = borrow_venv(project, lender)
     own, lent = environment.python.parent, lender.python.parent

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import CLASSES, ROOT, UV, git, render_project, run
+from conftest import ROOT, UV, git, run
 
 SCRIPT = ROOT / "extensions/post_generate.py"
 
@@ -192,53 +192,6 @@ def test_the_pin_names_the_interpreter_and_pyenvs_uv(step, tmp_path, monkeypatch
     assert pin.read_text() == "3.12\n"
     step.pin_python("3.13.15", str(tmp_path / "pyenv/versions/3.11.7/bin/uv"))
     assert pin.read_text() == "3.13\n3.11.7\n"
-
-
-@pytest.mark.parametrize("edited", [False, True])
-def test_the_agent_of_a_class_that_talks_is_what_the_template_renders(
-    step, template, tmp_path, monkeypatch, edited
-):
-    """All files are as if Copier had known of reply(), and edits beside them stay.
-
-    Another template's answers stay, too, beside an answers file of another name.
-    """
-    name = ".copier-answers.gym.yml" if edited else ".copier-answers.yml"
-    answers = {"domain_module": "stall", "domain_class": "Stall", "tools": "buy"}
-    made, wanted = tmp_path / "made/my_env", tmp_path / "wanted/my_env"
-    for project, answer in ((made, {}), (wanted, {"talks": True})):
-        project.mkdir(parents=True)
-        shutil.copy(CLASSES / "stall.py", project)
-        (project / ".copier-answers.yml").write_text("_src_path: gh:other/template\n")
-        if not edited:
-            (project / ".copier-answers.yml").unlink()
-        render_project(template, project, answers_file=name, **answers, **answer)
-    config = Path("nemo_gym/configs/my_env_agent.yaml")
-    if edited:
-        for project in (made, wanted):
-            text = (project / config).read_text()
-            (project / config).write_text(text.replace("max_steps: 20", "max_steps: 9"))
-    monkeypatch.chdir(made)
-    step.add_agent(Path(name))
-
-    def files(project):
-        paths = filter(Path.is_file, project.rglob("*"))
-        return {path.relative_to(project): path.read_text() for path in paths}
-
-    assert files(made) == files(wanted)
-    assert "my_env_agent:" in (made / config).read_text()
-
-
-def test_an_edit_of_the_agents_name_is_a_conflict(
-    step, template, tmp_path, monkeypatch
-):
-    project = tmp_path / "my_env"
-    render_project(template, project)
-    config = project / "nemo_gym/configs/my_env_agent.yaml"
-    config.write_text(config.read_text().replace("my_env_simple_agent", "mine"))
-    monkeypatch.chdir(project)
-    message = r"conflicts in nemo_gym/configs/my_env_agent\.yaml: .* --write-tools"
-    with pytest.raises(step.Problem, match=message):
-        step.add_agent(Path(".copier-answers.yml"))
 
 
 def test_the_script_needs_nothing_but_python():

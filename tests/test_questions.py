@@ -170,7 +170,7 @@ def test_every_answer_is_recorded(render):
         "siblings": ["verifiers", "ors"],
     }
     recorded = {"wrapped": False, "class_file": "", "packaged": False, "own_files": []}
-    assert answers(render(**given)) == given | recorded | {"talks": False}
+    assert answers(render(**given)) == given | recorded
 
 
 def test_the_game_has_no_backend(render):

@@ -199,6 +199,8 @@ def test_the_generated_tree(render):
         "nemo_gym/resources_servers/my_env/server.py",
         "nemo_gym/resources_servers/my_env/task_data.py",
         "nemo_gym/resources_servers/my_env/verifier_cases.jsonl",
+        "nemo_gym/responses_api_agents/my_env_agent/app.py",
+        "nemo_gym/responses_api_agents/my_env_agent/requirements.txt",
         "nemo_gym/rollout.py",
         "nemo_gym/server.py",
         "nemo_gym/tests/conftest.py",

@@ -5,7 +5,6 @@ import json
 from typing import Any
 
 import pytest
-from env_runtime.checks.protocol_checks import check_agent
 from env_runtime.checks.rollout import rollout_gate
 from env_runtime.checks.smoke import smoke_gate
 from env_runtime.episode.episode import Call, Episode, run_without_loop
@@ -394,12 +393,6 @@ def takes_a_number(self, word: int) -> None: ...
 def test_reply_takes_one_text(check, method, taken):
     message = refusal(GateError, check, type("Odd", (Guest,), {"reply": method}))
     assert "is called with the text" in message and f"takes `{taken}`" in message
-
-
-def test_an_agent_that_never_asks_for_a_reply_is_refused():
-    """The rendered game has NeMo Gym's simple_agent. Generation runs this gate."""
-    message = refusal(GateError, check_agent, Guest)
-    assert "simple_agent" in message and "-d talks=true" in message
 
 
 # ---------------------------------------------------------------------- frameworks

@@ -39,7 +39,7 @@ from ..models.client import Models
 from ..project import of_loaded
 from ..resources_server.endpoints import OWN_ROUTES, post_routes, route_of
 from .app import lines_for, served_app
-from .protocol_checks import check_agent, check_protocol, place_of
+from .protocol_checks import check_protocol, place_of
 
 # A method that returns one of these mostly returns scalars, as a helper does, not a tool.
 _UNIONS = (typing.Literal, typing.Union, types.UnionType)
@@ -88,8 +88,6 @@ def check_class(
     if not served:
         has = f"{name} has no tools: its answer is graded"
     methods = [f"{REPLY}()"] if replies(domain_class) else []
-    if methods:
-        check_agent(domain_class)
     if has_row_tools(domain_class):
         methods.append(f"{ROW_TOOL}()")
     if methods:

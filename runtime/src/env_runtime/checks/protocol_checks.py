@@ -122,19 +122,6 @@ def _check_static_hooks(domain_class: type) -> None:
             )
 
 
-def check_agent(domain_class: type) -> None:
-    """Raise GateError if NeMo Gym would play with an agent that never calls reply()."""
-    own = of_class(domain_class)
-    config = own.gym / "configs" / f"{own.name}_agent.yaml"
-    if config.exists() and "simple_agent:" in config.read_text(encoding="utf-8"):
-        raise GateError(
-            f"{place_of(domain_class)} has reply(), but NeMo Gym's simple_agent, which "
-            f"configs/{config.name} names, ends an episode at the policy's first message: "
-            f"commit your work, then `{own.update_command()} --vcs-ref=:current: "
-            "-d talks=true` writes an agent that calls it"
-        )
-
-
 def _check_text_parameter(
     domain_class: type, name: str, *, optional: bool = False
 ) -> None:

@@ -1,5 +1,6 @@
-"""The frameworks beside NeMo Gym: what the folders verifiers/, openenv/ and ors/ do.
+"""What a framework's folder does: nemo_gym/, verifiers/, openenv/ and ors/.
 
+nemo_gym                   the agent, which needs NeMo Gym
 verifiers, openenv, ors    a module for each, which needs its framework's packages
 
 The other modules need neither NeMo Gym nor requests nor a framework.

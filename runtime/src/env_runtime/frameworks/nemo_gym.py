@@ -24,6 +24,8 @@ from nemo_gym.server_utils import ServerClient, get_response_json
 from nemo_gym.server_utils import request as http_request
 from responses_api_agents.simple_agent.app import SimpleAgent
 
+__all__ = ["EnvironmentAgent"]
+
 # NeMo Gym 0.7's record of one part, which would stand for the whole episode.
 TRAJECTORY = "_ng_trajectory"
 
@@ -197,7 +199,3 @@ def add_usage(total: Any, part: Any) -> Any:
     names = ("input_tokens", "output_tokens", "total_tokens")
     sums = {name: getattr(total, name) + getattr(part, name) for name in names}
     return total.model_copy(update=sums)
-
-
-if __name__ == "__main__":
-    EnvironmentAgent.run_webserver()
