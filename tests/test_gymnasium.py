@@ -16,7 +16,7 @@ import runtime.rendered  # noqa: F401  # makes env_runtime importable
 import gymnasium
 import numpy as np
 import pytest
-from env_runtime.episode.samples import sample_arguments
+from env_runtime.episode.schema import sample_arguments
 from env_runtime.episode.tools import make_tool
 from env_runtime.errors import GateError
 from env_runtime.gymnasium_class import with_environment

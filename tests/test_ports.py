@@ -20,12 +20,12 @@ import runtime.rendered  # noqa: F401  # makes env_runtime importable
 
 # isort: split
 import pytest
-from env_runtime.episode.samples import sample_of
+from env_runtime.episode.declaration import declared
+from env_runtime.episode.schema import sample_of
 from env_runtime.episode.tasks import (
     is_native,
     oracle_reward,
     read_task,
-    replies,
     solution_of,
 )
 from env_runtime.episode.tools import tools_of
@@ -325,7 +325,7 @@ def calls_of(rollout: Json) -> Iterator[tuple[Json, Json | None]]:
 
 def messages_of(port: type, rollout: Json) -> Iterator[tuple[str, str | None]]:
     """Each recorded message to a class with reply(), and the text that followed."""
-    if replies(port):
+    if declared(port).replies:
         texts = [
             item["content"] if item["role"] == "user" else item["content"][0]["text"]
             for item in rollout["response"]["output"]

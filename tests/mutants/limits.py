@@ -211,13 +211,13 @@ def an_echo_counts(original, calls, text):
 # ---------------------------------------------------------------------- browsers
 
 
-@replaces("origins._is_own")
+@replaces("auth._is_own")
 @by_runtime("test_security.py::test_without_a_token_the_host_must_be_this_machine")
 def any_host_is_this_machine(original, *arguments):
     return True
 
 
-@replaces("origins.problem")
+@replaces("auth.origin_problem")
 @by_runtime("test_security.py::test_pages_of_other_sites_get_no_answer")
 def pages_of_any_site_are_answered(original, scope, settings):
     return original(without(scope, b"origin"), settings)

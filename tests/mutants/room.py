@@ -2,7 +2,7 @@
 
 import threading
 
-from env_runtime.episode.thread import Job
+from env_runtime.episode.session import Job
 from env_runtime.errors import NoThreadError
 
 from . import by_runtime as by

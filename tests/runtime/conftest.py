@@ -19,7 +19,7 @@ import pytest
 import uvicorn
 from env_runtime import project
 from env_runtime.checks.class_checks import check_class
-from env_runtime.episode.samples import sample_arguments
+from env_runtime.episode.schema import sample_arguments
 from env_runtime.episode.tools import tools_of
 from env_runtime.evaluation import command
 from env_runtime.evaluation.client import Client, ClientSession

@@ -4,11 +4,11 @@ import asyncio
 import threading
 
 import pytest
+from env_runtime.auth import guarded, serve
 from env_runtime.errors import DeployError, GateError, SettingError
 from env_runtime.evaluation.policies import PLANS
 from env_runtime.evaluation.rows import read_rows
 from env_runtime.frameworks import openenv_space, rollouts
-from env_runtime.frameworks.access import guarded, serve
 from env_runtime.frameworks.checks import check_class, check_rewards
 from env_runtime.frameworks.episodes import AsyncEpisode, bare_reward
 from env_runtime.frameworks.splits import prompt_of, public_tasks, split_row, split_rows

@@ -10,7 +10,7 @@ from env_runtime import rows as make_rows
 from env_runtime.checks.rollout import rollout_gate
 from env_runtime.checks.rows import write_tools
 from env_runtime.checks.smoke import smoke_gate
-from env_runtime.episode.task_data import task_data_of
+from env_runtime.episode.tasks import task_data_of
 from env_runtime.episode.tools import tools_of
 from env_runtime.errors import RolloutError
 from env_runtime.evaluation.rows import load_rows

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from env_runtime import rows as make_rows
 from env_runtime.checks.rollout import rollout_gate
+from env_runtime.episode.declaration import declared
 from env_runtime.episode.episode import (
     Answer,
     Episode,
     as_answer,
     run_without_loop,
-    runs_on_loop,
 )
 from env_runtime.episode.tasks import solution_of, task_skeleton
 from env_runtime.episode.tools import tools_of
@@ -521,8 +521,8 @@ async def wait(self) -> Any: ...
     ["reward", "close", "metrics", "observation", "reply", "call_row_tool", "look"],
 )
 def test_a_class_with_one_async_method_runs_on_the_loop(name):
-    assert runs_on_loop(type("Kind", (Plain,), {name: wait}))
-    assert not runs_on_loop(type("Kind", (Plain,), {f"_{name}": wait}))
+    assert declared(type("Kind", (Plain,), {name: wait})).runs_on_loop
+    assert not declared(type("Kind", (Plain,), {f"_{name}": wait})).runs_on_loop
 
 
 # ---------------------------------------------------------------------- sessions

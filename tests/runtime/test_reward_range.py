@@ -9,7 +9,8 @@ import pytest
 from env_runtime import project
 from env_runtime.checks import manifests
 from env_runtime.checks.rollout import rollout_gate
-from env_runtime.episode.tasks import baseline_reward, oracle_reward, reward_range
+from env_runtime.episode import declaration
+from env_runtime.episode.tasks import baseline_reward, oracle_reward
 from env_runtime.errors import GateError, RolloutError, ToolError
 from env_runtime.evaluation import command
 from env_runtime.evaluation.client import Client
@@ -144,7 +145,7 @@ def test_a_masked_sample_does_not_earn_the_highest_reward(begin):
 def test_a_range_that_is_none(check, monkeypatch, declared):
     monkeypatch.setattr(Duel, "reward_range", declared)
     message = "Duel.reward_range must be two numbers"
-    assert message in refusal(ToolError, reward_range, Duel)
+    assert message in refusal(ToolError, declaration.declared(Duel).check)
     assert message in refusal(GateError, check, Duel)
 
 

@@ -10,9 +10,8 @@ from env_runtime.checks.class_checks import check_class
 from env_runtime.checks.rollout import rollout_gate
 from env_runtime.checks.rows import write_tools
 from env_runtime.checks.smoke import smoke_gate
-from env_runtime.episode.row_tools import SERVER_PATHS
-from env_runtime.episode.samples import sample_arguments
-from env_runtime.episode.tools import tools_of
+from env_runtime.episode.schema import sample_arguments
+from env_runtime.episode.tools import SERVER_PATHS, tools_of
 from env_runtime.errors import GateError, RolloutError
 from env_runtime.evaluation.play import play
 from env_runtime.evaluation.policies import fixed_policy

@@ -24,8 +24,8 @@ from pydantic import ValidationError
 
 from .checks.rows import server_tools
 from .command_line import exit_status, new_parser, share
-from .episode.row_tools import tools_in
 from .episode.tasks import is_native, validation_problem
+from .episode.tools import tools_in
 from .episode.types import Definitions, Row
 from .errors import RolloutError
 from .evaluation.rows import hold_out, load_rows, read_rows, write_rows

@@ -14,10 +14,11 @@ from typing import Any
 from . import project
 from .checks.rows import server_tools
 from .command_line import counted, exit_status, new_parser, row_count
-from .episode.task_data import task_data_of
+from .episode.declaration import declared
 from .episode.tasks import (
     baseline_reward,
     solution_of,
+    task_data_of,
     task_of,
     task_skeleton,
 )
@@ -179,7 +180,7 @@ def alike(splits: dict[str, list[Row]]) -> Iterator[str]:
     what = "prompt"
     domain_class = project.here().load_class()
     every = [key for split in keys.values() for key in split]
-    if hasattr(domain_class, "oracle") and len(set(every)) < len(every):
+    if declared(domain_class).oracle and len(set(every)) < len(every):
         with contextlib.suppress(RolloutError):
             solved = {
                 name: [repr(solution_of(domain_class, row)) for row in rows]

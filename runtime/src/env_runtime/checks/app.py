@@ -3,9 +3,8 @@
 from collections.abc import Iterable
 from typing import Any
 
-from ..episode.row_tools import SERVER_PATHS, not_a_name
-from ..episode.tasks import takes_answer
-from ..episode.tools import public_methods
+from ..episode.declaration import declared, public_methods
+from ..episode.tools import SERVER_PATHS, not_a_name
 from ..errors import GateError, ToolError
 from ..files import raised
 from ..project import here, of_class
@@ -55,7 +54,7 @@ def _import_problem(error: Exception) -> str:
                 f". These public methods are not served: {', '.join(methods)}. To serve "
                 f"one as a tool, add its line: {lines_for(error.obj, methods)}"
             )
-        elif takes_answer(error.obj):
+        elif declared(error.obj).takes_answer:
             text += ". For a class without tools, copy again with --overwrite -d tools="
     return text
 

@@ -9,27 +9,16 @@ import types
 import typing
 from typing import Any
 
-from ..episode.docstrings import read_docstring
+from ..episode.declaration import declared, hint_of, is_model, public_methods, where
 from ..episode.episode import Episode, run_alone
-from ..episode.row_tools import has_row_tools
-from ..episode.tasks import (
-    grader,
-    is_model,
-    replies,
-    takes_answer,
-    task_of,
-    task_skeleton,
-)
+from ..episode.tasks import task_of, task_skeleton
 from ..episode.tools import (
     Tool,
-    check_tool_seconds,
     fields_of,
-    hint_of,
     make_tool,
-    public_methods,
+    read_docstring,
     returns_text,
     tools_of,
-    where,
 )
 from ..episode.types import REPLY, ROW_TOOL, Task
 from ..errors import GateError, RolloutError, ToolError, service_hint
@@ -39,7 +28,7 @@ from ..models.client import Models
 from ..project import of_loaded
 from ..resources_server.endpoints import OWN_ROUTES, post_routes, route_of
 from .app import lines_for, served_app
-from .protocol_checks import check_protocol, place_of
+from .protocol_checks import check_protocol
 
 # A method that returns one of these mostly returns scalars, as a helper does, not a tool.
 _UNIONS = (typing.Literal, typing.Union, types.UnionType)
@@ -72,8 +61,8 @@ def check_class(
         tools = tools_of(domain_class)
         check_protocol(domain_class)
         lines, by_hand = _check_lines(domain_class, app, tools)
-        if not has_row_tools(domain_class):  # a row may have any tool
-            check_tool_seconds(domain_class, [*tools, *lines, *by_hand])
+        if not declared(domain_class).has_row_tools:  # a row may have any tool
+            declared(domain_class).check_tool_seconds([*tools, *lines, *by_hand])
     except ToolError as error:
         raise GateError(str(error)) from error
     served = [*lines, *by_hand]
@@ -87,8 +76,8 @@ def check_class(
     has = f"{name} has {', '.join(served)}"
     if not served:
         has = f"{name} has no tools: its answer is graded"
-    methods = [f"{REPLY}()"] if replies(domain_class) else []
-    if has_row_tools(domain_class):
+    methods = [f"{REPLY}()"] if declared(domain_class).replies else []
+    if declared(domain_class).has_row_tools:
         methods.append(f"{ROW_TOOL}()")
     if methods:
         has = f"{name} has {', '.join([*served, *methods])}"
@@ -97,7 +86,7 @@ def check_class(
 
 def _check_answer(domain_class: type, app: Any) -> None:
     """Raise GateError if server.py grades without the answer that reward() takes."""
-    if not takes_answer(domain_class):
+    if not declared(domain_class).takes_answer:
         return
     verify = inspect.unwrap(route_of(app, "/verify").endpoint)
     try:
@@ -106,7 +95,7 @@ def _check_answer(domain_class: type, app: Any) -> None:
         return
     read = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
     if "reward" in read and "answer" not in read:
-        method: Any = grader(domain_class)
+        method: Any = declared(domain_class).reward
         raise GateError(
             f"{where(method)}: {method.__qualname__} takes the policy's answer, but "
             "verify() of server.py does not pass it: write "
@@ -131,8 +120,8 @@ def _check_lines(
             lines[route.path] = tool
         else:
             by_hand.append(route.path.removeprefix("/"))
-    acts = takes_answer(domain_class) or replies(domain_class)
-    acts = acts or has_row_tools(domain_class)
+    acts = declared(domain_class).takes_answer or declared(domain_class).replies
+    acts = acts or declared(domain_class).has_row_tools
     if not lines and not by_hand and not acts:
         for _, function in public_methods(domain_class):
             if returns_text(function):
@@ -142,7 +131,7 @@ def _check_lines(
             "server.py serves no tool: add to setup_webserver() "
             f"{lines_for(domain_class, unserved)}"
             if unserved
-            else f"{place_of(domain_class)} has no tool: a tool is a public method that is "
+            else f"{declared(domain_class).place} has no tool: a tool is a public method that is "
             "annotated to return text, `-> str`. Without tools, "
             "`reward(self, answer: str)` grades the policy's last message"
         )

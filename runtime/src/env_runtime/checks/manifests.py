@@ -5,8 +5,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from ..episode.tasks import is_deterministic, reward_range
-from ..episode.tools import longest_call
+from ..episode.declaration import declared
 from ..project import of_class
 from ..settings import Limits
 
@@ -21,10 +20,10 @@ def outdated_manifests(domain_class: type) -> Iterator[tuple[Path, str, str]]:
     Raises ToolError and SettingError.
     """
     # "seeded", NeMo Gym's third word, is for servers that a harness can seed anew.
-    repeats = is_deterministic(domain_class)
+    repeats = declared(domain_class).deterministic
     word = "unknown" if repeats else "stochastic"
-    low, high = reward_range(domain_class)
-    longest = longest_call(domain_class, Limits.read().tool_seconds)
+    low, high = declared(domain_class).reward_range
+    longest = declared(domain_class).longest_call(Limits.read().tool_seconds)
     gym = of_class(domain_class).gym
     paths = [*gym.glob("environments/*/manifest.yaml"), *gym.glob("../openenv/*.yaml")]
     for path in [*paths, *gym.glob("configs/*_eval.toml")]:

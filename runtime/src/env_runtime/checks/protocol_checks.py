@@ -7,12 +7,10 @@ from typing import Any
 
 from pydantic import PydanticUserError
 
-from ..episode.episode import has_async_methods, runs_on_loop
-from ..episode.tasks import is_model, reward_range, task_annotation, task_reader
-from ..episode.tools import hint_of, where
+from ..episode.declaration import STATIC, declared, hint_of, is_model, where
+from ..episode.tasks import task_reader
 from ..episode.types import REPLY
 from ..errors import GateError, ToolError, one_line
-from ..files import source_name
 from ..models.client import model_names
 from ..project import of_class
 
@@ -30,8 +28,7 @@ def check_protocol(domain_class: type) -> None:
     _check_static_hooks(domain_class)
     _check_text_parameter(domain_class, "reward", optional=True)
     _check_text_parameter(domain_class, REPLY)
-    reward_range(domain_class)  # raises ToolError
-    _check_policy_errors(domain_class)
+    declared(domain_class).check()
     _check_hooks(domain_class)
     for member in vars(domain_class).values():
         if inspect.isfunction(member) and not member.__name__.startswith("_"):
@@ -46,7 +43,7 @@ def _check_constructor(domain_class: type) -> None:
         )
     except TypeError as error:
         raise GateError(
-            f"{place_of(domain_class)} {_constructor_problem(domain_class, error)}"
+            f"{declared(domain_class).place} {_constructor_problem(domain_class, error)}"
         ) from error
 
 
@@ -69,7 +66,7 @@ def _constructor_problem(domain_class: type, error: TypeError) -> str:
 
 def _check_task(domain_class: type) -> None:
     """Raise GateError if the constructor's task has a type that no row can become."""
-    kind = task_annotation(domain_class)
+    kind = declared(domain_class).task_annotation
     if kind is None:  # such as `size=3`
         [first, *_] = inspect.signature(domain_class).parameters.values()
         kind = (
@@ -79,7 +76,7 @@ def _check_task(domain_class: type) -> None:
         )
     if not isinstance(kind, type) or kind in (Any, object):
         return
-    place = f"{place_of(domain_class)} takes a task of the type {kind.__name__}"
+    place = f"{declared(domain_class).place} takes a task of the type {kind.__name__}"
     if is_model(kind):
         try:
             task_reader(kind)
@@ -99,20 +96,23 @@ def _check_task(domain_class: type) -> None:
 def _check_waiting(domain_class: type) -> None:
     """Raise GateError if the class asks models, but must not wait for answers."""
     names = model_names(domain_class)
-    if names and runs_on_loop(domain_class) and not has_async_methods(domain_class):
+    if (
+        names
+        and declared(domain_class).runs_on_loop
+        and not declared(domain_class).has_async_methods
+    ):
         raise GateError(
-            f"{place_of(domain_class)}.blocking is False, but {names[0]}.ask() waits for "
+            f"{declared(domain_class).place}.blocking is False, but {names[0]}.ask() waits for "
             "an answer: remove `blocking = False`, or write async methods"
         )
 
 
 def _check_static_hooks(domain_class: type) -> None:
     """Raise GateError if what is called without an object needs one, or is async."""
-    hooks = ("oracle", "missing_requirement", "notice", "refuse_to_serve", "stand_in")
-    for hook in hooks:
+    for hook in STATIC:
         if inspect.iscoroutinefunction(getattr(domain_class, hook, None)):
             raise GateError(
-                f"{place_of(domain_class)}.{hook} is never awaited: make it a plain `def`"
+                f"{declared(domain_class).place}.{hook} is never awaited: make it a plain `def`"
             )
         static = inspect.getattr_static(domain_class, hook, None)
         if inspect.isfunction(static):
@@ -166,18 +166,6 @@ def _is_text(method: Any, parameter: inspect.Parameter) -> bool:
     return parameter.kind in usual and text and has_text
 
 
-def _check_policy_errors(domain_class: type) -> None:
-    """Raise GateError if `policy_errors` is not a tuple of exception classes."""
-    errors = getattr(domain_class, "policy_errors", ())
-    if not isinstance(errors, (tuple, list)) or not all(
-        isinstance(error, type) and issubclass(error, Exception) for error in errors
-    ):
-        raise GateError(
-            f"{place_of(domain_class)}.policy_errors must be a tuple of exception "
-            f"classes, such as (KeyError,); got {errors!r:.80}"
-        )
-
-
 def _check_hooks(domain_class: type) -> None:
     """Raise GateError if a hook of the object takes arguments."""
     for hook in ("metrics", "close", "observation"):
@@ -204,10 +192,3 @@ def _check_awaitable(method: Any) -> None:
             f"{where(method)}: {method.__qualname__} returns a coroutine: make it "
             "`async def`, and annotate what it returns in the end"
         )
-
-
-def place_of(domain_class: type) -> str:
-    """The class's file and line, and its name, as messages begin."""
-    _, first = inspect.getsourcelines(domain_class)
-    file = inspect.getsourcefile(domain_class) or "?"
-    return f"{source_name(file)}, line {first}: {domain_class.__name__}"

@@ -2,11 +2,10 @@
 
 from collections.abc import Iterable
 
+from ..episode.declaration import declared
 from ..episode.tasks import (
     baseline_reward,
-    is_estimated,
     oracle_reward,
-    reward_range,
 )
 from ..episode.types import Row
 from ..models.client import without_answers
@@ -18,23 +17,23 @@ def baseline(domain_class: type, rows: Iterable[Row]) -> str:
     if len(baselines) > 1:
         return "at most what each row says"
     [most] = baselines
-    exact = most == reward_range(domain_class)[0]
+    exact = most == declared(domain_class).lowest_reward
     return f"{most}" if exact else f"at most {most}"
 
 
 def earned_by_oracle(domain_class: type, rows: Iterable[Row]) -> str:
     """The reward of the oracle, for a gate's line."""
-    highest = reward_range(domain_class)[1]
+    highest = declared(domain_class).highest_reward
     usual = all(oracle_reward(domain_class, row) == highest for row in rows)
     return f"{highest}" if usual else "what each row says"
 
 
 def estimate_note(domain_class: type) -> str:
     """The gate's note on a `reward_range` that is an estimate, else ""."""
-    if not is_estimated(domain_class):
+    if not declared(domain_class).range_is_estimated:
         return ""
     return (
-        f"\nreward_range {reward_range(domain_class)} is an estimate: an episode that "
+        f"\nreward_range {declared(domain_class).reward_range} is an estimate: an episode that "
         "earns more or less gets no reward, so a goal outside it is never learned. "
         "Correct it, then remove `reward_range_estimated` from the class"
     )
@@ -66,5 +65,5 @@ def reward_problem(
     most = baseline_reward(domain_class, row)
     if reward <= most + 1e-9:
         return None
-    exact = most == reward_range(domain_class)[0]
+    exact = most == declared(domain_class).lowest_reward
     return f"not {most}" if exact else f"more than {most}"

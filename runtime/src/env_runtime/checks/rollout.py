@@ -8,15 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from ..command_line import counted
-from ..episode.row_tools import has_row_tools
+from ..episode.declaration import declared
 from ..episode.tasks import (
     has_oracle,
-    is_deterministic,
-    missing_requirement,
-    replies,
-    reward_range,
     steps_of,
-    takes_answer,
     task_of,
 )
 from ..episode.types import REPLY, Definitions, Row, Solution, by_model
@@ -57,7 +52,7 @@ def rollout_gate(client: Client, path: Path) -> str:
     rows = read_rows(domain_class, path)
     game = _Game(domain_class, client, rows, path)
     seen = counted(len(rows), "row")
-    if reason := missing_requirement(domain_class):
+    if reason := declared(domain_class).missing_requirement():
         return f"{seen}, not played ({reason})"
     nothing = baseline(domain_class, rows)
     game.check("noop")
@@ -72,7 +67,7 @@ def rollout_gate(client: Client, path: Path) -> str:
         game.check_turns(max_turns)
         game.check("oracle")
     except NoOracleError as error:
-        highest = reward_range(domain_class)[1]
+        highest = declared(domain_class).highest_reward
         return (
             f"{seen}: noop and nonsense earn {nothing} ({error}){note}"
             f"{game.variety.note_line()}\nwithout an oracle, nothing shows that {highest} can "
@@ -116,7 +111,9 @@ class _Game:
         self.client = client
         self.rows, self.path = rows, path
         self.variety = Variety(self.project, rows, path)
-        self.repeats = is_deterministic(domain_class)  # the same calls must do the same
+        self.repeats = declared(
+            domain_class
+        ).deterministic  # the same calls must do the same
         for manifest, problem, _ in outdated_manifests(domain_class):
             raise GateError(
                 f"{shown(manifest)} {problem}: "
@@ -176,7 +173,10 @@ class _Game:
         plan = PLANS[policy](row, self.client.tools_in(row))
         calls = steps_of(self.domain_class, plan)
         did = made_calls(calls, result["response"]["output"], policy == "oracle")
-        if takes_answer(self.domain_class) and not replies(self.domain_class):
+        if (
+            declared(self.domain_class).takes_answer
+            and not declared(self.domain_class).replies
+        ):
             answer = (
                 f"answered {plan.answer!r:.200}" if plan.answer else "did not answer"
             )
@@ -190,7 +190,7 @@ class _Game:
         Raises GateError if a row's prompt lacks what the policy must see first.
         """
         note = ""
-        if not hasattr(domain_class, "observation"):
+        if not declared(domain_class).has_observation:
             return note
         for number, row in enumerate(self.rows, start=1):
             place = row_name(number, self.path)
@@ -244,15 +244,15 @@ class _Game:
         Calls of a row's tools are one turn: nothing that they return is needed.
         """
         turns = ["message" if tool == REPLY else "call" for tool, _ in solution.calls]
-        if has_row_tools(self.domain_class):
+        if declared(self.domain_class).has_row_tools:
             turns = [kind for kind, _ in groupby(turns)]
-        if solution.answer and not replies(self.domain_class):
+        if solution.answer and not declared(self.domain_class).replies:
             turns.append("final answer")
         return turns
 
     def check_end(self, max_turns: int) -> str:
         """A note if reply() never ends an episode whose policy only talks; else ""."""
-        if not replies(self.domain_class):
+        if not declared(self.domain_class).replies:
             return ""
         row, talker = self.rows[0], _Talker()
         place, tools = row_name(1, self.path), self.client.tools_in(row)

@@ -4,8 +4,9 @@ import contextlib
 from pathlib import Path
 
 from ..command_line import counted
-from ..episode.row_tools import has_row_tools, tools_in
+from ..episode.declaration import declared
 from ..episode.tasks import task_skeleton
+from ..episode.tools import tools_in
 from ..episode.types import Definitions
 from ..errors import RolloutError
 from ..evaluation.observations import first_observation, with_observation
@@ -58,4 +59,6 @@ def write_tools(path: Path) -> str:
     for manifest, _, corrected in outdated_manifests(domain_class):
         manifest.write_text(corrected, encoding="utf-8")
     line = f"{counted(len(rows), 'row')} of {path} with {counted(len(definitions), 'tool')}"
-    return line + (", and with their own" if has_row_tools(domain_class) else "")
+    return line + (
+        ", and with their own" if declared(domain_class).has_row_tools else ""
+    )

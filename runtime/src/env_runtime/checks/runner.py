@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TypedDict
 
 from ..command_line import new_parser
-from ..episode.tasks import missing_requirement
+from ..episode.declaration import declared
 from ..errors import GateError, RolloutError, ToolError
 from ..files import raised
 from ..project import here
@@ -154,7 +154,7 @@ def run(
 
 def _check_requirement() -> None:
     """Raise GateError if this machine cannot run an episode of the project's class."""
-    if lacking := missing_requirement(here().load_class()):
+    if lacking := declared(here().load_class()).missing_requirement():
         raise GateError(
             f"nothing was checked, because no episode can run here: {lacking}. Or pass "
             "--allow-missing, which checks only what needs no episode"
@@ -163,7 +163,7 @@ def _check_requirement() -> None:
 
 def requirement_note(domain_class: type) -> list[str]:
     """The import gate's note if this machine cannot run an episode of the class."""
-    lacking = missing_requirement(domain_class)
+    lacking = declared(domain_class).missing_requirement()
     note = f"no episode can run here, so only --allow-missing passes: {lacking}"
     return [note] if lacking else []
 

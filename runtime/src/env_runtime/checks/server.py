@@ -3,6 +3,7 @@
 import importlib.metadata
 
 from .. import project
+from ..episode.declaration import declared
 from ..errors import GateError
 from ..evaluation.client import Client
 from ..imports import lacking, packages_from_paths
@@ -28,7 +29,6 @@ def server_gate(client: Client) -> str:
         raise GateError(
             f"GET /health answered {response.status_code}: {response.text[:300]}"
         )
-    refuse = getattr(project.here().load_class(), "refuse_to_serve", lambda: None)
-    reason = refuse()
+    reason = declared(project.here().load_class()).refuse_to_serve()
     note = f"; for gates only: {reason}" if reason else ""
     return f"{client.url}/health answers{note}"

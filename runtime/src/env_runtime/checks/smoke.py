@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from ..command_line import counted
-from ..episode.row_tools import has_row_tools, lists_tools, tools_in
-from ..episode.samples import sample_arguments
-from ..episode.tasks import grader, is_native, missing_requirement, task_of
+from ..episode.declaration import declared
+from ..episode.schema import sample_arguments
+from ..episode.tasks import is_native, task_of
+from ..episode.tools import lists_tools, tools_in
 from ..episode.types import HARNESS, REPLY, Definitions, Row
 from ..errors import GateError, NoOracleError, RolloutError, one_line, service_hint
 from ..evaluation.client import Client, ClientSession, problem_of
@@ -62,7 +63,7 @@ def smoke_gate(client: Client, path: Path) -> str:
                 "them into the rows with `uv run python gates.py --write-tools`"
             )
 
-    if lacking := missing_requirement(domain_class):
+    if lacking := declared(domain_class).missing_requirement():
         return f"{counted(len(definitions), 'endpoint')}, not called ({lacking})"
 
     def seed() -> ClientSession:
@@ -83,7 +84,7 @@ def smoke_gate(client: Client, path: Path) -> str:
             session = seed()
             _reply(session, {"answer": NONSENSE})
             session.post("/close_session", {})
-        if grader(domain_class) is None:
+        if declared(domain_class).reward is None:
             echoes = _echoes(seed, definitions, task_of(rows[0])["expected_output"])
     status = client.session().request("POST", "/no_such_tool", {}).status_code
     if status != 404:
@@ -93,7 +94,7 @@ def smoke_gate(client: Client, path: Path) -> str:
         detail = "no tools: the answer is graded"
         if client.replies():
             detail = "no tools: the environment replies to messages"
-    if has_row_tools(domain_class):
+    if declared(domain_class).has_row_tools:
         detail = f"{counted(len(definitions), 'endpoint')}, and the tools of each row"
     for note, start in (
         ("still to be written", "error: this tool is still to be written"),

@@ -6,38 +6,28 @@ import functools
 import inspect
 import logging
 import math
-import sys
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
 from pydantic_core import to_jsonable_python
 
 from ..errors import ModelError, NoAnswerError, NotTextError, shortage
 from ..files import fault_of
-from .answers import Answer, as_answer
+from .answers import Answer, as_answer, printed, scalars, sendable
+from .declaration import declared
 from .tasks import (
     baseline_reward,
-    grader,
-    is_estimated,
     read_task,
-    reward_range,
-    takes_answer,
 )
-from .text_match import printed, scalars, sendable
-from .tools import Tool, own_classes, public_methods
-from .types import REPLY, ROW_TOOL, Asked, Task
+from .tools import Tool
+from .types import REPLY, Asked, Task
 
 log = logging.getLogger(__name__)
 
 # The calls that an episode keeps for a grader. Later calls are played, but not kept.
 MAX_CALLS = 1000
 MAX_CALL_CHARACTERS = 1 << 20
-
-# Exceptions that a class raises on purpose, beside its own.
-EXPECTED = (ValueError, NotImplementedError, TimeoutError)
 
 
 @dataclass
@@ -135,7 +125,7 @@ class Episode:
         If the server was short of files, threads or processes, the grade says nothing
         about the policy.
         """
-        if is_expected(self.domain_class, error):
+        if declared(self.domain_class).is_expected(error):
             text = str(error) or type(error).__name__
             return Answer(sendable(f"error: {text}"), error="expected")
         log.error("%s: the tool %r failed", self.label, name, exc_info=error)
@@ -171,10 +161,12 @@ class Episode:
         is what doing nothing earns, and `failure` has the reason. An `infrastructure_failure` of the class is
         a `failure`, too.
         """
-        grade = grader(self.domain_class)
+        grade = declared(self.domain_class).reward
         if grade is None:
             return float(self.printed(self.task.get("expected_output") or ""))
-        arguments = [sendable(answer)] if takes_answer(self.domain_class) else []
+        arguments = (
+            [sendable(answer)] if declared(self.domain_class).takes_answer else []
+        )
         reward = await self._graded(arguments)
         failed = getattr(self.environment, "infrastructure_failure", None)
         self.failure = failed or self.failure
@@ -182,7 +174,7 @@ class Episode:
 
     async def _graded(self, arguments: list[str]) -> float:
         name = f"{self.domain_class.__name__}.reward()"
-        low, high = reward_range(self.domain_class)
+        low, high = declared(self.domain_class).reward_range
         nothing = baseline_reward(self.domain_class, {})
         try:
             value = self.environment.reward(*arguments)
@@ -207,7 +199,7 @@ class Episode:
         )
         if math.isfinite(number):
             self.outside_range = number
-            if is_estimated(self.domain_class):
+            if declared(self.domain_class).range_is_estimated:
                 self.failure += ": the range is an estimate, so correct it"
         log.error("%s: %s", self.label, self.failure)
         return nothing
@@ -234,10 +226,9 @@ class Episode:
 
         None if the class has no observation(). Raises what observation() raises.
         """
-        look = getattr(self.environment, "observation", None)
-        if look is None:
+        if not declared(self.domain_class).has_observation:
             return None
-        value = look()
+        value = self.environment.observation()
         return as_answer(await value if inspect.isawaitable(value) else value)
 
     def printed(self, text: str) -> bool:
@@ -253,42 +244,6 @@ class Episode:
         except (Exception, SystemExit):
             name = self.domain_class.__name__
             log.exception("%s: %s.close() failed", self.label, name)
-
-
-def is_expected(domain_class: type, error: BaseException) -> bool:
-    """Whether the class raised this on purpose, so that the policy may read it."""
-    # ValidationError is a ValueError only by inheritance, and a bug.
-    if isinstance(error, (ValidationError, NotTextError)):
-        return False
-    if isinstance(error, tuple(getattr(domain_class, "policy_errors", ()))):
-        return True
-    own_folders = {_folder(base) for base in own_classes(domain_class)}
-    folder = _folder(type(error))
-    own = folder is not None and folder in own_folders
-    return isinstance(error, EXPECTED) or own
-
-
-def runs_on_loop(domain_class: type) -> bool:
-    """Whether the class is called on the event loop: it is async, or never blocks."""
-    blocking = getattr(domain_class, "blocking", True)
-    return not blocking or has_async_methods(domain_class)
-
-
-def has_async_methods(domain_class: type) -> bool:
-    """Whether a method that an episode calls is `async def`."""
-    names = [name for name, _ in public_methods(domain_class)]
-    return any(
-        inspect.iscoroutinefunction(getattr(domain_class, name, None))
-        for name in [
-            "reward",
-            "close",
-            "metrics",
-            "observation",
-            REPLY,
-            ROW_TOOL,
-            *names,
-        ]
-    )
 
 
 def run_without_loop(steps: Coroutine[Any, Any, Any]) -> Any:
@@ -307,7 +262,7 @@ def run_without_loop(steps: Coroutine[Any, Any, Any]) -> Any:
 
 def run_alone(domain_class: type, steps: Coroutine[Any, Any, Any]) -> Any:
     """The result of a coroutine that plays an episode where no event loop runs."""
-    if runs_on_loop(domain_class):
+    if declared(domain_class).runs_on_loop:
         return asyncio.run(steps)
     return run_without_loop(steps)
 
@@ -328,12 +283,3 @@ def _number(value: Any) -> float:
         return float(value)
     except (TypeError, ValueError, OverflowError):  # such as an array of two
         return math.nan
-
-
-@functools.cache
-def _folder(kind: type) -> Path | None:
-    """The folder of the module, or package, of a class; None for built-in classes."""
-    for name in (kind.__module__.partition(".")[0], kind.__module__):
-        if file := getattr(sys.modules.get(name), "__file__", None):
-            return Path(file).resolve().parent
-    return None

@@ -1,21 +1,28 @@
-"""Tasks: the constructor's argument, taken from a row of the dataset."""
+"""Tasks: the constructor's argument, taken from a row of the dataset, and its solution."""
 
 import ast
 import copy
 import functools
 import inspect
-import math
 import textwrap
 import typing
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import MISSING, fields
 from typing import Any
 
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    create_model,
+    model_validator,
+)
 from pydantic_core import to_jsonable_python
 
 from ..errors import NoOracleError, RolloutError, ToolError, one_line
-from .tools import hint_of
+from .declaration import declared, hint_of
 from .types import REPLY, Calls, Row, Solution, Task
 
 # Keys of a row that are NeMo Gym's, or that say how the row is graded.
@@ -24,55 +31,6 @@ NOT_IN_TASK = frozenset(
     + ["oracle", "oracle_reward", "baseline_reward"]
     + ["mask_sample", "failure_kind", "failure_reason"]
 )
-
-
-def is_deterministic(domain_class: type) -> bool:
-    """Whether the same calls always have the same results."""
-    return getattr(domain_class, "deterministic", True)
-
-
-def missing_requirement(domain_class: type) -> str | None:
-    """Why this machine cannot run an episode of the class; None if it can."""
-    return getattr(domain_class, "missing_requirement", lambda: None)()
-
-
-def grader(domain_class: type) -> Callable[..., Any] | None:
-    """The method that grades an episode, if the class has one."""
-    return getattr(domain_class, "reward", None)
-
-
-def takes_answer(domain_class: type) -> bool:
-    """Whether the class grades the policy's last message: `reward(self, answer: str)`."""
-    grade = grader(domain_class)
-    return grade is not None and len(inspect.signature(grade).parameters) > 1
-
-
-def replies(domain_class: type) -> bool:
-    """Whether the class answers the policy's messages: `reply(self, answer: str)`."""
-    return hasattr(domain_class, "reply")
-
-
-def reward_range(domain_class: type) -> tuple[float, float]:
-    """The lowest and the highest reward: the class's `reward_range`, else (0.0, 1.0).
-
-    Raises ToolError if that is not a pair of numbers, the lower one first.
-    """
-    declared = getattr(domain_class, "reward_range", (0.0, 1.0))
-    try:
-        low, high = map(float, declared)
-    except (TypeError, ValueError):
-        low = high = math.nan
-    if not (math.isfinite(low) and math.isfinite(high) and low < high):
-        raise ToolError(
-            f"{domain_class.__name__}.reward_range must be two numbers, the lower one "
-            f"first, such as (-1.0, 1.0); got {declared!r:.80}"
-        )
-    return low, high
-
-
-def is_estimated(domain_class: type) -> bool:
-    """Whether the class says that its `reward_range` is an estimate."""
-    return bool(getattr(domain_class, "reward_range_estimated", False))
 
 
 def is_native(row: Row) -> bool:
@@ -102,27 +60,6 @@ def task_place(row: Row) -> str:
     return "" if is_native(row) else "ground_truth.0."
 
 
-def task_annotation(domain_class: type) -> Any:
-    """The annotation of the constructor's first parameter, None if it has none."""
-    parameters = list(inspect.signature(domain_class).parameters.values())
-    if not parameters:
-        return None
-    return hint_of(domain_class.__init__, parameters[0].name)
-
-
-def task_type(domain_class: type) -> Any:
-    """The model or dataclass that the constructor's first parameter names, else `dict`."""
-    annotation = task_annotation(domain_class)
-    return annotation if is_model(annotation) else dict[str, Any]
-
-
-def is_model(annotation: Any) -> bool:
-    """Whether an annotation is a pydantic model or a dataclass."""
-    return isinstance(annotation, type) and (
-        issubclass(annotation, BaseModel) or is_dataclass(annotation)
-    )
-
-
 @functools.cache
 def task_reader(model: Any) -> TypeAdapter[Any]:
     """Reads a task as a model. Raises PydanticUserError if JSON cannot hold one."""
@@ -134,8 +71,8 @@ def read_task(domain_class: type, task: Task, place: str = "ground_truth.0.") ->
 
     `place` is the task's place in its row, for the message.
     """
-    model = task_type(domain_class)
-    if not is_model(model):
+    model = declared(domain_class).task_model
+    if model is None:
         return task
     try:
         return task_reader(model).validate_python(task)
@@ -150,11 +87,11 @@ def task_skeleton(domain_class: type) -> Task:
     in the source of the constructor and of the oracle, as in `task["size"]` and
     `task.get("start", 0)`.
     """
-    model = task_type(domain_class)
+    model = declared(domain_class).task_model
     task: Task = {}
-    if not is_model(model):
+    if model is None:
         task = _keys_read(domain_class.__init__, 1)
-        oracle = getattr(domain_class, "oracle", None)
+        oracle = declared(domain_class).oracle
         for key, default in _keys_read(oracle, inspect.ismethod(oracle)).items():
             task.setdefault(key, default)
     elif issubclass(model, BaseModel):
@@ -171,7 +108,7 @@ def task_skeleton(domain_class: type) -> Task:
             task[part.name] = (
                 None if default is MISSING else to_jsonable_python(default)
             )
-    if grader(domain_class) is None:
+    if declared(domain_class).reward is None:
         task.setdefault(
             "expected_output", "The line that only a solved episode prints."
         )
@@ -218,7 +155,7 @@ def check_task(domain_class: type, task: Task, place: str = "ground_truth.0.") -
     in its row, for the message.
     """
     read = read_task(domain_class, task, place)
-    if grader(domain_class) is None:
+    if declared(domain_class).reward is None:
         expected = task.get("expected_output")
         if not isinstance(expected, str) or not expected.strip():
             raise ValueError(
@@ -246,7 +183,7 @@ def solution_of(domain_class: type, row: Row) -> Solution:
     if this machine lacks something that an episode needs; RolloutError if the oracle
     raises, or returns anything else.
     """
-    if lacking := missing_requirement(domain_class):
+    if lacking := declared(domain_class).missing_requirement():
         raise NoOracleError(lacking)
     if not has_oracle(domain_class, row):
         raise NoOracleError(f"{domain_class.__name__} has no oracle(task)")
@@ -254,7 +191,7 @@ def solution_of(domain_class: type, row: Row) -> Solution:
     try:
         steps = [returned] if isinstance(returned, str) else list(returned)
         answer = steps[-1] if steps and isinstance(steps[-1], str) else ""
-        if replies(domain_class):
+        if declared(domain_class).replies:
             steps = [_as_message(step) for step in steps]
         elif answer:
             steps.pop()
@@ -264,7 +201,7 @@ def solution_of(domain_class: type, row: Row) -> Solution:
         well_formed = False
     if not well_formed:
         texts = "may end with the final answer as text"
-        if replies(domain_class):
+        if declared(domain_class).replies:
             texts = "messages as text"
         raise RolloutError(
             f"{oracle_name(domain_class)} must return the calls, (tool, "
@@ -275,19 +212,19 @@ def solution_of(domain_class: type, row: Row) -> Solution:
 
 def has_oracle(domain_class: type, row: Row) -> bool:
     """Whether the solution of a row is known: by the class, or by the row."""
-    return hasattr(domain_class, "oracle") or "oracle" in row
+    return declared(domain_class).oracle is not None or "oracle" in row
 
 
 def oracle_name(domain_class: type) -> str:
     """The name, in messages, of what has the solutions."""
-    if hasattr(domain_class, "oracle"):
+    if declared(domain_class).oracle is not None:
         return f"{domain_class.__name__}.oracle(task)"
     return "the row's `oracle`"
 
 
 def _played_by(domain_class: type, row: Row) -> Any:
     """Return what the class's oracle(task) returns, or the row's `oracle`."""
-    solve = getattr(domain_class, "oracle", None)
+    solve = declared(domain_class).oracle
     if solve is None:
         return row["oracle"]
     task = copy.deepcopy(task_of(row))  # an oracle may change it
@@ -313,7 +250,7 @@ def steps_of(domain_class: type, plan: Solution) -> Calls:
     three times: the class answers it.
     """
     talks = any(tool == REPLY for tool, _ in plan.calls)
-    if talks or not plan.answer or not replies(domain_class):
+    if talks or not plan.answer or not declared(domain_class).replies:
         return plan.calls
     return [*plan.calls, *3 * [(REPLY, {"answer": plan.answer})]]
 
@@ -332,7 +269,7 @@ def _takes_dict(oracle: Callable[..., Any]) -> bool:
 
 def oracle_reward(domain_class: type, row: Row) -> float:
     """The reward that the oracle must earn: `oracle_reward`, else the highest one."""
-    return float(row.get("oracle_reward", reward_range(domain_class)[1]))
+    return float(row.get("oracle_reward", declared(domain_class).highest_reward))
 
 
 def baseline_reward(domain_class: type, row: Row) -> float:
@@ -340,5 +277,66 @@ def baseline_reward(domain_class: type, row: Row) -> float:
 
     If no reward is above 0.0, or all are, it is the lowest reward instead of 0.0.
     """
-    low, high = reward_range(domain_class)
+    low, high = declared(domain_class).reward_range
     return float(row.get("baseline_reward", 0.0 if low <= 0.0 < high else low))
+
+
+class TaskData(BaseModel):
+    """A row's own fields.
+
+    The first entry of ground_truth is the task, which the class's constructor takes. In
+    a row without ground_truth, the row's own keys are the task.
+    """
+
+    model_config = ConfigDict(extra="allow")
+
+
+def task_data_of(domain_class: type) -> type[BaseModel]:
+    """The model of a row's fields for an environment class."""
+    low, high = declared(domain_class).reward_range
+    task: Any = declared(domain_class).task_model or dict[str, Any]
+
+    def check(cls: type[BaseModel], row: Any) -> Any:
+        """Raise ValueError if the row has no task, or one that the class refuses."""
+        if isinstance(row, dict):
+            task = task_of(row)
+            if not task:
+                raise ValueError(
+                    "the row has no task: it needs ground_truth, or keys of its own"
+                )
+            read_task(domain_class, task, task_place(row))
+        return row
+
+    rewards: dict[str, Any] = {"ge": low, "le": high}
+    fields: dict[str, Any] = {
+        # Any: the ground_truth of a native row may be a text.
+        "ground_truth": (list[task] | Any, None),
+        "oracle": (
+            list[Any] | str,
+            Field(
+                None, description="Calls and messages, for a class without an oracle."
+            ),
+        ),
+        "oracle_reward": (
+            float,
+            Field(high, description="The reward of the oracle on this row.", **rewards),
+        ),
+        "baseline_reward": (
+            float,
+            Field(
+                baseline_reward(domain_class, {}),
+                description="The most that doing nothing and nonsense may earn.",
+                **rewards,
+            ),
+        ),
+    }
+    validators: dict[str, Any] = {
+        "check": model_validator(mode="before")(classmethod(check))  # type: ignore
+    }
+    return create_model(
+        "TaskData",
+        __base__=TaskData,
+        __doc__=TaskData.__doc__,
+        __validators__=validators,
+        **fields,
+    )

@@ -4,12 +4,10 @@ import contextlib
 import functools
 import inspect
 import json
-import math
-import sys
+import re
 import typing
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, fields, is_dataclass
-from types import SimpleNamespace
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -24,15 +22,9 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError, PydanticUndefined, from_json, to_json
 
 from ..errors import ToolError
-from ..files import source_name
-from .docstrings import read_docstring
+from .declaration import declared, hint_of, hints_of, public_methods, where
 from .schema import function_definition, plain_schema
-
-# Public methods that are not tools, though some return text.
-PROTOCOL = frozenset(
-    ["reward", "metrics", "close", "observation", "oracle", "notice", "reply"]
-    + ["missing_requirement", "refuse_to_serve", "stand_in", "call_row_tool"]
-)
+from .types import REPLY, Definitions, Row
 
 # The most validation errors that an answer lists. If there are more, it gives a number.
 MAX_PROBLEMS = 100
@@ -123,69 +115,6 @@ def tools_of(
     return tools
 
 
-def tool_seconds(domain_class: type) -> dict[str, float]:
-    """The limits of the class's slow tools, by name: its `tool_seconds`, else {}.
-
-    Raises ToolError if that is not a dict of positive numbers.
-    """
-    declared = getattr(domain_class, "tool_seconds", {})
-    if not isinstance(declared, dict):
-        problem = f"got {declared!r:.80}"
-    else:
-        problem = next(
-            (
-                f"got {seconds!r:.80} for {name!r}"
-                for name, seconds in declared.items()
-                if isinstance(seconds, bool)
-                or not isinstance(seconds, int | float)
-                or not 0 < seconds < math.inf
-            ),
-            "",
-        )
-    if problem:
-        raise ToolError(
-            f"{domain_class.__name__}.tool_seconds must be a dict of tools and the "
-            'seconds that a call may take, such as {"train": 600}; ' + problem
-        )
-    return {name: float(seconds) for name, seconds in declared.items()}
-
-
-def longest_call(domain_class: type, usual: float) -> float:
-    """The seconds that the class's slowest tool may take; `usual` is TOOL_SECONDS."""
-    return max([usual, *tool_seconds(domain_class).values()])
-
-
-def check_tool_seconds(domain_class: type, names: Collection[str]) -> None:
-    """Raise ToolError if `tool_seconds` has a name that is not among `names`."""
-    if unknown := sorted(set(tool_seconds(domain_class)) - set(names)):
-        raise ToolError(
-            f"{domain_class.__name__}.tool_seconds names {', '.join(unknown)}, which is "
-            f"not a tool; there are {', '.join(sorted(names)) or 'none'}"
-        )
-
-
-def public_methods(domain_class: type) -> Iterator[tuple[str, Callable[..., Any]]]:
-    """The names and functions of a class's public methods outside the protocol."""
-    names: dict[str, None] = {}
-    for base in reversed(own_classes(domain_class)):
-        names |= dict.fromkeys(vars(base))
-    for name in names:
-        member = inspect.getattr_static(domain_class, name)
-        public = not name.startswith("_") and name not in PROTOCOL
-        if public and inspect.isfunction(member):
-            yield name, member
-
-
-def own_classes(domain_class: type) -> list[type]:
-    """The class and its bases, except those of Python's library and pydantic."""
-    own = []
-    for base in domain_class.__mro__:
-        library = base.__module__.partition(".")[0]
-        if library not in sys.stdlib_module_names and library != "pydantic":
-            own.append(base)
-    return own
-
-
 def returns_text(function: Callable[..., Any]) -> bool:
     """Whether a method is annotated to return text, or text with an image."""
     annotation = hint_of(function, "return")
@@ -203,45 +132,6 @@ def fields_of(kind: type) -> tuple[str, ...]:
     if is_dataclass(kind):
         return tuple(field.name for field in fields(kind))
     return getattr(kind, "_fields", ()) if issubclass(kind, tuple) else ()
-
-
-def where(function: Callable[..., Any]) -> str:
-    """The place of a function, as `my_env.py, line 12`."""
-    code = inspect.unwrap(function).__code__
-    return f"{source_name(code.co_filename)}, line {code.co_firstlineno}"
-
-
-def hint_of(function: Callable[..., Any], name: str) -> Any:
-    """The annotation of a parameter, or of "return"; None if it has none.
-
-    The other annotations may be names that only a type checker knows. Raises ToolError
-    if this one cannot be read.
-    """
-    return hints_of(function, name).get(name)
-
-
-def hints_of(function: Callable[..., Any], *names: str) -> dict[str, Any]:
-    """The annotations of a function, or those of `names`.
-
-    Raises ToolError if one of them cannot be read.
-    """
-    try:
-        annotations = {
-            name: annotation
-            for name, annotation in getattr(function, "__annotations__", {}).items()
-            if name in names or not names
-        }
-        annotated = SimpleNamespace(
-            __annotations__=annotations,
-            __type_params__=getattr(function, "__type_params__", ()),
-        )
-        scope = getattr(inspect.unwrap(function), "__globals__", {})
-        return typing.get_type_hints(annotated, scope, include_extras=True)
-    except Exception as error:
-        raise ToolError(
-            f"{where(function)}: an annotation of {named(function)[1]} cannot be "
-            f"read: {error}"
-        ) from error
 
 
 def named(function: Any) -> tuple[str, str]:
@@ -331,3 +221,132 @@ def _field(
     return Annotated[annotation, Field(description=described, alias=parameter.name)], (
         ... if default is PydanticUndefined else default
     )
+
+
+SECTIONS = re.compile(
+    r"^(args|arguments|parameters|params|returns?|raises|yields?|examples?|notes?):\s*$",
+    re.IGNORECASE,
+)
+PARAMETER_SECTIONS = ("args", "arguments", "parameters", "params")
+
+
+def read_docstring(text: str) -> tuple[str, dict[str, str]]:
+    """The description of a tool, and the description of each parameter.
+
+    The tool's description ends at the first section. All white space is folded.
+    """
+    sections: dict[str, list[str]] = {"": []}
+    current = sections[""]
+    for line in inspect.cleandoc(text).splitlines():
+        if title := SECTIONS.match(line):
+            current = sections.setdefault(title[1].lower(), [])
+        else:
+            current.append(line)
+    parameters: dict[str, str] = {}
+    for title in PARAMETER_SECTIONS:
+        parameters |= _parameters(sections.get(title, []))
+    return _fold(" ".join(sections[""])), parameters
+
+
+def _parameters(lines: list[str]) -> dict[str, str]:
+    """The entries of one section: `name: text`, with deeper lines as its continuation."""
+    parameters: dict[str, str] = {}
+    name = ""
+    indent = min((_indent(line) for line in lines if line.strip()), default=0)
+    for line in lines:
+        entry = re.match(r"\s*\*{0,2}(\w+)\s*(?:\([^)]*\))?\s*:\s*(.*)", line)
+        if entry and _indent(line) == indent:
+            name = entry[1]
+            parameters[name] = entry[2]
+        elif name:
+            parameters[name] += f" {line.strip()}"
+    return {name: _fold(text) for name, text in parameters.items()}
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())
+
+
+def _fold(text: str) -> str:
+    return " ".join(text.split())
+
+
+# Paths of the server, where a call would not reach the class.
+SERVER_PATHS = frozenset(
+    ["seed_session", "close_session", "verify", "aggregate_metrics", "reverify_mode"]
+    + ["health", "healthz", "livez", "readyz", "metrics", "stats", "mcp", "tools"]
+    + ["", "docs", "redoc", "openapi.json", REPLY]
+)
+
+
+def tools_in(domain_class: type, row: Row, served: Definitions) -> Definitions:
+    """The tools that a row must list: the server's and, if the class takes them, its own."""
+    return [*served, *_own_tools(domain_class, row, served)]
+
+
+def lists_tools(row: Row, tools: Definitions) -> bool:
+    """Whether a row lists these tools.
+
+    Releases before 0.6.1 described a parameter without a description: "The word." Such
+    rows stay valid.
+    """
+    listed = row["responses_create_params"].get("tools") or []
+    return [*map(_without_filler, listed)] == [*map(_without_filler, tools)]
+
+
+def _without_filler(tool: Any) -> Any:
+    try:
+        properties = {
+            name: {
+                key: value
+                for key, value in schema.items()
+                if (key, value)
+                != ("description", f"The {name.replace('_', ' ').strip()}.")
+            }
+            for name, schema in tool["parameters"]["properties"].items()
+        }
+    except (LookupError, TypeError, AttributeError):
+        return tool
+    return {**tool, "parameters": {**tool["parameters"], "properties": properties}}
+
+
+def check_row_tools(domain_class: type, row: Row) -> None:
+    """Raise ValueError if a call of one of the row's own tools would not reach the class."""
+    for tool in _own_tools(domain_class, row, []):
+        name = tool.get("name")
+        usable = isinstance(name, str) and re.fullmatch(r"\w[\w.-]*", name)
+        if not usable or name in SERVER_PATHS:
+            raise ValueError(f"responses_create_params.tools: {not_a_name(name)}")
+
+
+def not_a_name(name: Any) -> str:
+    """Why no tool can have the name of a server's path."""
+    return (
+        f"no tool can be called {name!r}, because its calls go to the server's path of "
+        "that name: rename it"
+    )
+
+
+def _own_tools(domain_class: type, row: Row, served: Definitions) -> Definitions:
+    if not declared(domain_class).has_row_tools:
+        return []
+    names = {tool["name"] for tool in served}
+    listed = row["responses_create_params"].get("tools") or []
+    return [tool for tool in listed if tool.get("name") not in names]
+
+
+SAY = "say"
+# `say` returns this once the environment has ended the episode.
+OVER = "The episode is over."
+
+
+def say(self, text: str) -> str:
+    """Say something to the other side of the conversation. Returns its reply.
+
+    Args:
+        text: The message.
+    """
+    raise NotImplementedError("an episode calls reply() itself")
+
+
+SAY_TOOL = make_tool(say)

@@ -3,6 +3,7 @@
 from typing import Any
 
 from ..episode.answers import Answer
+from ..episode.declaration import declared
 from ..episode.episode import Episode, run_alone
 from ..episode.tasks import task_of
 from ..episode.types import Row
@@ -16,7 +17,7 @@ def first_observation(domain_class: type, row: Row) -> Answer | None:
 
     Raises RolloutError if the episode or the observation fails.
     """
-    return begun(domain_class, row) if hasattr(domain_class, "observation") else None
+    return begun(domain_class, row) if declared(domain_class).has_observation else None
 
 
 def begun(domain_class: type, row: Row) -> Answer | None:

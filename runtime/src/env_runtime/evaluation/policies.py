@@ -6,10 +6,9 @@ from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from .. import project
-from ..episode.row_tools import tools_in
-from ..episode.samples import sample_arguments
+from ..episode.schema import sample_arguments
 from ..episode.tasks import oracle_name, solution_of, steps_of
-from ..episode.tools import tools_of
+from ..episode.tools import tools_in, tools_of
 from ..episode.types import REPLY, Calls, Definitions, Row, Solution, by_model
 from ..errors import NoOracleError, RolloutError
 from ..files import raised

@@ -14,7 +14,7 @@ from typing import IO, Any, NamedTuple
 
 from .. import project
 from ..command_line import exit_status, new_parser
-from ..episode.tasks import reward_range
+from ..episode.declaration import declared
 from ..errors import GateError, RolloutError, ToolError, one_line
 from ..files import write_atomically
 from .conversation import KeepImage, conversation, entries_of
@@ -177,7 +177,7 @@ def _summary(sources: list[Source], notices: list[str]) -> dict[str, Any]:
 def _rewards() -> tuple[float, float]:
     """The lowest and the highest reward of the class, (0.0, 1.0) if it has an error."""
     try:
-        return reward_range(project.here().load_class())
+        return declared(project.here().load_class()).reward_range
     except (GateError, ToolError):
         return 0.0, 1.0
 

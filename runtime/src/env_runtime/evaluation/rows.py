@@ -10,8 +10,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from ..episode.row_tools import check_row_tools
 from ..episode.tasks import check_task, is_native, task_of, task_place, task_skeleton
+from ..episode.tools import check_row_tools
 from ..episode.types import Row, Task
 from ..errors import RolloutError, one_line
 from ..files import write_atomically

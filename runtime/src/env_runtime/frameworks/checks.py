@@ -19,19 +19,16 @@ from ..checks.rewards import (
 )
 from ..checks.runner import doing, requirement_note
 from ..command_line import counted
+from ..episode.declaration import declared
 from ..episode.tasks import (
-    is_deterministic,
-    missing_requirement,
-    reward_range,
     task_of,
 )
-from ..episode.tools import check_tool_seconds
 from ..episode.types import Calls, Row
 from ..errors import GateError, NoOracleError
 from ..evaluation.rows import read_rows, row_name
 from .episodes import bare_reward
 from .rollouts import Player, Start
-from .tools import ANSWER, calls_of, definitions_of, plan_for, takes_answer, tools_of
+from .tools import ANSWER, calls_of, definitions_of, plan_for, tools_of
 
 ROWS_AT_A_TIME = 20
 
@@ -46,9 +43,9 @@ def check_class(domain_class: type, served: Iterable[str] | None = None) -> str:
     other gates check the rows, as in nemo_gym/: a new project's first row is still to
     be filled in. Raises GateError and ToolError.
     """
-    reward_range(domain_class)
+    declared(domain_class).check()
     tools = tools_of(domain_class)
-    check_tool_seconds(domain_class, tools)
+    declared(domain_class).check_tool_seconds(tools)
     check_tools(domain_class, tools if served is None else served)
     has = f"has {', '.join(tools)}" if tools else "has no tools: its answer is graded"
     project.of_class(domain_class).check_imports(Path(sys.argv[0]).resolve().parent)
@@ -62,7 +59,7 @@ def check_tools(domain_class: type, served: Iterable[str]) -> None:
     `answer` may be among them if the class grades the policy's last message.
     """
     names, listed = set(tools_of(domain_class)), set(served)
-    if takes_answer(domain_class):
+    if declared(domain_class).ends_with_answer:
         listed -= {ANSWER} - names
     if names != listed:
         raise GateError(
@@ -102,7 +99,7 @@ def check_rewards(domain_class: type, play: Play) -> str:
     rows = read_rows(domain_class)
     seen, nothing = counted(len(rows), "row"), baseline(domain_class, rows)
     note = estimate_note(domain_class)
-    if lacking := missing_requirement(domain_class):
+    if lacking := declared(domain_class).missing_requirement():
         return f"{seen}, not played ({lacking})"
     asyncio.run(_check_policy(domain_class, rows, play, "noop"))
     asyncio.run(_check_policy(domain_class, rows, play, "garbage"))
@@ -110,7 +107,7 @@ def check_rewards(domain_class: type, play: Play) -> str:
         asyncio.run(_check_policy(domain_class, rows, play, "oracle"))
     except NoOracleError as error:
         return f"{seen}: noop and nonsense earn {nothing} ({error}){note}"
-    if is_deterministic(domain_class):
+    if declared(domain_class).deterministic:
         asyncio.run(_check_tricks(domain_class, rows, play))
     most = earned_by_oracle(domain_class, rows)
     return f"{seen}: the oracle earns {most}, noop and nonsense {nothing}{note}"
@@ -184,7 +181,7 @@ def tricks(domain_class: type, row: Row, other: Row) -> dict[str, Calls]:
 def check_episodes(domain_class: type, start: Start) -> str:
     """The smoke gate: tools answer, errors are readable, and episodes are separate."""
     tools = tools_of(domain_class)
-    if lacking := missing_requirement(domain_class):
+    if lacking := declared(domain_class).missing_requirement():
         return f"{counted(len(tools), 'tool')}, not called ({lacking})"
     row = read_rows(domain_class)[0]
     asyncio.run(_check_two_episodes(domain_class, row, start))

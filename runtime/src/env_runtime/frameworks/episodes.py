@@ -6,11 +6,11 @@ from typing import Any, Literal
 from pydantic import ValidationError
 
 from ..episode.answers import Answer
+from ..episode.declaration import declared
 from ..episode.episode import Episode, sendable
-from ..episode.say import OVER, SAY_TOOL
 from ..episode.session import Session
-from ..episode.tasks import grader, reward_range, task_of, validation_problem
-from ..episode.tools import tool_seconds
+from ..episode.tasks import task_of, validation_problem
+from ..episode.tools import OVER, SAY_TOOL
 from ..episode.types import Calls, Row, Task
 from ..models.client import Models
 from ..settings import Limits
@@ -47,7 +47,7 @@ class AsyncEpisode:
         self.over = False  # answered or closed: all further calls are refused
         self._closed = False
         self._session: Session | None = None
-        self._reward = reward_range(domain_class)[0]
+        self._reward = declared(domain_class).lowest_reward
         self._said = ""  # the last message to reply()
 
     async def start(self) -> None:
@@ -57,7 +57,7 @@ class AsyncEpisode:
         the class refuses.
         """
         # Only a grade by `expected_output` reads the calls.
-        keeps_calls = grader(self.domain_class) is None
+        keeps_calls = declared(self.domain_class).reward is None
         models = Models(self.domain_class).of_episode()
 
         def make() -> Episode:
@@ -96,7 +96,7 @@ class AsyncEpisode:
         if tool is ANSWER_TOOL:
             return await self._answered(keywords["text"])
         usual = self.limits.tool_seconds
-        seconds = tool_seconds(self.domain_class).get(name, usual)
+        seconds = declared(self.domain_class).tool_seconds.get(name, usual)
 
         def play() -> Any:
             if tool is SAY_TOOL:

@@ -39,17 +39,17 @@ from openenv.core.utils import run_async_safely
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 
-from .. import errors, project
+from .. import auth, errors, project
 from ..checks.runner import Gate
 from ..episode.answers import Answer
-from ..episode.tasks import reward_range, task_of
+from ..episode.declaration import declared
+from ..episode.tasks import task_of
 from ..episode.types import Row
 from ..errors import GateError
 from ..project import Project
 from ..project import find as find_project
 from ..settings import ClientSettings
 from ..trainers.signatures import pil_image, tool_method
-from . import access
 from .checks import check_class
 from .episodes import AsyncEpisode, Refusal
 from .gates import server_gates
@@ -374,7 +374,7 @@ def make_app(environment: type[ClassEnvironment]) -> Any:
         show_default_tab=False,
     )
     app.add_exception_handler(RequestError, refuse)
-    app.add_middleware(access.guarded)
+    app.add_middleware(auth.guarded)
     return app
 
 
@@ -388,7 +388,7 @@ async def refuse(request: Request, error: Exception) -> JSONResponse:
 
 def serve(environment: type[ClassEnvironment], app: Any) -> None:
     """Serve an app on HOST and PORT until a signal ends the process."""
-    access.serve(environment.domain_class, lambda: app, PORT)
+    auth.serve(environment.domain_class, lambda: app, PORT)
 
 
 def build_page(
@@ -554,7 +554,7 @@ def server_gate(url: str) -> str:
     from openenv.cli._validation import validate_running_environment
 
     own = project.here()
-    low, high = reward_range(own.load_class())
+    low, high = declared(own.load_class()).reward_range
     line = f"range: [{low}, {high}]"
     if line not in (own.root / "openenv/openenv.yaml").read_text(encoding="utf-8"):
         raise GateError(

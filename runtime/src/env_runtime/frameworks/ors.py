@@ -28,15 +28,15 @@ from openreward.environments import (
 )
 from pydantic import BaseModel, model_validator
 
-from .. import project
+from .. import auth, project
 from ..checks.runner import Gate
 from ..episode.answers import Answer
+from ..episode.declaration import declared
 from ..episode.tasks import task_of
 from ..episode.tools import Tool
 from ..episode.types import Row
 from ..errors import GateError, ToolError
 from ..settings import ClientSettings
-from . import access
 from .checks import check_class
 from .episodes import AsyncEpisode
 from .gates import server_gates
@@ -49,7 +49,7 @@ from .splits import (
     public_tasks,
     split_row,
 )
-from .tools import ANSWER, takes_answer, tools_and_answer
+from .tools import ANSWER, tools_and_answer
 
 __all__ = ["ClassEnvironment", "environment_of", "make_app", "serve"]
 
@@ -115,7 +115,7 @@ class ClassEnvironment(Environment):
     async def end_of_episode(self, last: LastMessage) -> ToolOutput:
         """End the episode. The harness calls this if the policy calls no tool."""
         async with self._turn:
-            if takes_answer(self._domain_class):
+            if declared(self._domain_class).ends_with_answer:
                 await self._episode.call(ANSWER, {"text": last.message})
             reward = await self._change()
             return ToolOutput(
@@ -128,7 +128,7 @@ class ClassEnvironment(Environment):
             blocks: list[Any] = [TextBlock(text=answer.output)]
             blocks += image_blocks([answer.extra.get("image")])
             over = self._episode.over
-            graded_later = takes_answer(self._domain_class) and not over
+            graded_later = declared(self._domain_class).ends_with_answer and not over
             reward = None if graded_later else await self._change()
             return ToolOutput(
                 blocks=blocks, metadata=self._metadata(), reward=reward, finished=over
@@ -217,13 +217,13 @@ def tool_method(domain_tool: Tool) -> Callable[..., Any]:
 def make_app(environment: type[ClassEnvironment]) -> Any:
     """The server's app. If API_TOKEN is set, its clients must send it."""
     app = Server([environment]).app
-    app.add_middleware(access.guarded)
+    app.add_middleware(auth.guarded)
     return app
 
 
 def serve(environment: type[ClassEnvironment]) -> None:
     """Serve on HOST and PORT until a signal ends the process."""
-    access.serve(environment._domain_class, lambda: make_app(environment), PORT)
+    auth.serve(environment._domain_class, lambda: make_app(environment), PORT)
 
 
 class OrsPlayer:

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from ..command_line import exit_status, new_parser, positive
 from ..episode.answers import Answer
+from ..episode.declaration import declared
 from ..episode.tools import arguments_text
 from ..episode.types import Calls, Row
 from ..errors import NoOracleError, RolloutError
@@ -20,7 +21,7 @@ from ..evaluation.rows import read_rows
 from ..project import here
 from ..settings import ClientSettings
 from .episodes import refusal
-from .tools import ANSWER, calls_of, definitions_of, plan_for, takes_answer
+from .tools import ANSWER, calls_of, definitions_of, plan_for
 
 __all__ = ["run_rollouts"]
 
@@ -91,7 +92,7 @@ async def converse(
             messages.append(image_message(images))
         if not message.get("tool_calls"):
             break
-    if takes_answer(domain_class):
+    if declared(domain_class).ends_with_answer:
         await player.call(ANSWER, {"text": text})
 
 

@@ -4,6 +4,7 @@ import functools
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from ..episode.declaration import declared
 from ..episode.types import Row
 from ..evaluation.observations import first_observation, with_observation
 from ..evaluation.rows import read_rows
@@ -97,7 +98,7 @@ def with_first_observation(domain_class: type, row: Row) -> Row:
     The episode is in a thread, because an event loop may run here. Raises RolloutError
     if the episode or the observation fails.
     """
-    if not hasattr(domain_class, "observation"):
+    if not declared(domain_class).has_observation:
         return row
     with ThreadPoolExecutor(1) as thread:
         shown = thread.submit(first_observation, domain_class, row).result()

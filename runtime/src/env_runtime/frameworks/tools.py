@@ -1,11 +1,10 @@
 """The tools that a framework serves: those of nemo_gym/server.py, `say` and `answer`."""
 
 from .. import project
-from ..episode import tasks, tools
-from ..episode.row_tools import has_row_tools
-from ..episode.say import SAY, SAY_TOOL
-from ..episode.tasks import replies, steps_of
-from ..episode.tools import Tool, make_tool
+from ..episode import tools
+from ..episode.declaration import declared
+from ..episode.tasks import steps_of
+from ..episode.tools import SAY, SAY_TOOL, Tool, make_tool
 from ..episode.types import REPLY, ROW_TOOL, Calls, Definitions, Row, Solution
 from ..errors import GateError, ToolError
 from ..evaluation.policies import PLANS
@@ -26,14 +25,6 @@ def answer(self, text: str) -> str:
 ANSWER_TOOL = make_tool(answer)
 
 
-def takes_answer(domain_class: type) -> bool:
-    """Whether the class grades the policy's last message, and no other message counts.
-
-    A class with reply() gets its messages from the tool `say`.
-    """
-    return tasks.takes_answer(domain_class) and not replies(domain_class)
-
-
 def tools_of(domain_class: type) -> dict[str, Tool]:
     """The tools that nemo_gym/server.py serves, by name, in the class's order.
 
@@ -46,16 +37,16 @@ def tools_of(domain_class: type) -> dict[str, Tool]:
     served = own.served_tools() if own else None
     found = tools.tools_of(domain_class, served)
     name = domain_class.__name__
-    if has_row_tools(domain_class):
+    if declared(domain_class).has_row_tools:
         raise GateError(
             f"{name} has {ROW_TOOL}(): here all rows have the same tools, so only NeMo "
             "Gym can play it; leave this framework out"
         )
     if lacking := sorted(set(served or ()) - set(found)):
         raise GateError(f"server.py serves {', '.join(lacking)}, which {name} lacks")
-    if replies(domain_class):
+    if declared(domain_class).replies:
         return _with(domain_class, found, SAY_TOOL, "reply()")
-    if not found and not takes_answer(domain_class):
+    if not found and not declared(domain_class).ends_with_answer:
         raise GateError(
             f"server.py serves no tool, and {name} has no reward(answer): see the "
             "import gate of nemo_gym/"
@@ -70,7 +61,7 @@ def tools_and_answer(domain_class: type) -> dict[str, Tool]:
     class has a tool `answer` of its own, and like tools_of.
     """
     found = tools_of(domain_class)
-    if not takes_answer(domain_class):
+    if not declared(domain_class).ends_with_answer:
         return found
     return _with(domain_class, found, ANSWER_TOOL, "reward(answer)")
 
@@ -98,7 +89,7 @@ def plan_for(domain_class: type, row: Row, policy: str) -> Solution:
     Messages that the class replies to are calls of `say`.
     """
     plan = PLANS[policy](row, definitions_of(domain_class))
-    if not replies(domain_class):
+    if not declared(domain_class).replies:
         return plan
     return Solution(
         [
@@ -110,7 +101,7 @@ def plan_for(domain_class: type, row: Row, policy: str) -> Solution:
 
 def calls_of(domain_class: type, plan: Solution) -> Calls:
     """A policy's calls; its last message is a call of `answer` if the class grades it."""
-    if not plan.answer or not takes_answer(domain_class):
+    if not plan.answer or not declared(domain_class).ends_with_answer:
         return plan.calls
     return [*plan.calls, (ANSWER, {"text": plan.answer})]
 
@@ -119,6 +110,6 @@ def split_answer(domain_class: type, calls: Calls) -> Solution:
     """The calls before the first call of `answer`, and its text: calls_of reversed."""
     for number, (name, arguments) in enumerate(calls):
         answered = name == ANSWER and isinstance(arguments.get("text"), str)
-        if answered and takes_answer(domain_class):
+        if answered and declared(domain_class).ends_with_answer:
             return Solution(calls[:number], arguments["text"])
     return Solution(calls)

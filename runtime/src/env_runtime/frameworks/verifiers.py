@@ -33,29 +33,28 @@ from verifiers.v1.configs.client import resolve_api_key
 from verifiers.v1.dialects.responses import ResponsesDialect
 from verifiers.v1.harnesses.null import NullHarness
 
+from ..auth import serving_problem
 from ..checks.runner import Gate
 from ..command_line import counted, exit_status, new_parser, positive
 from ..episode.answers import Answer
+from ..episode.declaration import declared
 from ..episode.tasks import (
     baseline_reward,
-    missing_requirement,
     oracle_reward,
     task_of,
 )
-from ..episode.tools import longest_call
 from ..episode.types import Calls, Solution
 from ..episode.types import Row as RowOfFile
 from ..errors import GateError, NoOracleError
 from ..evaluation.policies import PLANS
 from ..evaluation.rows import read_rows, row_name
 from ..evaluation.scripted_model import scripted_model
-from ..origins import serving_problem
 from ..project import find
 from .checks import calls_for, check_class, check_reward, check_rewards, check_tools
 from .episodes import AsyncEpisode
 from .rollouts import summary
 from .splits import with_first_observation
-from .tools import definitions_of, plan_for, split_answer, takes_answer, tools_of
+from .tools import definitions_of, plan_for, split_answer, tools_of
 
 __all__ = ["Parts", "parts_of", "run_rollouts"]
 
@@ -90,7 +89,7 @@ class Tools(vf.Toolset[ToolsConfig, State]):
         self.turn = asyncio.Lock()
         self._exit_stack.push_async_callback(self.episode.close)
         await self.episode.start()
-        if not takes_answer(self.domain_class):
+        if not declared(self.domain_class).ends_with_answer:
             await self._with_state(self.grade)()
         elif self._state_channel()[0]:
             self._exit_stack.push_async_callback(self.grade_answer)
@@ -133,7 +132,7 @@ class Tools(vf.Toolset[ToolsConfig, State]):
 
     async def play(self, name: str, arguments: dict[str, Any]) -> Answer:
         answer = await self.episode.call(name, arguments)
-        if not takes_answer(self.domain_class):
+        if not declared(self.domain_class).ends_with_answer:
             await self.grade()
         return answer
 
@@ -299,7 +298,9 @@ class ToolHarness(NullHarness):
         **options: Any,
     ) -> vf.ProgramResult:
         """Launch the program. Raises ToolsetError if its tool server has ended."""
-        seconds = longest_call(self.tools.domain_class, self.config.tool_timeout)
+        seconds = declared(self.tools.domain_class).longest_call(
+            self.config.tool_timeout
+        )
         self.config = self.config.model_copy(update={"tool_timeout": seconds})
         result = await super().launch(
             ctx, trace, runtime, endpoint, secret, mcp_urls, *data, **options
@@ -509,7 +510,7 @@ def server_gate(taskset: str) -> str:
 def smoke_gate(taskset: str) -> str:
     """Two whole rollouts at once, by a scripted model."""
     domain_class = class_of(taskset)
-    if lacking := missing_requirement(domain_class):
+    if lacking := declared(domain_class).missing_requirement():
         return f"no rollout was played ({lacking})"
     task = next(tasks_of(taskset))
     row = task.data.row

@@ -11,7 +11,8 @@ from typing import Any
 from pydantic import BaseModel
 
 from .. import project
-from ..episode.episode import has_async_methods, run_without_loop
+from ..episode.declaration import declared
+from ..episode.episode import run_without_loop
 from ..errors import ModelError, NoAnswerError, one_line
 from ..settings import ModelSettings, StandInSettings
 from .answers import Said, ToolCall, called, returned
@@ -56,8 +57,7 @@ def models_not_set(domain_class: type) -> list[str]:
 
 def without_answers(domain_class: type) -> list[str]:
     """The models that are not set, if the class has no stand_in() for the gates."""
-    stands_in = hasattr(domain_class, "stand_in")
-    return [] if stands_in else models_not_set(domain_class)
+    return [] if declared(domain_class).stand_in else models_not_set(domain_class)
 
 
 @dataclass
@@ -99,13 +99,13 @@ class Models:
             if name not in self._endpoints:
                 self._endpoints[name] = self._endpoint(name)
         return EpisodeModels(
-            self._endpoints, has_async_methods(self.domain_class), label
+            self._endpoints, declared(self.domain_class).has_async_methods, label
         )
 
     def _endpoint(self, name: str) -> Endpoint:
         settings = ModelSettings.read_model(name)
         if settings.model is None and StandInSettings.read().stand_in == "1":
-            return StandIn(name, getattr(self.domain_class, "stand_in", None))
+            return StandIn(name, declared(self.domain_class).stand_in)
         if served := self._connect(name):
             return served
         return openai_endpoint(settings) if settings.model else NotSet(name)

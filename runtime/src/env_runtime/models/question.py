@@ -8,8 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from ..episode.samples import sample_of
-from ..episode.schema import plain_schema
+from ..episode.schema import plain_schema, sample_of
 from ..episode.types import Definitions
 from .protocol import Message, Prompt
 

@@ -16,10 +16,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from ..episode.answers import as_answer
-from ..episode.episode import is_expected
+from ..episode.answers import as_answer, sendable
+from ..episode.declaration import declared
 from ..episode.tasks import validation_problem
-from ..episode.text_match import sendable
 from ..episode.tools import Tool, make_tool
 from ..errors import ToolError
 from .answers import ToolCall
@@ -53,7 +52,7 @@ class UserTool:
                 value = await value
             return as_answer(value).output
         except Exception as error:
-            if not is_expected(type(self.method.__self__), error):
+            if not declared(type(self.method.__self__)).is_expected(error):
                 raise
             return sendable(f"error: {str(error) or type(error).__name__}")
 

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from ..command_line import counted
-from ..episode.tasks import baseline_reward, oracle_reward, replies, takes_answer
+from ..episode.declaration import declared
+from ..episode.tasks import baseline_reward, oracle_reward
 from ..episode.types import Row
 from ..errors import RolloutError
 from ..evaluation.client import Client
@@ -53,8 +54,8 @@ class Game:
     def _about(self, asked: dict[str, Any]) -> dict[str, Any]:
         """Return what the page shows before an episode."""
         domain_class, tools = self.domain_class, forms_of(self.client.tools())
-        says = "reply" if replies(domain_class) else ""
-        if takes_answer(domain_class) or not tools:
+        says = "reply" if declared(domain_class).replies else ""
+        if declared(domain_class).takes_answer or not tools:
             says = says or "answer"
         return {
             "name": here().name,
@@ -64,7 +65,7 @@ class Game:
             "turns": self.max_turns,
             "tools": tools,
             "says": says,
-            "oracle": hasattr(domain_class, "oracle"),
+            "oracle": declared(domain_class).oracle is not None,
             "output": str(shown(self.output)),
         }
 
@@ -121,7 +122,7 @@ class Game:
             raise RolloutError("grade the episode first")
         row, reward = episode.row, episode.rollout["reward"]
         name = row_name(episode.task + 1, self.path)
-        if hasattr(self.domain_class, "oracle"):
+        if declared(self.domain_class).oracle:
             raise RolloutError(
                 f"{self.domain_class.__name__} has an oracle(task), which the gates and "
                 "tests use: an `oracle` in a row is for a class without one"

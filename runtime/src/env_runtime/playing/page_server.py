@@ -15,7 +15,7 @@ from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, R
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from .. import origins
+from .. import auth
 from ..errors import RolloutError
 from ..evaluation.pages import digest, read_page
 from ..settings import ServerSettings
@@ -84,7 +84,7 @@ class _Guard:
         if scope["type"] == "http":
             given = scope["path"].split("/")[1].encode()
             refusal = None
-            if reason := origins.problem(scope, self.settings):
+            if reason := auth.origin_problem(scope, self.settings):
                 refusal = PlainTextResponse(reason, 403)
             elif not hmac.compare_digest(given, self.token):
                 refusal = PlainTextResponse("open the link that play.py printed", 403)

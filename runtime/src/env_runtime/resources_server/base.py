@@ -33,9 +33,8 @@ from pydantic import Field, PrivateAttr
 from starlette.types import ASGIApp
 
 from .. import gym_series
-from ..episode.row_tools import has_row_tools
+from ..episode.declaration import declared
 from ..episode.session import Session
-from ..episode.tasks import grader, replies, reward_range
 from ..episode.tools import make_tool
 from ..errors import SettingError, shortage
 from ..models.client import Models
@@ -103,7 +102,7 @@ class InProcessServer(SimpleResourcesServer):
         self._secret = ServerSettings.read().session_secret or secrets.token_hex(32)
         keeps = self.keeps_calls
         if keeps is None:
-            keeps = grader(self.domain_class) is None
+            keeps = declared(self.domain_class).reward is None
         models = Models(self.domain_class, lambda name: gym_endpoint(self, name))
         self._store = SessionStore(self.domain_class, self.limits, keeps, models)
         self._seeding = Seeding(self._store, self._new_id)
@@ -205,11 +204,11 @@ class InProcessServer(SimpleResourcesServer):
         app.router.redirect_slashes = False  # a redirect repeats the Host header
         if not route_of(app, "/close_session"):
             app.post("/close_session")(self.close_resources_session)
-        if replies(self.domain_class):
+        if declared(self.domain_class).replies:
             # Not a route of FastAPI's: NeMo Gym would serve it over MCP.
             reply = reply_endpoint(self._store)
             app.add_route(REPLY_ROUTE, reply, methods=["POST"], include_in_schema=False)
-        if has_row_tools(self.domain_class):
+        if declared(self.domain_class).has_row_tools:
             app.router.default = with_row_tools(self._store, app.router.default)
         make_final(self._store, app)
         describe_off_loop(app)
@@ -276,9 +275,9 @@ class InProcessServer(SimpleResourcesServer):
         """The answer of GET /tools: everything that a client needs to play."""
         return {
             "tools": tool_definitions(app),
-            "reward_range": reward_range(self.domain_class),
-            "replies": replies(self.domain_class),
-            "row_tools": has_row_tools(self.domain_class),
+            "reward_range": declared(self.domain_class).reward_range,
+            "replies": declared(self.domain_class).replies,
+            "row_tools": declared(self.domain_class).has_row_tools,
             "seconds": self._store.longest_call(),
         }
 
@@ -299,9 +298,9 @@ class InProcessServer(SimpleResourcesServer):
 
     def _prepare_for_mcp(self) -> None:
         reason = ""
-        if replies(self.domain_class):
+        if declared(self.domain_class).replies:
             reason = "reply(): over MCP nobody hands it the policy's messages"
-        elif has_row_tools(self.domain_class):
+        elif declared(self.domain_class).has_row_tools:
             reason = "call_row_tool(): MCP lists the same tools in every session"
         if reason:
             raise SettingError(

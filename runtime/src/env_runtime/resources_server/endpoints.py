@@ -17,9 +17,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ..episode.answers import Answer, as_answer
 from ..episode.episode import Episode
-from ..episode.row_tools import SERVER_PATHS
 from ..episode.schema import function_definition, plain_schema
-from ..episode.tools import Tool, named
+from ..episode.tools import SERVER_PATHS, Tool, named
 from ..episode.types import HARNESS, REPLY, Definitions
 from ..errors import ToolError
 from .cookies import SEEDED

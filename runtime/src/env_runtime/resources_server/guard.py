@@ -12,7 +12,7 @@ from fastapi import HTTPException
 from fastapi.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from .. import origins
+from .. import auth
 from ..settings import Limits, ServerSettings
 from .cookies import SessionCookies
 from .verdict import lowest_verdict
@@ -86,7 +86,7 @@ class RequestGuard:
         """The answer to a client without the API token, or with too many cookies."""
         headers = dict(scope["headers"])
         if self.authorization is None:
-            if reason := origins.problem(scope, self.settings):
+            if reason := auth.origin_problem(scope, self.settings):
                 return JSONResponse({"detail": reason}, 403)
         elif scope["path"] != "/health":
             given = headers.get(b"authorization", b"")

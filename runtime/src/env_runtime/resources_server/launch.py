@@ -11,8 +11,9 @@ from typing import Any
 import uvicorn
 from omegaconf import OmegaConf
 
+from ..auth import serving_problem
+from ..episode.declaration import declared
 from ..models.client import texts
-from ..origins import serving_problem
 from ..project import Project
 from ..settings import ServerSettings
 from .connection import BoundedProtocol
@@ -66,9 +67,9 @@ def run(app: Any, server: Any, *, workers: int = 1, grace: float = 1) -> None:
     """
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     server.set_ulimit(65535 if most == resource.RLIM_INFINITY else min(most, 65535))
-    for hook in ("notice", "missing_requirement"):
-        if text := getattr(server.domain_class, hook, lambda: None)():
-            log.warning(text)
+    own = declared(server.domain_class)
+    for text in filter(None, (own.notice(), own.missing_requirement())):
+        log.warning(text)
     uvicorn.run(
         app,
         factory=workers > 1,

@@ -14,7 +14,7 @@ import yarl
 from fastapi import FastAPI, Request
 from fastapi.responses import Response
 
-from ..episode.tasks import is_deterministic
+from ..episode.declaration import declared
 from ..episode.tools import posted
 from ..episode.types import HARNESS, REPLY, by_model
 from ..settings import ServerSettings
@@ -24,7 +24,9 @@ LONGEST_URL = 65_536  # httpx refuses a longer one
 
 def replays(domain_class: type) -> bool:
     """Whether /verify grades an episode that is over by playing it once more."""
-    return is_deterministic(domain_class) and ServerSettings.read().reverify == "1"
+    return (
+        declared(domain_class).deterministic and ServerSettings.read().reverify == "1"
+    )
 
 
 def url_of(tool: str) -> yarl.URL:

@@ -13,11 +13,9 @@ from nemo_gym.server_utils import SESSION_ID_KEY
 from starlette.types import Scope
 
 from ..episode.answers import Answer
+from ..episode.declaration import declared
 from ..episode.episode import Episode
-from ..episode.session import Session
-from ..episode.tasks import reward_range
-from ..episode.thread import EpisodeThreads
-from ..episode.tools import longest_call, tool_seconds
+from ..episode.session import EpisodeThreads, Session
 from ..episode.types import Task
 from ..errors import BusyThreadError, NoThreadError, TaskRefusedError, shortage
 from ..models.client import Models
@@ -56,7 +54,7 @@ class SessionStore:
         self.domain_class = domain_class
         self.limits = limits
         self.keeps_calls = keeps_calls
-        self._tool_seconds = tool_seconds(domain_class)
+        self._tool_seconds = declared(domain_class).tool_seconds
         # Ids that ended, oldest first: a late call must not bring an episode back.
         self.ended: dict[str, Ended] = {}
         # Ids that a harness closed before it seeded them. They are kept apart: any client
@@ -70,7 +68,7 @@ class SessionStore:
     @property
     def lowest_reward(self) -> float:
         """The reward of episodes that do not count: the lowest, so that none avoids a loss."""
-        return reward_range(self.domain_class)[0]
+        return declared(self.domain_class).lowest_reward
 
     # -------------------------------------------------------------- begin
 
@@ -178,7 +176,7 @@ class SessionStore:
         A call may wait for a thread as long as the slowest tool takes, and then take as
         long itself.
         """
-        return 2 * longest_call(self.domain_class, self.limits.tool_seconds)
+        return 2 * declared(self.domain_class).longest_call(self.limits.tool_seconds)
 
     def knows(self, name: str) -> bool:
         """Whether a session of that id is open, or has ended here."""

@@ -17,9 +17,9 @@ from nemo_gym.server_utils import SESSION_ID_KEY
 from pydantic import BaseModel
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
+from ..episode.declaration import declared
 from ..episode.episode import Episode
 from ..episode.session import Session
-from ..episode.tasks import replies
 from ..episode.types import by_model
 from .cookies import SEEDED
 from .endpoints import route_of
@@ -62,7 +62,7 @@ def verdict(
         extra |= judge_failed(failure)
     if episode and episode.outside_range is not None:
         extra["reward_outside_range"] = episode.outside_range
-    if episode and replies(store.domain_class):
+    if episode and declared(store.domain_class).replies:
         extra["ended_by"] = _ended_by(episode, failure, body)
     return VerifyResponse.model_construct(
         None,

@@ -15,7 +15,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from .. import gym_series
-from ..episode.tools import longest_call
+from ..episode.declaration import declared
 from ..resources_server.bodies import (
     ComplicatedError,
     read_body,
@@ -93,7 +93,9 @@ class Front:
             target += b"?" + scope["query_string"]
         usual = self.server.limits.tool_seconds
         # A call may wait for a thread as long as it may take.
-        seconds = 2 * longest_call(self.server.domain_class, usual) + self._silence
+        seconds = (
+            2 * declared(self.server.domain_class).longest_call(usual) + self._silence
+        )
         if path == "/verify":
             seconds = VERIFY_SECONDS
         reason, sent = "its shard has ended", False

@@ -14,7 +14,7 @@ import pytest
 for _name in ("attacks", "conformance", "conversations", "row_tests"):
     pytest.register_assert_rewrite(f"{__package__}.{_name}")
 
-from ..episode.samples import sample_arguments
+from ..episode.schema import sample_arguments
 from ..episode.tasks import baseline_reward, oracle_reward
 from ..errors import NoOracleError
 from ..evaluation.observations import first_observation, shows

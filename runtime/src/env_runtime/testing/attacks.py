@@ -6,15 +6,13 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from ..episode.samples import sample_arguments
+from ..episode.declaration import declared
+from ..episode.schema import sample_arguments
 from ..episode.tasks import (
     baseline_reward,
     is_native,
-    missing_requirement,
     oracle_reward,
-    reward_range,
     steps_of,
-    takes_answer,
     task_of,
 )
 from ..episode.types import HARNESS, REPLY, Calls, Row, Solution
@@ -96,12 +94,12 @@ class Attacks:
     @pytest.fixture
     def lowest(self):
         """The reward of an episode that does not count."""
-        return reward_range(here().load_class())[0]
+        return declared(here().load_class()).lowest_reward
 
     @pytest.fixture
     def verify(self):
         """Ends a client's session, and returns its reward. No attack masks a sample."""
-        lacking = missing_requirement(here().load_class())
+        lacking = declared(here().load_class()).missing_requirement()
 
         def reward(client, row, output=()):
             answer = client.post("/verify", json=verify_body(row, output))
@@ -244,14 +242,14 @@ class TestAttacks(Attacks):
         assert verify(client, row, said(nonsense)) <= baseline(row)
 
     def test_an_answer_that_repeats_the_prompt(self, client, row, verify):
-        if not takes_answer(here().load_class()):
+        if not declared(here().load_class()).takes_answer:
             pytest.skip("reward() takes no answer")
         client.post("/seed_session", json=row)
         assert verify(client, row, [message(prompt_text(row))]) <= baseline(row)
 
     def test_answers_that_a_grader_may_stumble_over(self, connect, row):
         """A grade that raises masks the sample. A policy may not cause that."""
-        if not takes_answer(here().load_class()):
+        if not declared(here().load_class()).takes_answer:
             pytest.skip("reward() takes no answer")
         for answer in ODD_ANSWERS:
             client = connect()

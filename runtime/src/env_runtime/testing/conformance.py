@@ -9,9 +9,8 @@ import httpx
 import pytest
 
 from ..checks.rewards import reward_problem
-from ..episode.row_tools import has_row_tools
-from ..episode.samples import sample_arguments
-from ..episode.tasks import replies
+from ..episode.declaration import declared
+from ..episode.schema import sample_arguments
 from ..episode.types import HARNESS, REPLY, Solution
 from ..errors import NoOracleError
 from ..evaluation.policies import solution_for
@@ -91,7 +90,7 @@ class TestNemoGym:
         if not tools:
             pytest.skip("there are no tools")
         domain_class = here().load_class()
-        if replies(domain_class) or has_row_tools(domain_class):
+        if declared(domain_class).replies or declared(domain_class).has_row_tools:
             pytest.skip("MCP cannot play a class with reply() or call_row_tool()")
 
         class Recording(here().load_server()):

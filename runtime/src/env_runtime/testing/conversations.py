@@ -6,7 +6,8 @@ from collections.abc import Callable
 import pytest
 from fastapi.testclient import TestClient
 
-from ..episode.tasks import replies, task_of
+from ..episode.declaration import declared
+from ..episode.tasks import task_of
 from ..episode.types import HARNESS, REPLY
 from ..errors import NoOracleError
 from ..evaluation.observations import prompt_text
@@ -52,7 +53,7 @@ class TestConversation(Attacks):
 
     @pytest.fixture(autouse=True)
     def a_class_that_talks(self):
-        if not replies(here().load_class()):
+        if not declared(here().load_class()).replies:
             pytest.skip("the class has no reply()")
 
     @pytest.fixture

@@ -2,7 +2,7 @@
 
 from nemo_gym.openai_utils import NeMoGymResponseCreateParamsNonStreaming
 
-from ..episode.row_tools import lists_tools, tools_in
+from ..episode.tools import lists_tools, tools_in
 from ..evaluation.rows import read_rows
 from ..project import here
 

@@ -34,7 +34,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, ClassVar
 
-from ..episode.say import OVER, SAY, SAY_TOOL
+from ..episode.tools import OVER, SAY, SAY_TOOL
 from ..episode.types import Definitions, Row
 from ..errors import RolloutError
 from ..evaluation.client import Client, ClientSession

@@ -1,0 +1,314 @@
+"""What an environment class declares beside its tools, read in one place.
+
+docs/your-own-class.md lists the members. All of them are optional but the constructor.
+"""
+
+import functools
+import inspect
+import math
+import sys
+import typing
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import is_dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from ..errors import NotTextError, ToolError
+from ..files import source_name
+from .types import REPLY, ROW_TOOL
+
+# What the runtime calls without an object, and what it calls on an episode's object.
+STATIC = ("oracle", "missing_requirement", "notice", "refuse_to_serve", "stand_in")
+METHODS = ("reward", "close", "metrics", "observation", REPLY, ROW_TOOL)
+
+# Exceptions that a class raises on purpose, beside its own.
+EXPECTED = (ValueError, NotImplementedError, TimeoutError)
+
+
+class Declaration:
+    """The members of an environment class, with the default of each that is missing.
+
+    A property raises ToolError if the class declares something that cannot be.
+    """
+
+    def __init__(self, domain_class: type) -> None:
+        self.domain_class, self.name = domain_class, domain_class.__name__
+
+    def _member(self, name: str, default: Any = None) -> Any:
+        return getattr(self.domain_class, name, default)
+
+    def check(self) -> None:
+        """Raise ToolError if a declaration has a value that cannot be."""
+        for name in ("reward_range", "tool_seconds", "policy_errors"):
+            getattr(self, name)
+
+    # ---------------------------------------------------------------- the task
+
+    @functools.cached_property
+    def task_annotation(self) -> Any:
+        """The annotation of the constructor's first parameter, None if it has none."""
+        parameters = list(inspect.signature(self.domain_class).parameters.values())
+        if not parameters:
+            return None
+        return hint_of(self.domain_class.__init__, parameters[0].name)
+
+    @property
+    def task_model(self) -> Any:
+        """The model or dataclass that is the constructor's task; None for a dict."""
+        return self.task_annotation if is_model(self.task_annotation) else None
+
+    @property
+    def oracle(self) -> Callable[[Any], Any] | None:
+        """`oracle(task)`, which returns the calls that solve a task."""
+        return self._member("oracle")
+
+    # --------------------------------------------------------------- the grade
+
+    @property
+    def reward(self) -> Callable[..., Any] | None:
+        """The method that grades an episode. Without it, `expected_output` grades."""
+        return self._member("reward")
+
+    @functools.cached_property
+    def takes_answer(self) -> bool:
+        """Whether the policy's last message is graded: `reward(self, answer: str)`."""
+        grade = self.reward
+        return grade is not None and len(inspect.signature(grade).parameters) > 1
+
+    @property
+    def ends_with_answer(self) -> bool:
+        """Whether the last message is graded, and no other message counts."""
+        return self.takes_answer and not self.replies
+
+    @property
+    def reward_range(self) -> tuple[float, float]:
+        """The lowest and the highest reward: `reward_range`, else (0.0, 1.0)."""
+        declared = self._member("reward_range", (0.0, 1.0))
+        try:
+            low, high = map(float, declared)
+        except (TypeError, ValueError):
+            low = high = math.nan
+        if not (math.isfinite(low) and math.isfinite(high) and low < high):
+            raise ToolError(
+                f"{self.name}.reward_range must be two numbers, the lower one first, "
+                f"such as (-1.0, 1.0); got {declared!r:.80}"
+            )
+        return low, high
+
+    @property
+    def lowest_reward(self) -> float:
+        """The reward of episodes that do not count, so that none avoids a loss."""
+        return self.reward_range[0]
+
+    @property
+    def highest_reward(self) -> float:
+        return self.reward_range[1]
+
+    @property
+    def range_is_estimated(self) -> bool:
+        """Whether the class says that its `reward_range` is an estimate."""
+        return bool(self._member("reward_range_estimated", False))
+
+    @property
+    def deterministic(self) -> bool:
+        """Whether the same calls always have the same results."""
+        return self._member("deterministic", True)
+
+    # ------------------------------------------------------------- the episode
+
+    @property
+    def replies(self) -> bool:
+        """Whether the class answers the policy's messages: `reply(self, answer: str)`."""
+        return self._member(REPLY) is not None
+
+    @property
+    def has_row_tools(self) -> bool:
+        """Whether the class takes calls of tools that only a row has."""
+        return self._member(ROW_TOOL) is not None
+
+    @property
+    def has_observation(self) -> bool:
+        """Whether the policy sees something before its first call."""
+        return self._member("observation") is not None
+
+    @property
+    def tool_seconds(self) -> dict[str, float]:
+        """The limits of the class's slow tools, by name."""
+        declared = self._member("tool_seconds", {})
+        problem = "" if isinstance(declared, dict) else f"got {declared!r:.80}"
+        for name, seconds in {} if problem else declared.items():
+            number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+            if not (number and 0 < seconds < math.inf):
+                problem = problem or f"got {seconds!r:.80} for {name!r}"
+        if problem:
+            raise ToolError(
+                f"{self.name}.tool_seconds must be a dict of tools and the seconds that a "
+                'call may take, such as {"train": 600}; ' + problem
+            )
+        return {name: float(seconds) for name, seconds in declared.items()}
+
+    def longest_call(self, usual: float) -> float:
+        """The seconds that the slowest tool may take; `usual` is TOOL_SECONDS."""
+        return max([usual, *self.tool_seconds.values()])
+
+    def check_tool_seconds(self, names: Collection[str]) -> None:
+        """Raise ToolError if `tool_seconds` has a name that is not among `names`."""
+        if unknown := sorted(set(self.tool_seconds) - set(names)):
+            raise ToolError(
+                f"{self.name}.tool_seconds names {', '.join(unknown)}, which is not a "
+                f"tool; there are {', '.join(sorted(names)) or 'none'}"
+            )
+
+    @property
+    def policy_errors(self) -> tuple[type[Exception], ...]:
+        """Exceptions, beside ValueError and the class's own, that the policy may read."""
+        errors = self._member("policy_errors", ())
+        if not isinstance(errors, tuple | list) or not all(
+            isinstance(error, type) and issubclass(error, Exception) for error in errors
+        ):
+            raise ToolError(
+                f"{self.place}.policy_errors must be a tuple of exception classes, such "
+                f"as (KeyError,); got {errors!r:.80}"
+            )
+        return tuple(errors)
+
+    def is_expected(self, error: BaseException) -> bool:
+        """Whether the class raised this on purpose, so that the policy may read it."""
+        # ValidationError is a ValueError only by inheritance, and a bug.
+        if isinstance(error, ValidationError | NotTextError):
+            return False
+        if isinstance(error, (*EXPECTED, *self.policy_errors)):
+            return True
+        folder = _folder(type(error))
+        return folder in map(_folder, own_classes(self.domain_class)) and bool(folder)
+
+    @functools.cached_property
+    def has_async_methods(self) -> bool:
+        """Whether a method that an episode calls is `async def`."""
+        tools = [name for name, _ in public_methods(self.domain_class)]
+        return any(
+            inspect.iscoroutinefunction(self._member(name))
+            for name in [*METHODS, *tools]
+        )
+
+    @property
+    def runs_on_loop(self) -> bool:
+        """Whether it is called on the event loop: it is async, or `blocking = False`."""
+        return not self._member("blocking", True) or self.has_async_methods
+
+    # ------------------------------------------------------------- the machine
+
+    def missing_requirement(self) -> str | None:
+        """Why this machine cannot run an episode of the class; None if it can."""
+        return self._member("missing_requirement", lambda: None)()
+
+    def notice(self) -> str | None:
+        """What the server prints when it starts."""
+        return self._member("notice", lambda: None)()
+
+    def refuse_to_serve(self) -> str | None:
+        """Why no untrusted policy may play here; None if it may."""
+        return self._member("refuse_to_serve", lambda: None)()
+
+    @property
+    def runs_commands(self) -> bool:
+        """Whether a policy can run commands on the server's machine."""
+        return bool(self._member("runs_commands", False))
+
+    @property
+    def stand_in(self) -> Callable[[str, str], str] | None:
+        """`stand_in(model, prompt)`: what a model says in gates and tests."""
+        return self._member("stand_in")
+
+    @property
+    def place(self) -> str:
+        """The class's file and line, and its name, as messages begin."""
+        _, first = inspect.getsourcelines(self.domain_class)
+        file = inspect.getsourcefile(self.domain_class) or "?"
+        return f"{source_name(file)}, line {first}: {self.name}"
+
+
+@functools.cache
+def declared(domain_class: type) -> Declaration:
+    """The Declaration of an environment class."""
+    return Declaration(domain_class)
+
+
+def is_model(annotation: Any) -> bool:
+    """Whether an annotation is a pydantic model or a dataclass."""
+    return isinstance(annotation, type) and (
+        issubclass(annotation, BaseModel) or is_dataclass(annotation)
+    )
+
+
+def public_methods(domain_class: type) -> Iterator[tuple[str, Callable[..., Any]]]:
+    """The names and functions of a class's public methods that could be tools."""
+    names: dict[str, None] = {}
+    for base in reversed(own_classes(domain_class)):
+        names |= dict.fromkeys(vars(base))
+    for name in names:
+        member = inspect.getattr_static(domain_class, name)
+        public = not name.startswith("_") and name not in STATIC + METHODS
+        if public and inspect.isfunction(member):
+            yield name, member
+
+
+def own_classes(domain_class: type) -> list[type]:
+    """The class and its bases, except those of Python's library and pydantic."""
+    own = []
+    for base in domain_class.__mro__:
+        library = base.__module__.partition(".")[0]
+        if library not in sys.stdlib_module_names and library != "pydantic":
+            own.append(base)
+    return own
+
+
+def where(function: Callable[..., Any]) -> str:
+    """The place of a function, as `my_env.py, line 12`."""
+    code = inspect.unwrap(function).__code__
+    return f"{source_name(code.co_filename)}, line {code.co_firstlineno}"
+
+
+def hint_of(function: Callable[..., Any], name: str) -> Any:
+    """The annotation of a parameter, or of "return"; None if it has none.
+
+    The other annotations may be names that only a type checker knows. Raises ToolError
+    if this one cannot be read.
+    """
+    return hints_of(function, name).get(name)
+
+
+def hints_of(function: Callable[..., Any], *names: str) -> dict[str, Any]:
+    """The annotations of a function, or those of `names`.
+
+    Raises ToolError if one of them cannot be read.
+    """
+    try:
+        annotations = {
+            name: annotation
+            for name, annotation in getattr(function, "__annotations__", {}).items()
+            if name in names or not names
+        }
+        annotated = SimpleNamespace(
+            __annotations__=annotations,
+            __type_params__=getattr(function, "__type_params__", ()),
+        )
+        scope = getattr(inspect.unwrap(function), "__globals__", {})
+        return typing.get_type_hints(annotated, scope, include_extras=True)
+    except Exception as error:
+        name = getattr(function, "__qualname__", repr(function))
+        raise ToolError(
+            f"{where(function)}: an annotation of {name} cannot be read: {error}"
+        ) from error
+
+
+@functools.cache
+def _folder(kind: type) -> Path | None:
+    """The folder of the module, or package, of a class; None for built-in classes."""
+    for name in (kind.__module__.partition(".")[0], kind.__module__):
+        if file := getattr(sys.modules.get(name), "__file__", None):
+            return Path(file).resolve().parent
+    return None
