@@ -29,8 +29,8 @@ from typing import Any
 
 import psutil
 import requests
-from env_runtime.checks import starting
-from env_runtime.checks.rows import server_tools
+from env_runtime.checks.project_files import server_tools
+from env_runtime.checks.server import starting_server, url_of
 from env_runtime.evaluation.policies import solve
 from env_runtime.evaluation.rows import load_rows
 from env_runtime.evaluation.trajectory import as_response
@@ -351,11 +351,9 @@ def main() -> None:
         for connections in CONNECTIONS if name in ATTACKS else [0]:
             with (
                 tempfile.TemporaryDirectory() as folder,
-                starting.starting_server(
-                    SESSION_LOG=str(Path(folder, "log"))
-                ) as process,
+                starting_server(SESSION_LOG=str(Path(folder, "log"))) as process,
             ):
-                URL = starting.url_of(process)
+                URL = url_of(process)
                 server = psutil.Process(process.pid)
                 line = measure(name, connections, options.seconds, server)
                 print(line, flush=True)

@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from env_runtime.checks import starting
+from env_runtime.checks.server import starting_server, url_of
 
 
 def main() -> int:
@@ -23,8 +23,8 @@ def main() -> int:
     limits: dict[str, Any] = {"MAX_SESSIONS": "1000000", "TOOL_SECONDS": "5"}
     with tempfile.TemporaryDirectory() as folder:
         log = str(Path(folder, "session.log"))
-        with starting.starting_server(SESSION_LOG=log, **limits) as process:
-            url = starting.url_of(process)
+        with starting_server(SESSION_LOG=log, **limits) as process:
+            url = url_of(process)
             command = ["schemathesis", "run", f"{url}/openapi.json"]
             command += ["--checks", "not_a_server_error", "--continue-on-failure"]
             command += ["--phases", "coverage,fuzzing", "--max-examples", examples]

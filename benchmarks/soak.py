@@ -18,8 +18,8 @@ from typing import Any
 
 import psutil
 import requests
-from env_runtime.checks import starting
-from env_runtime.checks.rows import server_tools
+from env_runtime.checks.project_files import server_tools
+from env_runtime.checks.server import starting_server, url_of
 from env_runtime.evaluation.policies import solve
 from env_runtime.evaluation.rows import load_rows
 from env_runtime.evaluation.trajectory import as_response
@@ -69,8 +69,8 @@ def main() -> None:
             "SESSION_LOG": str(Path(folder, "log")),
             "SESSION_IDLE_SECONDS": str(IDLE_SECONDS),
         }
-        with starting.starting_server(**variables) as process:
-            url = starting.url_of(process)
+        with starting_server(**variables) as process:
+            url = url_of(process)
             children = psutil.Process().children()
             [server] = [
                 child for child in children if "server.py" in child.cmdline()[-1]

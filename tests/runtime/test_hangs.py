@@ -158,7 +158,7 @@ def test_a_call_that_waited_in_vain_gives_up_only_itself():
         hangs = session.hangs()
         goes_on.set()
         result = await first
-        await session.close(20)
+        await session.close()
         return hangs, result
 
     assert asyncio.run(main()) == (False, True)

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from env_runtime import prepare
 from env_runtime import rows as make_rows
+from env_runtime.checks.project_files import write_tools
 from env_runtime.checks.rollout import rollout_gate
-from env_runtime.checks.rows import write_tools
 from env_runtime.checks.smoke import smoke_gate
 from env_runtime.episode.tasks import task_data_of
 from env_runtime.episode.tools import tools_of

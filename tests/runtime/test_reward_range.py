@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from env_runtime import project
-from env_runtime.checks import manifests
+from env_runtime.checks import project_files
 from env_runtime.checks.rollout import rollout_gate
 from env_runtime.episode import declaration
 from env_runtime.episode.tasks import baseline_reward, oracle_reward
@@ -256,7 +256,9 @@ def test_the_rollout_gate(gate, tmp_path, manifest):
     openenv = tmp_path / "openenv/openenv.yaml"
     openenv.parent.mkdir()
     openenv.write_text("validation:\n  reward:\n    range: [0.0, 1.0]\n")
-    for path, _, corrected in manifests.outdated_manifests(project.here().load_class()):
+    for path, _, corrected in project_files.outdated_manifests(
+        project.here().load_class()
+    ):
         path.write_text(corrected)
     assert openenv.read_text().endswith("\n    range: [-100.0, 19.4]\n")
     assert "\n  range: [-100.0, 19.4]\n" in manifest.read_text()
@@ -289,7 +291,7 @@ def test_a_grade_outside_of_the_range_fails_the_gate(duel, monkeypatch):
 
 
 def test_a_usual_manifest_is_left_alone(manifest):
-    assert not list(manifests.outdated_manifests(Generous))
+    assert not list(project_files.outdated_manifests(Generous))
 
 
 def test_a_reward_for_nothing(duel, monkeypatch):

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from env_runtime import prepare
 from env_runtime.checks.class_checks import check_class
+from env_runtime.checks.project_files import write_tools
 from env_runtime.checks.rollout import rollout_gate
-from env_runtime.checks.rows import write_tools
 from env_runtime.checks.smoke import smoke_gate
 from env_runtime.episode.schema import sample_arguments
 from env_runtime.episode.tools import SERVER_PATHS, tools_of
@@ -270,7 +270,9 @@ def test_rows_keep_their_tools_when_the_servers_are_written(
 ):
     gate_client(Asked)
     asked = tools_of(Asked)["ask"].definition()
-    monkeypatch.setattr("env_runtime.checks.rows.server_tools", lambda: [asked])
+    monkeypatch.setattr(
+        "env_runtime.checks.project_files.server_tools", lambda: [asked]
+    )
     path = rows_file(tmp_path, ROW, OTHER)
     for _ in range(2):  # the second time changes nothing
         write_tools(path)

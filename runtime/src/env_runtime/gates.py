@@ -8,12 +8,11 @@ import sys
 from pathlib import Path
 
 from . import project
+from .checks.project_files import write_tools
 from .checks.rollout import rollout_gate
-from .checks.rows import write_tools
 from .checks.runner import Gate, new_gate_parser, report, requirement_note, run
-from .checks.server import check_paths, server_gate
-from .checks.smoke import smoke_gate, smoke_without_rows
-from .checks.starting import starting_server, url_of
+from .checks.server import starting_server, url_of
+from .checks.smoke import check_paths, server_gate, smoke_gate, smoke_without_rows
 from .command_line import exit_status
 from .evaluation.client import Client
 from .imports import not_in_image

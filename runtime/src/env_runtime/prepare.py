@@ -22,7 +22,7 @@ from nemo_gym.openai_utils import NeMoGymResponseCreateParamsNonStreaming
 from omegaconf import OmegaConf
 from pydantic import ValidationError
 
-from .checks.rows import server_tools
+from .checks.project_files import server_tools
 from .command_line import exit_status, new_parser, share
 from .episode.tasks import is_native, validation_problem
 from .episode.tools import tools_in

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from . import project
-from .checks.rows import server_tools
+from .checks.project_files import server_tools
 from .command_line import counted, exit_status, new_parser, row_count
 from .episode.declaration import declared
 from .episode.tasks import (

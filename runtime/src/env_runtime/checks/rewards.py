@@ -1,14 +1,171 @@
-"""The reward that each policy must earn on a row: the same in every framework."""
+"""The rewards of the oracle, of doing nothing and of nonsense: the same in every framework."""
 
-from collections.abc import Iterable
+import contextlib
+import json
+from collections.abc import Callable, Generator, Iterable
+from multiprocessing.pool import ThreadPool
+from pathlib import Path
+from typing import Any
 
+from ..command_line import counted
 from ..episode.declaration import declared
 from ..episode.tasks import (
     baseline_reward,
+    has_oracle,
     oracle_reward,
+    steps_of,
+    task_of,
 )
-from ..episode.types import Row
+from ..episode.types import REPLY, Definitions, Row
+from ..errors import GateError, NoOracleError, RolloutError, service_hint
+from ..evaluation.policies import PLANS
+from ..evaluation.rows import about_task, row_name, skeleton_note
+from ..evaluation.stats import is_error
 from ..models.client import without_answers
+from .runner import doing
+
+ROWS_AT_A_TIME = 20
+
+# What a framework says about an episode: the `reward` and, if it knows them, the items of
+# the trajectory, as a rollout has them.
+Result = dict[str, Any]
+
+
+@contextlib.contextmanager
+def naming_skeleton(domain_class: type, row: Row) -> Generator[None]:
+    """Says below a failure on a row that nobody has written the row's task yet.
+
+    Such a task is the first failure that a new project sees. Raises GateError.
+    """
+    try:
+        yield
+    except NoOracleError:
+        raise
+    except (GateError, RolloutError) as error:
+        note = skeleton_note(domain_class, row)
+        if not note or note in str(error):
+            raise
+        raise GateError(f"{error}{note}") from error
+
+
+class RewardCheck:
+    """The rows, and the policies that play them.
+
+    `definitions(row)` returns the tools that a policy may call. `path` is the rows' file,
+    by default data/example.jsonl.
+    """
+
+    def __init__(
+        self,
+        domain_class: type,
+        rows: list[Row],
+        definitions: Callable[[Row], Definitions],
+        path: Path | None = None,
+    ) -> None:
+        self.domain_class, self.declared = domain_class, declared(domain_class)
+        self.rows, self.path = rows, path
+        self.definitions = definitions
+
+    def place(self, index: int) -> str:
+        """The name of a row, for messages."""
+        return row_name(index + 1, self.path)
+
+    def solved(self) -> list[int]:
+        """The rows that the oracle plays.
+
+        If a class has no oracle(task), only some rows may have an `oracle`.
+        """
+        every = range(len(self.rows))
+        known = [n for n in every if has_oracle(self.domain_class, self.rows[n])]
+        return known or [*every]
+
+    def check(
+        self,
+        policy: str,
+        play: Callable[[str, int], Result],
+        seen: Callable[[int, Result], None] = lambda *_: None,
+    ) -> None:
+        """Play all rows with a policy, and check its rewards.
+
+        `play(policy, index)` plays a row, counted from 0. Several threads call it. `seen`
+        gets each result. Raises GateError and NoOracleError.
+        """
+
+        def result_of(index: int) -> Result | Exception:
+            """The result of an episode, or the error that belongs to its row."""
+            try:
+                return play(policy, index)
+            except NoOracleError:  # it would be the same for every row
+                raise
+            except Exception as error:  # noqa: BLE001 - clients raise errors of their own
+                return error
+
+        numbers = self.solved() if policy == "oracle" else [*range(len(self.rows))]
+        doing(f"{policy} plays {counted(len(numbers), 'row')}")
+        with ThreadPool(min(ROWS_AT_A_TIME, len(numbers))) as pool:
+            # Several rows at a time show problems with threads.
+            results = pool.imap(result_of, numbers)
+            for index, result in zip(numbers, results, strict=True):
+                doing(f"{policy} has played {index + 1} of {len(self.rows)} rows")
+                row = self.rows[index]
+                if isinstance(result, Exception):
+                    problem = str(result)
+                    if not isinstance(result, RolloutError):  # a framework's own
+                        problem = f"{type(result).__name__}: {result}"
+                    note = about_task(self.domain_class, row) + service_hint(problem)
+                    where = f"{self.place(index)}, policy {policy!r}"
+                    raise GateError(f"{where}: {problem}{note}") from result
+                with naming_skeleton(self.domain_class, row):
+                    self.check_reward(self.place(index), policy, row, result)
+                    seen(index, result)
+
+    def check_reward(self, place: str, policy: str, row: Row, result: Result) -> None:
+        """Raise GateError if a policy does not earn what it should on a row."""
+        reward = result["reward"]
+        if not isinstance(reward, int | float):
+            problem = "which is not a number"
+        elif problem := reward_problem(self.domain_class, row, policy, reward):
+            problem += _advice(policy, reward)
+        else:
+            return
+        raise self.wrong(place, policy, row, result, problem)
+
+    def wrong(
+        self, place: str, policy: str, row: Row, result: Result, problem: str
+    ) -> GateError:
+        """The error about a reward, with the calls that earned it, and the task."""
+        text = f"{place}: the policy {policy!r} earns {result['reward']}, {problem}"
+        did = ""
+        if policy in PLANS:
+            plan = PLANS[policy](row, self.definitions(row))
+            calls = steps_of(self.domain_class, plan)
+            did = _made_calls(calls, result.get("output", []), policy == "oracle")
+            if self.declared.ends_with_answer:
+                did += (
+                    f", and answered {plan.answer!r:.200}"
+                    if plan.answer
+                    else ", and did not answer"
+                )
+            did += "; "
+        if policy == "noop":
+            text += ". Leave the row out if its task is solved from the start"
+        task = json.dumps(task_of(row), ensure_ascii=False)
+        return GateError(f"{text} ({did}task: {task[:300]})")
+
+    def line(self) -> str:
+        """The gate's line, once all policies have played."""
+        solved = [self.rows[index] for index in self.solved()]
+        return (
+            f"{counted(len(self.rows), 'row')}: the oracle earns "
+            f"{earned_by_oracle(self.domain_class, solved)}, noop and nonsense "
+            f"{baseline(self.domain_class, self.rows)}"
+        )
+
+    def line_without_oracle(self, error: NoOracleError) -> str:
+        """The gate's line if no row's solution is known."""
+        nothing = baseline(self.domain_class, self.rows)
+        seen = counted(len(self.rows), "row")
+        return f"{seen}: noop and nonsense earn {nothing} ({error})"
 
 
 def baseline(domain_class: type, rows: Iterable[Row]) -> str:
@@ -39,8 +196,8 @@ def estimate_note(domain_class: type) -> str:
     )
 
 
-def honest(policy: str, reward: float) -> str:
-    """Return what to do about a reward that a policy may not earn, for a message."""
+def _advice(policy: str, reward: float) -> str:
+    """What to do about a reward that a policy may not earn, for a message."""
     if policy == "oracle":
         key, other = "oracle_reward", "Correct the class, or its oracle"
     else:
@@ -67,3 +224,49 @@ def reward_problem(
         return None
     exact = most == declared(domain_class).lowest_reward
     return f"not {most}" if exact else f"more than {most}"
+
+
+def _made_calls(
+    calls: Iterable[tuple[str, dict[str, Any]]],
+    items: list[dict[str, Any]],
+    failed: bool = False,
+) -> str:
+    """A policy's calls, and the output of the last one, for a message.
+
+    With `failed`, the first call that failed is quoted, too. `items` is the
+    trajectory's output. Long lists are cut in the middle.
+    """
+    made = [
+        repr(sent["answer"]) if tool == REPLY else f"{tool}({_arguments(sent)})"
+        for tool, sent in calls
+    ]
+    if not made:
+        return "it called nothing"
+    text = ", ".join(made)
+    if len(text) > 300:
+        text = f"{text[:150]} ... {text[-150:]}"
+    outputs = [item["output"] for item in items if "output" in item]
+    returned = ""
+    if failed and (failure := _first_failure(items)):
+        returned = f"; {failure}"
+    if outputs and outputs[-1][:200] not in returned:
+        returned += f"; the last call returned {outputs[-1]:.200}"
+    return f"it called {text}{returned}"
+
+
+def _first_failure(items: list[dict[str, Any]]) -> str:
+    """The first call of a trajectory that was answered with an error, and the error."""
+    calls = {item["call_id"]: item for item in items if item.get("name")}
+    for item in items:
+        if "output" in item and is_error(item["output"]):
+            call = calls[item["call_id"]]
+            made = f"{call['name']}({_arguments(json.loads(call['arguments']))})"
+            return f"{made:.150} failed: {item['output']:.200}"
+    return ""
+
+
+def _arguments(sent: dict[str, Any]) -> str:
+    return ", ".join(
+        f"{name}={json.dumps(value, ensure_ascii=False)}"
+        for name, value in sent.items()
+    )

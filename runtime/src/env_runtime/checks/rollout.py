@@ -1,44 +1,36 @@
-"""The rollout gate: the rewards of baseline policies on all rows."""
+"""The rollout gate: rewards, prompts, turns, and how different the rows are."""
 
 import json
-from collections.abc import Iterable
 from itertools import groupby, pairwise, zip_longest
-from multiprocessing.pool import ThreadPool
 from pathlib import Path
 from typing import Any
 
 from ..command_line import counted
 from ..episode.declaration import declared
-from ..episode.tasks import (
-    has_oracle,
-    steps_of,
-    task_of,
-)
 from ..episode.types import REPLY, Definitions, Row, Solution, by_model
-from ..errors import GateError, NoOracleError, RolloutError, service_hint
+from ..errors import GateError, NoOracleError, RolloutError
 from ..evaluation.client import Client
-from ..evaluation.observations import first_observation, image_problem, prompt_problem
+from ..evaluation.observations import (
+    first_observation,
+    image_problem,
+    prompt_problem,
+    prompt_text,
+)
 from ..evaluation.play import play
 from ..evaluation.policies import (
     FIXED_TURNS,
     NONSENSE,
-    PLANS,
     Turn,
     fixed_policy,
     solution_for,
 )
-from ..evaluation.rows import about_task, read_rows, row_name, shown
-from ..evaluation.stats import is_error
+from ..evaluation.rows import read_rows, shown
 from ..evaluation.trajectory import Item, message
 from ..models.client import models_not_set, without_answers
-from ..project import here, of_class
-from .manifests import outdated_manifests
-from .rewards import baseline, earned_by_oracle, estimate_note, honest, reward_problem
-from .runner import doing
-from .smoke import naming_skeleton
-from .variety import Variety
+from ..project import Project, here, of_class
+from .project_files import outdated_manifests
+from .rewards import Result, RewardCheck, estimate_note, naming_skeleton
 
-ROWS_AT_A_TIME = 20
 # The number of rows that are played twice, to compare the outputs and the rewards.
 ROWS_TWICE = 5
 
@@ -50,39 +42,40 @@ def rollout_gate(client: Client, path: Path) -> str:
     """
     domain_class = here().load_class()
     rows = read_rows(domain_class, path)
-    game = _Game(domain_class, client, rows, path)
-    seen = counted(len(rows), "row")
-    if reason := declared(domain_class).missing_requirement():
-        return f"{seen}, not played ({reason})"
-    nothing = baseline(domain_class, rows)
-    game.check("noop")
-    note = "" if game.repeats else "; not deterministic"
-    note += _stand_ins(domain_class)
-    if game.repeats:
-        note += game.check_prompts(domain_class)
-    game.check("garbage")
-    max_turns = game.project.table()["max_turns"]
-    note += game.check_end(max_turns)
-    try:
-        game.check_turns(max_turns)
-        game.check("oracle")
-    except NoOracleError as error:
-        highest = declared(domain_class).highest_reward
-        return (
-            f"{seen}: noop and nonsense earn {nothing} ({error}){note}"
-            f"{game.variety.note_line()}\nwithout an oracle, nothing shows that {highest} can "
-            "be earned, or that no episode earns more; the attack tests that need one "
-            f"are skipped, and `uv run pytest` counts them{estimate_note(domain_class)}"
+    for manifest, problem, _ in outdated_manifests(domain_class):
+        raise GateError(
+            f"{shown(manifest)} {problem}: "
+            "`uv run python gates.py --write-tools` corrects it"
         )
-    variety = game.variety.note_line() + estimate_note(domain_class)
+    if reason := declared(domain_class).missing_requirement():
+        return f"{counted(len(rows), 'row')}, not played ({reason})"
+    check = RolloutCheck(domain_class, client, rows, path)
+    max_turns = of_class(domain_class).table()["max_turns"]
+    check.check("noop", check.play, check.compare)
+    note = "" if check.repeats else "; not deterministic"
+    note += _stand_ins(domain_class)
+    if check.repeats:
+        note += check.check_prompts()
+    check.check("garbage", check.play, check.compare)
+    note += check.check_end(max_turns)
+    try:
+        check.check_turns(max_turns)
+        check.check("oracle", check.play, check.compare)
+    except NoOracleError as error:
+        return (
+            f"{check.line_without_oracle(error)}{note}{check.variety.note_line()}\n"
+            "without an oracle, nothing shows that "
+            f"{declared(domain_class).highest_reward} can be earned, or that no episode "
+            "earns more; the attack tests that need one are skipped, and `uv run "
+            f"pytest` counts them{estimate_note(domain_class)}"
+        )
+    notes = check.variety.note_line() + estimate_note(domain_class)
     if without_answers(domain_class):
-        return f"{seen}: played by the oracle, noop and nonsense{note}{variety}"
-    solved = [row for _, row in game.solved()]
-    if len(solved) < len(rows):
-        variety += f"\n{len(rows) - len(solved)} of the rows have no oracle"
-    most = earned_by_oracle(domain_class, solved)
-    line = f"{seen}: the oracle earns {most}, noop and nonsense {nothing}{note}"
-    return line + variety
+        seen = counted(len(rows), "row")
+        return f"{seen}: played by the oracle, noop and nonsense{note}{notes}"
+    if lacking := len(rows) - len(check.solved()):
+        notes += f"\n{lacking} of the rows have no oracle"
+    return check.line() + note + notes
 
 
 def _stand_ins(domain_class: type) -> str:
@@ -98,102 +91,44 @@ def _stand_ins(domain_class: type) -> str:
     return f"; stand_in() answers in place of {keys}" if keys else ""
 
 
-class _Game:
-    """The rows, and the server that plays them.
-
-    Raises GateError if a manifest contradicts the class.
-    """
+class RolloutCheck(RewardCheck):
+    """The rows, and the server that plays them."""
 
     def __init__(
         self, domain_class: type, client: Client, rows: list[Row], path: Path
     ) -> None:
-        self.domain_class, self.project = domain_class, of_class(domain_class)
-        self.client = client
-        self.rows, self.path = rows, path
+        super().__init__(domain_class, rows, client.tools_in, path)
+        self.client, self.project = client, of_class(domain_class)
         self.variety = Variety(self.project, rows, path)
-        self.repeats = declared(
-            domain_class
-        ).deterministic  # the same calls must do the same
-        for manifest, problem, _ in outdated_manifests(domain_class):
-            raise GateError(
-                f"{shown(manifest)} {problem}: "
-                "`uv run python gates.py --write-tools` corrects it"
-            )
+        # Whether the same calls must have the same results
+        self.repeats = self.declared.deterministic
 
-    def solved(self) -> list[tuple[int, Row]]:
-        """The rows that the oracle plays, and their numbers.
+    def play(self, policy: str, index: int) -> Result:
+        """An episode of a row, counted from 0."""
+        row = self.rows[index]
+        tools = self.client.tools_in(row)
+        result = play(self.client, tools, row, fixed_policy(policy), FIXED_TURNS)
+        return {**result, "policy": policy, "output": result["response"]["output"]}
 
-        If a class has no oracle(task), only some rows may have an `oracle`.
-        """
-        numbered = list(enumerate(self.rows, start=1))
-        return [
-            (number, row)
-            for number, row in numbered
-            if has_oracle(self.domain_class, row)
-        ] or numbered
+    def compare(self, index: int, result: Result) -> None:
+        """Play a row once more. Raises GateError if the same calls have other results."""
+        policy = result["policy"]
+        if policy == "garbage":
+            self.variety.note_outcome(result)
+        if index < ROWS_TWICE and self.repeats:
+            calls = f"{self.place(index)}: the same calls of the policy {policy!r}"
+            _compare(calls, result, self.play(policy, index))
 
-    def check(self, policy: str) -> None:
-        """Play all rows with a policy, and check its rewards.
-
-        Raises GateError and NoOracleError.
-        """
-        every = policy != "oracle"
-        numbered = list(enumerate(self.rows, start=1)) if every else self.solved()
-        rows = [row for _, row in numbered]
-        doing(f"{policy} plays {counted(len(rows), 'row')}")
-        with ThreadPool(min(ROWS_AT_A_TIME, len(rows))) as pool:
-            # Several rows at a time show problems with threads.
-            results = pool.imap(lambda row: self._try(policy, row), rows)
-            for (number, row), result in zip(numbered, results, strict=True):
-                doing(f"{policy} has played {number} of {len(self.rows)} rows")
-                place = row_name(number, self.path)
-                if isinstance(result, RolloutError):
-                    note = about_task(self.domain_class, row)
-                    note += service_hint(str(result))
-                    raise GateError(f"{place}, policy {policy!r}: {result}{note}")
-                with naming_skeleton(self.domain_class, row):
-                    self._check_reward(place, policy, row, result)
-                    if policy == "garbage":
-                        self.variety.note_outcome(result)
-                    if number <= ROWS_TWICE and self.repeats:
-                        calls = f"{place}: the same calls of the policy {policy!r}"
-                        _compare(calls, result, self._play(policy, row))
-
-    def _check_reward(
-        self, place: str, policy: str, row: Row, result: dict[str, Any]
-    ) -> None:
-        reward = result["reward"]
-        problem = reward_problem(self.domain_class, row, policy, reward)
-        if problem is None:
-            return
-        text = f"{place}: the policy {policy!r} earns {reward}, {problem}"
-        text += honest(policy, reward)
-        if policy == "noop":
-            text += ". Leave the row out if its task is solved from the start"
-        plan = PLANS[policy](row, self.client.tools_in(row))
-        calls = steps_of(self.domain_class, plan)
-        did = made_calls(calls, result["response"]["output"], policy == "oracle")
-        if (
-            declared(self.domain_class).takes_answer
-            and not declared(self.domain_class).replies
-        ):
-            answer = (
-                f"answered {plan.answer!r:.200}" if plan.answer else "did not answer"
-            )
-            did += f", and {answer}"
-        task = json.dumps(task_of(row), ensure_ascii=False)
-        raise GateError(f"{text} ({did}; task: {task[:300]})")
-
-    def check_prompts(self, domain_class: type) -> str:
+    def check_prompts(self) -> str:
         """A note on the first picture that is not drawn now; "" without one.
 
         Raises GateError if a row's prompt lacks what the policy must see first.
         """
-        note = ""
-        if not declared(domain_class).has_observation:
+        note, domain_class = "", self.domain_class
+        if not self.declared.has_observation:
             return note
-        for number, row in enumerate(self.rows, start=1):
-            place = row_name(number, self.path)
+        for index, row in enumerate(self.rows):
+            place = self.place(index)
             with naming_skeleton(domain_class, row):
                 try:
                     observation = first_observation(domain_class, row)
@@ -213,8 +148,8 @@ class _Game:
         """
         longest, problem = max_turns, ""
         solved = self.solved()
-        for number, row in solved:
-            place = row_name(number, self.path)
+        for index in solved:
+            row, place = self.rows[index], self.place(index)
             with naming_skeleton(self.domain_class, row):
                 try:
                     solution = solution_for(row, self.client.tools_in(row))
@@ -244,43 +179,31 @@ class _Game:
         Calls of a row's tools are one turn: nothing that they return is needed.
         """
         turns = ["message" if tool == REPLY else "call" for tool, _ in solution.calls]
-        if declared(self.domain_class).has_row_tools:
+        if self.declared.has_row_tools:
             turns = [kind for kind, _ in groupby(turns)]
-        if solution.answer and not declared(self.domain_class).replies:
+        if solution.answer and not self.declared.replies:
             turns.append("final answer")
         return turns
 
     def check_end(self, max_turns: int) -> str:
         """A note if reply() never ends an episode whose policy only talks; else ""."""
-        if not declared(self.domain_class).replies:
+        if not self.declared.replies:
             return ""
         row, talker = self.rows[0], _Talker()
-        place, tools = row_name(1, self.path), self.client.tools_in(row)
+        place, tools = self.place(0), self.client.tools_in(row)
         with naming_skeleton(self.domain_class, row):
             try:
                 result = play(self.client, tools, row, talker, max_turns)
             except RolloutError as error:
                 raise GateError(f"{place}, {talker.name}: {error}") from error
-            self._check_reward(place, "garbage", row, result)
+            result["output"] = result["response"]["output"]
+            self.check_reward(place, "garbage", row, result)
         if not result["out_of_turns"]:
             return ""
         return (
             f"\nreply() has not ended row 1 after {max_turns} messages of nonsense: only "
             "max_turns ends such an episode"
         )
-
-    def _play(self, policy: str, row: Row) -> dict[str, Any]:
-        fixed = fixed_policy(policy)
-        return play(self.client, self.client.tools_in(row), row, fixed, FIXED_TURNS)
-
-    def _try(self, policy: str, row: Row) -> dict[str, Any] | RolloutError:
-        """The result of an episode, or the error that belongs to its row."""
-        try:
-            return self._play(policy, row)
-        except NoOracleError:  # it would be the same for every row
-            raise
-        except RolloutError as error:
-            return error
 
 
 class _Talker:
@@ -297,52 +220,6 @@ def _listed(turns: list[str]) -> str:
     kinds = dict.fromkeys(turns)
     texts = [counted(turns.count(kind), kind) for kind in kinds]
     return " and ".join(texts).replace("1 final", "the final")
-
-
-def made_calls(
-    calls: Iterable[tuple[str, dict[str, Any]]],
-    items: list[dict[str, Any]],
-    failed: bool = False,
-) -> str:
-    """A policy's calls, and the output of the last one, for a message.
-
-    With `failed`, the first call that failed is quoted, too. `items` is the
-    trajectory's output. Long lists are cut in the middle.
-    """
-    made = [
-        repr(sent["answer"]) if tool == REPLY else f"{tool}({_arguments(sent)})"
-        for tool, sent in calls
-    ]
-    if not made:
-        return "it called nothing"
-    text = ", ".join(made)
-    if len(text) > 300:
-        text = f"{text[:150]} ... {text[-150:]}"
-    outputs = [item["output"] for item in items if "output" in item]
-    returned = ""
-    if failed and (failure := _first_failure(items)):
-        returned = f"; {failure}"
-    if outputs and outputs[-1][:200] not in returned:
-        returned += f"; the last call returned {outputs[-1]:.200}"
-    return f"it called {text}{returned}"
-
-
-def _first_failure(items: list[dict[str, Any]]) -> str:
-    """The first call of a trajectory that was answered with an error, and the error."""
-    calls = {item["call_id"]: item for item in items if item.get("name")}
-    for item in items:
-        if "output" in item and is_error(item["output"]):
-            call = calls[item["call_id"]]
-            made = f"{call['name']}({_arguments(json.loads(call['arguments']))})"
-            return f"{made:.150} failed: {item['output']:.200}"
-    return ""
-
-
-def _arguments(sent: dict[str, Any]) -> str:
-    return ", ".join(
-        f"{name}={json.dumps(value, ensure_ascii=False)}"
-        for name, value in sent.items()
-    )
 
 
 def _answers(items: list[dict[str, Any]]) -> list[Any]:
@@ -362,7 +239,7 @@ def _compare(calls: str, first: dict[str, Any], second: dict[str, Any]) -> None:
 
     `calls` names the calls in the message.
     """
-    answers = (_answers(result["response"]["output"]) for result in (first, second))
+    answers = (_answers(result["output"]) for result in (first, second))
     for before, after in zip_longest(*answers):
         if before != after:
             raise GateError(
@@ -374,3 +251,75 @@ def _compare(calls: str, first: dict[str, Any], second: dict[str, Any]) -> None:
             f"{calls} earned {first['reward']}, then {second['reward']}: grade by the "
             "state alone, or write `deterministic = False` into the class"
         )
+
+
+# The gate's note counts these, in this order: the names for one and for several
+KINDS = {
+    "prompt": "prompts",
+    "first observation": "first observations",
+    "outcome of the same calls": "outcomes of the same calls",
+    "solution": "solutions",
+}
+
+
+class Variety:
+    """The different prompts, observations, outcomes and solutions of the rows played."""
+
+    def __init__(self, project: Project, rows: list[Row], path: Path) -> None:
+        self.project = project
+        self.rows, self.path = rows, path
+        self.answered = (
+            False  # whether a tool answered nonsense with more than an error
+        )
+        self._seen: dict[str, set[int]] = {}
+        for row in rows:
+            self.note("prompt", row["responses_create_params"].get("input"))
+
+    def note(self, kind: str, value: Any) -> None:
+        """Remember one row's value of a kind."""
+        text = json.dumps(value, sort_keys=True, default=repr)
+        self._seen.setdefault(kind, set()).add(hash(text))
+
+    def note_outcome(self, result: dict[str, Any]) -> None:
+        """Remember what the tools answered to the same calls, and the reward."""
+        outputs = [item.get("output") for item in result["response"]["output"]]
+        texts = [output for output in outputs if isinstance(output, str)]
+        errors = '{"output": "error:', "error:"
+        self.answered |= any(not text.startswith(errors) for text in texts)
+        self.note("outcome of the same calls", [outputs, result["reward"]])
+
+    def note_line(self) -> str:
+        """The gate's notes, on lines of their own.
+
+        Raises GateError if the rows are one task, without `one_task = true`.
+        """
+        placeholder = self._placeholder_note()
+        if len(self.rows) == 1:
+            return placeholder
+        counts = {kind: len(self._seen[kind]) for kind in KINDS if kind in self._seen}
+        said = [f"{n} {kind if n == 1 else KINDS[kind]}" for kind, n in counts.items()]
+        text = f"{placeholder}\nrows: {', '.join(said)}"
+        if max(counts.values()) > 1:
+            return text
+        if self.project.table().get("one_task"):
+            return f"{text}; one task, as [tool.environment] says"
+        if len(counts) == 2 or not (self.answered or "solution" in counts):
+            return (
+                f"{text}; two calls cannot tell if they are different tasks: the "
+                "solutions of an oracle(task) in the class would show it"
+            )
+        raise GateError(
+            f"the {len(self.rows)} rows of {shown(self.path)} are one task ("
+            f"{', '.join(said)}): training would memorize one episode. Let the "
+            "tasks differ, for instance in the seed of all randomness, or write one "
+            "row. If the tasks differ, give the class an oracle(task) that shows it. If "
+            "one task is meant, write `one_task = true` below [tool.environment] in "
+            "pyproject.toml"
+        )
+
+    def _placeholder_note(self) -> str:
+        """A note if a prompt is still the text that generation wrote."""
+        text = f"The {self.project.class_name} environment."
+        if all(prompt_text(row).strip() != text for row in self.rows):
+            return ""
+        return f"\na prompt says only {text!r}: tell the policy what to do, in make_rows.py"

@@ -1,8 +1,9 @@
-"""The smoke gate: every tool answers, and refuses a malformed call."""
+"""The server and smoke gates: /health and every tool answer, and a malformed call is refused."""
 
 import contextlib
+import importlib.metadata
 import json
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,27 +23,38 @@ from ..evaluation.rows import (
     read_rows,
     row_name,
     shown,
-    skeleton_note,
 )
+from ..imports import lacking, packages_from_paths
 from ..project import here, of_class
+from .rewards import naming_skeleton
 from .runner import doing
 
 
-@contextlib.contextmanager
-def naming_skeleton(domain_class: type, row: Row) -> Generator[None]:
-    """Says below a failure on a row that nobody has written the row's task yet.
+def check_paths() -> None:
+    """Raise GateError if a package is missing that is installed from a path.
 
-    Such a task is the first failure that a new project sees. Raises GateError.
+    An image lacks such a package, and Gymnasium may not import it before an episode.
     """
-    try:
-        yield
-    except NoOracleError:
-        raise
-    except (GateError, RolloutError) as error:
-        note = skeleton_note(domain_class, row)
-        if not note or note in str(error):
-            raise
-        raise GateError(f"{error}{note}") from error
+    for name, path in packages_from_paths(here().gym).items():
+        try:
+            importlib.metadata.distribution(name)
+        except importlib.metadata.PackageNotFoundError:
+            problem = (
+                f"{name} is not installed here. {lacking(name, path, here().root)}"
+            )
+            raise GateError(problem) from None
+
+
+def server_gate(client: Client) -> str:
+    """Check that /health answers. Returns the gate's line. Raises GateError."""
+    response = client.session().request("GET", "/health")
+    if response.status_code != 200:
+        raise GateError(
+            f"GET /health answered {response.status_code}: {response.text[:300]}"
+        )
+    reason = declared(here().load_class()).refuse_to_serve()
+    note = f"; for gates only: {reason}" if reason else ""
+    return f"{client.url}/health answers{note}"
 
 
 def smoke_gate(client: Client, path: Path) -> str:

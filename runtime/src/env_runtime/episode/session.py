@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from ..errors import BusyThreadError, NoThreadError
+from ..settings import Limits
 from .declaration import declared
 from .episode import Call, Episode, run_without_loop
 from .types import Task
@@ -184,7 +185,7 @@ class Session:
     seeded: bool  # whether a harness seeded it with a task
     owner: Any = None  # the episode_id of NeMo Gym 0.7's typed seed
     thread: EpisodeThread | None = None  # None: the class is called on the event loop
-    seconds: float = math.inf  # a close() that takes longer hangs
+    limits: Limits = field(default_factory=Limits.read)
     episode: Episode | None = None  # None while the object is made
     metrics: dict[str, float] = field(default_factory=dict)  # beside the reward
     used: float = field(default_factory=time.monotonic)
@@ -201,25 +202,25 @@ class Session:
         task: Task,
         owner: Any = None,
         threads: EpisodeThreads | None = None,
-        seconds: float = math.inf,
+        limits: Limits | None = None,
     ) -> Self:
         """A session with a thread if the class may block. `start` makes its object.
 
         The thread is one of `threads` in which no call hangs, by default a new one.
-        close() hangs after `seconds`. Raises NoThreadError.
+        Raises NoThreadError.
         """
         thread = None
         if not declared(domain_class).runs_on_loop:
             thread = (threads or EpisodeThreads(1)).pin()
-        return cls(task, bool(task), owner, thread, seconds)
+        return cls(task, bool(task), owner, thread, limits or Limits.read())
 
-    async def start(self, make: Callable[[], Episode], seconds: float) -> None:
+    async def start(self, make: Callable[[], Episode]) -> None:
         """Make the object. Raises TimeoutError, or the constructor's exception."""
 
         def construct() -> None:
             self.episode = make()
 
-        await self.perform(construct, seconds)
+        await self.perform(construct)
 
     @property
     def environment(self) -> Any:
@@ -247,17 +248,22 @@ class Session:
         return self.job is not None and self.job.hangs()
 
     async def perform(
-        self, job: Callable[[], Any], seconds: float, *, on_loop: bool = False
+        self,
+        job: Callable[[], Any],
+        seconds: float | None = None,
+        *,
+        on_loop: bool = False,
     ) -> Any:
         """The result of `job`, a function or a coroutine function, run alone.
 
-        Raises TimeoutError after `seconds`. A job that has not started by then never
+        Raises TimeoutError after `seconds`, by default TOOL_SECONDS. A job that has not started by then never
         starts. A job in the thread goes on, because nothing can stop it, and later jobs
         wait for its end. `on_loop` keeps a job out of the thread.
 
         Raises BusyThreadError if other episodes had the thread for as long: then the
         grade says nothing about the policy.
         """
+        seconds = seconds or self.limits.tool_seconds
         self.busy += 1
         mine: Job | None = None
         try:
@@ -317,10 +323,10 @@ class Session:
                 self.episode.failure = f"the grade took more than {seconds:g} s"
             return declared(self.episode.domain_class).lowest_reward
 
-    async def close(self, seconds: float) -> None:
+    async def close(self) -> None:
         """Close the episode, after the calls that wait and a job that hangs.
 
-        Raises TimeoutError after `seconds`. A thread closes the episode even then, as
+        Raises TimeoutError after CLOSE_SECONDS. A thread closes the episode even then, as
         soon as it can.
         """
 
@@ -328,6 +334,7 @@ class Session:
             if self.episode is not None:
                 await self.episode.close()
 
+        seconds = self.limits.close_seconds
         async with self.lock:
             if self.thread is None:
                 async with asyncio.timeout(seconds):
@@ -335,7 +342,9 @@ class Session:
                 return
             thread = self.thread
             closing = asyncio.wrap_future(
-                thread.run(lambda: _finish(close_episode()), self.seconds).result
+                thread.run(
+                    lambda: _finish(close_episode()), self.limits.tool_seconds
+                ).result
             )
             closing.add_done_callback(lambda _: thread.threads.release(thread))
             await asyncio.wait_for(asyncio.shield(closing), seconds)

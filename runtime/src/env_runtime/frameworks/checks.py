@@ -2,27 +2,20 @@
 
 import asyncio
 import contextlib
-import itertools
-import json
 import sys
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from pathlib import Path
 from typing import Any
 
 from .. import project
 from ..checks.rewards import (
-    baseline,
-    earned_by_oracle,
+    Result,
+    RewardCheck,
     estimate_note,
-    honest,
-    reward_problem,
 )
 from ..checks.runner import doing, requirement_note
 from ..command_line import counted
 from ..episode.declaration import declared
-from ..episode.tasks import (
-    task_of,
-)
 from ..episode.types import Calls, Row
 from ..errors import GateError, NoOracleError
 from ..evaluation.rows import read_rows, row_name
@@ -30,10 +23,8 @@ from .episodes import bare_reward
 from .rollouts import Player, Start
 from .tools import ANSWER, calls_of, definitions_of, plan_for, tools_of
 
-ROWS_AT_A_TIME = 20
-
 # Plays calls on a row of example.jsonl, counted from 0, and returns their reward.
-Play = Callable[[int, Calls], Awaitable[float]]
+Play = Callable[[int, Calls], Coroutine[Any, Any, float]]
 
 
 def check_class(domain_class: type, served: Iterable[str] | None = None) -> str:
@@ -72,83 +63,46 @@ def check_reward(
     domain_class: type, row: Row, where: str, policy: str, reward: Any
 ) -> None:
     """Raise GateError if a policy does not earn what it should on a row."""
-    number = isinstance(reward, float)
-    problem = "which is not a number"
-    if number and (problem := reward_problem(domain_class, row, policy, reward)):
-        problem += honest(policy, reward)
-    if problem is not None:
-        raise _wrong_reward(row, where, policy, reward, problem)
-
-
-def _wrong_reward(
-    row: Row, where: str, policy: str, reward: Any, problem: str
-) -> GateError:
-    task = json.dumps(task_of(row), ensure_ascii=False)
-    return GateError(
-        f"{where}: the policy {policy!r} earns {reward}, {problem} (task: {task[:300]})"
-    )
+    check = RewardCheck(domain_class, [row], lambda row: definitions_of(domain_class))
+    check.check_reward(where, policy, row, {"reward": reward})
 
 
 def check_rewards(domain_class: type, play: Play) -> str:
-    """The rollout gate over all rows. `play` plays an episode in the framework, and returns its reward.
+    """The rollout gate over all rows. `play` plays an episode in the framework.
 
     The oracle earns the most, or the row's `oracle_reward`; doing nothing and nonsense
     earn 0.0, or at most the row's `baseline_reward`. Doing nothing and each of the
-    `tricks` earn the same as in the bare class.
+    `tricks` earn the same as in the bare class. Returns the gate's line.
     """
     rows = read_rows(domain_class)
-    seen, nothing = counted(len(rows), "row"), baseline(domain_class, rows)
+
+    def played(policy: str, index: int) -> Result:
+        calls = calls_for(domain_class, rows[index], policy)
+        return {"reward": asyncio.run(play(index, calls))}
+
+    check = RewardCheck(domain_class, rows, lambda row: definitions_of(domain_class))
     note = estimate_note(domain_class)
     if lacking := declared(domain_class).missing_requirement():
-        return f"{seen}, not played ({lacking})"
-    asyncio.run(_check_policy(domain_class, rows, play, "noop"))
-    asyncio.run(_check_policy(domain_class, rows, play, "garbage"))
+        return f"{counted(len(rows), 'row')}, not played ({lacking})"
     try:
-        asyncio.run(_check_policy(domain_class, rows, play, "oracle"))
+        for policy in ("noop", "garbage", "oracle"):
+            check.check(policy, played)
     except NoOracleError as error:
-        return f"{seen}: noop and nonsense earn {nothing} ({error}){note}"
+        return check.line_without_oracle(error) + note
     if declared(domain_class).deterministic:
-        asyncio.run(_check_tricks(domain_class, rows, play))
-    most = earned_by_oracle(domain_class, rows)
-    return f"{seen}: the oracle earns {most}, noop and nonsense {nothing}{note}"
+        asyncio.run(_check_tricks(check, play))
+    return check.line() + note
 
 
-async def _check_policy(
-    domain_class: type, rows: list[Row], play: Play, policy: str
-) -> None:
-    """Play every row with a policy, ROWS_AT_A_TIME at once."""
-    plans = [calls_for(domain_class, row, policy) for row in rows]
-    limit, played = asyncio.Semaphore(ROWS_AT_A_TIME), itertools.count(1)
-    doing(f"{policy} plays {counted(len(rows), 'row')}")
-
-    async def check(index: int) -> None:
-        async with limit:
-            reward = await _reward(index, play, policy, plans[index])
-        doing(f"{policy} has played {next(played)} of {len(rows)} rows")
-        where = row_name(index + 1)
-        check_reward(domain_class, rows[index], where, policy, reward)
-
-    await asyncio.gather(*map(check, range(len(rows))))
-
-
-async def _reward(index: int, play: Play, policy: str, calls: Calls) -> Any:
-    try:
-        return await play(index, calls)
-    except Exception as error:
-        problem = f"{type(error).__name__}: {error}"
-        where = row_name(index + 1)
-        raise GateError(f"{where}, policy {policy!r}: {problem}") from error
-
-
-async def _check_tricks(domain_class: type, rows: list[Row], play: Play) -> None:
-    row = rows[0]
-    for name, calls in tricks(domain_class, row, rows[-1]).items():
+async def _check_tricks(check: RewardCheck, play: Play) -> None:
+    domain_class, row = check.domain_class, check.rows[0]
+    for name, calls in tricks(domain_class, row, check.rows[-1]).items():
         doing(f"row 1, {name}")
         expected = await bare_reward(domain_class, row, calls)
-        reward = await _reward(0, play, name, calls)
+        reward = await play(0, calls)
         if not isinstance(reward, float) or abs(reward - expected) > 1e-9:
             problem = f"not {expected}, as in the bare class"
-            raise _wrong_reward(row, row_name(1), name, reward, problem)
+            raise check.wrong(check.place(0), name, row, {"reward": reward}, problem)
 
 
 def calls_for(domain_class: type, row: Row, policy: str) -> Calls:

@@ -65,8 +65,8 @@ class AsyncEpisode:
                 self.domain_class, self.task, keeps_calls=keeps_calls, models=models
             )
 
-        self._session = Session.of(self.domain_class, self.task)
-        await self._session.start(make, self.limits.tool_seconds)
+        self._session = Session.of(self.domain_class, self.task, limits=self.limits)
+        await self._session.start(make)
 
     @property
     def failure(self) -> str | None:
@@ -123,7 +123,7 @@ class AsyncEpisode:
         Raises TimeoutError, and what the class's observation() raises.
         """
         session, episode = self._started()
-        return await session.perform(episode.observation, self.limits.tool_seconds)
+        return await session.perform(episode.observation)
 
     async def reward(self, answer: str = "") -> float:
         """The grade so far, within the class's reward_range. It is final after the end.
@@ -150,7 +150,7 @@ class AsyncEpisode:
         session, closed = self._session, self._closed
         self.over = self._closed = True
         if session is not None and not closed:
-            await session.close(self.limits.close_seconds)
+            await session.close()
 
     def _started(self) -> tuple[Session, Episode]:
         if self._session is None or self._session.episode is None:

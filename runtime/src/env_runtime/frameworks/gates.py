@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 from ..checks import runner
 from ..checks.runner import Gate
-from ..checks.starting import starting_server, url_of
+from ..checks.server import starting_server, url_of
 from ..project import here
 from .checks import check_episodes, check_rewards
 from .rollouts import Start, adapter, play

@@ -3,8 +3,8 @@
 import tempfile
 from pathlib import Path
 
+from ..checks.project_files import server_tools
 from ..checks.rewards import baseline, earned_by_oracle, reward_problem
-from ..checks.rows import server_tools
 from ..command_line import counted
 from ..episode.types import Solution
 from ..errors import NoOracleError, RolloutError

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import uvicorn
 
-from ..checks.starting import starting_server, url_of
+from ..checks.server import starting_server, url_of
 from ..command_line import exit_status, new_parser
 from ..evaluation.client import Client
 from ..evaluation.results import only_writer

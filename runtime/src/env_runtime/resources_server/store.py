@@ -86,9 +86,10 @@ class SessionStore:
         model that the constructor asks does not answer.
         """
         self._make_room()
-        seconds = self.limits.tool_seconds
         try:
-            session = Session.of(self.domain_class, task, owner, self._threads, seconds)
+            session = Session.of(
+                self.domain_class, task, owner, self._threads, self.limits
+            )
         except NoThreadError as error:
             raise self._full(str(error)) from error
         self.sessions[name] = session
@@ -100,7 +101,7 @@ class SessionStore:
             )
 
         try:
-            await session.start(make, seconds)
+            await session.start(make)
         except (Exception, SystemExit) as error:
             if self.sessions.pop(name, None) is session:
                 self._close_later(session)
@@ -284,7 +285,7 @@ class SessionStore:
 
     async def _close(self, session: Session) -> None:
         try:
-            await session.close(self.limits.close_seconds)
+            await session.close()
         except TimeoutError:
             log.warning(
                 "%s: an episode was not closed within %g s (CLOSE_SECONDS)",

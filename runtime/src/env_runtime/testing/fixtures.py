@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from ..checks.rows import server_tools
+from ..checks.project_files import server_tools
 from ..command_line import counted
 from ..episode.types import Definitions, Row
 from ..evaluation.rows import load_rows
