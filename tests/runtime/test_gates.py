@@ -19,7 +19,7 @@ import pytest
 from env_runtime import gates as nemo_gym_gates
 from env_runtime import project
 from env_runtime.checks import project_files, runner
-from env_runtime.checks import server as server_gates
+from env_runtime.checks import smoke
 from env_runtime.checks.rollout import rollout_gate
 from env_runtime.checks.smoke import server_gate, smoke_gate, smoke_without_rows
 from env_runtime.errors import GateError, RolloutError
@@ -391,12 +391,12 @@ def test_a_package_from_a_path_that_is_not_installed(tmp_path, monkeypatch):
     table = "[tool.uv.sources]\n"
     (gym / "pyproject.toml").write_text(text.replace(table, table + path))
     monkeypatch.setattr(project.Project, "gym", gym)
-    assert refusal(GateError, server_gates.check_paths).startswith(
+    assert refusal(GateError, smoke.check_paths).startswith(
         "digging is not installed here. digging is installed from ../../digging, which "
         "an image does not get: install it from an index or from git"
     )
     (gym / "pyproject.toml").write_text(text)
-    server_gates.check_paths()
+    smoke.check_paths()
 
 
 SKIPPED = """
