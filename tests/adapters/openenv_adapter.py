@@ -5,7 +5,7 @@ import json
 
 import pytest
 from env_runtime.errors import ToolError
-from env_runtime.frameworks import openenv, splits
+from env_runtime.frameworks import episodes, openenv
 from env_runtime.project import Project
 from fastapi.testclient import TestClient
 from lamp import PIXEL, Lamp
@@ -176,9 +176,9 @@ def test_a_seed_draws_a_row(monkeypatch):
     def numbered(number):
         return {**row, "responses_create_params": {"input": str(number)}}
 
-    [row] = splits.split_rows(Lamp, "test")
+    [row] = episodes.split_rows(Lamp, "test")
     rows = [numbered(number) for number in range(9)]
-    for module in (splits, openenv):
+    for module in (episodes, openenv):
         monkeypatch.setattr(module, "split_rows", lambda *_: rows)
     drawn = [reset(seed=seed).prompt for seed in range(20)]
     assert drawn == [reset(seed=seed).prompt for seed in range(20)]

@@ -53,8 +53,7 @@ def serving() -> Generator[str]:
 def problem_of_an_honest_episode() -> str:
     """Why the oracle does not earn the full reward over HTTP; "" if it does."""
     from env_runtime.episode.tasks import oracle_reward
-    from env_runtime.evaluation.client import Client
-    from env_runtime.evaluation.play import play
+    from env_runtime.evaluation.client import Client, play
     from env_runtime.evaluation.policies import FIXED_TURNS, fixed_policy
     from env_runtime.evaluation.rows import load_rows
     from env_runtime.project import here

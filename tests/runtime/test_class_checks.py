@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 import pytest
 from env_runtime.checks.class_checks import check_class
 from env_runtime.errors import GateError, ToolError
-from env_runtime.frameworks import checks
+from env_runtime.frameworks import gates
 from env_runtime.project import Project, here, of_loaded
 from env_runtime.server import SessionServer
 
@@ -371,4 +371,4 @@ def test_the_seconds_of_slow_tools(declared, problem):
     with pytest.raises((GateError, ToolError), match=rf"Slow.tool_seconds .*{problem}"):
         check(Slow)
     with pytest.raises(ToolError, match=problem):
-        checks.check_class(Slow)
+        gates.check_class(Slow)

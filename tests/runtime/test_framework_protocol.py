@@ -8,18 +8,20 @@ import pytest
 from env_runtime import project
 from env_runtime.episode.types import Solution
 from env_runtime.errors import GateError, RolloutError, ToolError
-from env_runtime.frameworks import checks, rollouts, splits
-from env_runtime.frameworks.checks import check_class, check_rewards
-from env_runtime.frameworks.episodes import AsyncEpisode, bare_reward
-from env_runtime.frameworks.rollouts import run_rollouts, summary
-from env_runtime.frameworks.splits import images_of, prompt_of
-from env_runtime.frameworks.tools import (
+from env_runtime.frameworks import episodes, rollouts
+from env_runtime.frameworks.episodes import (
+    AsyncEpisode,
+    bare_reward,
     calls_of,
     definitions_of,
+    images_of,
+    prompt_of,
     split_answer,
     tools_and_answer,
     tools_of,
 )
+from env_runtime.frameworks.gates import check_class, check_rewards
+from env_runtime.frameworks.rollouts import run_rollouts, summary
 from pydantic import BaseModel
 
 from .support import PNG, Calculator, Picture, Plain, Sum, rows_file
@@ -68,8 +70,8 @@ def project_of(loads, monkeypatch, tmp_path):
         loads(domain_class)
         monkeypatch.setitem(project.of_loaded, domain_class, project.here())
         monkeypatch.setattr(project.Project, "served_tools", lambda self: list(served))
-        reads = splits.read_rows
-        for module in (splits, checks):
+        reads = episodes.read_rows
+        for module in (episodes, gates):
             monkeypatch.setattr(
                 module, "read_rows", lambda cls, _=None: reads(cls, path)
             )
@@ -214,7 +216,7 @@ def test_the_prompt_ends_with_what_the_policy_sees_first(project_of):
         episode = AsyncEpisode(Lake, TASK)
         await episode.start()
         try:
-            return await splits.opened(row, episode)
+            return await episodes.opened(row, episode)
         finally:
             await episode.close()
 

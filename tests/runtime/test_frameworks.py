@@ -9,10 +9,16 @@ from env_runtime.errors import DeployError, GateError, SettingError
 from env_runtime.evaluation.policies import PLANS
 from env_runtime.evaluation.rows import read_rows
 from env_runtime.frameworks import openenv_space, rollouts
-from env_runtime.frameworks.checks import check_class, check_rewards
-from env_runtime.frameworks.episodes import AsyncEpisode, bare_reward
-from env_runtime.frameworks.splits import prompt_of, public_tasks, split_row, split_rows
-from env_runtime.frameworks.tools import definitions_of
+from env_runtime.frameworks.episodes import (
+    AsyncEpisode,
+    bare_reward,
+    definitions_of,
+    prompt_of,
+    public_tasks,
+    split_row,
+    split_rows,
+)
+from env_runtime.frameworks.gates import check_class, check_rewards
 from env_runtime.frameworks.verifiers_process import model_variables
 from env_runtime.project import here
 from fastapi import FastAPI, WebSocket

@@ -18,8 +18,7 @@ import pydantic
 import pytest
 from env_runtime import gates as nemo_gym_gates
 from env_runtime import project
-from env_runtime.checks import project_files, runner
-from env_runtime.checks import smoke
+from env_runtime.checks import project_files, runner, smoke
 from env_runtime.checks.rollout import rollout_gate
 from env_runtime.checks.smoke import server_gate, smoke_gate, smoke_without_rows
 from env_runtime.errors import GateError, RolloutError

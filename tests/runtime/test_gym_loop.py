@@ -13,10 +13,9 @@ import pytest
 import requests
 from env_runtime import under_gym
 from env_runtime.errors import RolloutError
-from env_runtime.evaluation.observations import prompt_text
-from env_runtime.evaluation.rows import load_rows, write_rows
+from env_runtime.evaluation.rows import load_rows, prompt_text, write_rows
 from env_runtime.evaluation.trajectory import as_response
-from env_runtime.gym import check, loop, processes
+from env_runtime.gym import loop, processes
 from env_runtime.project import here
 
 
@@ -167,10 +166,10 @@ def test_an_agent_may_write_requests_of_its_own(monkeypatch, earned):
         assert ask(url, metadata={"row": "first"}).status_code == 400
         return rollouts
 
-    monkeypatch.setattr(check, "collect", collect)
+    monkeypatch.setattr(loop, "collect", collect)
     if earned == 1.0:
-        line = check.check(here().rows)
+        line = loop.check(here().rows)
         assert line == "24 rows under NeMo Gym: the oracle earns 1.0, noop 0.0"
     else:
         with pytest.raises(RolloutError, match="the agent sent 1 request that named"):
-            check.check(here().rows)
+            loop.check(here().rows)

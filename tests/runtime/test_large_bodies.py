@@ -7,12 +7,12 @@ import time
 import tracemalloc
 
 import pytest
-from env_runtime.resources_server import bodies
+from env_runtime.resources_server import http
 from nemo_gym.server_utils import SESSION_ID_KEY
 
 from .support import outcome
 
-LARGE = "x" * bodies.LARGE_BYTES
+LARGE = "x" * http.LARGE_BYTES
 
 
 def lists(number: int) -> list:
@@ -105,8 +105,8 @@ def test_the_rest_of_a_complicated_body_is_not_kept(path):
         return {"type": "http.request", "body": part, "more_body": sent < 60}
 
     tracemalloc.start()
-    with pytest.raises(bodies.ComplicatedError):
-        asyncio.run(bodies.read_body(receive, path))
+    with pytest.raises(http.ComplicatedError):
+        asyncio.run(http.read_body(receive, path))
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert sent == 60
@@ -129,7 +129,7 @@ def test_large_trajectories_without_a_session_are_not_parsed(
 
 
 def test_one_session_cannot_ask_for_ever(client, rows, verify_body, monkeypatch):
-    monkeypatch.setattr(bodies, "MAX_VERDICTS", 3)
+    monkeypatch.setattr(http, "MAX_VERDICTS", 3)
     client.seed(rows[0])
     body = {**verify_body(rows[1]), "padding": LARGE}  # another row: no verdict
     for _ in range(3):
@@ -142,7 +142,7 @@ def test_one_session_cannot_ask_for_ever(client, rows, verify_body, monkeypatch)
 @pytest.fixture
 def post_together(serve):
     """Posts four large bodies to an app at the same time, while `others` runs."""
-    body = json.dumps(lists(bodies.MANY_SEPARATORS)).encode()
+    body = json.dumps(lists(http.MANY_SEPARATORS)).encode()
     scope = {"type": "http", "method": "POST", "path": "/look", "headers": []}
     scope["session"] = {SESSION_ID_KEY: "one"}
 
@@ -153,7 +153,7 @@ def post_together(serve):
         pass
 
     async def main(app, others):
-        layer = bodies.LargeBodies(app, serve()._store)
+        layer = http.LargeBodies(app, serve()._store)
         posts = [layer(scope, receive, send) for _ in range(4)]
         async with asyncio.timeout(30):
             await asyncio.gather(others(), *posts)

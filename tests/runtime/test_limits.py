@@ -5,7 +5,7 @@ import socket
 import pytest
 from env_runtime.errors import SettingError
 from env_runtime.evaluation.trajectory import message
-from env_runtime.resources_server import guard
+from env_runtime.resources_server import http
 from nemo_gym.base_resources_server import BaseVerifyResponse
 
 from .support import MESSAGE, TEXT, outcome, refusal, until
@@ -161,7 +161,7 @@ def test_a_body_that_does_not_arrive_is_answered_with_408(
     serve, server_thread, monkeypatch
 ):
     """Bodies that never end must not hold connections open."""
-    monkeypatch.setattr(guard, "BODY_SECONDS", 0.2)
+    monkeypatch.setattr(http, "BODY_SECONDS", 0.2)
     port = server_thread(serve())
     with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
         head = "POST /seed_session HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n{"

@@ -15,7 +15,7 @@ import pytest
 from env_runtime import project
 from env_runtime.checks.rollout import rollout_gate
 from env_runtime.errors import GateError, ModelError, SettingError
-from env_runtime.evaluation.conversation import conversation
+from env_runtime.evaluation.report import conversation
 from env_runtime.evaluation.trajectory import message
 from env_runtime.frameworks.episodes import AsyncEpisode
 from env_runtime.models.client import Models

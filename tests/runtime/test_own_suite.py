@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 from env_runtime import project
 from env_runtime.testing.attacks import TestAttacks
-from env_runtime.testing.conformance import TestNemoGym, newer_only
-from env_runtime.testing.row_tests import TestRows
+from env_runtime.testing.conformance import TestNemoGym, TestRows, newer_only
 
 from .support import rows_file
 

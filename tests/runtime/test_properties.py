@@ -11,9 +11,9 @@ import pytest
 from env_runtime.episode.answers import printed
 from env_runtime.episode.schema import sample_arguments
 from env_runtime.episode.tools import tools_of
-from env_runtime.resources_server import bodies
+from env_runtime.resources_server import http
 from env_runtime.resources_server.cookies import SessionCookies
-from env_runtime.resources_server.task_match import TaskDigest, same_task
+from env_runtime.resources_server.messages import TaskDigest, same_task
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from nemo_gym.server_utils import SESSION_ID_KEY
@@ -245,10 +245,10 @@ TEXTS = st.text('ab ,:[]{}"').map(str.encode)
 
 @given(text=TEXTS, most=st.integers(0, 60))
 def test_separators_are_counted_as_far_as_the_bound(text, most):
-    separators = bodies.count_separators(text, float("inf"))
-    assert (bodies.count_separators(text, most) > most) == (separators > most)
-    assert bodies.count_separators(text + b"{", float("inf")) == separators + 1
-    assert bodies.count_separators(text + b":", float("inf")) == separators + 10
+    separators = http.count_separators(text, float("inf"))
+    assert (http.count_separators(text, most) > most) == (separators > most)
+    assert http.count_separators(text + b"{", float("inf")) == separators + 1
+    assert http.count_separators(text + b":", float("inf")) == separators + 10
 
 
 @given(value=VALUES)
@@ -260,7 +260,7 @@ def test_a_value_has_at_least_a_separator_for_each_of_its_parts(value):
         return 1 + sum(map(parts, inner)) if isinstance(inner, list) else 1
 
     text = json.dumps(value).encode()
-    assert bodies.count_separators(text, float("inf")) + 1 >= parts(value)
+    assert http.count_separators(text, float("inf")) + 1 >= parts(value)
 
 
 @given(chunks=st.lists(TEXTS, min_size=1, max_size=5), most=st.integers(0, 60))
@@ -275,12 +275,12 @@ def test_a_body_is_the_same_however_it_arrives(chunks, most):
         return next(left)
 
     whole = b"".join(chunks)
-    separators = bodies.count_separators(whole, float("inf"))
-    with mock.patch.object(bodies, "MAX_SEPARATORS", most):
+    separators = http.count_separators(whole, float("inf"))
+    with mock.patch.object(http, "MAX_SEPARATORS", most):
         if separators > most:
-            with pytest.raises(bodies.ComplicatedError, match=f"over {most} "):
-                asyncio.run(bodies.read_body(receive, "/guess"))
+            with pytest.raises(http.ComplicatedError, match=f"over {most} "):
+                asyncio.run(http.read_body(receive, "/guess"))
         else:
-            read = asyncio.run(bodies.read_body(receive, "/guess"))
+            read = asyncio.run(http.read_body(receive, "/guess"))
             assert read == (whole, separators)
     assert next(left, None) is None  # all of it is received

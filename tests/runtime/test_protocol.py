@@ -21,12 +21,12 @@ from env_runtime.episode.episode import (
 from env_runtime.episode.tasks import solution_of, task_skeleton
 from env_runtime.episode.tools import tools_of
 from env_runtime.errors import GateError, RolloutError
-from env_runtime.evaluation.observations import (
+from env_runtime.evaluation.rows import (
     first_observation,
+    load_rows,
     shows,
     with_observation,
 )
-from env_runtime.evaluation.rows import load_rows
 from pydantic import BaseModel
 
 from .support import PNG, ROW, Generous, Mover, Picture, Plain, outcome, refusal, row_of

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from env_runtime.evaluation.play import play
+from env_runtime.evaluation.client import play
 from env_runtime.evaluation.policies import Turn, solve
 from env_runtime.evaluation.trajectory import function_call, message
 

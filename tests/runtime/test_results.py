@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from env_runtime.evaluation.results import only_writer
+from env_runtime.evaluation.command import only_writer
 from env_runtime.evaluation.rows import load_rows
 from nemo_gym.openai_utils import NeMoGymResponse
 

@@ -13,8 +13,7 @@ from env_runtime.episode import declaration
 from env_runtime.episode.tasks import baseline_reward, oracle_reward
 from env_runtime.errors import GateError, RolloutError, ToolError
 from env_runtime.evaluation import command
-from env_runtime.evaluation.client import Client
-from env_runtime.evaluation.play import check_verdict, play
+from env_runtime.evaluation.client import Client, check_verdict, play
 from env_runtime.evaluation.policies import fixed_policy
 from env_runtime.evaluation.report import write_page
 from env_runtime.evaluation.stats import (

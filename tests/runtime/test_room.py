@@ -13,7 +13,7 @@ from unittest import mock
 import httpx
 import pytest
 from env_runtime.errors import ShardsError
-from env_runtime.resources_server import connection, machine
+from env_runtime.resources_server import http, store
 from env_runtime.scale import link, processes
 from fastapi import HTTPException
 
@@ -201,18 +201,18 @@ def container(monkeypatch, tmp_path):
             (folder / "pod").mkdir(parents=True, exist_ok=True)
             (folder / "pod" / name).write_text(f"{text}\n")
 
-    monkeypatch.setattr(machine, "GROUPS", tmp_path)
-    monkeypatch.setattr(machine, "OWN_GROUPS", tmp_path / "own")
-    monkeypatch.setattr(machine, "LOOK_SECONDS", 0)
+    monkeypatch.setattr(store, "GROUPS", tmp_path)
+    monkeypatch.setattr(store, "OWN_GROUPS", tmp_path / "own")
+    monkeypatch.setattr(store, "LOOK_SECONDS", 0)
     return make
 
 
 @pytest.mark.parametrize("version", ["1", "2"])
 def test_half_of_a_pods_threads_are_for_episodes(container, version):
     container(version, {"pids.max": "max"})
-    assert machine.most_threads() > 256
+    assert store.most_threads() > 256
     container(version, {"pids.max": 512})
-    assert machine.most_threads() == 256
+    assert store.most_threads() == 256
 
 
 MEMORY = {
@@ -249,8 +249,8 @@ class Domain:
 """
 FEW_FILES = """
 import resource
-from env_runtime.resources_server import machine
-machine.LOOK_SECONDS = 0
+from env_runtime.resources_server import store
+store.LOOK_SECONDS = 0
 resource.setrlimit(resource.RLIMIT_NOFILE, (150, 150))
 """
 # A limit that holds for root, too: each thread's stack takes 2 GiB of addresses.
@@ -305,7 +305,4 @@ def test_a_server_at_a_limit_of_its_process(limit, files, reason):
 
 
 def test_most_connections_leave_files_for_the_classes():
-    assert (
-        connection.most_connections()
-        == resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2
-    )
+    assert http.most_connections() == resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2

@@ -13,11 +13,11 @@ from env_runtime.checks.smoke import smoke_gate
 from env_runtime.episode.schema import sample_arguments
 from env_runtime.episode.tools import SERVER_PATHS, tools_of
 from env_runtime.errors import GateError, RolloutError
-from env_runtime.evaluation.play import play
+from env_runtime.evaluation.client import play
 from env_runtime.evaluation.policies import fixed_policy
 from env_runtime.evaluation.rows import load_rows
 from env_runtime.evaluation.trajectory import function_call, message
-from env_runtime.frameworks.tools import definitions_of as definitions_of_frameworks
+from env_runtime.frameworks.episodes import definitions_of as definitions_of_frameworks
 from env_runtime.playing.game import Game
 from env_runtime.trainers import trl
 

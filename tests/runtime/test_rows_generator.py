@@ -13,7 +13,6 @@ import pytest
 from env_runtime import project
 from env_runtime import rows as command
 from env_runtime.errors import RolloutError
-from env_runtime.evaluation import row_generator
 from env_runtime.evaluation.policies import solve
 from env_runtime.evaluation.rows import load_rows, read_rows
 from env_runtime.project import here
@@ -25,7 +24,7 @@ from .support import refusal, row_of
 
 
 def keys(path):
-    return [row_generator.task_key(row["ground_truth"][0]) for row in load_rows(path)]
+    return [command.task_key(row["ground_truth"][0]) for row in load_rows(path)]
 
 
 @pytest.fixture
@@ -173,16 +172,16 @@ def numbered(rng):
 
 
 def test_a_task_that_differs_in_its_id_only_is_a_duplicate():
-    [rows] = row_generator.cut(numbered, 0, {"train": 10}).values()
+    [rows] = command.cut(numbered, 0, {"train": 10}).values()
     assert [row["ground_truth"][0]["goal"] for row in rows] == list(range(1, 11))
 
 
 def test_too_few_tasks_are_counted():
-    cut = functools.partial(refusal, RolloutError, row_generator.cut, numbered, 0)
+    cut = functools.partial(refusal, RolloutError, command.cut, numbered, 0)
     text = cut({"validation": 4, "train": 7})
     few = "tasks() yields only 10 different tasks, too few for 4 for validation and 7 "
     assert text.startswith(f"{few}for train: ask for fewer")
-    text = cut({"train": 10}, [row_generator.task_key({"goal": 3})])
+    text = cut({"train": 10}, [command.task_key({"goal": 3})])
     few = (
         "only 9 different tasks beside the 1 of other splits, too few for 10 for train"
     )
@@ -207,7 +206,7 @@ class Aim:
 
 @pytest.mark.parametrize("task", [Goal(goal=3), Aim(3), {"goal": 3}])
 def test_a_task_may_be_a_model_or_a_dataclass(task):
-    [row] = row_generator.example_rows(lambda rng: [("Count.", task, "hard")], 1)
+    [row] = command.example_rows(lambda rng: [("Count.", task, "hard")], 1)
     prompt = {"input": [{"role": "user", "content": "Count."}]}
     written = {**row_of(goal=3), "responses_create_params": prompt}
     assert json.loads(json.dumps(row)) == {**written, "difficulty": "hard"}
@@ -235,7 +234,7 @@ def test_a_task_may_be_a_model_or_a_dataclass(task):
     ],
 )
 def test_what_is_not_an_example_is_named(wrong, text):
-    message = refusal(RolloutError, row_generator.example_rows, lambda rng: [wrong], 1)
+    message = refusal(RolloutError, command.example_rows, lambda rng: [wrong], 1)
     assert message.startswith(f"item 1 of tasks() is {wrong!r}: {text}")
 
 
@@ -276,11 +275,11 @@ def test_a_task_of_which_no_episode_can_begin_is_not_written(make, loads, tmp_pa
 
 def test_an_example_may_say_what_its_solution_and_nonsense_earn():
     examples = [
-        row_generator.Example("Go.", {"n": 1}, "easy"),
-        row_generator.Example("Go.", {"n": 2}, "easy", 0.7, 0.01),
-        row_generator.Example("Go.", {"n": 3}, "easy", baseline_reward=1),
+        command.Example("Go.", {"n": 1}, "easy"),
+        command.Example("Go.", {"n": 2}, "easy", 0.7, 0.01),
+        command.Example("Go.", {"n": 3}, "easy", baseline_reward=1),
     ]
-    rows = row_generator.example_rows(lambda rng: examples, 3)
+    rows = command.example_rows(lambda rng: examples, 3)
     rewards = ("oracle_reward", "baseline_reward")
     assert [{key: row[key] for key in rewards if key in row} for row in rows] == [
         {},

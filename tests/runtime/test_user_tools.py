@@ -9,7 +9,7 @@ import pytest
 from env_runtime.checks.rollout import rollout_gate
 from env_runtime.episode.tools import tools_of
 from env_runtime.errors import ToolError
-from env_runtime.evaluation.conversation import conversation
+from env_runtime.evaluation.report import conversation
 from env_runtime.models.client import EpisodeModels, ModelClient
 from env_runtime.models.endpoints import StandIn
 from scripted_judge import Judge, serving

@@ -30,7 +30,7 @@ from .episode.types import Definitions, Row
 from .errors import RolloutError
 from .evaluation.rows import hold_out, load_rows, read_rows, write_rows
 from .evaluation.trajectory import with_tools
-from .gym.configuration import agent_name
+from .gym.loop import agent_name
 from .gym.processes import run_gym
 from .project import here
 

@@ -20,9 +20,8 @@ are JSON text, or an object. An exception in the policy fails the row that it pl
 """
 
 from .errors import RolloutError
-from .evaluation.client import Client, ClientSession
+from .evaluation.client import Client, ClientSession, check_verdict
 from .evaluation.command import main
-from .evaluation.play import check_verdict
 from .evaluation.policies import Policy, Turn
 from .evaluation.report import main as view
 from .evaluation.trajectory import as_response, function_call, message

@@ -31,8 +31,8 @@ from . import gym_series, project
 from .errors import SettingError, ShardsError
 from .resources_server import launch
 from .resources_server.base import InProcessServer
-from .resources_server.connection import bound_connections_of_gym
 from .resources_server.cookies import SessionCookies
+from .resources_server.http import bound_connections_of_gym
 from .resources_server.messages import ToolResponse, VerifyRequest, VerifyResponse
 from .scale.deployment import deploy
 from .scale.front import Front

@@ -12,8 +12,13 @@ from ..episode.tasks import task_skeleton
 from ..episode.tools import tools_in
 from ..episode.types import Definitions
 from ..errors import RolloutError
-from ..evaluation.observations import first_observation, with_observation
-from ..evaluation.rows import load_rows, row_name, write_rows
+from ..evaluation.rows import (
+    first_observation,
+    load_rows,
+    row_name,
+    with_observation,
+    write_rows,
+)
 from ..evaluation.trajectory import with_tools
 from ..project import here, of_class
 from ..settings import Limits

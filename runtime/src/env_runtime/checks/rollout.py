@@ -9,14 +9,7 @@ from ..command_line import counted
 from ..episode.declaration import declared
 from ..episode.types import REPLY, Definitions, Row, Solution, by_model
 from ..errors import GateError, NoOracleError, RolloutError
-from ..evaluation.client import Client
-from ..evaluation.observations import (
-    first_observation,
-    image_problem,
-    prompt_problem,
-    prompt_text,
-)
-from ..evaluation.play import play
+from ..evaluation.client import Client, play
 from ..evaluation.policies import (
     FIXED_TURNS,
     NONSENSE,
@@ -24,7 +17,14 @@ from ..evaluation.policies import (
     fixed_policy,
     solution_for,
 )
-from ..evaluation.rows import read_rows, shown
+from ..evaluation.rows import (
+    first_observation,
+    image_problem,
+    prompt_problem,
+    prompt_text,
+    read_rows,
+    shown,
+)
 from ..evaluation.trajectory import Item, message
 from ..models.client import models_not_set, without_answers
 from ..project import Project, here, of_class

@@ -1,8 +1,13 @@
-"""A running server, as a client sees it."""
+"""A running server, as a client sees it, and one episode against it.
+
+The gates play with `play`, and not with nemo_gym/rollout.py: that page is the user's to
+change, and must not change what a gate measures.
+"""
 
 import contextlib
 import functools
 import json
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -10,10 +15,10 @@ import requests
 
 from ..episode.tools import posted
 from ..episode.types import HARNESS, REPLY, Definitions, Row
-from ..errors import RolloutError, one_line
+from ..errors import OutsideRangeError, RolloutError, one_line
 from ..settings import LOOPBACK, ClientSettings
-from .policies import Turn
-from .trajectory import Item, text_of
+from .policies import Policy, Turn
+from .trajectory import Item, as_response, text_of
 
 # How long a client waits for an answer, unless the server's tools take longer.
 USUAL_SECONDS = 300.0
@@ -223,3 +228,65 @@ def problem_of(response: requests.Response) -> str:
     except (ValueError, KeyError, TypeError):
         detail = response.text
     return f"{response.status_code}: {one_line(detail)}"
+
+
+# A function like `play` below; nemo_gym/rollout.py has the user's own.
+Play = Callable[[Client, Definitions, Row, Policy, int], dict[str, Any]]
+
+
+def play(
+    client: Client, definitions: Definitions, row: Row, policy: Policy, max_turns: int
+) -> dict[str, Any]:
+    """Play one episode. Returns the answer of /verify, with the `response`.
+
+    The episode ends when nothing answers the policy, because it called no tool, or after
+    `max_turns` turns; `out_of_turns` says which. Raises RolloutError if the server or the model fails. The
+    episode then has no reward.
+    """
+    session = client.session()
+    session.post("/seed_session", row)
+    output: list[Item] = []
+    usage = {"input_tokens": 0, "output_tokens": 0}
+    reason, out_of_turns = None, True
+    try:
+        for _ in range(max_turns):
+            turn = policy.turn(row, definitions, output)
+            output += turn.items
+            usage["input_tokens"] += turn.input_tokens
+            usage["output_tokens"] += turn.output_tokens
+            reason = turn.incomplete_reason
+            results = [] if reason else session.respond(definitions, turn)
+            output += results
+            if not results:
+                out_of_turns = False
+                break
+    except RolloutError:
+        with contextlib.suppress(RolloutError):
+            session.post("/close_session", {})
+        raise
+    response = as_response(
+        policy.name, definitions, output, incomplete_reason=reason, **usage
+    )
+    verdict = session.post("/verify", {**row, "response": response})
+    check_verdict(verdict, client.reward_range())
+    return {"response": response, "out_of_turns": out_of_turns, **verdict}
+
+
+def check_verdict(
+    verdict: dict[str, Any], reward_range: tuple[float, float] = (0.0, 1.0)
+) -> None:
+    """Raise RolloutError if an answer of /verify has no reward that counts.
+
+    `reward_range` has the lowest and the highest reward, see Client.reward_range.
+    """
+    if verdict.get("mask_sample"):
+        problem = f"the environment failed: {verdict.get('failure_reason')}"
+        if (outside := verdict.get("reward_outside_range")) is not None:
+            raise OutsideRangeError(problem, outside)
+        raise RolloutError(problem)
+    reward = verdict.get("reward")
+    low, high = reward_range
+    if not isinstance(reward, int | float) or not low <= reward <= high:
+        raise RolloutError(
+            f"/verify returned the reward {reward!r}; expected {low:g} to {high:g}"
+        )

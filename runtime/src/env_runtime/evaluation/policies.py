@@ -1,4 +1,4 @@
-"""The protocol of a policy, and the baseline policies: oracle, noop and nonsense."""
+"""Policies: oracle, noop and nonsense, a model, and one that the user wrote."""
 
 import importlib
 import json

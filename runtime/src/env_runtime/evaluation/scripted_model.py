@@ -11,7 +11,7 @@ from typing import Any
 
 from ..episode.answers import Answer
 from ..episode.types import REPLY, Calls, Row, Solution
-from .observations import with_observation
+from .rows import with_observation
 from .trajectory import as_response, function_call, message
 
 

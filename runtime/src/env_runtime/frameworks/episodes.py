@@ -1,20 +1,27 @@
-"""An episode behind a server that is not NeMo Gym's."""
+"""What a framework other than NeMo Gym serves: tools, rows, and an episode on an event loop."""
 
+import functools
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from pydantic import ValidationError
 
+from .. import project
+from ..episode import tools
 from ..episode.answers import Answer
 from ..episode.declaration import declared
 from ..episode.episode import Episode, sendable
 from ..episode.session import Session
-from ..episode.tasks import task_of, validation_problem
-from ..episode.tools import OVER, SAY_TOOL
-from ..episode.types import Calls, Row, Task
+from ..episode.tasks import steps_of, task_of, validation_problem
+from ..episode.tools import OVER, SAY, SAY_TOOL, Tool, make_tool
+from ..episode.types import REPLY, ROW_TOOL, Calls, Definitions, Row, Solution, Task
+from ..errors import GateError, ToolError
+from ..evaluation.policies import PLANS
+from ..evaluation.rows import first_observation, read_rows, with_observation
 from ..models.client import Models
+from ..project import of_class
 from ..settings import Limits
-from .tools import ANSWER_TOOL, tools_and_answer, tools_of
 
 # Why a call was not made, or did not end.
 Problem = Literal["", "unknown tool", "bad arguments", "timeout"]
@@ -177,3 +184,209 @@ async def bare_reward(domain_class: type, row: Row, calls: Calls) -> float:
         return await episode.reward()
     finally:
         await episode.close()
+
+
+# What OpenEnv and ORS call the policy's last message.
+ANSWER = "answer"
+
+
+def answer(self, text: str) -> str:
+    """Give the final answer. The episode ends with it.
+
+    Args:
+        text: The final answer.
+    """
+    raise NotImplementedError("an episode reads the answer itself")
+
+
+ANSWER_TOOL = make_tool(answer)
+
+
+def tools_of(domain_class: type) -> dict[str, Tool]:
+    """The tools that nemo_gym/server.py serves, by name, in the class's order.
+
+    In any other class, they are the methods that return text. A class with reply() has
+    the tool `say`, too. Raises GateError if there are no tools and no answer to grade, or
+    if rows have tools of their own; ToolError if the class has a tool `say` of its own,
+    and like episode.tools.tools_of.
+    """
+    own = project.of_loaded.get(domain_class)
+    served = own.served_tools() if own else None
+    found = tools.tools_of(domain_class, served)
+    name = domain_class.__name__
+    if declared(domain_class).has_row_tools:
+        raise GateError(
+            f"{name} has {ROW_TOOL}(): here all rows have the same tools, so only NeMo "
+            "Gym can play it; leave this framework out"
+        )
+    if lacking := sorted(set(served or ()) - set(found)):
+        raise GateError(f"server.py serves {', '.join(lacking)}, which {name} lacks")
+    if declared(domain_class).replies:
+        return _with(domain_class, found, SAY_TOOL, "reply()")
+    if not found and not declared(domain_class).ends_with_answer:
+        raise GateError(
+            f"server.py serves no tool, and {name} has no reward(answer): see the "
+            "import gate of nemo_gym/"
+        )
+    return found
+
+
+def tools_and_answer(domain_class: type) -> dict[str, Tool]:
+    """The tools, and `answer` if the class grades the policy's last message.
+
+    This is for frameworks that end an episode with a tool. Raises ToolError if the
+    class has a tool `answer` of its own, and like tools_of.
+    """
+    found = tools_of(domain_class)
+    if not declared(domain_class).ends_with_answer:
+        return found
+    return _with(domain_class, found, ANSWER_TOOL, "reward(answer)")
+
+
+def _with(
+    domain_class: type, found: dict[str, Tool], tool: Tool, method: str
+) -> dict[str, Tool]:
+    """The tools of the class and one more, for a method of it. Raises ToolError."""
+    if tool.name in found:
+        raise ToolError(
+            f"{domain_class.__name__} has {method}, so the tool {tool.name!r} takes the "
+            "policy's message: rename the class's own tool"
+        )
+    return {**found, tool.name: tool}
+
+
+def definitions_of(domain_class: type) -> Definitions:
+    """The tools of a class as the Responses API takes them, without `answer`."""
+    return [tool.definition() for tool in tools_of(domain_class).values()]
+
+
+def plan_for(domain_class: type, row: Row, policy: str) -> Solution:
+    """The calls and the answer of one of PLANS on a row. Raises like PLANS.
+
+    Messages that the class replies to are calls of `say`.
+    """
+    plan = PLANS[policy](row, definitions_of(domain_class))
+    if not declared(domain_class).replies:
+        return plan
+    return Solution(
+        [
+            (SAY, {"text": sent["answer"]}) if tool == REPLY else (tool, sent)
+            for tool, sent in steps_of(domain_class, plan)
+        ]
+    )
+
+
+def calls_of(domain_class: type, plan: Solution) -> Calls:
+    """A policy's calls; its last message is a call of `answer` if the class grades it."""
+    if not plan.answer or not declared(domain_class).ends_with_answer:
+        return plan.calls
+    return [*plan.calls, (ANSWER, {"text": plan.answer})]
+
+
+def split_answer(domain_class: type, calls: Calls) -> Solution:
+    """The calls before the first call of `answer`, and its text: calls_of reversed."""
+    for number, (name, arguments) in enumerate(calls):
+        answered = name == ANSWER and isinstance(arguments.get("text"), str)
+        if answered and declared(domain_class).ends_with_answer:
+            return Solution(calls[:number], arguments["text"])
+    return Solution(calls)
+
+
+# The file of each split, in nemo_gym/data/.
+SPLIT_FILES = {
+    "train": "train.jsonl",
+    "validation": "validation.jsonl",
+    "test": "example.jsonl",
+}
+
+
+@functools.cache
+def split_rows(domain_class: type, split: str) -> list[Row]:
+    """The rows of a split. A split without a file has the rows of `test`.
+
+    Raises ValueError for an unknown split, and RolloutError like read_rows.
+    """
+    if split not in SPLIT_FILES:
+        raise ValueError(f"no split {split!r}; there are {', '.join(SPLIT_FILES)}")
+    path = of_class(domain_class).rows.with_name(SPLIT_FILES[split])
+    return read_rows(domain_class, path if path.is_file() else None)
+
+
+def split_row(domain_class: type, split: str, index: int) -> Row:
+    """A row of a split, counted from 0.
+
+    Raises ValueError if `index` is not a number, IndexError if the split has no such row,
+    else like split_rows.
+    """
+    if type(index) is not int:
+        raise ValueError(f"index must be the number of a row, got {index!r:.80}")
+    rows = split_rows(domain_class, split)
+    if not 0 <= index < len(rows):
+        raise IndexError(f"{split} has the rows 0 to {len(rows) - 1}, got {index}")
+    return rows[index]
+
+
+def public_task(split: str, index: int) -> dict[str, Any]:
+    """A row as clients may see it: its place, but not its answer."""
+    return {"id": f"{split}/{index}", "split": split, "index": index}
+
+
+def public_tasks(domain_class: type, split: str) -> list[dict[str, Any]]:
+    """Every row of a split as clients may see it. Raises like split_rows."""
+    count = len(split_rows(domain_class, split))
+    return [public_task(split, index) for index in range(count)]
+
+
+def prompt_of(row: Row) -> list[dict[str, str]]:
+    """The messages that open an episode, each with `role` and text as `content`."""
+    params = row["responses_create_params"]
+    messages = params.get("input") or []
+    if isinstance(messages, str):
+        messages = [{"role": "user", "content": messages}]
+    if params.get("instructions"):
+        system = {"role": "system", "content": params["instructions"]}
+        messages = [system, *messages]
+    return [
+        {"role": message["role"], "content": _text(message["content"])}
+        for message in messages
+        if "role" in message  # not a call of an earlier turn
+    ]
+
+
+def images_of(row: Row) -> list[str]:
+    """The images in the messages that open an episode: URLs, mostly data: URLs."""
+    messages = row["responses_create_params"].get("input") or []
+    parts = [
+        part
+        for message in messages
+        if isinstance(message, dict) and isinstance(message.get("content"), list)
+        for part in message["content"]
+    ]
+    return [part["image_url"] for part in parts if part.get("image_url")]
+
+
+async def opened(row: Row, episode: AsyncEpisode) -> Row:
+    """The row of an episode that has started: its prompt ends with observation().
+
+    Raises TimeoutError, and what the class's observation() raises.
+    """
+    return with_observation(row, await episode.observation())
+
+
+def with_first_observation(domain_class: type, row: Row) -> Row:
+    """The row with the first observation of an episode that this starts and closes.
+
+    The episode is in a thread, because an event loop may run here. Raises RolloutError
+    if the episode or the observation fails.
+    """
+    if not declared(domain_class).has_observation:
+        return row
+    with ThreadPoolExecutor(1) as thread:
+        shown = thread.submit(first_observation, domain_class, row).result()
+    return with_observation(row, shown)
+
+
+def _text(content: Any) -> str:
+    if isinstance(content, str):
+        return content
+    return "\n".join(part["text"] for part in content if "text" in part)

@@ -50,12 +50,10 @@ from ..project import Project
 from ..project import find as find_project
 from ..settings import ClientSettings
 from ..trainers.signatures import pil_image, tool_method
-from .checks import check_class
-from .episodes import AsyncEpisode, Refusal
-from .gates import server_gates
-from .rollouts import Start, image_message
-from .splits import (
+from .episodes import (
     SPLIT_FILES,
+    AsyncEpisode,
+    Refusal,
     images_of,
     opened,
     prompt_of,
@@ -63,8 +61,10 @@ from .splits import (
     public_tasks,
     split_row,
     split_rows,
+    tools_and_answer,
 )
-from .tools import tools_and_answer
+from .gates import check_class, server_gates
+from .rollouts import Start, image_message
 
 __all__ = [
     "ClassEnvironment",

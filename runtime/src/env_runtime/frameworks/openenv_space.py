@@ -26,7 +26,7 @@ from ..space import (
     matcher,
     own_code,
 )
-from .splits import SPLIT_FILES
+from .episodes import SPLIT_FILES
 
 # Patterns, as in a .dockerignore. Other files are copied only if --add names them.
 NEEDED = ["openenv", "nemo_gym/pyproject.toml", "nemo_gym/server.py"]

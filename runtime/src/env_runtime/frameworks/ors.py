@@ -37,19 +37,19 @@ from ..episode.tools import Tool
 from ..episode.types import Row
 from ..errors import GateError, ToolError
 from ..settings import ClientSettings
-from .checks import check_class
-from .episodes import AsyncEpisode
-from .gates import server_gates
-from .rollouts import Start, image_message
-from .splits import (
+from .episodes import (
+    ANSWER,
     SPLIT_FILES,
+    AsyncEpisode,
     images_of,
     opened,
     prompt_of,
     public_tasks,
     split_row,
+    tools_and_answer,
 )
-from .tools import ANSWER, tools_and_answer
+from .gates import check_class, server_gates
+from .rollouts import Start, image_message
 
 __all__ = ["ClassEnvironment", "environment_of", "make_app", "serve"]
 

@@ -20,8 +20,7 @@ from ..evaluation.policies import PLANS
 from ..evaluation.rows import read_rows
 from ..project import here
 from ..settings import ClientSettings
-from .episodes import refusal
-from .tools import ANSWER, calls_of, definitions_of, plan_for
+from .episodes import ANSWER, calls_of, definitions_of, plan_for, refusal
 
 __all__ = ["run_rollouts"]
 

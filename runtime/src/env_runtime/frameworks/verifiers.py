@@ -50,11 +50,16 @@ from ..evaluation.policies import PLANS
 from ..evaluation.rows import read_rows, row_name
 from ..evaluation.scripted_model import scripted_model
 from ..project import find
-from .checks import calls_for, check_class, check_reward, check_rewards, check_tools
-from .episodes import AsyncEpisode
+from .episodes import (
+    AsyncEpisode,
+    definitions_of,
+    plan_for,
+    split_answer,
+    tools_of,
+    with_first_observation,
+)
+from .gates import calls_for, check_class, check_reward, check_rewards, check_tools
 from .rollouts import summary
-from .splits import with_first_observation
-from .tools import definitions_of, plan_for, split_answer, tools_of
 
 __all__ = ["Parts", "parts_of", "run_rollouts"]
 

@@ -1,19 +1,28 @@
-"""Rollouts under NeMo Gym itself: its servers, its agent and its collector."""
+"""Rollouts under NeMo Gym itself, its configuration, and the rollout gate there."""
 
 import os
 import shutil
 import sys
+import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import requests
+from omegaconf import DictConfig, OmegaConf
 
-from ..errors import RolloutError
-from ..evaluation.rows import load_rows
-from ..evaluation.stats import TASK
-from ..gym_series import HAS_REVERIFICATION
-from .configuration import agent_name, environment_name, link_venvs, loop_config
+from ..checks.project_files import server_tools
+from ..checks.rewards import baseline, earned_by_oracle, reward_problem
+from ..command_line import counted
+from ..episode.types import Solution
+from ..errors import NoOracleError, RolloutError
+from ..evaluation.policies import solution_for
+from ..evaluation.rows import load_rows, write_rows
+from ..evaluation.scripted_model import numbered, scripted_model
+from ..evaluation.stats import TASK, measure
+from ..gym_series import HAS_ENVIRONMENT_SERVERS, HAS_REVERIFICATION
+from ..project import here
 from .processes import (
     ENDINGS,
     free_port,
@@ -169,3 +178,105 @@ def reverify(
     arguments += [*_head_server(), *VENVS]
     run_gym(*arguments, REVERIFY="1", TRUSTED_POLICY="1")
     return sorted(load_rows(output), key=lambda rollout: rollout[TASK])
+
+
+def environment_name() -> str:
+    """The environment's name in NeMo Gym's folders. Raises RolloutError."""
+    configs = list(here().gym.glob("environments/*/config.yaml"))
+    if len(configs) != 1:
+        raise RolloutError("environments/ must hold one folder with a config.yaml")
+    return configs[0].parent.name
+
+
+def loop_config() -> str:
+    """The file that configures the whole loop, relative to nemo_gym/."""
+    if HAS_ENVIRONMENT_SERVERS:
+        return f"environments/{environment_name()}/config.yaml"
+    return f"configs/{environment_name()}_agent.yaml"
+
+
+def agent_name() -> str:
+    """The agent that loop_config() configures. Raises RolloutError if it has none."""
+    config = loop_config()
+    for name, kind, _ in _servers(here().gym / config):
+        if kind == "responses_api_agents":
+            return name
+    raise RolloutError(f"{config} configures no agent")
+
+
+def link_venvs(model_type: str = "openai_model") -> None:
+    """Link this interpreter's venv into .venvs/, as the venv of every server."""
+    servers = [*_servers(here().gym / loop_config())]
+    servers.append(("", "responses_api_models", model_type))
+    for _, kind, implementation in servers:
+        link = here().gym / ".venvs" / kind / implementation / ".venv"
+        link.parent.mkdir(parents=True, exist_ok=True)
+        if link.is_symlink():
+            link.unlink()
+        link.symlink_to(sys.prefix)
+
+
+def _servers(path: Path) -> Iterator[tuple[str, str, str]]:
+    """The name, type and implementation of each server that a file configures."""
+    settings: Any = OmegaConf.load(path)
+    for included in settings.get("config_paths", []):
+        if (here().gym / included).is_file():
+            yield from _servers(here().gym / included)
+    for name, types in settings.items():
+        if isinstance(types, DictConfig):
+            for kind, implementations in types.items():
+                yield name, kind, next(iter(implementations))
+
+
+def check(path: Path) -> str:
+    """Check the rewards of the oracle and of noop under NeMo Gym.
+
+    Plays the oracle in every other row. Returns the gate's line. Raises RolloutError if
+    a reward is wrong, or if there are no rows.
+    """
+    rows, definitions, domain_class = (
+        load_rows(path),
+        server_tools(),
+        here().load_class(),
+    )
+    if not rows:
+        raise RolloutError(f"{path} has no rows")
+    plans: list[Solution | None] = [None] * len(rows)
+    why = ""
+    for number, row in enumerate(rows):
+        try:
+            if number % 2 == 0:
+                plans[number] = solution_for(row, definitions)
+        except NoOracleError as error:
+            why = str(error)
+    scripts = [plan or Solution([]) for plan in plans]
+    with tempfile.TemporaryDirectory() as folder, scripted_model(scripts) as model:
+        played = Path(folder, "rows.jsonl")
+        write_rows(played, numbered(rows))
+        output = Path(folder, "rollouts.jsonl")
+        rollouts = collect(
+            "scripted", model.url, rows=played, output=output, trusted=True
+        )
+    cut = [measure(rollout).out_of_turns for rollout in rollouts]
+    limit = "max_steps in configs/*_agent.yaml"
+    for number, (plan, rollout) in enumerate(zip(plans, rollouts, strict=True)):
+        policy, reward = "oracle" if plan else "noop", rollout["reward"]
+        problem = reward_problem(domain_class, rows[number], policy, reward)
+        if problem is not None:
+            hint = f": it ran out of turns ({limit})" if cut[number] else ""
+            if model.unnamed:
+                hint += f"; the agent sent {counted(model.unnamed, 'request')} that named no row"
+            raise RolloutError(
+                f"row {number + 1} earns {reward} under NeMo Gym, {problem}{hint}; see "
+                f"{log_file()}"
+            )
+    nothing = baseline(domain_class, rows)
+    earned = f"the oracle earns {earned_by_oracle(domain_class, rows)}, noop {nothing}"
+    if why:
+        earned = f"noop earns {nothing} ({why})"
+    notes = (
+        f"; the model saw up to {model.images} images at once" if model.images else ""
+    )
+    if any(cut):
+        notes += f"; {counted(sum(cut), 'rollout')} ran out of turns ({limit})"
+    return f"{len(rows)} rows under NeMo Gym: {earned}{notes}"

@@ -1,25 +1,31 @@
-"""The models of one process, and those of one episode with a record of their calls."""
+"""The models of one process, and those of one episode with a record of their calls.
+
+A model may call methods of the class, which are its tools and not the policy's.
+"""
 
 import asyncio
 import inspect
+import json
 import logging
 import time
-from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from types import MethodType
 from typing import Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from .. import project
+from ..episode.answers import as_answer, sendable
 from ..episode.declaration import declared
 from ..episode.episode import run_without_loop
-from ..errors import ModelError, NoAnswerError, one_line
+from ..episode.tasks import validation_problem
+from ..episode.tools import Tool, make_tool
+from ..errors import ModelError, NoAnswerError, ToolError, one_line
 from ..settings import ModelSettings, StandInSettings
-from .answers import Said, ToolCall, called, returned
+from . import Message, Prompt
 from .endpoints import Endpoint, NotSet, StandIn, openai_endpoint
-from .protocol import Message, Prompt
-from .question import Question
-from .user_tools import MAX_SECONDS, MAX_TOOL_CALLS, UserTool, output_of, user_tools
+from .question import Question, Said, ToolCall, called, returned
 
 log = logging.getLogger(__name__)
 # The log of questions and answers, which goes to session.log only: launch.log_to_file.
@@ -29,6 +35,65 @@ texts = logging.getLogger(f"{__name__}.texts")
 # counted: a policy may write a lot, and a conversation repeats it each time.
 MAX_CALLS = 100
 MAX_CHARACTERS = 1 << 20
+
+
+MAX_TOOL_CALLS = 10
+MAX_SECONDS = 15.0
+
+
+@dataclass(frozen=True)
+class UserTool:
+    """A tool of one ask(). `tool` has the name that the model sees."""
+
+    tool: Tool
+    method: MethodType
+
+    async def output(self, arguments: str) -> str:
+        """The text that a call returns. `arguments` is the model's JSON.
+
+        An exception that the class raises on purpose becomes a text that starts with
+        `error:`. Raises any other exception of the method.
+        """
+        try:
+            read = self.tool.arguments.model_validate(json.loads(arguments or "{}"))
+        except (ValueError, RecursionError) as error:
+            invalid = isinstance(error, ValidationError)
+            return f"error: {validation_problem(error) if invalid else 'not JSON'}"
+        try:
+            value = self.method(**self.tool.keywords(read))
+            if inspect.isawaitable(value):
+                value = await value
+            return as_answer(value).output
+        except Exception as error:
+            if not declared(type(self.method.__self__)).is_expected(error):
+                raise
+            return sendable(f"error: {str(error) or type(error).__name__}")
+
+
+def user_tools(methods: Iterable[Callable[..., Any]]) -> dict[str, UserTool]:
+    """The tools by the names that the model sees.
+
+    Raises ToolError for anything but a bound method whose parameters have types.
+    """
+    tools: dict[str, UserTool] = {}
+    for method in methods:
+        if not isinstance(method, MethodType):
+            raise ToolError(f"tools must be methods such as self._pay; got {method!r}")
+        tool = make_tool(method.__func__)
+        name = tool.name.lstrip("_")
+        if name in tools:
+            raise ToolError(f"two tools have the name {name!r}: rename one of them")
+        description = name if tool.description == tool.name else tool.description
+        tool = replace(tool, name=name, description=description)
+        tools[name] = UserTool(tool, method)
+    return tools
+
+
+async def output_of(tools: dict[str, UserTool], call: ToolCall) -> str:
+    """The output of a model's call, for the model. Raises what the tool raises."""
+    if call.name not in tools:
+        return f"error: no tool {call.name!r}; there are {', '.join(tools)}"
+    return await tools[call.name].output(call.arguments)
 
 
 def model_names(domain_class: type) -> list[str]:
@@ -280,3 +345,6 @@ class ModelClient:
         except asyncio.CancelledError:
             self._episode.failure = f"{self._name}: no answer before the call's end"
             raise
+
+
+# What one ask() allows: calls, and seconds in which the model may start another one.

@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 
-from .answers import bounded, check_encoding
+from .question import bounded, check_encoding
 
 
 def client_options() -> dict[str, Any]:

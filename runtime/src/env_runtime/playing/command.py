@@ -12,7 +12,7 @@ import uvicorn
 from ..checks.server import starting_server, url_of
 from ..command_line import exit_status, new_parser
 from ..evaluation.client import Client
-from ..evaluation.results import only_writer
+from ..evaluation.command import only_writer
 from ..evaluation.rows import read_rows, shown
 from ..project import here
 from .game import Game

@@ -8,8 +8,7 @@ from typing import Any
 
 from ..episode.types import Row
 from ..errors import RolloutError
-from ..evaluation.client import Client
-from ..evaluation.play import check_verdict
+from ..evaluation.client import Client, check_verdict
 from ..evaluation.policies import Turn
 from ..evaluation.stats import PLAYER, SECONDS
 from ..evaluation.trajectory import Item, as_response, function_call, message

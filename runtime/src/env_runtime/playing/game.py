@@ -13,9 +13,9 @@ from ..episode.tasks import baseline_reward, oracle_reward
 from ..episode.types import Row
 from ..errors import RolloutError
 from ..evaluation.client import Client
-from ..evaluation.conversation import conversation, entries_of
+from ..evaluation.command import append_rollout, as_rollout
 from ..evaluation.forms import forms_of
-from ..evaluation.results import append_rollout, as_rollout
+from ..evaluation.report import conversation, entries_of
 from ..evaluation.rows import lines_of, parse, row_name, shown
 from ..evaluation.stats import RolloutStats, figures, measure, table
 from ..files import write_atomically

@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from .. import auth
 from ..errors import RolloutError
-from ..evaluation.pages import digest, read_page
+from ..evaluation.report import digest, read_page
 from ..settings import ServerSettings
 from .game import Game
 

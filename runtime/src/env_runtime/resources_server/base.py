@@ -38,14 +38,14 @@ from ..episode.session import Session
 from ..episode.tools import make_tool
 from ..errors import SettingError, shortage
 from ..models.client import Models
-from ..models.gym import gym_endpoint
+from ..models.endpoints import gym_endpoint
 from ..project import of_class
 from ..settings import Limits, ServerSettings
 from . import launch
-from .bodies import LargeBodies
 from .cookies import SessionCookies, cookie_refused
 from .endpoints import (
     REPLY_ROUTE,
+    Seeding,
     describe_off_loop,
     post_routes,
     reply_endpoint,
@@ -55,9 +55,9 @@ from .endpoints import (
     with_row_tools,
     written_endpoint,
 )
-from .guard import RequestGuard
-from .limits import TOO_LONG
+from .http import LargeBodies, RequestGuard
 from .messages import (
+    TOO_LONG,
     AggregateRequest,
     CloseRequest,
     CloseResponse,
@@ -66,13 +66,11 @@ from .messages import (
     SessionServerConfig,
     VerifyRequest,
     VerifyResponse,
+    same_task,
 )
 from .metrics import Metrics
-from .replay import replays
-from .seeding import Seeding
 from .store import SessionStore
-from .task_match import same_task
-from .verdict import lowest_verdict, make_final, policy_seeds, verdict
+from .verdict import lowest_verdict, make_final, policy_seeds, replays, verdict
 
 log = logging.getLogger(__name__)
 

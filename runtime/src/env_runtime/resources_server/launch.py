@@ -16,7 +16,7 @@ from ..episode.declaration import declared
 from ..models.client import texts
 from ..project import Project
 from ..settings import ServerSettings
-from .connection import BoundedProtocol
+from .http import BoundedProtocol
 
 log = logging.getLogger(__name__)
 

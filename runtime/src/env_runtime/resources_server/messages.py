@@ -1,5 +1,14 @@
-"""The bodies of requests and answers."""
+"""The bodies of requests and answers, and the limits on a trajectory.
 
+Validating 300,000 malformed items takes half a minute, in which nothing else runs. Lists
+of numbers do not count: they are long, but cheap to validate.
+"""
+
+import hashlib
+import json
+from collections.abc import Collection
+from dataclasses import dataclass
+from types import NoneType
 from typing import Annotated, Any, Self, get_args
 
 from nemo_gym.base_resources_server import (
@@ -21,6 +30,7 @@ from pydantic import (
     ValidationError,
     model_validator,
 )
+from pydantic_core import PydanticCustomError
 
 from .. import gym_series
 from ..episode.answers import Answer
@@ -28,7 +38,6 @@ from ..episode.tasks import is_native, task_of, validation_problem
 from ..episode.tools import Arguments
 from ..episode.types import Task
 from ..settings import ShardSettings
-from .limits import reject_oversized
 
 _INPUT = NeMoGymResponseCreateParamsNonStreaming.model_fields["input"].annotation
 _OUTPUT = NeMoGymResponse.model_fields["output"].annotation
@@ -39,6 +48,62 @@ ITEMS: dict[tuple[str, str], TypeAdapter[Any]] = {
     ("response", "output"): TypeAdapter(get_args(_OUTPUT)[0]),
 }
 MANY_ITEMS = 100
+
+MAX_ITEMS = 10_000
+MAX_LOGPROBS = 100_000
+NUMBERS: dict[str, set[type]] = {
+    "prompt_token_ids": {int},
+    "generation_token_ids": {int},
+    "generation_log_probs": {int, float, NoneType},  # null: 0.7 says where
+    "bytes": {int},  # of a token, in logprobs
+}
+
+TOO_LONG = "trajectory_too_long"  # the type of the validation error
+
+
+def reject_oversized(body: dict[str, Any]) -> None:
+    """Raise PydanticCustomError of the type TOO_LONG if a trajectory is too long."""
+    parts = [body.get("response"), body.get("responses_create_params")]
+    items, logprobs = _count_items(parts)
+    if items > MAX_ITEMS or _count_logprobs(logprobs) > MAX_LOGPROBS:
+        most = f"{MAX_ITEMS} items, or {MAX_LOGPROBS} in its logprobs"
+        raise PydanticCustomError(
+            TOO_LONG, "the trajectory has more than {most}", {"most": most}
+        )
+
+
+def _count_items(rest: list[Any]) -> tuple[int, list[Any]]:
+    """The number of list items in `rest`, and its logprobs, which count separately."""
+    items, logprobs = 0, list[Any]()
+    while rest and items <= MAX_ITEMS:
+        value = rest.pop()
+        if isinstance(value, dict):
+            for key, child in value.items():
+                if key == "logprobs":
+                    logprobs.append(child)
+                elif not _only_numbers(key, child):
+                    rest.append(child)
+        elif isinstance(value, list):
+            items += len(value)
+            rest += value[:MAX_ITEMS]
+    return items, logprobs
+
+
+def _only_numbers(key: str, value: Any) -> bool:
+    kinds = NUMBERS.get(key, set())
+    return isinstance(value, list) and kinds.issuperset(map(type, value))
+
+
+def _count_logprobs(rest: list[Any]) -> int:
+    count = 0
+    while rest and count <= MAX_LOGPROBS:
+        value = rest.pop()
+        if isinstance(value, dict):
+            rest += (v for key, v in value.items() if not _only_numbers(key, v))
+        elif isinstance(value, list):
+            count += len(value)
+            rest += value[:MAX_LOGPROBS]
+    return count
 
 
 class SessionServerConfig(BaseResourcesServerConfig):
@@ -211,3 +276,37 @@ if gym_series.SeedByName is not None:
     SeedResponse = gym_series.SeededByName | SessionResponse
     CloseRequest = gym_series.CloseByName | CloseSessionRequest
     CloseResponse = gym_series.ClosedByName | SessionResponse
+
+
+def same_task(task: Task, body: VerifyRequest) -> bool:
+    """Whether the row of /verify has the task that the session was seeded with."""
+    return _compared(body, task) == task
+
+
+@dataclass(frozen=True)
+class TaskDigest:
+    """The keys of a task, and a digest of their values: a row may be 30 MB long."""
+
+    keys: tuple[str, ...]
+    digest: bytes
+
+    @classmethod
+    def of(cls, task: Task) -> Self:
+        text = json.dumps(task, sort_keys=True).encode()
+        return cls(tuple(sorted(task)), hashlib.sha256(text).digest())
+
+    def fits(self, body: VerifyRequest) -> bool:
+        """Whether the row of /verify has this task."""
+        task = _compared(body, self.keys)
+        return len(task) == len(self.keys) and TaskDigest.of(task) == self
+
+
+def _compared(body: VerifyRequest, keys: Collection[str]) -> Task:
+    """The part of a row's task that counts.
+
+    In a native row, these are the `keys` that the session's task has: between
+    /seed_session and /verify, NeMo Gym may add keys of its own.
+    """
+    if body.native and keys:
+        return {key: body.task[key] for key in keys if key in body.task}
+    return body.task

@@ -15,7 +15,7 @@ from omegaconf import OmegaConf
 
 from ..deferred_imports import NOT_HERE
 from ..errors import ShardsError
-from ..resources_server.machine import most_threads
+from ..resources_server.store import most_threads
 from ..settings import ServerSettings, ShardSettings
 from .link import Link
 from .processes import Processes

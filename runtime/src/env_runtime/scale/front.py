@@ -16,13 +16,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from .. import gym_series
 from ..episode.declaration import declared
-from ..resources_server.bodies import (
+from ..resources_server.cookies import MAX_ID_CHARACTERS, SEEDED, SessionCookies
+from ..resources_server.http import (
     ComplicatedError,
     read_body,
     refusal,
     too_complicated,
 )
-from ..resources_server.cookies import MAX_ID_CHARACTERS, SEEDED, SessionCookies
 from ..resources_server.store import FULL
 from ..settings import ShardSettings
 from .link import Link, LostError, NotDeliveredError

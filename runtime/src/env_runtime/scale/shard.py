@@ -21,7 +21,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from .. import gym_series
 from ..project import find
-from ..resources_server.connection import BoundedProtocol
+from ..resources_server.http import BoundedProtocol
 from ..resources_server.launch import log_to_file
 from ..settings import Limits, ShardSettings
 

@@ -17,12 +17,12 @@ for _name in ("attacks", "conformance", "conversations", "row_tests"):
 from ..episode.schema import sample_arguments
 from ..episode.tasks import baseline_reward, oracle_reward
 from ..errors import NoOracleError
-from ..evaluation.observations import first_observation, shows
 from ..evaluation.policies import solution_for, solve
+from ..evaluation.rows import first_observation, shows
 from ..evaluation.trajectory import message
 from ..models.client import without_answers
 from .attacks import TestAttacks
-from .conformance import TestNemoGym
+from .conformance import TestNemoGym, TestRows
 from .conversations import TestConversation
 from .fixtures import (
     client,
@@ -35,7 +35,6 @@ from .fixtures import (
     verify,
     verify_body,
 )
-from .row_tests import TestRows
 
 __all__ = [
     "NoOracleError",

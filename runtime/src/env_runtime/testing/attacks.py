@@ -17,8 +17,8 @@ from ..episode.tasks import (
 )
 from ..episode.types import HARNESS, REPLY, Calls, Row, Solution
 from ..errors import NoOracleError
-from ..evaluation.observations import prompt_text
 from ..evaluation.policies import call_everything, solution_for
+from ..evaluation.rows import prompt_text
 from ..evaluation.trajectory import Item, function_call, message
 from ..models.client import without_answers
 from ..project import here

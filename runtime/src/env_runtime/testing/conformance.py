@@ -1,4 +1,4 @@
-"""NeMo Gym's own checks of a resources server, in process."""
+"""Checks of NeMo Gym's own that a server and its rows must pass, in process."""
 
 import asyncio
 import importlib.util
@@ -7,14 +7,16 @@ import time
 
 import httpx
 import pytest
+from nemo_gym.openai_utils import NeMoGymResponseCreateParamsNonStreaming
 
 from ..checks.rewards import reward_problem
 from ..episode.declaration import declared
 from ..episode.schema import sample_arguments
+from ..episode.tools import lists_tools, tools_in
 from ..episode.types import HARNESS, REPLY, Solution
 from ..errors import NoOracleError
 from ..evaluation.policies import solution_for
-from ..evaluation.rows import load_rows
+from ..evaluation.rows import load_rows, read_rows
 from ..gym_series import HAS_ENVIRONMENT_SERVERS
 from ..models.client import without_answers
 from ..project import here
@@ -166,3 +168,22 @@ class TestNemoGym:
 
         assert asyncio.run(play_all()) == [None] * 20
         assert not server.sessions
+
+
+class TestRows:
+    """NeMo Gym can read the rows, and the server can play them."""
+
+    def test_rows_can_be_played_and_graded(self):
+        assert read_rows(here().load_class())
+
+    def test_nemo_gym_reads_the_rows(self, rows):
+        for row in rows:
+            NeMoGymResponseCreateParamsNonStreaming.model_validate(
+                row["responses_create_params"]
+            )
+
+    def test_rows_offer_the_tools_that_the_server_has(self, rows, tools):
+        """If this fails, run `uv run python gates.py --write-tools`."""
+        for row in rows:
+            expected = tools_in(here().load_class(), row, tools)
+            assert lists_tools(row, expected), expected

@@ -10,8 +10,8 @@ from ..episode.declaration import declared
 from ..episode.tasks import task_of
 from ..episode.types import HARNESS, REPLY
 from ..errors import NoOracleError
-from ..evaluation.observations import prompt_text
 from ..evaluation.policies import NONSENSE, solution_for
+from ..evaluation.rows import prompt_text
 from ..evaluation.trajectory import Item, content_text, function_call, message
 from ..project import here, of_class
 from .attacks import ODD_ANSWERS, Attacks, baseline
