@@ -269,7 +269,7 @@ def test_make_rows_makes_the_rows_of_the_template(render, archetype):
     """After a change of make_rows.py: REWRITE_TASKS=1 uv run pytest -k make_rows."""
     code = """if True:
         import json, make_rows
-        from env_runtime.evaluation.row_generator import cut
+        from env_runtime.rows import cut
         counts = {"example": make_rows.EXAMPLES}
         print(json.dumps(cut(make_rows.tasks, 0, counts)["example"]))
     """
@@ -300,7 +300,7 @@ def test_the_generator_in_the_docs_makes_rows(render, tmp_path):
     lint(tmp_path)
     code = """if True:
         import make_rows
-        from env_runtime.evaluation.row_generator import cut
+        from env_runtime.rows import cut
         print([len(rows) for rows in cut(make_rows.tasks, 0, {"a": 5, "b": 9}).values()])
     """
     path = f"{tmp_path}:{import_path(render())}"
@@ -332,11 +332,11 @@ class MyEnv:
         import json
         import make_rows
         from env_runtime.project import find
-        from env_runtime.evaluation.observations import (
+        from env_runtime.evaluation.rows import (
             first_observation,
             with_observation,
         )
-        from env_runtime.evaluation.row_generator import cut
+        from env_runtime.rows import cut
 
         counts = {"example": make_rows.EXAMPLES}
         [row] = cut(make_rows.tasks, 0, counts)["example"]
@@ -463,7 +463,7 @@ def listed(name):
 
 
 def test_the_protocol_that_no_tool_may_use_is_the_runtimes(render):
-    code = "from env_runtime.episode.tools import PROTOCOL; print(*PROTOCOL)"
+    code = "from env_runtime.episode import declaration as d; print(*d.STATIC, *d.METHODS)"
     assert listed("PROTOCOL") == set(python_in(render(), "-c", code).split())
 
 

@@ -105,7 +105,7 @@ def one_session_asks_for_ever(original, layer, scope, large):
     return original(layer, scope, large)
 
 
-@replaces("InProcessServer.aggregate_metrics", without="LargeBodies._refusal")
+@replaces("SessionServer.aggregate_metrics", without="LargeBodies._refusal")
 @by_runtime("test_security.py::test_metrics_are_not_for_policies")
 def a_session_may_aggregate(original, server, request, body):
     request.session.pop("seeded", None)
@@ -223,7 +223,7 @@ def pages_of_any_site_are_answered(original, scope, settings):
     return original(without(scope, b"origin"), settings)
 
 
-@replaces("InProcessServer._invalid_body")
+@replaces("SessionServer._invalid_body")
 @by_runtime("test_both_ways.py::test_both_ways_have_the_same_answers")
 async def a_malformed_body_is_repeated(original, server, request, error):
     return await request_validation_exception_handler(request, error)

@@ -17,7 +17,7 @@ def any_task_counts(original, task, body):
     return True
 
 
-@replaces("InProcessServer.finished_session")
+@replaces("SessionServer.finished_session")
 @by_runtime("test_verdicts.py::test_an_episode_without_a_task_earns_nothing")
 def unseeded_episodes_count(original, server, request, body):
     if session := server.sessions.get(request.session[SESSION_ID_KEY]):
@@ -25,7 +25,7 @@ def unseeded_episodes_count(original, server, request, body):
     return original(server, request, body)
 
 
-@replaces("InProcessServer.finished_session")
+@replaces("SessionServer.finished_session")
 @by_runtime("test_verdicts.py::test_an_episode_without_a_task_earns_nothing_on_any_row")
 def an_empty_task_is_a_task(original, server, request, body):
     if session := server.sessions.get(request.session[SESSION_ID_KEY]):
@@ -231,7 +231,7 @@ def an_unknown_cookie_is_no_cookie(original, cookies, scope):
     return (text, session) if session else ("", {})
 
 
-@replaces("InProcessServer._about")
+@replaces("SessionServer._about")
 @by_runtime("test_security.py::test_no_answer_leaks_before_verify")
 def anybody_can_read_the_tasks(original, server, app):
     tasks = [session.task for session in server.sessions.values()]

@@ -8,7 +8,7 @@ import pytest
 from env_runtime import project
 from env_runtime.episode.types import Solution
 from env_runtime.errors import GateError, RolloutError, ToolError
-from env_runtime.frameworks import episodes, rollouts
+from env_runtime.frameworks import episodes, gates, rollouts
 from env_runtime.frameworks.episodes import (
     AsyncEpisode,
     bare_reward,

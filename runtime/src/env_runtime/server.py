@@ -11,33 +11,84 @@ A subclass names the class, and adds a line for each tool:
             return app
 """
 
+import asyncio
 import contextlib
 import gc
+import hmac
+import logging
+import secrets
 import sys
-from collections.abc import AsyncGenerator
+import uuid
+from collections.abc import AsyncGenerator, Callable
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Self
 
 from . import deferred_imports  # noqa: F401 - before NeMo Gym
 
 # isort: split
-from fastapi import FastAPI
-from nemo_gym.server_utils import is_nemo_gym_fastapi_worker
-from pydantic import PrivateAttr
+from fastapi import FastAPI, HTTPException, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from nemo_gym.base_resources_server import SimpleResourcesServer
+from nemo_gym.config_types import BaseServerConfig
+from nemo_gym.server_utils import (
+    SESSION_ID_KEY,
+    ServerClient,
+    is_nemo_gym_fastapi_worker,
+)
+from omegaconf import OmegaConf
+from pydantic import Field, PrivateAttr
 from starlette.types import ASGIApp
 
 from . import gym_series, project
-from .errors import SettingError, ShardsError
+from .episode.declaration import declared
+from .episode.session import Session
+from .episode.tools import make_tool
+from .errors import SettingError, ShardsError, shortage
+from .models.client import Models
+from .models.endpoints import gym_endpoint
 from .resources_server import launch
-from .resources_server.base import InProcessServer
-from .resources_server.cookies import SessionCookies
-from .resources_server.http import bound_connections_of_gym
-from .resources_server.messages import ToolResponse, VerifyRequest, VerifyResponse
+from .resources_server.cookies import SessionCookies, cookie_refused
+from .resources_server.endpoints import (
+    REPLY_ROUTE,
+    Seeding,
+    describe_off_loop,
+    post_routes,
+    reply_endpoint,
+    route_of,
+    tool_definitions,
+    tool_endpoint,
+    with_row_tools,
+    written_endpoint,
+)
+from .resources_server.http import LargeBodies, RequestGuard, bound_connections_of_gym
+from .resources_server.messages import (
+    TOO_LONG,
+    AggregateRequest,
+    CloseRequest,
+    CloseResponse,
+    SeedRequest,
+    SeedResponse,
+    SessionServerConfig,
+    ToolResponse,
+    VerifyRequest,
+    VerifyResponse,
+    same_task,
+)
+from .resources_server.metrics import Metrics
+from .resources_server.store import SessionStore
+from .resources_server.verdict import (
+    lowest_verdict,
+    make_final,
+    policy_seeds,
+    replays,
+    verdict,
+)
 from .scale.deployment import deploy
 from .scale.front import Front
 from .scale.link import connected, health
-from .settings import ServerSettings
+from .settings import Limits, ServerSettings
 
 __all__ = [
     "SessionServer",
@@ -50,38 +101,306 @@ __all__ = [
 # Everything that ends with a process that serves. If it is not set: no shards.
 PROCESS: ContextVar[contextlib.ExitStack] = ContextVar("PROCESS")
 
+# The most metric names in all verdicts together: NeMo Gym makes a column of each.
+MAX_METRICS = 500
 
-class SessionServer(InProcessServer):
+log = logging.getLogger(__name__)
+
+
+class SessionServer(SimpleResourcesServer):
     """A resources server whose sessions are episodes of `domain_class`.
 
-    The sessions are in this process, or with SHARDS=N in N others.
+    Each `POST /<tool>` plays the session's episode: the one that `/seed_session` started,
+    or one with default task data. A policy can post to every route here with its session's
+    cookie. So a cookie is good for one seeded episode, and nothing that a policy posts can
+    replace it. The sessions are in this process, or with SHARDS=N in N others.
     """
 
+    ray_enabled: ClassVar[bool | None] = False
+    domain_class: ClassVar[type]
+    # Whether `session.calls` holds the tool calls. None: only if the class has no
+    # reward(), because a grade by `expected_output` reads them.
+    keeps_calls: ClassVar[bool | None] = None
+
+    config: SessionServerConfig  # type: ignore
+    limits: Limits = Field(default_factory=Limits.read)
+
+    _id_prefix: str = PrivateAttr(default="")
+    _secret: str = PrivateAttr(default="")
+    _store: SessionStore = PrivateAttr()
+    _seeding: Seeding = PrivateAttr()
     _links: list[Any] = PrivateAttr(default_factory=list)  # to the shards
+
+    def model_post_init(self, context: Any) -> None:
+        super().model_post_init(context)
+        self._secret = ServerSettings.read().session_secret or secrets.token_hex(32)
+        keeps = self.keeps_calls
+        if keeps is None:
+            keeps = declared(self.domain_class).reward is None
+        models = Models(self.domain_class, lambda name: gym_endpoint(self, name))
+        self._store = SessionStore(self.domain_class, self.limits, keeps, models)
+        self._seeding = Seeding(self._store, self._new_id)
+
+    @classmethod
+    def build(cls, **limits: Any) -> Self:
+        """A server configured by configs/<env>.yaml, without NeMo Gym's CLI and Ray.
+
+        `limits` are fields of settings.Limits. Raises SettingError.
+        """
+        name, config = launch.configured(project.of_class(cls.domain_class))
+        Models(cls.domain_class)  # raises SettingError
+        settings = ServerSettings.read()
+        return cls(
+            config=SessionServerConfig(
+                **config,
+                name=name,
+                host=settings.host,
+                port=settings.listening_port,
+            ),
+            server_client=ServerClient(
+                head_server_config=BaseServerConfig(host="127.0.0.1", port=11000),
+                global_config_dict=OmegaConf.create({}),
+            ),
+            limits=Limits.read(**limits),
+        )
+
+    # -------------------------------------------------------------- for server.py
+
+    @property
+    def sessions(self) -> dict[str, Session]:
+        """The open sessions by their id, `request.session[SESSION_ID_KEY]`."""
+        return self._store.sessions
+
+    @property
+    def lowest_reward(self) -> float:
+        """The reward of an episode that does not count: the lowest, by default 0.0."""
+        return self._store.lowest_reward
+
+    def tool(self, method: Callable[..., Any]) -> Callable[..., Any]:
+        """The endpoint of a tool: `app.post("/look")(self.tool(MyEnv.look))`.
+
+        Its request model comes from the method's signature, its description from the
+        docstring. Raises ToolError if the method cannot be a tool.
+        """
+        return tool_endpoint(self._store, make_tool(method))
+
+    def endpoint(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The endpoint of a tool that you write: `app.post("/peek")(self.endpoint(peek))`.
+
+        `peek(request, body)` returns a ToolResponse, in the session's turn. A plain
+        `def` runs in the episode's thread, an `async def` on the event loop. An
+        exception becomes an output that starts `error:`.
+        """
+        return written_endpoint(self._store, function)
+
+    def environment(self, request: Request) -> Any:
+        """The object that plays the request's session, for an endpoint that you write.
+
+        Raises ValueError if the session ended.
+        """
+        session = self.sessions.get(request.session[SESSION_ID_KEY])
+        if session is None:
+            raise ValueError("this session has ended; POST /seed_session starts one")
+        return session.environment
+
+    def finished_session(self, request: Request, body: VerifyRequest) -> Session | None:
+        """The request's session, for grading.
+
+        None if it is gone, if it was not seeded with exactly the row's task, or if the
+        policy called `seed_session`: an episode of a task that the policy chose must
+        not count.
+        """
+        session = self.sessions.get(request.session[SESSION_ID_KEY])
+        if session is None or not session.seeded or session.episode is None:
+            return None
+        if policy_seeds(body):
+            return None
+        return session if same_task(session.task, body) else None
+
+    def verify_response(
+        self, request: Request, body: VerifyRequest, reward: float
+    ) -> VerifyResponse:
+        """The answer of /verify. `reward` is within the class's `reward_range`.
+
+        If the environment failed rather than the policy, or if the session was lost,
+        the sample is masked and `failure_reason` says why.
+        """
+        return verdict(self._store, request, body, reward)
 
     def setup_webserver(self) -> FastAPI:
         """The app with NeMo Gym's routes and /health. A subclass adds its tools.
 
-        Raises ShardsError and SettingError in a process that serves.
+        Raises SettingError if it is to serve a class over MCP that MCP cannot play, and
+        ShardsError in a process that serves.
         """
+        if gym_series.serves_mcp(self):
+            self._prepare_for_mcp()
         app = super().setup_webserver()
+        app.router.redirect_slashes = False  # a redirect repeats the Host header
+        if not route_of(app, "/close_session"):
+            app.post("/close_session")(self.close_resources_session)
+        if declared(self.domain_class).replies:
+            # Not a route of FastAPI's: NeMo Gym would serve it over MCP.
+            reply = reply_endpoint(self._store)
+            app.add_route(REPLY_ROUTE, reply, methods=["POST"], include_in_schema=False)
+        if declared(self.domain_class).has_row_tools:
+            app.router.default = with_row_tools(self._store, app.router.default)
+        make_final(self._store, app)
+        describe_off_loop(app)
+        app.get("/health")(self.health)
+        app.get("/tools")(lambda: self._about(app))
+        inner = app.router.lifespan_context
+        app.router.lifespan_context = lambda app: self._lifespan(inner(app))
         if process := PROCESS.get(None):
             self._links = deploy(self, process)
         return app
 
-    async def health(self) -> dict[str, Any]:
-        """Report that the server answers, with its open sessions and hung calls."""
-        return await (health(self._links) if self._links else super().health())
+    # -------------------------------------------------------------- routes
 
-    def _session_layer(self, app: ASGIApp, cookies: SessionCookies) -> ASGIApp:
-        if not self._links:
-            return super()._session_layer(app, cookies)
-        return Front(app, cookies, self._links, self)
+    async def verify(self, request: Request, body: Any) -> Any:  # type: ignore
+        """Grade the episode. server.py defines this method."""
+        raise NotImplementedError
+
+    async def seed_session(  # type: ignore
+        self, request: Request, body: SeedRequest
+    ) -> SeedResponse:
+        """Start an episode of the row's task. A cookie is good for one episode."""
+        return await self._seeding.seed(request, body)
+
+    async def close_resources_session(  # type: ignore
+        self, request: Request, body: CloseRequest
+    ) -> CloseResponse:
+        """End the session. Closing a session that is not open is not an error."""
+        return await self._seeding.close(request, body)
+
+    async def aggregate_metrics(  # type: ignore
+        self, request: Request, body: AggregateRequest
+    ) -> Any:
+        """Run NeMo Gym's aggregation off the event loop: it may take minutes."""
+        if refused := cookie_refused("/aggregate_metrics", request.session):
+            raise refused
+        names = set[str]().union(*body.verify_responses)
+        if len(names) > MAX_METRICS:
+            raise HTTPException(422, f"there are over {MAX_METRICS} names of metrics")
+        compute = super().aggregate_metrics
+        try:
+            return await asyncio.to_thread(lambda: asyncio.run(compute(body)))
+        except ModuleNotFoundError as error:
+            raise HTTPException(501, str(error)) from error
+        except Exception as error:
+            if shortage(error):
+                raise
+            log.exception("/aggregate_metrics failed")
+            reason = f"these responses cannot be aggregated: {type(error).__name__}"
+            raise HTTPException(422, reason) from error
+
+    async def get_reverify_mode(self) -> Any:
+        """The mode that NeMo Gym 0.7 asks for before `gym eval reverify`."""
+        modes = gym_series.ReverifyMode
+        return modes.STATELESS if replays(self.domain_class) else modes.UNSUPPORTED
+
+    async def health(self) -> dict[str, Any]:
+        """Report that the server answers, with its open sessions and hung calls.
+
+        `no_room` is there if no session can start now, and says why.
+        """
+        if self._links:
+            return await health(self._links)
+        hung, problem = self._store.hung_calls(), self._store.problem()
+        counts = {"sessions": len(self.sessions), "hung_calls": hung}
+        return {"status": "ok", **counts, **({"no_room": problem} if problem else {})}
+
+    def _about(self, app: FastAPI) -> dict[str, Any]:
+        """The answer of GET /tools: everything that a client needs to play."""
+        return {
+            "tools": tool_definitions(app),
+            "reward_range": declared(self.domain_class).reward_range,
+            "replies": declared(self.domain_class).replies,
+            "row_tools": declared(self.domain_class).has_row_tools,
+            "seconds": self._store.longest_call(),
+        }
+
+    async def _invalid_body(self, request: Request, error: Exception) -> JSONResponse:
+        """The answer to a malformed body, without values: JSON cannot hold them all."""
+        assert isinstance(error, RequestValidationError)
+        problems = [
+            {key: problem[key] for key in ("type", "loc", "msg")}
+            for problem in error.errors()
+        ]
+        if any(problem["type"] == TOO_LONG for problem in problems):
+            return lowest_verdict(problems[0]["msg"], self.lowest_reward)
+        return JSONResponse({"detail": problems}, status_code=422)
+
+    def knows(self, name: str) -> bool:
+        """Whether a session of that id is open, or has ended here."""
+        return self._store.knows(name)
+
+    def _prepare_for_mcp(self) -> None:
+        reason = ""
+        if declared(self.domain_class).replies:
+            reason = "reply(): over MCP nobody hands it the policy's messages"
+        elif declared(self.domain_class).has_row_tools:
+            reason = "call_row_tool(): MCP lists the same tools in every session"
+        if reason:
+            raise SettingError(
+                f"{self.domain_class.__name__} cannot be played over MCP, because it has "
+                f"{reason}; remove `expose_tools_over_mcp: true` from configs/"
+            )
+        gym_series.show_images_over_mcp()
+
+    # -------------------------------------------------------------- layers
+
+    def setup_session_middleware(self, app: FastAPI) -> None:
+        """Put the layers around the app's own stack, which is built when it starts.
+
+        NeMo Gym's MCP exposure refuses foreign middleware in that stack.
+        """
+        build = app.build_middleware_stack
+
+        def stack() -> ASGIApp:
+            # Last, because NeMo Gym's run_webserver() sets handlers of its own.
+            app.add_exception_handler(Exception, _server_error)
+            app.add_exception_handler(RequestValidationError, self._invalid_body)
+            inner, settings = LargeBodies(build(), self._store), ServerSettings.read()
+            name = type(self).__name__
+            cookies = SessionCookies(inner, self._secret, name, self._new_id)
+            layers: ASGIApp = cookies
+            if self._links:
+                layers = Front(inner, cookies, self._links, self)
+            if self._id_prefix:  # behind a front, which has the other layers
+                return layers
+            if settings.metrics == "1":
+                layers = Metrics(layers, lambda: _post_paths(app), self.health)
+            # NeMo Gym's configuration may name another host.
+            settings = settings.model_copy(update={"host": self.config.host})
+            lowest = self.lowest_reward
+            return RequestGuard(layers, self.limits, settings, cookies, lowest)
+
+        app.build_middleware_stack = stack
+
+    def setup_exception_middleware(self, app: FastAPI) -> None:
+        """Add no layer: a handler answers exceptions at no cost."""
+
+    def setup_cancellation_middleware(self, app: FastAPI) -> None:
+        """Add no layer: a call plays on without its client, as `python server.py` has it.
+
+        NeMo Gym 0.7's layer would cut it off in the middle. It also hides exceptions of
+        a body, such as a 408, from their handlers.
+        """
+
+    def get_session_middleware_key(self) -> str:
+        """The key of NeMo Gym 0.7's MCP tokens. Anybody can compute its default."""
+        return hmac.digest(self._secret.encode(), b"mcp", "sha256").hex()
+
+    def _new_id(self) -> str:
+        if self._id_prefix:
+            return f"{self._id_prefix}{uuid.uuid4().hex}"
+        return str(uuid.uuid4())
 
     @contextlib.asynccontextmanager
-    async def _while_serving(self) -> AsyncGenerator[None, None]:
-        async with super()._while_serving(), connected(self._links):
-            yield
+    async def _lifespan(self, inner: Any) -> AsyncGenerator[Any, None]:
+        async with inner as state, self._store.serving(), connected(self._links):
+            yield state
 
     # -------------------------------------------------------------- the process
 
@@ -152,3 +471,15 @@ def worker() -> FastAPI:
     """The app for uvicorn, in each of several workers of `python server.py`."""
     PROCESS.set(contextlib.ExitStack())
     return project.here().load_server().worker()
+
+
+def _post_paths(app: FastAPI) -> set[str]:
+    return {route.path for route in post_routes(app)}
+
+
+async def _server_error(request: Request, error: Exception) -> JSONResponse:
+    """The answer to a failure. The text of an error may hold a row, or a prompt."""
+    if lack := shortage(error):
+        return JSONResponse({"detail": lack}, 503, {"Retry-After": "2"})
+    detail = f"the server failed: {type(error).__name__}; its log says more"
+    return JSONResponse({"detail": detail}, status_code=500)

@@ -1,16 +1,12 @@
-"""The NeMo Gym resources server: a session with an episode behind every cookie.
+"""The parts of the NeMo Gym resources server that server.py composes.
 
-base         InProcessServer, which composes the rest
-messages     the bodies of requests and answers
+http         the outermost layer: tokens, and limits on connections and bodies
+cookies      the layer that gives each request its session
+messages     the bodies of requests and answers, and limits on a trajectory
+endpoints    tools, routes written by hand, /seed_session and /close_session
 store        open and ended sessions, and the turns of calls
-seeding      /seed_session and /close_session
-endpoints    tools, and routes written by hand
-verdict      /verify
-replay       /verify without a session, by playing the trajectory's calls
-limits       how long a trajectory may be
-cookies, guard, metrics    the layers around the app
-bodies       large bodies, one after the other
-connection   limits of a connection before it has a request
+verdict      /verify, also without a session, by playing the trajectory's calls
+metrics      GET /metrics
 launch       configuration, log file, uvicorn
 """
 

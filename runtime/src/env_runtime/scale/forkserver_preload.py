@@ -2,7 +2,7 @@
 
 import gc
 
-from ..resources_server import base  # noqa: F401
+from ..resources_server import endpoints, metrics, verdict  # noqa: F401
 from . import shard  # noqa: F401
 
 # These modules stay, in memory that all shards share.
