@@ -51,7 +51,6 @@ PROTECTED = {
         "tests/classes/",
         "extensions/",
         RUNTIME + "checks/",
-        RUNTIME + "own_modules.py",
     ],
     "test_environments.py": [
         "archetypes/",

@@ -34,8 +34,8 @@ MUTANT = "test_mutants.py::test_a_mutant_is_noticed"
     [
         ("test_fuzz.py::test_it", "tests/test_fuzz.py", True),
         ("runtime/test_limits.py::test_it", "runtime/src/env_runtime/server.py", True),
-        (f"{MUTANT}[runtime-one]", "runtime/src/env_runtime/episode/thread.py", True),
-        (f"{MUTANT}[vision-one]", "runtime/src/env_runtime/episode/thread.py", False),
+        (f"{MUTANT}[runtime-one]", "runtime/src/env_runtime/episode/session.py", True),
+        (f"{MUTANT}[vision-one]", "runtime/src/env_runtime/episode/session.py", False),
         (f"{MUTANT}[vision-one]", "tests/mutants/sandbox.py", True),
     ],
 )

@@ -463,7 +463,9 @@ def listed(name):
 
 
 def test_the_protocol_that_no_tool_may_use_is_the_runtimes(render):
-    code = "from env_runtime.episode import declaration as d; print(*d.STATIC, *d.METHODS)"
+    code = (
+        "from env_runtime.episode import declaration as d; print(*d.STATIC, *d.METHODS)"
+    )
     assert listed("PROTOCOL") == set(python_in(render(), "-c", code).split())
 
 

@@ -1,7 +1,6 @@
 """The project around the runtime: the user's class, and the server's settings."""
 
 import importlib
-import pickle
 import shutil
 import sys
 import threading
@@ -11,10 +10,8 @@ from types import ModuleType
 import pytest
 import requests
 from env_runtime import project as project_module
-from env_runtime.episode.tasks import read_task
-from env_runtime.episode.tools import tools_of
 from env_runtime.errors import GateError, ProjectError
-from env_runtime.project import Project, find, here, known, of_class
+from env_runtime.project import Project, find, here
 
 from .support import refusal
 
@@ -163,114 +160,57 @@ def world(tmp_path):
         del sys.modules[name]
 
 
-NAMES = ["first", "second"]
-MODULES = ["world.py", "world/__init__.py"]
+CLASS = "class World: name = 'NAME'"
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_two_environments_whose_modules_have_one_name(world, module):
-    files = {module: "class World: name = 'NAME'"}
-    projects = [world(name, files) for name in NAMES]
-    first, second = [project.load_class() for project in projects]
-    assert (first.name, second.name) == ("first", "second")
-    assert [project.load_class() for project in projects] == [first, second]
-    assert sys.modules["world"].World is first  # as in a process of its own
+@pytest.mark.parametrize(
+    ("module", "files"),
+    [
+        ("world", {"world.py": CLASS}),
+        ("world", {"world/__init__.py": CLASS}),
+        ("world.inner", {"world/__init__.py": "", "world/inner.py": CLASS}),
+        ("NAME", {"NAME.py": f"import words\n{CLASS}", "words.py": ""}),
+        (
+            "NAME",
+            {"NAME.py": f"from words.few import A\n{CLASS}"}
+            | {"words/__init__.py": "", "words/few.py": "A = 1"},
+        ),
+    ],
+)
+def test_a_second_environment_with_a_module_of_the_same_name_is_refused(
+    world, module, files
+):
+    """The first one plays on."""
+    first, second = (
+        world(
+            name,
+            {path.replace("NAME", name): text for path, text in files.items()},
+            module.replace("NAME", name),
+        )
+        for name in ("first", "second")
+    )
+    assert first.load_class().name == "first"
+    message = refusal(GateError, second.load_class)
+    shared = next(path for path in reversed(files) if "NAME" not in path)
+    assert "cannot be imported beside" in message
+    assert f"{second.root}/" in message and f"{first.root}/" in message
+    assert "Rename one of the two, or play each environment in a process" in message
+    assert first.load_class().name == "first"
+    assert shared.partition("/")[0].removesuffix(".py") in message
 
 
-# Each environment's Thing and Task are resolved when somebody needs them.
-TYPES = """
-from __future__ import annotations
-from dataclasses import dataclass
-from pydantic import BaseModel
-
-class Pick(BaseModel):
-    thing: Thing
-
-@dataclass
-class Task:
-    thing: Thing
-
-class World:
-    def __init__(self, task: Task) -> None: ...
-    def pick(self, pick: Pick) -> str: ...
-    def reward(self) -> float: ...
-
-class Thing(BaseModel):
-    of_NAME: int
-"""
+def test_a_helper_that_nobody_imports_may_have_the_same_name(world):
+    files = {"words.py": ""}
+    for name in ("first", "second"):
+        made = world(name, {**files, f"{name}.py": CLASS}, name)
+        assert made.load_class().name == name
 
 
-@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
-@pytest.mark.parametrize("module", MODULES)
-def test_types_are_those_of_their_own_environment(world, module, order):
-    classes = [world(name, {module: TYPES}).load_class() for name in NAMES]
-    for number in order:
-        name, domain_class = NAMES[number], classes[number]
-        parameters = tools_of(domain_class)["pick"].definition()["parameters"]
-        thing = parameters["properties"]["pick"]["properties"]["thing"]
-        assert list(thing["properties"]) == [f"of_{name}"]
-        task = read_task(domain_class, {"thing": {f"of_{name}": 3}})
-        assert type(task) is type(pickle.loads(pickle.dumps(task)))
-        assert vars(task.thing) == {f"of_{name}": 3}
-
-
-IMPORTS = """
-import world.core
-from . import core
-from world import core as known
-import words
-from common.names import TEXT
-
-class World:
-    def names(self):
-        from world.late import TEXT as LATE
-        return [world.core.TEXT, core.TEXT, known.TEXT, words.TEXT, TEXT, LATE]
-"""
-
-
-@pytest.mark.parametrize("regular", [True, False])
-def test_imports_find_the_modules_of_their_own_environment(world, regular):
-    """They are absolute, relative or late, of the package or of a module beside it."""
-    files = {"world/inner.py": IMPORTS, "common/__init__.py": ""}
-    if regular:
-        files["world/__init__.py"] = ""
-    for path in ("world/core", "world/late", "words", "common/names"):
-        files[f"{path}.py"] = "TEXT = 'NAME'"
-    first, second = [world(n, files, "world.inner").load_class() for n in NAMES]
-    assert first().names() == ["first"] * 6
-    assert second().names() == ["second"] * 6
-
-
-SERVER = """
-from world import World
-
-class Server:
-    domain_class = World
-
-    @classmethod
-    def main(cls): ...
-
-main = Server.main
-"""
-
-
-def test_server_py_imports_the_class_of_its_own_environment(world):
-    """The class knows its project, too: the names of its models, for instance."""
-    for name in NAMES:
-        files = {"world.py": "class World: ...", "nemo_gym/server.py": SERVER}
-        project = world(name, files)
-        domain_class = project.load_server().domain_class
-        assert of_class(domain_class) is project
-        assert project in known()
-        assert domain_class is project.load_class()
-
-
-def test_a_broken_class_leaves_another_environments_module(world):
-    first = world("first", {"world/__init__.py": "class World: ..."}).load_class()
+def test_a_broken_class_leaves_no_module(world):
     for _ in range(2):
         with pytest.raises(GateError, match=r"ZeroDivisionError in world\.py, line 1"):
-            world("second", {"world.py": "1 / 0"}).load_class()
-    assert sys.modules["world"].World is first
+            world("first", {"world.py": "1 / 0"}).load_class()
+    assert world("second", {"world.py": CLASS}).load_class().name == "second"
 
 
 def test_a_command_outside_of_a_project_says_where_it_looked(tmp_path):

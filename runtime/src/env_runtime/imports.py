@@ -154,7 +154,8 @@ def _files(root: Path, module: str) -> list[Path]:
 def _imports(root: Path, file: Path) -> Iterator[str]:
     """The modules, and the names in modules, that a file in `root` imports."""
     package = file.parent.relative_to(root).parts
-    return _needed(ast.parse(file.read_text(encoding="utf-8")).body, package)
+    tree = ast.parse(file.read_text(encoding="utf-8"), file)
+    return _needed(tree.body, package)
 
 
 def _needed(nodes: Iterable[ast.AST], package: tuple[str, ...]) -> Iterator[str]:

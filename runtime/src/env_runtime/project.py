@@ -14,7 +14,7 @@ import sys
 import threading
 import tomllib
 from dataclasses import dataclass
-from importlib.machinery import ModuleSpec, PathFinder
+from importlib.machinery import PathFinder
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -22,8 +22,7 @@ from weakref import WeakKeyDictionary
 
 from .errors import GateError, ProjectError
 from .files import raised, source_name
-from .imports import missing_modules, undeclared_packages
-from .own_modules import OwnModules, is_installed
+from .imports import missing_modules, own_files, undeclared_packages
 from .settings import ClientSettings
 
 PACKAGE = Path(__file__).resolve().parent
@@ -174,6 +173,8 @@ class Project:
             with _loading:
                 module = self._class_module()
                 domain_class = getattr(module, self.class_name)
+        except GateError:
+            raise
         except Exception as error:
             raise GateError(self._import_problem(error)) from error
         if self._is_hidden_by(module) or not isinstance(domain_class, type):
@@ -184,37 +185,48 @@ class Project:
     def _class_module(self) -> ModuleType:
         """The class's module, loaded from its file.
 
-        Another environment in this process may have a module of the same name. That module
-        keeps the name, and this module gets another.
+        Raises GateError if the process has another environment's module of that name, or
+        of a module that the class imports.
         """
-        own_file = self._own_file()
-        spec = PathFinder.find_spec(self.top_name(), [str(self.sources())])
-        if spec is None or own_file is None or is_installed(self.top_name()):
+        if self.root == COPY:  # wheels have theirs under names of their own
+            return importlib.import_module(f"{__package__}.{COPY.name}.{self.module}")
+        top, sources, file = self.top_name(), self.sources(), self._own_file()
+        loaded = sys.modules.get(self.module)
+        if file and loaded and _is_file_of(loaded, file):
+            return loaded
+        own = own_files(sources, top)
+        if not own or is_installed(top):
             return importlib.import_module(self.module)
-        modules = self._own_modules()
-        for name in (self.module, modules.prefix + self.module):
-            file = getattr(sys.modules.get(name), "__file__", None)
-            if file and Path(file).resolve() == own_file.resolve():
-                return sys.modules[name]
-        loaded = sys.modules.get(self.top_name())
-        if loaded and not _is_own(loaded, spec):
-            return modules.load(self.module)
-        if loaded:  # somebody imported another module of it
-            return importlib.import_module(self.module)
-        # Load it by hand: another environment's folder may come first in sys.path.
-        top = sys.modules[self.top_name()] = importlib.util.module_from_spec(spec)
+        known = set(sys.modules)
         try:
-            if spec.loader:  # a folder without __init__.py has none
-                spec.loader.exec_module(top)
-            return importlib.import_module(self.module)
+            self._check_names(own)
+            if top not in sys.modules:
+                # Load it by hand: another folder may come first in sys.path.
+                spec = PathFinder.find_spec(top, [str(sources)])
+                assert spec and spec.loader
+                module = sys.modules[top] = importlib.util.module_from_spec(spec)
+                spec.loader.exec_module(module)
+            module = importlib.import_module(self.module)
+            self._check_names(own)
+            return module
         except BaseException:
-            for name in list(sys.modules):
-                if name.partition(".")[0] == self.top_name():
+            for name in set(sys.modules) - known:
+                if name.partition(".")[0] == top:
                     del sys.modules[name]
             raise
 
-    def _own_modules(self) -> OwnModules:
-        return OwnModules(f"{self.name}:", self.sources(), self.top_name())
+    def _check_names(self, own: list[Path]) -> None:
+        """Raise GateError if a loaded module has the name of one of our files, `own`."""
+        for file in own:
+            *packages, name = file.relative_to(self.sources()).with_suffix("").parts
+            parts = packages if name == "__init__" else [*packages, name]
+            loaded = sys.modules.get(".".join(parts))
+            if loaded and not _is_file_of(loaded, file):
+                raise GateError(
+                    f"{file} cannot be imported beside {loaded.__file__}: one process has one "
+                    f"module {'.'.join(parts)!r}. Rename one of the two, or play each "
+                    "environment in a process of its own"
+                )
 
     def _own_file(self) -> Path | None:
         """The file of the class's module; None if it is elsewhere."""
@@ -323,9 +335,8 @@ class Project:
         if module is None:
             self._import_from_sources()
             with _loading:
-                renamed = self._class_module().__name__ != self.module
-            loader = self._own_modules().loader(name, str(path)) if renamed else None
-            spec = importlib.util.spec_from_file_location(name, path, loader=loader)
+                self._class_module()
+            spec = importlib.util.spec_from_file_location(name, path)
             assert spec and spec.loader
             module = importlib.util.module_from_spec(spec)
             sys.modules[name] = module
@@ -355,12 +366,17 @@ class Project:
         ]
 
 
-def _is_own(package: ModuleType, spec: ModuleSpec) -> bool:
-    """Whether a loaded package is the one that `spec` finds."""
-    if spec.origin and package.__file__:
-        return Path(package.__file__).resolve() == Path(spec.origin).resolve()
-    places = spec.submodule_search_locations or []
-    return list(getattr(package, "__path__", [])) == list(places) != []
+def is_installed(name: str) -> bool:
+    """Whether an installed package has this name: it hides the user's module."""
+    spec = PathFinder.find_spec(name)
+    place = Path(spec.origin) if spec and spec.origin else Path()
+    folder = place.parents[1] if place.name == "__init__.py" else place.parent
+    return folder.name in ("site-packages", "dist-packages")
+
+
+def _is_file_of(module: ModuleType, file: Path) -> bool:
+    place = getattr(module, "__file__", None)
+    return place is None or Path(place).resolve() == file.resolve()
 
 
 def _running(path: Path) -> ModuleType | None:
