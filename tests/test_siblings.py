@@ -1032,13 +1032,18 @@ def test_environments_of_two_releases_play_in_one_venv(two_environments, tmp_pat
 
 @pytest.mark.nightly
 def test_editable_environments_share_env_runtime(two_environments):
-    """Each plays its own class and rows."""
+    """Each plays its own class and rows. A second module `world` is refused."""
     a_env, b_env, play = two_environments
     for project in (a_env, b_env):
         build_wheel(RUNTIME, project / "nemo_gym/vendor")
     # In one command, uv refuses two paths of one package.
     folders = [["--editable", project / "verifiers"] for project in (a_env, b_env)]
-    assert play(*folders) == [
+    with pytest.raises(AssertionError, match="world.py cannot be imported beside /"):
+        play(*folders)
+    (b_env / "world.py").rename(b_env / "globe.py")
+    for path in (b_env / "nemo_gym/pyproject.toml", b_env / "nemo_gym/server.py"):
+        path.write_text(path.read_text().replace("world", "globe"))
+    assert play() == [
         True,
         [24, "error: no tool 'dance'; there are guess", 1.0],
         [1, "error: no tool 'dance'; there are guess", 1.0],

@@ -10,6 +10,7 @@ import functools
 import importlib
 import importlib.util
 import os
+import re
 import sys
 import threading
 import tomllib
@@ -188,15 +189,18 @@ class Project:
         Raises GateError if the process has another environment's module of that name, or
         of a module that the class imports.
         """
-        if self.root == COPY:  # wheels have theirs under names of their own
-            return importlib.import_module(f"{__package__}.{COPY.name}.{self.module}")
         top, sources, file = self.top_name(), self.sources(), self._own_file()
-        loaded = sys.modules.get(self.module)
-        if file and loaded and _is_file_of(loaded, file):
-            return loaded
+        private = f"{__package__}.{COPY.name}.{self.module}"
+        for name in (self.module, private):
+            loaded = sys.modules.get(name)
+            if file and loaded and _is_file_of(loaded, file):
+                return loaded
         own = own_files(sources, top)
         if not own or is_installed(top):
             return importlib.import_module(self.module)
+        if self.root == COPY and top in sys.modules and not _import_it(own, top):
+            # Another wheel has the name. This one has its files in a package of its own.
+            return importlib.import_module(private)
         known = set(sys.modules)
         try:
             self._check_names(own)
@@ -372,6 +376,12 @@ def is_installed(name: str) -> bool:
     place = Path(spec.origin) if spec and spec.origin else Path()
     folder = place.parents[1] if place.name == "__init__.py" else place.parent
     return folder.name in ("site-packages", "dist-packages")
+
+
+def _import_it(files: list[Path], name: str) -> bool:
+    """Whether one of the files imports a module, or one in it, by its full name."""
+    pattern = re.compile(rf"^\s*(?:import|from)\s+{name}\b", re.MULTILINE)
+    return any(pattern.search(file.read_text(encoding="utf-8")) for file in files)
 
 
 def _is_file_of(module: ModuleType, file: Path) -> bool:
