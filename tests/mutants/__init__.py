@@ -4,7 +4,7 @@ A mutant is a small function that takes the place of one function or method. It 
 original as its first argument. Its decorators say what it replaces, by class and method,
 or by module and function, and which test must notice it:
 
-    @replaces("task_match.same_task")
+    @replaces("messages.same_task")
     @by_attacks("test_the_task_of_another_row")
     def any_task_counts(original, task, body):
         return True

@@ -18,7 +18,7 @@ def a_missing_line_is_not_reported(original, *arguments):
     return []
 
 
-@replaces("app._check_paths")
+@replaces("server._check_paths")
 @by("test_class_checks.py::test_two_lines_of_one_path")
 def two_lines_of_one_path_pass(original, app):
     return None
@@ -30,7 +30,7 @@ def signatures_are_not_compared(original, *arguments):
     return None
 
 
-@replaces("protocol_checks._check_constructor")
+@replaces("class_checks._check_constructor")
 @by("test_class_checks.py::test_a_constructor_without_a_task")
 def any_constructor_passes(original, domain_class):
     return None
@@ -42,13 +42,13 @@ def no_object_is_made(original, *arguments):
     return ""
 
 
-@replaces("protocol_checks._check_static_hooks")
+@replaces("class_checks._check_static_hooks")
 @by("test_class_checks.py::test_a_coroutine_that_nobody_awaits")
 def a_hook_that_nobody_awaits_passes(original, domain_class):
     return None
 
 
-@replaces("protocol_checks._check_text_parameter")
+@replaces("class_checks._check_text_parameter")
 @by("test_answers.py::test_what_reward_may_take")
 def any_reward_passes(original, *arguments, **named):
     return None
@@ -63,7 +63,7 @@ def a_grade_without_the_answer_passes(original, domain_class, app):
 # ---------------------------------------------------------------------- server
 
 
-@replaces("server.server_gate")
+@replaces("smoke.server_gate")
 @by("test_gates.py::test_the_server_gate_reads_the_status")
 def any_answer_of_health_passes(original, client):
     client.session().request("GET", "/health")
@@ -133,25 +133,25 @@ def tools_of(row):
 # ---------------------------------------------------------------------- rollout
 
 
-@replaces("_Game.check")
+@replaces("RewardCheck.check")
 @by("test_reward_range.py::test_a_reward_for_nothing")
-def doing_nothing_is_not_played(original, game, policy):
+def doing_nothing_is_not_played(original, check, policy, *arguments):
     if policy != "noop":
-        original(game, policy)
+        original(check, policy, *arguments)
 
 
-@replaces("_Game.check")
+@replaces("RewardCheck.check")
 @by("test_answers.py::test_the_gate_shows_what_it_submitted")
-def nonsense_is_not_played(original, game, policy):
+def nonsense_is_not_played(original, check, policy, *arguments):
     if policy != "garbage":
-        original(game, policy)
+        original(check, policy, *arguments)
 
 
-@replaces("_Game.check")
+@replaces("RewardCheck.check")
 @by("test_reward_range.py::test_an_oracle_that_earns_less")
-def the_oracle_is_not_played(original, game, policy):
+def the_oracle_is_not_played(original, check, policy, *arguments):
     if policy != "oracle":
-        original(game, policy)
+        original(check, policy, *arguments)
 
 
 @replaces("rewards.reward_problem")
@@ -161,11 +161,11 @@ def any_reward_for_nothing_passes(original, domain_class, row, policy, reward):
         return original(domain_class, row, policy, reward)
 
 
-@replaces("_Game.check")
+@replaces("RewardCheck.check")
 @by("test_gates.py::test_the_rollout_gate_names_the_row_or_the_call")
-def only_the_first_row_is_played(original, game, policy):
-    game.rows = game.rows[:1]
-    original(game, policy)
+def only_the_first_row_is_played(original, check, policy, *arguments):
+    check.rows = check.rows[:1]
+    original(check, policy, *arguments)
 
 
 @replaces("rollout._compare")
@@ -174,19 +174,19 @@ def chance_passes(original, *arguments):
     return None
 
 
-@replaces("manifests.outdated_manifests")
+@replaces("project_files.outdated_manifests")
 @by("test_gates.py::test_a_class_that_is_not_deterministic")
 def manifests_may_say_anything(original, domain_class):
     return iter(())
 
 
-@replaces("_Game.check_prompts")
+@replaces("RolloutCheck.check_prompts")
 @by("test_protocol.py::test_the_rollout_gate_says_if_a_prompt_lacks_it")
 def a_prompt_may_lack_the_observation(original, *arguments):
     return ""
 
 
-@replaces("_Game.check_turns")
+@replaces("RolloutCheck.check_turns")
 @by("test_answers.py::test_an_oracle_that_needs_more_turns_than_there_are")
 def any_number_of_turns_passes(original, *arguments):
     return None
@@ -200,13 +200,13 @@ frameworks = functools.partial(
 )
 
 
-@replaces("checks.check_tools")
+@replaces("gates.check_tools")
 @frameworks("test_frameworks.py::test_the_gates_over_the_bare_class")
 def a_framework_lists_any_tools(original, *arguments):
     return None
 
 
-@replaces("checks._check_tricks")
+@replaces("gates._check_tricks")
 @frameworks("test_frameworks.py::test_a_framework_with_other_rewards_fails")
 async def a_framework_is_not_tricked(original, *arguments):
     return None
@@ -219,7 +219,7 @@ def a_second_answer_counts(original, episode, *arguments):
     return original(episode, *arguments)
 
 
-@replaces("access.guarded")
+@replaces("auth.guarded")
 @frameworks("test_frameworks.py::test_the_token_guards_an_app")
 def a_framework_asks_for_no_token(original, app, *arguments):
     return app

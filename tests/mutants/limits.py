@@ -86,7 +86,7 @@ def a_trajectory_that_is_too_long_loses_nothing(original, reason, lowest, *rest)
     return original(reason, 0.0, *rest)
 
 
-@replaces("bodies.count_separators")
+@replaces("http.count_separators")
 @by_runtime("test_large_bodies.py::test_a_row_of_too_many_values_is_refused_unread")
 def the_structure_of_a_body_is_not_counted(original, text, most):
     return 0
@@ -112,7 +112,7 @@ def a_session_may_aggregate(original, server, request, body):
     return original(server, request, body)
 
 
-@replaces("limits.reject_oversized")
+@replaces("messages.reject_oversized")
 @by_runtime("test_limits.py::test_a_trajectory_of_too_many_items_earns_nothing")
 def the_items_of_a_trajectory_are_not_counted(original, body):
     return None
@@ -133,7 +133,7 @@ def calls_that_hang_are_not_counted(original, store):
     return 0
 
 
-@replaces("tools.tool_seconds")
+@replaces("Declaration.tool_seconds")
 @by_runtime("test_hangs.py::test_a_tool_may_take_longer_than_tool_seconds")
 def every_tool_has_the_usual_limit(original, domain_class):
     return {}
@@ -190,19 +190,19 @@ def a_lost_session_is_not_masked(original, *arguments):
     return response
 
 
-@replaces("episode.is_expected")
+@replaces("Declaration.is_expected")
 @by_runtime("test_failures.py::test_an_exception_in_a_tool")
 def the_policy_reads_every_exception(original, domain_class, error):
     return True
 
 
-@replaces("text_match._composed")
+@replaces("answers._composed")
 @by_runtime("test_text_match.py::test_text_that_the_policy_wrote_earns_nothing")
 def text_put_together_from_words_counts(original, text, pieces):
     return False
 
 
-@replaces("text_match.printed")
+@replaces("answers.printed")
 @by_runtime("test_text_match.py::test_text_that_the_policy_wrote_earns_nothing")
 def an_echo_counts(original, calls, text):
     return any(text.strip() in call.output for call in calls)

@@ -147,7 +147,7 @@ def the_endpoint_is_always_to_blame(original, endpoint, *arguments):
     return endpoint._attempt(*arguments)
 
 
-@replaces("answers.bounded")
+@replaces("question.bounded")
 @by("test_models.py::test_an_answer_has_a_limit")
 def an_answer_has_no_limit(original, stream, *arguments):
     return aiter(stream)

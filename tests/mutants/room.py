@@ -64,13 +64,13 @@ def every_error_is_the_machines(original, error):
     return original(error) or ("no more files can be opened" if error else "")
 
 
-@replaces("machine._memory")
+@replaces("store._memory")
 @by("test_room.py::test_memory_near_the_limit")
 def memory_is_never_short(original):
     return ""
 
 
-@replaces("machine.most_threads")
+@replaces("store.most_threads")
 @by("test_room.py::test_half_of_a_pods_threads_are_for_episodes")
 def a_pods_threads_are_all_for_episodes(original):
     return 2 * original()

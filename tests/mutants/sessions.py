@@ -11,7 +11,7 @@ from . import by_attacks, by_runtime, replaces
 # ---------------------------------------------------------------------- verdicts
 
 
-@replaces("task_match.same_task")
+@replaces("messages.same_task")
 @by_attacks("test_the_task_of_another_row")
 def any_task_counts(original, task, body):
     return True
@@ -110,13 +110,13 @@ def zero_is_always_what_nothing_earns(original, domain_class, row):
 # ---------------------------------------------------------------------- replays
 
 
-@replaces("replay.replays")
+@replaces("verdict.replays")
 @by_attacks("test_a_trajectory_without_an_episode")
 def every_trajectory_is_replayed(original, domain_class):
     return True
 
 
-@replaces("replay.replays")
+@replaces("verdict.replays")
 @by_runtime(
     "test_replay.py::test_only_a_deterministic_class_is_played_again_with_reverify"
 )
@@ -125,7 +125,7 @@ def a_class_of_chance_is_replayed(original, domain_class):
     return original(domain_class)
 
 
-@replaces("replay.url_of")
+@replaces("verdict.url_of")
 @by_runtime("test_replay.py::test_the_reward_is_that_of_the_calls")
 def a_replay_follows_only_plain_names(original, tool):
     return original(tool if tool.isidentifier() else "")
