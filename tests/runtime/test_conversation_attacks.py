@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from env_runtime.server import SessionServer
-from env_runtime.testing.conversations import TestConversation as Attacks
+from env_runtime.testing.attacks import TestConversation as Attacks
 
 HOUR = 20
 

@@ -61,10 +61,10 @@ def test_the_last_message_of_a_turn_is_what_the_model_says():
     thought = {"type": "reasoning", "id": "r", "summary": []}
     items = [message("When?"), thought]
     output = NeMoGymResponse.model_validate(as_response("test", [], items)).output
-    assert agent.last_message(output) == "When?"
+    assert agent.last_answer(output) == "When?"
     reply = NeMoGymEasyInputMessage(role="user", content="At 8.")
-    assert agent.last_message([*output, reply, output[1]]) == ""
-    assert agent.last_message([]) == ""
+    assert agent.last_answer([*output, reply, output[1]]) == ""
+    assert agent.last_answer([]) == ""
 
 
 def test_an_image_of_a_reply_stays_in_its_message():

@@ -4,22 +4,10 @@ import argparse
 import sys
 from collections.abc import Callable
 
-from .errors import (
-    DeployError,
-    GateError,
-    ProjectError,
-    RolloutError,
-    SettingError,
-)
+from .errors import FixableError
 from .settings import bypass_proxy
 
 PACKAGE = __package__ or ""
-
-# Errors that name what a user can change.
-FIXABLE = (
-    *(GateError, RolloutError, SettingError, DeployError),
-    *(ProjectError, OSError),
-)
 
 
 def new_parser(description: str | None) -> argparse.ArgumentParser:
@@ -42,7 +30,7 @@ def exit_status(name: str, run: Callable[[], int]) -> int:
     bypass_proxy()
     try:
         return run()
-    except FIXABLE as error:
+    except (FixableError, OSError) as error:
         print(f"{name}: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

@@ -6,7 +6,11 @@ import traceback
 from typing import Any
 
 
-class ToolError(TypeError):
+class FixableError(Exception):
+    """Names what a user can change. Commands show it on one line."""
+
+
+class ToolError(FixableError, TypeError):
     """A method cannot be a tool: where it is, what is wrong, and what to do."""
 
 
@@ -26,23 +30,23 @@ class BusyThreadError(TimeoutError):
     """Calls of other episodes kept the thread of an episode for too long."""
 
 
-class SettingError(ValueError):
+class SettingError(FixableError, ValueError):
     """An environment variable has an invalid value."""
 
 
-class ShardsError(Exception):
+class ShardsError(FixableError):
     """The shards of a server cannot be started: why, and what to do."""
 
 
-class GateError(Exception):
+class GateError(FixableError):
     """A gate failed."""
 
 
-class ProjectError(Exception):
+class ProjectError(FixableError):
     """There is no environment here, or its settings are incomplete."""
 
 
-class RolloutError(Exception):
+class RolloutError(FixableError):
     """A rollout failed: the server, the model, or a file."""
 
 
@@ -81,7 +85,7 @@ class NoAnswerError(ValueError):
         self.said = said
 
 
-class DeployError(Exception):
+class DeployError(FixableError):
     """The environment cannot be deployed."""
 
 

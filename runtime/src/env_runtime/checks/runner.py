@@ -13,7 +13,7 @@ from typing import TypedDict
 
 from ..command_line import new_parser
 from ..episode.declaration import declared
-from ..errors import GateError, RolloutError, ToolError
+from ..errors import FixableError, GateError
 from ..files import raised
 from ..project import here
 from ..settings import bypass_proxy
@@ -136,7 +136,7 @@ def run(
             shows = progress or sys.stderr.isatty()
             with _progress(name) if shows else contextlib.nullcontext():
                 passed, (detail, *notes) = True, gate().split("\n")
-        except (GateError, RolloutError, ToolError, ValueError) as error:
+        except (FixableError, ValueError) as error:
             passed, detail = False, str(error)
         except Exception as error:  # noqa: BLE001 - a bug is a failed gate, too
             passed, detail = False, _problem(error)

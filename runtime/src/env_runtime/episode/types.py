@@ -1,5 +1,6 @@
 """The shapes that all rooms share."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
 Row = dict[str, Any]  # a row of the dataset: responses_create_params, ground_truth
@@ -37,6 +38,29 @@ def by_model(item: dict[str, Any]) -> bool:
 
 def is_tool_output(item: dict[str, Any]) -> bool:
     return item.get("type") == "function_call_output"
+
+
+def last_message(items: Sequence[Any]) -> str:
+    """The text of an assistant's last message in a trajectory; "" if there is none.
+
+    The items are dicts, or NeMo Gym's models of them.
+    """
+    for item in reversed(items):
+        if _field(item, "type") == "message" and _field(item, "role") == "assistant":
+            return content_text(_field(item, "content"))
+    return ""
+
+
+def content_text(content: Any) -> str:
+    """The text in the content of a message, without its images."""
+    if isinstance(content, str):
+        return content
+    texts = [_field(part, "text") for part in content or []]
+    return "".join(text for text in texts if isinstance(text, str))
+
+
+def _field(item: Any, name: str) -> Any:
+    return item.get(name) if isinstance(item, dict) else getattr(item, name, None)
 
 
 class Asked(Protocol):

@@ -14,11 +14,11 @@ from urllib.parse import urlsplit
 import requests
 
 from ..episode.tools import posted
-from ..episode.types import HARNESS, REPLY, Definitions, Row
+from ..episode.types import HARNESS, REPLY, Definitions, Row, last_message
 from ..errors import OutsideRangeError, RolloutError, one_line
 from ..settings import LOOPBACK, ClientSettings
 from .policies import Policy, Turn
-from .trajectory import Item, as_response, text_of
+from .trajectory import Item, as_response
 
 # How long a client waits for an answer, unless the server's tools take longer.
 USUAL_SECONDS = 300.0
@@ -165,7 +165,7 @@ class ClientSession:
         [] if the episode is over: the class has no reply(), the policy said nothing, or
         the environment ends the episode.
         """
-        text = text_of(items)
+        text = last_message(items)
         if not text or not self.client.replies():
             return []
         headers = {HARNESS: "1"}

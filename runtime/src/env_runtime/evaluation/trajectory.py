@@ -77,21 +77,6 @@ def message(text: str) -> Item:
     }
 
 
-def text_of(items: list[Item]) -> str:
-    """The text of the last message among a turn's items, "" if there is none."""
-    for item in reversed(items):
-        if item.get("type") == "message" and item.get("role") == "assistant":
-            return content_text(item.get("content"))
-    return ""
-
-
-def content_text(content: Any) -> str:
-    """The text in the content of a message, without its images."""
-    if isinstance(content, str):
-        return content
-    return "".join(part.get("text") or "" for part in content or [])
-
-
 def with_tools(row: Row, definitions: Definitions) -> Row:
     """The row with these tools in place of its own."""
     params = {**row["responses_create_params"], "tools": definitions}

@@ -24,6 +24,8 @@ from nemo_gym.server_utils import ServerClient, get_response_json
 from nemo_gym.server_utils import request as http_request
 from responses_api_agents.simple_agent.app import SimpleAgent
 
+from ..episode.types import last_message
+
 __all__ = ["EnvironmentAgent"]
 
 # NeMo Gym 0.7's record of one part, which would stand for the whole episode.
@@ -72,15 +74,9 @@ def turns_in(output: list[Any]) -> int:
     return sum(by_model for by_model, _ in itertools.groupby(output, _is_by_model))
 
 
-def last_message(output: list[Any]) -> str:
+def last_answer(output: list[Any]) -> str:
     """The text of the last message in the model's last turn, "" if it has none."""
-    for item in itertools.takewhile(_is_by_model, reversed(output)):
-        if item.type == "message":
-            content = item.content
-            if isinstance(content, str):
-                return content
-            return "".join(getattr(part, "text", None) or "" for part in content)
-    return ""
+    return last_message([*itertools.takewhile(_is_by_model, reversed(output))][::-1])
 
 
 def _is_by_model(item: Any) -> bool:
@@ -152,7 +148,7 @@ class EnvironmentAgent(SimpleAgent):
         self, request: Request, result: NeMoGymResponse
     ) -> NeMoGymEasyInputMessage | None:
         """The environment's reply to the model's message; None if the episode is over."""
-        text = last_message(result.output)
+        text = last_answer(result.output)
         if not text:
             return None
         # A model chooses the path of a call, but no header, so it cannot post here.

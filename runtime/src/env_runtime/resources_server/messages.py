@@ -36,7 +36,7 @@ from .. import gym_series
 from ..episode.answers import Answer
 from ..episode.tasks import is_native, task_of, validation_problem
 from ..episode.tools import Arguments
-from ..episode.types import Task
+from ..episode.types import Task, last_message
 from ..settings import ShardSettings
 
 _INPUT = NeMoGymResponseCreateParamsNonStreaming.model_fields["input"].annotation
@@ -217,18 +217,6 @@ def _task(body: BaseModel, ground_truth: Any) -> Task:
     if "ground_truth" in body.model_fields_set:
         keys["ground_truth"] = ground_truth
     return task_of(keys)
-
-
-def last_message(output: list[Any]) -> str:
-    """The text of the last message of an assistant among output items, else ""."""
-    for item in reversed(output):
-        if getattr(item, "type", None) == "message" and item.role == "assistant":
-            content = item.content
-            if isinstance(content, str):
-                return content
-            texts = [getattr(part, "text", None) for part in content]
-            return "".join(text for text in texts if isinstance(text, str))
-    return ""
 
 
 def user_message(reply: Answer) -> dict[str, Any]:

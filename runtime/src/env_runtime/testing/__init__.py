@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 # This comes before the imports: otherwise a failed `assert` shows no values.
-for _name in ("attacks", "conformance", "conversations", "row_tests"):
+for _name in ("attacks", "conformance"):
     pytest.register_assert_rewrite(f"{__package__}.{_name}")
 
 from ..episode.schema import sample_arguments
@@ -21,9 +21,8 @@ from ..evaluation.policies import solution_for, solve
 from ..evaluation.rows import first_observation, shows
 from ..evaluation.trajectory import message
 from ..models.client import without_answers
-from .attacks import TestAttacks
+from .attacks import TestAttacks, TestConversation
 from .conformance import TestNemoGym, TestRows
-from .conversations import TestConversation
 from .fixtures import (
     client,
     connect,

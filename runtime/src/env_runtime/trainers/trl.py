@@ -35,17 +35,11 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from ..episode.tools import OVER, SAY, SAY_TOOL
-from ..episode.types import Definitions, Row
+from ..episode.types import Definitions, Row, content_text
 from ..errors import RolloutError
 from ..evaluation.client import Client, ClientSession
 from ..evaluation.rows import load_rows
-from ..evaluation.trajectory import (
-    Item,
-    as_response,
-    content_text,
-    function_call,
-    message,
-)
+from ..evaluation.trajectory import Item, as_response, function_call, message
 from ..project import here
 from .signatures import pil_image, tool_method
 
