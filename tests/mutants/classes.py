@@ -90,7 +90,7 @@ def a_truncated_episode_goes_on(original, episode, task):
 @replaces("MyEnv.step")
 @by_gymnasium("test_environment.py::test_an_episode_ends")
 def steps_after_the_end_count(original, episode, action):
-    episode._done = False
+    episode.done = False
     return original(episode, action)
 
 
@@ -98,7 +98,7 @@ def steps_after_the_end_count(original, episode, action):
 @by_gymnasium("test_environment.py::test_the_reward_is_the_sum_of_all_steps")
 def a_truncated_episode_loses_nothing(original, episode, action):
     output = original(episode, action)
-    if episode._done and episode._return < 0:
+    if episode.done and episode._return < 0:
         episode._return = 0.0
     return output
 
