@@ -80,7 +80,7 @@ class Endless(gymnasium.Wrapper):
         return *seen, False, info
 
 
-@replaces("MyEnv.__init__")
+@replaces("GymnasiumEpisode.__init__")
 @by_gymnasium("test_environment.py::test_an_episode_ends")
 def a_truncated_episode_goes_on(original, episode, task):
     original(episode, task)
@@ -113,7 +113,7 @@ def late_steps_do_not_count(original, episode, action):
     return output
 
 
-@replaces("MyEnv.reward")
+@replaces("GymnasiumEpisode.reward")
 @by_gymnasium("test_environment.py::test_an_unfinished_episode_earns_the_least")
 def an_unfinished_episode_is_rewarded(original, episode):
     return episode._return
