@@ -27,10 +27,10 @@ from ..episode.tasks import is_native
 from ..episode.types import Row
 from ..errors import DeployError
 from ..evaluation.rows import hold_out, load_rows, row_name, write_rows
+from ..hf_space import collect, copy_files, matcher, pyproject
 from ..imports import RUNTIME, own_files
 from ..project import Project
 from ..settings import ToolSettings
-from ..space import collect, copy_files, matcher, pyproject
 
 MANIFEST = "nemo-environment.yaml"
 SERVERS, AGENTS = "resources_servers", "responses_api_agents"
