@@ -23,8 +23,8 @@ PORT = 7860  # a Space's port, which server.py takes if SPACE_ID is set
 # A folder that has this file is an earlier dry run.
 MARK = SETTINGS
 
-# The files of nemo_gym/ that an image needs. A configuration of the user's own may hold
-# keys, or rows.
+# The files of nemo_gym/ that an image needs. Any other file is pushed only if the user
+# names it: nobody can list all names and formats of keys and of rows.
 _FILES = "__init__.py gates.py rollout.py server.py view.py pyproject.toml uv.lock"
 _FILES += " README.md .python-version Dockerfile.dockerignore vendor/*.whl"
 _FILES += " configs/{name}.yaml configs/{name}_agent.yaml configs/{name}_train.yaml"
@@ -72,16 +72,6 @@ resources server. `/docs` lists its tools, `/health` says whether it is up.
 """
 
 
-def needed(project: Project) -> list[str]:
-    """Everything that the image needs, as Docker's patterns.
-
-    Any other file is pushed only if the user names it: nobody can list all names and
-    formats of keys and of rows.
-    """
-    files = _FILES.format(name=project.name).split()
-    return [".dockerignore", *(f"nemo_gym/{name}" for name in files)]
-
-
 def check_new(folder: Path) -> None:
     """Raise DeployError if there is something in the folder, or a file in its place."""
     if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
@@ -107,7 +97,8 @@ def assemble(project: Project, folder: Path, named: Sequence[str] = ()) -> list[
     `named` are patterns of further files. Raises DeployError if a file that the image
     needs is missing, or if a file holds a key.
     """
-    files = wanted(project, folder, [*needed(project), *named])
+    needed = [f"nemo_gym/{name}" for name in _FILES.format(name=project.name).split()]
+    files = wanted(project, folder, [".dockerignore", *needed, *named])
     _check_complete(project, files)
     copy_files(project, files, folder)
     (folder / "Dockerfile").write_text(_dockerfile(project), encoding="utf-8")
