@@ -85,12 +85,17 @@ def frames(render) -> Path:
     return render(archetype="gymnasium", backend="frames")
 
 
+def class_in(file: Path) -> Any:
+    """The class in a file of a project that other tests read: no bytecode beside it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "dont_write_bytecode", True)
+        return load_module(file, "class_in").MyEnv
+
+
 def written(source: Path, name: str) -> tuple[str, list[str]]:
     """The class of a project, written for an environment, and what to look at in it."""
     file = source / "my_env.py"
-    return with_environment(
-        file.read_text(), load_module(file, "before_env").MyEnv, name
-    )
+    return with_environment(file.read_text(), class_in(file), name)
 
 
 @pytest.fixture
@@ -409,7 +414,7 @@ def test_rows_are_made_over_a_class_from_before_0_7(tmp_path, project):
     """An update brings a new make_rows.py, and leaves the class as it is."""
     (tmp_path / "my_env.py").write_text(BEFORE_0_7)
     before = load_module(tmp_path / "my_env.py", "older_env").MyEnv
-    now = load_module(project / "my_env.py", "newer_env").MyEnv
+    now = class_in(project / "my_env.py")
     assert facts_of(before) == facts_of(now)._replace(max_steps=40)
     assert rules(before) == rules(now)
 
