@@ -27,9 +27,9 @@ from .hf_space import (
     assemble,
     check_new,
     ignore_file,
+    not_pushed,
     pyproject,
     rows_among,
-    unnamed,
     warnings,
 )
 from .project import Project, here
@@ -103,7 +103,7 @@ def _report(project: Project, files: list[str], folder: Path) -> None:
     print("\n".join(files))
     size = sum((folder / path).stat().st_size for path in files)
     print(f"{len(files)} files, {size / 1e6:.1f} MB")
-    if left := unnamed(project, files, folder):
+    if left := not_pushed(project, files, folder):
         print(
             f"not pushed: {', '.join(left)} (if the class needs a file, --add it)",
             file=sys.stderr,

@@ -87,7 +87,7 @@ def wanted(
     """
     place = Path(project.folder, project.top_name()).as_posix()
     module = [f"{place}{end}" for end in (".py", "/**/*.py", "/**/py.typed")]
-    found = matcher([*module, *own_code(project), *patterns])
+    found = matcher([*module, *code_patterns(project), *patterns])
     return [path for path in collect(project, folder, ignore) if found.match_file(path)]
 
 
@@ -125,7 +125,7 @@ def refuse_keys(project: Project, path: Path, content: bytes) -> None:
         )
 
 
-def own_code(project: Project) -> list[str]:
+def code_patterns(project: Project) -> list[str]:
     """The modules that the class imports, and the repository's own package, if any."""
     root, module = project.root, project.top_name()
     files = own_files(project.sources(), module)
@@ -158,7 +158,7 @@ def _check_complete(project: Project, files: list[str]) -> None:
         )
 
 
-def unnamed(project: Project, files: Sequence[str], folder: Path) -> list[str]:
+def not_pushed(project: Project, files: Sequence[str], folder: Path) -> list[str]:
     """The files that an image gets, but the Space does not. `files` are the Space's.
 
     `folder` is the Space itself, which is left out.

@@ -168,13 +168,13 @@ class PlaySession:
             old.close()
         prompt = {"responses_create_params": row["responses_create_params"]}
         tools = forms_of(episode.definitions)
-        return {"episode": key, "tools": tools, **_shown(episode, prompt)}
+        return {"episode": key, "tools": tools, **_drawn(episode, prompt)}
 
     def _acted(self, asked: dict[str, Any], act: str, *names: str) -> dict[str, Any]:
         """Call a tool, or send a message."""
         episode = self._episode(asked)
         new = getattr(episode, act)(*(asked.get(name) for name in names))
-        return _shown(episode, {"response": {"output": new}})
+        return _drawn(episode, {"response": {"output": new}})
 
     def _grade(self, asked: dict[str, Any]) -> dict[str, Any]:
         """Grade an episode, and add its rollout to the file, once."""
@@ -190,7 +190,7 @@ class PlaySession:
         stats = measure(result)
         asked_models = {"model_calls": result.get("model_calls"), "response": {}}
         return {
-            **_shown(episode, asked_models),
+            **_drawn(episode, asked_models),
             "reward": result["reward"],
             "metrics": stats.metrics,
             "out_of_turns": stats.out_of_turns,
@@ -244,7 +244,7 @@ class PlaySession:
         )
 
 
-def _shown(episode: PlayedEpisode, rollout: dict[str, Any]) -> dict[str, Any]:
+def _drawn(episode: PlayedEpisode, rollout: dict[str, Any]) -> dict[str, Any]:
     """A part of an episode as the page draws it: entries, and images it has not got."""
     new: dict[int, str] = {}
 
