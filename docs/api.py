@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 PAGE = Path(__file__).with_suffix(".md")
-MODULES = ["server", "gates", "rollouts", "rows", "testing", "models"]
+MODULES = ["server", "gates", "rollouts", "rows", "testing", "models", "gymnasium"]
 INTRODUCTION = """# The public modules of `env_runtime`
 
 A project's files import these modules only, and names change only with a line in the

@@ -410,8 +410,9 @@ def install(step: Step, folder: Path, uv: str, packages: list[list[str]]) -> str
     )
     python, package = installed(folder)
     pin_python(python, uv, folder)
-    # Once there are rows, the class and they are the user's.
-    if writer and (first or not (folder / "data/example.jsonl").stat().st_size):
+    # Once there are rows, the class and they are the user's. An update leaves both.
+    fresh_copy = first and step.operation == "copy"
+    if writer and (fresh_copy or not (folder / "data/example.jsonl").stat().st_size):
         steps = [f"-m {writer}", "make_rows.py --example --overwrite"]
         failure = " && ".join(
             f"uv run python {one}" for one in [*steps, "gates.py --write-tools"]

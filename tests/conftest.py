@@ -244,7 +244,7 @@ print(json.dumps([tools[name].definition() for name in names]))
 
 def make_taxi(project: Path) -> None:
     """Complete a rendered project of Gymnasium for Taxi, as its tasks would."""
-    python_in(project, "-m", "env_runtime.gymnasium_class", "Taxi-v4")
+    python_in(project, "-m", "env_runtime.gymnasium", "Taxi-v4")
     python_in(project, "make_rows.py", "--example", "--overwrite")
     python_in(project, "gates.py", "--write-tools")
 

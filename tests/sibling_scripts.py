@@ -117,7 +117,7 @@ def vision(task: dict[str, Any], solution: Calls) -> list[Script]:
         ("spoiled, then mended", [*spoiled, *top, *solution], 1.0),
         ("saved, then spoiled", [*work, *top, work[0], *spoil, end], 1.0),
         ("saved, then saved spoiled", [*work, *top, *spoiled, end], 0.0),
-        ("typed without a click", solution[1:], 0.0),
+        ("typed one field too early", solution[1:], 0.0),
         ("in upper case", typed(str.upper), 0.0),
         ("with white space", typed(lambda text: f"{text} "), 0.0),
         (

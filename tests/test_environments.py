@@ -264,7 +264,7 @@ def test_the_gate_that_an_image_is_built_with(variant):
     assert environment.run(*gym.split()).startswith("PASS server ")
     smoke = environment.run(*serving.split()).splitlines()[1]
     assert smoke.startswith("PASS smoke ") and "with an empty task" in smoke
-    environment.run("-m", "env_runtime.small_image", "check")
+    environment.run("-m", "env_runtime.slim_image", "check")
 
 
 MAIN_BRANCH = """

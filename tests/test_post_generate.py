@@ -213,16 +213,14 @@ def test_a_class_is_completed_once_and_before_it_is_imported(
     monkeypatch.setattr(step, "find_python", lambda uv, required: None)
     monkeypatch.setattr(step, "pin_python", lambda *arguments: None)
     monkeypatch.chdir(tmp_path)
-    folder, given = (
-        Path("nemo_gym"),
-        step.Step("update", writer="env_runtime.gymnasium_class"),
-    )
+    folder = Path("nemo_gym")
+    given = step.Step("copy", writer="env_runtime.gymnasium")
     step.install(given, folder, "uv", [])
     ran = [command[command.index("python") + 1 :] for command in commands[1:]]
     assert ran == [
-        ["-m", "env_runtime.gymnasium_class"],
+        ["-m", "env_runtime.gymnasium"],
         ["make_rows.py", "--example", "--overwrite"],
-        ["gates.py", "import"],
+        ["gates.py", "import", "--write-tools", "--signatures", "[]"],
     ]
     (folder / ".venv").mkdir()
     (folder / "data").mkdir()
@@ -231,6 +229,10 @@ def test_a_class_is_completed_once_and_before_it_is_imported(
         commands.clear()
         step.install(given, folder, "uv", [])
         assert [command[1] for command in commands] == more
+    shutil.rmtree(folder / ".venv")  # a clone of the project, with rows
+    commands.clear()
+    step.install(step.Step("update", writer=given.writer), folder, "uv", [])
+    assert [command[1] for command in commands] == ["sync", "run"]
 
 
 @pytest.mark.parametrize(
@@ -242,7 +244,7 @@ def test_a_class_that_could_not_be_completed_is_removed(
     """In a folder that was there before, the next copy would keep it."""
 
     def fail(command: list[str], failure: str, *folder: Path) -> None:
-        if "env_runtime.gymnasium_class" in command:
+        if "env_runtime.gymnasium" in command:
             raise step.Problem(failure)
 
     project = render(archetype="gymnasium", gymnasium_id=gymnasium_id)
@@ -253,7 +255,7 @@ def test_a_class_that_could_not_be_completed_is_removed(
     monkeypatch.setattr(step, "find_python", lambda uv, required: None)
     monkeypatch.setattr(step, "pin_python", lambda *arguments: None)
     with pytest.raises(step.Problem, match="the class could not be completed"):
-        given = step.Step("update", writer="env_runtime.gymnasium_class")
+        given = step.Step("copy", writer="env_runtime.gymnasium")
         step.install(given, Path("nemo_gym"), "uv", [])
     assert Path("my_env.py").exists() == stays
 

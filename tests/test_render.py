@@ -372,16 +372,16 @@ def test_the_image_that_serves_is_the_default(render, archetype):
     )
     assert list(stages)[-2:] == ["base AS gym", "base"]
     gym, serving = stages["project AS gym-packages"], stages["project AS packages"]
-    assert "small_image" not in gym and "single_agent_turn_legacy" in gym
-    [wheel] = re.findall(r"PYTHONPATH=(\S+) python -m env_runtime.small_image", serving)
+    assert "slim_image" not in gym and "single_agent_turn_legacy" in gym
+    [wheel] = re.findall(r"PYTHONPATH=(\S+) python -m env_runtime.slim_image", serving)
     settings = tomllib.loads((project / "nemo_gym/pyproject.toml").read_text())
     [source] = settings["tool"]["uv"]["sources"]["nemo-gym-env-runtime"]
     assert wheel == source["path"]
-    assert "env_runtime.small_image trim" in serving
+    assert "env_runtime.slim_image trim" in serving
     last = stages["base"]
     assert last.startswith("COPY --from=packages /opt /opt\n")
     check, gates = (
-        "env_runtime.small_image check",
+        "env_runtime.slim_image check",
         "gates.py server smoke --without-rows",
     )
     assert last.index(check) < last.index(gates) < last.index("USER 1000")

@@ -64,7 +64,7 @@ def test_an_image_leaves_out_what_no_server_imports(render, name, framework):
     project = render(siblings=["openenv", "ors"])
     text = (project / name / "Dockerfile").read_text()
     packages, serving = text.split("\nFROM ")[1:]
-    assert f"env_runtime.small_image options {framework} >" in packages
+    assert f"env_runtime.slim_image options {framework} >" in packages
     [wheel] = re.findall(r"vendor/(\S+\.whl) python", packages)
     settings = (project / "nemo_gym/pyproject.toml").read_text()
     assert f'"vendor/{wheel}"' in settings

@@ -18,6 +18,7 @@ from conftest import (
     copier,
     git,
     nightly,
+    python_in,
     run,
 )
 
@@ -296,6 +297,22 @@ def test_from_an_earlier_release(earlier, archetype, tag):
     assert "<<<<<<<" not in server
     [dependency] = dependencies(project)[0]
     assert dependency.startswith("nemo-gym-env-runtime[")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("archetype", ["gymnasium", "sandbox", "vision"])
+def test_a_class_of_an_earlier_release_goes_on_working(earlier, archetype):
+    """It stays, and gets a new make_rows.py and new tests."""
+    project = earlier("v0.6.1", f"--data=archetype={archetype}")
+    module, data = project / "my_env.py", project / "nemo_gym/data/example.jsonl"
+    before = module.read_bytes()
+    update(project)
+    assert module.read_bytes() == before
+    rows = data.read_text().count("\n")
+    python_in(project, "make_rows.py", "--example", "--overwrite")
+    assert data.read_text().count("\n") == rows
+    printed = python_in(project, "-m", "pytest", "-q", "tests/test_environment.py")
+    assert " passed" in printed
 
 
 @pytest.mark.parametrize("tag", ["v0.4.0", nightly("v0.3.0"), nightly("v0.1.0")])

@@ -12,14 +12,12 @@ the first observation.
 This file is yours: change what options() and tasks() yield.
 """
 
-import inspect
 import random
-import re
 import sys
 from collections.abc import Iterator
 from typing import Any
 
-import gymnasium
+from env_runtime.gymnasium import facts_of, rules
 from env_runtime.rows import (
     Example,
     baseline_reward,
@@ -36,14 +34,8 @@ INSTRUCTIONS = (
     "Call `step` with one action at a time until the episode is over. An episode that "
     "you leave before its end earns the least."
 )
-# The meaning of the brackets that observation() writes for a terminal's colors
-LEGENDS = {
-    "FrozenLake": "You are at the letter in [brackets].",
-    "Taxi": "The passenger waits at (X) and wants to go to <X>. The taxi is at [X].",
-}
 
-MODULE = sys.modules[EnvironmentClass.__module__]
-ID = MODULE.ID
+ID = facts_of(EnvironmentClass).id
 
 
 def options(rng: random.Random) -> dict[str, Any]:
@@ -57,12 +49,12 @@ def options(rng: random.Random) -> dict[str, Any]:
 
 def tasks(rng: random.Random) -> Iterator[Example]:
     """Tasks as (prompt, task, difficulty, rewards), without end."""
-    rules = prompt()
+    about = rules(EnvironmentClass)
     while True:
         chosen = options(rng)
         task = {"id": ID, "seed": rng.randrange(10**6), "options": chosen}
         said = [f"{key} is {value}." for key, value in chosen.items() if key != "desc"]
-        text = "\n\n".join([rules, *said, INSTRUCTIONS])
+        text = "\n\n".join([about, *said, INSTRUCTIONS])
         if not hasattr(EnvironmentClass, "oracle"):
             yield Example(text, task, "medium", baseline_reward=chance(task))
             continue
@@ -73,27 +65,6 @@ def tasks(rng: random.Random) -> Iterator[Example]:
                 "easy" if len(calls) < 8 else "medium" if len(calls) < 13 else "hard"
             )
             yield Example(text, task, level, reward, chance(task))
-
-
-def prompt() -> str:
-    """The rules: the description in the docstring of Gymnasium's class."""
-    environment = gymnasium.make(ID)
-    # Not inspect.getdoc: a class without a docstring would get Gymnasium's own.
-    text = inspect.cleandoc(type(environment.unwrapped).__doc__ or "")
-    text = re.sub(r"```\s*@.*?```", "", text, flags=re.DOTALL)  # a reference
-    rules = section(text, "Description") or re.split(r"\nArgs:|\n## ", text)[0]
-    # Names say what an action does, numbers do not.
-    numbers = "" if "Literal" in str(MODULE.Action) else section(text, "Action Space")
-    legend = [note for name, note in LEGENDS.items() if ID.startswith(name)]
-    legend = legend if MODULE.RENDER_MODE == "ansi" else []
-    parts = [f"You play {ID}.", rules[:2000].strip(), numbers[:2000].strip(), *legend]
-    return "\n\n".join(part for part in parts if part)
-
-
-def section(text: str, title: str) -> str:
-    """The section of a docstring in Markdown that has this title, or ""."""
-    found = re.search(rf"## {title}\s*(.*?)(?=\n\s*## |\Z)", text, re.DOTALL)
-    return inspect.cleandoc(found[1]) if found else ""
 
 
 def earned(task: dict[str, Any], calls: list[tuple[str, dict[str, Any]]]) -> float:

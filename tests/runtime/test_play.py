@@ -16,9 +16,8 @@ from env_runtime.evaluation.forms import forms_of
 from env_runtime.evaluation.report import write_page
 from env_runtime.evaluation.rows import load_rows
 from env_runtime.evaluation.stats import figures
-from env_runtime.playing.command import main
-from env_runtime.playing.game import Game
-from env_runtime.playing.page_server import app_of
+from env_runtime.playing import app_of, main
+from env_runtime.playing.session import PlaySession
 from env_runtime.project import here
 from pydantic import BaseModel, Field
 from starlette.testclient import TestClient
@@ -54,7 +53,7 @@ def game(gate_client, tmp_path):
     rows = [row_of(code=[3, 5]), row_of(code=[1])]
     path = tmp_path / "rows.jsonl"
     path.write_text("\n" + "".join(f"{json.dumps(one)}\n" for one in rows))
-    return Game(gate_client(Lock), rows, path, tmp_path / "ada.jsonl", "ada")
+    return PlaySession(gate_client(Lock), rows, path, tmp_path / "ada.jsonl", "ada")
 
 
 @pytest.fixture
@@ -191,7 +190,7 @@ def test_what_was_played_is_a_file_of_rollouts(do, game, capsys):
     shown = {figure.name: figure.text for figure in figures(game.rollouts)}
     assert shown["pass@1"] == "0.500"
     assert shown.keys() >= {"episodes", "reward", "played_seconds"}
-    bob = Game(game.client, game.rows, game.path, game.output, "bob")
+    bob = PlaySession(game.client, game.rows, game.path, game.output, "bob")
     bob.actions["grade"](bob.actions["start"]({"row": 2}))
     assert re.findall(r"^\w+$", bob.figures(), re.MULTILINE) == ["ada", "bob"]
 
@@ -206,7 +205,7 @@ def test_view_py_names_the_person(do, game, tmp_path):
 def test_a_file_of_something_else(game):
     game.output.write_text('{"a": 1}\n')
     with pytest.raises(RolloutError, match=r"line 1 is not a rollout: name another"):
-        Game(game.client, game.rows, game.path, game.output, "ada")
+        PlaySession(game.client, game.rows, game.path, game.output, "ada")
 
 
 def test_the_oldest_of_many_episodes_is_closed(do):

@@ -18,7 +18,7 @@ from env_runtime.evaluation.policies import fixed_policy
 from env_runtime.evaluation.rows import load_rows
 from env_runtime.evaluation.trajectory import function_call, message
 from env_runtime.frameworks.episodes import definitions_of as definitions_of_frameworks
-from env_runtime.playing.game import Game
+from env_runtime.playing.session import PlaySession
 from env_runtime.trainers import trl
 
 from .support import Generous, rows_file
@@ -332,7 +332,7 @@ def test_a_sample_of_a_schema_with_several_types():
 
 def test_a_person_gets_the_forms_of_the_row(gate_client, tmp_path):
     client, path = gate_client(Calls), tmp_path / "rows.jsonl"
-    game = Game(client, [ROW, OTHER], path, tmp_path / "played.jsonl", "ada")
+    game = PlaySession(client, [ROW, OTHER], path, tmp_path / "played.jsonl", "ada")
     for number, names in ((1, ["weather"]), (2, ["stock.share", "weather"])):
         started = game.actions["start"]({"row": number})
         assert [form["name"] for form in started["tools"]] == names

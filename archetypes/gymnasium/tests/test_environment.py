@@ -1,9 +1,9 @@
 """Tests of the environment, its rewards and its rows."""
 
 import re
-import sys
 
 import pytest
+from env_runtime.gymnasium import facts_of
 from env_runtime.testing import (
     first_observation,
     oracle_reward,
@@ -13,7 +13,7 @@ from env_runtime.testing import (
 
 from my_env import MyEnv as EnvironmentClass
 
-MAX_STEPS = sys.modules[EnvironmentClass.__module__].MAX_STEPS
+MAX_STEPS = facts_of(EnvironmentClass).max_steps
 LOWEST, HIGHEST = EnvironmentClass.reward_range
 needs_an_oracle = pytest.mark.skipif(
     not hasattr(EnvironmentClass, "oracle"), reason="the class has no oracle"

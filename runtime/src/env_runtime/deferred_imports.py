@@ -3,7 +3,7 @@
 Half of a server's start, and most of its packages, are modules that it never uses: NeMo
 Gym needs them for its statistics, its command line and Ray. So NeMo Gym's modules get
 stand-ins, which import the real objects when they are first used. An image that only
-serves lacks some of these packages: small_image.py lists them. If a later NeMo Gym
+serves lacks some of these packages: slim_image.py lists them. If a later NeMo Gym
 does not allow stand-ins, everything is imported as usual.
 """
 

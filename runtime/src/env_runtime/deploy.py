@@ -23,8 +23,16 @@ from typing import Any
 
 from .command_line import exit_status, new_parser
 from .errors import DeployError
+from .hf_space import (
+    assemble,
+    check_new,
+    ignore_file,
+    not_pushed,
+    pyproject,
+    rows_among,
+    warnings,
+)
 from .project import Project, here
-from .space import assemble, ignore_file, pyproject, rows_among, unnamed, warnings
 
 NEXT = """\
 https://huggingface.co/spaces/{space} builds now. In its settings, set API_TOKEN as a
@@ -60,8 +68,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def write_dry_run(project: Project, folder: Path, named: Sequence[str] = ()) -> None:
     """Write the Space into a new folder. Raises DeployError."""
-    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
-        raise DeployError(f"{folder} already exists: name a new folder")
+    check_new(folder)
     folder.mkdir(parents=True, exist_ok=True)
     _report(project, assemble(project, folder, named), folder)
 
@@ -96,7 +103,7 @@ def _report(project: Project, files: list[str], folder: Path) -> None:
     print("\n".join(files))
     size = sum((folder / path).stat().st_size for path in files)
     print(f"{len(files)} files, {size / 1e6:.1f} MB")
-    if left := unnamed(project, files, folder):
+    if left := not_pushed(project, files, folder):
         print(
             f"not pushed: {', '.join(left)} (if the class needs a file, --add it)",
             file=sys.stderr,

@@ -44,6 +44,6 @@ __all__ = [
 
 def play_page(description: str | None, arguments: list[str] | None = None) -> int:
     """Serve the page of play.py until Ctrl-C. Returns the exit status."""
-    from .playing.command import main  # its server takes a while to import
+    from .playing import main  # its server takes a while to import
 
     return main(description, arguments)

@@ -16,16 +16,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..command_line import exit_status, new_parser
-from ..errors import DeployError
+from ..hf_space import check_new, copy_files, lock_warnings, matcher, wanted
 from ..project import Project, here
-from ..space import (
-    class_files,
-    collect,
-    copy_files,
-    lock_warnings,
-    matcher,
-    own_code,
-)
 from .episodes import SPLIT_FILES
 
 # Patterns, as in a .dockerignore. Other files are copied only if --add names them.
@@ -66,14 +58,10 @@ def write_space(project: Project, folder: Path, named: Sequence[str] = ()) -> li
     `named` are patterns of further files. Raises DeployError if the folder already
     exists, or if a file holds a key.
     """
-    if folder.exists() and any(folder.iterdir()):
-        raise DeployError(f"{folder} already exists: name a new folder")
-    wanted = matcher([*class_files(project), *NEEDED, *own_code(project), *named])
+    check_new(folder)
     source = project.root / "openenv"
     ignore = source / "Dockerfile.dockerignore"
-    files = [
-        path for path in collect(project, folder, ignore) if wanted.match_file(path)
-    ]
+    files = wanted(project, folder, [*NEEDED, *named], ignore)
     copy_files(project, files, folder)
     own = "pyproject.toml" in files  # of the user's package, which the image builds
     at_root = matcher(AT_ROOT if own else [*AT_ROOT, "pyproject.toml"])

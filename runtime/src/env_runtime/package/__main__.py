@@ -20,10 +20,20 @@ from pathlib import Path
 from ..command_line import exit_status, new_parser, share
 from ..errors import DeployError
 from ..project import Project, find, here
-from . import rules
-from .dataset import write_dataset
-from .environment import image_models, package_name, write_environment, write_models
-from .wheels import HOST, Resolution, download, pins_of, resolve
+from . import (
+    HOST,
+    MANIFEST,
+    Resolution,
+    download,
+    image_models,
+    package_name,
+    pins_of,
+    resolve,
+    rules,
+    write_dataset,
+    write_environment,
+    write_models,
+)
 
 IMAGE = (
     "the training image's own: with another nemo-gym, ray or openai, no server starts"
@@ -144,7 +154,7 @@ def _replacing(out: Path) -> Generator[Path]:
     """
     if out.exists() and not (
         out.is_dir()
-        and (not any(out.iterdir()) or (out / "environment" / rules.MANIFEST).is_file())
+        and (not any(out.iterdir()) or (out / "environment" / MANIFEST).is_file())
     ):
         raise DeployError(f"{out} exists, and is not a package: name a new folder")
     out.parent.mkdir(parents=True, exist_ok=True)

@@ -21,14 +21,11 @@ from packaging.utils import (
 
 from ..errors import DeployError, RolloutError
 from ..evaluation.rows import load_rows
-from .wheels import HOST, tags
+from . import AGENTS, HOST, MANIFEST, MODELS, POLICY, SERVERS, tags
 
-MANIFEST = "nemo-environment.yaml"
 FORMATS = ("native-v1", "wheels-v1", "adapter-wheels-v1")
 KEYS = {"format", "config_paths", "metadata", "adapter"}
 METADATA = {"name", "description", "hub_id", "vf_env_id", "adapter_agent"}
-SERVERS, AGENTS = "resources_servers", "responses_api_agents"
-MODELS = "responses_api_models"
 KINDS = (SERVERS, AGENTS, MODELS)
 DOMAINS = {
     *("math", "coding", "agent", "knowledge", "instruction_following", "long_context"),
@@ -39,13 +36,6 @@ IN_IMAGE = {
     (AGENTS, "verifiers_agent"),
     (MODELS, "vllm_model"),
 }
-POLICY = {
-    "base_url": "${policy_base_url}",
-    "api_key": "${policy_api_key}",
-    "model": "${policy_model_name}",
-    "return_token_id_information": True,
-}
-
 Found = Iterator[tuple[str, str]]  # a place, and the cure
 
 

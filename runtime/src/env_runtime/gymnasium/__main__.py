@@ -1,10 +1,11 @@
 """Write into the class what only an installed Gymnasium knows about an environment.
 
-    uv run python -m {package}.gymnasium_class [ID]
+    uv run python -m env_runtime.gymnasium [ID]
 
-This changes ID, RENDER_MODE, Action, reward_range, and whether there is an oracle. The
-default is the class's own ID. Everything else in the file stays as it is. A class that
-shows frames needs an environment that draws them. Then run:
+This writes the class's file anew down to the first method: the imports, Action, id,
+render_mode, reward_range, and whether there is an oracle. The default is the class's own
+id. The methods stay as they are. A class that shows frames needs an environment that
+draws them. Then run:
 
     uv run python make_rows.py --example --overwrite
     uv run python gates.py --write-tools
@@ -18,6 +19,7 @@ import sys
 import time
 from collections.abc import Iterator
 from enum import Enum, IntEnum
+from types import FunctionType
 from typing import Any
 
 import gymnasium
@@ -32,10 +34,11 @@ from gymnasium.spaces import (
     Tuple,
 )
 
-from .command_line import exit_status, new_parser
-from .errors import GateError, one_line
-from .files import raised_at, write_atomically
-from .project import here
+from ..command_line import exit_status, new_parser
+from ..errors import GateError, one_line
+from ..files import raised_at, write_atomically
+from ..project import here
+from . import GymnasiumEpisode
 
 WIDTH = 88
 RANDOM_EPISODES = 30
@@ -44,11 +47,25 @@ RANDOM_SECONDS = 20  # the last episode may end later
 # The reward of each step, and whether the step ended the episode
 Episode = list[tuple[float, bool]]
 
-TYPING = r"^from typing import .*, get_args$"
-ASSIGNED = (
-    r"^{name} = (?:\(\n(?:    .*\n)+\)|\w+\[\n(?:    .*\n)+\]"
-    r"|TypedDict\(.*\n(?:    .*\n)+\)|.*)$"
-)
+# The class's file down to its first method
+START = '''"""{id} of Gymnasium as one class: an object plays one episode."""
+
+{imports}
+Action = {action}
+
+
+class {name}({base}):
+    """One episode. Its task may have a `seed`, and `options` for gymnasium.make()."""
+
+    id = {id_text}
+    tool = "{tool}"  # the method that takes an action
+    render_mode = {render_mode}
+{pixels}    max_steps = {max_steps}  # the episode is truncated after this many actions
+    reward_range = {bounds}  # for a whole episode
+{estimated}
+'''
+PIXELS = "    pixels = {}  # a larger frame is scaled down to this width and height\n"
+ESTIMATED = "    reward_range_estimated = True  # remove this once it is right\n"
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -58,23 +75,33 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
 
     def run() -> int:
+        kind = here().load_class()
         path = here().root / f"{here().module}.py"
-        text = path.read_text(encoding="utf-8")
-        changed, notes = with_environment(text, options.id or _own_id(text))
+        if not issubclass(kind, GymnasiumEpisode):
+            raise GateError(
+                f"{path.name}: {kind.__name__} does not derive from GymnasiumEpisode of "
+                "env_runtime.gymnasium, so it stays as it is. Generate another "
+                "environment into an empty folder"
+            )
+        text, notes = with_environment(
+            path.read_text(encoding="utf-8"), kind, options.id or kind.id
+        )
         with write_atomically(path) as file:
-            file.write(changed.encode())
+            file.write(text.encode())
         for note in notes:
             print(f"{path.name}: {note}")
         return 0
 
-    return exit_status("gymnasium_class", run)
+    return exit_status("gymnasium", run)
 
 
-def with_environment(text: str, name: str) -> tuple[str, list[str]]:
-    """The class's source `text` for the environment `name`, and what to look at in it.
+def with_environment(
+    text: str, kind: type[GymnasiumEpisode], name: str
+) -> tuple[str, list[str]]:
+    """The source `text` of a class for the environment `name`, and what to look at in it.
 
-    Raises GateError if there is no such environment, if no type can be written for its
-    actions, or if the source lacks one of the lines to replace.
+    Raises GateError if there is no such environment, or if no type can be written for
+    its actions.
     """
     try:
         environment = gymnasium.make(name)
@@ -86,30 +113,52 @@ def with_environment(text: str, name: str) -> tuple[str, list[str]]:
                 "module that registers it before the id: minigrid:MiniGrid-Empty-5x5-v0"
             )
         raise GateError(problem) from error
-    action = action_type(environment)
-    old, turns = _own_id(text), int(_value(text, "MAX_STEPS"))
-    mode = _render_mode(text, environment, name)
+    action, turns = action_type(environment), kind.max_steps
+    mode = _render_mode(kind, environment, name)
     table, episodes = transitions(environment), []
     try:
         episodes = [] if table else list(_random_episodes(environment, turns))
     except Exception as error:
         raise GateError(f"{name}: random actions failed: {_named(error)}") from error
-    low, high = reward_bounds(table, episodes, turns)
-    notes = _notes(environment, episodes, turns, (low, high), action)
-    text = text.replace(f'"""{old} of Gymnasium', f'"""{name} of Gymnasium')
-    text = _assign(text, "ID", json.dumps(name))
-    text = _assign(text, "RENDER_MODE", json.dumps(mode) if mode else "None")
-    text = _assign(text, "Action", action)
-    lines = f"    reward_range = ({low}, {high})  # for a whole episode\n"
-    if not table:
-        lines += "    reward_range_estimated = True  # remove this once it is right\n"
-    text = re.sub(
-        r"^    reward_range = .*\n(?:    reward_range_estimated = .*\n)?",
-        lines,
-        text,
-        flags=re.MULTILINE,
+    bounds = reward_bounds(table, episodes, turns)
+    frames = mode == "rgb_array"
+    base = "TabularEpisode" if table else "GymnasiumEpisode"
+    methods = _methods(text, kind)
+    start = START.format(
+        id=name,
+        id_text=json.dumps(name),
+        imports=_imports(action + methods, ["Observation"] * frames + [base]),
+        action=action,
+        name=kind.__name__,
+        base=base,
+        tool=kind.tool,
+        render_mode=json.dumps(mode) if mode else "None",
+        pixels=PIXELS.format(kind.pixels) if frames else "",
+        max_steps=turns,
+        bounds=bounds,
+        estimated="" if table else ESTIMATED,
     )
-    return _with_imports(_with_oracle(text, environment, action), action), notes
+    return start + methods, _notes(environment, episodes, turns, bounds, action)
+
+
+def _imports(source: str, names: list[str]) -> str:
+    """The imports of what `source` uses, and of `names` of env_runtime.gymnasium."""
+    used = set(re.findall(r"\w+", source))
+    typing = [n for n in ("Annotated", "Any", "Literal", "TypedDict") if n in used]
+    ours = f"from env_runtime.gymnasium import {', '.join(sorted(names))}\n"
+    field = "from pydantic import Field\n" if "Field" in used else ""
+    return f"from typing import {', '.join(typing)}\n\n{ours}{field}"
+
+
+def _methods(text: str, kind: type) -> str:
+    """The source `text` of the module of a class, from the class's first method on."""
+    # A function starts with its decorators.
+    first = min(
+        inspect.unwrap(getattr(member, "__func__", member)).__code__.co_firstlineno
+        for member in vars(kind).values()
+        if isinstance(member, (FunctionType, classmethod, staticmethod))
+    )
+    return "".join(text.splitlines(keepends=True)[first - 1 :])
 
 
 def _notes(
@@ -140,20 +189,22 @@ def _notes(
     limit = environment.spec.max_episode_steps or 0
     if limit > turns and not any(end for episode in episodes for _, end in episode):
         notes.append(
-            f"no random episode ended within MAX_STEPS, {turns}, and the environment "
+            f"no random episode ended within max_steps, {turns}, and the environment "
             f"allows {limit}. If a good policy needs them, generate into an empty folder "
             f"with -d max_turns={math.ceil(limit * 6 / 5)}"
         )
     return notes
 
 
-def _render_mode(text: str, environment: Any, name: str) -> str | None:
-    """How the class shows the environment: as frames, if its RENDER_MODE says so.
+def _render_mode(
+    kind: type[GymnasiumEpisode], environment: Any, name: str
+) -> str | None:
+    """How the class shows the environment: as frames, if its render_mode says so.
 
     None if it shows no text. Raises GateError if it cannot draw frames.
     """
     modes = environment.metadata.get("render_modes") or []
-    mode = "rgb_array" if _value(text, "RENDER_MODE") == '"rgb_array"' else "ansi"
+    mode = "rgb_array" if kind.render_mode == "rgb_array" else "ansi"
     if mode == "ansi" and mode not in modes:
         return None
     try:
@@ -342,58 +393,6 @@ def _random_episodes(environment: Any, turns: int) -> Iterator[Episode]:
             if terminated or truncated:
                 break
         yield episode
-
-
-# ---------------------------------------------------------------------- the source
-
-
-def _own_id(text: str) -> str:
-    return json.loads(_value(text, "ID"))
-
-
-def _value(text: str, name: str) -> str:
-    found = re.search(rf"^{name} = (\S+)", text, re.MULTILINE)
-    if not found:
-        raise GateError(
-            f"{here().module}.py has no line `{name} = ...` at its top level"
-        )
-    return found[1]
-
-
-def _assign(text: str, name: str, value: str) -> str:
-    _value(text, name)
-    pattern = ASSIGNED.format(name=name)
-    line = f"{name} = {value}"
-    return re.sub(pattern, lambda _: line, text, count=1, flags=re.MULTILINE)
-
-
-def _with_imports(text: str, action: str) -> str:
-    """The imports that the type of an action needs, and no others."""
-    names = ["Any", *(name for name in ("Annotated", "Literal") if name in action)]
-    names += ["NamedTuple"] if "(NamedTuple)" in text else []
-    names += ["TypedDict"] if action.startswith("TypedDict(") else []
-    line = f"from typing import {', '.join(sorted(names))}, get_args"
-    text = re.sub(TYPING, line, text, count=1, flags=re.MULTILINE)
-    text = text.replace("from pydantic import Field\n", "")
-    if "Field(" in action:
-        before = re.search(
-            r"^(?:from (?:gymnasium\.spaces|PIL) import .*\n)+", text, re.MULTILINE
-        )
-        end = before.end() if before else 0
-        text = f"{text[:end]}from pydantic import Field\n{text[end:]}"
-    return text
-
-
-def _with_oracle(text: str, environment: Any, action: str) -> str:
-    """The source `text`, without its oracle if `environment` has no transition table."""
-    if not transitions(environment):
-        method = r"\n    @classmethod\n    def oracle\(.*?\n        return calls\n"
-        return re.sub(method, "", text, count=1, flags=re.DOTALL)
-    number = (
-        "int(move)" if not action.startswith("Literal") else "get_args(Action)[move]"
-    )
-    pattern = r"action = (?:get_args\(Action\)\[move\]|int\(move\))$"
-    return re.sub(pattern, f"action = {number}", text, count=1, flags=re.MULTILINE)
 
 
 if __name__ == "__main__":

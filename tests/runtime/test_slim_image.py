@@ -8,7 +8,7 @@ import sys
 from typing import Any
 
 import pytest
-from env_runtime import project, small_image
+from env_runtime import project, slim_image
 from env_runtime.errors import ShardsError
 from env_runtime.scale import deployment
 from starlette.testclient import TestClient
@@ -39,7 +39,7 @@ def modules(packages: list[str]) -> set[str]:
 
 def hidden_modules() -> str:
     # pandas and SciPy need NumPy, which the image then lacks, too.
-    return ",".join(sorted(modules([*small_image.LEFT_OUT, "numpy", "matplotlib"])))
+    return ",".join(sorted(modules([*slim_image.LEFT_OUT, "numpy", "matplotlib"])))
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def without(tmp_path):
 
 def test_a_server_serves_without_it(without):
     """The image's build runs the same gates. The interpreter decides the series."""
-    assert modules(small_image.LEFT_OUT) >= {"ray", "pandas", "wandb", "mlflow"}
+    assert modules(slim_image.LEFT_OUT) >= {"ray", "pandas", "wandb", "mlflow"}
     process = without("gates.py", "server", "smoke", "--without-rows")
     assert process.returncode == 0, process.stdout + process.stderr
     assert "with an empty task" in process.stdout
@@ -76,9 +76,9 @@ def test_a_server_serves_without_it(without):
 @pytest.mark.slow
 def test_a_server_imports_none_of_it(without):
     """The image's build runs the same check."""
-    process = without("-m", "env_runtime.small_image", "check")
+    process = without("-m", "env_runtime.slim_image", "check")
     assert process.returncode == 0, process.stderr
-    process = without("-m", "env_runtime.small_image", "check", more="orjson")
+    process = without("-m", "env_runtime.slim_image", "check", more="orjson")
     assert process.returncode == 1
     assert "cannot be imported: No module named 'orjson'" in process.stderr
 
@@ -112,8 +112,8 @@ def lock(*dependencies: str) -> dict:
     ],
 )
 def test_what_the_class_needs_stays(dependencies, kept):
-    left_out = small_image.left_out(lock(*dependencies))
-    assert set(small_image.LEFT_OUT) - set(left_out) == kept
+    left_out = slim_image.left_out(lock(*dependencies))
+    assert set(slim_image.LEFT_OUT) - set(left_out) == kept
 
 
 def test_what_openenvs_server_needs_stays():
@@ -134,8 +134,8 @@ def test_what_openenvs_server_needs_stays():
         }
         mine = {"name": "mine", "source": {"editable": "."}, "dev-dependencies": groups}
         mine["dependencies"] = [{"name": "openenv"}]
-        left_out = small_image.left_out({"package": [mine, runtime, *bare]}, "openenv")
-        assert set(small_image.FRAMEWORKS["openenv"]) - set(left_out) == kept
+        left_out = slim_image.left_out({"package": [mine, runtime, *bare]}, "openenv")
+        assert set(slim_image.FRAMEWORKS["openenv"]) - set(left_out) == kept
 
 
 def test_aggregation_names_the_image_that_can_do_it(serve, monkeypatch):

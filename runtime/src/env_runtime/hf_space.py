@@ -23,8 +23,8 @@ PORT = 7860  # a Space's port, which server.py takes if SPACE_ID is set
 # A folder that has this file is an earlier dry run.
 MARK = SETTINGS
 
-# The files of nemo_gym/ that an image needs. A configuration of the user's own may hold
-# keys, or rows.
+# The files of nemo_gym/ that an image needs. Any other file is pushed only if the user
+# names it: nobody can list all names and formats of keys and of rows.
 _FILES = "__init__.py gates.py rollout.py server.py view.py pyproject.toml uv.lock"
 _FILES += " README.md .python-version Dockerfile.dockerignore vendor/*.whl"
 _FILES += " configs/{name}.yaml configs/{name}_agent.yaml configs/{name}_train.yaml"
@@ -38,32 +38,19 @@ SECRETS = ".env* *.env env.yaml .netrc .pypirc .ssh .aws .docker .kube kaggle.js
 SECRETS += " id_rsa* id_ed25519* *.key *.pem *.der *.p12 *.pfx *.jks"
 NEVER = [f"**/{name}" for name in (".git", ".venv*", *SECRETS.split())]
 
-# detect-secrets finds the rest, but not by entropy, which would refuse every lock file.
+# detect-secrets finds keys by their form, and these, which it does not know.
 KEY = re.compile(
     r"\bhf_[A-Za-z0-9]{30,}|\bsk-[\w-]{32,}|\bnvapi-[\w-]{40,}|\be2b_[0-9a-f]{32,}"
     r"|\bAIza[\w-]{35}|\bgsk_\w{40,}|\bdtn_\w{40,}"
 )
-# A name such as openai_api_key with a value, where a file sets names. Templates such as
-# ${KEY}, names of variables, and what stands for no key are not values.
-_KEY = r"(?:api|[a-z0-9]{1,40}[_-])keys?"
-_NAME = rf"(?i:[\w-]{{0,60}}?(?:{_KEY}|token|secret|passwd|password|pwd|credentials?)"
-_NAME += r"(?:_?\d{1,3})?)"
-_BEFORE = r"^[ \t]*(?:(?:[-#]+|ENV|ARG|export)[ \t]+)*|[{,][ \t]*|[ \t](?=[\w-]+=\S)"
-_NO_VALUE = r"(?i:none|null|true|false|empty|dummy)\b|[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\b"
-_NO_VALUE += r"|\$[{(A-Z]|[.<{%#?~]"
-_VALUE = rf"[\"']?(?!{_NO_VALUE})[^\s\"',}}]"
-ASSIGNED = re.compile(
-    rf"(?:{_BEFORE})[\"']?({_NAME})[\"']?[ \t]*[:=][ \t]*{_VALUE}", re.MULTILINE
-)
-ENV_LINE = re.compile(rf"^ENV[ \t]+({_NAME})[ \t]+{_VALUE}", re.MULTILINE)
-# In code, only a literal that looks random
-LITERAL = re.compile(
-    rf"({_NAME})[\"'\]]*[ \t]*[:=][ \t]*[\"'](?=[^\"']*\d)[\w+/=-]{{16,}}[\"']"
-)
-BEARER = re.compile(r"\b(?:Bearer|Basic)[ \t]+(?=\S*\d)[\w+/-][\w.~+/=-]{5,}")
-CODE = (".py", ".md", ".lock")  # they name keys, and the other checks read them
-UNSURE = ["Base64HighEntropyString", "HexHighEntropyString", "KeywordDetector"]
-UNSURE += ["IPPublicDetector"]
+# By entropy, it would refuse every lock file, and by a name without a value, too much.
+UNSURE = {"Base64HighEntropyString", "HexHighEntropyString", "IPPublicDetector"}
+UNSURE |= {"KeywordDetector"}
+# A name such as openai_api_key with a value that has a digit; in code, a long literal.
+_NAME = r"((?i:[\w-]*(?:[_-]key|apikey|token|secret|password|credentials?)(?:_?\d+)?))"
+_NAME += r"[\"'\]]*[ \t]*[:=][ \t]*"
+SETTING = re.compile(rf"{_NAME}[\"']?(?=[^\s\"',}}$]*\d)")
+LITERAL = re.compile(rf"{_NAME}[\"'](?=[^\s\"']*\d)[\w+/=-]{{16,}}[\"']")
 
 # Files that may be rows: by their suffix, or by a key that rows have.
 DATA = (".jsonl", ".csv", ".tsv", ".parquet", ".arrow", ".db", ".sqlite", ".sqlite3")
@@ -85,24 +72,23 @@ resources server. `/docs` lists its tools, `/health` says whether it is up.
 """
 
 
-def needed(project: Project) -> list[str]:
-    """Everything that the image needs, as Docker's patterns.
+def check_new(folder: Path) -> None:
+    """Raise DeployError if there is something in the folder, or a file in its place."""
+    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
+        raise DeployError(f"{folder} already exists: name a new folder")
 
-    Any other file is pushed only if the user names it: nobody can list all names and
-    formats of keys and of rows.
+
+def wanted(
+    project: Project, folder: Path, patterns: Sequence[str], ignore: Path | None = None
+) -> list[str]:
+    """The files with the class, and those that Docker's patterns name.
+
+    `folder` and `ignore` are those of collect().
     """
-    files = _FILES.format(name=project.name).split()
-    return [
-        ".dockerignore",
-        *class_files(project),
-        *(f"nemo_gym/{name}" for name in files),
-    ]
-
-
-def class_files(project: Project) -> list[str]:
-    """The files of the class's module, or package, as Docker's patterns."""
     place = Path(project.folder, project.top_name()).as_posix()
-    return [f"{place}{end}" for end in (".py", "/**/*.py", "/**/py.typed")]
+    module = [f"{place}{end}" for end in (".py", "/**/*.py", "/**/py.typed")]
+    found = matcher([*module, *code_patterns(project), *patterns])
+    return [path for path in collect(project, folder, ignore) if found.match_file(path)]
 
 
 def assemble(project: Project, folder: Path, named: Sequence[str] = ()) -> list[str]:
@@ -111,8 +97,8 @@ def assemble(project: Project, folder: Path, named: Sequence[str] = ()) -> list[
     `named` are patterns of further files. Raises DeployError if a file that the image
     needs is missing, or if a file holds a key.
     """
-    wanted = matcher([*needed(project), *own_code(project), *named])
-    files = [path for path in collect(project, folder) if wanted.match_file(path)]
+    needed = [f"nemo_gym/{name}" for name in _FILES.format(name=project.name).split()]
+    files = wanted(project, folder, [".dockerignore", *needed, *named])
     _check_complete(project, files)
     copy_files(project, files, folder)
     (folder / "Dockerfile").write_text(_dockerfile(project), encoding="utf-8")
@@ -139,7 +125,7 @@ def refuse_keys(project: Project, path: Path, content: bytes) -> None:
         )
 
 
-def own_code(project: Project) -> list[str]:
+def code_patterns(project: Project) -> list[str]:
     """The modules that the class imports, and the repository's own package, if any."""
     root, module = project.root, project.top_name()
     files = own_files(project.sources(), module)
@@ -172,7 +158,7 @@ def _check_complete(project: Project, files: list[str]) -> None:
         )
 
 
-def unnamed(project: Project, files: Sequence[str], folder: Path) -> list[str]:
+def not_pushed(project: Project, files: Sequence[str], folder: Path) -> list[str]:
     """The files that an image gets, but the Space does not. `files` are the Space's.
 
     `folder` is the Space itself, which is left out.
@@ -267,15 +253,13 @@ def _keys(path: Path, content: bytes) -> Iterator[tuple[int, str]]:
     text = content.decode("utf-16" if utf16 else "utf-8", "replace")
     for match in KEY.finditer(text):
         yield text.count("\n", 0, match.start()) + 1, f"{match[0][:8]}..."
-    patterns = [LITERAL] if path.suffix in CODE else [ASSIGNED, ENV_LINE]
-    for pattern in () if path.suffix in DATA else patterns:
+    if path.suffix not in (".md", ".lock", *DATA):  # prose, locks and rows name keys
+        pattern = LITERAL if path.suffix == ".py" else SETTING
         for match in pattern.finditer(text):
             yield text.count("\n", 0, match.start(1)) + 1, match[1]
-    for match in BEARER.finditer(text):
-        yield text.count("\n", 0, match.start()) + 1, "Bearer"
     plugins = get_mapping_from_secret_type_to_class().values()
-    names = {plugin.__name__ for plugin in plugins} - set(UNSURE)
-    with transient_settings({"plugins_used": [{"name": name} for name in names]}):
+    used = [{"name": name} for name in {kind.__name__ for kind in plugins} - UNSURE]
+    with transient_settings({"plugins_used": used}):
         for secret in scan.scan_file(str(path)):
             yield secret.line_number, secret.type
 

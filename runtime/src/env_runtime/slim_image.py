@@ -1,8 +1,8 @@
 """Make the image that only serves: it leaves out what no server imports.
 
-    python -m {package}.small_image options [FRAMEWORK]   options of `uv export`
-    python -m {package}.small_image trim                  after the packages are installed
-    python -m {package}.small_image check                 import all that a server may import
+    python -m {package}.slim_image options [FRAMEWORK]   options of `uv export`
+    python -m {package}.slim_image trim                  after the packages are installed
+    python -m {package}.slim_image check                 import all that a server may import
 
 FRAMEWORK is nemo-gym, openenv or openreward. `options` needs no package: it runs from the wheel, before anything is installed. What
 the project's class needs is never left out, so `uv add` brings a package back.
@@ -133,8 +133,8 @@ def check() -> int:
             if error.name == name:  # an older NeMo Gym
                 continue
             print(
-                f"small_image: {name} cannot be imported: {error}. If LEFT_OUT in "
-                "env_runtime/small_image.py has the package: NeMo Gym needs it by now, and "
+                f"slim_image: {name} cannot be imported: {error}. If LEFT_OUT in "
+                "env_runtime/slim_image.py has the package: NeMo Gym needs it by now, and "
                 "`uv add` of it keeps it. `docker build --target gym` leaves nothing out",
                 file=sys.stderr,
             )

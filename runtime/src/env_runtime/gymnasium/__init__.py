@@ -1,0 +1,245 @@
+"""Episodes of Gymnasium: what the class of archetype `gymnasium` derives from.
+
+    class Taxi(TabularEpisode):
+        id = "Taxi-v4"
+        reward_range = (-500.0, 20.0)
+
+        def step(self, action: Action) -> str:
+            "Take one action, and see what follows."
+            reward = self.take(action)
+            return f"{self.observation()} Reward: {reward:g}"
+
+`python -m env_runtime.gymnasium ID` writes such a class for another environment.
+"""
+
+import base64
+import functools
+import inspect
+import io
+import json
+import re
+import sys
+from typing import (
+    Any,
+    ClassVar,
+    Literal,
+    NamedTuple,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+import gymnasium
+import numpy as np
+from gymnasium.spaces import Box, Dict, Tuple
+
+__all__ = [
+    "Facts",
+    "GymnasiumEpisode",
+    "Observation",
+    "TabularEpisode",
+    "facts_of",
+    "rules",
+]
+
+# Brackets replace a terminal's colors: (blue), <magenta>, and [highlighted].
+COLORED = re.compile(r"\x1b\[([\d;]*)m([^\x1b]*)\x1b\[0m")
+BRACKETS = {"34;1": "()", "35": "<>"}
+# What those brackets mean in an environment
+LEGENDS = {
+    "FrozenLake": "You are at the letter in [brackets].",
+    "Taxi": "The passenger waits at (X) and wants to go to <X>. The taxi is at [X].",
+}
+
+
+class Observation(NamedTuple):
+    """A text, and a picture as a data: URL."""
+
+    output: str
+    image: str
+
+
+class GymnasiumEpisode:
+    """One episode of the environment `id`.
+
+    A task may have the `seed`, and `options` for gymnasium.make(). Its `id` must be the
+    class's. A subclass has the tool: it calls `take`, asks `done`, and answers with
+    `observation()`, or with an Observation that has the `picture`.
+    """
+
+    id: ClassVar[str]
+    tool: ClassVar[str] = "step"  # the method that takes an action
+    # "ansi" shows text, "rgb_array" frames, and None the observation
+    render_mode: ClassVar[str | None] = None
+    # A larger frame is scaled down to this width and height.
+    pixels: ClassVar[int] = 256
+    max_steps: ClassVar[int] = 50  # the episode is truncated after this many actions
+    reward_range: ClassVar[tuple[float, float]] = (0.0, 1.0)  # for a whole episode
+
+    def __init__(self, task: dict[str, Any]) -> None:
+        # gymnasium.make() would import the module in another id.
+        if task.get("id", self.id) != self.id:
+            raise ValueError(f"id must be {self.id}, got {task['id']!r}")
+        limit = {"max_episode_steps": self.max_steps}
+        options: dict[str, Any] = limit | task.get("options", {})
+        if self.render_mode is not None:
+            options["render_mode"] = self.render_mode
+        self._env = gymnasium.make(self.id, **options)
+        self._seen, _ = self._env.reset(seed=task.get("seed", 0))
+        self._return = 0.0
+        self.done = False  # whether the episode is over
+
+    def observation(self) -> str | Observation:
+        """What the policy sees: a frame, the board as text, or the observation.
+
+        An observation that is no text is JSON.
+        """
+        if self.render_mode == "rgb_array":
+            return Observation("The first frame:", self.picture)
+        if self.render_mode is None:
+            seen = self._seen
+            return seen if isinstance(seen, str) else json.dumps(seen, default=numbers)
+        text = str(self._env.render())
+        while COLORED.search(text):
+            text = COLORED.sub(lambda found: found[2].join(bracket(found[1])), text)
+        return text.strip("\n")
+
+    def reward(self) -> float:
+        """The return. An episode that is not over earns the lowest reward."""
+        return self._return if self.done else self.reward_range[0]
+
+    def close(self) -> None:
+        self._env.close()
+
+    def take(self, action: Any) -> float:
+        """Take one action, and return its reward. Nothing is drawn.
+
+        Raises ValueError if the episode is over, or if the space lacks the action.
+        """
+        if self.done:
+            raise ValueError("the episode is over")
+        names, space = names_of(type(self)), self._env.action_space
+        move = move_in(space, names.index(action) if action in names else action)
+        if not space.contains(move):
+            raise ValueError(f"action must be in {space}, got {action}")
+        self._seen, gained, terminated, truncated, _ = self._env.step(move)
+        self.done = bool(terminated or truncated)
+        reward = float(np.asarray(gained).item())
+        self._return += reward
+        return reward
+
+    @property
+    def picture(self) -> str:
+        """The frame that the environment draws now, as a data: URL."""
+        from PIL import Image  # only backend=frames installs it
+
+        picture, file = Image.fromarray(np.asarray(self._env.render())), io.BytesIO()
+        picture.thumbnail((self.pixels, self.pixels))
+        picture.save(file, "PNG")
+        return f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"
+
+
+class TabularEpisode(GymnasiumEpisode):
+    """One episode of an environment that has a table of its transitions, `P`."""
+
+    @classmethod
+    def oracle(cls, task: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+        """The best actions, by value iteration over all transitions."""
+        episode = cls(task)
+        env: Any = episode._env.unwrapped
+        table: dict[int, Any] = env.P
+        values = dict.fromkeys(table, 0.0)
+
+        def worth(outcomes: list[tuple[float, int, float, bool]]) -> float:
+            return sum(
+                p * (r + 0.99 * values[s] * (not end)) for p, s, r, end in outcomes
+            )
+
+        change = 1.0
+        while change > 1e-6:
+            new = {s: max(map(worth, moves.values())) for s, moves in table.items()}
+            change = max(abs(new[s] - values[s]) for s in table)
+            values.update(new)
+        names, calls = names_of(cls), []
+        while not episode.done:
+            moves = table[int(env.s)]
+            move = max(moves, key=lambda number: worth(moves[number]))
+            action = names[move] if names else int(move)
+            episode.take(action)
+            calls.append((cls.tool, {"action": action}))
+        episode.close()
+        return calls
+
+
+class Facts(NamedTuple):
+    """What a class says about its environment: `action` is the type of an action."""
+
+    id: str
+    max_steps: int
+    render_mode: str | None
+    action: Any
+
+
+def facts_of(kind: type) -> Facts:
+    """The facts of a class. One from before 0.7 has them in its module."""
+    if issubclass(kind, GymnasiumEpisode):
+        hints = get_type_hints(getattr(kind, kind.tool), include_extras=True)
+        return Facts(kind.id, kind.max_steps, kind.render_mode, hints["action"])
+    module: Any = sys.modules[kind.__module__]
+    return Facts(module.ID, module.MAX_STEPS, module.RENDER_MODE, module.Action)
+
+
+@functools.cache
+def names_of(kind: type) -> tuple[str, ...]:
+    """The names of a class's actions, in the order of their numbers. () without names."""
+    action = facts_of(kind).action
+    return get_args(action) if get_origin(action) is Literal else ()
+
+
+def rules(kind: type) -> str:
+    """What a prompt says of the environment: what Gymnasium's class says in its docstring.
+
+    Names of actions say what they do, numbers do not. So they need their description.
+    """
+    facts = facts_of(kind)
+    environment = gymnasium.make(facts.id)
+    # Not inspect.getdoc: a class without a docstring would get Gymnasium's own.
+    text = inspect.cleandoc(type(environment.unwrapped).__doc__ or "")
+    text = re.sub(r"```\s*@.*?```", "", text, flags=re.DOTALL)  # a reference
+    about = section(text, "Description") or re.split(r"\nArgs:|\n## ", text)[0]
+    meanings = "" if names_of(kind) else section(text, "Action Space")
+    legend = [note for name, note in LEGENDS.items() if facts.id.startswith(name)]
+    legend = legend if facts.render_mode == "ansi" else []
+    parts = [f"You play {facts.id}.", about[:2000].strip(), meanings[:2000].strip()]
+    return "\n\n".join(part for part in [*parts, *legend] if part)
+
+
+def section(text: str, title: str) -> str:
+    """The section of a docstring in Markdown that has this title, or ""."""
+    found = re.search(rf"## {title}\s*(.*?)(?=\n\s*## |\Z)", text, re.DOTALL)
+    return inspect.cleandoc(found[1]) if found else ""
+
+
+def bracket(color: str) -> str:
+    """The two brackets that stand for a color."""
+    return BRACKETS.get(color, "[]")
+
+
+def numbers(array: Any) -> Any:
+    """An array of an observation as JSON has it."""
+    array = np.asarray(array)
+    whole = array.dtype.kind != "f"
+    return array.tolist() if whole else np.round(array.astype(float), 4).tolist()
+
+
+def move_in(space: Any, value: Any) -> Any:
+    """An action as its space has it. A Box clips each number to its own bounds."""
+    if isinstance(space, Dict):
+        return {key: move_in(part, value[str(key)]) for key, part in space.items()}
+    if isinstance(space, Tuple):
+        parts = enumerate(space.spaces)
+        return tuple(move_in(part, value[f"action_{n}"]) for n, part in parts)
+    if isinstance(value, str):
+        return value
+    move = np.asarray(value, space.dtype).reshape(space.shape)[()]
+    return np.clip(move, space.low, space.high) if isinstance(space, Box) else move
