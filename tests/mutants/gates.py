@@ -143,7 +143,7 @@ def doing_nothing_is_not_played(original, check, policy, *arguments):
 @replaces("RewardCheck.check")
 @by("test_answers.py::test_the_gate_shows_what_it_submitted")
 def nonsense_is_not_played(original, check, policy, *arguments):
-    if policy != "garbage":
+    if policy != "nonsense":
         original(check, policy, *arguments)
 
 

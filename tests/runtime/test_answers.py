@@ -97,7 +97,7 @@ CALL, RESULT = "function_call", "function_call_output"
     [
         ("oracle", [CALL, RESULT, "message"], "5"),
         ("noop", [], None),
-        ("garbage", [CALL, CALL, RESULT, RESULT, "message"], NONSENSE),
+        ("nonsense", [CALL, CALL, RESULT, RESULT, "message"], NONSENSE),
     ],
 )
 def test_a_fixed_policy_calls_and_then_answers(gate_client, policy, kinds, answer):
@@ -178,7 +178,7 @@ class Lenient(Sum):
 
 def test_the_gate_shows_what_it_submitted(gate):
     text = refusal(GateError, gate, rollout_gate, Lenient, SUM)
-    assert "the policy 'garbage' earns 0.01, not 0.0" in text
+    assert "the policy 'nonsense' earns 0.01, not 0.0" in text
     assert '"baseline_reward": 0.01 into the row' in text
     assert f"(it called nothing, and answered {NONSENSE!r}; task: " in text
     lenient = {**SUM, "baseline_reward": 0.01}

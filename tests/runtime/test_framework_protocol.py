@@ -113,7 +113,7 @@ def test_the_gates_over_the_bare_class(
 
 def test_what_nothing_and_nonsense_may_earn_is_the_rows(project_of):
     row = project_of(Duel, ["strike"])
-    with pytest.raises(GateError, match="'garbage' earns 1.0, more than 0.0"):
+    with pytest.raises(GateError, match="'nonsense' earns 1.0, more than 0.0"):
         check_rewards(Duel, played_bare(Duel, row))
     row = project_of(Duel, ["strike"], {**row, "baseline_reward": 1.0})
     bare = played_bare(Duel, row)

@@ -199,15 +199,15 @@ def test_the_gates_over_the_bare_class():
         check_class(domain_class, ["hint"])
 
 
-@pytest.mark.parametrize("policy", ["noop", "garbage", "the solution, then nonsense"])
+@pytest.mark.parametrize("policy", ["noop", "nonsense", "the solution, then nonsense"])
 def test_a_framework_with_other_rewards_fails(policy):
     """It may not pay for nothing or nonsense, nor differ from the bare class."""
     domain_class = here().load_class()
     rows = read_rows(domain_class)
     definitions = definitions_of(domain_class)
-    nonsense = PLANS["garbage"](rows[0], definitions).calls
+    nonsense = PLANS["nonsense"](rows[0], definitions).calls
     solution = PLANS["oracle"](rows[0], definitions).calls
-    wrong = {"noop": [], "garbage": nonsense}.get(policy, solution + nonsense)
+    wrong = {"noop": [], "nonsense": nonsense}.get(policy, solution + nonsense)
 
     async def play(index, calls):
         reward = await bare_reward(domain_class, rows[index], calls)

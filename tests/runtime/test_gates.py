@@ -521,7 +521,7 @@ class Dice(Guessing):
 
 
 def test_calls_that_are_answered_otherwise_the_second_time(run_gate):
-    with pytest.raises(GateError, match="the same calls of the policy 'garbage' were"):
+    with pytest.raises(GateError, match="the same calls of the policy 'nonsense' were"):
         run_gate(rollout_gate, Dice, {"id": 1})
 
 

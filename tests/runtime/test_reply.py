@@ -242,7 +242,7 @@ def kinds(result):
     [
         ("oracle", "mucom", 1.0),
         ("noop", "", 0.0),
-        ("garbage", "ccoomumumu", 0.0),
+        ("nonsense", "ccoomumumu", 0.0),
     ],
 )
 def test_a_fixed_policy_talks(gate_client, environment_class, policy, expected, reward):
@@ -371,7 +371,7 @@ SAID = "(it called 'When?', book(hour=20), 'Good bye.'; "
     [
         (Buggy, smoke_gate, ["(the oracle's message): reply() raised KeyError"]),
         (Deaf, smoke_gate, [f'{NONSENSE}"}}: reply() raised KeyError']),
-        (Moody, rollout_gate, ["the same calls of the policy 'garbage' were"]),
+        (Moody, rollout_gate, ["the same calls of the policy 'nonsense' were"]),
         (Lenient, rollout_gate, ["'oracle' earns 0.1", SAID]),
         (Long, rollout_gate, [LONG]),
     ],
@@ -407,7 +407,7 @@ def test_other_frameworks_have_a_tool_to_talk_with():
 
 
 @pytest.mark.parametrize("environment_class", [Guest, Asked])
-@pytest.mark.parametrize(("policy", "reward"), [("oracle", 1.0), ("garbage", 0.0)])
+@pytest.mark.parametrize(("policy", "reward"), [("oracle", 1.0), ("nonsense", 0.0)])
 def test_an_episode_of_another_framework(loads, environment_class, policy, reward):
     loads(environment_class)
     calls = calls_for(environment_class, GUEST, policy)

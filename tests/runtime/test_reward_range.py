@@ -155,7 +155,7 @@ def test_a_client_reads_the_range(gate_client, url):
     assert Client(url).reward_range() == (0.0, 1.0)
     client = gate_client(Duel)
     assert client.reward_range() == (-100.0, 19.4)
-    for policy, reward in (("oracle", 19.4), ("noop", 0.0), ("garbage", -100.0)):
+    for policy, reward in (("oracle", 19.4), ("noop", 0.0), ("nonsense", -100.0)):
         fixed = fixed_policy(policy)
         assert play(client, client.tools(), ROW, fixed, 2)["reward"] == reward
 

@@ -230,7 +230,7 @@ def test_a_class_that_pays_for_any_call_fails(gate_client, tmp_path):
             return float(bool(self.made))
 
     client, path = gate_client(Any), rows_file(tmp_path, ROW, OTHER)
-    with pytest.raises(GateError, match=r"'garbage' earns 1\.0.*weather\(city="):
+    with pytest.raises(GateError, match=r"'nonsense' earns 1\.0.*weather\(city="):
         rollout_gate(client, path)
 
 

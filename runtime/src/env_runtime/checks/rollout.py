@@ -56,20 +56,20 @@ def rollout_gate(client: Client, path: Path) -> str:
     note += _stand_ins(domain_class)
     if check.repeats:
         note += check.check_prompts()
-    check.check("garbage", check.play, check.compare)
+    check.check("nonsense", check.play, check.compare)
     note += check.check_end(max_turns)
     try:
         check.check_turns(max_turns)
         check.check("oracle", check.play, check.compare)
     except NoOracleError as error:
         return (
-            f"{check.line_without_oracle(error)}{note}{check.variety.note_line()}\n"
+            f"{check.line_without_oracle(error)}{note}{check.diversity.note_line()}\n"
             "without an oracle, nothing shows that "
             f"{declared(domain_class).highest_reward} can be earned, or that no episode "
             "earns more; the attack tests that need one are skipped, and `uv run "
             f"pytest` counts them{estimate_note(domain_class)}"
         )
-    notes = check.variety.note_line() + estimate_note(domain_class)
+    notes = check.diversity.note_line() + estimate_note(domain_class)
     if without_answers(domain_class):
         seen = counted(len(rows), "row")
         return f"{seen}: played by the oracle, noop and nonsense{note}{notes}"
@@ -99,7 +99,7 @@ class RolloutCheck(RewardCheck):
     ) -> None:
         super().__init__(domain_class, rows, client.tools_in, path)
         self.client, self.project = client, of_class(domain_class)
-        self.variety = Variety(self.project, rows, path)
+        self.diversity = Diversity(self.project, rows, path)
         # Whether the same calls must have the same results
         self.repeats = self.declared.deterministic
 
@@ -113,8 +113,8 @@ class RolloutCheck(RewardCheck):
     def compare(self, index: int, result: Result) -> None:
         """Play a row once more. Raises GateError if the same calls have other results."""
         policy = result["policy"]
-        if policy == "garbage":
-            self.variety.note_outcome(result)
+        if policy == "nonsense":
+            self.diversity.note_outcome(result)
         if index < ROWS_TWICE and self.repeats:
             calls = f"{self.place(index)}: the same calls of the policy {policy!r}"
             _compare(calls, result, self.play(policy, index))
@@ -134,7 +134,7 @@ class RolloutCheck(RewardCheck):
                     observation = first_observation(domain_class, row)
                 except RolloutError as error:
                     raise GateError(f"{place}: {error}") from error
-                self.variety.note("first observation", observation)
+                self.diversity.note("first observation", observation)
                 if problem := prompt_problem(domain_class, row, observation):
                     raise GateError(f"{place}: {problem}")
             if not note and (problem := image_problem(domain_class, row, observation)):
@@ -158,7 +158,7 @@ class RolloutCheck(RewardCheck):
                 except RolloutError as error:
                     raise GateError(f"{place}, policy 'oracle': {error}") from error
             if len(solved) == len(self.rows):
-                self.variety.note("solution", list(solution))
+                self.diversity.note("solution", list(solution))
             needed = self._turns(solution)
             if len(needed) > longest:
                 longest = len(needed)
@@ -197,7 +197,7 @@ class RolloutCheck(RewardCheck):
             except RolloutError as error:
                 raise GateError(f"{place}, {talker.name}: {error}") from error
             result["output"] = result["response"]["output"]
-            self.check_reward(place, "garbage", row, result)
+            self.check_reward(place, "nonsense", row, result)
         if not result["out_of_turns"]:
             return ""
         return (
@@ -262,7 +262,7 @@ KINDS = {
 }
 
 
-class Variety:
+class Diversity:
     """The different prompts, observations, outcomes and solutions of the rows played."""
 
     def __init__(self, project: Project, rows: list[Row], path: Path) -> None:

@@ -21,7 +21,7 @@ from .tasks import (
     read_task,
 )
 from .tools import Tool
-from .types import REPLY, Asked, Task
+from .types import REPLY, ModelUsage, Task
 
 log = logging.getLogger(__name__)
 
@@ -57,7 +57,7 @@ class Episode:
     over: bool = False  # whether the environment ended the episode
     keeps_calls: bool = True
     label: str = "an episode"  # names the row in the log
-    models: Asked | None = None  # the models that the class asks beside the policy
+    models: ModelUsage | None = None  # the models that the class asks beside the policy
 
     def __post_init__(self) -> None:
         self._kept_characters = 0

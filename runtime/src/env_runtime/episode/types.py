@@ -63,7 +63,7 @@ def _field(item: Any, name: str) -> Any:
     return item.get(name) if isinstance(item, dict) else getattr(item, name, None)
 
 
-class Asked(Protocol):
+class ModelUsage(Protocol):
     """An episode's models, which its class asks: models.client.EpisodeModels."""
 
     failure: str | None  # why a model could not be asked

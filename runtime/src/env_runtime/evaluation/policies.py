@@ -190,10 +190,10 @@ def call_everything(row: Row, definitions: Definitions) -> Solution:
 PLANS: dict[str, Plan] = {
     "oracle": solution_for,
     "noop": do_nothing,
-    "garbage": call_everything,
+    "nonsense": call_everything,
 }
 
 
 def fixed_policy(name: str) -> FixedPolicy:
-    """The policy "oracle", "noop" or "garbage"."""
+    """The policy "oracle", "noop" or "nonsense"."""
     return FixedPolicy(name, PLANS[name])

@@ -145,7 +145,7 @@ def check_rewards(domain_class: type, play: Play) -> str:
     if lacking := declared(domain_class).missing_requirement():
         return f"{counted(len(rows), 'row')}, not played ({lacking})"
     try:
-        for policy in ("noop", "garbage", "oracle"):
+        for policy in ("noop", "nonsense", "oracle"):
             check.check(policy, played)
     except NoOracleError as error:
         return check.line_without_oracle(error) + note
@@ -176,7 +176,7 @@ def tricks(domain_class: type, row: Row, other: Row) -> dict[str, Calls]:
     Raises NoOracleError if the solution of a row is not known.
     """
     solution = calls_for(domain_class, row, "oracle")
-    nonsense = calls_for(domain_class, row, "garbage")
+    nonsense = calls_for(domain_class, row, "nonsense")
     return {
         "nothing": [],
         "the solution, then nonsense": solution + nonsense,
@@ -214,7 +214,7 @@ async def _check_two_episodes(domain_class: type, row: Row, start: Start) -> Non
         if definition["parameters"]["required"]
     ]
     async with start(0) as solver, start(0) as other:
-        for name, arguments in calls_for(domain_class, row, "garbage"):
+        for name, arguments in calls_for(domain_class, row, "nonsense"):
             await _output(other, name, arguments)
         for name, arguments in solution:
             await _output(solver, name, arguments)
@@ -227,7 +227,7 @@ async def _check_two_episodes(domain_class: type, row: Row, start: Start) -> Non
     where = f"{row_name(1)}, two episodes at once"
     if solution:
         check_reward(domain_class, row, where, "oracle", solver.reward)
-    check_reward(domain_class, row, where, "garbage", other.reward)
+    check_reward(domain_class, row, where, "nonsense", other.reward)
 
 
 async def _output(player: Player, name: str, arguments: dict[str, Any]) -> str:

@@ -136,7 +136,8 @@ def run_rollouts(framework: str, description: str | None) -> int:
     default_url = f"http://127.0.0.1:{served.PORT}"
     parser = new_parser(description)
     add = parser.add_argument
-    add("--policy", choices=["llm", *PLANS], default="llm")
+    names = ["llm", *PLANS]
+    add("--policy", choices=names, default="llm", type=policy_name)
     add("--limit", type=positive, metavar="N", help="play only the first N rows")
     add("--url", metavar="URL", help=f"ENV_URL, else {default_url}")
     options = parser.parse_args()
@@ -166,6 +167,11 @@ def run_rollouts(framework: str, description: str | None) -> int:
         return summary(asyncio.run(_rewards(rollout, rows)), len(rows))
 
     return exit_status("rollout.py", run)
+
+
+def policy_name(text: str) -> str:
+    """The name of a policy. Until 0.6, nonsense was called garbage."""
+    return "nonsense" if text == "garbage" else text
 
 
 def check_served(url: str) -> None:

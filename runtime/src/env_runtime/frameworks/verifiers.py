@@ -59,7 +59,7 @@ from .episodes import (
     with_first_observation,
 )
 from .gates import calls_for, check_class, check_reward, check_rewards, check_tools
-from .rollouts import summary
+from .rollouts import policy_name, summary
 
 __all__ = ["Parts", "parts_of", "run_rollouts"]
 
@@ -424,7 +424,7 @@ def run_rollouts(taskset: str, description: str | None) -> int:
     """
     parser = new_parser(description)
     add = parser.add_argument
-    add("--policy", choices=PLANS, default="oracle")
+    add("--policy", choices=PLANS, default="oracle", type=policy_name)
     add("--limit", type=positive, metavar="N", help="play only the first N rows")
     add("--concurrency", type=positive, default=4, metavar="N")
     options = parser.parse_args()
@@ -519,9 +519,9 @@ def smoke_gate(taskset: str) -> str:
         return f"no rollout was played ({lacking})"
     task = next(tasks_of(taskset))
     row = task.data.row
-    nonsense = plan_for(domain_class, row, "garbage")
+    nonsense = plan_for(domain_class, row, "nonsense")
     refused = [(name, {"": []}) for name, _ in nonsense.calls[:1]]
-    plans = {"garbage": nonsense._replace(calls=nonsense.calls + refused)}
+    plans = {"nonsense": nonsense._replace(calls=nonsense.calls + refused)}
     try:
         plans["oracle"] = plan_for(domain_class, row, "oracle")
     except NoOracleError:

@@ -25,7 +25,7 @@ from ..errors import ModelError, NoAnswerError, ToolError, one_line
 from ..settings import ModelSettings, StandInSettings
 from . import Message, Prompt
 from .endpoints import Endpoint, NotSet, StandIn, openai_endpoint
-from .question import Question, Said, ToolCall, called, returned
+from .question import Question, Completion, ToolCall, called, returned
 
 log = logging.getLogger(__name__)
 # The log of questions and answers, which goes to session.log only: launch.log_to_file.
@@ -213,7 +213,7 @@ class EpisodeModels:
         self._figures[key] = round(self._figures.get(key, 0.0) + number, 3)
 
     async def read(
-        self, name: str, question: Question, messages: list[Message], said: Said
+        self, name: str, question: Question, messages: list[Message], said: Completion
     ) -> Any:
         """The answer in what the model said, which is asked again if there is none.
 
@@ -242,7 +242,7 @@ class EpisodeModels:
             kept = {"name": call.name, "arguments": call.arguments, "output": output}
             self.calls[-1].tool_calls.append(kept)
 
-    async def say(self, name: str, question: Question, messages: list[Message]) -> Said:
+    async def say(self, name: str, question: Question, messages: list[Message]) -> Completion:
         """What the model says after these messages. Raises NoAnswerError and ModelError."""
         size = sum(len(str(each["content"])) for each in messages)
         fits = self._characters + size <= MAX_CHARACTERS

@@ -13,7 +13,7 @@ from . import Message
 from .question import (
     PLAIN,
     Question,
-    Said,
+    Completion,
     ToolCall,
     bounded,
     check_encoding,
@@ -37,7 +37,7 @@ class Endpoint(Protocol):
     @property
     def loop(self) -> asyncio.AbstractEventLoop | None: ...
 
-    async def say(self, question: Question, messages: list[Message]) -> Said:
+    async def say(self, question: Question, messages: list[Message]) -> Completion:
         """Ask the model. Raises ModelError if it cannot be asked.
 
         Raises NoAnswerError if the model takes other questions, but not this text.
@@ -53,10 +53,10 @@ class StandIn:
     def __init__(self, name: str, say: Callable[[str, str], Any] | None) -> None:
         self.name, self._say = name, say
 
-    async def say(self, question: Question, messages: list[Message]) -> Said:
+    async def say(self, question: Question, messages: list[Message]) -> Completion:
         """What stand_in returns: a text, or calls with a text at their end."""
         if self._say is None:
-            return Said(question.sample())
+            return Completion(question.sample())
         said = self._say(self.name, question.text)
         *calls, text = said if isinstance(said, list) and said else [said]
         if len(messages) > len(question.messages):  # the calls have been played
@@ -65,7 +65,7 @@ class StandIn:
             ToolCall(f"call_{number}", name, json.dumps(arguments))
             for number, (name, arguments) in enumerate(calls)
         ]
-        return Said(str(text), tuple(listed))
+        return Completion(str(text), tuple(listed))
 
 
 class NotSet:
@@ -76,7 +76,7 @@ class NotSet:
     def __init__(self, name: str) -> None:
         self.name = name
 
-    async def say(self, question: Question, messages: list[Message]) -> Said:
+    async def say(self, question: Question, messages: list[Message]) -> Completion:
         name = self.name.upper()
         raise ModelError(f"neither {name}_MODEL nor {name}_BASE_URL is set")
 
@@ -97,7 +97,7 @@ class LimitedEndpoint:
         self.settings, self.loop, self._post = settings, loop, post
         self._room = asyncio.Semaphore(settings.concurrency)
 
-    async def say(self, question: Question, messages: list[Message]) -> Said:
+    async def say(self, question: Question, messages: list[Message]) -> Completion:
         settings = self.settings
         if len(question.data or "") > settings.characters:
             raise NoAnswerError(
@@ -111,7 +111,7 @@ class LimitedEndpoint:
             except TimeoutError:
                 raise ModelError(f"no answer in {settings.seconds:g} s") from None
 
-    async def _ask(self, messages: list[Message], tools: dict[str, Any]) -> Said:
+    async def _ask(self, messages: list[Message], tools: dict[str, Any]) -> Completion:
         """The answer. A policy must not be able to mask its sample by what it writes.
 
         So after a failure the endpoint gets a harmless question. If it fails, too, the
@@ -139,7 +139,7 @@ class LimitedEndpoint:
 
     async def _attempt(
         self, messages: list[Message], tools: dict[str, Any], *, retry: bool = True
-    ) -> Said:
+    ) -> Completion:
         """The answer. Raises ModelError for any failure."""
         try:
             body = _request(self.settings, messages) | tools

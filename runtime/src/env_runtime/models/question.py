@@ -170,7 +170,7 @@ class ToolCall:
 
 
 @dataclass(frozen=True)
-class Said:
+class Completion:
     """A model's answer, and its cost."""
 
     text: str
@@ -181,7 +181,7 @@ class Said:
     cut_off: bool = False
 
 
-def called(said: Said) -> dict[str, Any]:
+def called(said: Completion) -> dict[str, Any]:
     """The message of Chat Completions with a model's calls."""
     calls = [
         {
@@ -217,7 +217,7 @@ async def bounded(parts: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
         yield part
 
 
-def read_answer(answer: dict[str, Any]) -> Said:
+def read_answer(answer: dict[str, Any]) -> Completion:
     """The text and the calls in an answer of either API, without reasoning.
 
     Raises ModelError, or any other exception, if the answer is malformed.
@@ -255,7 +255,7 @@ def read_answer(answer: dict[str, Any]) -> Said:
         ToolCall(_sendable(made), _sendable(name), _sendable(arguments_text(given)))
         for made, name, given in calls
     )
-    return Said(_sendable(text), listed, _tokens(read), _tokens(wrote), cut_off)
+    return Completion(_sendable(text), listed, _tokens(read), _tokens(wrote), cut_off)
 
 
 def _sendable(text: Any) -> str:

@@ -66,7 +66,7 @@ class SessionStore:
         self._closing: set[asyncio.Task] = set()
         # Of open sessions, and of ended sessions whose calls still run
         self._threads = EpisodeThreads(limits.threads or most_threads())
-        self._machine = Machine()
+        self._system = SystemLimits()
 
     @property
     def lowest_reward(self) -> float:
@@ -139,7 +139,7 @@ class SessionStore:
         are evicted, only to make room.
         """
         limits = self.limits
-        if reason := self._busy() or self._machine.problem():
+        if reason := self._busy() or self._system.problem():
             raise self._full(reason)
         if len(self.sessions) < limits.max_sessions:
             return
@@ -168,7 +168,7 @@ class SessionStore:
 
     def problem(self) -> str:
         """Why the server starts no session as things are, or ""."""
-        return self._busy() or self._threads.problem or self._machine.problem()
+        return self._busy() or self._threads.problem or self._system.problem()
 
     def hung_calls(self) -> int:
         """The number of calls in threads that run for longer than they may."""
@@ -340,7 +340,7 @@ def most_threads() -> int:
     return max(1, min(found, default=sys.maxsize) // 2)
 
 
-class Machine:
+class SystemLimits:
     """The open files and the memory that are left."""
 
     def __init__(self) -> None:
