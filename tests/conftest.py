@@ -530,7 +530,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--changed-since",
         metavar="REF",
-        help="of the nightly tests, only those whose room changed since a commit",
+        help="of the nightly tests, only those whose part of the code changed since a commit",
     )
     parser.addoption(
         "--nightly-seconds",

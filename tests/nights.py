@@ -1,6 +1,6 @@
 """Which nightly tests a change calls for: `pytest -m nightly --changed-since REF`.
 
-The tests of a room run by day only if that room changed. At night, all of them run.
+The tests of a part of the code run by day only if that part changed. At night, all of them run.
 """
 
 import subprocess
@@ -80,6 +80,7 @@ PROTECTED = {
     ],
     "test_nemo_gym.py": [
         "template/nemo_gym/",
+        RUNTIME + "frameworks/nemo_gym.py",
         RUNTIME + "gym/",
         RUNTIME + "gym_series.py",
         RUNTIME + "prepare.py",

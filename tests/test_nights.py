@@ -1,4 +1,4 @@
-"""`pytest -m nightly --changed-since REF`: a change calls for its room's tests."""
+"""`pytest -m nightly --changed-since REF`: a change calls for the tests of its part."""
 
 import sys
 

@@ -2,7 +2,7 @@
 
 `copier update` replaces this package. The class and nemo_gym/ are yours.
 
-    errors, settings, project, files     what every room uses
+    errors, settings, project, files     what every layer uses
     episode      tools, tasks and grades, derived from the class
     server       the NeMo Gym resources server; scale puts it behind several processes
     rollouts     clients and policies; rows, results and figures

@@ -1,4 +1,4 @@
-"""The shapes that all rooms share."""
+"""The types that all layers share."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol

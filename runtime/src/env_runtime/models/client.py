@@ -242,7 +242,9 @@ class EpisodeModels:
             kept = {"name": call.name, "arguments": call.arguments, "output": output}
             self.calls[-1].tool_calls.append(kept)
 
-    async def say(self, name: str, question: Question, messages: list[Message]) -> Completion:
+    async def say(
+        self, name: str, question: Question, messages: list[Message]
+    ) -> Completion:
         """What the model says after these messages. Raises NoAnswerError and ModelError."""
         size = sum(len(str(each["content"])) for each in messages)
         fits = self._characters + size <= MAX_CHARACTERS

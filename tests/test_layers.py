@@ -1,4 +1,4 @@
-"""The rooms of env_runtime: who imports whom, and how large a module is."""
+"""The layers of env_runtime: who imports whom, and how large a module is."""
 
 import sys
 import tomllib
