@@ -11,9 +11,9 @@ import sys
 import threading
 
 import pytest
+from env_runtime.workspace.nemo_gym import prepare_tests
 from env_runtime.workspace.nemo_gym import workspace as module
 from env_runtime.workspace.nemo_gym.providers import Provider
-from env_runtime.workspace.nemo_gym.testing import prepare_tests
 
 from my_env import MyEnv as EnvironmentClass
 

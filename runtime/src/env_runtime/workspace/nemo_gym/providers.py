@@ -10,6 +10,7 @@ the fields of NeMo Gym's `SandboxSpec`, and may be left out:
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, cast
 
@@ -41,6 +42,7 @@ _GUARDS: dict[str, dict[str, Any]] = {
 # Providers whose sandboxes have no lifetime, and that warn if a lifetime is set.
 _ENDLESS = ("apptainer", "enroot", "local")
 
+DEFAULT = "docker"
 _IMAGE = "python:3.13-slim"
 _IMAGES = {"e2b": "code-interpreter-v1", "local": None}
 
@@ -58,9 +60,10 @@ class Limits(SandboxSettings):
 class ProviderSettings(WorkspaceSettings):
     """The settings for the place where sandboxes run."""
 
-    sandbox_provider: str = "docker"  # its options are in NeMo Gym's own file for it
+    sandbox_provider: str | None = None  # its options are in NeMo Gym's own file
     sandbox_config: Path | None = None  # a file that names the provider, with options
     sandbox_image: str | None = None  # overrides the image in the file
+    e2b_api_key: str | None = None
     sandbox_memory_mb: PositiveFloat | None = None  # None is 1024 with docker
     sandbox_lifetime_seconds: PositiveFloat = 3600  # if the provider can end a sandbox
 
@@ -74,13 +77,13 @@ class Provider:
     spec: dict[str, Any]
 
     @classmethod
-    def configured(cls) -> Provider:
-        """The chosen provider. Raises WorkspaceError if a setting is wrong.
+    def configured(cls, default: str = DEFAULT) -> Provider:
+        """The provider that a setting names, else `default`.
 
-        Also raises WorkspaceError without nemo-gym 0.7.
+        Raises WorkspaceError if a setting is wrong, and without nemo-gym 0.7.
         """
         settings = ProviderSettings.read()
-        name, options, metadata, spec = _configuration(settings)
+        name, options, metadata, spec = _configuration(settings, default)
         guards = _GUARDS.get(name, {})
         # A user's file overrides the guards, and the guards override NeMo Gym's file.
         if settings.sandbox_config:
@@ -105,6 +108,8 @@ class Provider:
         """NeMo Gym's provider. Raises WorkspaceError if it cannot be used here."""
         from nemo_gym.sandbox import create_provider  # slow, and not in nemo-gym 0.4
 
+        if self.name == "e2b":
+            self._check_account()
         try:
             return create_provider({self.name: self.options})
         except Exception as error:
@@ -112,9 +117,19 @@ class Provider:
                 f"the sandbox provider {self.name!r} cannot be used: {error}"
             ) from error
 
+    def _check_account(self) -> None:
+        """Raise WorkspaceError if E2B cannot be used: its provider notices that late."""
+        key = (self.options.get("connection") or {}).get("api_key")
+        if not (key or ProviderSettings.read().e2b_api_key):
+            raise WorkspaceError(
+                "E2B_API_KEY is not set; export a key from https://e2b.dev"
+            )
+        if find_spec("e2b") is None:
+            raise WorkspaceError("the package e2b is not installed: `uv add e2b`")
+
 
 def _configuration(
-    settings: ProviderSettings,
+    settings: ProviderSettings, default: str
 ) -> tuple[str, dict[str, Any], dict[str, Any], dict[str, Any]]:
     """The name of the provider, its options, its metadata, and the spec of a sandbox."""
     try:
@@ -126,7 +141,7 @@ def _configuration(
             f"nemo-gym 0.7 is needed, which needs Python 3.13.14 or newer ({error})"
         ) from error
     sandbox = nemo_gym.sandbox
-    name = settings.sandbox_provider
+    name = settings.sandbox_provider or default
     theirs = Path(sandbox.__file__).parent / f"providers/{name}/configs/{name}.yaml"
     path = settings.sandbox_config or theirs
     config: dict[Any, Any] = {"sandbox": {name: {}}}

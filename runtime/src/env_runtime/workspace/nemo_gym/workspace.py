@@ -43,7 +43,7 @@ from ..errors import WorkspaceError
 from ..folder import base_python, steps
 from ..report import check_size, failure, report, time_limit
 from .loop import wait
-from .providers import Limits, Provider
+from .providers import DEFAULT, Limits, Provider
 
 # Time for a provider to answer, in addition to the command's time limit, and the time
 # after which the answer counts as lost, in seconds.
@@ -69,9 +69,11 @@ class Workspace:
     a failure of the sandbox or of its provider. A workspace is for one thread.
     """
 
+    provider = DEFAULT  # if no setting names one
+
     def __init__(self) -> None:
         self._limits = Limits.read()
-        provider = Provider.configured()
+        provider = Provider.configured(self.provider)
         self._local = provider.name == "local"
         self._python = base_python() if self._local else "python3"
         try:
