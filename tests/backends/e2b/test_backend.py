@@ -5,6 +5,7 @@ import importlib.metadata
 import sys
 import types
 from importlib.machinery import ModuleSpec
+from pathlib import Path
 
 import pytest
 from env_runtime.workspace import e2b
@@ -43,8 +44,7 @@ class Machine:
 
     async def write(self, path, data, **_):
         # The place is below /tmp/sandbox, whose real path the helper has answered.
-        with open(path, "wb") as file:
-            file.write(data)
+        await asyncio.to_thread(Path(path).write_bytes, data)
 
     async def run(self, cmd, timeout, **_):
         if not self.alive:
