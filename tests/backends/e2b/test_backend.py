@@ -12,10 +12,7 @@ from env_runtime.workspace import e2b
 
 from my_env import MyEnv as EnvironmentClass
 
-pytestmark = pytest.mark.skipif(
-    importlib.metadata.version("nemo-gym").startswith("0.4."),
-    reason="needs nemo-gym 0.7",
-)
+NEWER = not importlib.metadata.version("nemo-gym").startswith("0.4.")
 
 
 class SandboxException(Exception):
@@ -67,6 +64,8 @@ class Machine:
 @pytest.fixture
 def machines(monkeypatch, tmp_path):
     """The machines that were made."""
+    if not NEWER:
+        pytest.skip("needs nemo-gym 0.7")
     made = []
 
     class AsyncSandbox:
@@ -160,3 +159,11 @@ def test_a_machine_that_is_lost_is_not_the_policys_fault(start, machines):
 def test_another_provider_can_be_named(machines, monkeypatch):
     monkeypatch.setenv("SANDBOX_PROVIDER", "docker")
     assert "docker" in EnvironmentClass.notice()
+
+
+def test_an_older_nemo_gym_is_one_clear_line(monkeypatch):
+    if NEWER:  # then the import fails, as it does on 0.4
+        monkeypatch.setitem(sys.modules, "nemo_gym.sandbox.providers.local", None)
+    problem = str(EnvironmentClass.missing_requirement())
+    assert problem.startswith("nemo-gym 0.7 is needed, which needs Python 3.13.14")
+    assert "\n" not in problem

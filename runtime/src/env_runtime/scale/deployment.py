@@ -17,7 +17,7 @@ from ..deferred_imports import NOT_HERE
 from ..errors import ShardsError
 from ..resources_server.store import most_threads
 from ..settings import ServerSettings, ShardSettings
-from .link import Link
+from .client import ShardClient
 from .processes import Processes
 from .shard import ShardSpec, key_of
 
@@ -26,8 +26,8 @@ LOCAL_VARIABLES = ("RAY_", "CUDA_", "LD_", "XDG_", "SSH_", "SHARDS", "PATH", "HO
 LOCAL_VARIABLES += ("PWD", "TMPDIR", "HOSTNAME", "SESSION_SECRET", "PYTHON")
 
 
-def deploy(server: Any, stack: contextlib.ExitStack) -> list[Link]:
-    """Links to the shards of a server, [] if it has none.
+def deploy(server: Any, stack: contextlib.ExitStack) -> list[ShardClient]:
+    """Clients of the shards of a server, [] if it has none.
 
     The first process starts the shards, and `stack` ends them. Further workers find
     them by SHARDS_AT. Raises ShardsError and SettingError.
@@ -47,7 +47,8 @@ def deploy(server: Any, stack: contextlib.ExitStack) -> list[Link]:
             os.environ["SHARDS_AT"] = json.dumps(launcher.shared())
             os.environ["SESSION_SECRET"] = secret
     key, silence = key_of(secret), settings.shard_seconds
-    return [Link(number, key, launcher.locate, silence) for number in range(count)]
+    locate, numbers = launcher.locate, range(count)
+    return [ShardClient(number, key, locate, silence) for number in numbers]
 
 
 def _launcher(server: Any, settings: ShardSettings) -> Any:

@@ -111,7 +111,7 @@ class Processes:
 
 def serve_shard(spec: ShardSpec, path: str, pipe: Connection) -> None:
     """Serve a shard until the other end of `pipe` is closed."""
-    os.setpgrp()  # Ctrl-C in a terminal is for the front, which then ends the shards
+    os.setpgrp()  # Ctrl-C in a terminal is for the proxy, which then ends the shards
     with contextlib.suppress(OSError):  # what `top` shows
         Path("/proc/self/comm").write_text(f"shard-{spec['number']}")
     server = make_server(spec, uds=path)
