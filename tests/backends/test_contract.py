@@ -18,10 +18,7 @@ __all__ = ["backend", "player", "row", "task"]
 
 
 # The module of the backend that the project has.
-backends = [my_env.Workspace.__module__, my_env.Workspace.__module__.rpartition(".")[0]]
-workspace = next(
-    one for one in map(importlib.import_module, backends) if hasattr(one, "refusal")
-)
+workspace = importlib.import_module(my_env.Workspace.__module__)
 LOCAL = workspace.__name__.endswith(".local")
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
 remote = pytest.mark.skipif(LOCAL, reason="nothing but this machine can be lost")

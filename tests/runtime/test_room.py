@@ -15,7 +15,7 @@ import pytest
 from env_runtime.errors import ShardsError
 from env_runtime.resources_server import http, store
 from env_runtime.scale import client as shard_client
-from env_runtime.scale import processes
+from env_runtime.scale import deployment
 from fastapi import HTTPException
 
 from .support import ROW, Generous, Mover, row_of, server_script, serving, until
@@ -180,7 +180,7 @@ def raises(lack):
 
 
 def test_a_shard_that_cannot_be_started_says_why(tmp_path, monkeypatch):
-    shards = processes.Processes(str(tmp_path))
+    shards = deployment.Processes(str(tmp_path))
     monkeypatch.setattr(shards._forks, "Pipe", lambda **named: no_file())
     try:
         with pytest.raises(ShardsError, match="shard 0 .* cannot be started: .*files"):

@@ -6,8 +6,7 @@ SANDBOX_PROVIDER and SANDBOX_CONFIG can name another provider, as with nemo_gym.
 from functools import partial
 
 from . import nemo_gym
-from .errors import WorkspaceError
-from .nemo_gym import prepare_tests
+from .nemo_gym import WorkspaceError, prepare_tests
 
 __all__ = ["Workspace", "WorkspaceError", "isolation", "missing", "prepare_tests"]
 __all__ += ["refusal"]
