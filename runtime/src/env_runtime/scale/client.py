@@ -123,7 +123,6 @@ class ShardClient:
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=self._silence),
             max_line_size=1 << 16,
             max_field_size=1 << 16,
-            max_headers=1000,
         )
 
     async def close(self) -> None:

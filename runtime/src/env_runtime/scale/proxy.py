@@ -142,8 +142,8 @@ class Proxy:
         if not name:
             return self._in_turn(), "", True
         if OWN_ID.fullmatch(name):
-            up = [shard for shard in self.shards if shard.up]
-            shards, name = [shard for shard in up if name.startswith(shard.prefix)], ""
+            shards = [one for one in self._up() if name.startswith(one.prefix)]
+            name = ""
         else:
             shards = await self._find(name)
         if chosen and not shards:
@@ -153,9 +153,12 @@ class Proxy:
             return self._in_turn(), "", True
         return shards, name, False
 
+    def _up(self) -> list[ShardClient]:
+        return [shard for shard in self.shards if shard.up]
+
     def _in_turn(self) -> list[ShardClient]:
         """The shards that are up. Each comes first in turn, for an equal load."""
-        up = [shard for shard in self.shards if shard.up]
+        up = self._up()
         first = next(self._turns) % (len(up) or 1)
         return up[first:] + up[:first]
 
@@ -166,7 +169,7 @@ class Proxy:
             text = f"{shard.number} {name}".encode("utf-8", "replace")
             return hashlib.blake2b(text, digest_size=8).digest()
 
-        return sorted((shard for shard in self.shards if shard.up), key=score)
+        return sorted(self._up(), key=score)
 
     async def _find(self, name: str) -> list[ShardClient]:
         """The shard that knows a session; all shards, ranked, if none does."""

@@ -4,9 +4,9 @@ NeMo Gym's providers (docker, apptainer, enroot, daytona, e2b, ecs_fargate, open
 openshell, local, and those of other packages) start the sandbox, and run commands in it.
 Its image needs python3 and a shell. It is offline if the provider can do that.
 
-The settings, which are environment variables, are Limits, ProviderSettings and the
-package's SandboxSettings. SANDBOX_CONFIG names a YAML file in NeMo Gym's format for a
-provider. `sandbox_spec` has the fields of NeMo Gym's `SandboxSpec`, and may be left out:
+The settings, which are environment variables, are ProviderSettings. SANDBOX_CONFIG names
+a YAML file in NeMo Gym's format for a provider. `sandbox_spec` has the fields of NeMo
+Gym's `SandboxSpec`, and may be left out:
 
     sandbox: {docker: {create: {network: bridge, pids_limit: 64}}}
     sandbox_spec: {image: "my/image", resources: {cpu: 2, memory_mib: 4096}}
@@ -53,7 +53,6 @@ from . import (
     MIB,
     SandboxSettings,
     WorkspaceError,
-    WorkspaceSettings,
     check_size,
     failure,
     refusal_text,
@@ -160,25 +159,15 @@ def prepare_tests(monkeypatch: Any, folder: Path) -> None:
 # ---------------------------------------------------------------------- providers
 
 
-class Limits(SandboxSettings):
-    """Limits of one workspace."""
-
-    sandbox_memory_mb: PositiveFloat = 1024  # per sandbox; with `local`, per process
-
-    @property
-    def memory_bytes(self) -> int:
-        return int(self.sandbox_memory_mb * MIB)
-
-
-class ProviderSettings(WorkspaceSettings):
-    """The settings for the place where sandboxes run."""
+class ProviderSettings(SandboxSettings):
+    """The limits of a workspace, and the place where its sandbox runs."""
 
     sandbox_provider: str | None = None  # its options are in NeMo Gym's own file
     sandbox_config: Path | None = None  # a file that names the provider, with options
     sandbox_image: str | None = None  # overrides the image in the file
     sandbox_isolation: str | None = None  # "none": serve although the provider is local
     e2b_api_key: str | None = None
-    sandbox_memory_mb: PositiveFloat | None = None  # None is 1024 with docker
+    sandbox_memory_mb: PositiveFloat | None = None  # None is 1024 with docker and local
     sandbox_lifetime_seconds: PositiveFloat = 3600  # if the provider can end a sandbox
 
 
@@ -211,11 +200,8 @@ class Provider:
             spec.setdefault("ttl_s", int(settings.sandbox_lifetime_seconds))
         memory = settings.sandbox_memory_mb
         if name == "docker" or (name != "local" and memory):
-            memory_mib = int(memory or 1024)
-            spec["resources"] = {
-                "memory_mib": memory_mib,
-                **(spec.get("resources") or {}),
-            }
+            own = spec.get("resources") or {}
+            spec["resources"] = {"memory_mib": int(memory or 1024), **own}
         return cls(name, options, spec)
 
     def make(self) -> Any:
@@ -290,7 +276,7 @@ def _wait(work: Coroutine[Any, Any, Any], seconds: float | None = None) -> Any:
 
 
 class _NoAnswer(ValueError):
-    """A command has stopped or ended the helper that runs it in the sandbox."""
+    """A command has stopped or ended the program that runs it in the sandbox."""
 
 
 class Workspace:
@@ -304,7 +290,7 @@ class Workspace:
     provider = DEFAULT  # if no setting names one
 
     def __init__(self) -> None:
-        self._limits = Limits.read()
+        self._limits = ProviderSettings.read()
         provider = Provider.configured(self.provider)
         self._local = provider.name == "local"
         self._python = base_python() if self._local else "python3"
@@ -375,6 +361,8 @@ class Workspace:
 
     def _run(self, command: list[str], name: str, script: str) -> str:
         limits = self._limits
+        # Other providers limit the memory of the sandbox themselves.
+        memory_mb = (limits.sandbox_memory_mb or 1024) if self._local else 0
         try:
             answer = self._ask(
                 "run",
@@ -386,8 +374,7 @@ class Workspace:
                 name=name,
                 seconds=limits.sandbox_seconds,
                 file_bytes=limits.file_bytes,
-                # Other providers limit the memory of the sandbox themselves.
-                memory_bytes=limits.memory_bytes if self._local else 0,
+                memory_bytes=int(memory_mb * MIB),
                 output_bytes=limits.sandbox_output_bytes,
             )
         except _NoAnswer as error:
@@ -398,9 +385,9 @@ class Workspace:
         return report(answer["text"], status if isinstance(status, int) else 0)
 
     def _ask(self, action: str, size: int, **request: Any) -> dict[str, Any]:
-        """The answer of the helper in the sandbox; `text` is a string.
+        """The answer of folder.py, which runs in the sandbox; `text` is a string.
 
-        The text has about `size` bytes. A much longer answer is not the helper's.
+        The text has about `size` bytes. A much longer answer is a command's.
         """
         message = json.dumps({"action": action, **request}).encode()
         argument = base64.b64encode(message).decode()
@@ -417,7 +404,7 @@ class Workspace:
                 raise ValueError(answer["error"])
             if isinstance(answer.get("text"), str):
                 return answer
-        # The command may have stopped or ended the helper, or the provider has failed.
+        # The command may have stopped or ended folder.py, or the provider has failed.
         detail = (done.stderr or "").strip()[-500:] or "no message"
         if done.error_type not in (None, "timeout") or not self._alive():
             kind = done.error_type or f"status {done.return_code}"
@@ -470,6 +457,7 @@ def _program() -> str:
 
 
 async def _started(provider: Provider) -> Any:
+    """A sandbox that runs. Raises WorkspaceError, and the provider's errors."""
     from nemo_gym.sandbox import AsyncSandbox, SandboxSpec  # slow to import
 
     spec = SandboxSpec(**provider.spec)
@@ -482,7 +470,7 @@ async def _started(provider: Provider) -> Any:
 
 
 def _answer(printed: str) -> dict[str, Any]:
-    """The helper's answer, which is the last line; {} if a command has spoiled it."""
+    """The answer, which is the last line; {} if a command has spoiled it."""
     try:
         answer = json.loads(printed.rstrip().rpartition("\n")[2])
     except (ValueError, RecursionError):
