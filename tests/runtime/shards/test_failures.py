@@ -161,7 +161,7 @@ def test_a_shard_that_cannot_start_says_so(start, tmp_path):
     script = tmp_path / "broken_server.py"
     failing = "assert __name__ == '__main__', 'not in a shard'\n"
     script.write_text(failing + COUNT_SERVER.read_text())
-    served = start(script)
+    served = start(script, SHARDS="1")  # two would print into each other's lines
     assert not served.url
     assert "AssertionError: not in a shard" in served.printed
     assert "did not start: it ended with status 1" in served.printed
