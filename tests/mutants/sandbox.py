@@ -38,7 +38,7 @@ def files_are_not_counted(original, root, limits, enough):
     return original(root, limits.model_copy(update=more), enough)
 
 
-@replaces("disk.deleted")
+@replaces("disk.deleted_bytes")
 @by_sandbox("test_backend.py::test_deleted_files_that_are_open_count")
 def deleted_files_are_not_counted(original, *arguments):
     return 0

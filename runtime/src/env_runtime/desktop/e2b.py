@@ -1,10 +1,10 @@
 """The desktop, as a page in Chrome on a virtual desktop of E2B.
 
-Each episode has a sandbox of its own, without internet access. In the sandbox,
-a program serves the page to Chrome, which fills the screen. It also writes what the page
-reports after every change into a file, which state() reads. Mouse, keyboard
-and screenshots are the virtual desktop's own, through the e2b-desktop SDK. E2B_API_KEY
-must be set when the first tool is called.
+Each episode has a sandbox of its own, without internet access. A program there serves
+the page to Chrome, which fills the screen. It also writes what the page reports after
+every change into a file, which state() reads. Mouse, keyboard and screenshots are the
+virtual desktop's own, through the e2b-desktop SDK. E2B_API_KEY must be set when the
+first tool is called.
 """
 
 from __future__ import annotations

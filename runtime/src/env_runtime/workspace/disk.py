@@ -63,6 +63,7 @@ class Limits(SandboxSettings):
 
     @property
     def quota(self) -> str:
+        """The quota in words, for a policy."""
         return f"{self.sandbox_disk_mb:g} MiB or {self.sandbox_files} files"
 
     @property
@@ -187,7 +188,7 @@ def measure(root: Path, limits: Limits, enough: float) -> float:
     return fill()
 
 
-def deleted(leader: int, output: int) -> int:
+def deleted_bytes(leader: int, output: int) -> int:
     """Bytes of the files that a command holds open and has deleted, memfds included.
 
     `leader` is its first process, and `output` the descriptor of its output, which does

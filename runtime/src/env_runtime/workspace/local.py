@@ -313,7 +313,7 @@ class Workspace:
             if left <= pause:
                 return time_limit(seconds)
             began = time.monotonic()
-            deleted = disk.deleted(process.pid, output) / self._limits.disk_bytes
+            deleted = disk.deleted_bytes(process.pid, output) / self._limits.disk_bytes
             if self._measure(allowed) + deleted > allowed:
                 return f"killed: {self._full()}"
             # Many large workspaces must not keep this process busy.
