@@ -4,7 +4,7 @@
 
 Needs wrk. Uses 32 connections with a session each, one server at a time, and the best
 of the rounds. SHARDS_ON is `processes` unless it is set. On a quiet machine, compare the
-ratios within one run, not the figures. The CPU figures are per call, for the front and
+ratios within one run, not the figures. The CPU figures are per call, for the proxy and
 for all shards.
 """
 
@@ -71,7 +71,7 @@ class Server(SessionServer):
 class Run(NamedTuple):
     rate: float  # calls per second
     slow: float  # the 99th percentile, in milliseconds
-    front: float  # microseconds of CPU per call
+    proxy: float  # microseconds of CPU per call
     shards: float
 
 
@@ -97,10 +97,10 @@ def measure(shards: int, seconds: int) -> tuple[dict[str, Run], str]:
         url = found[1]
         requests.get(f"{url}/health", timeout=60).raise_for_status()
         first = time.monotonic() - started
-        front = psutil.Process(process.pid)
+        proxy = psutil.Process(process.pid)
         others = [
             one
-            for one in front.children(recursive=True)
+            for one in proxy.children(recursive=True)
             if re.search(
                 r"^shard-\d+|ShardActor", " ".join([one.name(), *one.cmdline()])
             )
@@ -113,16 +113,16 @@ def measure(shards: int, seconds: int) -> tuple[dict[str, Run], str]:
             cookies.append(answer.headers["set-cookie"].split(";")[0])
         runs = {}
         for tool in ("micro", "cpu", "sleep", "image"):
-            before = cpu_seconds([front]), cpu_seconds(others)
+            before = cpu_seconds([proxy]), cpu_seconds(others)
             rate, slow = wrk(f"{url}/{tool}", cookies, {}, seconds)
             calls = rate * seconds / 1e6
             runs[tool] = Run(
                 rate,
                 slow,
-                (cpu_seconds([front]) - before[0]) / calls,
+                (cpu_seconds([proxy]) - before[0]) / calls,
                 (cpu_seconds(others) - before[1]) / calls,
             )
-        memory = [one.memory_full_info() for one in (front, *others)]
+        memory = [one.memory_full_info() for one in (proxy, *others)]
         sizes = ", ".join(f"{one.rss >> 20} ({one.uss >> 20})" for one in memory)
         return runs, f"first answer {first:.1f} s, RSS (unique) in MiB: {sizes}"
     finally:
@@ -151,7 +151,7 @@ def main() -> None:
             print(
                 f"  {tool:6} {run.rate:7.1f}/s  p99 {run.slow:7.1f} ms"
                 f"  {run.rate / alone.rate:5.2f} of one process"
-                f"  CPU us: front {run.front:.0f}, shards {run.shards:.0f}"
+                f"  CPU us: proxy {run.proxy:.0f}, shards {run.shards:.0f}"
             )
 
 

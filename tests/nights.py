@@ -55,6 +55,7 @@ PROTECTED = {
     "test_environments.py": [
         "archetypes/",
         "tests/backends/",
+        RUNTIME + "event_loop.py",
         RUNTIME + "gym_series.py",
         RUNTIME + "workspace/",
     ],

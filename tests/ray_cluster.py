@@ -32,9 +32,9 @@ tools = rows[0]["responses_create_params"]["tools"]
 slowest = 0.0  # the time of the slowest request, in seconds
 
 
-def start_front(cluster):
+def start_proxy(cluster):
     """A server process, and its URL."""
-    front = subprocess.Popen(
+    proxy = subprocess.Popen(
         [sys.executable, "server.py"],
         env={
             **os.environ,
@@ -46,10 +46,10 @@ def start_front(cluster):
         stderr=subprocess.PIPE,
         text=True,
     )
-    for line in front.stderr:
+    for line in proxy.stderr:
         if found := re.search(r"running on (http://\S+)", line):
-            threading.Thread(target=front.stderr.read, daemon=True).start()
-            return front, found[1]
+            threading.Thread(target=proxy.stderr.read, daemon=True).start()
+            return proxy, found[1]
     raise RuntimeError("the server did not start")
 
 
@@ -86,7 +86,7 @@ def main():
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 2})
     # The head must not die, so it gets no shard.
     nodes = [cluster.add_node(num_cpus=2) for _ in range(2)]
-    front, url = start_front(cluster)
+    proxy, url = start_proxy(cluster)
     ray.init(address=cluster.address)
 
     before = shards()
@@ -120,15 +120,15 @@ def main():
         time.sleep(0.2)
     back = time.monotonic() - died
 
-    # The front dies; the next one finds the shards and their sessions again.
+    # The proxy dies; the next one finds the shards and their sessions again.
     late = requests.Session()
     post(url, late, "seed_session", rows[0]).raise_for_status()
-    front.kill()
-    front.wait()
-    front, url = start_front(cluster)
+    proxy.kill()
+    proxy.wait()
+    proxy, url = start_proxy(cluster)
     _, reward, _ = finish(url, late, rows[0])
-    front.terminate()
-    front.wait(60)
+    proxy.terminate()
+    proxy.wait(60)
     result = {
         "played": played,
         "seed": seed,

@@ -47,7 +47,7 @@ def test_a_change_calls_for_some_tests(test, changed, called_for):
 def collect(tmp_path):
     """Collects in a clone whose scale/ has changed."""
     run(["git", "clone", "--quiet", ROOT, tmp_path / "clone"], tmp_path)
-    changed = tmp_path / "clone/runtime/src/env_runtime/scale/link.py"
+    changed = tmp_path / "clone/runtime/src/env_runtime/scale/client.py"
     changed.write_text(changed.read_text() + "\n")
     options = ["-m", "nightly", "-n0", "--collect-only", "-q", "--changed-since"]
     command = [sys.executable, "-m", "pytest", *TESTS, *options]

@@ -60,7 +60,7 @@ OTHERWISE = {
     "test_a_call_that_hangs_gives_its_session_s_place_back": "the same",
     "test_calls_that_hang_are_bounded": "MAX_HUNG_CALLS is for each shard",
     "test_calls_without_a_cookie_lock_nobody_out": "its last seed may be another's",
-    "test_a_session_that_ends_while_it_is_made_is_closed": "ends it in the front",
+    "test_a_session_that_ends_while_it_is_made_is_closed": "ends it in the proxy",
     "test_cookies_are_good_while_the_secret_is_the_same": "one session, two servers",
     "test_the_process_ends_though_a_tool_and_close_hang": "starts a process",
     "test_session_log_has_the_traceback_and_the_row": "the same",
@@ -94,7 +94,7 @@ def test_server_py_on_ray(generate, ray_folder):
 @pytest.mark.nightly
 @pytest.mark.parametrize(("kind", "workers"), [("ray", 1), ("processes", 2)])
 def test_nemo_gym_s_own_loop(generate, kind, workers):
-    """With one front process, and with NeMo Gym's num_workers."""
+    """With one proxy process, and with NeMo Gym's num_workers."""
     environment = generate(archetype="game")
     config = environment.folder / "configs/my_env.yaml"
     before = config.read_text()

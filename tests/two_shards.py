@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 
-class DirectLink:
-    """A link that calls a shard's app."""
+class DirectClient:
+    """A client that calls a shard's app."""
 
     up = True
 
@@ -23,7 +23,7 @@ class DirectLink:
         self.number, self.server, self.prefix = number, server, server._id_prefix
         self.app = server.setup_webserver()
 
-    async def keep(self) -> None:
+    async def watch(self) -> None:
         await asyncio.get_running_loop().create_future()
 
     async def about(self, seconds: float, session: str = "") -> dict[str, Any]:
@@ -33,7 +33,7 @@ class DirectLink:
     async def send(
         self, method: str, target: bytes, headers: list, body: bytes, seconds: float
     ) -> Any:
-        from env_runtime.scale.link import ShardAnswer
+        from env_runtime.scale.client import ShardAnswer
 
         path, _, query = target.partition(b"?")
         scope: dict[str, Any] = {
@@ -68,22 +68,22 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
     setup = SessionServer.setup_webserver
 
-    def link_of(front: Any, number: int) -> DirectLink:
-        most = -(-front.limits.max_sessions // 2)
-        limits = front.limits.model_copy(update={"max_sessions": most})
-        client = front.server_client
-        server = type(front)(config=front.config, server_client=client, limits=limits)
-        server._secret = front._secret
+    def client_of(proxy: Any, number: int) -> DirectClient:
+        most = -(-proxy.limits.max_sessions // 2)
+        limits = proxy.limits.model_copy(update={"max_sessions": most})
+        client = proxy.server_client
+        server = type(proxy)(config=proxy.config, server_client=client, limits=limits)
+        server._secret = proxy._secret
         server._id_prefix = f"{number}-{secrets.token_hex(4)}-"
-        link = DirectLink(number, server)
-        gym_series.expose_over_mcp(server, link.app)
-        return link
+        shard = DirectClient(number, server)
+        gym_series.expose_over_mcp(server, shard.app)
+        return shard
 
     def setup_with_shards(self: Any) -> Any:
-        if self._id_prefix or self._links:
+        if self._id_prefix or self._shards:
             return setup(self)
-        links = self._links = [link_of(self, 0), link_of(self, 1)]
-        stores = [link.server._store for link in links]
+        shards = self._shards = [client_of(self, 0), client_of(self, 1)]
+        stores = [shard.server._store for shard in shards]
         own = [self._store.sessions] if self._store.sessions else []
         # A ChainMap lists its last map first: sessions in the order of their turns
         opened = [store.sessions for store in reversed(stores)]
@@ -95,8 +95,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         @contextlib.asynccontextmanager
         async def all_of_them(app):
             async with contextlib.AsyncExitStack() as stack:
-                for link in links:
-                    own_lifespan = link.app.router.lifespan_context(link.app)
+                for shard in shards:
+                    own_lifespan = shard.app.router.lifespan_context(shard.app)
                     await stack.enter_async_context(own_lifespan)
                 yield await stack.enter_async_context(lifespan(app))
 

@@ -17,14 +17,11 @@ from my_env import MyEnv as EnvironmentClass
 __all__ = ["backend", "player", "row", "task"]
 
 
-# The package of the backend that the project has.
-workspace = importlib.import_module(my_env.Workspace.__module__.rpartition(".")[0])
-prepare_tests = importlib.import_module(f"{workspace.__name__}.testing").prepare_tests
-
-LOCAL, E2B = (workspace.__name__.endswith(name) for name in (".local", ".e2b"))
+# The module of the backend that the project has.
+workspace = importlib.import_module(my_env.Workspace.__module__)
+LOCAL = workspace.__name__.endswith(".local")
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
 remote = pytest.mark.skipif(LOCAL, reason="nothing but this machine can be lost")
-not_e2b = pytest.mark.skipif(E2B, reason="the machine's own file system decides")
 
 
 @pytest.fixture(params=["auto", "none"] if LOCAL else ["one"], autouse=True)
@@ -128,7 +125,7 @@ TAKE_LOCK = "import fcntl; fcntl.flock(open('lock', 'w'), fcntl.LOCK_EX); print(
     [
         ("", ""),
         ("", "> /dev/null 2>&1"),
-        pytest.param("setsid setsid", "", marks=[linux_only, not_e2b]),
+        pytest.param("setsid setsid", "", marks=linux_only),
     ],
 )
 def test_what_a_command_started_ends_with_its_call(start, monkeypatch, how, redirect):
@@ -167,7 +164,6 @@ def test_only_regular_files_are_read(start):
     assert episode.infrastructure_failure is None
 
 
-@not_e2b
 def test_only_regular_files_are_written_and_links_lead_nowhere(start):
     episode = start()
     episode.run_command(
@@ -181,7 +177,6 @@ def test_only_regular_files_are_written_and_links_lead_nowhere(start):
     assert episode.infrastructure_failure is None
 
 
-@not_e2b
 def test_a_locked_or_removed_folder_is_not_an_infrastructure_failure(start):
     episode = start(files={"a": "1"})
     episode.run_command("chmod 000 .")
@@ -247,13 +242,14 @@ def test_a_lost_machine_masks_the_sample(server, player, row, task):
 # ---------------------------------------------------------------------- the package
 
 
-def test_the_five_names():
-    for name in ("Workspace", "WorkspaceError", "isolation", "missing", "refusal"):
+def test_the_six_names():
+    names = ["Workspace", "WorkspaceError", "isolation", "missing", "refusal"]
+    for name in [*names, "prepare_tests"]:
         assert hasattr(workspace, name)
     assert EnvironmentClass.missing_requirement() is None
 
 
 def test_the_tests_need_no_account(monkeypatch, tmp_path):
     monkeypatch.delenv("E2B_API_KEY", raising=False)
-    prepare_tests(monkeypatch, tmp_path / "more")
+    workspace.prepare_tests(monkeypatch, tmp_path / "more")
     assert workspace.missing() is None

@@ -25,20 +25,20 @@ def links_are_followed(original, home, path, flags, *give):
 # ---------------------------------------------------------------------- limits
 
 
-@replaces("quota.measure")
+@replaces("disk.measure")
 @by_sandbox("test_backend.py::test_written_files_count")
 def nothing_is_measured(original, *arguments):
     return 0.0
 
 
-@replaces("quota.measure")
+@replaces("disk.measure")
 @by_sandbox("test_backend.py::test_a_command_that_fills_the_workspace_is_killed")
 def files_are_not_counted(original, root, limits, enough):
     more = {"sandbox_files": 1 << 40}
     return original(root, limits.model_copy(update=more), enough)
 
 
-@replaces("quota.deleted")
+@replaces("disk.deleted_bytes")
 @by_sandbox("test_backend.py::test_deleted_files_that_are_open_count")
 def deleted_files_are_not_counted(original, *arguments):
     return 0
@@ -94,11 +94,11 @@ def commands_keep_capabilities(original, root):
     return [*original(root)[:-1], "--cap-add", "CAP_SYS_ADMIN", "--"]
 
 
-@replaces("processes._launcher")
+@replaces("local._launcher")
 @by_sandbox("test_backend.py::test_doors_beside_the_namespaces_are_closed")
 def system_calls_are_not_filtered(original):
     text = original()
-    call = "        leave_the_servers_kernel()\n"
+    call = "        confine(watches)\n"
     assert call in text
     return text.replace(call, "")
 
@@ -139,7 +139,7 @@ def watches_of_epoll_are_not_limited(original, limits, **named):
     return without("EPOLL_WATCHES", original(limits, **named))
 
 
-@replaces("remains._workspaces")
+@replaces("disk._workspaces")
 @by_sandbox("test_backend.py::test_only_own_folders_of_dead_servers_are_removed")
 def anything_with_a_mark_is_a_workspace(original, folder, mark):
     return [f"{folder}/{name}" for name in os.listdir(folder) if name.startswith(mark)]

@@ -14,7 +14,8 @@ import httpx
 import pytest
 from env_runtime.errors import ShardsError
 from env_runtime.resources_server import http, store
-from env_runtime.scale import link, processes
+from env_runtime.scale import client as shard_client
+from env_runtime.scale import deployment
 from fastapi import HTTPException
 
 from .support import ROW, Generous, Mover, row_of, server_script, serving, until
@@ -134,7 +135,7 @@ def test_a_route_that_needs_a_thread_says_why_there_is_none(client, monkeypatch)
 
 
 class Up:
-    """A link to a shard that is up."""
+    """A client of a shard that is up."""
 
     up = True
 
@@ -148,18 +149,20 @@ class Up:
 def test_shards_have_no_room_once_none_has():
     full: Any = Up(no_room="why")
     other: Any = Up()
-    assert asyncio.run(link.health([full, full]))["no_room"] == "why"
-    assert "no_room" not in asyncio.run(link.health([full, other]))
+    assert asyncio.run(shard_client.health([full, full]))["no_room"] == "why"
+    assert "no_room" not in asyncio.run(shard_client.health([full, other]))
 
 
-def test_a_front_that_can_open_no_file_does_not_call_a_session_lost(monkeypatch):
-    to_shard = link.Link(0, "key", lambda number: "", 1)
-
+def test_a_proxy_that_can_open_no_file_does_not_call_a_session_lost(monkeypatch):
     async def send():
-        await to_shard.send("POST", b"/move", [], b"", 1)
+        shard = shard_client.ShardClient(0, "key", lambda number: "", 1)
+        await shard.connect_to("/nowhere")
+        try:
+            await shard.send("POST", b"/move", [], b"", 1)
+        finally:
+            await shard.close()
 
-    monkeypatch.setattr(to_shard, "_address", "/nowhere")
-    with pytest.raises(link.NotDeliveredError):
+    with pytest.raises(shard_client.NotDeliveredError):
         asyncio.run(send())
     monkeypatch.setattr(
         asyncio.SelectorEventLoop, "create_unix_connection", raises(LACKS["files"])
@@ -177,7 +180,7 @@ def raises(lack):
 
 
 def test_a_shard_that_cannot_be_started_says_why(tmp_path, monkeypatch):
-    shards = processes.Processes(str(tmp_path))
+    shards = deployment.Processes(str(tmp_path))
     monkeypatch.setattr(shards._forks, "Pipe", lambda **named: no_file())
     try:
         with pytest.raises(ShardsError, match="shard 0 .* cannot be started: .*files"):

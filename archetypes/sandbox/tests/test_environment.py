@@ -4,7 +4,7 @@ import json
 
 import pytest
 from env_runtime.testing import verify_body
-from env_runtime.workspace.local.testing import prepare_tests
+from env_runtime.workspace.local import prepare_tests
 
 from my_env import MyEnv as EnvironmentClass
 

@@ -85,9 +85,9 @@ from .resources_server.verdict import (
     replays,
     verdict,
 )
+from .scale.client import connected, health
 from .scale.deployment import deploy
-from .scale.front import Front
-from .scale.link import connected, health
+from .scale.proxy import Proxy
 from .settings import Limits, ServerSettings
 
 __all__ = [
@@ -129,7 +129,7 @@ class SessionServer(SimpleResourcesServer):
     _secret: str = PrivateAttr(default="")
     _store: SessionStore = PrivateAttr()
     _seeding: Seeding = PrivateAttr()
-    _links: list[Any] = PrivateAttr(default_factory=list)  # to the shards
+    _shards: list[Any] = PrivateAttr(default_factory=list)  # their clients
 
     def model_post_init(self, context: Any) -> None:
         super().model_post_init(context)
@@ -252,7 +252,7 @@ class SessionServer(SimpleResourcesServer):
         inner = app.router.lifespan_context
         app.router.lifespan_context = lambda app: self._lifespan(inner(app))
         if process := PROCESS.get(None):
-            self._links = deploy(self, process)
+            self._shards = deploy(self, process)
         return app
 
     # -------------------------------------------------------------- routes
@@ -304,8 +304,8 @@ class SessionServer(SimpleResourcesServer):
 
         `no_room` is there if no session can start now, and says why.
         """
-        if self._links:
-            return await health(self._links)
+        if self._shards:
+            return await health(self._shards)
         hung, problem = self._store.hung_calls(), self._store.problem()
         counts = {"sessions": len(self.sessions), "hung_calls": hung}
         return {"status": "ok", **counts, **({"no_room": problem} if problem else {})}
@@ -365,9 +365,9 @@ class SessionServer(SimpleResourcesServer):
             name = type(self).__name__
             cookies = SessionCookies(inner, self._secret, name, self._new_id)
             layers: ASGIApp = cookies
-            if self._links:
-                layers = Front(inner, cookies, self._links, self)
-            if self._id_prefix:  # behind a front, which has the other layers
+            if self._shards:
+                layers = Proxy(inner, cookies, self._shards, self)
+            if self._id_prefix:  # behind a proxy, which has the other layers
                 return layers
             if settings.metrics == "1":
                 layers = Metrics(layers, lambda: _post_paths(app), self.health)
@@ -399,7 +399,7 @@ class SessionServer(SimpleResourcesServer):
 
     @contextlib.asynccontextmanager
     async def _lifespan(self, inner: Any) -> AsyncGenerator[Any, None]:
-        async with inner as state, self._store.serving(), connected(self._links):
+        async with inner as state, self._store.serving(), connected(self._shards):
             yield state
 
     # -------------------------------------------------------------- the process
@@ -445,7 +445,7 @@ class SessionServer(SimpleResourcesServer):
             app if workers == 1 else f"{__name__}:worker",
             server,
             workers=workers,
-            grace=server.limits.close_seconds + 1 if server._links else 1,
+            grace=server.limits.close_seconds + 1 if server._shards else 1,
         )
 
     @classmethod

@@ -16,10 +16,8 @@ from pathlib import Path
 
 import httpx
 import pytest
-from env_runtime.workspace import folder
+from env_runtime.workspace import bubblewrap, folder
 from env_runtime.workspace import local as workspace
-from env_runtime.workspace.local import bubblewrap, processes
-from env_runtime.workspace.local import workspace as module
 
 from my_env import MyEnv as EnvironmentClass
 
@@ -247,7 +245,7 @@ def quota(monkeypatch):
     """A quota of 4 MiB and 2000 files, which is measured often."""
     monkeypatch.setenv("SANDBOX_DISK_MB", "4")
     monkeypatch.setenv("SANDBOX_FILES", "2000")
-    monkeypatch.setattr(module, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(workspace, "LOOK_SECONDS", 0.01)
 
 
 FULL = "the workspace has more than 4 MiB or 2000 files"
@@ -295,7 +293,7 @@ def test_a_command_that_fills_the_workspace_is_killed(start, quota, filling):
 
 
 def test_a_workspace_is_measured_when_a_command_ends(start, quota, monkeypatch):
-    monkeypatch.setattr(module, "LOOK_SECONDS", 60)
+    monkeypatch.setattr(workspace, "LOOK_SECONDS", 60)
     episode = start()
     output = episode.run_python(
         "for n in range(3000): open(f'{n}', 'w')\nprint('made')"
@@ -322,7 +320,7 @@ def test_deleted_files_that_are_open_count(start, quota, opened):
 
 def test_nothing_runs_far_above_the_quota(start, quota, monkeypatch):
     """Otherwise each call could add what fits between two measurements."""
-    monkeypatch.setattr(module, "LOOK_SECONDS", 60)
+    monkeypatch.setattr(workspace, "LOOK_SECONDS", 60)
     episode = start()
     episode.run_python("for n in range(20_000): open(f'{n}', 'w')")
     with pytest.raises(ValueError, match="nothing more can run"):
@@ -641,10 +639,10 @@ def test_the_process_that_counts_watches_cannot_be_replaced(start):
 @only_isolated
 def test_without_the_count_there_is_no_epoll_and_asyncio_works(start, monkeypatch):
     """Before Linux 5.5, or if something else answers a filter."""
-    text = processes._launcher()
+    text = workspace._launcher()
     broken = text.replace("NEW_LISTENER = 1, 8", "NEW_LISTENER = 1, 1 << 20")
     assert broken != text
-    monkeypatch.setattr(processes, "_launcher", lambda: broken)
+    monkeypatch.setattr(workspace, "_launcher", lambda: broken)
     code = "import asyncio, select\n"
     code += "run = asyncio.create_subprocess_exec('echo', 'on')\n"
     code += "async def main(): return await (await run).wait()\n"
@@ -898,7 +896,7 @@ def test_a_full_disk_is_an_infrastructure_failure(
     if place in ("write_file", "run_command"):
         episode.read_file("a")
     if place == "workspace":
-        monkeypatch.setattr(module, "make_folders", full)
+        monkeypatch.setattr(workspace, "make_folders", full)
     elif place == "run_command":
         monkeypatch.setattr(tempfile, "TemporaryFile", full)
     else:
@@ -933,7 +931,7 @@ def test_a_disk_filled_by_this_workspace_is_the_policys_fault(
 def test_close_does_not_wait_for_a_large_workspace(start, monkeypatch, tmp_path):
     episode = start()
     episode.run_python("import os\nfor n in range(5000): os.mkdir(str(n))")
-    monkeypatch.setattr(module, "CLOSE_SECONDS", 0)
+    monkeypatch.setattr(workspace, "CLOSE_SECONDS", 0)
     episode.close()
     assert list(tmp_path.glob("sandbox-*")) != []
     wait_until_gone(lambda: list(tmp_path.glob("sandbox-*")))
@@ -1054,7 +1052,7 @@ def test_an_escaped_process_that_kills_the_next_command_masks_no_episode(start):
 def test_a_first_command_that_does_not_start_is_not_the_policys_fault(
     start, monkeypatch
 ):
-    monkeypatch.setattr(processes, "_launcher", lambda: "raise SystemExit('broken')")
+    monkeypatch.setattr(workspace, "_launcher", lambda: "raise SystemExit('broken')")
     episode = start(files={"a": "1"})
     with pytest.raises(RuntimeError, match="the sandbox did not start: broken"):
         episode.run_command("ls")

@@ -11,9 +11,8 @@ import sys
 import threading
 
 import pytest
-from env_runtime.workspace.nemo_gym import workspace as module
-from env_runtime.workspace.nemo_gym.providers import Provider
-from env_runtime.workspace.nemo_gym.testing import prepare_tests
+from env_runtime.workspace import nemo_gym as module
+from env_runtime.workspace.nemo_gym import Provider, prepare_tests
 
 from my_env import MyEnv as EnvironmentClass
 
@@ -334,14 +333,14 @@ def test_episodes_do_not_wait_for_each_other(start, monkeypatch, tmp_path):
 
 
 def test_the_helper_is_python_that_old_images_have():
-    ast.parse(module.program(), feature_version=(3, 7))
+    ast.parse(module._program(), feature_version=(3, 7))
 
 
 def test_the_helper_needs_nothing_but_the_standard_library():
-    """Its text is that of two modules, which are one program in a sandbox."""
+    """In a sandbox it is a program, and nothing of this package is there."""
     request = base64.b64encode(
         b'{"action": "read", "root": "/missing", "path": "a", "limit": 1, "cut": true}'
     )
-    helper = [sys.executable, "-I", "-S", "-c", module.program(), request]
+    helper = [sys.executable, "-I", "-S", "-c", module._program(), request]
     done = subprocess.run(helper, capture_output=True, text=True, check=True)
     assert json.loads(done.stdout)["error"]

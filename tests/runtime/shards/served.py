@@ -23,7 +23,7 @@ COUNT_SERVER = Path(__file__).with_name("count_server.py")
 
 
 class Served:
-    """A front process, its URL, and the notes that its episodes write."""
+    """A proxy process, its URL, and the notes that its episodes write."""
 
     def __init__(self, script, notes, **variables):
         self.notes = notes

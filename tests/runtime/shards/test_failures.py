@@ -97,8 +97,8 @@ def test_no_shard_is_up(start):
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
-def test_the_front_ends(served, number):
-    """However the front ends, its shards close their episodes and end, too."""
+def test_the_proxy_ends(served, number):
+    """However the proxy ends, its shards close their episodes and end, too."""
     shards = served.shards().values()
     assert len(shards) == 2
     served.seeded(6)
@@ -161,7 +161,7 @@ def test_a_shard_that_cannot_start_says_so(start, tmp_path):
     script = tmp_path / "broken_server.py"
     failing = "assert __name__ == '__main__', 'not in a shard'\n"
     script.write_text(failing + COUNT_SERVER.read_text())
-    served = start(script)
+    served = start(script, SHARDS="1")  # two would print into each other's lines
     assert not served.url
     assert "AssertionError: not in a shard" in served.printed
     assert "did not start: it ended with status 1" in served.printed
@@ -186,7 +186,7 @@ def test_a_stranger_at_a_shard_s_door(served):
             door.sendall(f"{head}{key}\r\n".encode())
             answer = b"".join(iter(lambda: door.recv(1000), b""))
         assert answer.startswith(b"HTTP/1.1 403 ")
-    # The front does not let a client act as a front, either.
+    # The proxy does not let a client act as a proxy, either.
     about = requests.get(f"{served.url}/_shard", headers={"x-shard-key": ""}, timeout=9)
     assert "prefix" not in about.text
     assert served.health()["shards_up"] == 2

@@ -98,7 +98,7 @@ def test_what_no_endpoint_takes(start):
     assert "env_shards_up 2.0" in told
 
 
-def test_a_complicated_body_is_refused_by_the_front(served):
+def test_a_complicated_body_is_refused_by_the_proxy(served):
     client = served.seeded(1)[0]
     client.output()
     body = b"[%s[]]" % (b"[]," * 1_100_000)
@@ -188,7 +188,7 @@ if __name__ == "__main__":
 """
 
 
-def test_several_fronts_share_the_shards(start, tmp_path, rows, tools):
+def test_several_proxies_share_the_shards(start, tmp_path, rows, tools):
     """Any worker may take a request, so all must know each other's sessions."""
     script = tmp_path / "workers.py"
     script.write_text(WORKERS)

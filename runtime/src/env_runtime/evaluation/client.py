@@ -22,7 +22,7 @@ from .trajectory import Item, as_response
 
 # How long a client waits for an answer, unless the server's tools take longer.
 USUAL_SECONDS = 300.0
-# What a front of shards adds to its tools' own time; see ShardSettings.shard_seconds.
+# What a proxy of shards adds to its tools' own time; see ShardSettings.shard_seconds.
 GRACE_SECONDS = 60.0
 
 

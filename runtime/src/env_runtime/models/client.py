@@ -25,7 +25,7 @@ from ..errors import ModelError, NoAnswerError, ToolError, one_line
 from ..settings import ModelSettings, StandInSettings
 from . import Message, Prompt
 from .endpoints import Endpoint, NotSet, StandIn, openai_endpoint
-from .question import Question, Completion, ToolCall, called, returned
+from .question import Completion, Question, ToolCall, called, returned
 
 log = logging.getLogger(__name__)
 # The log of questions and answers, which goes to session.log only: launch.log_to_file.

@@ -12,8 +12,8 @@ from ..settings import ModelSettings
 from . import Message
 from .question import (
     PLAIN,
-    Question,
     Completion,
+    Question,
     ToolCall,
     bounded,
     check_encoding,

@@ -308,7 +308,7 @@ class SessionStore:
 
 
 def lost_because(scope: Scope) -> str:
-    """Why the request's session is unknown. A front of shards may know more."""
+    """Why the request's session is unknown. A proxy of shards may know more."""
     return scope.get("lost", "this server does not know it")
 
 

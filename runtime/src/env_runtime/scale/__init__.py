@@ -1,14 +1,13 @@
 """Sessions in several processes or on several machines, behind one address.
 
-shard        a server that accepts only requests of fronts
-processes    shards as child processes
+shard        a server that accepts only requests of proxies
 ray_actors   shards as actors of Ray
-link         a front's HTTP client of one shard
-front        a proxy that sends each request to the shard of its session
-deployment   starts the shards of a server
+client       the proxy's HTTP client of one shard
+proxy        sends each request to the shard of its session
+deployment   starts the shards of a server, as child processes or on Ray
 
-A front holds no state. The id of a session begins with the number of its shard and a
-prefix of the shard's process. So any front finds the shard, and knows if the shard was
+A proxy holds no state. The id of a session begins with the number of its shard and a
+prefix of the shard's process. So any proxy finds the shard, and knows if the shard was
 restarted and has lost the session.
 """
 

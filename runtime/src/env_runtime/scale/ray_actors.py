@@ -1,4 +1,4 @@
-"""Shards as named actors on a Ray cluster. They outlive a front that only joined it."""
+"""Shards as named actors on a Ray cluster. They outlive a proxy that only joined it."""
 
 import contextlib
 import hashlib
@@ -15,7 +15,7 @@ from ..errors import ShardsError
 from .shard import ShardSpec, make_server
 
 START_SECONDS = 120.0
-# Shards that an earlier front left behind are reused if these keys are the same.
+# Shards that an earlier proxy left behind are reused if these keys are the same.
 SAME = ("secret", "file", "class_name", "limits")
 
 
@@ -111,7 +111,7 @@ class RayActors:
         return ray.get_actor(f"{self._prefix}{number}", namespace=self.namespace)
 
     def _end_others(self) -> None:
-        """End shards that an earlier front left behind, if they are unlike these."""
+        """End shards that an earlier proxy left behind, if they are unlike these."""
         names = {f"{self._prefix}{number}" for number in range(self._count)}
         for listed in ray.util.list_named_actors(all_namespaces=True):
             if listed["namespace"] == self.namespace and listed["name"] not in names:

@@ -1,4 +1,4 @@
-"""A shard: the server of one process, which accepts only requests of fronts."""
+"""A shard: the server of one process, which accepts only requests of proxies."""
 
 import asyncio
 import faulthandler
@@ -33,7 +33,7 @@ class ShardSpec(TypedDict):
     """Everything that another process needs to serve one shard, as plain JSON."""
 
     number: int
-    secret: str  # SESSION_SECRET, the same in all fronts and shards
+    secret: str  # SESSION_SECRET, the same in all proxies and shards
     file: str  # where the server's class is
     class_name: str
     config: dict[str, Any]
@@ -44,11 +44,11 @@ class ShardSpec(TypedDict):
 
 
 def key_of(secret: str) -> str:
-    """The value of KEY_HEADER in requests of fronts, for one SESSION_SECRET."""
+    """The value of KEY_HEADER in requests of proxies, for one SESSION_SECRET."""
     return hmac.digest(secret.encode(), b"shards", "sha256").hex()
 
 
-class KeyCheck:
+class ShardAuth:
     """Refuses requests without the key, and answers ABOUT_PATH.
 
     It ends this process, with a traceback, after SHARD_SECONDS without progress. The
@@ -119,7 +119,7 @@ def make_server(spec: ShardSpec, **place: Any) -> uvicorn.Server:
     gym_series.expose_over_mcp(server, app)
     return uvicorn.Server(
         uvicorn.Config(
-            KeyCheck(app, server, key_of(spec["secret"])),
+            ShardAuth(app, server, key_of(spec["secret"])),
             **place,
             http=BoundedProtocol,
             lifespan="on",
@@ -130,7 +130,7 @@ def make_server(spec: ShardSpec, **place: Any) -> uvicorn.Server:
             proxy_headers=False,
             server_header=False,
             date_header=False,
-            # A shard does not close a connection on which a front may send a call.
+            # A shard does not close a connection on which a proxy may send a call.
             timeout_keep_alive=1 << 30,
             timeout_graceful_shutdown=1,
         )

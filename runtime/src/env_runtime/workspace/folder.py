@@ -1,19 +1,30 @@
 """The folder of a workspace, on its own machine: files, outputs, processes.
 
 `local` calls these functions. `nemo_gym` sends the text of this file into its sandboxes,
-so it needs nothing but the standard library of Python 3.7.
+so it needs nothing but the standard library of Python 3.7. There it is a program,
+`python -c TEXT REQUEST`, which answers one request with one line of JSON. A request is
+JSON in base64, or "@" and the name of a file with the base64 text.
 """
 
 from __future__ import annotations
 
+import base64
 import errno
+import json
 import os
+import resource
 import signal
 import stat
+import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from typing import Any
+
+# The folder of the workspace in a sandbox that has nothing else.
+ROOT = "/tmp/sandbox"
 
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 # O_NONBLOCK, because opening a fifo must not wait for its other end.
@@ -212,3 +223,116 @@ def _belongs(pid: int, session: int, mark: bytes) -> bool:
             return mark in file.read().split(b"\0")
     except OSError:
         return False
+
+
+def variables(home: str, temporary: str, own: dict[str, str] | None = None) -> dict:
+    """The environment of a command. `own` has a sandbox's own variables.
+
+    Without a sandbox, nothing is inherited: the variables are the server's.
+    """
+    if own is None:
+        folder = os.path.dirname(base_python())
+        own = {"PATH": folder + ":/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"}
+    fixed = {"PYTHONUNBUFFERED": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+    return {"LANG": "C.UTF-8", **own, "HOME": home, "TMPDIR": temporary, **fixed}
+
+
+# ------------------------------------------------------ the program in a sandbox
+
+
+def answer(request: str) -> dict[str, Any]:
+    """The answer to a request. Its `text` is a string, or its `error`."""
+    if request.startswith("@"):
+        with open(request[1:]) as file:
+            text = file.read()
+        os.unlink(request[1:])
+        request = text
+    named = json.loads(base64.b64decode(request).decode())
+    actions = {"make": _make, "run": _run, "write": _write, "read": _read}
+    try:
+        return actions[named.pop("action")](**named)
+    except (OSError, ValueError) as error:
+        return {"error": str(error)}
+
+
+def _make(local: bool) -> dict[str, Any]:
+    """Make the folders of a workspace. The answer's text is their place."""
+    root = os.getcwd() if local else ROOT
+    if not local:
+        try:
+            os.mkdir(root, 0o700)
+        except FileExistsError:  # the provider shares /tmp
+            root = tempfile.mkdtemp(prefix="sandbox-")
+    for name in ("home", "tmp"):
+        os.mkdir(root + "/" + name)
+    return {"text": root}
+
+
+def _run(
+    root: str,
+    local: bool,
+    command: list[str],
+    script: str,
+    name: str,
+    seconds: float,
+    file_bytes: int,
+    memory_bytes: int,
+    output_bytes: int,
+) -> dict[str, Any]:
+    """Run `command` with a file that holds `script`. Its output is the answer's text."""
+    home, path = root + "/home", root + "/" + name
+    unlock(home)
+    with open(path, "wb") as file:
+        file.write(script.encode())
+    limits = {"RLIMIT_CORE": 0, "RLIMIT_FSIZE": file_bytes}
+    if memory_bytes:
+        limits["RLIMIT_AS"] = memory_bytes
+
+    def lower_limits() -> None:
+        for kind, value in limits.items():
+            with suppress(OSError, ValueError):  # macOS does not have all of them
+                resource.setrlimit(getattr(resource, kind), (value, value))
+
+    # Unlike a pipe, a file has a size limit, and no process can keep it open.
+    with tempfile.TemporaryFile(dir=root) as output:
+        process = subprocess.Popen(
+            command + [path],
+            cwd=home,
+            env=variables(home, root + "/tmp", None if local else dict(os.environ)),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            preexec_fn=lower_limits,  # noqa: PLW1509 (this process has one thread)
+        )
+        try:
+            process.wait(seconds)
+            killed = False
+        except subprocess.TimeoutExpired:
+            killed = True
+        kill_all(process.pid, "HOME=" + home)
+        process.wait()
+        paths = shown_paths(root, path)
+        if root == ROOT:  # only the script's path differs between episodes
+            paths = paths[:1]
+        text = clipped(output.fileno(), output_bytes, paths)
+    return {"text": text, "status": process.returncode, "killed": killed}
+
+
+def _write(root: str, path: str, content: str) -> dict[str, Any]:
+    file = open_file(root + "/home", path, os.O_WRONLY | os.O_CREAT)
+    replace(file, content.encode())
+    return {"text": ""}
+
+
+def _read(root: str, path: str, limit: int, cut: bool) -> dict[str, Any]:
+    """The text of a file; if it is longer than `limit`, cut or refused."""
+    file = open_file(root + "/home", path, os.O_RDONLY)
+    if not cut:
+        return {"text": whole(file, path, limit)}
+    with open(file, "rb"):
+        return {"text": clipped(file, limit)}
+
+
+if __name__ == "__main__":
+    print(json.dumps(answer(sys.argv[1])))

@@ -15,7 +15,7 @@ from .form import Form
 from .painter import Painter
 
 
-class Desktop:
+class Desktop(Form):
     """A desktop with one window that shows the form.
 
     `form` is what lay_out() beside the environment class returns; `values` maps the
@@ -24,31 +24,11 @@ class Desktop:
     """
 
     def __init__(self, form: Mapping[str, Any], values: Mapping[str, Any]) -> None:
-        self._form = Form(form, values)
-        self._painter = Painter(self._form)
-
-    def click(self, x: int, y: int, count: int = 1) -> None:
-        """Press and release the left button count times at the same point."""
-        self._form.click(x, y, count)
-
-    def scroll(self, x: int, y: int, dy: int) -> None:
-        """Scroll the form by dy pixels if the point is over it."""
-        self._form.scroll(x, y, dy)
-
-    def type(self, text: str) -> None:
-        """Insert text into the focused text field, if one is."""
-        self._form.type(text)
-
-    def key(self, key: str) -> None:
-        """Press one key; what it does depends on the focused control."""
-        self._form.key(key)
+        super().__init__(form, values)
+        self._painter = Painter(self)
 
     def wait(self, seconds: float) -> None:
         """Do nothing: this desktop has no clock."""
-
-    def state(self) -> dict[str, Any]:
-        """The form's state, as state() of the environment class describes it."""
-        return self._form.state()
 
     def screenshot(self) -> bytes:
         """The screen as a PNG file."""

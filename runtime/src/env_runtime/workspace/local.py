@@ -7,7 +7,8 @@ the user of this process: they start in their folder with a clean environment an
 but nothing keeps them from the network or from any file that this user can read, the
 expected answers included. Use that only for trusted policies and for development.
 
-The settings, which are environment variables, are in limits.py and settings.py.
+The settings, which are environment variables, are Limits and IsolationSettings in the
+modules disk and bubblewrap, and SandboxSettings of the package.
 
 Known weaknesses:
 
@@ -31,22 +32,35 @@ Known weaknesses:
 
 from __future__ import annotations
 
+import functools
 import os
+import select
+import shutil
 import subprocess
 import tempfile
 import threading
 import time
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
-from typing import IO
+from importlib import resources
+from pathlib import Path
+from typing import IO, Any
 
-from .. import folder
-from ..errors import WorkspaceError
-from ..report import check_size, failure, report, time_limit
-from . import places, processes, quota, remains
-from .checks import isolated
-from .limits import Limits
-from .places import give, make_folders, shell, unconfined
+from . import (
+    WorkspaceError,
+    bubblewrap,
+    check_size,
+    disk,
+    failure,
+    folder,
+    report,
+    time_limit,
+)
+from .bubblewrap import isolated, isolation, refusal
+from .disk import UNDER_BUBBLEWRAP, Limits, give, make_folders, unconfined
+
+__all__ = ["Workspace", "WorkspaceError", "isolation", "missing", "prepare_tests"]
+__all__ += ["refusal"]
 
 # The pause between two measurements of the workspace while a command runs, in seconds.
 LOOK_SECONDS = 0.25
@@ -56,6 +70,18 @@ _FAR_ABOVE = 4
 
 # How long `close` waits for the folder to be removed, in seconds.
 CLOSE_SECONDS = 1
+
+
+def missing() -> str | None:
+    """Return None: every machine can run an episode, if need be without isolation."""
+    return None
+
+
+def prepare_tests(monkeypatch: Any, folder: Path) -> None:
+    """Prepare nothing: tests may run without isolation, or use bubblewrap if it works.
+
+    `monkeypatch` is pytest's, and `folder` is empty.
+    """
 
 
 @contextmanager
@@ -82,8 +108,10 @@ class Workspace:
         self._fill = 0.0
         self._has_run = False  # whether a command has run
         with _machine("make a workspace folder"):
-            self._root = remains.new_folder()
-            self._home = str(self._root / "home")
+            self._root = disk.new_folder()
+            self._home = f"{self._root}/home"
+            own = unconfined(self._root)
+            self._places = UNDER_BUBBLEWRAP if self._isolated else own
             try:
                 make_folders(self._root, self._isolated)
             except OSError:
@@ -98,7 +126,7 @@ class Workspace:
         No process that it started is left running. Without bubblewrap, ~ replaces the
         folder's random path in the output: the same commands print the same text.
         """
-        return self._run([shell()], "command.sh", command)
+        return self._run([_shell()], "command.sh", command)
 
     def run_python(self, code: str) -> str:
         """Run a Python program in the folder with this server's base interpreter.
@@ -134,7 +162,7 @@ class Workspace:
 
     def close(self) -> None:
         """Remove the folder; a large folder in the background. Can be called again."""
-        removal = remains.remove([self._root])
+        removal = disk.remove([self._root])
         try:
             removal.wait(CLOSE_SECONDS)
         except subprocess.TimeoutExpired:
@@ -152,7 +180,7 @@ class Workspace:
         # line numbers.
         try:
             with self._touched("write the script"):
-                file = places.new_script(self._root, name)
+                file = disk.new_script(self._root, name)
                 give(file, self._isolated)
                 with open(file, "wb") as stream:
                     stream.write(script.encode())
@@ -175,21 +203,13 @@ class Workspace:
             reading, writing = os.pipe()
             try:
                 try:
-                    process = processes.start(
-                        self._root,
-                        self._isolated,
-                        self._limits,
-                        interpreter,
-                        name,
-                        output,
-                        writing,
-                    )
+                    process = self._start(interpreter, name, output, writing)
                 finally:
                     os.close(writing)
                 try:
                     reason = self._wait(process, output.fileno())
                 finally:
-                    processes.kill(process, self._root, self._isolated)
+                    self._kill(process)
                 started = b""
                 os.set_blocking(reading, False)
                 # Bubblewrap may not have closed its end yet.
@@ -210,6 +230,38 @@ class Workspace:
         if self._fill > 1:
             return failure(self._full(), answer)
         return answer
+
+    def _start(
+        self, interpreter: list[str], script: str, output: IO[bytes], started: int
+    ) -> subprocess.Popen:
+        """Start `script`, a file in the workspace's folder of scripts.
+
+        A byte arrives at the descriptor `started` once the sandbox is set up.
+        """
+        limits = self._limits.rlimits(isolated=self._isolated)
+        return subprocess.Popen(
+            [
+                *(bubblewrap.arguments(self._root) if self._isolated else []),
+                *(folder.base_python(), "-I", "-S", "-c", _launcher()),
+                *(str(started), limits),
+                *(*interpreter, f"{self._places.scripts}/{script}"),
+            ],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env=folder.variables(self._places.home, self._places.temporary),
+            cwd="/",
+            start_new_session=True,
+            pass_fds=(started,),
+        )
+
+    def _kill(self, process: subprocess.Popen) -> None:
+        """Kill a command and everything it started, whether it has ended or not."""
+        if self._isolated:  # the processes die with their namespace
+            folder.kill_group(process.pid)
+        else:
+            folder.kill_all(process.pid, f"HOME={self._home}")
+        process.wait()
 
     def _output(self) -> IO[bytes]:
         """A file for the output of a command."""
@@ -243,7 +295,7 @@ class Workspace:
         """A command's output, without the random path of the workspace."""
         paths = []
         if not self._isolated:
-            script = f"{unconfined(self._root).scripts}/{name}"
+            script = f"{self._places.scripts}/{name}"
             paths = folder.shown_paths(str(self._root), script)
         return folder.clipped(output, self._limits.sandbox_output_bytes, paths)
 
@@ -256,12 +308,12 @@ class Workspace:
         pause = LOOK_SECONDS
         while True:
             left = deadline - time.monotonic()
-            if processes.ended(process, max(0.0, min(pause, left))):
+            if _ended(process, max(0.0, min(pause, left))):
                 return None
             if left <= pause:
                 return time_limit(seconds)
             began = time.monotonic()
-            deleted = quota.deleted(process.pid, output) / self._limits.disk_bytes
+            deleted = disk.deleted_bytes(process.pid, output) / self._limits.disk_bytes
             if self._measure(allowed) + deleted > allowed:
                 return f"killed: {self._full()}"
             # Many large workspaces must not keep this process busy.
@@ -269,7 +321,7 @@ class Workspace:
 
     def _measure(self, enough: float) -> float:
         with self._touched("measure the workspace"):
-            return quota.measure(self._root, self._limits, enough)
+            return disk.measure(self._root, self._limits, enough)
 
     def _open(self, path: str, flags: int) -> int:
         """The descriptor of a regular file in the folder."""
@@ -277,3 +329,30 @@ class Workspace:
             return folder.open_file(
                 self._home, path, flags, lambda file: give(file, self._isolated)
             )
+
+
+@functools.cache
+def _launcher() -> str:
+    return resources.files(__package__).joinpath("launcher.py").read_text("utf-8")
+
+
+def _ended(process: subprocess.Popen, seconds: float) -> bool:
+    """Whether a command ends within `seconds`."""
+    if not hasattr(os, "pidfd_open"):  # macOS
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(seconds)
+        return process.returncode is not None
+    # A pidfd reports the end immediately. Popen.wait() looks only every 50 ms.
+    watched = os.pidfd_open(process.pid)
+    try:
+        poll = select.poll()
+        poll.register(watched, select.POLLIN)
+        return bool(poll.poll(seconds * 1000)) and process.wait() is not None
+    finally:
+        os.close(watched)
+
+
+@functools.cache
+def _shell() -> str:
+    """The path of bash, or else of sh."""
+    return shutil.which("bash", path="/bin:/usr/bin:/usr/local/bin") or "/bin/sh"

@@ -1,10 +1,10 @@
 """The desktop, as a page in Chrome on a virtual desktop of E2B.
 
-Each episode has a sandbox of its own, without internet access. In the sandbox,
-page_server.py serves the page to Chrome, which fills the screen. It also writes what
-the page reports after every change into a file, which state() reads. Mouse, keyboard
-and screenshots are the virtual desktop's own, through the e2b-desktop SDK. E2B_API_KEY
-must be set when the first tool is called.
+Each episode has a sandbox of its own, without internet access. A program there serves
+the page to Chrome, which fills the screen. It also writes what the page reports after
+every change into a file, which state() reads. Mouse, keyboard and screenshots are the
+virtual desktop's own, through the e2b-desktop SDK. E2B_API_KEY must be set when the
+first tool is called.
 """
 
 from __future__ import annotations
@@ -12,13 +12,12 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping
-from importlib import resources
 from typing import Any
 
 from e2b_desktop import Sandbox
 
-from ...settings import Settings
-from ..page import page
+from ..settings import Settings
+from . import page
 
 _LIFETIME = 3600  # seconds until E2B ends a sandbox that was not closed
 _START = 60.0  # seconds for Chrome to show the form
@@ -32,6 +31,32 @@ _BROWSER = (
     "--window-position=0,0 --window-size={width},{height} "
     f"--user-data-dir={_FOLDER}/profile http://127.0.0.1:{_PORT}/"
 )
+# python3 server.py FOLDER PORT. It serves FOLDER/page.html on the loopback interface, and
+# writes what the page posts into FOLDER/state.json.
+_SERVER = """\
+import http.server, os, pathlib, sys
+folder = pathlib.Path(sys.argv[1])
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.answer((folder / "page.html").read_bytes())
+
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        (folder / "state.new").write_bytes(body)
+        os.replace(folder / "state.new", folder / "state.json")
+        self.answer(b"")
+
+    def answer(self, body):
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html; charset=utf-8")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+address = ("127.0.0.1", int(sys.argv[2]))
+http.server.ThreadingHTTPServer(address, Handler).serve_forever()
+"""
 # The SDK's names of keys that differ from ours in more than case.
 _KEYS = {"PageUp": "page_up", "PageDown": "page_down"}
 
@@ -123,9 +148,8 @@ class Desktop:
 
     def _open_form(self, form: Mapping[str, Any], values: Mapping[str, Any]) -> None:
         files, commands = self._sandbox.files, self._sandbox.commands
-        program = resources.files(__package__).joinpath("page_server.py")
         files.write(f"{_FOLDER}/page.html", page(form, values, _NOTCH))
-        files.write(f"{_FOLDER}/server.py", program.read_text("utf-8"))
+        files.write(f"{_FOLDER}/server.py", _SERVER)
         server = f"python3 {_FOLDER}/server.py {_FOLDER} {_PORT}"
         commands.run(server, background=True, timeout=0).disconnect()
         width, height = form["screen"]

@@ -25,13 +25,13 @@ from ..resources_server.http import (
 )
 from ..resources_server.store import FULL
 from ..settings import ShardSettings
-from .link import Link, LostError, NotDeliveredError
+from .client import LostError, NotDeliveredError, ShardClient
 from .shard import ABOUT_PATH
 
 VERIFY_SECONDS = 1800.0  # long, because a grader may ask a model
 MAX_PLACES = 100_000
 
-# Paths that a front answers itself, because they belong to no session.
+# Paths that the proxy answers itself, because they belong to no session.
 OWN_PATHS = frozenset(
     ["/", "/health", "/healthz", "/livez", "/readyz", "/metrics", "/stats", "/tools"]
     + ["/openapi.json", "/docs", "/docs/oauth2-redirect", "/redoc"]
@@ -40,7 +40,7 @@ OWN_PATHS = frozenset(
 OWN_ID = re.compile(r"\d+-[0-9a-f]{8}-[0-9a-f]{32}")  # shard, incarnation, random
 
 
-class Front:
+class Proxy:
     """Sends each request to the shard of its session, in place of the cookies' layer.
 
     `app` is the app of `server`, which has no sessions. It answers OWN_PATHS, and the
@@ -48,13 +48,17 @@ class Front:
     """
 
     def __init__(
-        self, app: ASGIApp, cookies: SessionCookies, links: list[Link], server: Any
+        self,
+        app: ASGIApp,
+        cookies: SessionCookies,
+        shards: list[ShardClient],
+        server: Any,
     ) -> None:
-        self.app, self.cookies, self.links, self.server = app, cookies, links, server
+        self.app, self.cookies, self.shards, self.server = app, cookies, shards, server
         self._silence = ShardSettings.read().shard_seconds
         self._turns = itertools.count()
-        # For each id that a harness chose: its shard's link, and the shard's prefix
-        self._places: dict[str, tuple[Link, str]] = {}
+        # For each id that a harness chose: its shard, and the shard's prefix
+        self._places: dict[str, tuple[ShardClient, str]] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -85,7 +89,7 @@ class Front:
         no room for a new session.
         """
         path, headers = scope["path"], scope["headers"]
-        links, name, new = await self._route(scope, body, session)
+        shards, name, new = await self._route(scope, body, session)
         if new and session:  # the session of the cookie is lost
             headers = [line for line in headers if line[0] != b"cookie"]
         target = scope.get("raw_path") or urllib.parse.quote(path).encode()
@@ -99,9 +103,9 @@ class Front:
         if path == "/verify":
             seconds = VERIFY_SECONDS
         reason, sent = "its shard has ended", False
-        for link in links:
+        for shard in shards:
             try:
-                answer = await link.send(
+                answer = await shard.send(
                     scope["method"], target, headers, body, seconds
                 )
             except NotDeliveredError:
@@ -110,10 +114,10 @@ class Front:
                 reason, sent = str(error), True
                 break
             full = answer.status == 503 and FULL.encode() in dict(answer.headers)
-            if full and (new or name) and link is not links[-1]:
+            if full and (new or name) and shard is not shards[-1]:
                 continue
             if name:
-                self._remember(name, link)
+                self._remember(name, shard)
             start = {"status": answer.status, "headers": answer.headers}
             await send({"type": "http.response.start", **start})
             await send({"type": "http.response.body", "body": answer.body})
@@ -129,7 +133,7 @@ class Front:
 
     async def _route(
         self, scope: Scope, body: bytes, session: dict[str, Any]
-    ) -> tuple[list[Link], str, bool]:
+    ) -> tuple[list[ShardClient], str, bool]:
         """The shards to try, the id that a harness chose, and if the session is new."""
         chosen = _name_in(scope["path"], body)
         name = chosen or session.get(SESSION_ID_KEY, "")
@@ -138,51 +142,54 @@ class Front:
         if not name:
             return self._in_turn(), "", True
         if OWN_ID.fullmatch(name):
-            up = [link for link in self.links if link.up]
-            links, name = [link for link in up if name.startswith(link.prefix)], ""
+            shards = [one for one in self._up() if name.startswith(one.prefix)]
+            name = ""
         else:
-            links = await self._find(name)
-        if chosen and not links:
-            links = self._ranked(chosen)
+            shards = await self._find(name)
+        if chosen and not shards:
+            shards = self._ranked(chosen)
         seeds = scope["path"] == "/seed_session" and not session.get(SEEDED)
-        if seeds and not links:
+        if seeds and not shards:
             return self._in_turn(), "", True
-        return links, name, False
+        return shards, name, False
 
-    def _in_turn(self) -> list[Link]:
+    def _up(self) -> list[ShardClient]:
+        return [shard for shard in self.shards if shard.up]
+
+    def _in_turn(self) -> list[ShardClient]:
         """The shards that are up. Each comes first in turn, for an equal load."""
-        up = [link for link in self.links if link.up]
+        up = self._up()
         first = next(self._turns) % (len(up) or 1)
         return up[first:] + up[:first]
 
-    def _ranked(self, name: str) -> list[Link]:
+    def _ranked(self, name: str) -> list[ShardClient]:
         """The shards that are up, in the order that rendezvous hashing gives `name`."""
 
-        def score(link: Link) -> bytes:
-            text = f"{link.number} {name}".encode("utf-8", "replace")
+        def score(shard: ShardClient) -> bytes:
+            text = f"{shard.number} {name}".encode("utf-8", "replace")
             return hashlib.blake2b(text, digest_size=8).digest()
 
-        return sorted((link for link in self.links if link.up), key=score)
+        return sorted(self._up(), key=score)
 
-    async def _find(self, name: str) -> list[Link]:
+    async def _find(self, name: str) -> list[ShardClient]:
         """The shard that knows a session; all shards, ranked, if none does."""
-        link, prefix = self._places.get(name, (None, ""))
-        if link is not None and link.up and link.prefix == prefix:
-            return [link]
+        shard, prefix = self._places.get(name, (None, ""))
+        if shard is not None and shard.up and shard.prefix == prefix:
+            return [shard]
         # The hash alone is not enough: its first choice may have been down, or full,
         # when the session began.
         ranked = self._ranked(name)
-        questions = (link.about(self._silence, name) for link in ranked)
+        questions = (shard.about(self._silence, name) for shard in ranked)
         answers = await asyncio.gather(*questions, return_exceptions=True)
-        for link, about in zip(ranked, answers, strict=True):
+        for shard, about in zip(ranked, answers, strict=True):
             if isinstance(about, dict) and about["knows"]:
-                return [link]
+                return [shard]
         return ranked
 
-    def _remember(self, name: str, link: Link) -> None:
+    def _remember(self, name: str, shard: ShardClient) -> None:
         if len(self._places) >= MAX_PLACES:
             self._places.clear()  # a session that is open is found again
-        self._places[name] = link, link.prefix
+        self._places[name] = shard, shard.prefix
 
 
 def _receive_once(body: bytes) -> Receive:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from functools import lru_cache
 
 from PIL import Image, ImageDraw
 
-from .form import PADDING, Form
-from .shapes import Box, font, panel, stroke
+from .form import PADDING, Box, Form, font
 
 _WALLPAPER = "#27496d"
 _TASKBAR = "#16293f"
@@ -21,6 +21,7 @@ _SELECTION = "#bfd7ff"
 _GREEN = "#15803d"
 
 _TASKBAR_HEIGHT = 40
+_SMOOTH = 4  # shapes are drawn this much larger, then reduced: that smooths their edges
 
 
 class Painter:
@@ -186,3 +187,34 @@ class Painter:
             middle = row.top + row.height // 2
             pen.text((row.left + PADDING, middle), option, color, font(), anchor="lm")
             row = row.moved(0, row.height)
+
+
+@lru_cache(maxsize=64)
+def _rounded(width: int, height: int, radius: int) -> Image.Image:
+    """A mask of a rectangle with smooth round corners."""
+    mask = Image.new("L", (width * _SMOOTH, height * _SMOOTH))
+    corner = (mask.width - 1, mask.height - 1)
+    ImageDraw.Draw(mask).rounded_rectangle((0, 0, *corner), radius * _SMOOTH, fill=255)
+    return mask.resize((width, height), Image.Resampling.BOX)
+
+
+def panel(
+    image: Image.Image, box: Box, fill: str, border: str | None = None, radius: int = 6
+) -> None:
+    """Fill a rectangle with round corners; `border` is the color of a line around it."""
+    image.paste(border or fill, box[:2], _rounded(box.width, box.height, radius))
+    if border:
+        panel(image, box.inset(1), fill, radius=radius - 1)
+
+
+def stroke(
+    image: Image.Image,
+    at: tuple[int, int],
+    points: tuple[tuple[int, int], ...],
+    color: str,
+) -> None:
+    """Draw a smooth line of two pixels through the points of a square of 14 pixels."""
+    mask = Image.new("L", (14 * _SMOOTH, 14 * _SMOOTH))
+    path = [(x * _SMOOTH, y * _SMOOTH) for x, y in points]
+    ImageDraw.Draw(mask).line(path, fill=255, width=2 * _SMOOTH, joint="curve")
+    image.paste(color, at, mask.resize((14, 14), Image.Resampling.BOX))

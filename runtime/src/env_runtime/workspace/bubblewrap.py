@@ -1,20 +1,34 @@
-"""Bubblewrap: whether it works here, and the arguments that confine a command."""
+"""Bubblewrap: whether it works here, and is used, and the arguments for a command."""
 
 from __future__ import annotations
 
 import functools
+import logging
 import os
 import resource
 import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 from contextlib import suppress
 from pathlib import Path
+from typing import Annotated, Literal
 
-from ...project import known
-from ..folder import base_python
-from .places import NOBODY, UNDER_BUBBLEWRAP, make_folders
+from pydantic import Field
+
+from ..project import known
+from . import WorkspaceError, WorkspaceSettings, refusal_text
+from .disk import NOBODY, UNDER_BUBBLEWRAP, make_folders
+from .folder import base_python
+
+Isolation = Annotated[
+    Literal["auto", "bubblewrap", "none"],
+    Field(description="auto, bubblewrap or none"),
+]
+
+# Episodes that start at the same time, each in a thread, check and warn only once.
+_once = threading.Lock()
 
 # Tries whether a command in a sandbox can start, use its folders, and have a filter of
 # system calls. A kernel that has such filters answers EFAULT if the filter is missing.
@@ -25,6 +39,72 @@ assert libc.prctl(22, 2, None) and ctypes.get_errno() == 14, "no seccomp filters
 for folder in ("{UNDER_BUBBLEWRAP.home}", "{UNDER_BUBBLEWRAP.temporary}"):
     open(folder + "/trial", "w").close()
 """
+
+
+class IsolationSettings(WorkspaceSettings):
+    """Whether bubblewrap is used. `auto` uses it if it works."""
+
+    sandbox_isolation: Isolation = "auto"
+
+
+def isolation() -> str:
+    """Name the barrier before this machine: "bubblewrap", or "none: " and the reason.
+
+    The first call tests bubblewrap, which takes a moment. Raises WorkspaceError if
+    SANDBOX_ISOLATION has a wrong value.
+    """
+    if IsolationSettings.read().sandbox_isolation == "none":
+        return "none: SANDBOX_ISOLATION=none"
+    try:
+        with _once:
+            found = problem()
+    except OSError as error:
+        raise WorkspaceError(f"cannot try bubblewrap out: {error}") from error
+    return "bubblewrap" if found is None else f"none: {found}"
+
+
+def refusal() -> str | None:
+    """Why not to serve untrusted policies on this machine, or None.
+
+    None if bubblewrap works, or if SANDBOX_ISOLATION=none says that it is not needed.
+    """
+    try:
+        current = isolation()
+        choice = IsolationSettings.read().sandbox_isolation
+    except WorkspaceError as error:
+        return str(error)
+    if current == "bubblewrap" or choice == "none":
+        return None
+    return refusal_text(
+        current.removeprefix("none: "),
+        "Install bubblewrap (apt-get install bubblewrap; Linux only)",
+    )
+
+
+def isolated() -> bool:
+    """Whether commands run under bubblewrap.
+
+    Raises WorkspaceError if they must, but cannot.
+    """
+    current = isolation()
+    if current == "bubblewrap":
+        return True
+    if IsolationSettings.read().sandbox_isolation == "bubblewrap":
+        raise WorkspaceError(
+            f"SANDBOX_ISOLATION=bubblewrap, but the isolation is {current}"
+        )
+    with _once:
+        _warn(current)
+    return False
+
+
+@functools.cache
+def _warn(isolation: str) -> None:
+    logging.getLogger(__name__).warning(
+        "Commands run WITHOUT ISOLATION, as the user of this server (isolation: %s). "
+        "SANDBOX_ISOLATION=bubblewrap refuses that.",
+        isolation,
+    )
 
 
 @functools.cache

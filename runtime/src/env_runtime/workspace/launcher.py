@@ -17,7 +17,7 @@ import sys
 
 # Classes, because the import of typing or collections would delay each command.
 class X86_64:
-    """A machine's number in a filter, and its numbers of system calls."""
+    """An architecture: its number in a filter, and its numbers of system calls."""
 
     number = 0xC000003E
     keyctl = 250
@@ -31,7 +31,7 @@ class X86_64:
 
 
 class Aarch64:
-    """The same for this machine."""
+    """The same for this architecture."""
 
     number = 0xC00000B7
     keyctl = 219
@@ -44,9 +44,9 @@ class Aarch64:
     seccomp = 277
 
 
-Machine = type[X86_64] | type[Aarch64]
-MACHINES: dict[str, Machine] = {"x86_64": X86_64, "aarch64": Aarch64}
-# On both machines. io_uring can make sockets, too. The flags of clone3 are in memory,
+Arch = type[X86_64] | type[Aarch64]
+ARCHES: dict[str, Arch] = {"x86_64": X86_64, "aarch64": Aarch64}
+# On both architectures. io_uring can make sockets, too. The flags of clone3 are in memory,
 # where no filter sees them. Programs use clone instead.
 REFUSED = (425, 426, 427, 435)
 FAMILIES = (1, 2, 10, 16)  # allowed families of sockets: unix, IPv4, IPv6, netlink
@@ -81,8 +81,8 @@ def main() -> None:
         signal.signal(ignored_by_python, signal.SIG_DFL)
     os.nice(19)  # the server's own work goes first
     if sys.platform == "linux":
-        be_the_first_to_go()
-        leave_the_servers_kernel(watches)
+        raise_oom_score()
+        confine(watches)
     os.write(int(started), b"1")
     os.close(int(started))
     os.execv(command[0], command)
@@ -98,7 +98,7 @@ def lower(kind: int, value: int) -> None:
         pass  # macOS does not lower all of its limits
 
 
-def be_the_first_to_go() -> None:
+def raise_oom_score() -> None:
     """Have the kernel end a command before the server if memory runs out."""
     try:
         with open("/proc/self/oom_score_adj", "w") as file:
@@ -107,46 +107,46 @@ def be_the_first_to_go() -> None:
         pass
 
 
-def leave_the_servers_kernel(watches: str | None) -> None:
+def confine(watches: str | None) -> None:
     """Take from the command what no namespace covers.
 
     All episodes would share the server's session keyring, so the command joins a new
     one. Under bubblewrap, filters refuse what the kernel counts for a user, who is the
     server's: see docs/sandbox.md. They also refuse sockets of families without
-    namespaces, every call with another machine's numbers, and fallocate, which takes
-    gigabytes of the disk before the quota is checked.
+    namespaces, every call with the numbers of another architecture, and fallocate, which
+    takes gigabytes of the disk before the quota is checked.
     """
     name = os.uname().machine
-    if name not in MACHINES:
+    if name not in ARCHES:
         return
-    machine, libc = MACHINES[name], ctypes.CDLL(None, use_errno=True)
-    libc.syscall(machine.keyctl, JOIN_SESSION_KEYRING, None)
+    arch, libc = ARCHES[name], ctypes.CDLL(None, use_errno=True)
+    libc.syscall(arch.keyctl, JOIN_SESSION_KEYRING, None)
     if libc.prctl(GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 1:
         return  # without bubblewrap, sudo must still work
-    install(libc, machine, filtered(machine))
+    install(libc, arch, filtered(arch))
     if watches is None:
         return
     try:
         # If the command could kill the process that counts and then listen itself, it
         # would be the one that is asked.
-        asks = [load(0), rule(machine.epoll_ctl, ASK, 1, ADD)]
-        asks += [rule(machine.seccomp, BUSY, 1, NEW_LISTENER, HAS_BIT), answer(ALLOW)]
-        listener = install(libc, machine, b"".join(asks), NEW_LISTENER)
+        asks = [load(0), rule(arch.epoll_ctl, ASK, 1, ADD)]
+        asks += [rule(arch.seccomp, BUSY, 1, NEW_LISTENER, HAS_BIT), answer(ALLOW)]
+        listener = install(libc, arch, b"".join(asks), NEW_LISTENER)
         start_to_count(libc, listener, int(watches))
         libc.epoll_ctl(-1, ADD, -1, None)
         counted = ctypes.get_errno() != errno.ENOSYS
     except OSError:
         counted = False
     if not counted:  # Linux before 5.5, or something else answers a filter here
-        refused = [rule(number, NO_SUCH_CALL) for number in machine.epoll_create]
-        install(libc, machine, b"".join([load(0), *refused, answer(ALLOW)]))
+        refused = [rule(number, NO_SUCH_CALL) for number in arch.epoll_create]
+        install(libc, arch, b"".join([load(0), *refused, answer(ALLOW)]))
 
 
-def install(libc: ctypes.CDLL, machine: Machine, code: bytes, flags: int = 0) -> int:
+def install(libc: ctypes.CDLL, arch: Arch, code: bytes, flags: int = 0) -> int:
     """Install a filter. Returns the descriptor of those whom it asks, if it does."""
     lines = ctypes.create_string_buffer(code, len(code))
     pointer = struct.pack("HxxxxxxP", len(code) // 8, ctypes.addressof(lines))
-    result = libc.syscall(machine.seccomp, SET_FILTER, flags, pointer)
+    result = libc.syscall(arch.seccomp, SET_FILTER, flags, pointer)
     if result == -1:
         raise OSError(ctypes.get_errno(), "the kernel refused the seccomp filter")
     return result
@@ -216,16 +216,16 @@ def rule(
     return skip(call, 0, 4) + at + found + load(0)
 
 
-def filtered(machine: Machine) -> bytes:
+def filtered(arch: Arch) -> bytes:
     """A filter of system calls as BPF code: load, compare and skip, return."""
-    lines = [load(4), skip(machine.number, 1, 0), answer(NO_SUCH_CALL), load(0)]
+    lines = [load(4), skip(arch.number, 1, 0), answer(NO_SUCH_CALL), load(0)]
     lines += [skip(1 << 30, 0, 1, AT_LEAST), answer(NO_SUCH_CALL)]  # x32
-    for number in (*machine.keys, *machine.counted, *REFUSED):
+    for number in (*arch.keys, *arch.counted, *REFUSED):
         lines += [rule(number, NO_SUCH_CALL)]
-    lines += [rule(machine.fallocate, NOT_SUPPORTED)]
-    for call in (machine.clone, machine.unshare):
+    lines += [rule(arch.fallocate, NOT_SUPPORTED)]
+    for call in (arch.clone, arch.unshare):
         lines += [rule(call, NO_SPACE, 0, NEW_USER, HAS_BIT)]
-    lines += [skip(machine.socket, 1, 0), answer(ALLOW), load(16)]
+    lines += [skip(arch.socket, 1, 0), answer(ALLOW), load(16)]
     lines += [rule(family, ALLOW) for family in FAMILIES]
     return b"".join([*lines, answer(NO_SUCH_FAMILY)])
 

@@ -1,5 +1,0 @@
-"""Desktops in headless Chromium."""
-
-from .desktop import Desktop, missing
-
-__all__ = ["Desktop", "missing"]
