@@ -61,7 +61,7 @@ PROTECTED = {
     ],
     "test_guests.py": ["copier.yml", "extensions/"],
     "test_fuzz.py": [RUNTIME + "resources_server/"],
-    "test_models.py": [RUNTIME + "gym/", RUNTIME + "models/"],
+    "test_models.py": [RUNTIME + "gym.py", RUNTIME + "models/"],
     "test_mutants.py": ["tests/mutants/"],
     "test_mutants.py::test_a_mutant_is_noticed[gymnasium": ["archetypes/gymnasium/"],
     "test_mutants.py::test_a_mutant_is_noticed[runtime": [
@@ -82,7 +82,7 @@ PROTECTED = {
     "test_nemo_gym.py": [
         "template/nemo_gym/",
         RUNTIME + "frameworks/nemo_gym.py",
-        RUNTIME + "gym/",
+        RUNTIME + "gym.py",
         RUNTIME + "gym_series.py",
         RUNTIME + "prepare.py",
         "tests/nemo_rl.py",

@@ -11,21 +11,19 @@ from types import SimpleNamespace
 
 import pytest
 import requests
-from env_runtime import under_gym
+from env_runtime import gym, under_gym
 from env_runtime.errors import RolloutError
 from env_runtime.evaluation.rows import load_rows, prompt_text, write_rows
 from env_runtime.evaluation.trajectory import as_response
-from env_runtime.gym import loop, processes
 from env_runtime.project import here
 
 
 @pytest.fixture
 def paths(tmp_path, rows, monkeypatch):
     """A file of two rows, and an output file of an earlier run."""
-    for module in (loop, processes):
-        monkeypatch.setattr(module, "log_file", lambda: tmp_path / "gym.log")
-    monkeypatch.setattr(loop, "link_venvs", lambda model_type: None)
-    monkeypatch.setattr(loop, "check_model_answers", lambda url: None)
+    monkeypatch.setattr(gym, "log_file", lambda: tmp_path / "gym.log")
+    monkeypatch.setattr(gym, "link_venvs", lambda model_type: None)
+    monkeypatch.setattr(gym, "check_model_answers", lambda url: None)
     write_rows(tmp_path / "rows.jsonl", rows[:2])
     (tmp_path / "results").mkdir()
     output = tmp_path / "results" / "rollouts.jsonl"
@@ -33,7 +31,7 @@ def paths(tmp_path, rows, monkeypatch):
     return tmp_path / "rows.jsonl", output
 
 
-def gym(monkeypatch, rollouts, status=0):
+def stand_in_for_gym(monkeypatch, rollouts, status=0):
     """Stands in for NeMo Gym's two commands, of which one writes these rollouts."""
 
     process = SimpleNamespace(returncode=status, poll=lambda: status)
@@ -43,7 +41,7 @@ def gym(monkeypatch, rollouts, status=0):
     def run(arguments, **variables):
         assert Path(variables["RAY_TMPDIR"]).is_dir()
         if arguments[:2] == ["env", "start"]:
-            processes.log_file().write_text("3 servers ready!\n")
+            gym.log_file().write_text("3 servers ready!\n")
             yield servers
             return
         new = Path(arguments[arguments.index("--output") + 1])
@@ -51,19 +49,19 @@ def gym(monkeypatch, rollouts, status=0):
         write_rows(new.with_name("rollouts_failures.jsonl"), [])
         yield process
 
-    monkeypatch.setattr(loop, "gym_process", run)
+    monkeypatch.setattr(gym, "gym_process", run)
 
 
 def collect(paths):
     rows, output = paths
-    return loop.collect("m", "http://127.0.0.1:1/v1", rows=rows, output=output)
+    return gym.collect("m", "http://127.0.0.1:1/v1", rows=rows, output=output)
 
 
 ROLLOUTS = [{"_ng_task_index": index, "reward": 0.5} for index in (1, 0)]
 
 
 def test_new_rollouts_replace_the_earlier_ones(paths, monkeypatch):
-    gym(monkeypatch, ROLLOUTS)
+    stand_in_for_gym(monkeypatch, ROLLOUTS)
     assert [rollout["_ng_task_index"] for rollout in collect(paths)] == [0, 1]
     _, output = paths
     assert load_rows(output) == ROLLOUTS
@@ -73,14 +71,14 @@ def test_new_rollouts_replace_the_earlier_ones(paths, monkeypatch):
 
 @pytest.mark.parametrize(("rollouts", "status"), [(ROLLOUTS[:1], 0), (ROLLOUTS, 1)])
 def test_a_run_that_fails_keeps_both(paths, monkeypatch, rollouts, status):
-    gym(monkeypatch, rollouts, status)
+    stand_in_for_gym(monkeypatch, rollouts, status)
     _, output = paths
     with pytest.raises(RolloutError):
         collect(paths)
     assert output.read_text() == '{"earlier": true}\n'
     kept = output.with_name("rollouts.jsonl.partial") / "rollouts.jsonl"
     assert load_rows(kept) == rollouts
-    gym(monkeypatch, ROLLOUTS)
+    stand_in_for_gym(monkeypatch, ROLLOUTS)
     collect(paths)
     assert load_rows(output) == ROLLOUTS
     assert not kept.parent.exists()
@@ -90,7 +88,7 @@ def test_no_model_changes_nothing(paths, monkeypatch):
     def silence(url):
         raise RolloutError(f"no model answers at {url}")
 
-    monkeypatch.setattr(loop, "check_model_answers", silence)
+    monkeypatch.setattr(gym, "check_model_answers", silence)
     with pytest.raises(RolloutError, match="no model answers"):
         collect(paths)
     _, output = paths
@@ -118,7 +116,7 @@ def test_a_seed_of_the_class_does_not_choose_the_port():
     ports = set()
     for _ in range(5):
         random.seed(7)
-        ports.add(processes.free_port())
+        ports.add(gym.free_port())
     assert len(ports) > 1
 
 
@@ -128,21 +126,21 @@ def test_variables_of_nemo_gyms_processes(tmp_path, monkeypatch):
     script = "import json, os; print(json.dumps([dict(os.environ), os.getcwd()]))"
     fake.write_text(f"#!{sys.executable}\n{script}\n")
     fake.chmod(0o755)
-    monkeypatch.setattr(processes, "log_file", lambda: tmp_path / "gym.log")
+    monkeypatch.setattr(gym, "log_file", lambda: tmp_path / "gym.log")
     monkeypatch.setattr(sys, "executable", str(fake.with_name("python")))
     for name in ("UV_PYTHON", "VIRTUAL_ENV", "API_TOKEN", "KEPT"):
         monkeypatch.setenv(name, "x")
     monkeypatch.setenv("RAY_ADDRESS", "192.0.2.1:6379")
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr(tempfile, "tempdir", None)
-    processes.run_gym("version")
+    gym.run_gym("version")
     variables, folder = json.loads((tmp_path / "gym.log").read_text())
     assert not {"UV_PYTHON", "VIRTUAL_ENV", "PYTHONPATH", "API_TOKEN"} & set(variables)
     assert (variables["KEPT"], variables["RAY_ADDRESS"]) == ("x", "local")
     assert "127.0.0.1" in variables["NO_PROXY"].split(",")
     assert len(variables["RAY_TMPDIR"]) < 20
     assert not os.path.exists(variables["RAY_TMPDIR"])
-    assert folder == str(processes.here().gym)
+    assert folder == str(gym.here().gym)
 
 
 def ask(url, **body):
@@ -166,10 +164,10 @@ def test_an_agent_may_write_requests_of_its_own(monkeypatch, earned):
         assert ask(url, metadata={"row": "first"}).status_code == 400
         return rollouts
 
-    monkeypatch.setattr(loop, "collect", collect)
+    monkeypatch.setattr(gym, "collect", collect)
     if earned == 1.0:
-        line = loop.check(here().rows)
+        line = gym.check(here().rows)
         assert line == "24 rows under NeMo Gym: the oracle earns 1.0, noop 0.0"
     else:
         with pytest.raises(RolloutError, match="the agent sent 1 request that named"):
-            loop.check(here().rows)
+            gym.check(here().rows)

@@ -12,12 +12,11 @@ from env_runtime.checks.rollout import rollout_gate
 from env_runtime.episode.tasks import solution_of
 from env_runtime.episode.tools import make_tool
 from env_runtime.errors import NoOracleError, RolloutError
-from env_runtime.evaluation.forms import forms_of
 from env_runtime.evaluation.report import write_page
 from env_runtime.evaluation.rows import load_rows
 from env_runtime.evaluation.stats import figures
 from env_runtime.playing import app_of, main
-from env_runtime.playing.session import PlaySession
+from env_runtime.playing.session import PlaySession, forms_of
 from env_runtime.project import here
 from pydantic import BaseModel, Field
 from starlette.testclient import TestClient

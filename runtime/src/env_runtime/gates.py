@@ -95,7 +95,7 @@ def _gates(
         return "\n".join([passed, *requirement_note(domain_class), *notes])
 
     def under_gym() -> str:
-        from .gym.loop import check
+        from .gym import check
 
         return check(rows)
 

@@ -30,8 +30,7 @@ from .episode.types import Definitions, Row
 from .errors import RolloutError
 from .evaluation.rows import hold_out, load_rows, read_rows, write_rows
 from .evaluation.trajectory import with_tools
-from .gym.loop import agent_name
-from .gym.processes import run_gym
+from .gym import agent_name, run_gym
 from .project import here
 
 SPLIT_NAMES = ["train", "validation"]

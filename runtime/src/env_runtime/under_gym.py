@@ -18,8 +18,7 @@ from pathlib import Path
 
 from .command_line import exit_status, new_parser, positive
 from .evaluation.stats import TASK
-from .gym.loop import collect, reverify
-from .gym.processes import results
+from .gym import collect, results, reverify
 from .project import here
 from .settings import ClientSettings
 

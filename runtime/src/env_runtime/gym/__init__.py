@@ -1,1 +1,0 @@
-"""NeMo Gym's own command line, run from this project's venv."""
