@@ -19,8 +19,7 @@ def wait(
     Raises TimeoutError after `seconds`, and RuntimeError if no thread can be started.
     """
     try:
-        with _once:
-            loop = _loops.get(name) or _start(name)
+        loop = loop_of(name)
     except RuntimeError:
         work.close()
         raise
@@ -31,13 +30,20 @@ def wait(
         future.cancel()
 
 
-def _start(name: str) -> asyncio.AbstractEventLoop:
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever, name=name, daemon=True)
-    try:
-        thread.start()
-    except RuntimeError:
-        loop.close()  # it has open files
-        raise
-    _loops[name] = loop
-    return loop
+def loop_of(name: str) -> asyncio.AbstractEventLoop:
+    """This process's event loop called `name`, in a thread of its own.
+
+    Raises RuntimeError if no thread can be started.
+    """
+    with _once:
+        if name in _loops:
+            return _loops[name]
+        loop = asyncio.new_event_loop()
+        thread = threading.Thread(target=loop.run_forever, name=name, daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:
+            loop.close()  # it has open files
+            raise
+        _loops[name] = loop
+        return loop

@@ -1,13 +1,12 @@
 """Where a question goes: an OpenAI-compatible endpoint, NeMo Gym, or a stand-in."""
 
 import asyncio
-import functools
 import json
-import threading
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
 from ..errors import ModelError, NoAnswerError, one_line
+from ..event_loop import loop_of
 from ..settings import ModelSettings
 from . import Message
 from .question import (
@@ -175,7 +174,7 @@ def openai_endpoint(settings: ModelSettings) -> LimitedEndpoint:
         response = await chosen.post(path, cast_to=httpx.Response, body=body)
         return json.loads(response.content)
 
-    return LimitedEndpoint(settings, background_loop(), post)
+    return LimitedEndpoint(settings, loop_of("models"), post)
 
 
 def _without_words(error: Exception) -> ModelError:
@@ -186,22 +185,6 @@ def _without_words(error: Exception) -> ModelError:
     kind, status = type(error).__name__, getattr(error, "status_code", None)
     said = one_line(f"{kind}: {error} {error.__cause__ or ''}")
     return ModelError(f"{kind}, status {status}" if status else kind, said, status)
-
-
-@functools.cache
-def background_loop() -> asyncio.AbstractEventLoop:
-    """The event loop of one thread of this process, which waits for models.
-
-    Raises RuntimeError if no thread can be started.
-    """
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever, name="models", daemon=True)
-    try:
-        thread.start()
-    except RuntimeError:
-        loop.close()  # it has open files
-        raise
-    return loop
 
 
 def _request(settings: ModelSettings, messages: list[Message]) -> dict[str, Any]:
