@@ -11,6 +11,7 @@ draws them. Then run:
     uv run python gates.py --write-tools
 """
 
+import ast
 import inspect
 import json
 import math
@@ -19,7 +20,6 @@ import sys
 import time
 from collections.abc import Iterator
 from enum import Enum, IntEnum
-from types import FunctionType
 from typing import Any
 
 import gymnasium
@@ -152,13 +152,15 @@ def _imports(source: str, names: list[str]) -> str:
 
 def _methods(text: str, kind: type) -> str:
     """The source `text` of the module of a class, from the class's first method on."""
-    # A function starts with its decorators.
-    first = min(
-        inspect.unwrap(getattr(member, "__func__", member)).__code__.co_firstlineno
-        for member in vars(kind).values()
-        if isinstance(member, (FunctionType, classmethod, staticmethod))
+    [node] = (
+        node
+        for node in ast.parse(text).body
+        if isinstance(node, ast.ClassDef) and node.name == kind.__name__
     )
-    return "".join(text.splitlines(keepends=True)[first - 1 :])
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
+    first = next(one for one in node.body if isinstance(one, kinds))
+    line = min(one.lineno for one in (first, *first.decorator_list))
+    return "".join(text.splitlines(keepends=True)[line - 1 :])
 
 
 def _notes(
@@ -171,9 +173,7 @@ def _notes(
     """Notes on what a person should check, because nothing here can know it."""
     notes = []
     if not action.startswith("Literal"):
-        notes.append(
-            "actions have no names: say in prompt() of make_rows.py what they mean"
-        )
+        notes.append("actions have no names: say in make_rows.py what they mean")
     if not episodes:
         return notes
     returns = [sum(reward for reward, _ in episode) for episode in episodes]
@@ -294,20 +294,18 @@ def _type(space: Any, name: str, start: str) -> str:
     """The type of an action that is no Dict or Tuple, in a line that begins `start`."""
     match space:
         case Discrete():
-            return _integer(int(space.start), int(space.start + space.n) - 1)
+            return _bounded(int, space.start, space.start + space.n - 1)
         case MultiDiscrete():
-            item = _integer(
-                int(space.start.min()), int((space.start + space.nvec).max()) - 1
-            )
+            highest = (space.start + space.nvec).max() - 1
+            item = _bounded(int, space.start.min(), highest)
         case Text():
             bounds = f"min_length={space.min_length}, max_length={space.max_length}"
             return _joined("Annotated", ["str", f"Field({bounds})"], start)
         case MultiBinary():
             item = "bool"
         case Box():
-            low, high = float(space.low.min()), float(space.high.max())
-            whole = space.dtype.kind in "iu"
-            item = _bounded("int" if whole else "float", low, high)
+            kind = int if space.dtype.kind in "iu" else float
+            item = _bounded(kind, space.low.min(), space.high.max())
         case _:
             raise GateError(
                 f"{name} has the action space {space}, for which no type can be written: "
@@ -318,18 +316,12 @@ def _type(space: Any, name: str, start: str) -> str:
     return _joined("Annotated", [f"list[{item}]", length], start)
 
 
-def _integer(low: int, high: int) -> str:
-    return f"Annotated[int, Field(ge={low}, le={high})]"
-
-
-def _bounded(kind: str, low: float, high: float) -> str:
-    convert = int if kind == "int" else float
-    bounds = [
-        f"{name}={convert(bound)}"
-        for name, bound in (("ge", low), ("le", high))
-        if math.isfinite(bound)
-    ]
-    return f"Annotated[{kind}, Field({', '.join(bounds)})]" if bounds else kind
+def _bounded(kind: type[int] | type[float], low: Any, high: Any) -> str:
+    """The type of a number. An infinite bound is none."""
+    ends = [("ge", low), ("le", high)]
+    bounds = [f"{name}={kind(end)}" for name, end in ends if math.isfinite(end)]
+    fields = f", Field({', '.join(bounds)})"
+    return f"Annotated[{kind.__name__}{fields}]" if bounds else kind.__name__
 
 
 def _joined(name: str, parts: list[str], start: str = "Action = ") -> str:
