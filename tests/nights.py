@@ -63,7 +63,10 @@ PROTECTED = {
     "test_fuzz.py": [RUNTIME + "resources_server/"],
     "test_models.py": [RUNTIME + "gym.py", RUNTIME + "models/"],
     "test_mutants.py": ["tests/mutants/"],
-    "test_mutants.py::test_a_mutant_is_noticed[gymnasium": ["archetypes/gymnasium/"],
+    "test_mutants.py::test_a_mutant_is_noticed[gymnasium": [
+        "archetypes/gymnasium/",
+        RUNTIME + "gymnasium/",
+    ],
     "test_mutants.py::test_a_mutant_is_noticed[runtime": [
         RUNTIME + "checks/",
         RUNTIME + "episode/",
