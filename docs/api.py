@@ -15,7 +15,7 @@ INTRODUCTION = """# The public modules of `env_runtime`
 
 A project's files import these modules only, and names change only with a line in the
 [CHANGELOG](../CHANGELOG.md). Every other module is private to the package, except those of one
-archetype or framework: `env_runtime.workspace.<backend>` and `env_runtime.desktop.<backend>`, which a
+archetype or framework: `env_runtime.workspace.<backend>`, `env_runtime.desktop` and its backends, which a
 class uses, and `env_runtime.frameworks`, which `verifiers/`, `openenv/` and `ors/` use.
 Commands, such as `python -m env_runtime.prepare`, print their own `--help`.
 

@@ -35,7 +35,7 @@ FRAMEWORKS_PUBLIC = {
     "ors": "ClassEnvironment environment_of make_app serve",
 }
 # Modules for one archetype's class, or for the folders of one framework
-SPECIAL = ("env_runtime.workspace.", "env_runtime.desktop.", "env_runtime.frameworks")
+SPECIAL = ("env_runtime.workspace.", "env_runtime.desktop", "env_runtime.frameworks")
 
 
 @pytest.mark.parametrize("module", PUBLIC)

@@ -12,6 +12,7 @@ import copy
 import logging
 from typing import Any, Literal, NamedTuple
 
+from env_runtime.desktop import lay_out
 from env_runtime.desktop.canvas import Desktop, missing
 
 log = logging.getLogger(__name__)
@@ -37,35 +38,10 @@ CONTROLS = [
     ("save", "Save", "button"),
 ]
 SCREEN = (1024, 768)  # width, height in pixels; also the size of every screenshot
-HEIGHTS = {"text": 36, "choice": 36, "check": 28, "button": 40}
-LABEL, GAP = 20, 20  # height of the label above a field, and of the space below it
 KEYS = ["Tab", "shift+Tab", "Enter", "Escape", "space", "Backspace", "Delete", "ctrl+a"]
 KEYS += ["Left", "Right", "Up", "Down", "Home", "End", "PageUp", "PageDown"]
 SPELLINGS = {"return": "enter", "esc": "escape", "control+a": "ctrl+a"}
-
-
-def lay_out(title: str, controls: list[tuple[str, str, Any]]) -> dict[str, Any]:
-    """The form as env_runtime.desktop reads it, with the controls in one column.
-
-    A box is [left, top, width, height] in pixels. "window", and "view", the part of it
-    that scrolls, are on the screen. The box of a control is within the content, which is
-    "height" high. "option" is the height of one row of an open list.
-    """
-    placed, top = [], GAP
-    for name, label, kind in controls:
-        control = {"name": name, "label": label, "kind": kind}
-        if isinstance(kind, list):
-            control |= {"kind": "choice", "options": kind}
-        top += LABEL if control["kind"] in ("text", "choice") else 0
-        width, height = 140 if kind == "button" else 560, HEIGHTS[control["kind"]]
-        placed.append(control | {"box": [32, top, width, height]})
-        top += height + GAP
-    place = {"window": [192, 32, 640, 672], "view": [192, 76, 640, 588], "height": top}
-    sizes = {"screen": list(SCREEN), "label": LABEL, "option": 30}
-    return {"title": title, "controls": placed, **place, **sizes}
-
-
-FORM = lay_out("Customer record", CONTROLS)
+FORM = lay_out("Customer record", SCREEN, CONTROLS)
 EMPTY = {
     control["name"]: False if control["kind"] == "check" else ""
     for control in FORM["controls"]

@@ -148,7 +148,7 @@ class TextField:
 class Form:
     """The form in its window.
 
-    `layout` is what lay_out() beside the environment class returns; `values` maps the
+    `layout` is what lay_out() returns; `values` maps the
     name of each field to the value that it opens with. Points are pixels of the screen.
     """
 
