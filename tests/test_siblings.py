@@ -490,7 +490,7 @@ import json, sys
 from env_runtime import project
 from env_runtime.episode.tasks import task_of
 from env_runtime.evaluation.rows import read_rows
-from env_runtime.frameworks.tools import plan_for
+from env_runtime.frameworks.episodes import plan_for
 MyEnv = project.here().load_class()
 row = read_rows(MyEnv)[int(sys.argv[1])]
 print(json.dumps([task_of(row), plan_for(MyEnv, row, "oracle").calls]))
@@ -504,7 +504,7 @@ import uvicorn
 from env_runtime import project
 from env_runtime.evaluation.rows import read_rows
 from env_runtime.frameworks.rollouts import play as play_calls
-from env_runtime.frameworks.tools import plan_for
+from env_runtime.frameworks.episodes import plan_for
 MyEnv = project.here().load_class()
 if Path.cwd().name == "openenv":
     from env_runtime.frameworks.openenv import connect
