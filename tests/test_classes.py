@@ -422,4 +422,6 @@ def test_a_class_that_talks_can_be_given_by_an_update(repository, mazes, series)
     assert "class_file: src/mazes/guide.py" in answers
     assert "packaged: true" in answers
     assert "max_steps: 21" in config.read_text()
+    python = mazes / "nemo_gym/.venv/bin/python"
+    run([python, "gates.py", "--write-tools"], mazes / "nemo_gym")
     play_guide(mazes)

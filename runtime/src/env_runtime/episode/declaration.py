@@ -72,7 +72,7 @@ class Declaration:
         """The method that grades an episode. Without it, `expected_output` grades."""
         return self._member("reward")
 
-    @functools.cached_property
+    @property
     def takes_answer(self) -> bool:
         """Whether the policy's last message is graded: `reward(self, answer: str)`."""
         grade = self.reward
