@@ -59,6 +59,13 @@ def content_text(content: Any) -> str:
     return "".join(text for text in texts if isinstance(text, str))
 
 
+def images_in(messages: Sequence[dict[str, Any]]) -> list[str]:
+    """The images in the content of messages: URLs, mostly data: URLs."""
+    contents = [message.get("content") for message in messages]
+    parts = [part for each in contents if isinstance(each, list) for part in each]
+    return [part["image_url"] for part in parts if part.get("image_url")]
+
+
 def _field(item: Any, name: str) -> Any:
     return item.get(name) if isinstance(item, dict) else getattr(item, name, None)
 
