@@ -1,6 +1,7 @@
 """What a framework other than NeMo Gym serves: tools, rows, and an episode on an event loop."""
 
 import functools
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -286,6 +287,19 @@ def definitions_of(domain_class: type) -> Definitions:
     return [tool.definition() for tool in tools_of(domain_class).values()]
 
 
+def as_mcp(tools: Iterable[Tool]) -> list[dict[str, Any]]:
+    """Tools with the names that MCP has for what it knows of a tool."""
+    definitions = [tool.definition() for tool in tools]
+    return [
+        {
+            "name": definition["name"],
+            "description": definition["description"],
+            "input_schema": definition["parameters"],
+        }
+        for definition in definitions
+    ]
+
+
 def calls_for(domain_class: type, row: Row, policy: str) -> Calls:
     """The calls of one of PLANS on a row. Raises like PLANS.
 
@@ -376,8 +390,6 @@ def with_first_observation(domain_class: type, row: Row) -> Row:
     The episode is in a thread, because an event loop may run here. Raises RolloutError
     if the episode or the observation fails.
     """
-    if not declared(domain_class).has_observation:
-        return row
     with ThreadPoolExecutor(1) as thread:
         shown = thread.submit(first_observation, domain_class, row).result()
     return with_observation(row, shown)

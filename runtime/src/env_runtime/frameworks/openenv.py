@@ -53,6 +53,7 @@ from .episodes import (
     SPLIT_FILES,
     AsyncEpisode,
     Refusal,
+    as_mcp,
     images_of,
     prompt_of,
     public_task,
@@ -324,14 +325,7 @@ def list_tools(domain_class: type) -> list[Tool]:
         raise errors.ToolError(
             f"OpenEnv has its own methods called {', '.join(taken)}: rename the tool"
         )
-    return [
-        Tool(
-            name=definition["name"],
-            description=definition["description"],
-            input_schema=definition["parameters"],
-        )
-        for definition in (tool.definition() for tool in tools.values())
-    ]
+    return [Tool(**each) for each in as_mcp(tools.values())]
 
 
 # ------------------------------------------------------------------------ the server

@@ -82,8 +82,8 @@ from ..project import find
 from ..settings import ModelSettings
 from .episodes import (
     AsyncEpisode,
+    as_mcp,
     calls_for,
-    definitions_of,
     split_answer,
     tools_of,
     with_first_observation,
@@ -143,14 +143,7 @@ class Tools(vf.Toolset[ToolsConfig, State]):
         server.list_tools, server.call_tool = self.list_tools, self.call_tool
 
     async def list_tools(self) -> list[Tool]:
-        return [
-            Tool(
-                name=definition["name"],
-                description=definition["description"],
-                input_schema=definition["parameters"],
-            )
-            for definition in definitions_of(self.domain_class)
-        ]
+        return [Tool(**each) for each in as_mcp(tools_of(self.domain_class).values())]
 
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context | None = None
@@ -580,7 +573,7 @@ def smoke_gate(taskset: str) -> str:
                 f"answered, then the rollout ended with {trace.stop_condition}"
             )
         check_reward(domain_class, row, where, policy, trace.reward)
-    tools = counted(len(definitions_of(domain_class)), "tool")
+    tools = counted(len(tools_of(domain_class)), "tool")
     return f"{tools}, two rollouts at once"
 
 
