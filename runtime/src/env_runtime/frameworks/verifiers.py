@@ -106,6 +106,14 @@ class State(vf.State):
         self.reward = await episode.reward(self.answer)
         self.metrics, self.failure = episode.metrics, episode.failure
 
+    def certain_reward(self) -> float:
+        """The grade. Raises RuntimeError if it says nothing about the policy."""
+        if self.failure is not None:
+            raise RuntimeError(self.failure)
+        if self.reward is None:
+            raise RuntimeError("the tool server ended before it had graded the episode")
+        return self.reward
+
 
 class ToolsConfig(vf.ToolsetConfig):
     variables: dict[str, str] = Field(default_factory=dict)
@@ -249,12 +257,9 @@ class Row(vf.Task[RowData, State, RowConfig]):
         # vf-validate scores an episode that nobody played, and starts no tool server.
         if not tools_of(self.tools.domain_class) or not trace.num_turns:
             await self.grade(state)
-        if state.failure is not None:
-            raise RuntimeError(state.failure)
-        if state.reward is None:
-            raise RuntimeError("the tool server ended before it had graded the episode")
+        reward = state.certain_reward()
         trace.record_metrics(state.metrics)
-        return state.reward
+        return reward
 
     async def grade(self, state: State) -> None:
         """Grade the last message in an episode of its own, in this process."""
@@ -291,10 +296,7 @@ class Row(vf.Task[RowData, State, RowConfig]):
                 for name, arguments in plan.calls:
                     await tools.play(name, arguments)
                 await state.grade(tools.episode)
-        if state.failure is not None:
-            raise RuntimeError(state.failure)
-        assert state.reward is not None
-        return state.reward
+        return state.certain_reward()
 
 
 class RowsOfFile(vf.Taskset[Row, vf.TasksetConfig]):  # type: ignore
