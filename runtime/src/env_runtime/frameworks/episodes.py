@@ -159,7 +159,7 @@ class AsyncEpisode:
             self._reward = await self._session.reward(answer, seconds)
         return self._reward
 
-    async def certain_reward(self) -> float:
+    async def valid_reward(self) -> float:
         """The grade so far. Raises RuntimeError if it says nothing about the policy."""
         reward = await self.reward()
         if self.failure is not None:

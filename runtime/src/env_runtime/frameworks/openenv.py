@@ -7,7 +7,6 @@ checks.
 import asyncio
 import contextlib
 import html
-import os
 import random
 import tomllib
 import uuid
@@ -150,7 +149,7 @@ class ClassEnvironment(MCPEnvironment):
                 self._state = State(episode_id=episode_id or str(uuid.uuid4()))
                 await episode.start()
                 row = await episode.opened(row)
-                reward = await episode.certain_reward()
+                reward = await episode.valid_reward()
             except BaseException:
                 await self._end()
                 raise
@@ -194,7 +193,7 @@ class ClassEnvironment(MCPEnvironment):
         answer = await episode.call(name, arguments)
         image = answer.extra.get("image")
         result = {"data": answer.output, **({"image": image} if image else {})}
-        reward = await episode.certain_reward()
+        reward = await episode.valid_reward()
         return self.tool_observation(
             tool_name=name,
             data=answer.output,
@@ -337,8 +336,6 @@ def make_app(environment: type[ClassEnvironment]) -> Any:
     Raises ToolError for a tool with a name that OpenEnv reserves.
     """
     list_tools(environment.domain_class)
-    readme = environment.project.root / "openenv/README.md"
-    os.environ.setdefault("ENV_README_PATH", str(readme))  # for the page
     app = create_app(
         environment,
         CallToolAction,
@@ -379,7 +376,7 @@ def build_page(
     from openenv.core.env_server.gradio_ui import build_gradio_app
 
     environment = manager.env
-    # OpenEnv has read neither the description nor the version of the environment.
+    # OpenEnv has read nothing of the environment but its name.
     manager.metadata = environment.get_metadata()
     reset = manager.reset_environment
     row: dict[str, Any] = {"split": "test", "index": 0}
@@ -433,7 +430,7 @@ class OpenEnvPlayer:
             self.prompt.append(image_message([image]))
 
     async def call(self, name: str, arguments: dict[str, Any]) -> Answer:
-        call = {"type": "call_tool", "tool_name": name, "arguments": arguments}
+        call = CallToolAction(tool_name=name, arguments=arguments)
         result = await self.client.step(call)
         self.reward = result.reward
         image = result.observation["image"]
@@ -477,8 +474,8 @@ class Rollouts:
         return self._reward
 
     def _call(self, name: str, arguments: dict[str, Any]) -> Any:
-        call = {"type": "call_tool", "tool_name": name, "arguments": arguments}
         try:
+            call = CallToolAction(tool_name=name, arguments=arguments)
             result = self._client.step(call)
         except Exception:
             self._reward = None

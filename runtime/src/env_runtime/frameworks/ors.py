@@ -132,7 +132,7 @@ class ClassEnvironment(Environment):
         """
         reward = None
         if finished or not declared(self._domain_class).ends_with_answer:
-            grade = await self._episode.certain_reward()
+            grade = await self._episode.valid_reward()
             before, self._grade = self._grade, grade
             if grade != before:
                 reward = grade - (before or 0.0)

@@ -106,7 +106,7 @@ class State(vf.State):
         self.reward = await episode.reward(self.answer)
         self.metrics, self.failure = episode.metrics, episode.failure
 
-    def certain_reward(self) -> float:
+    def valid_reward(self) -> float:
         """The grade. Raises RuntimeError if it says nothing about the policy."""
         if self.failure is not None:
             raise RuntimeError(self.failure)
@@ -257,7 +257,7 @@ class Row(vf.Task[RowData, State, RowConfig]):
         # vf-validate scores an episode that nobody played, and starts no tool server.
         if not tools_of(self.tools.domain_class) or not trace.num_turns:
             await self.grade(state)
-        reward = state.certain_reward()
+        reward = state.valid_reward()
         trace.record_metrics(state.metrics)
         return reward
 
@@ -296,7 +296,7 @@ class Row(vf.Task[RowData, State, RowConfig]):
                 for name, arguments in plan.calls:
                     await tools.play(name, arguments)
                 await state.grade(tools.episode)
-        return state.certain_reward()
+        return state.valid_reward()
 
 
 class RowsOfFile(vf.Taskset[Row, vf.TasksetConfig]):  # type: ignore
