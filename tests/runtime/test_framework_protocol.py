@@ -8,7 +8,6 @@ import pytest
 from env_runtime import project
 from env_runtime.episode.types import Solution
 from env_runtime.errors import GateError, RolloutError, ToolError
-from env_runtime.evaluation.policies import PLANS
 from env_runtime.frameworks import episodes, gates, rollouts
 from env_runtime.frameworks.episodes import (
     AsyncEpisode,
@@ -202,7 +201,7 @@ def test_answer_is_a_tool_for_some_frameworks_only(project_of):
 
 def test_calls_and_answers_become_each_other(project_of, monkeypatch):
     plan = Solution([("add", TASK)], "5")
-    monkeypatch.setitem(PLANS, "oracle", lambda *_: plan)
+    monkeypatch.setattr(episodes, "solution_for", lambda *_: plan)
     project_of(Calculator, ["add"])
     calls = calls_for(Calculator, ROW, "oracle")
     assert calls == [("add", TASK), ("answer", {"text": "5"})]

@@ -27,7 +27,7 @@ from ..episode.types import (
     images_in,
 )
 from ..errors import GateError, ToolError
-from ..evaluation.policies import PLANS
+from ..evaluation.policies import PLANS, solution_for
 from ..evaluation.rows import (
     first_observation,
     messages_of,
@@ -306,7 +306,11 @@ def calls_for(domain_class: type, row: Row, policy: str) -> Calls:
     Messages that the class replies to are calls of `say`, and its last message is a call
     of `answer`, if the class grades it.
     """
-    plan = PLANS[policy](row, definitions_of(domain_class))
+    definitions = definitions_of(domain_class)
+    if policy == "oracle":  # of this class: the program may be in no project
+        plan = solution_for(row, definitions, domain_class)
+    else:
+        plan = PLANS[policy](row, definitions)
     calls = [
         (SAY, {"text": sent["answer"]}) if tool == REPLY else (tool, sent)
         for tool, sent in steps_of(domain_class, plan)
