@@ -71,7 +71,7 @@ SOLUTIONS = """
 import json
 from env_runtime import project
 from env_runtime.evaluation.rows import read_rows
-from env_runtime.frameworks.checks import calls_for
+from env_runtime.frameworks.episodes import calls_for
 Class = project.here().load_class()
 rows = read_rows(Class)
 print(json.dumps([calls_for(Class, row, "oracle") for row in rows]))

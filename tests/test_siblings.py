@@ -490,10 +490,10 @@ import json, sys
 from env_runtime import project
 from env_runtime.episode.tasks import task_of
 from env_runtime.evaluation.rows import read_rows
-from env_runtime.frameworks.episodes import plan_for
+from env_runtime.frameworks.episodes import calls_for
 MyEnv = project.here().load_class()
 row = read_rows(MyEnv)[int(sys.argv[1])]
-print(json.dumps([task_of(row), plan_for(MyEnv, row, "oracle").calls]))
+print(json.dumps([task_of(row), calls_for(MyEnv, row, "oracle")]))
 """
 
 # One process for a framework's server and its client: their imports cost most.
@@ -503,8 +503,8 @@ from pathlib import Path
 import uvicorn
 from env_runtime import project
 from env_runtime.evaluation.rows import read_rows
+from env_runtime.frameworks.episodes import calls_for
 from env_runtime.frameworks.rollouts import play as play_calls
-from env_runtime.frameworks.episodes import plan_for
 MyEnv = project.here().load_class()
 if Path.cwd().name == "openenv":
     from env_runtime.frameworks.openenv import connect
@@ -521,7 +521,7 @@ while not server.started:
 url = "http://127.0.0.1:%s" % server.servers[0].sockets[0].getsockname()[1]
 
 def solution():
-    return plan_for(MyEnv, read_rows(MyEnv)[0], "oracle").calls
+    return calls_for(MyEnv, read_rows(MyEnv)[0], "oracle")
 """
 
 PLAYS = {

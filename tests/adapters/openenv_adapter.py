@@ -4,6 +4,7 @@ import asyncio
 import json
 
 import pytest
+from env_runtime.episode.declaration import declared
 from env_runtime.errors import ToolError
 from env_runtime.frameworks import episodes, openenv
 from env_runtime.project import Project
@@ -20,6 +21,15 @@ from server.app import ClassEnvironment, app
 def lamp(monkeypatch):
     monkeypatch.setattr(Lamp, "closed", [])
     return Lamp
+
+
+@pytest.fixture
+def graded(lamp, monkeypatch):
+    """The lamp with a reward(answer). What a class declares is read once."""
+    monkeypatch.setattr(lamp, "reward", lambda self, answer: float(answer == "on"))
+    declared.cache_clear()
+    yield lamp
+    declared.cache_clear()
 
 
 def play(*calls, reset=True):
@@ -200,9 +210,8 @@ def test_what_the_class_shows_first(lamp, monkeypatch):
     assert (start.image, start.reward) == (PIXEL, 0.0)
 
 
-def test_the_last_message_is_graded(lamp, monkeypatch):
+def test_the_last_message_is_graded(graded):
     """The tool `answer` ends the episode, and the first answer counts."""
-    monkeypatch.setattr(lamp, "reward", lambda self, answer: float(answer == "on"))
     assert "answer" in [tool.name for tool in openenv.list_tools(Lamp)]
     right, wrong = ("answer", {"text": "on"}), ("answer", {"text": "off"})
     steps = play(("look", {}), right, wrong)

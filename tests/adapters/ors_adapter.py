@@ -4,6 +4,7 @@ import asyncio
 import json
 
 import pytest
+from env_runtime.episode.declaration import declared
 from env_runtime.errors import ToolError
 from env_runtime.frameworks import ors
 from env_runtime.project import Project
@@ -16,6 +17,15 @@ import server
 def lamp(monkeypatch):
     monkeypatch.setattr(Lamp, "closed", [])
     return Lamp
+
+
+@pytest.fixture
+def graded(lamp, monkeypatch):
+    """The lamp with a reward(answer). What a class declares is read once."""
+    monkeypatch.setattr(lamp, "reward", lambda self, answer: float(answer == "on"))
+    declared.cache_clear()
+    yield lamp
+    declared.cache_clear()
 
 
 @pytest.fixture
@@ -59,21 +69,20 @@ def test_rewards_sum_to_the_grade(environment, calls, rewards):
     assert not any(before)
 
 
-def test_the_last_message_is_graded(environment, lamp, monkeypatch):
+def test_the_last_message_is_graded(graded):
     """It is graded once: by the tool `answer`, or when the harness ends the episode."""
-    monkeypatch.setattr(lamp, "reward", lambda self, answer: float(answer == "on"))
     look, right = ("look", {}), ("answer", {"text": "on"})
-    graded = ors.environment_of(server.__file__)
+    environment = ors.environment_of(server.__file__)
     for calls, rewards in (
         ([look, right], [None, 1.0]),
         ([("answer", {"text": "off"})], [0.0]),
         ([look, ("end_of_episode", {"message": "on"})], [None, 1.0]),
         ([look, END], [None, 0.0]),
     ):
-        outputs = [answer.output for answer in play(graded, calls)]
+        outputs = [answer.output for answer in play(environment, calls)]
         assert [output.reward for output in outputs] == rewards
         assert [output.finished for output in outputs][-1]
-    *_, late = play(graded, [("answer", {"text": "off"}), right])
+    *_, late = play(environment, [("answer", {"text": "off"}), right])
     assert late.reason == "episode_finished"
 
 

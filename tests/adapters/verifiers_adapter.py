@@ -8,6 +8,8 @@ import my_env_env as taskset
 import pytest
 import verifiers.v1 as vf
 from env_runtime import project
+from env_runtime.episode.declaration import declared
+from env_runtime.errors import SettingError
 from env_runtime.frameworks import verifiers as adapter
 from lamp import PIXEL, Lamp
 
@@ -18,6 +20,15 @@ Row = taskset.Rows.row_class
 def lamp(monkeypatch):
     monkeypatch.setattr(Lamp, "closed", [])
     return Lamp
+
+
+@pytest.fixture
+def graded(lamp, monkeypatch):
+    """The lamp with a reward(answer). What a class declares is read once."""
+    monkeypatch.setattr(lamp, "reward", lambda self, answer: float(answer == "on"))
+    declared.cache_clear()
+    yield lamp
+    declared.cache_clear()
 
 
 @pytest.fixture
@@ -93,22 +104,27 @@ def test_the_tools_get_the_keys_of_the_models(lamp, monkeypatch):
 
     monkeypatch.setattr(taskset.Tools, "domain_class", Criticized)
     monkeypatch.setenv("CRITIC_API_KEY", "own")
+    monkeypatch.setenv("CRITIC_SECONDS", "5")
     monkeypatch.setenv("THEIR_KEY", "theirs")
     critic = {"model": "m", "base_url": "http://critic", "api_key_var": "THEIR_KEY"}
     for models, variables in (
-        ({}, {"CRITIC_API_KEY": "own"}),
+        ({}, {"CRITIC_API_KEY": "own", "CRITIC_SECONDS": "5.0"}),
         (
             {"critic": critic},
             {
                 "CRITIC_MODEL": "m",
                 "CRITIC_BASE_URL": "http://critic",
                 "CRITIC_API_KEY": "theirs",
+                "CRITIC_SECONDS": "5.0",
             },
         ),
     ):
         config = adapter.RowConfig.model_validate({"models": models})
         [tools] = Row.toolsets(config)
         assert tools.config.variables == variables
+    config = adapter.RowConfig.model_validate({"models": {"judge": critic}})
+    with pytest.raises(SettingError, match="the class asks critic, got judge"):
+        Row.toolsets(config)
 
 
 def test_an_episode_that_was_not_graded_is_an_error(task):
@@ -116,9 +132,9 @@ def test_an_episode_that_was_not_graded_is_an_error(task):
         asyncio.run(task.reward(played(adapter.State())))
 
 
-def test_the_last_message_is_graded(task, lamp, monkeypatch):
+def test_the_last_message_is_graded(task, graded, monkeypatch):
     monkeypatch.setattr(
-        lamp, "reward", lambda self, answer: float(self.on and answer == "on")
+        graded, "reward", lambda self, answer: float(self.on and answer == "on")
     )
     on, right = ("switch", {"on": True}), ("answer", {"text": "on"})
     for calls, grade in (
@@ -130,8 +146,7 @@ def test_the_last_message_is_graded(task, lamp, monkeypatch):
         assert asyncio.run(task.earned(calls)) == grade
 
 
-def test_without_tools_there_is_no_tool_server(task, lamp, monkeypatch):
-    monkeypatch.setattr(lamp, "reward", lambda self, answer: float(answer == "on"))
+def test_without_tools_there_is_no_tool_server(task, graded, monkeypatch):
     monkeypatch.setattr(project.Project, "served_tools", lambda _: [])
     assert task.toolsets(task.config) == []
     state = adapter.State(answer="on")

@@ -12,7 +12,7 @@ from env_runtime.frameworks import episodes, gates, rollouts
 from env_runtime.frameworks.episodes import (
     AsyncEpisode,
     bare_reward,
-    calls_of,
+    calls_for,
     definitions_of,
     images_of,
     prompt_of,
@@ -199,13 +199,16 @@ def test_answer_is_a_tool_for_some_frameworks_only(project_of):
         tools_and_answer(Quiz)
 
 
-def test_calls_and_answers_become_each_other():
+def test_calls_and_answers_become_each_other(project_of, monkeypatch):
     plan = Solution([("add", TASK)], "5")
-    calls = calls_of(Calculator, plan)
+    monkeypatch.setattr(episodes, "solution_for", lambda *_: plan)
+    project_of(Calculator, ["add"])
+    calls = calls_for(Calculator, ROW, "oracle")
     assert calls == [("add", TASK), ("answer", {"text": "5"})]
     assert split_answer(Calculator, [*calls, ("add", {})]) == plan
     # A class without reward(answer) may have a tool of that name.
-    assert calls_of(Duel, plan) == plan.calls
+    project_of(Duel, ["strike"])
+    assert calls_for(Duel, ROW, "oracle") == plan.calls
     assert split_answer(Duel, calls) == Solution(calls)
 
 
@@ -216,7 +219,7 @@ def test_the_prompt_ends_with_what_the_policy_sees_first(project_of):
         episode = AsyncEpisode(Lake, TASK)
         await episode.start()
         try:
-            return await episodes.opened(row, episode)
+            return await episode.opened(row)
         finally:
             await episode.close()
 

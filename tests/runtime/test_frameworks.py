@@ -5,7 +5,7 @@ import threading
 
 import pytest
 from env_runtime.auth import guarded, serve
-from env_runtime.errors import DeployError, GateError, SettingError
+from env_runtime.errors import DeployError, GateError
 from env_runtime.evaluation.policies import PLANS
 from env_runtime.evaluation.rows import read_rows
 from env_runtime.frameworks import openenv_space, rollouts
@@ -19,7 +19,6 @@ from env_runtime.frameworks.episodes import (
     split_rows,
 )
 from env_runtime.frameworks.gates import check_class, check_rewards
-from env_runtime.frameworks.verifiers_process import model_variables
 from env_runtime.project import here
 from fastapi import FastAPI, WebSocket
 from fastapi.testclient import TestClient
@@ -245,29 +244,6 @@ def test_the_model_plays_until_it_calls_no_tool(monkeypatch):
     monkeypatch.setattr(rollouts, "_complete", complete)
     assert asyncio.run(play()) == 1.0
     assert seen[1]["content"].startswith("error: the arguments are not JSON")
-
-
-def test_the_variables_of_a_classs_models(monkeypatch):
-    """A framework's own process does not inherit them."""
-
-    class Asking:
-        def __init__(self, task: dict, critic, user):
-            """Asks two models."""
-
-    monkeypatch.setenv("CRITIC_API_KEY", "own")
-    monkeypatch.setenv("CRITIC_SECONDS", "5")
-    chosen = {"critic": {"model": "m", "api_key": "theirs", "tokens": None}}
-    assert model_variables(Asking, {}) == {
-        "CRITIC_API_KEY": "own",
-        "CRITIC_SECONDS": "5.0",
-    }
-    assert model_variables(Asking, chosen) == {
-        "CRITIC_API_KEY": "theirs",
-        "CRITIC_SECONDS": "5.0",
-        "CRITIC_MODEL": "m",
-    }
-    with pytest.raises(SettingError, match="the class asks critic, user, got judge"):
-        model_variables(Asking, {"judge": {}})
 
 
 def test_the_folder_for_openenv_push_must_be_new(tmp_path):

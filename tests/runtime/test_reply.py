@@ -15,9 +15,8 @@ from env_runtime.evaluation.client import play
 from env_runtime.evaluation.policies import FIXED_TURNS, NONSENSE, Turn, fixed_policy
 from env_runtime.evaluation.scripted_model import ScriptedModel
 from env_runtime.evaluation.trajectory import function_call, message
-from env_runtime.frameworks.episodes import AsyncEpisode, bare_reward
+from env_runtime.frameworks.episodes import AsyncEpisode, bare_reward, calls_for
 from env_runtime.frameworks.episodes import definitions_of as definitions_of_frameworks
-from env_runtime.frameworks.gates import calls_for
 
 from .support import HARNESS, PNG, Generous, Picture, refusal
 

@@ -31,20 +31,21 @@ class Solution(NamedTuple):
     answer: str = ""
 
 
-def by_model(item: dict[str, Any]) -> bool:
+# The items of a trajectory are dicts, or NeMo Gym's models of them.
+
+
+def by_model(item: Any) -> bool:
     """Whether the model wrote an item of a trajectory."""
-    return item.get("role", "assistant") == "assistant" and not is_tool_output(item)
+    role = _field(item, "role") or "assistant"
+    return role == "assistant" and not is_tool_output(item)
 
 
-def is_tool_output(item: dict[str, Any]) -> bool:
-    return item.get("type") == "function_call_output"
+def is_tool_output(item: Any) -> bool:
+    return _field(item, "type") == "function_call_output"
 
 
 def last_message(items: Sequence[Any]) -> str:
-    """The text of an assistant's last message in a trajectory; "" if there is none.
-
-    The items are dicts, or NeMo Gym's models of them.
-    """
+    """The text of an assistant's last message in a trajectory; "" if there is none."""
     for item in reversed(items):
         if _field(item, "type") == "message" and _field(item, "role") == "assistant":
             return content_text(_field(item, "content"))
@@ -57,6 +58,13 @@ def content_text(content: Any) -> str:
         return content
     texts = [_field(part, "text") for part in content or []]
     return "".join(text for text in texts if isinstance(text, str))
+
+
+def images_in(messages: Sequence[dict[str, Any]]) -> list[str]:
+    """The images in the content of messages: URLs, mostly data: URLs."""
+    contents = [message.get("content") for message in messages]
+    parts = [part for each in contents if isinstance(each, list) for part in each]
+    return [part["image_url"] for part in parts if part.get("image_url")]
 
 
 def _field(item: Any, name: str) -> Any:

@@ -138,15 +138,17 @@ def _calls(calls: Calls) -> Turn:
     return Turn([function_call(name, json.dumps(sent)) for name, sent in calls])
 
 
-def solution_for(row: Row, definitions: Definitions) -> Solution:
+def solution_for(
+    row: Row, definitions: Definitions, domain_class: type | None = None
+) -> Solution:
     """The calls and the answer that solve the row, see solution_of().
 
-    Raises NoOracleError if there is no oracle, if the oracle needs a tool that is
-    not among `definitions`, or if this machine lacks something that an episode needs;
-    RolloutError if the oracle calls something that is not a tool; GateError if the
-    class cannot be imported.
+    The class is by default that of the project that here() finds. Raises NoOracleError if
+    there is no oracle, if the oracle needs a tool that is not among `definitions`, or if
+    this machine lacks something that an episode needs; RolloutError if the oracle calls
+    something that is not a tool; GateError if the class cannot be imported.
     """
-    domain_class = project.here().load_class()
+    domain_class = domain_class or project.here().load_class()
     oracle = oracle_name(domain_class).removesuffix("(task)")
     solution = solution_of(domain_class, row)
     called = {tool for tool, _ in solution.calls} - {REPLY}

@@ -317,6 +317,17 @@ def prompt_text(row: Row) -> str:
     return " ".join(part["text"] for part in parts if isinstance(part.get("text"), str))
 
 
+def messages_of(row: Row) -> list[dict[str, Any]]:
+    """The items of a row's prompt; `instructions` are a message of the system."""
+    params = row["responses_create_params"]
+    items = params.get("input") or []
+    if isinstance(items, str):
+        items = [{"role": "user", "content": items}]
+    if params.get("instructions"):
+        items = [{"role": "system", "content": params["instructions"]}, *items]
+    return items
+
+
 def _prompt(row: Row) -> tuple[list[dict[str, Any]], int]:
     """The items of a row's prompt, and the place of the user's last message in them."""
     prompt = row["responses_create_params"].get("input") or ""

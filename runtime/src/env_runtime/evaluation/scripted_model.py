@@ -34,7 +34,6 @@ class ScriptedModel(ThreadingHTTPServer):
         self.url = f"http://127.0.0.1:{self.server_port}/v1"
         self.unnamed = 0  # requests that named no plan
         self.images = 0  # the most images that one request showed
-        self.messages: dict[int, list[Any]] = {}  # in each plan's last chat request
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
         """The response to a request: the next call of the row's plan, or a message."""
@@ -72,10 +71,8 @@ class ScriptedModel(ThreadingHTTPServer):
 
     def chunk(self, request: dict[str, Any]) -> dict[str, Any]:
         """The response for Chat Completions, as the only chunk of a stream."""
-        number, messages = int(request["model"]), request["messages"]
-        self.messages[number] = messages
-        plan, answer = self.plans[number]
-        calls = sum(message["role"] == "assistant" for message in messages)
+        plan, answer = self.plans[int(request["model"])]
+        calls = sum(each["role"] == "assistant" for each in request["messages"])
         delta: dict[str, Any] = {"role": "assistant"}
         if calls >= len(plan):
             delta["content"] = answer or "I am done: reward 1.0"

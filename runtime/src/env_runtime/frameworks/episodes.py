@@ -1,6 +1,7 @@
 """What a framework other than NeMo Gym serves: tools, rows, and an episode on an event loop."""
 
 import functools
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -15,10 +16,24 @@ from ..episode.episode import Episode, sendable
 from ..episode.session import Session
 from ..episode.tasks import steps_of, task_of, validation_problem
 from ..episode.tools import OVER, SAY, SAY_TOOL, Tool, make_tool
-from ..episode.types import REPLY, ROW_TOOL, Calls, Definitions, Row, Solution, Task
+from ..episode.types import (
+    REPLY,
+    ROW_TOOL,
+    Calls,
+    Definitions,
+    Row,
+    Solution,
+    Task,
+    images_in,
+)
 from ..errors import GateError, ToolError
-from ..evaluation.policies import PLANS
-from ..evaluation.rows import first_observation, read_rows, with_observation
+from ..evaluation.policies import PLANS, solution_for
+from ..evaluation.rows import (
+    first_observation,
+    messages_of,
+    read_rows,
+    with_observation,
+)
 from ..models.client import Models
 from ..project import of_class
 from ..settings import Limits
@@ -124,13 +139,13 @@ class AsyncEpisode:
         self.over = True
         return Answer(OVER)
 
-    async def observation(self) -> Answer | None:
-        """The observation before the first call; None if the class shows nothing.
+    async def opened(self, row: Row) -> Row:
+        """The episode's row, with a prompt that ends with the class's observation().
 
-        Raises TimeoutError, and what the class's observation() raises.
+        Raises TimeoutError, and what observation() raises.
         """
         session, episode = self._started()
-        return await session.perform(episode.observation)
+        return with_observation(row, await session.perform(episode.observation))
 
     async def reward(self, answer: str = "") -> float:
         """The grade so far, within the class's reward_range. It is final after the end.
@@ -144,10 +159,22 @@ class AsyncEpisode:
             self._reward = await self._session.reward(answer, seconds)
         return self._reward
 
+    async def valid_reward(self) -> float:
+        """The grade so far. Raises RuntimeError if it says nothing about the policy."""
+        reward = await self.reward()
+        if self.failure is not None:
+            raise RuntimeError(self.failure)
+        return reward
+
     @property
     def metrics(self) -> dict[str, float]:
         """The class's own metrics() at the last grade; {} if it has none."""
         return self._session.metrics if self._session else {}
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """The metrics as a part of what a framework sends beside a reward."""
+        return {"metrics": self.metrics} if self.metrics else {}
 
     async def close(self) -> None:
         """Close the object, once.
@@ -260,31 +287,41 @@ def definitions_of(domain_class: type) -> Definitions:
     return [tool.definition() for tool in tools_of(domain_class).values()]
 
 
-def plan_for(domain_class: type, row: Row, policy: str) -> Solution:
-    """The calls and the answer of one of PLANS on a row. Raises like PLANS.
+def as_mcp(tools: Iterable[Tool]) -> list[dict[str, Any]]:
+    """Tools with the names that MCP has for what it knows of a tool."""
+    definitions = [tool.definition() for tool in tools]
+    return [
+        {
+            "name": definition["name"],
+            "description": definition["description"],
+            "input_schema": definition["parameters"],
+        }
+        for definition in definitions
+    ]
 
-    Messages that the class replies to are calls of `say`.
+
+def calls_for(domain_class: type, row: Row, policy: str) -> Calls:
+    """The calls of one of PLANS on a row. Raises like PLANS.
+
+    Messages that the class replies to are calls of `say`, and its last message is a call
+    of `answer`, if the class grades it.
     """
-    plan = PLANS[policy](row, definitions_of(domain_class))
-    if not declared(domain_class).replies:
-        return plan
-    return Solution(
-        [
-            (SAY, {"text": sent["answer"]}) if tool == REPLY else (tool, sent)
-            for tool, sent in steps_of(domain_class, plan)
-        ]
-    )
-
-
-def calls_of(domain_class: type, plan: Solution) -> Calls:
-    """A policy's calls; its last message is a call of `answer` if the class grades it."""
-    if not plan.answer or not declared(domain_class).ends_with_answer:
-        return plan.calls
-    return [*plan.calls, (ANSWER, {"text": plan.answer})]
+    definitions = definitions_of(domain_class)
+    if policy == "oracle":  # of this class: the program may be in no project
+        plan = solution_for(row, definitions, domain_class)
+    else:
+        plan = PLANS[policy](row, definitions)
+    calls = [
+        (SAY, {"text": sent["answer"]}) if tool == REPLY else (tool, sent)
+        for tool, sent in steps_of(domain_class, plan)
+    ]
+    if plan.answer and declared(domain_class).ends_with_answer:
+        calls.append((ANSWER, {"text": plan.answer}))
+    return calls
 
 
 def split_answer(domain_class: type, calls: Calls) -> Solution:
-    """The calls before the first call of `answer`, and its text: calls_of reversed."""
+    """The calls before the first call of `answer`, and its text."""
     for number, (name, arguments) in enumerate(calls):
         answered = name == ANSWER and isinstance(arguments.get("text"), str)
         if answered and declared(domain_class).ends_with_answer:
@@ -339,38 +376,16 @@ def public_tasks(domain_class: type, split: str) -> list[dict[str, Any]]:
 
 def prompt_of(row: Row) -> list[dict[str, str]]:
     """The messages that open an episode, each with `role` and text as `content`."""
-    params = row["responses_create_params"]
-    messages = params.get("input") or []
-    if isinstance(messages, str):
-        messages = [{"role": "user", "content": messages}]
-    if params.get("instructions"):
-        system = {"role": "system", "content": params["instructions"]}
-        messages = [system, *messages]
     return [
         {"role": message["role"], "content": _text(message["content"])}
-        for message in messages
+        for message in messages_of(row)
         if "role" in message  # not a call of an earlier turn
     ]
 
 
 def images_of(row: Row) -> list[str]:
     """The images in the messages that open an episode: URLs, mostly data: URLs."""
-    messages = row["responses_create_params"].get("input") or []
-    parts = [
-        part
-        for message in messages
-        if isinstance(message, dict) and isinstance(message.get("content"), list)
-        for part in message["content"]
-    ]
-    return [part["image_url"] for part in parts if part.get("image_url")]
-
-
-async def opened(row: Row, episode: AsyncEpisode) -> Row:
-    """The row of an episode that has started: its prompt ends with observation().
-
-    Raises TimeoutError, and what the class's observation() raises.
-    """
-    return with_observation(row, await episode.observation())
+    return images_in(messages_of(row))
 
 
 def with_first_observation(domain_class: type, row: Row) -> Row:
@@ -379,8 +394,6 @@ def with_first_observation(domain_class: type, row: Row) -> Row:
     The episode is in a thread, because an event loop may run here. Raises RolloutError
     if the episode or the observation fails.
     """
-    if not declared(domain_class).has_observation:
-        return row
     with ThreadPoolExecutor(1) as thread:
         shown = thread.submit(first_observation, domain_class, row).result()
     return with_observation(row, shown)

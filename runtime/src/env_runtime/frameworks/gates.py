@@ -10,11 +10,7 @@ from typing import Any
 
 from .. import project
 from ..checks import runner
-from ..checks.rewards import (
-    Result,
-    RewardCheck,
-    estimate_note,
-)
+from ..checks.rewards import Result, RewardCheck, estimate_note
 from ..checks.runner import Gate, doing, requirement_note
 from ..checks.server import starting_server, url_of
 from ..command_line import counted
@@ -23,7 +19,7 @@ from ..episode.types import Calls, Row
 from ..errors import GateError, NoOracleError
 from ..evaluation.rows import read_rows, row_name
 from ..project import here
-from .episodes import ANSWER, bare_reward, calls_of, definitions_of, plan_for, tools_of
+from .episodes import ANSWER, bare_reward, calls_for, definitions_of, tools_of
 from .rollouts import Player, Start, adapter, play
 
 __all__ = ["run_gates"]
@@ -31,18 +27,19 @@ __all__ = ["run_gates"]
 NAMES = ("import", "server", "smoke", "rollout")
 
 
-def run_gates(framework: str, description: str | None, *modules: str) -> int:
+def run_gates(framework: str, description: str | None, *taskset: str) -> int:
     """The command line of a framework's gates.py. Returns its exit status.
 
-    The module of the framework here has gates(stack, *modules), which returns them by
-    name. `stack` is closed after the last gate. A gate imports that module when it runs,
-    so that it reports a missing package.
+    The module of the framework here has gates(*taskset), which returns them by name, or
+    what server_gates reads. A gate imports that module when it runs, so that it reports
+    a missing package.
     """
     with contextlib.ExitStack() as stack:
 
         @functools.cache
         def gates() -> Mapping[str, Gate]:
-            return adapter(framework).gates(stack, *modules)
+            served = adapter(framework)
+            return served.gates(*taskset) if taskset else server_gates(stack, served)
 
         def gate(name: str) -> Gate:
             return lambda: gates()[name]()
@@ -50,35 +47,31 @@ def run_gates(framework: str, description: str | None, *modules: str) -> int:
         return runner.run_gates({name: gate(name) for name in NAMES}, description)
 
 
-def server_gates(
-    stack: contextlib.ExitStack,
-    folder: str,
-    command: list[str],
-    import_gate: Gate,
-    server_gate: Callable[[str], str],
-    connect: Callable[[str], Start],
-) -> dict[str, Gate]:
+def server_gates(stack: contextlib.ExitStack, served: Any) -> dict[str, Gate]:
     """The gates of a framework that has a server: OpenEnv and ORS.
 
-    Python runs `command` in the project's `folder` when a gate first needs the server.
-    `server_gate` gets its URL, and `connect` makes episodes there.
+    `served` is its module. Python runs COMMAND in the framework's folder when a gate
+    first needs the server, which ends with `stack`. server_gate() gets its URL, and
+    connect() makes episodes there.
     """
+    folder = here().root / served.__name__.rpartition(".")[2]
 
     @functools.cache
     def url() -> str:
         # OpenEnv's own checks, and this server's clients here, send no API_TOKEN.
-        started = [sys.executable, *command]
-        server = starting_server(started, here().root / folder, API_TOKEN="")
+        server = starting_server(
+            [sys.executable, *served.COMMAND], folder, API_TOKEN=""
+        )
         return url_of(stack.enter_context(server))
 
     def rollout_gate() -> str:
-        start = connect(url())
+        start = served.connect(url())
         return check_rewards(here().load_class(), functools.partial(play, start))
 
     return {
-        "import": import_gate,
-        "server": lambda: server_gate(url()),
-        "smoke": lambda: check_episodes(here().load_class(), connect(url())),
+        "import": served.import_gate,
+        "server": lambda: served.server_gate(url()),
+        "smoke": lambda: check_episodes(here().load_class(), served.connect(url())),
         "rollout": rollout_gate,
     }
 
@@ -163,11 +156,6 @@ async def _check_tricks(check: RewardCheck, play: Play) -> None:
         if not isinstance(reward, float) or abs(reward - expected) > 1e-9:
             problem = f"not {expected}, as in the bare class"
             raise check.wrong(check.place(0), name, row, {"reward": reward}, problem)
-
-
-def calls_for(domain_class: type, row: Row, policy: str) -> Calls:
-    """The calls of one of PLANS on a row, its answer included. Raises like PLANS."""
-    return calls_of(domain_class, plan_for(domain_class, row, policy))
 
 
 def tricks(domain_class: type, row: Row, other: Row) -> dict[str, Calls]:

@@ -24,7 +24,7 @@ from nemo_gym.server_utils import ServerClient, get_response_json
 from nemo_gym.server_utils import request as http_request
 from responses_api_agents.simple_agent.app import SimpleAgent
 
-from ..episode.types import last_message
+from ..episode.types import by_model, last_message
 
 __all__ = ["EnvironmentAgent"]
 
@@ -71,17 +71,12 @@ def _image(output: Any) -> tuple[dict[str, Any], str] | None:
 
 def turns_in(output: list[Any]) -> int:
     """The number of the model's answers in a trajectory."""
-    return sum(by_model for by_model, _ in itertools.groupby(output, _is_by_model))
+    return sum(models for models, _ in itertools.groupby(output, by_model))
 
 
 def last_answer(output: list[Any]) -> str:
     """The text of the last message in the model's last turn, "" if it has none."""
-    return last_message([*itertools.takewhile(_is_by_model, reversed(output))][::-1])
-
-
-def _is_by_model(item: Any) -> bool:
-    answers = isinstance(item, NeMoGymFunctionCallOutput)
-    return not answers and getattr(item, "role", "assistant") == "assistant"
+    return last_message([*itertools.takewhile(by_model, reversed(output))][::-1])
 
 
 class ImageClient(ServerClient):

@@ -7,7 +7,6 @@ checks.
 import asyncio
 import contextlib
 import html
-import os
 import random
 import tomllib
 import uuid
@@ -40,7 +39,6 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 
 from .. import auth, errors, project
-from ..checks.runner import Gate
 from ..episode.answers import Answer
 from ..episode.declaration import declared
 from ..episode.tasks import task_of
@@ -49,13 +47,13 @@ from ..errors import GateError
 from ..project import Project
 from ..project import find as find_project
 from ..settings import ClientSettings
-from ..trainers.signatures import pil_image, tool_method
+from ..trainers import tool_method, tool_result
 from .episodes import (
     SPLIT_FILES,
     AsyncEpisode,
     Refusal,
+    as_mcp,
     images_of,
-    opened,
     prompt_of,
     public_task,
     public_tasks,
@@ -63,7 +61,7 @@ from .episodes import (
     split_rows,
     tools_and_answer,
 )
-from .gates import check_class, server_gates
+from .gates import check_class
 from .rollouts import Start, image_message
 
 __all__ = [
@@ -76,6 +74,7 @@ __all__ = [
 ]
 
 PORT = 8000
+COMMAND = ["-m", "server.app"]
 
 # Without a timeout, a client that was killed would keep its session forever.
 CONCURRENCY = ConcurrencyConfig(max_concurrent_envs=100, session_timeout=900)
@@ -114,7 +113,7 @@ class ClassEnvironment(MCPEnvironment):
 
     def __init__(self) -> None:
         Environment.__init__(self)
-        self.mcp_client = McpCalls(self)
+        self.mcp_client = self  # its part that /mcp uses is below
         self._episode: AsyncEpisode | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._closing: asyncio.Task | None = None
@@ -149,8 +148,8 @@ class ClassEnvironment(MCPEnvironment):
             try:
                 self._state = State(episode_id=episode_id or str(uuid.uuid4()))
                 await episode.start()
-                row = await opened(row, episode)
-                reward = await self._reward(episode)
+                row = await episode.opened(row)
+                reward = await episode.valid_reward()
             except BaseException:
                 await self._end()
                 raise
@@ -160,7 +159,7 @@ class ClassEnvironment(MCPEnvironment):
             messages=messages,
             image=next(reversed(images_of(row)), None),
             reward=reward,
-            metadata=metadata_of(episode),
+            metadata=episode.metadata,
         )
 
     async def _end(self) -> None:
@@ -194,7 +193,7 @@ class ClassEnvironment(MCPEnvironment):
         answer = await episode.call(name, arguments)
         image = answer.extra.get("image")
         result = {"data": answer.output, **({"image": image} if image else {})}
-        reward = await self._reward(episode)
+        reward = await episode.valid_reward()
         return self.tool_observation(
             tool_name=name,
             data=answer.output,
@@ -203,20 +202,8 @@ class ClassEnvironment(MCPEnvironment):
             error=error_of(answer),
             reward=reward,
             done=episode.over,
-            metadata=metadata_of(episode),
+            metadata=episode.metadata,
         )
-
-    async def _reward(self, episode: AsyncEpisode) -> float:
-        """The grade so far. Raises RuntimeError if it says nothing about the policy."""
-        reward = await episode.reward()
-        if episode.failure is not None:
-            raise RuntimeError(episode.failure)
-        return reward
-
-    def _step_impl(
-        self, action: Action, timeout_s: float | None = None, **_: Any
-    ) -> Observation:
-        return self.step(action)
 
     def reset(
         self, seed: int | None = None, episode_id: str | None = None, **row: Any
@@ -227,6 +214,8 @@ class ClassEnvironment(MCPEnvironment):
         self, action: Action, timeout_s: float | None = None, **_: Any
     ) -> Observation:
         return run_async_safely(self.step_async(action))
+
+    _step_impl = step
 
     @property
     def state(self) -> State:
@@ -259,6 +248,25 @@ class ClassEnvironment(MCPEnvironment):
             readme_content=(folder / "README.md").read_text(encoding="utf-8"),
         )
 
+    # The part of a FastMCP client that OpenEnv's /mcp uses.
+
+    def is_connected(self) -> bool:
+        return True
+
+    async def list_tools(self) -> list[Tool]:
+        return list_tools(self.domain_class)
+
+    async def call_tool(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        """What the policy may see of a step: no reward, and no metrics.
+
+        Raises RuntimeError if the call failed.
+        """
+        call = CallToolAction(tool_name=name, arguments=arguments)
+        seen: Any = await self.step_async(call)
+        if seen.error is not None:
+            raise RuntimeError(seen.error.message)
+        return seen.result
+
     # OpenEnv's Task API, which shows the places of the tasks, but no answers.
 
     def list_splits(self) -> list[str]:
@@ -286,27 +294,6 @@ class ClassEnvironment(MCPEnvironment):
         return f'<img src="{html.escape(image)}" width="540">' if image else None
 
 
-class McpCalls:
-    """The part of a FastMCP client that OpenEnv's /mcp uses: a failed call raises."""
-
-    def __init__(self, environment: ClassEnvironment) -> None:
-        self.environment = environment
-
-    def is_connected(self) -> bool:
-        return True
-
-    async def list_tools(self) -> list[Tool]:
-        return list_tools(self.environment.domain_class)
-
-    async def call_tool(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        """The part of a step that the policy may see: no reward, and no metrics."""
-        call = CallToolAction(tool_name=name, arguments=arguments)
-        seen: Any = await self.environment.step_async(call)
-        if seen.error is not None:
-            raise RuntimeError(seen.error.message)
-        return seen.result
-
-
 def row_of(domain_class: type, split: str, index: int | None, seed: int | None) -> Row:
     """The row `index`, else one that `seed` draws, else the first. Raises RequestError."""
     if seed is not None and type(seed) is not int:
@@ -330,11 +317,6 @@ def error_of(answer: Answer) -> ToolError | None:
     return ToolError(error_type=kind, message=answer.output.removeprefix("error: "))
 
 
-def metadata_of(episode: AsyncEpisode) -> dict[str, Any]:
-    """The class's metrics() at the last grade, for the metadata of an observation."""
-    return {"metrics": episode.metrics} if episode.metrics else {}
-
-
 def list_tools(domain_class: type) -> list[Tool]:
     """The class's tools. Raises ToolError for a name that OpenEnv reserves."""
     tools = tools_and_answer(domain_class)
@@ -342,14 +324,7 @@ def list_tools(domain_class: type) -> list[Tool]:
         raise errors.ToolError(
             f"OpenEnv has its own methods called {', '.join(taken)}: rename the tool"
         )
-    return [
-        Tool(
-            name=definition["name"],
-            description=definition["description"],
-            input_schema=definition["parameters"],
-        )
-        for definition in (tool.definition() for tool in tools.values())
-    ]
+    return [Tool(**each) for each in as_mcp(tools.values())]
 
 
 # ------------------------------------------------------------------------ the server
@@ -361,8 +336,6 @@ def make_app(environment: type[ClassEnvironment]) -> Any:
     Raises ToolError for a tool with a name that OpenEnv reserves.
     """
     list_tools(environment.domain_class)
-    readme = environment.project.root / "openenv/README.md"
-    os.environ.setdefault("ENV_README_PATH", str(readme))  # for the page
     app = create_app(
         environment,
         CallToolAction,
@@ -403,7 +376,7 @@ def build_page(
     from openenv.core.env_server.gradio_ui import build_gradio_app
 
     environment = manager.env
-    # OpenEnv has read neither the description nor the version of the environment.
+    # OpenEnv has read nothing of the environment but its name.
     manager.metadata = environment.get_metadata()
     reset = manager.reset_environment
     row: dict[str, Any] = {"split": "test", "index": 0}
@@ -457,7 +430,7 @@ class OpenEnvPlayer:
             self.prompt.append(image_message([image]))
 
     async def call(self, name: str, arguments: dict[str, Any]) -> Answer:
-        call = {"type": "call_tool", "tool_name": name, "arguments": arguments}
+        call = CallToolAction(tool_name=name, arguments=arguments)
         result = await self.client.step(call)
         self.reward = result.reward
         image = result.observation["image"]
@@ -501,19 +474,15 @@ class Rollouts:
         return self._reward
 
     def _call(self, name: str, arguments: dict[str, Any]) -> Any:
-        call = {"type": "call_tool", "tool_name": name, "arguments": arguments}
         try:
+            call = CallToolAction(tool_name=name, arguments=arguments)
             result = self._client.step(call)
         except Exception:
             self._reward = None
             raise
         if self._reward is not None:
             self._reward = result.reward
-        text = result.observation["data"]
-        if not result.observation["image"]:
-            return text
-        image = pil_image(result.observation["image"])
-        return [{"type": "image", "image": image}, {"type": "text", "text": text}]
+        return tool_result(result.observation["data"], result.observation["image"])
 
     def _close(self) -> None:
         client, self._client = self._client, None
@@ -534,12 +503,6 @@ def trl_environment(domain_class: type, url: str) -> type[Rollouts]:
 
 
 # ------------------------------------------------------------------------- the gates
-
-
-def gates(stack: contextlib.ExitStack) -> dict[str, Gate]:
-    """The gates of openenv/."""
-    command = ["-m", "server.app"]
-    return server_gates(stack, "openenv", command, import_gate, server_gate, connect)
 
 
 def import_gate() -> str:

@@ -7,7 +7,6 @@ validation.jsonl, and `test` is example.jsonl. A split without a file has the ro
 """
 
 import asyncio
-import contextlib
 import json
 import urllib.error
 import urllib.request
@@ -29,7 +28,6 @@ from openreward.environments import (
 from pydantic import BaseModel, model_validator
 
 from .. import auth, project
-from ..checks.runner import Gate
 from ..episode.answers import Answer
 from ..episode.declaration import declared
 from ..episode.tasks import task_of
@@ -42,18 +40,18 @@ from .episodes import (
     SPLIT_FILES,
     AsyncEpisode,
     images_of,
-    opened,
     prompt_of,
     public_tasks,
     split_row,
     tools_and_answer,
 )
-from .gates import check_class, server_gates
+from .gates import check_class
 from .rollouts import Start, image_message
 
 __all__ = ["ClassEnvironment", "environment_of", "make_app", "serve"]
 
 PORT = 8080
+COMMAND = ["server.py"]
 
 
 class LastMessage(BaseModel):
@@ -88,7 +86,7 @@ class ClassEnvironment(Environment):
 
     async def setup(self) -> None:
         await self._episode.start()
-        self._row = await opened(self._row, self._episode)
+        self._row = await self._episode.opened(self._row)
 
     async def teardown(self) -> None:
         await self._episode.close()
@@ -117,38 +115,31 @@ class ClassEnvironment(Environment):
         async with self._turn:
             if declared(self._domain_class).ends_with_answer:
                 await self._episode.call(ANSWER, {"text": last.message})
-            reward = await self._change()
-            return ToolOutput(
-                blocks=[], metadata=self._metadata(), reward=reward, finished=True
-            )
+            return await self._output([], finished=True)
 
     async def _play(self, name: str, arguments: dict[str, Any]) -> ToolOutput:
         async with self._turn:
             answer = await self._episode.call(name, arguments)
             blocks: list[Any] = [TextBlock(text=answer.output)]
             blocks += image_blocks([answer.extra.get("image")])
-            over = self._episode.over
-            graded_later = declared(self._domain_class).ends_with_answer and not over
-            reward = None if graded_later else await self._change()
-            return ToolOutput(
-                blocks=blocks, metadata=self._metadata(), reward=reward, finished=over
-            )
+            return await self._output(blocks, finished=self._episode.over)
 
-    def _metadata(self) -> dict[str, Any] | None:
-        """The class's metrics() at the last grade."""
-        metrics = self._episode.metrics
-        return {"metrics": metrics} if metrics else None
+    async def _output(self, blocks: list[Any], *, finished: bool) -> ToolOutput:
+        """The output of a call, with its reward, and the class's metrics() as metadata.
 
-    async def _change(self) -> float | None:
-        """The reward of a call. Raises if the grade says nothing about the policy."""
-        grade = await self._episode.reward()
-        if self._episode.failure is not None:
-            # This ends the session, and no trainer counts it.
-            raise RuntimeError(self._episode.failure)
-        before, self._grade = self._grade, grade
-        if before is None:
-            return grade
-        return grade - before if grade != before else None
+        Raises RuntimeError if the grade says nothing about the policy: this ends the
+        session, and no trainer counts it.
+        """
+        reward = None
+        if finished or not declared(self._domain_class).ends_with_answer:
+            grade = await self._episode.valid_reward()
+            before, self._grade = self._grade, grade
+            if grade != before:
+                reward = grade - (before or 0.0)
+        metadata = self._episode.metadata or None
+        return ToolOutput(
+            blocks=blocks, metadata=metadata, reward=reward, finished=finished
+        )
 
 
 def row_of(domain_class: type, spec: Mapping[str, Any]) -> Row:
@@ -284,11 +275,6 @@ def connect(url: str) -> Start:
                     player.read(await session.call_terminal_tool())
 
     return start
-
-
-def gates(stack: contextlib.ExitStack) -> dict[str, Gate]:
-    """The gates of ors/."""
-    return server_gates(stack, "ors", ["server.py"], import_gate, server_gate, connect)
 
 
 def import_gate() -> str:

@@ -20,7 +20,7 @@ from ..evaluation.policies import PLANS
 from ..evaluation.rows import read_rows
 from ..project import here
 from ..settings import ClientSettings
-from .episodes import ANSWER, calls_of, definitions_of, plan_for, refusal
+from .episodes import ANSWER, calls_for, definitions_of, refusal
 
 __all__ = ["run_rollouts"]
 
@@ -158,8 +158,8 @@ def run_rollouts(framework: str, description: str | None) -> int:
 
         async def rollout(index: int, row: Row) -> float:
             if options.policy != "llm":
-                plan = plan_for(domain_class, row, options.policy)
-                return await play(start, index, calls_of(domain_class, plan))
+                calls = calls_for(domain_class, row, options.policy)
+                return await play(start, index, calls)
             async with start(index) as player:
                 await converse(player, domain_class, player.prompt, max_turns)
             return player.reward

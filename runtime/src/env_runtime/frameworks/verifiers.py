@@ -8,7 +8,6 @@ the host grades.
 """
 
 import asyncio
-import contextlib
 import functools
 import importlib
 import logging
@@ -17,10 +16,44 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any, ClassVar, NamedTuple, cast
 from urllib.parse import urlsplit
 
-from .verifiers_process import import_verifiers_quickly, model_variables
+from pydantic import BaseModel, Field, PositiveInt, field_validator
+
+# verifiers imports these, which takes more than half of its import time. The first
+# serves models, the second grades mathematics, and a tool server does neither.
+UNUSED = ["anthropic", "anthropic.types", "math_verify", "math_verify.errors"]
+
+
+class EmptyModule(ModuleType):
+    """A module of which any name is a model, because verifiers derives from some."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return BaseModel
+
+
+def import_verifiers_quickly() -> None:
+    """Import verifiers with empty modules in place of UNUSED ones.
+
+    If a later verifiers does not allow that, the next import is the usual one.
+    """
+    before = set(sys.modules)
+    empty = {name: EmptyModule(name) for name in UNUSED if name not in before}
+    sys.modules |= empty
+    try:
+        importlib.import_module("verifiers.v1")
+    except Exception:  # noqa: BLE001 - the next import raises the error again
+        for name in set(sys.modules) - before:
+            if name.partition(".")[0] == "verifiers":
+                del sys.modules[name]
+    finally:
+        for name in empty:
+            del sys.modules[name]
+
 
 if "VF_CONFIG" in os.environ:  # verifiers sets it for a tool server
     import_verifiers_quickly()
@@ -28,7 +61,6 @@ if "VF_CONFIG" in os.environ:  # verifiers sets it for a tool server
 import verifiers.v1 as vf
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.types import CallToolResult, ImageContent, TextContent, Tool
-from pydantic import Field, PositiveInt, field_validator
 from verifiers.v1.configs.client import resolve_api_key
 from verifiers.v1.dialects.responses import ResponsesDialect
 from verifiers.v1.harnesses.null import NullHarness
@@ -38,27 +70,25 @@ from ..checks.runner import Gate
 from ..command_line import counted, exit_status, new_parser, positive
 from ..episode.answers import Answer
 from ..episode.declaration import declared
-from ..episode.tasks import (
-    baseline_reward,
-    oracle_reward,
-    task_of,
-)
+from ..episode.tasks import baseline_reward, oracle_reward, task_of
 from ..episode.types import Calls, Solution
 from ..episode.types import Row as RowOfFile
-from ..errors import GateError, NoOracleError
+from ..errors import GateError, NoOracleError, SettingError
 from ..evaluation.policies import PLANS
 from ..evaluation.rows import read_rows, row_name
 from ..evaluation.scripted_model import scripted_model
+from ..models.client import model_names
 from ..project import find
+from ..settings import ModelSettings
 from .episodes import (
     AsyncEpisode,
-    definitions_of,
-    plan_for,
+    as_mcp,
+    calls_for,
     split_answer,
     tools_of,
     with_first_observation,
 )
-from .gates import calls_for, check_class, check_reward, check_rewards, check_tools
+from .gates import check_class, check_reward, check_rewards, check_tools
 from .rollouts import policy_name, summary
 
 __all__ = ["Parts", "parts_of", "run_rollouts"]
@@ -75,6 +105,14 @@ class State(vf.State):
     async def grade(self, episode: AsyncEpisode) -> None:
         self.reward = await episode.reward(self.answer)
         self.metrics, self.failure = episode.metrics, episode.failure
+
+    def valid_reward(self) -> float:
+        """The grade. Raises RuntimeError if it says nothing about the policy."""
+        if self.failure is not None:
+            raise RuntimeError(self.failure)
+        if self.reward is None:
+            raise RuntimeError("the tool server ended before it had graded the episode")
+        return self.reward
 
 
 class ToolsConfig(vf.ToolsetConfig):
@@ -113,14 +151,7 @@ class Tools(vf.Toolset[ToolsConfig, State]):
         server.list_tools, server.call_tool = self.list_tools, self.call_tool
 
     async def list_tools(self) -> list[Tool]:
-        return [
-            Tool(
-                name=definition["name"],
-                description=definition["description"],
-                input_schema=definition["parameters"],
-            )
-            for definition in definitions_of(self.domain_class)
-        ]
+        return [Tool(**each) for each in as_mcp(tools_of(self.domain_class).values())]
 
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context | None = None
@@ -129,8 +160,7 @@ class Tools(vf.Toolset[ToolsConfig, State]):
         async with self.turn:
             answer = await self._with_state(self.play)(name, arguments)
         content: list[Any] = [TextContent(type="text", text=answer.output)]
-        image = answer.extra.get("image")
-        if isinstance(image, str) and image.startswith("data:image/"):
+        if image := answer.extra.get("image"):  # a data: URL
             kind, _, data = image.removeprefix("data:").partition(";base64,")
             content.append(ImageContent(type="image", data=data, mime_type=kind))
         return CallToolResult(content=content)
@@ -169,18 +199,32 @@ class RowConfig(vf.TaskConfig):
     """The models that the class asks, by name; by default JUDGE_MODEL and so on."""
 
     def variables(self, domain_class: type) -> dict[str, str]:
-        """The environment variables for these models."""
-        chosen = {
-            name: {
-                "model": judge.model,
-                "base_url": judge.base_url,
-                "api_key": resolve_api_key(judge),
-                "temperature": judge.sampling.temperature,
-                "tokens": judge.sampling.max_tokens,
-            }
-            for name, judge in self.models.items()
-        }
-        return model_variables(domain_class, chosen)
+        """The environment variables for the class's models, such as JUDGE_MODEL.
+
+        Their values are those of this process, unless `models` says otherwise. Raises
+        SettingError if it names another model.
+        """
+        names = model_names(domain_class)
+        if unknown := sorted(set(self.models) - set(names)):
+            raise SettingError(
+                f"models: the class asks {', '.join(names) or 'none'}, got "
+                f"{', '.join(unknown)}"
+            )
+        variables = {}
+        for name in names:
+            values = ModelSettings.read_model(name).model_dump(exclude_unset=True)
+            if judge := self.models.get(name):
+                values |= {
+                    "model": judge.model,
+                    "base_url": judge.base_url,
+                    "api_key": resolve_api_key(judge),
+                    "temperature": judge.sampling.temperature,
+                    "tokens": judge.sampling.max_tokens,
+                }
+            for key, value in values.items():
+                if value is not None:
+                    variables[f"{name}_{key}".upper()] = str(value)
+        return variables
 
 
 class Row(vf.Task[RowData, State, RowConfig]):
@@ -213,12 +257,9 @@ class Row(vf.Task[RowData, State, RowConfig]):
         # vf-validate scores an episode that nobody played, and starts no tool server.
         if not tools_of(self.tools.domain_class) or not trace.num_turns:
             await self.grade(state)
-        if state.failure is not None:
-            raise RuntimeError(state.failure)
-        if state.reward is None:
-            raise RuntimeError("the tool server ended before it had graded the episode")
+        reward = state.valid_reward()
         trace.record_metrics(state.metrics)
-        return state.reward
+        return reward
 
     async def grade(self, state: State) -> None:
         """Grade the last message in an episode of its own, in this process."""
@@ -255,10 +296,7 @@ class Row(vf.Task[RowData, State, RowConfig]):
                 for name, arguments in plan.calls:
                     await tools.play(name, arguments)
                 await state.grade(tools.episode)
-        if state.failure is not None:
-            raise RuntimeError(state.failure)
-        assert state.reward is not None
-        return state.reward
+        return state.valid_reward()
 
 
 class RowsOfFile(vf.Taskset[Row, vf.TasksetConfig]):  # type: ignore
@@ -390,15 +428,16 @@ def parts_of(file: str, name: str) -> Parts:
 # ---------------------------------------------------------------------- the rollouts
 
 
-class Rollout(NamedTuple):
-    trace: vf.Trace
-    messages: list[dict[str, Any]]  # the messages in the model's last request
+def plan_for(task: Row, policy: str) -> Solution:
+    """The calls and the answer of one of PLANS on a task. Raises like PLANS."""
+    domain_class = task.tools.domain_class
+    return split_answer(domain_class, calls_for(domain_class, task.data.row, policy))
 
 
 async def play(
     env: vf.Env, tasks: list[vf.Task], plans: list[Solution], concurrency: int = 4
-) -> list[Rollout]:
-    """A rollout of each task with the calls and the answer of its plan.
+) -> list[vf.Trace]:
+    """The trace of a rollout of each task, with the calls and the answer of its plan.
 
     Everything is real except the model. `env` has no limit of turns.
     """
@@ -406,12 +445,12 @@ async def play(
     with scripted_model(plans) as model:
         client = vf.EvalClientConfig(base_url=model.url, api_key_var="NO_KEY")
 
-        async def rollout(index: int, task: vf.Task) -> Rollout:
+        async def rollout(index: int, task: vf.Task) -> vf.Trace:
             # The model's name tells it which plan to follow.
             context = vf.ModelContext(model=str(index), client=client)
             [slot] = env.slots(task)
             episode = await env.run_slot(slot, context, limit)
-            return Rollout(episode.traces[0], model.messages.get(index, []))
+            return episode.traces[0]
 
         async with env.serving():
             return await asyncio.gather(*map(rollout, range(len(tasks)), tasks))
@@ -432,12 +471,9 @@ def run_rollouts(taskset: str, description: str | None) -> int:
 
     def run() -> int:
         tasks = list(tasks_of(taskset))[: options.limit]
-        plans = [
-            plan_for(class_of(taskset), task.data.row, options.policy) for task in tasks
-        ]
+        plans = [plan_for(task, options.policy) for task in tasks]
         env = environment_of(taskset, agent={"max_turns": None})
-        rollouts = asyncio.run(play(env, tasks, plans, options.concurrency))
-        traces = [rollout.trace for rollout in rollouts]
+        traces = asyncio.run(play(env, tasks, plans, options.concurrency))
         for number, trace in enumerate(traces, start=1):
             if trace.ok:
                 print(f"row {number}: reward {trace.reward}")
@@ -474,7 +510,7 @@ def problem_of(trace: vf.Trace) -> str:
 # ------------------------------------------------------------------------- the gates
 
 
-def gates(stack: contextlib.ExitStack, taskset: str) -> dict[str, Gate]:
+def gates(taskset: str) -> dict[str, Gate]:
     """The gates of verifiers/. `taskset` is the name of the environment's module."""
     logging.disable(logging.WARNING)
     each = (import_gate, server_gate, smoke_gate, rollout_gate)
@@ -519,28 +555,27 @@ def smoke_gate(taskset: str) -> str:
         return f"no rollout was played ({lacking})"
     task = next(tasks_of(taskset))
     row = task.data.row
-    nonsense = plan_for(domain_class, row, "nonsense")
+    nonsense = plan_for(task, "nonsense")
     refused = [(name, {"": []}) for name, _ in nonsense.calls[:1]]
     plans = {"nonsense": nonsense._replace(calls=nonsense.calls + refused)}
     try:
-        plans["oracle"] = plan_for(domain_class, row, "oracle")
+        plans["oracle"] = plan_for(task, "oracle")
     except NoOracleError:
-        plans["noop"] = plan_for(domain_class, row, "noop")
+        plans["noop"] = plan_for(task, "noop")
     env = environment_of(taskset, agent={"max_turns": None})
-    rollouts = asyncio.run(play(env, [task, task], list(plans.values())))
+    traces = asyncio.run(play(env, [task, task], list(plans.values())))
     where = f"{row_name(1)}, two rollouts at once"
-    for (policy, (calls, _)), rollout in zip(plans.items(), rollouts, strict=True):
-        trace = rollout.trace
+    for (policy, (calls, _)), trace in zip(plans.items(), traces, strict=True):
         if not trace.ok:
             raise GateError(f"{where}, policy {policy!r}: {problem_of(trace)}")
-        answered = sum(message["role"] == "tool" for message in rollout.messages)
+        answered = len(trace.tool_messages)
         if answered != len(calls):
             raise GateError(
                 f"{where}, policy {policy!r}: {answered} of {len(calls)} calls were "
                 f"answered, then the rollout ended with {trace.stop_condition}"
             )
         check_reward(domain_class, row, where, policy, trace.reward)
-    tools = counted(len(definitions_of(domain_class)), "tool")
+    tools = counted(len(tools_of(domain_class)), "tool")
     return f"{tools}, two rollouts at once"
 
 

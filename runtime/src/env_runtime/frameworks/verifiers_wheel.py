@@ -41,8 +41,12 @@ class CustomBuildHook(BuildHookInterface):
         project = root.parent
         [wheel] = (project / "nemo_gym/vendor").glob("*.whl")
         self.folder = tempfile.TemporaryDirectory()
-        content = Path(self.folder.name)
-        metadata = unpack(wheel, content / runtime)
+        unpacked, content = (Path(self.folder.name) / name for name in ("a", "b"))
+        with zipfile.ZipFile(wheel) as archive:
+            archive.extractall(unpacked)
+        content.mkdir()
+        (unpacked / PACKAGE).rename(content / runtime)
+        [metadata] = unpacked.glob("*.dist-info/METADATA")
         read = [path for path in READ if (project / path).is_file()]
         for path in [*self.config["include"], *read]:
             copy(project, path, content / runtime / "_project", runtime)
@@ -54,25 +58,11 @@ class CustomBuildHook(BuildHookInterface):
             if file.is_file()
         }
         requirements = self.metadata.core.dependencies
-        requirements[:] = without_runtime(requirements, metadata)
+        requirements[:] = without_runtime(requirements, metadata.read_bytes())
 
     def finalize(self, version: str, build_data: dict[str, Any], path: str) -> None:
         if version == "standard":
             self.folder.cleanup()
-
-
-def unpack(wheel: Path, package: Path) -> bytes:
-    """Write the package of env_runtime's wheel. Returns the wheel's metadata."""
-    metadata = b""
-    with zipfile.ZipFile(wheel) as archive:
-        for path in archive.namelist():
-            if path.endswith(".dist-info/METADATA"):
-                metadata = archive.read(path)
-            elif path.startswith(f"{PACKAGE}/") and not path.endswith("/"):
-                place = package / path.removeprefix(f"{PACKAGE}/")
-                place.parent.mkdir(parents=True, exist_ok=True)
-                place.write_bytes(archive.read(path))
-    return metadata
 
 
 def copy(root: Path, path: str, target: Path, runtime: str) -> None:

@@ -1,29 +1,16 @@
 """Train on this environment with the GRPOTrainer of TRL (1.16 or later).
 
-Needs a running server, and a venv with `trl`, `requests` and this package; NeMo Gym
-need not be in it:
+Needs a running server, and a venv with trl, requests and the project's wheel in
+nemo_gym/vendor/. NeMo Gym need not be in it. docs/training.md has a train.py:
 
-    pip install trl requests -e <env>/<env>_runtime
-
-<env> is the name of the environment. Then, in train.py:
-
-    from trl import GRPOConfig, GRPOTrainer
-    from <env>_runtime.trainers.trl import dataset, environment
-
-    trainer = GRPOTrainer(
-        model="Qwen/Qwen3-4B",
-        train_dataset=dataset(),
-        environment_factory=environment("http://127.0.0.1:11000"),
-        args=GRPOConfig(max_completion_length=4096, max_tool_calling_iterations=6),
-    )
-    trainer.train()
+    GRPOTrainer(train_dataset=dataset(), environment_factory=environment(url), ...)
 
 Each rollout is a session of its own, and /verify gives its reward. The trajectory that
 it grades holds only the tool calls and their results: TRL shows other text of the model
 to reward functions, but not to an environment. So if the class's reward(answer) grades
 the model's last message, add such a function, or use it alone if there are no tools:
 
-    GRPOTrainer(..., reward_funcs=answer_reward("http://127.0.0.1:11000"))
+    GRPOTrainer(..., reward_funcs=answer_reward(url))
 """
 
 import contextlib
@@ -35,18 +22,20 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from ..episode.tools import OVER, SAY, SAY_TOOL
-from ..episode.types import Definitions, Row, content_text
+from ..episode.types import Definitions, Row, content_text, images_in
 from ..errors import RolloutError
 from ..evaluation.client import Client, ClientSession
-from ..evaluation.rows import load_rows
+from ..evaluation.rows import load_rows, messages_of
 from ..evaluation.trajectory import Item, as_response, function_call, message
 from ..project import here
-from .signatures import pil_image, tool_method
+from . import tool_method, tool_result
 
 log = logging.getLogger(__name__)
 
 # The server grades this many answers at once. A judge may take seconds for each.
 ANSWERS_AT_ONCE = 16
+
+TEXT_PARTS = {"input_text", "output_text"}
 
 
 def dataset(path: Path | str | None = None) -> Any:
@@ -73,32 +62,20 @@ def dataset_rows(path: Path | str | None = None) -> list[dict[str, Any]]:
 
 
 def _prompt(row: Row, place: str) -> list[dict[str, str]]:
-    params = row["responses_create_params"]
-    start = params["input"]
-    if isinstance(start, str):
-        start = [{"role": "user", "content": start}]
+    """The messages of a row's prompt. Raises RolloutError if they are more than text."""
     messages = []
-    if instructions := params.get("instructions"):
-        messages.append({"role": "system", "content": instructions})
-    for item in start:
-        text = _text(item.get("content"))
-        if item.get("type", "message") != "message" or text is None:
+    for item in messages_of(row):
+        content = item.get("content")
+        parts = content if isinstance(content, list) else []
+        kinds = {part.get("type") for part in parts}
+        is_text = isinstance(content, str | list) and kinds <= TEXT_PARTS
+        if item.get("type", "message") != "message" or not is_text:
             raise RolloutError(
                 f"{place}: responses_create_params.input may hold messages of text "
                 f"only, got {json.dumps(item)[:200]}"
             )
-        messages.append({"role": item["role"], "content": text})
+        messages.append({"role": item["role"], "content": content_text(content)})
     return messages
-
-
-def _text(content: Any) -> str | None:
-    """The text of a message's content. None if the content is more than text."""
-    if isinstance(content, str):
-        return content
-    parts = content if isinstance(content, list) else [{}]
-    if all(part.get("type") in ("input_text", "output_text") for part in parts):
-        return "".join(part["text"] for part in parts)
-    return None
 
 
 def environment(url: str | None = None) -> type:
@@ -275,11 +252,7 @@ class _Rollouts:
                 session.post("/close_session", {})
 
     def _call(self, name: str, arguments: dict[str, Any]) -> str | list[dict[str, Any]]:
-        """The result that the model sees: the same text as with NeMo Gym's agents.
-
-        With an image, it is a list of blocks. A vision model sees both blocks if its
-        chat template shows images in tool messages, as Qwen3-VL's does.
-        """
+        """The result that the model sees: the same text as with NeMo Gym's agents."""
         if self._row is None or self._session is None:
             raise RolloutError(f"{name} has no session: call reset(row) first")
         call = function_call(name, json.dumps(arguments))
@@ -290,14 +263,11 @@ class _Rollouts:
                 items = self._session.call_tools(self._definitions, [call])
                 self._output += [call, *items]
                 text = items[0]["output"]
-                images = _images(items[1:])
-            if not images:
-                return text
-            image = _image(images[0])
+                images = images_in(items[1:])
+            return tool_result(text, images[0] if images else None)
         except RolloutError as error:
             self._failure = f"{name}: {error}"
             raise
-        return [{"type": "image", "image": image}, {"type": "text", "text": text}]
 
     def _say(self, text: str) -> tuple[str, list[str]]:
         """The text of the environment's reply, and its images as data: URLs."""
@@ -308,23 +278,4 @@ class _Rollouts:
         replied = self._session.reply([said])
         self._output += [said, *replied]
         shown = content_text(replied[0]["content"]) if replied else OVER
-        return shown, _images(replied)
-
-
-def _images(items: list[Item]) -> list[str]:
-    """The data: URLs of the images in messages."""
-    parts = [
-        part
-        for item in items
-        if isinstance(item["content"], list)
-        for part in item["content"]
-    ]
-    return [part["image_url"] for part in parts if "image_url" in part]
-
-
-def _image(url: str) -> Any:
-    """A data: URL as the PIL image that TRL expects. Raises RolloutError."""
-    try:
-        return pil_image(url)
-    except (ImportError, OSError, ValueError) as error:
-        raise RolloutError(f"its image cannot be read: {error}") from error
+        return shown, images_in(replied)
