@@ -8,8 +8,13 @@ from typing import Any, ClassVar
 import pytest
 import requests
 from env_runtime import project
+from env_runtime.evaluation import command
 from env_runtime.evaluation.client import Client
+from env_runtime.evaluation.command import as_rollout
 from env_runtime.evaluation.policies import fixed_policy
+from env_runtime.evaluation.rows import load_rows
+from env_runtime.evaluation.stats import measure, signal_of
+from env_runtime.project import here
 
 import rollout
 
@@ -64,9 +69,49 @@ def test_repeats_of_a_fixed_policy(play):
     assert (status, len(printed)) == (0, 3)
 
 
+def test_rows_that_teach_something_are_written(play, model, tmp_path, monkeypatch):
+    """Here the second attempt at row 1 solves it, and no attempt at row 2 does."""
+    monkeypatch.setattr(
+        command, "as_rollout", lambda *given: paid(*given, given[:2] == (0, 1))
+    )
+    kept = tmp_path / "signal.jsonl"
+    options = ["--limit", "2", "--repeats", "2", "--write-signal", str(kept)]
+    status, _, errors = play(*options)
+    assert status == 0
+    assert load_rows(kept) == load_rows(here().rows)[:1]
+    assert play.table["with signal"] == "1 of 2 rows (50%)"
+    note = "note: no attempt at row 2 differs: none passes, and GRPO learns nothing\n"
+    assert note in errors
+    assert errors.endswith("signal.jsonl: 1 row with signal\n")
+
+
+def paid(task, repeat, row, result, solved):
+    return as_rollout(task, repeat, row, {**result, "reward": float(solved)})
+
+
+@pytest.mark.parametrize(
+    ("rewards", "lengths", "note"),
+    [
+        ([n / 12 for n in range(12)], range(10, 22), "longer answers earn more"),
+        ([n / 12 for n in range(12)], range(22, 10, -1), "shorter answers earn more"),
+        ([0.0, 1.0] * 6, [10, 10, 20, 20] * 3, ""),
+        ([n / 11 for n in range(11)], range(10, 21), ""),  # too few
+        ([1.0] * 12, range(10, 22), ""),
+    ],
+)
+def test_rewards_that_follow_the_length_are_noted(rewards, lengths, note):
+    rollouts = [
+        measure({"reward": reward, "response": {"usage": {"output_tokens": length}}}, n)
+        for n, (reward, length) in enumerate(zip(rewards, lengths, strict=True))
+    ]
+    assert note in "".join(signal_of(rollouts).notes())
+    assert bool(signal_of(rollouts).notes()) == bool(note)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["--write-signal", "x.jsonl"], "--write-signal needs --repeats 2, or more"),
         (["--seed", "7"], "--seed needs --api chat: the Responses API has no seed"),
         (["--policy", "noop", "--seed", "7"], "are only for --policy llm"),
         (["--policy", "oracle", "--temperature", "1"], "are only for --policy llm"),

@@ -186,6 +186,7 @@ def test_figures_of_repeated_rows():
         "  pass@1            0.750",
         "  pass@2            1.000",
         "  pass^2            0.500",
+        "  with signal       1 of 2 rows (50%)",
         "  turns             1.00",
         "  tool calls        1.00",
         "  tool errors       0.20",

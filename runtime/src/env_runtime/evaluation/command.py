@@ -14,15 +14,24 @@ from multiprocessing.pool import ThreadPool
 from pathlib import Path
 from typing import Any
 
-from ..command_line import exit_status, new_parser, positive
+from ..command_line import counted, exit_status, new_parser, positive
 from ..episode.types import Row
 from ..errors import NoOracleError, OutsideRangeError, RolloutError
 from ..project import here
 from .client import Client, Play
 from .llm import LLMPolicy, sampled
 from .policies import FIXED_TURNS, OwnPolicy, Policy, fixed_policy
-from .rows import load_rows, shown
-from .stats import REPEAT, TASK, RolloutStats, figures, mean_reward, measure, table
+from .rows import load_rows, shown, write_rows
+from .stats import (
+    REPEAT,
+    TASK,
+    RolloutStats,
+    figures,
+    mean_reward,
+    measure,
+    signal_of,
+    table,
+)
 
 FIXED = ["oracle", "noop"]
 
@@ -53,7 +62,11 @@ def main(
     add("--temperature", type=float, metavar="T", help=text)
     text = "the seed of a row's first repeat, for --api chat; each repeat adds 1"
     add("--seed", type=int, metavar="N", help=text)
+    text = "write the rows whose attempts earn different rewards to this .jsonl"
+    add("--write-signal", type=Path, metavar="FILE", help=text)
     options = parser.parse_args(arguments)
+    if options.write_signal and options.repeats < 2:
+        parser.error("--write-signal needs --repeats 2, or more")
     samples = options.temperature is not None or options.seed is not None
     if samples and options.policy != "llm":
         parser.error("--temperature and --seed are only for --policy llm")
@@ -143,6 +156,14 @@ def _run(play: Play, options: argparse.Namespace) -> int:
             print(f"{name}: reward {rollout['reward']}{note}", flush=True)
     if rollouts:
         print(table(figures(rollouts, client.reward_range()[1])))
+        signal = signal_of(rollouts, client.reward_range()[1])
+        for note in [] if fixed else signal.notes():
+            print(f"note: {note}", file=sys.stderr)
+        if options.write_signal:
+            kept = [rows[task] for task in signal.teaching]
+            write_rows(options.write_signal, kept)
+            saved = f"{options.write_signal}: {counted(len(kept), 'row')}"
+            print(f"{saved} with signal", file=sys.stderr)
         print(f"mean reward: {mean_reward(rollouts)[0]}")
     if failed:
         print(

@@ -23,7 +23,15 @@ from ..episode.types import is_tool_output
 from ..errors import GateError, RolloutError, ToolError, one_line
 from ..files import write_atomically
 from .rows import lines_of, parse
-from .stats import RolloutStats, difference, figures, is_error, items, measure
+from .stats import (
+    RolloutStats,
+    difference,
+    figures,
+    is_error,
+    items,
+    measure,
+    signal_of,
+)
 
 FOLDER = Path(__file__).parent
 
@@ -296,7 +304,7 @@ def _write(paths: list[Path], page: IO[bytes]) -> tuple[list[str], list[str]]:
             raise RolloutError(f"{wrong}: the file holds no rollouts")
         sources.append(source)
     left_out = [notice for source in sources for notice in source.left_out]
-    other = _other_prompts(sources)
+    other = _other_prompts(sources) + _signals(sources)
     page.write(_data("summary", _summary(sources, left_out + other)))
     page.write(after.encode())
     return left_out, other
@@ -354,6 +362,16 @@ def _other_prompts(sources: list[Source]) -> list[str]:
                 f"{differ[0] + 1}: are these rollouts of the same rows?"
             )
     return notices
+
+
+def _signals(sources: list[Source]) -> list[str]:
+    """Notices on the rows of each file that teach nothing, and on rewards by length."""
+    _, high = _rewards()
+    return [
+        f"{source.name}: {note}"
+        for source in sources
+        for note in signal_of(source.rollouts, high).notes()
+    ]
 
 
 def _summary(sources: list[Source], notices: list[str]) -> dict[str, Any]:

@@ -22,6 +22,10 @@ SECONDS = "played_seconds"  # how long the person took
 NO_METRICS = ("reward", "reward_outside_range", "oracle_reward", "baseline_reward")
 
 
+LENGTH_COUNTS = 0.6  # a weaker correlation of reward and length is not reported
+FEWEST_LENGTHS = 12  # with fewer rollouts, there is none
+
+
 class RolloutStats(NamedTuple):
     """A rollout in numbers."""
 
@@ -163,6 +167,11 @@ def figures(rollouts: list[RolloutStats], highest: float = 1.0) -> list[Figure]:
     for sign, means in (("@", some), ("^", every)):
         for k, value in means.items():
             shown.append(Figure(f"pass{sign}{k}", value, f"{value:.3f}"))
+    signal = signal_of(rollouts, highest)
+    if played := sum(map(len, signal[:3])):
+        count = len(signal.teaching)
+        text = f"{count} of {played} rows ({count / played:.0%})"
+        shown.append(Figure("with signal", count, text))
     for name in ("turns", "calls", "errors"):
         label = name if name == "turns" else f"tool {name}"
         shown += _mean(label, [getattr(rollout, name) for rollout in rollouts], ".2f")
@@ -250,6 +259,64 @@ def pass_at(
             all_ = [math.comb(c, k) / math.comb(n, k) for n, c in attempts]
             every[k] = statistics.fmean(all_)
     return some, every
+
+
+class Signal(NamedTuple):
+    """Rows that were played more than once, by what GRPO learns from them.
+
+    The advantages of a row's attempts are zero if all of them earn the same.
+    """
+
+    teaching: list[int]  # numbers of rows whose attempts earn different rewards
+    solved: list[int]  # every attempt passes
+    failed: list[int]  # no attempt passes, and all earn the same
+    length: float | None  # correlation of rewards and output tokens, if both vary
+
+    def notes(self) -> list[str]:
+        """What is wrong with the rows, one sentence each."""
+        said = []
+        for rows, text in (
+            (self.solved, "all of them pass, and GRPO learns nothing"),
+            (self.failed, "none passes, and GRPO learns nothing"),
+        ):
+            if rows:
+                listed = ", ".join(str(row + 1) for row in rows[:20])
+                more = f" and {len(rows) - 20} more" if len(rows) > 20 else ""
+                row = "row" if len(rows) == 1 else "rows"
+                said.append(f"no attempt at {row} {listed}{more} differs: {text}")
+        if self.length is not None and abs(self.length) >= LENGTH_COUNTS:
+            which = "longer" if self.length > 0 else "shorter"
+            said.append(
+                f"{which} answers earn more (correlation {self.length:+.2f}): a policy "
+                "may learn the length instead of the task"
+            )
+        return said
+
+
+def signal_of(rollouts: list[RolloutStats], highest: float = 1.0) -> Signal:
+    """What the rows teach whose attempts are among `rollouts`, at least two each."""
+    by_row = defaultdict(list)
+    for rollout in rollouts:
+        if rollout.reward is not None:
+            by_row[rollout.task].append(rollout)
+    teaching, solved, failed = list[int](), list[int](), list[int]()
+    for task, attempts in sorted(by_row.items()):
+        rewards = {attempt.reward for attempt in attempts}
+        if len(attempts) > 1:
+            passed = all(passes(attempt, highest) for attempt in attempts)
+            (teaching if len(rewards) > 1 else solved if passed else failed).append(
+                task
+            )
+    measured = [
+        (rollout.reward, rollout.output_tokens)
+        for rollout in rollouts
+        if rollout.reward is not None and rollout.output_tokens
+    ]
+    length = None
+    if len(measured) >= FEWEST_LENGTHS:
+        with contextlib.suppress(statistics.StatisticsError):  # all are equal
+            length = statistics.correlation(*zip(*measured, strict=True))
+    return Signal(teaching, solved, failed, length)
 
 
 def difference(before: list[RolloutStats], after: list[RolloutStats]) -> Figure | None:
