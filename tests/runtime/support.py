@@ -19,6 +19,8 @@ import httpx
 import pytest
 import uvicorn
 from env_runtime import project
+from env_runtime.checks import rollout
+from env_runtime.evaluation.client import Client
 from env_runtime.evaluation.rows import write_rows
 from env_runtime.server import SessionServer, VerifyRequest
 from env_runtime.testing.fixtures import verify_body
@@ -447,3 +449,8 @@ def seed_by_name(name: str, row: dict[str, Any]) -> dict[str, Any]:
 def close_by_name(name: str) -> dict[str, Any]:
     """A close as NeMo Gym 0.7's environment servers post it."""
     return {"resources_session_id": name, "episode_id": {"rollout_id": "0-0"}}
+
+
+def rollout_gate(client: Client, path: Path) -> str:
+    """The rollout gate without its search for flaws, which has tests of its own."""
+    return rollout.rollout_gate(client, path, quick=True)

@@ -3,7 +3,6 @@
 import pytest
 from env_runtime import project
 from env_runtime.checks.class_checks import check_class
-from env_runtime.checks.rollout import rollout_gate
 from env_runtime.checks.smoke import smoke_gate
 from env_runtime.episode.tasks import solution_of
 from env_runtime.episode.tools import tools_of
@@ -16,7 +15,7 @@ from env_runtime.evaluation.trajectory import function_call, message
 from env_runtime.server import SessionServer, VerifyRequest, VerifyResponse
 from fastapi import Request
 
-from .support import Calculator, Generous, Sum, refusal
+from .support import Calculator, Generous, Sum, refusal, rollout_gate
 
 TOOLS = [tool.definition() for tool in tools_of(Calculator).values()]
 PARAMS = {"input": "What is 2 + 3?", "tools": []}

@@ -19,7 +19,6 @@ import pytest
 from env_runtime import gates as nemo_gym_gates
 from env_runtime import project
 from env_runtime.checks import project_files, runner, smoke
-from env_runtime.checks.rollout import rollout_gate
 from env_runtime.checks.smoke import server_gate, smoke_gate, smoke_without_rows
 from env_runtime.errors import GateError, RolloutError
 from env_runtime.evaluation.client import Client
@@ -27,7 +26,18 @@ from env_runtime.project import here
 from env_runtime.server import ToolResponse
 from fastapi import HTTPException, Request
 
-from .support import PNG, ROW, Mover, Picture, Plain, refusal, row_of, rows_file, until
+from .support import (
+    PNG,
+    ROW,
+    Mover,
+    Picture,
+    Plain,
+    refusal,
+    rollout_gate,
+    row_of,
+    rows_file,
+    until,
+)
 
 
 class Guessing(Plain):

@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 from env_runtime import project
-from env_runtime.checks.rollout import rollout_gate
 from env_runtime.errors import GateError, ModelError, SettingError
 from env_runtime.evaluation.report import conversation
 from env_runtime.evaluation.trajectory import message
@@ -30,7 +29,7 @@ from scripted_judge import Judge, Reply, answer_of, serving
 
 from conftest import ROOT
 
-from .support import ROW, at_once, outcome, refusal, rows_file, until
+from .support import ROW, at_once, outcome, refusal, rollout_gate, rows_file, until
 
 
 @pytest.fixture

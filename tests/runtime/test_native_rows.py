@@ -8,7 +8,6 @@ import pytest
 from env_runtime import prepare
 from env_runtime import rows as make_rows
 from env_runtime.checks.project_files import write_tools
-from env_runtime.checks.rollout import rollout_gate
 from env_runtime.checks.smoke import smoke_gate
 from env_runtime.episode.tasks import task_data_of
 from env_runtime.episode.tools import tools_of
@@ -18,7 +17,7 @@ from env_runtime.evaluation.trajectory import message
 from env_runtime.testing.attacks import with_other_task
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from .support import Generous, row_of, rows_file
+from .support import Generous, rollout_gate, row_of, rows_file
 
 ROW: dict[str, Any] = {
     "responses_create_params": {"input": "What is the capital of France?"},

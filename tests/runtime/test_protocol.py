@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 from env_runtime import rows as make_rows
-from env_runtime.checks.rollout import rollout_gate
 from env_runtime.episode.declaration import declared
 from env_runtime.episode.episode import (
     Answer,
@@ -29,7 +28,18 @@ from env_runtime.evaluation.rows import (
 )
 from pydantic import BaseModel
 
-from .support import PNG, ROW, Generous, Mover, Picture, Plain, outcome, refusal, row_of
+from .support import (
+    PNG,
+    ROW,
+    Generous,
+    Mover,
+    Picture,
+    Plain,
+    outcome,
+    refusal,
+    rollout_gate,
+    row_of,
+)
 
 
 class NotFoundError(KeyError):

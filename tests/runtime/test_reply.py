@@ -5,7 +5,6 @@ import json
 from typing import Any
 
 import pytest
-from env_runtime.checks.rollout import rollout_gate
 from env_runtime.checks.smoke import smoke_gate
 from env_runtime.episode.episode import Call, Episode, run_without_loop
 from env_runtime.episode.tasks import solution_of
@@ -18,7 +17,7 @@ from env_runtime.evaluation.trajectory import function_call, message
 from env_runtime.frameworks.episodes import AsyncEpisode, bare_reward, calls_for
 from env_runtime.frameworks.episodes import definitions_of as definitions_of_frameworks
 
-from .support import HARNESS, PNG, Generous, Picture, refusal
+from .support import HARNESS, PNG, Generous, Picture, refusal, rollout_gate
 
 
 class Guest:

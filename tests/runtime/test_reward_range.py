@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from env_runtime import project
 from env_runtime.checks import project_files
-from env_runtime.checks.rollout import rollout_gate
 from env_runtime.episode import declaration
 from env_runtime.episode.tasks import baseline_reward, oracle_reward
 from env_runtime.errors import GateError, RolloutError, ToolError
@@ -25,7 +24,16 @@ from env_runtime.evaluation.stats import (
 )
 from env_runtime.evaluation.trajectory import as_response, function_call
 
-from .support import ROW, Generous, Plain, outcome, refusal, row_of, rows_file
+from .support import (
+    ROW,
+    Generous,
+    Plain,
+    outcome,
+    refusal,
+    rollout_gate,
+    row_of,
+    rows_file,
+)
 
 
 class Duel(Plain):

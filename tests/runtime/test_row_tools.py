@@ -8,7 +8,6 @@ import pytest
 from env_runtime import prepare
 from env_runtime.checks.class_checks import check_class
 from env_runtime.checks.project_files import write_tools
-from env_runtime.checks.rollout import rollout_gate
 from env_runtime.checks.smoke import smoke_gate
 from env_runtime.episode.schema import sample_arguments
 from env_runtime.episode.tools import SERVER_PATHS, tools_of
@@ -21,7 +20,7 @@ from env_runtime.frameworks.episodes import definitions_of as definitions_of_fra
 from env_runtime.playing.session import PlaySession
 from env_runtime.trainers import trl
 
-from .support import Generous, rows_file
+from .support import Generous, rollout_gate, rows_file
 
 
 class Calls:

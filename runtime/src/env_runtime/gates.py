@@ -32,6 +32,8 @@ def main(description: str | None, arguments: list[str] | None = None) -> int:
     add("--without-rows", action="store_true", help=text)
     text = "run the rollout gate under NeMo Gym's own command line, about a minute"
     add("--under-gym", action="store_true", help=text)
+    text = "leave out the policies that look for flaws in the grade"
+    add("--quick", action="store_true", help=text)
     text = "write the server's tool definitions into the rows, then run the named gates"
     add("--write-tools", action="store_true", help=text)
     # The answer to `tools` when the project was generated, as JSON.
@@ -105,7 +107,9 @@ def _gates(
         return smoke_gate(client(), rows)
 
     def rollout() -> str:
-        return under_gym() if options.under_gym else rollout_gate(client(), rows)
+        if options.under_gym:
+            return under_gym()
+        return rollout_gate(client(), rows, quick=options.quick)
 
     return {
         "import": import_gate,

@@ -139,7 +139,7 @@ class RewardCheck:
         if policy in PLANS:
             plan = PLANS[policy](row, self.definitions(row))
             calls = steps_of(self.domain_class, plan)
-            did = _made_calls(calls, result.get("output", []), policy == "oracle")
+            did = made_calls(calls, result.get("output", []), policy == "oracle")
             if self.declared.ends_with_answer:
                 did += (
                     f", and answered {plan.answer!r:.200}"
@@ -226,7 +226,7 @@ def reward_problem(
     return f"not {most}" if exact else f"more than {most}"
 
 
-def _made_calls(
+def made_calls(
     calls: Iterable[tuple[str, dict[str, Any]]],
     items: list[dict[str, Any]],
     failed: bool = False,

@@ -28,6 +28,7 @@ from ..evaluation.rows import (
 from ..evaluation.trajectory import Item, message
 from ..models.client import models_not_set, without_answers
 from ..project import Project, here, of_class
+from .flaws import find_flaws, what_changes
 from .project_files import outdated_manifests
 from .rewards import Result, RewardCheck, estimate_note, naming_skeleton
 
@@ -35,8 +36,8 @@ from .rewards import Result, RewardCheck, estimate_note, naming_skeleton
 ROWS_TWICE = 5
 
 
-def rollout_gate(client: Client, path: Path) -> str:
-    """Play every row of `path` with each policy.
+def rollout_gate(client: Client, path: Path, *, quick: bool = False) -> str:
+    """Play every row of `path` with each policy. Unless `quick`, look for flaws, too.
 
     Returns the gate's line, and its notes. Raises GateError and RolloutError.
     """
@@ -62,12 +63,13 @@ def rollout_gate(client: Client, path: Path) -> str:
         check.check_turns(max_turns)
         check.check("oracle", check.play, check.compare)
     except NoOracleError as error:
+        flaws = "" if quick else check.find_flaws()
         return (
             f"{check.line_without_oracle(error)}{note}{check.diversity.note_line()}\n"
             "without an oracle, nothing shows that "
             f"{declared(domain_class).highest_reward} can be earned, or that no episode "
             "earns more; the attack tests that need one are skipped, and `uv run "
-            f"pytest` counts them{estimate_note(domain_class)}"
+            f"pytest` counts them{estimate_note(domain_class)}{flaws}"
         )
     notes = check.diversity.note_line() + estimate_note(domain_class)
     if without_answers(domain_class):
@@ -75,7 +77,7 @@ def rollout_gate(client: Client, path: Path) -> str:
         return f"{seen}: played by the oracle, noop and nonsense{note}{notes}"
     if lacking := len(rows) - len(check.solved()):
         notes += f"\n{lacking} of the rows have no oracle"
-    return check.line() + note + notes
+    return check.line() + note + notes + ("" if quick else check.find_flaws())
 
 
 def _stand_ins(domain_class: type) -> str:
@@ -117,7 +119,19 @@ class RolloutCheck(RewardCheck):
             self.diversity.note_outcome(result)
         if index < ROWS_TWICE and self.repeats:
             calls = f"{self.place(index)}: the same calls of the policy {policy!r}"
-            _compare(calls, result, self.play(policy, index))
+            try:
+                _compare(calls, result, self.play(policy, index))
+            except GateError as error:
+                if shares := what_changes(self.domain_class, self.rows[index]):
+                    text = f"{error}. Or episodes share {shares}, which changes as they play"
+                    raise GateError(f"{text}: make it in __init__") from None
+                raise
+
+    def find_flaws(self) -> str:
+        """The note about the flaws that were looked for. Raises GateError."""
+        if without_answers(self.domain_class):
+            return ""
+        return f"\n{find_flaws(self.domain_class, self.rows)}"
 
     def check_prompts(self) -> str:
         """A note on the first picture that is not drawn now; "" without one.

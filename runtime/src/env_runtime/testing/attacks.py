@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
+from ..checks.flaws import find_flaws
 from ..episode.declaration import declared
 from ..episode.schema import sample_arguments
 from ..episode.tasks import (
@@ -114,6 +115,12 @@ class Attacks:
 
 class TestAttacks(Attacks):
     """What a policy may try with its session: none of it may raise the reward."""
+
+    def test_a_policy_that_solves_nothing_earns_nothing(self, rows):
+        """docs/grading.md of the template has a section for each flaw."""
+        if without_answers(here().load_class()):
+            pytest.skip("no model answers here, so no grade means anything")
+        find_flaws(here().load_class(), rows)
 
     def test_a_trajectory_without_an_episode(
         self, client, row, solution, lowest, verify

@@ -1,0 +1,412 @@
+"""Flawed grades that the gates find, and honest ones that they leave alone."""
+
+import re
+import time
+from typing import Any, Literal
+
+import pytest
+from env_runtime import project
+from env_runtime.checks.flaws import FLAWS, find_flaws
+from env_runtime.episode.tools import tools_of
+from env_runtime.errors import GateError
+from env_runtime.project import here
+
+CITIES = ["quito", "lima", "oslo", "cairo", "delhi", "seoul", "rome", "bern"]
+
+
+def rows(prompt="Which capital is meant, number {n}?", oracle=None, count=8):
+    return [
+        {
+            "responses_create_params": {"input": prompt.format(n=n, city=city)},
+            "ground_truth": [{"city": city, "n": n}],
+        }
+        for n, city in enumerate(CITIES[:count])
+    ]
+
+
+class Base:
+    """Guess the city of the task."""
+
+    def __init__(self, task: dict[str, Any]) -> None:
+        self.task, self.said = task, ""
+
+    def guess(self, city: str) -> str:
+        """Guess a city.
+
+        Args:
+            city: Its name.
+        """
+        self.said = city
+        return "noted"
+
+    def reward(self) -> float:
+        return float(self.said == self.task["city"])
+
+    @staticmethod
+    def oracle(task: dict[str, Any]) -> Any:
+        return [("guess", {"city": task["city"]})]
+
+
+class Contains(Base):
+    def reward(self) -> float:
+        return float(self.task["city"] in self.said)
+
+
+class AnyTry(Base):
+    """Every guess counts, not only the first."""
+
+    def guess(self, city: str) -> str:
+        """Guess a city."""
+        self.said += f"{city}\n"
+        return "noted"
+
+    def reward(self) -> float:
+        return float(self.task["city"] in self.said.split("\n"))
+
+
+class Answers:
+    def __init__(self, task: dict[str, Any]) -> None:
+        self.task = task
+
+    def reward(self, answer: str) -> float:
+        return float(answer.strip().lower() == self.task["city"])
+
+    @staticmethod
+    def oracle(task: dict[str, Any]) -> Any:
+        return task["city"]
+
+
+class AnswerContains(Answers):
+    def reward(self, answer: str) -> float:
+        return float(self.task["city"] in answer.lower())
+
+
+class AnyWord(Answers):
+    def reward(self, answer: str) -> float:
+        return float(answer.isalpha() and answer.islower() and len(answer) > 3)
+
+
+class Reversed(Answers):
+    def reward(self, answer: str) -> float:
+        return float(bool(answer) and len(answer) < 20 and answer in self.task["city"])
+
+
+class Distance(Answers):
+    """Partial credit by the difference of two numbers."""
+
+    def reward(self, answer: str) -> float:
+        try:
+            return 1.0 - abs(self.task["n"] - float(answer))
+        except ValueError:
+            return 0.0
+
+    @staticmethod
+    def oracle(task: dict[str, Any]) -> Any:
+        return str(task["n"])
+
+
+class Overlap(Answers):
+    """Credit for each word in common: an echo of the prompt earns a part."""
+
+    def reward(self, answer: str) -> float:
+        right = {self.task["city"], "capital"}
+        return len(right & {*answer.lower().split()}) / max(len(answer.split()), 2)
+
+    @staticmethod
+    def oracle(task: dict[str, Any]) -> Any:
+        return f"capital {task['city']}"
+
+
+class YesOrNo(Answers):
+    def reward(self, answer: str) -> float:
+        return float(answer == "no")
+
+    @staticmethod
+    def oracle(task: dict[str, Any]) -> Any:
+        return "no"
+
+
+class Shared(Base):
+    guesses: list[str] = []  # noqa: RUF012 - the flaw
+
+    def guess(self, city: str) -> str:
+        """Guess a city."""
+        self.guesses.append(city)
+        return "noted"
+
+    def reward(self) -> float:
+        return float(self.task["city"] in self.guesses)
+
+
+SEEN: dict[str, bool] = {}
+
+
+class Global(Base):
+    def guess(self, city: str) -> str:
+        """Guess a city."""
+        SEEN[city] = True
+        return "noted"
+
+    def reward(self) -> float:
+        return float(SEEN.get(self.task["city"], False))
+
+
+class Tells(Base):
+    """A wrong guess is told the right one, and may be corrected."""
+
+    def guess(self, city: str) -> str:
+        """Guess a city."""
+        self.said = city
+        right = city == self.task["city"]
+        return "right" if right else f"error: not {city}, but {self.task['city']}"
+
+
+class Hints(Base):
+    """As Tells, but the guess after a hint does not count."""
+
+    tries = 0
+
+    def guess(self, city: str) -> str:
+        """Guess a city."""
+        self.tries += 1
+        if self.tries == 1:
+            self.said = city
+        return f"It was {self.task['city']}."
+
+
+Letter = Literal["a", "b", "c", "d"]
+
+
+class Letters:
+    def __init__(self, task: dict[str, Any]) -> None:
+        self.right, self.chosen = "abcd"[task["n"] % 4], []
+
+    def choose(self, letter: Letter) -> str:
+        """Choose a letter."""
+        self.chosen.append(letter)
+        return "noted"
+
+    def reward(self) -> float:
+        return float(self.right in self.chosen)
+
+    @staticmethod
+    def oracle(task: dict[str, Any]) -> Any:
+        return [("choose", {"letter": "abcd"[task["n"] % 4]})]
+
+
+class FirstLetter(Letters):
+    def reward(self) -> float:
+        return float(self.chosen[:1] == [self.right])
+
+
+class Farm:
+    """Points for each stone that is found, also for the same one again."""
+
+    def __init__(self, task: dict[str, Any]) -> None:
+        self.points = 0.0
+
+    def take(self, stone: int) -> str:
+        """Take a stone."""
+        self.points += 0.25 if 1 <= stone <= 4 else 0.0
+        return "taken"
+
+    def reward(self) -> float:
+        return min(self.points, 1.0) if self.points > 0.5 else 0.0
+
+    @staticmethod
+    def oracle(task: dict[str, Any]) -> Any:
+        return [("take", {"stone": n}) for n in range(1, 5)]
+
+
+class Unbounded(Farm):
+    def reward(self) -> float:
+        return self.points if self.points > 0.5 else 0.0
+
+
+class Stairs(Farm):
+    """Each step is one call, and any of the two ways up will do."""
+
+    def take(self, stone: int) -> str:
+        """Take a stone."""
+        self.points += 0.25
+        return "taken"
+
+    def reward(self) -> float:
+        return float(self.points == 1.0)
+
+
+class Crane(Farm):
+    """An end stop: driving too far is another way to the end."""
+
+    def take(self, stone: int) -> str:
+        """Drive so far."""
+        self.points = min(self.points + stone / 8, 1.0)
+        return f"at {self.points}"
+
+    @staticmethod
+    def oracle(task: dict[str, Any]) -> Any:
+        return [("take", {"stone": 3}), ("take", {"stone": 5})]
+
+
+class Stones(Farm):
+    def __init__(self, task: dict[str, Any]) -> None:
+        self.stones: set[int] = set()
+
+    def take(self, stone: int) -> str:
+        """Take a stone."""
+        self.stones.add(stone)
+        return "taken"
+
+    def reward(self) -> float:
+        return float(self.stones >= {1, 2, 3, 4})
+
+
+class Blocks(Base):
+    async def guess(self, city: str) -> str:  # ty: ignore[incompatible-method-override]
+        """Guess a city."""
+        time.sleep(0.1)  # noqa: ASYNC251 - the flaw
+        self.said = city
+        return "noted"
+
+
+class Waits(Base):
+    async def guess(self, city: str) -> str:  # ty: ignore[incompatible-method-override]
+        """Guess a city."""
+        self.said = city
+        return "noted"
+
+
+PLAIN = "Which capital is meant, number {n}?"
+LISTED = "Which one? Candidates: " + ", ".join(CITIES) + ". Number {n}."
+LEAKY = "Where is the office? (row {city}-{n}) The city is ({city})."
+
+
+@pytest.fixture
+def look(monkeypatch):
+    """Looks for flaws in a class, as the gate does."""
+
+    def look(kind, prompt=PLAIN, count=8, meant=()):
+        monkeypatch.setitem(project.of_loaded, kind, here())
+        table = {**here().table(), "meant": [*meant]}
+        monkeypatch.setattr(project.Project, "table", lambda self: table)
+        served = list(tools_of(kind))
+        monkeypatch.setattr(project.Project, "served_tools", lambda self: served)
+        return find_flaws(kind, rows(prompt, count=count), seconds=100)
+
+    return look
+
+
+@pytest.mark.parametrize(
+    ("kind", "prompt", "flaw", "says"),
+    [
+        (Contains, LISTED, "echo", r"only repeats the prompt earns 1\.0"),
+        (AnswerContains, LISTED, "echo", r"only repeats the prompt earns 1\.0"),
+        (
+            AnyTry,
+            LISTED,
+            "candidates",
+            "one after the other earns the full reward on 8 of 8",
+        ),
+        (
+            Answers,
+            LEAKY,
+            "leak",
+            r"part of the prompt \(part in brackets 1 from the end\)",
+        ),
+        (Contains, PLAIN, "crowd", r"lists many answers.* on 8 of 8"),
+        (AnswerContains, PLAIN, "crowd", r"lists many answers.* on 8 of 8"),
+        (
+            AnyWord,
+            PLAIN,
+            "form",
+            r"submits another row's answer earns the full .* 8 of 8",
+        ),
+        (
+            Reversed,
+            PLAIN,
+            "fragment",
+            r"submits 'e' each time earns the full reward on",
+        ),
+        (
+            Distance,
+            "Which number is meant?",
+            "outside",
+            r"the answer \S+ masks the sample: Distance.reward",
+        ),
+        (Shared, PLAIN, "shared", r"they share Shared\.guesses"),
+        (Global, PLAIN, "shared", r"they share the global SEEN"),
+        (
+            Tells,
+            PLAIN,
+            "reader",
+            "repeats what a tool said to it earns the full reward on 8",
+        ),
+        (
+            Letters,
+            PLAIN,
+            "choices",
+            "makes every choice there is earns the full reward",
+        ),
+        (Farm, PLAIN, "again", r"one call, 10 times, earns 1\.0, as much as"),
+        (
+            Unbounded,
+            PLAIN,
+            "again",
+            r"repeats a call earns 1\.25, outside of reward_range",
+        ),
+        (
+            Blocks,
+            PLAIN,
+            "loop",
+            r"guess holds up all episodes of this process for \d+ ms",
+        ),
+    ],
+)
+def test_a_flaw_is_named_with_its_cure(look, kind, prompt, flaw, says):
+    with pytest.raises(GateError, match=says) as raised:
+        look(kind, prompt)
+    message = str(raised.value)
+    assert re.match(r"row \d of data/example\.jsonl: ", message)
+    assert f"see `{flaw}` in docs/grading.md of the template" in message
+    assert f'`meant = ["{flaw}"]`' in message
+    if flaw != "shared":  # what other episodes left would be found as something else
+        meant = ["echo", "crowd"] if flaw in ("echo", "crowd") else [flaw]
+        assert f"{len(FLAWS) - len(meant)} flaws" in look(kind, prompt, meant=meant)
+
+
+@pytest.mark.parametrize(
+    ("kind", "prompt"),
+    [
+        (Base, PLAIN),
+        (Base, LISTED),
+        (Answers, PLAIN),
+        (Answers, LISTED),
+        (Hints, PLAIN),
+        (FirstLetter, PLAIN),
+        (Stones, PLAIN),
+        (Stairs, PLAIN),
+        (Waits, PLAIN),
+        (Overlap, "Which capital is meant? Say: capital NAME"),
+        (Crane, PLAIN),
+        (YesOrNo, "Is number {n} right? Answer yes or no"),
+    ],
+)
+def test_an_honest_grade_is_left_alone(look, kind, prompt):
+    note = look(kind, prompt)
+    assert note == (
+        f"looked for {len(FLAWS)} flaws of grades in 8 rows; `uv run pytest` attacks the "
+        "grade further"
+    )
+
+
+def test_an_unknown_name_is_not_meant(look):
+    with pytest.raises(
+        GateError, match="`meant` names echoes, but the flaws are echo, "
+    ):
+        look(Base, meant=["echoes"])
+
+
+def test_two_rows_are_too_few_to_tell_luck_from_a_flaw(look):
+    assert "in 2 rows" in look(Answers, LEAKY, count=2)
+    with pytest.raises(GateError, match="only repeats the prompt"):
+        look(Contains, LISTED, count=1)
