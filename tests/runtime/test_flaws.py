@@ -369,7 +369,8 @@ def test_a_flaw_is_named_with_its_cure(look, kind, prompt, flaw, says):
     assert re.match(r"row \d of data/example\.jsonl: ", message)
     assert f"see `{flaw}` in docs/grading.md of the template" in message
     assert f'`meant = ["{flaw}"]`' in message
-    if flaw != "shared":  # what other episodes left would be found as something else
+    # What other episodes left would be found as something else; what blocks is slow.
+    if flaw not in ("shared", "loop"):
         meant = ["echo", "crowd"] if flaw in ("echo", "crowd") else [flaw]
         assert f"{len(FLAWS) - len(meant)} flaws" in look(kind, prompt, meant=meant)
 

@@ -354,6 +354,7 @@ async def loop(check: FlawCheck, rows: Iterable[int]) -> None:
 
 FLAWS: dict[str, Callable[[FlawCheck, Iterable[int]], Coroutine[Any, Any, None]]] = {
     "shared": shared,
+    "loop": loop,
     "echo": echo,
     "leak": leak,
     "crowd": crowd,
@@ -364,7 +365,6 @@ FLAWS: dict[str, Callable[[FlawCheck, Iterable[int]], Coroutine[Any, Any, None]]
     "choices": choices,
     "reader": reader,
     "again": again,
-    "loop": loop,
 }
 # These write texts of their own into arguments.
 WRITING = {"echo", "leak", "crowd", "form", "fragment", "outside", "candidates"}
