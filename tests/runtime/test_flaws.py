@@ -1,11 +1,13 @@
 """Flawed grades that the gates find, and honest ones that they leave alone."""
 
+import itertools
 import re
 import time
 from typing import Any, Literal
 
 import pytest
 from env_runtime import project
+from env_runtime.checks.attempts import FlawCheck
 from env_runtime.checks.flaws import FLAWS, find_flaws
 from env_runtime.episode.tools import tools_of
 from env_runtime.errors import GateError
@@ -115,6 +117,13 @@ class Overlap(Answers):
     @staticmethod
     def oracle(task: dict[str, Any]) -> Any:
         return f"capital {task['city']}"
+
+
+class LastWord(Answers):
+    """What comes after the last comma counts: a policy may think aloud."""
+
+    def reward(self, answer: str) -> float:
+        return float(answer.rpartition(", ")[2] == self.task["city"])
 
 
 class YesOrNo(Answers):
@@ -389,6 +398,7 @@ def test_a_flaw_is_named_with_its_cure(look, kind, prompt, flaw, says):
         (Waits, PLAIN),
         (Overlap, "Which capital is meant? Say: capital NAME"),
         (Crane, PLAIN),
+        (LastWord, PLAIN),
         (YesOrNo, "Is number {n} right? Answer yes or no"),
     ],
 )
@@ -408,6 +418,20 @@ def test_an_unknown_name_is_not_meant(look):
 
 
 def test_two_rows_are_too_few_to_tell_luck_from_a_flaw(look):
-    assert "in 2 rows" in look(Answers, LEAKY, count=2)
+    """The line says so, instead of that nothing was found."""
+    few = "in 2 rows, not for 4 more: rows are few, or episodes slow or refused; "
+    assert few in look(Answers, LEAKY, count=2)
     with pytest.raises(GateError, match="only repeats the prompt"):
         look(Contains, LISTED, count=1)
+
+
+def test_a_search_that_ends_early_finds_nothing(look, monkeypatch):
+    """The time is over after some rows, none of which the policy solves."""
+    monkeypatch.setattr(
+        FlawCheck, "in_time", lambda check, tries: itertools.islice(tries, 4)
+    )
+    assert look(AnyTry, PLAIN).startswith("looked for 12 flaws of grades in 8 rows; ")
+    monkeypatch.setattr(
+        FlawCheck, "in_time", lambda check, tries: itertools.islice(tries, 3)
+    )
+    assert "not for 3 more" in look(AnyTry, PLAIN)

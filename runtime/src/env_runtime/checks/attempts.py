@@ -23,7 +23,7 @@ from ..episode.schema import sample_arguments
 from ..episode.session import Session
 from ..episode.tasks import baseline_reward, oracle_reward, solution_of, task_of
 from ..episode.tools import Tool, tools_of
-from ..episode.types import REPLY, Calls, Row
+from ..episode.types import REPLY, Calls, Row, Solution
 from ..errors import GateError, NoOracleError
 from ..evaluation.rows import prompt_text, row_name
 from ..models.client import Models
@@ -130,6 +130,7 @@ class FlawCheck:
                 f"pyproject.toml, [tool.environment]: `meant` names {', '.join(unknown)}, "
                 f"but the flaws are {', '.join(CURES)}"
             )
+        self._oracles: dict[int, Solution] = {}
         self.deadline = math.inf  # no further row, and no further try, begins after it
 
     @contextlib.asynccontextmanager
@@ -166,32 +167,30 @@ class FlawCheck:
             and reward > baseline_reward(self.domain_class, row) + 1e-9
         )
 
-    def solution(self, row: Row) -> Calls:
-        """The calls of the row's oracle; [] if it has none."""
-        with contextlib.suppress(NoOracleError):
-            return solution_of(self.domain_class, row).calls
-        return []
+    def oracle(self, row: Row) -> Solution:
+        """What the row's oracle does; nothing, if it has none. Computed once."""
+        if id(row) not in self._oracles:
+            self._oracles[id(row)] = Solution([])
+            with contextlib.suppress(NoOracleError):
+                self._oracles[id(row)] = solution_of(self.domain_class, row)
+        return self._oracles[id(row)]
 
     def value(self, row: Row) -> str | None:
         """The text that the oracle submits: its answer, or its last call's only text."""
-        try:
-            solution = solution_of(self.domain_class, row)
-        except NoOracleError:
-            return None
+        calls, answer = self.oracle(row)
         if self.declared.ends_with_answer:
-            return solution.answer or None
+            return answer or None
         texts = [
             value
-            for _, sent in solution.calls[-1:]
+            for _, sent in calls[-1:]
             for value in sent.values()
             if isinstance(value, str)
         ]
-        return texts[0] if len(texts) == 1 and solution.calls[-1][0] != REPLY else None
+        return texts[0] if len(texts) == 1 and calls[-1][0] != REPLY else None
 
     async def submitted(self, row: Row, text: str) -> tuple[Attempt, float]:
         """The oracle's episode with `text` in place of what it submits."""
-        solution = solution_of(self.domain_class, row)
-        calls, answer = solution.calls, text
+        calls, answer = self.oracle(row).calls, text
         if not self.declared.ends_with_answer:
             *before, (name, sent) = calls
             new = {

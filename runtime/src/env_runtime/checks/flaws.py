@@ -18,9 +18,10 @@ from collections.abc import (
     Coroutine,
     Generator,
     Iterable,
+    Mapping,
 )
 from itertools import islice
-from types import FunctionType, ModuleType
+from types import FunctionType, MappingProxyType, ModuleType
 from typing import Any
 
 from ..command_line import counted
@@ -64,28 +65,19 @@ async def echo(check: FlawCheck, rows: Iterable[int]) -> None:
 
 async def candidates(check: FlawCheck, rows: Iterable[int]) -> None:
     """Each part of the prompt is an argument, one after the other in one episode."""
-    if not check.tools:
-        return
 
-    async def attempt_at(row: Row, attempt: Attempt) -> float:
-        for text in dict.fromkeys(islice(check.texts(row).values(), CANDIDATES)):
-            await attempt.play([*check.filled(text)])
-        return await attempt.reward()
+    def calls_at(row: Row) -> Calls:
+        texts = dict.fromkeys(islice(check.texts(row).values(), CANDIDATES))
+        return [call for text in texts for call in check.filled(text)]
 
-    await _on_many(
-        check,
-        rows,
-        "candidates",
-        "a policy that tries the parts of the prompt one after the other",
-        HALF,
-        attempt_at,
-    )
+    who = "a policy that tries the parts of the prompt one after the other"
+    await _with_tries(check, rows, "candidates", who, HALF, calls_at)
 
 
 async def leak(check: FlawCheck, rows: Iterable[int]) -> None:
     """The same part of each prompt is the answer, such as its last number."""
     numbers = [*rows]
-    if not check.declared.ends_with_answer or len(numbers) < FEWEST_ROWS:
+    if not check.declared.ends_with_answer:
         return
     failures: Counter[tuple[str, int]] = Counter()
     played = 0
@@ -104,7 +96,11 @@ async def leak(check: FlawCheck, rows: Iterable[int]) -> None:
         kept = {feature for feature in kept if failures[feature] <= allowed}
         if not kept:
             return
-    if not kept or played < FEWEST_ROWS:
+    _check_enough(played)
+    kept = {
+        one for one in kept or () if _is_share(played - failures[one], played, MOST)
+    }
+    if not kept:
         return
     kinds = [*PARTS]
     kind, place = min(
@@ -112,7 +108,10 @@ async def leak(check: FlawCheck, rows: Iterable[int]) -> None:
     )
     solved = played - failures[kind, place]
     ordinal = f"{kind} {abs(place)}" + (" from the end" if place < 0 else "")
-    texts = [check.texts(check.rows[n]).get((kind, place), "") for n in numbers]
+    texts = [
+        check.texts(check.rows[number]).get((kind, place), "")
+        for number in numbers[:played]
+    ]
     if len({*texts}) < DIFFERENT:
         return  # most rows have the same answer, which their prompts may well name
     problem = (
@@ -129,40 +128,24 @@ async def choices(check: FlawCheck, rows: Iterable[int]) -> None:
         for name, schema in tool["parameters"]["properties"].items():
             for value in choices_of(schema):
                 calls.append((tool["name"], {**sample_arguments(tool), name: value}))
-    if len(calls) < 2:
-        return
-
-    async def attempt_at(row: Row, attempt: Attempt) -> float:
-        await attempt.play(calls)
-        return await attempt.reward()
-
-    problem = "a policy that makes every choice there is"
-    await _on_many(check, rows, "choices", problem, MOST, attempt_at)
+    who = "a policy that makes every choice there is"
+    await _with_tries(check, rows, "choices", who, MOST, lambda row: calls)
 
 
 async def reader(check: FlawCheck, rows: Iterable[int]) -> None:
     """A part of what a tool said about a wrong argument is its next argument."""
-    numbers, played = [*rows], 0
-    solved: list[tuple[int, Attempt]] = []
-    for number in check.in_time(numbers) if check.tools else []:
-        played += 1
-        attempt = await _told(check, check.rows[number])
-        if attempt is not None:
-            solved.append((number, attempt))
-        elif played - len(solved) > len(numbers) * (1 - HALF):
-            return
-    if played >= FEWEST_ROWS:
-        number, attempt = solved[0]
-        problem = (
-            "a policy that repeats what a tool said to it earns the full reward on "
-            f"{len(solved)} of {played} rows"
-        )
-        raise check.wrong("reader", number, problem, attempt)
+
+    async def play(number: int) -> Attempt | None:
+        return await _told(check, check.rows[number])
+
+    if check.tools:
+        who = "a policy that repeats what a tool said to it"
+        await _on_many(check, rows, "reader", who, HALF, play)
 
 
 async def _told(check: FlawCheck, row: Row) -> Attempt | None:
     """An episode of a wrong call and one that it told; None if that solves no row."""
-    solution = check.solution(row)
+    solution = check.oracle(row).calls
     for wrong in check.filled("7"):
         attempt, _ = await check.played(row, [wrong])
         for text in dict.fromkeys(parts_of(attempt.outputs[0]).values()):
@@ -179,7 +162,7 @@ async def again(check: FlawCheck, rows: Iterable[int]) -> None:
     """The oracle's last call twice, and each of its other calls many times."""
     for number in check.in_time(rows):
         row = check.rows[number]
-        calls = check.solution(row)
+        calls = check.oracle(row).calls
         others = [
             call for call in calls if call != calls[-1] and call[0] in check.tools
         ]
@@ -209,9 +192,10 @@ async def again(check: FlawCheck, rows: Iterable[int]) -> None:
 async def crowd(check: FlawCheck, rows: Iterable[int]) -> None:
     """The right answer among those of other rows."""
 
-    def text(number: int, own: str, others: list[str]) -> str:
-        half = len(others) // 2
-        return ", ".join([*others[:half], own, *others[half:]])
+    def text(own: str, others: list[str]) -> str:
+        some = others[:10]
+        half = len(some) // 2  # a last answer may count, and a first one
+        return ", ".join([*some[:half], own, *some[half:]])
 
     who = "a policy that lists many answers, the right one among them,"
     await _instead(check, rows, "crowd", who, MOST, text)
@@ -220,9 +204,7 @@ async def crowd(check: FlawCheck, rows: Iterable[int]) -> None:
 async def form(check: FlawCheck, rows: Iterable[int]) -> None:
     """The answer of another row."""
     who = "a policy that submits another row's answer"
-    await _instead(
-        check, rows, "form", who, MOST, lambda number, own, others: others[0]
-    )
+    await _instead(check, rows, "form", who, MOST, lambda own, others: others[0])
 
 
 async def fragment(check: FlawCheck, rows: Iterable[int]) -> None:
@@ -234,7 +216,7 @@ async def fragment(check: FlawCheck, rows: Iterable[int]) -> None:
             "fragment",
             f"a policy that submits {character!r} each time",
             HALF,
-            lambda number, own, others, one=character: one if len(own) > 3 else None,
+            lambda own, others, one=character: one if len(own) > 3 else "",
         )
 
 
@@ -260,45 +242,44 @@ async def _instead(
     flaw: str,
     who: str,
     share: float,
-    text: Callable[[int, str, list[str]], str | None],
+    text: Callable[[str, list[str]], str],
 ) -> None:
     """Raise GateError if a text earns as much as the right one on a share of the rows.
 
-    `text` gets a row's number, what its oracle submits, and what other rows' submit.
+    `text` gets what a row's oracle submits, and what those of other rows do. A row for
+    which it returns "" is left out.
     """
     values = {
         number: value
         for number in rows
         if (value := check.value(check.rows[number])) is not None
     }
-    if len(values) < FEWEST_ROWS or len({*values.values()}) < DIFFERENT:
+    if not values:
         return
-    solved: list[tuple[int, Attempt, str]] = []
-    played = 0
-    for number in check.in_time(values):
-        own = values[number]
-        others = [one for one in dict.fromkeys(values.values()) if one != own][:10]
-        given = text(number, own, others)
-        if given is None:
-            continue
-        played += 1
-        attempt, reward = await check.submitted(check.rows[number], given)
-        if check.full(check.rows[number], reward):
-            solved.append((number, attempt, given))
-        elif played - len(solved) > len(values) * (1 - share):
-            return
-    if played < FEWEST_ROWS or len(solved) < share * played:
+    _check_enough(len(values))
+    if len({*values.values()}) < DIFFERENT:
         return
-    number, attempt, given = solved[0]
-    problem = f"{who} earns the full reward on {len(solved)} of {played} rows"
-    raise check.wrong(flaw, number, problem, attempt, given)
+    given = {
+        number: one
+        for number, own in values.items()
+        if (one := text(own, [v for v in dict.fromkeys(values.values()) if v != own]))
+    }
+
+    if len(given) < FEWEST_ROWS:
+        return
+
+    async def play(number: int) -> Attempt | None:
+        attempt, reward = await check.submitted(check.rows[number], given[number])
+        return attempt if check.full(check.rows[number], reward) else None
+
+    await _on_many(check, given, flaw, who, share, play, given)
 
 
 async def shared(check: FlawCheck, rows: Iterable[int]) -> None:
     """The oracle plays beside an episode that does nothing, and before another one."""
     for number in check.in_time(rows):
         row, other = check.rows[number], check.rows[(number + 1) % len(check.rows)]
-        calls = check.solution(row) or [
+        calls = check.oracle(row).calls or [
             (one["name"], sample_arguments(one, high=True)) for one in check.definitions
         ]
         before = state_of(check.domain_class)
@@ -328,7 +309,7 @@ async def loop(check: FlawCheck, rows: Iterable[int]) -> None:
         return
     for number in check.in_time(rows):
         row = check.rows[number]
-        calls = check.solution(row) or [
+        calls = check.oracle(row).calls or [
             (one["name"], sample_arguments(one)) for one in check.definitions
         ]
         for name, arguments in calls[:20]:
@@ -371,36 +352,71 @@ WRITING = {"echo", "leak", "crowd", "form", "fragment", "outside", "candidates"}
 WRITING |= {"choices", "reader"}
 
 
+class UndecidedError(Exception):
+    """Too few rows were played to tell luck from a flaw."""
+
+
+def _check_enough(played: int) -> None:
+    """Raise UndecidedError if too few rows were played."""
+    if played < FEWEST_ROWS:
+        raise UndecidedError
+
+
+def _is_share(solved: int, played: int, share: float) -> bool:
+    return solved >= share * played - 1e-9
+
+
 async def _on_many(
     check: FlawCheck,
     rows: Iterable[int],
     flaw: str,
     who: str,
     share: float,
-    play: Callable[[Row, Attempt], Awaitable[float]],
+    play: Callable[[int], Awaitable[Attempt | None]],
+    answers: Mapping[int, str] = MappingProxyType({}),
 ) -> None:
-    """Raise GateError if a policy earns the full reward on a share of the rows."""
-    numbers, solved = [*rows], list[tuple[int, Attempt]]()
-    failures = played = 0
+    """Raise GateError if a policy earns the full reward on a share of the rows.
+
+    `play` returns the episode of a row if it earned that, else None. `answers` are
+    what the policy answered. Raises UndecidedError.
+    """
+    numbers, played = [*rows], 0
+    solved: list[tuple[int, Attempt]] = []
     for number in check.in_time(numbers):
-        row, played = check.rows[number], played + 1
-        async with check.episode(row) as attempt:
-            reward = await play(row, attempt)
-            # As many calls as the oracle makes may all have been right.
-            calls, oracle = len(attempt.calls), len(check.solution(row))
-            if oracle > 1:  # a refused call was no try of such a task
-                calls = sum(not one.startswith("error:") for one in attempt.outputs)
-            if calls - oracle >= SURPLUS and check.full(row, reward):
-                solved.append((number, attempt))
-            else:
-                failures += 1
-        if failures > len(numbers) * (1 - share):
+        played += 1
+        if attempt := await play(number):
+            solved.append((number, attempt))
+        elif not _is_share(len(numbers) - played + len(solved), len(numbers), share):
             return
-    if played < FEWEST_ROWS:
-        return
-    number, attempt = solved[0]
-    problem = f"{who} earns the full reward on {len(solved)} of {played} rows"
-    raise check.wrong(flaw, number, problem, attempt)
+    _check_enough(played)
+    if _is_share(len(solved), played, share):
+        number, attempt = solved[0]
+        problem = f"{who} earns the full reward on {len(solved)} of {played} rows"
+        raise check.wrong(flaw, number, problem, attempt, answers.get(number, ""))
+
+
+async def _with_tries(
+    check: FlawCheck,
+    rows: Iterable[int],
+    flaw: str,
+    who: str,
+    share: float,
+    calls_at: Callable[[Row], Calls],
+) -> None:
+    """Raise GateError if calls, most of them wrong, solve a share of the rows."""
+
+    async def play(number: int) -> Attempt | None:
+        row = check.rows[number]
+        attempt, reward = await check.played(row, calls_at(row))
+        # As many calls as the oracle makes may all have been right.
+        calls, right = len(attempt.calls), len(check.oracle(row).calls)
+        if right > 1:  # a refused call was no try of such a task
+            calls = sum(not one.startswith("error:") for one in attempt.outputs)
+        earned = calls - right >= SURPLUS and check.full(row, reward)
+        return attempt if earned else None
+
+    if check.tools:
+        await _on_many(check, rows, flaw, who, share, play)
 
 
 async def _blocked(work: Callable[[], Awaitable[Any]]) -> float:
@@ -496,13 +512,14 @@ def find_flaws(domain_class: type, rows: list[Row], seconds: float = SECONDS) ->
                 asyncio.run(FLAWS[name](check, numbers))
             except TimeoutError:
                 break  # so would the others be
-            except (RolloutError, ValueError):
+            except (RolloutError, ValueError, UndecidedError):
                 continue
             most, looked = max(most, len(numbers)), looked + 1
     meant = f", {', '.join(sorted(check.meant))} meant" if check.meant else ""
     text = f"looked for {counted(looked, 'flaw')} of grades in {counted(most, 'row')}{meant}"
     if looked < len(names):
-        text += f", not for {len(names) - looked} others, because episodes are slow or refused"
+        others = len(names) - looked
+        text += f", not for {others} more: rows are few, or episodes slow or refused"
     return f"{text}; `uv run pytest` attacks the grade further"
 
 
