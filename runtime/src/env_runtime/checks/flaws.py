@@ -79,6 +79,7 @@ async def leak(check: FlawCheck, rows: Iterable[int]) -> None:
     numbers = [*rows]
     if not check.declared.ends_with_answer:
         return
+    _check_enough(len(numbers))
     failures: Counter[tuple[str, int]] = Counter()
     played = 0
     allowed = int(len(numbers) * (1 - MOST))
@@ -249,14 +250,15 @@ async def _instead(
     `text` gets what a row's oracle submits, and what those of other rows do. A row for
     which it returns "" is left out.
     """
+    numbers = [*rows]
     values = {
         number: value
-        for number in rows
+        for number in numbers
         if (value := check.value(check.rows[number])) is not None
     }
     if not values:
         return
-    _check_enough(len(values))
+    _check_enough(len(numbers))
     if len({*values.values()}) < DIFFERENT:
         return
     given = {
@@ -381,6 +383,7 @@ async def _on_many(
     what the policy answered. Raises UndecidedError.
     """
     numbers, played = [*rows], 0
+    _check_enough(len(numbers))
     solved: list[tuple[int, Attempt]] = []
     for number in check.in_time(numbers):
         played += 1

@@ -17,6 +17,7 @@ import functools
 import inspect
 import io
 import json
+import os
 import re
 import sys
 from typing import (
@@ -84,6 +85,10 @@ class GymnasiumEpisode:
         options: dict[str, Any] = limit | task.get("options", {})
         if self.render_mode is not None:
             options["render_mode"] = self.render_mode
+        if (
+            self.render_mode == "rgb_array"
+        ):  # pygame would look for a screen, and complain
+            os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
         self._env = gymnasium.make(self.id, **options)
         self._seen, _ = self._env.reset(seed=task.get("seed", 0))
         self._return = 0.0
