@@ -52,7 +52,7 @@ CURES = {
     "crowd": "Compare the whole answer, so that a list of guesses is a wrong one",
     "form": "Compare the answer with the row's own, and not only its form",
     "fragment": "Compare the whole answer, and not whether it is in the expected one",
-    "outside": "Refuse what is no number of the task before the grade computes with it",
+    "outside": "Check that the answer is a number in the task's range before the grade uses it",
     "candidates": "Let a wrong try end the episode, or cost something",
     "leak": "Take the answer out of the prompt, or ask for what has to be found out",
     "choices": "Grade what was chosen, and let the first choice count",
@@ -206,7 +206,7 @@ class FlawCheck:
         return reward > baseline_reward(self.domain_class, row) + 1e-9
 
     def texts(self, row: Row) -> dict[tuple[str, int], str]:
-        """What a policy may copy from the row's prompt, each by its kind and place.
+        """The parts of the row's prompt that a policy may copy, by their kind and place.
 
         Places are counted from the start, and from the end (-1).
         """

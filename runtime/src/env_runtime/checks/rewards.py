@@ -26,8 +26,8 @@ from .runner import doing
 
 ROWS_AT_A_TIME = 20
 
-# What a framework says about an episode: the `reward` and, if it knows them, the items of
-# the trajectory, as a rollout has them.
+# An episode as a framework reports it: the `reward` and, if the framework knows them, the
+# items of the trajectory, as a rollout has them.
 Result = dict[str, Any]
 
 

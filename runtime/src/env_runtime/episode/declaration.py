@@ -1,4 +1,4 @@
-"""What an environment class declares beside its tools, read in one place.
+"""The declarations of an environment class beside its tools, read in one place.
 
 docs/your-own-class.md lists the members. All of them are optional but the constructor.
 """
@@ -20,7 +20,7 @@ from ..errors import NotTextError, ToolError
 from ..files import source_name
 from .types import REPLY, ROW_TOOL
 
-# What the runtime calls without an object, and what it calls on an episode's object.
+# The runtime calls the first without an object, and the others on an episode's object.
 STATIC = ("oracle", "missing_requirement", "notice", "refuse_to_serve", "stand_in")
 METHODS = ("reward", "close", "metrics", "observation", REPLY, ROW_TOOL)
 
@@ -206,7 +206,7 @@ class Declaration:
         return self._member("missing_requirement", lambda: None)()
 
     def notice(self) -> str | None:
-        """What the server prints when it starts."""
+        """The text that the server prints when it starts; None for nothing."""
         return self._member("notice", lambda: None)()
 
     def refuse_to_serve(self) -> str | None:

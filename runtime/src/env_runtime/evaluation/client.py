@@ -22,7 +22,7 @@ from .trajectory import Item, as_response
 
 # How long a client waits for an answer, unless the server's tools take longer.
 USUAL_SECONDS = 300.0
-# What a proxy of shards adds to its tools' own time; see ShardSettings.shard_seconds.
+# A proxy of shards adds this to its tools' own time; see ShardSettings.shard_seconds.
 GRACE_SECONDS = 60.0
 
 

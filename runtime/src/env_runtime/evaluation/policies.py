@@ -143,10 +143,10 @@ def solution_for(
 ) -> Solution:
     """The calls and the answer that solve the row, see solution_of().
 
-    The class is by default that of the project that here() finds. Raises NoOracleError if
-    there is no oracle, if the oracle needs a tool that is not among `definitions`, or if
-    this machine lacks something that an episode needs; RolloutError if the oracle calls
-    something that is not a tool; GateError if the class cannot be imported.
+    The class is by default that of the project that here() finds. Raises NoOracleError
+    without an oracle, or if `definitions` lack a tool of the oracle's, or this machine
+    lacks something that an episode needs; RolloutError if the oracle calls an unknown
+    tool; GateError if the class cannot be imported.
     """
     domain_class = domain_class or project.here().load_class()
     oracle = oracle_name(domain_class).removesuffix("(task)")

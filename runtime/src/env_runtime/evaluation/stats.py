@@ -273,7 +273,7 @@ class Signal(NamedTuple):
     length: float | None  # correlation of rewards and output tokens, if both vary
 
     def notes(self) -> list[str]:
-        """What is wrong with the rows, one sentence each."""
+        """A sentence on each problem of the rows."""
         said = []
         for rows, text in (
             (self.solved, "all of them pass, and GRPO learns nothing"),
@@ -294,7 +294,7 @@ class Signal(NamedTuple):
 
 
 def signal_of(rollouts: list[RolloutStats], highest: float = 1.0) -> Signal:
-    """What the rows teach whose attempts are among `rollouts`, at least two each."""
+    """The signal in rows with at least two attempts among `rollouts`."""
     by_row = defaultdict(list)
     for rollout in rollouts:
         if rollout.reward is not None:

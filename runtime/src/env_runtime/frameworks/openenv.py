@@ -87,7 +87,7 @@ ERROR_TYPES = {
 
 
 class RequestError(Exception):
-    """A client asked for a row that does not exist, or stepped without an episode."""
+    """A client requests a row that is not there, or steps without an episode."""
 
 
 class ClassEnvironment(MCPEnvironment):

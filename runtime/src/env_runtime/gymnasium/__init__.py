@@ -95,7 +95,7 @@ class GymnasiumEpisode:
         self.done = False  # whether the episode is over
 
     def observation(self) -> str | Observation:
-        """What the policy sees: a frame, the board as text, or the observation.
+        """A frame, the board as text, or the observation, which the policy sees.
 
         An observation that is no text is JSON.
         """
