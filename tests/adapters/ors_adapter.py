@@ -4,7 +4,6 @@ import asyncio
 import json
 
 import pytest
-from env_runtime.episode.declaration import declared
 from env_runtime.errors import ToolError
 from env_runtime.frameworks import ors
 from env_runtime.project import Project
@@ -21,11 +20,9 @@ def lamp(monkeypatch):
 
 @pytest.fixture
 def graded(lamp, monkeypatch):
-    """The lamp with a reward(answer). What a class declares is read once."""
+    """The lamp with a reward(answer)."""
     monkeypatch.setattr(lamp, "reward", lambda self, answer: float(answer == "on"))
-    declared.cache_clear()
-    yield lamp
-    declared.cache_clear()
+    return lamp
 
 
 @pytest.fixture

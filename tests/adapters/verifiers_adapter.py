@@ -8,7 +8,6 @@ import my_env_env as taskset
 import pytest
 import verifiers.v1 as vf
 from env_runtime import project
-from env_runtime.episode.declaration import declared
 from env_runtime.errors import SettingError
 from env_runtime.frameworks import verifiers as adapter
 from lamp import PIXEL, Lamp
@@ -24,11 +23,9 @@ def lamp(monkeypatch):
 
 @pytest.fixture
 def graded(lamp, monkeypatch):
-    """The lamp with a reward(answer). What a class declares is read once."""
+    """The lamp with a reward(answer)."""
     monkeypatch.setattr(lamp, "reward", lambda self, answer: float(answer == "on"))
-    declared.cache_clear()
-    yield lamp
-    declared.cache_clear()
+    return lamp
 
 
 @pytest.fixture
