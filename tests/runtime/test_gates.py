@@ -576,6 +576,24 @@ def test_a_client_that_gives_up_before_a_slow_tool_ends(run_gate, gym):
     assert not list(project_files.outdated_manifests(here().load_class()))
 
 
+class Visited(Guessing):
+    words: list[str] = []  # noqa: RUF012 - the flaw
+
+    def guess(self, word: str) -> str:
+        """Guess."""
+        self.words.append(word)
+        return f"guess {len(self.words)}"
+
+
+def test_what_looks_like_chance_may_be_shared(run_gate):
+    message = refusal(GateError, run_gate, rollout_gate, Visited, {"id": 1})
+    assert "the same calls of the policy 'nonsense' were answered" in message
+    assert (
+        "Or episodes share Visited.words, which changes as they play: make it in __init__"
+        in message
+    )
+
+
 def test_a_class_that_is_not_deterministic(run_gate, gym):
     class SaysSo(Dice):
         deterministic = False

@@ -2,9 +2,11 @@
 
 import asyncio
 import json
+import shutil
 from typing import Any
 
 import pytest
+from env_runtime import project
 from env_runtime.checks.smoke import smoke_gate
 from env_runtime.episode.episode import Call, Episode, run_without_loop
 from env_runtime.episode.tasks import solution_of
@@ -16,6 +18,7 @@ from env_runtime.evaluation.scripted_model import ScriptedModel
 from env_runtime.evaluation.trajectory import function_call, message
 from env_runtime.frameworks.episodes import AsyncEpisode, bare_reward, calls_for
 from env_runtime.frameworks.episodes import definitions_of as definitions_of_frameworks
+from env_runtime.project import here
 
 from .support import HARNESS, PNG, Generous, Picture, refusal, rollout_gate
 
@@ -382,6 +385,19 @@ def test_the_gates_find_a_bug_in_a_conversation(gate, kind, check, faults):
 def takes_nothing(self) -> None: ...
 def takes_two(self, first, second) -> None: ...
 def takes_a_number(self, word: int) -> None: ...
+
+
+def test_an_agent_that_never_asks_for_a_reply_is_refused(check, tmp_path, monkeypatch):
+    """An edited configuration may name NeMo Gym's own."""
+    shutil.copytree(here().gym / "configs", tmp_path / "configs")
+    config = tmp_path / "configs/my_env_agent.yaml"
+    monkeypatch.setattr(project.Project, "gym", tmp_path)
+    check(Guest)
+    text = config.read_text()
+    assert text.count("    my_env_agent:\n") == 1
+    config.write_text(text.replace("    my_env_agent:\n", "    simple_agent:\n"))
+    message = refusal(GateError, check, Guest)
+    assert message.endswith("first message: name my_env_agent there, which calls it")
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import ast
 import collections.abc
 import contextlib
 import inspect
+import re
 import textwrap
 import types
 import typing
@@ -81,6 +82,7 @@ def check_class(
     unserved = _unserved(domain_class, tools, served)
     tools |= lines
     _check_answer(domain_class, app)
+    _check_agent(domain_class)
     for signature in signatures or []:
         _check_signature(tools, signature)
     note = _construct(domain_class, tools)
@@ -94,6 +96,20 @@ def check_class(
     if methods:
         has = f"{name} has {', '.join([*served, *methods])}"
     return "; ".join([f"{has}{note}", *unserved, *_misdescribed(lines)])
+
+
+def _check_agent(domain_class: type) -> None:
+    """Raise GateError if the configured agent never calls the class's reply()."""
+    own = of_class(domain_class)
+    config = own.gym / "configs" / f"{own.name}_agent.yaml"
+    if not (declared(domain_class).replies and config.exists()):
+        return
+    if re.search(r"^ +simple_agent:", config.read_text(encoding="utf-8"), re.MULTILINE):
+        raise GateError(
+            f"{declared(domain_class).place} has reply(), but NeMo Gym's simple_agent, "
+            f"which configs/{config.name} names, ends an episode at the policy's first "
+            f"message: name {own.name}_agent there, which calls it"
+        )
 
 
 def _check_answer(domain_class: type, app: Any) -> None:
