@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 PAGE = Path(__file__).with_suffix(".md")
-MODULES = ["server", "gates", "rollouts", "rows", "testing", "models", "gymnasium"]
+MODULES = ["server", "gates", "rollouts", "rows", "graders", "testing", "models"]
+MODULES += ["gymnasium"]
 INTRODUCTION = """# The public modules of `env_runtime`
 
 A project's files import these modules only, and names change only with a line in the
@@ -43,6 +44,10 @@ def entry(name: str, thing: Any) -> Iterator[str]:
     if wrapped := getattr(thing, "_get_wrapped_function", None):
         yield f"### `{name}`, a fixture"
         yield inspect.getdoc(wrapped()) or ""
+        return
+    if isinstance(thing, str):
+        yield f"### `{name}`"
+        yield f"The text `{thing}`"
         return
     yield f"### `{name}{signature(thing)}`"
     yield inspect.getdoc(thing) or ""

@@ -17,6 +17,7 @@ PUBLIC = {
     "function_call main message play_page view",
     "rows": "Example baseline_reward call_everything load_rows main server_tools "
     "task_data_of task_skeleton",
+    "graders": "INSTRUCTIONS Calls Choice Json Number Table Text",
     "testing": "NoOracleError TestAttacks TestConversation TestNemoGym TestRows baseline_reward client "
     "connect first_observation message oracle_reward pytest_terminal_summary rows "
     "sample_arguments server shows solution_for solve start tools verifier_fixture "

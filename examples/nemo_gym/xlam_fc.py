@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from env_runtime.graders import Calls
 from pydantic import BaseModel
 
 
@@ -10,10 +11,6 @@ class Call(BaseModel):
 
     name: str
     arguments: dict[str, Any]
-
-    def fits(self, name: str, arguments: dict[str, Any]) -> bool:
-        """Whether a call has these arguments; others do not matter."""
-        return name == self.name and self.arguments.items() <= arguments.items()
 
 
 class Task(BaseModel):
@@ -26,35 +23,21 @@ class XlamFC:
     """One question, whose row has the tools that could answer it."""
 
     def __init__(self, task: Task) -> None:
-        self._expected = task.expected_answers
-        self._made = 0
-        # For each expected call that was made: all that the same call could stand for
-        self._met: dict[int, list[int]] = {}
+        self._calls = Calls(self.oracle(task), subset=True)
+        self._made: list[tuple[str, dict[str, Any]]] = []
 
     def call_row_tool(self, name: str, arguments: dict[str, Any]) -> str:
         """Note a call. NeMo Gym's server has no tools either."""
-        self._made += 1
-        calls = enumerate(self._expected)
-        self._meets([n for n, call in calls if call.fits(name, arguments)], set())
+        self._made.append((name, arguments))
         return '{"detail":"Not Found"}'
 
     def metrics(self) -> dict[str, float]:
-        return {"num_predicted": self._made, "num_correct": len(self._met)}
+        correct = self._calls.matched(self._made)
+        return {"num_predicted": len(self._made), "num_correct": correct}
 
     def reward(self) -> float:
-        """1.0 for the expected calls and no others."""
-        return float(len(self._met) == len(self._expected) == self._made)
-
-    def _meets(self, fitting: list[int], tried: set[int]) -> bool:
-        """Whether a call can stand for one of these, if earlier calls make room."""
-        for number in fitting:
-            if number not in tried:
-                tried.add(number)
-                earlier = self._met.get(number)
-                if earlier is None or self._meets(earlier, tried):
-                    self._met[number] = fitting
-                    return True
-        return False
+        """1.0 for the expected calls and no others; further arguments do not matter."""
+        return self._calls.reward(self._made)
 
     @staticmethod
     def oracle(task: Task) -> list[tuple[str, dict[str, Any]]]:

@@ -29,6 +29,7 @@ from env_runtime.project import here
 from env_runtime.server import SessionServer, VerifyRequest, VerifyResponse
 from env_runtime.testing import fixtures
 from fastapi import FastAPI, Request
+from hypothesis import settings
 from nights import BOTH_WAYS
 
 import rollout
@@ -36,6 +37,10 @@ import rollout
 from . import support
 from .strict_model import Call, StrictModel
 from .support import ROW, Barrier, Player, app_of, rows_file
+
+# The same examples each time, however slow the machine is: a failure is no accident.
+settings.register_profile("tests", deadline=None, derandomize=True, database=None)
+settings.load_profile("tests")
 
 Connect = Callable[[], Player]
 

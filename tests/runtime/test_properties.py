@@ -19,10 +19,6 @@ from hypothesis import strategies as st
 from nemo_gym.server_utils import SESSION_ID_KEY
 from openapi_schema_validator import OAS31Validator
 
-# The same examples each time, however slow the machine is: a failure is no accident.
-settings.register_profile("tests", deadline=None, derandomize=True, database=None)
-settings.load_profile("tests")
-
 # ------------------------------------------------------------------ whole-line matching
 
 # Neither lines end nor letters change inside of these.

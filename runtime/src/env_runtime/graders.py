@@ -1,0 +1,481 @@
+r"""Graders of answers and calls, so that nobody writes `expected in answer`.
+
+A grader is made from a task's expected value, and raises ValueError if that could not be
+graded. `reward()` is from 0.0 to 1.0, and `solution()` is what an oracle returns:
+
+    class Sums:
+        def __init__(self, task):
+            self._grader = Number(task["expected_answer"])
+
+        def reward(self, answer):
+            return self._grader.reward(answer)
+
+        @staticmethod
+        def oracle(task):
+            return Number(task["expected_answer"]).solution()
+
+Number, Choice and Text read what the last message has in \boxed{}: nothing outside of a
+box counts, and neither do two boxes that differ. `INSTRUCTIONS` asks for that in a prompt.
+"""
+
+import functools
+import json
+import logging
+import math
+import re
+import string
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+__all__ = ["INSTRUCTIONS", "Calls", "Choice", "Json", "Number", "Table", "Text"]
+
+# The box is empty, so a policy that repeats the prompt earns nothing.
+INSTRUCTIONS = "End with the final answer in \\boxed{}, once and without other words."
+
+LONGEST = 100_000  # the most characters of an answer that is read
+
+# ------------------------------------------------------------------------- boxes
+
+_BRACE = re.compile(r"\\boxed\s*\{|\\[{}]|[{}]")
+_WRAPPED = re.compile(r"\\(?:text|textbf|mathrm|mathbf|mbox)\s*\{(.*)\}", re.DOTALL)
+
+
+def _boxes(text: str) -> list[str | None]:
+    """What the boxes of a text hold, in order; None for a box without an end.
+
+    A box in a box is a part of the outer one, and an empty box is left out.
+    """
+    found: list[str | None] = []
+    start, depth = -1, 0
+    for match in _BRACE.finditer(text):
+        brace = match[0]
+        if depth and brace == "}":
+            depth -= 1
+            if not depth and text[start : match.start()].strip():
+                found.append(text[start : match.start()].strip())
+        elif depth and not brace.startswith("\\{") and brace != "\\}":
+            depth += 1
+        elif brace.startswith("\\boxed"):
+            start, depth = match.end(), 1
+    return [*found, None] if depth else found
+
+
+class _Boxed[Value]:
+    """A grader of what is in a box."""
+
+    def read(self, answer: str) -> Value | None:
+        r"""What the answer has in \boxed{}.
+
+        None without a box, if one cannot be read, or if two differ.
+        """
+        if len(answer) > LONGEST:
+            return None
+        values = {None if box is None else self._parse(box) for box in _boxes(answer)}
+        return values.pop() if len(values) == 1 else None
+
+    def _parse(self, box: str) -> Value | None:
+        """The value of a box's text; None if it has none."""
+        raise NotImplementedError
+
+
+# ------------------------------------------------------------------------- numbers
+
+# -3, 1,250.75, 3/4, \frac{3}{4}, 2\frac{1}{2}. A currency before it, and a percent sign
+# or a unit in \text{} behind it, is left out. math-verify could read much more, but a
+# formula such as 9^{9^9} would keep it busy for hours.
+_NUMBER = re.compile(
+    r"""
+    (?P<sign> [-+\u2212]?) \s* (?:\\?\$)? \s*
+    (?P<number>
+        \d{1,12} \s* / \s* [1-9]\d{0,11}
+      | (?:\d{1,12} \s*)? \\[dt]?frac \s*
+        (?: \{-?\d{1,12}\} \s* \{[1-9]\d{0,11}\} | \d[1-9] )
+      | (?: \d{1,12} | \d{1,3} (?: (?: , | \{,\} | \\, | \\! ) \d{3} ){1,3} )
+        (?: \.\d{1,12} )?
+    )
+    \s* (?: \\?% | (?:\\[ ,;])? \s* \\(?:text|mathrm|mbox) \{[^{}\d]{1,30}\} )?
+    """,
+    re.VERBOSE | re.ASCII,
+)
+_THOUSANDS = re.compile(r"\{,\}|,|\\,|\\!")
+
+
+class Number(_Boxed[str]):
+    r"""One exact number in \boxed{}: `42`, `-1,250.75`, `3/4`, `\frac{3}{4}`, `\$5`, `20\%`.
+
+    math-verify (the extra `answer`) compares it, decimals to six places. A formula is not
+    a number, because the policy has to compute it.
+    """
+
+    def __init__(self, expected: str | float) -> None:
+        self._expected, self._text = self._parse(str(expected)), str(expected)
+        if self._expected is None:
+            raise ValueError(
+                f"expected a number such as 42, 12.50 or 3/4, got {expected!r:.80}"
+            )
+
+    def reward(self, answer: str) -> float:
+        """1.0 for the expected number, else 0.0."""
+        number = self.read(answer)
+        return float(number is not None and _equal(str(self._expected), number))
+
+    def solution(self) -> str:
+        """The number in a box."""
+        return "\\boxed{" + self._text + "}"
+
+    def _parse(self, box: str) -> str | None:
+        """The number as LaTeX without separators."""
+        match = _NUMBER.fullmatch(box.strip()) if len(box) <= 100 else None
+        if match is None:
+            return None
+        sign = "-" if match["sign"] in ("-", "\u2212") else ""
+        return sign + _THOUSANDS.sub("", match["number"])
+
+
+def _equal(number: str, other: str) -> bool:
+    # The import takes a second, which no other grader needs.
+    from math_verify import LatexExtractionConfig, parse, verify
+
+    # math-verify warns that it has no time limit, which would need a process's main
+    # thread. _NUMBER limits its time.
+    logging.getLogger("math_verify").setLevel(logging.ERROR)
+    form = [LatexExtractionConfig(boxed_match_priority=0)]
+    values = [
+        parse(f"${text}$", form, fallback_mode="no_fallback", parsing_timeout=None)  # ty: ignore[invalid-argument-type]
+        for text in (number, other)
+    ]
+    return verify(*values, timeout_seconds=None)
+
+
+# ------------------------------------------------------------------------- texts
+
+
+class Text(_Boxed[str]):
+    r"""A short text in \boxed{}, compared without case, quotes and a leading article.
+
+    `expected` is a text, or several of which one is enough. With `partial`, another text
+    earns the F1 score of its words.
+    """
+
+    def __init__(self, expected: str | Iterable[str], *, partial: bool = False) -> None:
+        texts = [expected] if isinstance(expected, str) else [*expected]
+        if not texts or not all(_plain(text) for text in texts):
+            raise ValueError(f"expected texts that are not empty, got {texts!r:.80}")
+        self._texts, self._partial = texts, partial
+
+    def reward(self, answer: str) -> float:
+        """1.0 for an expected text, with `partial` the F1 score of the best, else 0.0."""
+        text = self.read(answer)
+        if text is None:
+            return 0.0
+        scores = [_f1(text, _plain(expected)) for expected in self._texts]
+        return max(scores) if self._partial else float(1.0 in scores)
+
+    def solution(self) -> str:
+        """The first text in a box."""
+        text = re.sub(r"[{}%$&#_]", r"\\\g<0>", self._texts[0])
+        return "\\boxed{" + text + (" }" if text.endswith("\\") else "}")
+
+    def _parse(self, box: str) -> str | None:
+        return _plain(re.sub(r"\\([{}%$&#_])", r"\1", _unwrapped(box))) or None
+
+
+def _unwrapped(box: str) -> str:
+    r"""The text in a box without a \text{} around it."""
+    match = _WRAPPED.fullmatch(box.strip())
+    return match[1] if match else box
+
+
+_EDGES = re.compile(r"^[\s\"'“”‘’«»`]+|[\s\"'“”‘’«».,;:!?`]+$")
+_ARTICLE = re.compile(r"^(?:the|an?)\s+(?=\S)")
+_COMMA = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
+
+
+def _plain(text: str) -> str:
+    """A text for comparisons: one form of each character, no case, no padding."""
+    text = unicodedata.normalize("NFKC", text).replace("\u2212", "-").casefold()
+    text = " ".join(_COMMA.sub("", text).split())
+    return _ARTICLE.sub("", _EDGES.sub("", text)) or text
+
+
+def _f1(text: str, expected: str) -> float:
+    """1.0 for the same text, else the harmonic mean of precision and recall of words."""
+    if text == expected:
+        return 1.0
+    words, others = Counter(text.split()), Counter(expected.split())
+    score = 2 * (words & others).total() / (words.total() + others.total())
+    return min(score, 0.99)  # the same words in another order
+
+
+# ------------------------------------------------------------------------- choices
+
+
+class Choice(_Boxed[str]):
+    r"""One of several options in \boxed{}, by its letter, its text, or both.
+
+    `options` are their texts, or how many there are: at most 26, with the letters A, B, C
+    and so on. `expected` is a letter, or the text of an option.
+    """
+
+    def __init__(self, expected: str, options: Sequence[str] | int) -> None:
+        count = options if isinstance(options, int) else len(options)
+        if not 2 <= count <= 26:
+            raise ValueError(f"a choice needs 2 to 26 options, got {count}")
+        texts = [] if isinstance(options, int) else [*map(_plain, options)]
+        letters = string.ascii_uppercase[:count]
+        self._options = dict(zip(letters, texts or count * [""], strict=True))
+        if len({*texts} - {""}) < len(texts):
+            raise ValueError(f"options must be different texts, got {options!r:.200}")
+        expected = str(expected)
+        self._expected = self._parse(expected)
+        if self._expected is None:
+            among = ", ".join(self._options) if not texts else f"{options!r:.200}"
+            raise ValueError(
+                f"expected one of the options {among}, got {expected!r:.80}"
+            )
+
+    def reward(self, answer: str) -> float:
+        """1.0 for the expected option, else 0.0."""
+        return float(self.read(answer) == self._expected)
+
+    def solution(self) -> str:
+        """The letter in a box."""
+        return "\\boxed{" + str(self._expected) + "}"
+
+    def _parse(self, box: str) -> str | None:
+        """The letter of an option."""
+        box = unicodedata.normalize("NFKC", _unwrapped(box)).strip()
+        if match := re.fullmatch(r"\(?([A-Za-z])\)?[.:)]?(\s.+)?", box, re.DOTALL):
+            letter, text = match[1].upper(), _plain(match[2] or "")
+            if letter in self._options and text in ("", self._options[letter]):
+                return letter
+        same = [letter for letter, text in self._options.items() if text == _plain(box)]
+        return same[0] if same and self._options[same[0]] else None
+
+
+# ------------------------------------------------------------------------- JSON
+
+_FENCE = re.compile(r"```(?:json)?[ \t]*\n(.*?)```", re.DOTALL)
+
+
+class Json:
+    """A JSON document: the whole answer, or its only code block.
+
+    `expected` is compared by values: neither spaces nor the order of keys count. With
+    `partial`, the reward is the share of fields that are right, where a field too many
+    counts as a wrong one. `schema` is a JSON schema (the extra `json`), and the document must
+    be valid, too; alone, it grades the form and nothing else.
+    """
+
+    def __init__(
+        self,
+        expected: Any = None,
+        *,
+        schema: Mapping[str, Any] | None = None,
+        partial: bool = False,
+    ) -> None:
+        if expected is None and schema is None:
+            raise ValueError("expected a document, a schema, or both; got neither")
+        self._expected, self._partial = expected, partial
+        self._fields = _fields(expected) if expected is not None else {}
+        self._errors = functools.partial(_schema_errors, schema) if schema else None
+        if expected is not None and self.reward(self.solution()) != 1.0:
+            raise ValueError(f"the schema refuses the document {expected!r:.200}")
+
+    def read(self, answer: str) -> Any:
+        """The document as Python's values; None if there is none, or more than one.
+
+        A key that appears twice in an object, NaN and infinity are no JSON.
+        """
+        if len(answer) > LONGEST:
+            return None
+        blocks = _FENCE.findall(answer)
+        if len(blocks) > 1:
+            return None
+        try:
+            document = json.loads(
+                blocks[0] if blocks else answer,
+                object_pairs_hook=_without_repeats,
+                parse_constant=_refused,
+            )
+            _fields(document)
+        except (ValueError, RecursionError):
+            return None
+        return document
+
+    def reward(self, answer: str) -> float:
+        """1.0 for the expected document, with `partial` the share of right fields."""
+        document = self.read(answer)
+        if document is None or (self._errors and self._errors(document)):
+            return 0.0
+        if self._expected is None:
+            return 1.0
+        fields = _fields(document)
+        right = fields.items() & self._fields.items()
+        share = len(right) / len(fields.keys() | self._fields.keys())
+        return share if self._partial else float(share == 1.0)
+
+    def solution(self) -> str:
+        """The document. Raises ValueError if there is only a schema."""
+        if self._expected is None:
+            raise ValueError("a schema alone has no solution: give `expected`, too")
+        return json.dumps(self._expected, ensure_ascii=False, indent=1)
+
+
+def _refused(constant: str) -> None:
+    raise ValueError(f"{constant} is no number of JSON")
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of a document. Raises ValueError if it has a key twice."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("an object has a key twice")
+    return found
+
+
+def _fields(document: Any, place: tuple[Any, ...] = ()) -> dict[tuple[Any, ...], Any]:
+    """The scalars of a document by their place, with the kind that JSON gives them.
+
+    Raises ValueError for what is no JSON, such as infinity, and below a depth of 100.
+    """
+    if len(place) > 100:
+        raise ValueError("the document is too deep")
+    if isinstance(document, Mapping) and document:
+        items: Iterable[tuple[Any, Any]] = document.items()
+    elif isinstance(document, list | tuple) and document:
+        items = enumerate(document)
+    else:
+        return {place: _scalar(document)}
+    return {
+        key: value
+        for name, item in items
+        for key, value in _fields(item, (*place, name)).items()
+    }
+
+
+def _scalar(value: Any) -> tuple[str, Any]:
+    """A scalar with its kind, because True == 1 and "" == "" in Python. 1 is 1.0."""
+    if isinstance(value, Mapping | list | tuple):
+        return ("empty object" if isinstance(value, Mapping) else "empty list", None)
+    if isinstance(value, bool) or value is None:
+        return ("constant", value)
+    if isinstance(value, int | float):
+        if not math.isfinite(value):
+            raise ValueError(f"{value} is no number of JSON")
+        return ("number", value)
+    return ("text", str(value))
+
+
+def _schema_errors(schema: Mapping[str, Any], document: Any) -> bool:
+    """Whether a document breaks a schema."""
+    import jsonschema
+
+    validator = jsonschema.validators.validator_for(schema)(schema)
+    return not validator.is_valid(document)
+
+
+# ------------------------------------------------------------------------- results
+
+
+class Table:
+    """The rows of a query's result, in any order unless it is `ordered`.
+
+    Every row counts as often as it appears. Numbers are compared to nine digits.
+    """
+
+    def __init__(self, expected: Iterable[Sequence[Any]], *, ordered: bool = False):
+        self._rows, self._ordered = [tuple(row) for row in expected], ordered
+        if not self._rows:
+            raise ValueError("expected no rows: a query that finds nothing would earn")
+
+    def reward(self, rows: Iterable[Sequence[Any]] | None) -> float:
+        """1.0 for the expected rows, else 0.0. None is a query that failed."""
+        given = [_cells(row) for row in rows or ()]
+        expected = [_cells(row) for row in self._rows]
+        if self._ordered:
+            return float(given == expected)
+        return float(Counter(given) == Counter(expected))
+
+    def solution(self) -> list[tuple[Any, ...]]:
+        """The expected rows."""
+        return self._rows
+
+
+def _cells(row: Sequence[Any]) -> tuple[Any, ...]:
+    return tuple(
+        ("number", f"{float(value) + 0.0:.9g}")
+        if isinstance(value, int | float | Decimal) and abs(value) < 1e15
+        else (type(value).__name__, str(value))
+        for value in row
+    )
+
+
+class Calls:
+    """Tool calls as (name, arguments): the expected ones, and no others.
+
+    They may come in any order unless they are `ordered`. With `subset`, a call may have
+    further arguments.
+    """
+
+    def __init__(
+        self,
+        expected: Iterable[tuple[str, Mapping[str, Any]]],
+        *,
+        ordered: bool = False,
+        subset: bool = False,
+    ) -> None:
+        self._expected = [(name, dict(arguments)) for name, arguments in expected]
+        self._ordered, self._subset = ordered, subset
+
+    def reward(self, made: Sequence[tuple[str, Mapping[str, Any]]]) -> float:
+        """1.0 for the expected calls and no others, else 0.0."""
+        return float(
+            len(made) == len(self._expected) and self.matched(made) == len(made)
+        )
+
+    def matched(self, made: Iterable[tuple[str, Mapping[str, Any]]]) -> int:
+        """How many of the expected calls were made.
+
+        No call stands for two of them, and as many as possible count.
+        """
+        if self._ordered:
+            pairs = zip(self._expected, made, strict=False)
+            return sum(self._fits(call, one) for call, one in pairs)
+        met: dict[int, list[int]] = {}  # the calls that each one's call could stand for
+        for one in made:
+            calls = enumerate(self._expected)
+            fitting = [n for n, call in calls if self._fits(call, one)]
+            _assign(fitting, met, set())
+        return len(met)
+
+    def solution(self) -> list[tuple[str, dict[str, Any]]]:
+        """The expected calls."""
+        return self._expected
+
+    def _fits(
+        self,
+        expected: tuple[str, Mapping[str, Any]],
+        made: tuple[str, Mapping[str, Any]],
+    ) -> bool:
+        wanted, given = dict(expected[1]), dict(made[1])
+        if self._subset:
+            given = {name: value for name, value in given.items() if name in wanted}
+        try:
+            return expected[0] == made[0] and _fields(wanted) == _fields(given)
+        except ValueError:
+            return False
+
+
+def _assign(fitting: list[int], met: dict[int, list[int]], tried: set[int]) -> bool:
+    """Whether a call can stand for one of these, if earlier calls make room."""
+    for number in fitting:
+        if number not in tried:
+            tried.add(number)
+            if number not in met or _assign(met[number], met, tried):
+                met[number] = fitting
+                return True
+    return False

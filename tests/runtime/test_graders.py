@@ -1,0 +1,295 @@
+r"""Graders: what solves a task, and that nothing else does."""
+
+import json
+import string
+import time
+from decimal import Decimal
+
+import pytest
+from env_runtime.graders import INSTRUCTIONS, Calls, Choice, Json, Number, Table, Text
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+SCALARS = st.none() | st.booleans() | st.integers(-9, 9) | st.text(max_size=4)
+DOCUMENTS = st.recursive(
+    SCALARS | st.floats(allow_nan=False, allow_infinity=False),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.text(max_size=3), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+NUMBERS = (
+    st.integers(-(10**12) + 1, 10**12 - 1).map(str)
+    | st.fractions(-1000, 1000, max_denominator=999).map(str)
+    | st.decimals(-(10**6), 10**6, places=4).map(lambda number: f"{number:f}")
+)
+TEXTS = st.text(min_size=1, max_size=30).filter(lambda text: text.strip())
+OPTIONS = st.lists(
+    st.text(string.ascii_lowercase + " ", min_size=2).filter(
+        lambda t: len(t.split()) > 1
+    ),
+    min_size=2,
+    max_size=26,
+    unique_by=lambda text: (
+        " ".join(text.split()).removeprefix("a ").removeprefix("an ")
+    ),
+)
+ROWS = st.lists(st.tuples(SCALARS, SCALARS), min_size=1, max_size=5)
+ARGUMENTS = st.dictionaries(st.sampled_from("abc"), SCALARS, max_size=3)
+CALLS = st.lists(st.tuples(st.sampled_from("fgh"), ARGUMENTS), max_size=5)
+
+
+def box(text):
+    return "\\boxed{" + text + "}"
+
+
+# ------------------------------------------------------------------- what solves
+
+
+@given(NUMBERS)
+def test_the_solution_of_a_number_earns_one(number):
+    assert Number(number).reward(Number(number).solution()) == 1.0
+
+
+@given(TEXTS)
+def test_the_solution_of_a_text_earns_one(text):
+    for partial in (False, True):
+        grader = Text(text, partial=partial)
+        assert grader.reward(f"Thus: {grader.solution()}.") == 1.0
+
+
+@given(OPTIONS, st.data())
+def test_an_option_is_chosen_by_its_letter_or_its_text(options, data):
+    place = data.draw(st.integers(0, len(options) - 1))
+    letter = string.ascii_uppercase[place]
+    for expected in (letter, options[place]):
+        grader = Choice(expected, options)
+        assert grader.solution() == box(letter)
+        for said in (letter, letter.lower(), options[place], f"({letter})"):
+            assert grader.reward(box(said)) == 1.0, said
+        assert grader.reward(box(f"{letter}. {options[place]}")) == 1.0
+
+
+@given(DOCUMENTS.filter(lambda document: document is not None))
+def test_the_solution_of_a_document_earns_one(document):
+    for partial in (False, True):
+        grader = Json(document, partial=partial)
+        assert grader.reward(grader.solution()) == 1.0
+        assert grader.reward(f"Here:\n```json\n{grader.solution()}\n```\n") == 1.0
+
+
+@given(ROWS, st.randoms())
+def test_rows_count_in_any_order(rows, random):
+    shuffled = random.sample(rows, len(rows))
+    assert Table(rows).reward(shuffled) == 1.0
+    same = [list(map(repr, row)) for row in rows] == [
+        list(map(repr, r)) for r in shuffled
+    ]
+    assert not same or Table(rows, ordered=True).reward(shuffled) == 1.0
+
+
+@given(CALLS, st.randoms())
+def test_calls_count_in_any_order(calls, random):
+    shuffled = random.sample(calls, len(calls))
+    for grader in (Calls(calls), Calls(calls, subset=True)):
+        assert grader.reward(shuffled) == 1.0
+        assert grader.matched(shuffled) == len(calls)
+    assert Calls(calls, ordered=True).reward(Calls(calls).solution()) == 1.0
+
+
+@pytest.mark.parametrize(
+    "grader, answer",
+    [
+        (Number("1250"), box("1,250")),
+        (Number("12.50"), box(r"\$12.5")),
+        (Number(0.75), r"$\boxed{\frac{3}{4}}$"),
+        (Number("3"), box("3") + " and again " + box(" 3 ")),
+        (Text("Paris"), box(r"\text{paris.}")),
+        (Text("the Beatles"), box("Beatles")),
+        (Text(["New York", "NYC"]), box('"nyc"')),
+        (Text("50%"), box(r"50\%")),
+        (Text("1250 men"), box("1,250 men")),
+        (Text("f{x}"), box(r"f\{x\}")),
+        (
+            Choice("B", 4),
+            box("\N{FULLWIDTH LATIN CAPITAL LETTER B}"),
+        ),
+        (Choice("B", ["a cat", "a dog"]), box("A dog")),
+        (Json({"a": 1, "b": [True]}), '{"b":[true],"a":1.0}'),
+    ],
+)
+def test_forms_of_the_same_answer_earn_one(grader, answer):
+    assert grader.reward(answer) == 1.0
+
+
+# ------------------------------------------------------------------- what does not
+
+BOXED = [Number("42"), Text("42"), Text("42", partial=True), Choice("B", ["41", "42"])]
+GRADERS = [*BOXED, Json({"answer": 42}), Json({"answer": 42}, partial=True)]
+
+
+@given(st.text())
+def test_nothing_counts_outside_of_a_box(text):
+    assume("boxed" not in text)
+    for grader in BOXED:
+        assert grader.reward(f"{text} 42 B {text}") == 0.0
+
+
+@pytest.mark.parametrize("grader", GRADERS)
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "",
+        "42",
+        "B",
+        INSTRUCTIONS,
+        "What is 6 * 7? A: 41, B: 42. " + INSTRUCTIONS,
+        box(""),
+        box(" "),
+        "\\boxed{42",
+        box("42") + "\\boxed{",
+        box("42") + " " + box("41"),
+        box("A") + box("B"),
+        box("\N{CYRILLIC CAPITAL LETTER VE}"),
+        box(box("42")),
+        box("41, 42, 43"),
+        box("A, B"),
+        box("9^{9^{9^9}}"),
+        "\\boxed{" * 50_000,
+        "\\boxed{" * 50_000 + "}" * 50_000,
+        "{" * 100_000,
+        "\\boxed" + " " * 100_000,
+        box("9" * 1_000_000),
+        box("42" + " " * 1_000_000),
+        "[" * 100_000,
+        '{"answer": ' * 50_000,
+        '{"answer": 42, "answer": 41}',
+        '{"answer": 41, "answer": 42}',
+        '{"answer": NaN}',
+        '{"answer": 1e999}',
+        '{"answer": "42"}',
+        '[{"answer": 42}]',
+        'It is {"answer": 42}',
+        "```json\n41\n```",
+        '```json\n{"answer": 42}\n```\n```json\n{"answer": 41}\n```',
+        "1" * 5_000,
+        "null",
+    ],
+)
+def test_attacks_earn_little_and_take_no_time(grader, answer):
+    start = time.process_time()
+    # The F1 score of a list of three is one half.
+    assert grader.reward(answer) <= (0.5 if answer == box("41, 42, 43") else 0.0)
+    assert time.process_time() - start < 2
+
+
+@given(NUMBERS, NUMBERS)
+def test_another_number_earns_nothing(number, other):
+    from fractions import Fraction
+
+    assume(abs(Fraction(number) - Fraction(other)) > Fraction(1, 10**5))
+    assert Number(number).reward(box(other)) == 0.0
+
+
+@given(DOCUMENTS, DOCUMENTS)
+def test_documents_are_compared_by_value_and_kind(document, other):
+    assume(document is not None)
+    same = json.dumps(document, sort_keys=True) == json.dumps(other, sort_keys=True)
+    assume(same or document != other)
+    assert Json(document).reward(json.dumps(other)) == float(same)
+
+
+@given(TEXTS, TEXTS)
+def test_part_of_a_text_earns_part_of_the_reward(text, other):
+    whole, partial = Text(text), Text(text, partial=True)
+    answer = Text(other).solution()
+    assert 0.0 <= whole.reward(answer) <= partial.reward(answer) <= 1.0
+    assert (partial.reward(answer) == 1.0) == (whole.reward(answer) == 1.0)
+
+
+@given(st.lists(st.sampled_from("abcdefgh"), min_size=2, unique=True))
+def test_a_list_of_guesses_earns_less_with_each(guesses):
+    rewards = [
+        Text(guesses[0], partial=True).reward(box(" ".join(guesses[:count])))
+        for count in range(1, len(guesses) + 1)
+    ]
+    assert rewards == sorted(rewards, reverse=True)
+    assert rewards[0] == 1.0
+    assert 0.9 < Text("new york", partial=True).reward(box("york new")) < 1.0
+
+
+def test_a_field_too_many_is_a_wrong_one():
+    grader = Json({"a": 1, "b": {"c": 2}}, partial=True)
+    assert grader.reward('{"a": 1}') == 0.5
+    assert grader.reward('{"a": 1, "b": {"c": 3}}') == 0.5
+    assert grader.reward('{"a": 1, "b": {"c": 2}, "d": 0, "e": 0}') == 0.5
+    assert Json([1]).reward("[true]") == 0.0
+    assert Json({}).reward("[]") == 0.0
+
+
+def test_a_document_is_valid_by_its_schema():
+    schema = {
+        "type": "object",
+        "required": ["a"],
+        "properties": {"a": {"type": "integer"}},
+    }
+    form = Json(schema=schema)
+    assert form.reward('{"a": 3}') == 1.0
+    assert form.reward('{"a": "3"}') == 0.0
+    both = Json({"a": 3}, schema=schema)
+    assert [both.reward(text) for text in ('{"a": 3}', '{"a": 4}')] == [1.0, 0.0]
+    with pytest.raises(ValueError, match="a schema alone has no solution"):
+        form.solution()
+    with pytest.raises(ValueError, match="the schema refuses the document"):
+        Json({"b": 3}, schema=schema)
+
+
+def test_every_row_counts_as_often_as_it_appears():
+    grader = Table([("a", 1), ("a", 1), ("b", 0.1 + 0.2)])
+    assert grader.reward([("b", 0.3), ("a", 1.0), ["a", Decimal(1)]]) == 1.0
+    assert grader.reward([("a", 1), ("b", 0.3)]) == 0.0
+    assert grader.reward([("a", 1), ("b", 0.3), ("b", 0.3)]) == 0.0
+    assert grader.reward([("a", "1"), ("a", 1), ("b", 0.3)]) == 0.0
+    assert grader.reward([]) == grader.reward(None) == 0.0
+    assert Table([(1,), (2,)], ordered=True).reward([(2,), (1,)]) == 0.0
+
+
+def test_a_call_too_many_earns_nothing():
+    one, two = ("f", {"a": 1}), ("f", {"a": 1, "b": 2})
+    assert Calls([one]).reward([one, one]) == 0.0
+    assert Calls([one]).reward([two]) == 0.0
+    assert Calls([one]).reward([("f", {"a": True})]) == 0.0
+    assert Calls([one]).reward([("g", {"a": 1})]) == 0.0
+    assert Calls([one, two]).reward([one]) == 0.0
+    assert Calls([two, one], ordered=True).reward([one, two]) == 0.0
+    # The first call fits both, and has to make room for the second.
+    subset = Calls([one, two], subset=True)
+    assert subset.reward([two, ("f", {"a": 1, "c": 3})]) == 1.0
+    assert subset.reward([("f", {"a": 1, "c": 3})] * 2) == 0.0
+    assert Calls([]).reward([]) == 1.0
+
+
+# ------------------------------------------------------------------- what cannot be
+
+
+@pytest.mark.parametrize(
+    "make, message",
+    [
+        (lambda: Number(""), "expected a number such as 42, 12.50 or 3/4, got ''"),
+        (lambda: Number("#### 7"), "got '#### 7'"),
+        (lambda: Text(" "), "expected texts that are not empty"),
+        (lambda: Text([]), r"expected texts that are not empty, got \[\]"),
+        (lambda: Choice("E", 4), "expected one of the options A, B, C, D, got 'E'"),
+        (lambda: Choice("x", ["y", "z"]), r"options \['y', 'z'\], got 'x'"),
+        (lambda: Choice("A", ["Yes", "yes."]), "options must be different texts"),
+        (lambda: Choice("A", ["", "yes"]), "options must be different texts"),
+        (lambda: Choice("A", 27), "2 to 26 options, got 27"),
+        (lambda: Json(), "expected a document, a schema, or both"),
+        (lambda: Json({"a": float("nan")}), "nan is no number of JSON"),
+        (lambda: Table([]), "expected no rows"),
+    ],
+)
+def test_a_task_that_cannot_be_graded_is_refused(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
