@@ -5,15 +5,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from env_runtime import prepare
 from env_runtime import rows as make_rows
 from env_runtime.checks.project_files import write_tools
 from env_runtime.checks.smoke import smoke_gate
 from env_runtime.episode.tasks import task_data_of
 from env_runtime.episode.tools import tools_of
 from env_runtime.errors import RolloutError
-from env_runtime.evaluation.rows import load_rows
+from env_runtime.evaluation.rows import load_rows, with_served_tools
 from env_runtime.evaluation.trajectory import message
+from env_runtime.project import here
 from env_runtime.testing.attacks import with_other_task
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -237,9 +237,10 @@ def test_the_row_of_a_new_project_gets_a_task_and_what_the_class_shows_first(
 def test_preparing_leaves_a_native_row_as_it_is(tools):
     own = [{"type": "function", "name": "look", "parameters": {}}]
     params: dict[str, Any] = {**ROW["responses_create_params"], "tools": own}
+    kind = here().load_class()
     for row, server in ((ROW, []), ({**ROW, "responses_create_params": params}, tools)):
-        assert prepare._playable(row, server) is row
-    played = prepare._playable(ROW, tools)
+        assert with_served_tools(kind, row, server) is row
+    played = with_served_tools(kind, ROW, tools)
     assert played["responses_create_params"]["tools"] == tools
 
 

@@ -5,7 +5,6 @@ import json
 from typing import Any
 
 import pytest
-from env_runtime import prepare
 from env_runtime.checks.class_checks import check_class
 from env_runtime.checks.project_files import write_tools
 from env_runtime.checks.smoke import smoke_gate
@@ -14,7 +13,7 @@ from env_runtime.episode.tools import SERVER_PATHS, tools_of
 from env_runtime.errors import GateError, RolloutError
 from env_runtime.evaluation.client import play
 from env_runtime.evaluation.policies import fixed_policy
-from env_runtime.evaluation.rows import load_rows
+from env_runtime.evaluation.rows import load_rows, with_served_tools
 from env_runtime.evaluation.trajectory import function_call, message
 from env_runtime.frameworks.episodes import definitions_of as definitions_of_frameworks
 from env_runtime.playing.session import PlaySession
@@ -283,7 +282,7 @@ def test_rows_to_train_on_keep_their_tools(gate_client):
     gate_client(Calls)
     params = {"input": "Go.", "tools": [WEATHER]}
     row = {"responses_create_params": params, "ground_truth": [{"expected": [PARIS]}]}
-    assert prepare._playable(row, []) == row
+    assert with_served_tools(Calls, row, []) == row
 
 
 BOOLEAN = {"type": "boolean"}

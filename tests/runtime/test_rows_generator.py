@@ -216,7 +216,10 @@ def test_a_task_may_be_a_model_or_a_dataclass(task):
     ("wrong", "text"),
     [
         (("Count.", {"goal": 3}), "it must be an Example, or a prompt, a task and a"),
-        ((3, {"goal": 3}, "easy"), "the prompt must be text, got 3"),
+        (
+            (3, {"goal": 3}, "easy"),
+            "the prompt must be text or a list of messages, got 3",
+        ),
         (("Count.", [3], "easy"), "the task must be an object, got [3]"),
         (
             ("Count.", {"goal": {3}}, "easy"),

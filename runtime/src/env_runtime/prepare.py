@@ -24,12 +24,16 @@ from pydantic import ValidationError
 
 from .checks.project_files import server_tools
 from .command_line import exit_status, new_parser, share
-from .episode.tasks import is_native, validation_problem
-from .episode.tools import tools_in
-from .episode.types import Definitions, Row
+from .episode.tasks import validation_problem
+from .episode.types import Row
 from .errors import RolloutError
-from .evaluation.rows import hold_out, load_rows, read_rows, write_rows
-from .evaluation.trajectory import with_tools
+from .evaluation.rows import (
+    hold_out,
+    load_rows,
+    read_rows,
+    with_served_tools,
+    write_rows,
+)
 from .gym import agent_name, run_gym
 from .project import here
 
@@ -72,7 +76,7 @@ def prepare(train: list[Row], validation: list[Row]) -> None:
     """Write prepared/ anew. Raises RolloutError if NeMo Gym refuses the rows."""
     [config] = here().gym.glob("configs/*_train.yaml")
     _check_datasets(config)
-    definitions = server_tools()
+    definitions, domain_class = server_tools(), here().load_class()
     [agent_config] = here().gym.glob("configs/*_agent.yaml")
     # The order matters: if two files set the same key, the later file wins.
     configs = ["--config", str(agent_config), "--config", str(config)]
@@ -81,19 +85,12 @@ def prepare(train: list[Row], validation: list[Row]) -> None:
     agent = {"type": "responses_api_agents", "name": agent_name()}
     with _replacing(prepared()):
         for name, rows in zip(SPLIT_NAMES, (train, validation), strict=True):
-            split = [_playable(row, definitions) for row in rows]
+            split = [with_served_tools(domain_class, row, definitions) for row in rows]
             write_rows(prepared() / "splits" / f"{name}.jsonl", split)
         run_gym("dataset", "collate", *configs, *output)
         for name in SPLIT_NAMES:
             path = prepared() / f"{name}.jsonl"
             write_rows(path, [{**row, "agent_ref": agent} for row in load_rows(path)])
-
-
-def _playable(row: Row, definitions: Definitions) -> Row:
-    """The row with the server's tools. A native row stays as it is if it needs none."""
-    definitions = tools_in(here().load_class(), row, definitions)
-    has_tools = row["responses_create_params"].get("tools") or not definitions
-    return row if is_native(row) and has_tools else with_tools(row, definitions)
 
 
 @contextlib.contextmanager

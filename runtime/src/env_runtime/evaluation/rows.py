@@ -14,12 +14,13 @@ from ..episode.answers import Answer
 from ..episode.declaration import declared
 from ..episode.episode import Episode, run_alone
 from ..episode.tasks import check_task, is_native, task_of, task_place, task_skeleton
-from ..episode.tools import check_row_tools
-from ..episode.types import Row, Task
+from ..episode.tools import check_row_tools, tools_in
+from ..episode.types import Definitions, Row, Task
 from ..errors import NotTextError, RolloutError, one_line
 from ..files import raised, write_atomically
 from ..models.client import Models
 from ..project import here, of_class
+from .trajectory import with_tools
 
 
 def load_rows(path: Path | None = None) -> list[Row]:
@@ -308,6 +309,13 @@ def image_problem(domain_class: type, row: Row, observation: Answer | None) -> s
         f"its picture is not what {name} draws now: unless another machine drew it, "
         "make the rows anew, `uv run python make_rows.py --example --overwrite`"
     )
+
+
+def with_served_tools(domain_class: type, row: Row, served: Definitions) -> Row:
+    """The row with the server's tools. A native row stays as it is if it needs none."""
+    definitions = tools_in(domain_class, row, served)
+    has_tools = row["responses_create_params"].get("tools") or not definitions
+    return row if is_native(row) and has_tools else with_tools(row, definitions)
 
 
 def prompt_text(row: Row) -> str:

@@ -6,32 +6,28 @@ make_rows.py yields an `Example` for each task, and hands its generator to `main
 import contextlib
 import json
 import random
-import textwrap
 import warnings
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator
-from dataclasses import is_dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from pydantic_core import to_jsonable_python
-
-from . import project
-from .checks.project_files import server_tools
-from .command_line import counted, exit_status, new_parser, row_count
-from .episode.declaration import declared
-from .episode.tasks import (
+from .. import project
+from ..checks.project_files import server_tools
+from ..command_line import counted, exit_status, new_parser, row_count
+from ..episode.declaration import declared
+from ..episode.tasks import (
     baseline_reward,
     solution_of,
     task_data_of,
     task_of,
     task_skeleton,
 )
-from .episode.types import Row
-from .errors import RolloutError, one_line
-from .evaluation.policies import call_everything
-from .evaluation.rows import (
+from ..episode.types import Row
+from ..errors import RolloutError
+from ..evaluation.policies import call_everything
+from ..evaluation.rows import (
     about_task,
     begun,
     check_row,
@@ -41,14 +37,22 @@ from .evaluation.rows import (
     with_observation,
     write_rows,
 )
-from .evaluation.trajectory import with_tools
+from ..evaluation.trajectory import with_tools
+from .chat import responses_input
+from .dataset import LONG_PROMPT, from_dataset
+from .examples import Example, row_of, task_key
+from .records import Record, read
 
 __all__ = [
     "Example",
+    "Record",
     "baseline_reward",
     "call_everything",
+    "from_dataset",
     "load_rows",
     "main",
+    "read",
+    "responses_input",
     "server_tools",
     "task_data_of",
     "task_skeleton",
@@ -58,16 +62,6 @@ SPLIT_NAMES = ("example", "validation", "train")
 LEVELS = ("easy", "medium", "hard")
 # A generator that repeats known tasks this many times in a row has nothing new.
 PATIENCE = 10_000
-
-
-class Example(NamedTuple):
-    """One row's content. A plain tuple of the first three values will do, too."""
-
-    prompt: str
-    task: Any  # as the class's constructor takes it: a dict, a model, a dataclass
-    difficulty: str  # "easy", "medium" or "hard"
-    oracle_reward: float | None = None  # None: the highest reward of the class
-    baseline_reward: float | None = None  # None: 0.0, or the lowest reward
 
 
 Tasks = Callable[[random.Random], Iterable[Example | tuple[str, Any, str]]]
@@ -104,16 +98,11 @@ def cut(
     return {name: list(islice(stream, count)) for name, count in counts.items()}
 
 
-def task_key(task: dict[str, Any]) -> str:
-    """A text that two tasks share if they differ in nothing but their `id`."""
-    return json.dumps({k: v for k, v in task.items() if k != "id"}, sort_keys=True)
-
-
 def _different(examples: Iterable[Any], seen: set[str]) -> Iterator[Row]:
     """Rows of the examples whose task is not in `seen`, each task once."""
     repeats = 0
     for number, example in enumerate(examples, start=1):
-        row = _row(example, number)
+        row = row_of(example, f"item {number} of tasks()")
         key = task_key(row["ground_truth"][0])
         repeats = repeats + 1 if key in seen else 0
         if repeats == PATIENCE:
@@ -121,42 +110,6 @@ def _different(examples: Iterable[Any], seen: set[str]) -> Iterator[Row]:
         if not repeats:
             seen.add(key)
             yield row
-
-
-def _row(example: Any, number: int) -> Row:
-    def check(good: bool, must: str) -> None:
-        if not good:
-            item = textwrap.shorten(repr(example), 200, placeholder=" ...")
-            raise RolloutError(f"item {number} of tasks() is {item}: {must}")
-
-    is_tuple = isinstance(example, tuple | list) and 3 <= len(example) <= 5
-    check(is_tuple, "it must be an Example, or a prompt, a task and a difficulty")
-    prompt, task, difficulty, *rewards = example
-    check(isinstance(prompt, str), f"the prompt must be text, got {prompt!r:.80}")
-    must = 'the difficulty must be text such as "easy"'
-    check(isinstance(difficulty, str), f"{must}, got {difficulty!r:.80}")
-    numbers = all(isinstance(each, float | int | None) for each in rewards)
-    check(numbers, f"rewards must be numbers, got {rewards}")
-    if hasattr(task, "model_dump"):
-        task = task.model_dump(mode="json")
-    elif is_dataclass(task):
-        task = to_jsonable_python(task)
-    check(isinstance(task, dict), f"the task must be an object, got {task!r:.80}")
-    try:
-        task = json.loads(json.dumps(task))
-    except (TypeError, ValueError) as error:
-        check(False, f"the task must be JSON: {one_line(error)}")
-    params = {"input": [{"role": "user", "content": prompt}]}
-    bounds = zip(("oracle_reward", "baseline_reward"), rewards, strict=False)
-    return {
-        "responses_create_params": params,
-        "ground_truth": [task],
-        "difficulty": difficulty,
-        **{name: reward for name, reward in bounds if reward is not None},
-    }
-
-
-LONG_PROMPT = 20_000  # characters
 
 
 def main(
@@ -321,6 +274,6 @@ def _keys(paths: Iterable[Path]) -> Iterator[str]:
 
 def _difficulties(rows: list[Row]) -> str:
     """The number of rows of each difficulty, as `8 easy, 2 hard`."""
-    counts = Counter(row["difficulty"] for row in rows)
+    counts = Counter(row.get("difficulty", "without difficulty") for row in rows)
     levels = dict.fromkeys([*LEVELS, *sorted(counts)])
     return ", ".join(f"{counts[level]} {level}" for level in levels if counts[level])

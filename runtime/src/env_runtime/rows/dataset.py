@@ -1,0 +1,418 @@
+"""Rows of a dataset: the command of a make_rows.py that converts records."""
+
+import argparse
+import contextlib
+import heapq
+import json
+import re
+import tempfile
+from array import array
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from hashlib import blake2b
+from itertools import islice
+from pathlib import Path
+from statistics import median_low
+from typing import IO, Any
+
+from tqdm import tqdm
+
+from .. import project
+from ..checks.project_files import server_tools
+from ..command_line import counted, exit_status, new_parser, row_count
+from ..episode.tasks import solution_of, task_of
+from ..episode.types import Row, Solution, content_text, images_in
+from ..errors import NoOracleError, RolloutError, one_line
+from ..evaluation.rows import (
+    about_task,
+    begun,
+    check_row,
+    load_rows,
+    messages_of,
+    shown,
+    with_observation,
+    with_served_tools,
+)
+from ..files import raised, write_atomically
+from .examples import row_of, task_key
+from .records import Record, Source, splits_of
+
+Convert = Callable[[Record], Any]
+
+LONG_PROMPT = 20_000  # characters
+SAMPLED = 10_000  # example rows are drawn from so many records, not from millions
+REFUSALS = 10  # after so many refused records, no more are read
+
+
+def from_dataset(
+    example: Convert,
+    source: Source,
+    examples: int,
+    description: str | None,
+    arguments: list[str] | None = None,
+) -> int:
+    """Write splits of rows for the records of a dataset. Returns the exit status.
+
+    `example(record)` returns an Example, a row with `responses_create_params`, a
+    generator of several, or None to leave the record out. `source` is what read() takes.
+    `examples` is the number of rows of data/example.jsonl.
+
+    The splits of the source are kept. Without validation, rows of train are held out.
+    """
+    parser = new_parser(description)
+    add = parser.add_argument
+    add("--seed", type=int, default=0, help="the seed of what is held out (0)")
+    text = "rows to train on at most (all); 0 for none"
+    add("--train", type=row_count, metavar="N", help=text)
+    text = "rows to validate on (all, or a tenth of train, at most 1000); 0 for none"
+    add("--validation", type=row_count, metavar="N", help=text)
+    add("--example", action="store_true", help="write only example.jsonl, anew")
+    folder = project.here().rows.parent
+    add("--output", type=Path, default=folder, metavar="FOLDER", help="data")
+    add("--overwrite", action="store_true", help="replace files that are there")
+    options = parser.parse_args(arguments)
+
+    if options.example and (options.train, options.validation) != (None, None):
+        parser.error("--example goes without --train and --validation")
+
+    def run() -> int:
+        parts = {name or "train": part for name, part in splits_of(source).items()}
+        wanted = ["example"] if options.example else _wanted(parts, options)
+        paths = {name: options.output / f"{name}.jsonl" for name in (*ORDER, "example")}
+        for name in wanted:
+            if paths[name].exists() and not options.overwrite:
+                raise RolloutError(
+                    f"{shown(paths[name])} already exists: add --overwrite to replace "
+                    "it, or name another folder with --output"
+                )
+        others = {path for name, path in paths.items() if name not in wanted}
+        others |= set() if options.example else {project.here().rows}
+        maker = RowMaker(example, options.seed)
+        for path in filter(Path.exists, others):
+            for row in load_rows(path):
+                maker.known.add(_hash(_whole(row)))
+        with contextlib.ExitStack() as files:
+            opened = {
+                name: files.enter_context(write_atomically(paths[name]))
+                for name in wanted
+            }
+            if options.example:
+                records = parts.get("train") or next(iter(parts.values()))
+                counts = {"example": _sample(maker, records, examples, opened)}
+            else:
+                limits = options.train, options.validation
+                counts = _fill(maker, parts, *limits, opened, options.output)
+            maker.check(counts)
+        for name, count in counts.items():
+            kept = name in parts or name == "example"
+            note = "" if kept else ", held out of train"
+            print(f"{shown(paths[name])}: {counted(count, 'row')}{note}")
+        for line in maker.report():
+            print(line)
+        return 0
+
+    return exit_status("make_rows.py", run)
+
+
+class RowMaker:
+    """Makes rows of records, and counts what their owner should know.
+
+    Its memory grows by some 50 bytes a row: hashes stand for prompts and tasks.
+    """
+
+    def __init__(self, example: Convert, seed: int) -> None:
+        self.example, self.seed = example, seed
+        self.domain_class, self.definitions = (
+            project.here().load_class(),
+            server_tools(),
+        )
+        self.known = Hashes()  # of whole rows
+        self.asked: dict[str, Hashes] = {}  # of prompts and solutions, by split
+        self.lengths: Counter[int] = Counter()  # of prompts, in characters
+        self.longest = (0, "")
+        self.counts: Counter[str] = Counter()  # records: all, and by note
+        self.places: dict[str, list[str]] = {}  # of the first three records by note
+        self.refused: list[str] = []
+        self.first: list[str] = []  # rows as the model sees them
+
+    def lines(
+        self, split: str, records: Iterable[Record]
+    ) -> Iterator[tuple[bytes, int]]:
+        """The rows of a split as lines of a .jsonl file, each with a hash.
+
+        Rows that ask nearly the same have the same hash, which depends on the seed.
+        """
+        bar = tqdm(records, split, unit=" records", delay=3, leave=False, disable=None)
+        for record in bar:
+            self.counts["records"] += 1
+            try:
+                rows = [self._row(each) for each in self._made(record)]
+            except (RolloutError, TypeError, ValueError) as error:
+                self._refuse(f"{record.place}: {one_line(error)}")
+                continue
+            if not rows:
+                self._note(f"{{}} left out: {_name(self.example)} returns None", record)
+            for row, solution in rows:
+                if self.known.add(_hash(_whole(row))):
+                    its_hash = self._look(split, row, solution, record)
+                    yield _line(row), its_hash
+                else:
+                    self._note("{} left out: the same as an earlier row", record)
+
+    def _made(self, record: Record) -> list[Any]:
+        """What the user's function makes of a record."""
+        try:
+            made = self.example(record)
+            if isinstance(made, Iterable) and not isinstance(made, tuple | dict | str):
+                return list(made)
+            return [] if made is None else [made]
+        except Exception as error:  # the function may raise anything
+            keys = ", ".join(map(str, record))
+            wrong = f"{_name(self.example)}: {raised(error)}; the record has {keys}"
+            raise RolloutError(wrong) from error
+
+    def _row(self, made: Any) -> tuple[Row, Solution | None]:
+        """A whole row, and its solution if it is known.
+
+        Raises RolloutError, TypeError or ValueError if the class refuses it.
+        """
+        row = made if isinstance(made, dict) else row_of(made, _name(self.example))
+        try:
+            check_row(self.domain_class, row)
+            observation = begun(self.domain_class, row)
+            solution = solution_of(self.domain_class, row)
+        except NoOracleError:
+            solution = None
+        except (ValueError, RolloutError) as error:
+            raise ValueError(f"{error}{about_task(self.domain_class, row)}") from None
+        row = with_observation(row, observation)
+        _line(row)  # a row of the user's own may hold what is not JSON
+        return with_served_tools(self.domain_class, row, self.definitions), solution
+
+    def _look(
+        self, split: str, row: Row, solution: Solution | None, record: Record
+    ) -> int:
+        """Count what is noteworthy in a row. Returns the hash of what it asks."""
+        messages = messages_of(row)
+        text = "\n".join(content_text(each.get("content")) for each in messages)
+        self.lengths[len(text)] += 1
+        self.longest = max(self.longest, (len(text), record.place))
+        folded = _folded(text)
+        if solution and not solution.calls:
+            expected = _expected(row, solution)
+            if not expected:
+                self._note("{} with an empty answer", record)
+            elif f" {expected} " in f" {folded} ":
+                self._note("{} with the answer in the prompt", record)
+        solved = repr(solution) if solution else task_key(task_of(row))
+        asks = _hash("\n".join([folded, solved, *images_in(messages)]), self.seed)
+        for other, hashes in self.asked.items():
+            if other != split and asks in hashes:
+                self._note(f"{{}} of {split} nearly the same as one of {other}", record)
+        if not self.asked.setdefault(split, Hashes()).add(asks):
+            self._note(f"{{}} of {split} nearly the same as an earlier one", record)
+        if len(self.first) < 3:
+            self.first.append(_as_seen(row, solution, record.place))
+        return asks
+
+    def _note(self, text: str, record: Record) -> None:
+        """Count a record for a line of the report, in which {} stands for the count."""
+        self.counts[text] += 1
+        if self.counts[text] <= 3:
+            self.places.setdefault(text, []).append(record.place)
+
+    def _refuse(self, problem: str) -> None:
+        self.refused.append(problem)
+        if len(self.refused) == REFUSALS:
+            self.check({})
+
+    def check(self, counts: dict[str, int]) -> None:
+        """Raise RolloutError if a record was refused, or a split has no row."""
+        if self.refused:
+            first, *others = self.refused
+            more = f"{len(others)} more {'is' if len(others) == 1 else 'are'} refused"
+            more += ", and no more were read" if len(self.refused) == REFUSALS else ""
+            raise RolloutError(
+                f"{first}. Have {_name(self.example)} return None for a record that no "
+                "row can be made of" + (f" ({more}: {others[0]})" if others else "")
+            )
+        if empty := [name for name, count in counts.items() if not count]:
+            raise RolloutError(
+                f"no row is left for {' and '.join(empty)} of "
+                f"{counted(self.counts['records'], 'record')}"
+                f"{''.join(f'; {note}' for note in self._noted())}: ask for fewer rows, or "
+                "leave a split out, --validation 0"
+            )
+
+    def _noted(self) -> Iterator[str]:
+        for text, places in self.places.items():
+            more = ", ..." if self.counts[text] > len(places) else ""
+            count = counted(self.counts[text], "record")
+            yield f"{text.format(count)} ({'; '.join(places)}{more})"
+
+    def report(self) -> Iterator[str]:
+        """Lines about the rows: prompts, what was left out, and three of them."""
+        median = median_low(self.lengths.elements())
+        longest, place = self.longest
+        yield (
+            f"{counted(self.counts['records'], 'record')} read; a prompt has {median:,} "
+            f"characters (median), the longest {longest:,} ({place})"
+        )
+        if longest > LONG_PROMPT:
+            yield "can the policy read such a prompt?"
+        yield from self._noted()
+        yield "The first rows, as the model sees them:"
+        yield from self.first
+
+
+# Rows of train are compared with those that measure.
+ORDER = ("test", "validation", "train")
+
+
+def _wanted(parts: dict[str, Any], options: argparse.Namespace) -> list[str]:
+    """The splits to write: those of the source, and validation, held out of train."""
+    names = {*parts} | ({"validation"} if "train" in parts else set())
+    names -= {name for name in ORDER[1:] if getattr(options, name) == 0}
+    if not names:
+        raise RolloutError("--train 0 and --validation 0 leave nothing to write")
+    return [name for name in ORDER if name in names]
+
+
+def _fill(
+    maker: RowMaker,
+    parts: dict[str, Iterator[Record]],
+    train: int | None,
+    validation: int | None,
+    files: dict[str, IO[bytes]],
+    folder: Path,
+) -> dict[str, int]:
+    """Write the rows of each split, at most so many. Returns their numbers."""
+    counts = dict.fromkeys(files, 0)
+    limits = {"train": train, "validation": validation}
+    holds_out = "validation" in files and "validation" not in parts
+    for name in filter(parts.__contains__, files):
+        if name == "train" and holds_out:
+            continue
+        for line, _ in islice(maker.lines(name, parts[name]), limits.get(name)):
+            files[name].write(line)
+            counts[name] += 1
+    if not holds_out:
+        return counts
+    # A pass over the rows says how many there are; the hashes say which are held out.
+    with tempfile.TemporaryFile(dir=folder) as spool:
+        hashes = array("Q")
+        most = train and train + (validation or _held_out(train))
+        for line, its_hash in islice(maker.lines("train", parts["train"]), most):
+            spool.write(line)
+            hashes.append(its_hash)
+        count = validation or _held_out(len(hashes))
+        if count >= len(hashes) and validation:
+            raise RolloutError(
+                f"the dataset has {counted(len(hashes), 'row')}, too few for "
+                f"--validation {count}: ask for fewer"
+            )
+        bound = max(heapq.nsmallest(count, hashes), default=-1)
+        spool.seek(0)
+        for line, its_hash in zip(spool, hashes, strict=True):
+            name = "validation" if its_hash <= bound else "train"
+            if name in files:
+                files[name].write(line)
+                counts[name] += 1
+    return counts
+
+
+def _held_out(count: int) -> int:
+    """The number of rows to validate on, of `count` rows."""
+    return min(1000, -(-count // 10), count - 1)
+
+
+def _sample(
+    maker: RowMaker, records: Iterator[Record], count: int, files: dict[str, IO[bytes]]
+) -> int:
+    """Write `count` rows, drawn from the first records. Returns their number."""
+    lines = list(maker.lines("example", islice(records, SAMPLED)))
+    drawn = heapq.nsmallest(count, range(len(lines)), key=lambda each: lines[each][1])
+    for number in sorted(drawn):
+        files["example"].write(lines[number][0])
+    return len(drawn)
+
+
+def _name(example: Convert) -> str:
+    return f"{getattr(example, '__name__', 'example')}()"
+
+
+def _line(row: Row) -> bytes:
+    """A row as a line. Raises TypeError or ValueError if it is not JSON."""
+    text = json.dumps(row, ensure_ascii=False, allow_nan=False)
+    return f"{text}\n".encode("utf-8", "surrogatepass")
+
+
+def _whole(row: Row) -> str:
+    """A text that two rows share if they ask the same and have the same task."""
+    return json.dumps(row["responses_create_params"]["input"]) + task_key(task_of(row))
+
+
+def _folded(text: str) -> str:
+    """A text without case and punctuation; a number keeps its sign and its point."""
+    return re.sub(r"[^\w.-]+|[.-](?!\w)", " ", text.casefold()).strip()
+
+
+def _expected(row: Row, solution: Solution) -> str:
+    """The answer alone, without what is around it, as in `Answer: 18`."""
+    values = [str(value) for value in task_of(row).values()]
+    held = [value for value in values if value and value in solution.answer]
+    return _folded(max(held, key=len, default=solution.answer))
+
+
+def _hash(text: str, seed: int = 0) -> int:
+    key = str(seed).encode()
+    code = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8, key=key)
+    return int.from_bytes(code.digest()) or 1
+
+
+def _as_seen(row: Row, solution: Solution | None, place: str) -> str:
+    """A row as the model sees it, each message cut, and its solution."""
+    lines = [f"--- {place}"]
+    for item in messages_of(row):
+        text = content_text(item.get("content"))
+        text = (
+            text or item.get("output") or f"{item.get('name')} {item.get('arguments')}"
+        )
+        images = " [image]" * len(images_in([item]))
+        lines.append(f"{item.get('role') or item.get('type')}: {text[:1000]}{images}")
+    tools = row["responses_create_params"].get("tools") or []
+    if names := ", ".join(str(tool.get("name")) for tool in tools):
+        lines.append(f"tools: {names}")
+    if solution:
+        calls = [f"{name} {json.dumps(given)}" for name, given in solution.calls]
+        lines.append(f"solution: {'; '.join([*calls, solution.answer])[:1000]}")
+    return "\n".join(lines)
+
+
+class Hashes:
+    """A set of numbers of 64 bits other than 0, in 16 to 32 bytes each."""
+
+    def __init__(self) -> None:
+        self._table, self._count = array("Q", [0]) * 1024, 0
+
+    def __contains__(self, value: int) -> bool:
+        return self._table[self._place(value)] != 0
+
+    def add(self, value: int) -> bool:
+        """Whether the number is new."""
+        if value in self:
+            return False
+        self._table[self._place(value)] = value
+        self._count += 1
+        if 2 * self._count > len(self._table):
+            old, self._table = self._table, array("Q", [0]) * (2 * len(self._table))
+            for each in filter(None, old):
+                self._table[self._place(each)] = each
+        return True
+
+    def _place(self, value: int) -> int:
+        """The place of a number, or of the 0 where it would be."""
+        place = value % len(self._table)
+        while self._table[place] not in (0, value):
+            place = (place + 1) % len(self._table)
+        return place

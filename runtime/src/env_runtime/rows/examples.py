@@ -1,0 +1,76 @@
+"""Examples, which make_rows.py yields, as rows."""
+
+import json
+import textwrap
+from dataclasses import is_dataclass
+from typing import Any, NamedTuple
+
+from pydantic_core import to_jsonable_python
+
+from ..episode.types import Row
+from ..errors import RolloutError, one_line
+from .chat import responses_input, responses_tools
+
+
+class Example(NamedTuple):
+    """One row's content. A plain tuple of the first three values will do, too.
+
+    `prompt` is text, or a list of chat messages: see responses_input(). `tools` are
+    definitions of tools that only this row has, for a class with call_row_tool().
+    """
+
+    prompt: Any
+    task: Any  # as the class's constructor takes it: a dict, a model, a dataclass
+    difficulty: str | None = None  # "easy", "medium" or "hard"; None: not known
+    oracle_reward: float | None = None  # None: the highest reward of the class
+    baseline_reward: float | None = None  # None: 0.0, or the lowest reward
+    tools: Any = ()
+
+
+def row_of(example: Any, place: str) -> Row:
+    """The row of an example, which has no tools of the server yet.
+
+    `place` says where the example comes from. Raises RolloutError if it is not one.
+    """
+
+    def check(good: bool, must: str) -> None:
+        if not good:
+            item = textwrap.shorten(repr(example), 200, placeholder=" ...")
+            raise RolloutError(f"{place} is {item}: {must}")
+
+    is_tuple = isinstance(example, tuple | list) and 3 <= len(example) <= 6
+    check(is_tuple, "it must be an Example, or a prompt, a task and a difficulty")
+    prompt, task, difficulty, oracle, baseline, tools = Example(*example)
+    is_prompt = isinstance(prompt, str | list)
+    check(
+        is_prompt, f"the prompt must be text or a list of messages, got {prompt!r:.80}"
+    )
+    must = 'the difficulty must be text such as "easy"'
+    known = isinstance(difficulty, str | None)
+    check(known, f"{must}, got {difficulty!r:.80}")
+    rewards = {"oracle_reward": oracle, "baseline_reward": baseline}
+    rewards = {name: reward for name, reward in rewards.items() if reward is not None}
+    numbers = all(isinstance(each, float | int) for each in rewards.values())
+    check(numbers, f"rewards must be numbers, got {[*rewards.values()]}")
+    if hasattr(task, "model_dump"):
+        task = task.model_dump(mode="json")
+    elif is_dataclass(task):
+        task = to_jsonable_python(task)
+    check(isinstance(task, dict), f"the task must be an object, got {task!r:.80}")
+    try:
+        task = json.loads(json.dumps(task, allow_nan=False))
+    except (TypeError, ValueError, RecursionError) as error:
+        check(False, f"the task must be JSON: {one_line(error)}")
+    try:
+        params: dict[str, Any] = {"input": responses_input(prompt)}
+        if tools:
+            params["tools"] = responses_tools(tools)
+    except ValueError as error:
+        raise RolloutError(f"{place}: {error}") from None
+    row = {"responses_create_params": params, "ground_truth": [task]}
+    return row | ({"difficulty": difficulty} if difficulty else {}) | rewards
+
+
+def task_key(task: dict[str, Any]) -> str:
+    """A text that two tasks share if they differ in nothing but their `id`."""
+    return json.dumps({k: v for k, v in task.items() if k != "id"}, sort_keys=True)

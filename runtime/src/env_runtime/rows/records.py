@@ -1,0 +1,423 @@
+"""Records of a dataset: files, folders and the Hugging Face Hub, read one at a time.
+
+Python's own json and csv read the text formats, so every value is as the file has it:
+the package `datasets` would read 007 as a number, NA as nothing and a date as a datetime,
+and it names no lines. pyarrow reads Parquet and Arrow; `datasets` reads the Hub.
+"""
+
+import contextlib
+import csv
+import functools
+import glob
+import gzip
+import importlib
+import json
+import re
+import sys
+import zlib
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from itertools import chain, takewhile
+from pathlib import Path
+from typing import IO, Any
+
+from ..errors import RolloutError, one_line
+from ..evaluation.rows import parse
+
+Place = str | Path
+Source = Place | Mapping[str, Place]
+
+# The words in names of files, folders and the Hub's splits that say which split it is
+SPLIT_WORDS = {
+    "train": {"train", "training"},
+    "validation": {"validation", "valid", "val", "dev"},
+    "test": {"test", "testing", "eval", "evaluation"},
+}
+HUB = re.compile(r"hf:([\w.-]+/[\w.-]+|[\w.-]+)(?::([^:]*))?(?::([^:]+))?")
+LFS = b"version https://git-lfs"
+POINTER = " is only a pointer to a file in Git LFS: `git lfs pull` gets the file"
+
+
+class Record(dict[str, Any]):
+    """One record of a dataset, a dict, and where it comes from.
+
+    `place` is its file and line, for messages: `questions.jsonl, line 3`. `split` is
+    train, validation or test, or "" if the source has no splits.
+    """
+
+    __slots__ = ("place", "split")
+
+    def __init__(self, values: Mapping[str, Any], place: str) -> None:
+        super().__init__(values)
+        self.place, self.split = place, ""
+
+
+def read(source: Source, split: str | None = None) -> Iterator[Record]:
+    """The records of a dataset one at a time, or those of one split.
+
+    `source` is a file (.jsonl, .json, .csv, .tsv, .parquet or .arrow; the text formats
+    also with .gz), a folder of them, a glob, or `hf:owner/name[:config[:split]]`. In a
+    folder, names with a word such as train, dev or test say which split a file is. A
+    dict names the splits itself: `{"train": "a.jsonl", "test": "b/*.csv"}`.
+
+    Only a .json file is read whole; others may be larger than memory. Values of CSV and
+    TSV files are text. Raises RolloutError, with the file, the line and what to do, if
+    something cannot be read, or if the source does not have the split.
+    """
+    parts = splits_of(source)
+    if split is None:
+        return chain.from_iterable(parts.values())
+    if split not in parts:
+        names = ", ".join(filter(None, parts)) or "none"
+        raise RolloutError(f"{source} has no split {split!r}; its splits: {names}")
+    return parts[split]
+
+
+def splits_of(source: Source) -> dict[str, Iterator[Record]]:
+    """The records of each split, by its name; "" if the source has no splits."""
+    if isinstance(source, Mapping):
+        if wrong := [name for name in source if name not in SPLIT_WORDS]:
+            names = ", ".join(SPLIT_WORDS)
+            raise RolloutError(
+                f"a split is one of {names}, got {wrong[0]!r}: rename it"
+            )
+        parts = {
+            name: chain.from_iterable(splits_of(place).values())
+            for name, place in source.items()
+        }
+    else:
+        parts = _hub(source) if str(source).startswith("hf:") else _local(Path(source))
+    return {name: _of_split(name, records) for name, records in parts.items()}
+
+
+def _of_split(name: str, records: Iterator[Record]) -> Iterator[Record]:
+    for record in records:
+        record.split = name
+        yield record
+
+
+def split_named(name: str) -> str:
+    """The split that a name such as `train-00000-of-00002` tells; "" if it tells none."""
+    words = set(re.split("[^a-z]+", name.lower()))
+    return next((split for split, own in SPLIT_WORDS.items() if words & own), "")
+
+
+# ---------------------------------------------------------------------- files
+
+
+def _local(path: Path) -> dict[str, Iterator[Record]]:
+    """The splits of a file, a folder or a glob."""
+    if path.is_file():
+        if _suffix(path) == ".json":
+            return _lists_in(path)
+        return {"": _file(path)}
+    found = path.rglob("*") if path.is_dir() else _matching(path)
+    root = Path(*takewhile(lambda part: not glob.has_magic(part), path.parts))
+    parts: dict[str, list[Path]] = {}
+    for file in sorted(each for each in found if _has_records(each, root)):
+        split = split_named(str(file.relative_to(root)))
+        parts.setdefault(split, []).append(file)
+    if not parts:
+        raise RolloutError(
+            f"{path.absolute()} is neither a file nor a folder or pattern of files that "
+            f"end with {', '.join(READERS)}: name one that is"
+        )
+    if "" in parts and len(parts) > 1:
+        raise RolloutError(
+            f"{parts[''][0]} does not tell its split in its name, as other files do "
+            f"({', '.join(filter(None, parts))}): rename it, or name the files of each "
+            'split: {"train": FILE, "test": FILE}'
+        )
+    return {
+        name: chain.from_iterable(map(_file, files)) for name, files in parts.items()
+    }
+
+
+def _matching(path: Path) -> Iterator[Path]:
+    return map(Path, glob.iglob(str(path), recursive=True))
+
+
+def _has_records(path: Path, root: Path) -> bool:
+    hidden = any(part[0] in "._" for part in path.relative_to(root).parts)
+    about = path.name.startswith("dataset_info") or path.name == "state.json"
+    return path.is_file() and _suffix(path) in READERS and not hidden and not about
+
+
+def _suffix(path: Path) -> str:
+    return Path(path.name.removesuffix(".gz")).suffix.lower()
+
+
+def _file(path: Path) -> Iterator[Record]:
+    """The records of a file."""
+    if _suffix(path) not in READERS:
+        raise RolloutError(
+            f"{path}: the format is told by the end of the name, one of "
+            f"{', '.join(READERS)}: convert or rename the file"
+        )
+    empty = True
+    with _readable(path):
+        for record in READERS[_suffix(path)](path):
+            empty = False
+            yield record
+    if empty:
+        raise RolloutError(f"{path} has no records: leave it out, or get it again")
+
+
+@contextlib.contextmanager
+def _readable(path: Path) -> Generator[None]:
+    """Raise RolloutError in place of what the operating system, gzip or pyarrow raise."""
+    try:
+        yield
+    except (OSError, EOFError, zlib.error, *_arrow_errors()) as error:
+        if path.stat().st_size < 1000 and path.read_bytes().startswith(LFS):
+            raise RolloutError(f"{path}{POINTER}") from None
+        problem = getattr(error, "strerror", None) or one_line(error)
+        raise RolloutError(f"{path}: {problem}: get or make the file again") from None
+
+
+def _arrow_errors() -> tuple[type[Exception], ...]:
+    loaded = sys.modules.get("pyarrow")
+    return (loaded.ArrowException,) if loaded else ()
+
+
+def _open(path: Path) -> IO[bytes]:
+    return gzip.open(path) if path.suffix == ".gz" else path.open("rb")  # type: ignore
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    """The lines of a text file, numbered from 1."""
+    with _open(path) as file:
+        for number, line in enumerate(file, start=1):
+            try:
+                text = line.decode("utf-8-sig" if number == 1 else "utf-8")
+            except UnicodeDecodeError as error:
+                wrong = f"byte {error.start + 1} is not UTF-8: save the file in UTF-8"
+                raise RolloutError(f"{path}, line {number}: {wrong}") from None
+            if number == 1 and line.startswith(LFS):
+                raise RolloutError(f"{path}{POINTER}")
+            yield number, text
+
+
+def _jsonl(path: Path) -> Iterator[Record]:
+    for number, line in _lines(path):
+        if line.strip():
+            place = f"{path}, line {number}"
+            yield Record(_object(line, place), place)
+
+
+def _object(line: str, place: str) -> dict[str, Any]:
+    try:
+        return parse(line.encode(), place)
+    except RolloutError as error:
+        cure = "mend the line or remove it"
+        if line.strip() in {"{", "[", "[{"}:
+            cure = "a record is one line; name the file .json if it is one JSON value"
+        raise RolloutError(f"{error}: {cure}") from None
+
+
+def _json(path: Path) -> Iterator[Record]:
+    return chain.from_iterable(_lists_in(path).values())
+
+
+def _lists_in(path: Path) -> dict[str, Iterator[Record]]:
+    """The records of a .json file by their splits, mostly one list of them, ""."""
+    with _readable(path):
+        first = [line for line, _ in zip(_texts(path), range(2), strict=False)]
+        if len(first) == 2 and _is_object(first[0]):
+            return {"": _jsonl(path)}  # JSON lines, which many a .json file holds
+        text = "".join(line for _, line in _lines(path))
+    try:
+        whole = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        line = (
+            f", line {error.lineno}" if isinstance(error, json.JSONDecodeError) else ""
+        )
+        wrong = f"not JSON: {getattr(error, 'msg', error)}: mend the file"
+        raise RolloutError(f"{path}{line}: {wrong}") from None
+    lists = whole if isinstance(whole, dict) else {"": whole}
+    lists = {
+        name: items
+        for name, items in lists.items()
+        if isinstance(items, list) and isinstance((items or [{}])[0], dict)
+    }
+    if len(lists) > 1 and all(map(split_named, lists)):
+        return {
+            split_named(name): _items(path, name, its) for name, its in lists.items()
+        }
+    if len(lists) != 1:
+        has = f"{len(lists)} lists ({', '.join(lists)})" if lists else "no list"
+        raise RolloutError(
+            f"{path} has {has} of objects, and one is needed: write the records alone, "
+            "one object a line, as a .jsonl file"
+        )
+    [(name, items)] = lists.items()
+    return {"": _items(path, name, items)}
+
+
+def _texts(path: Path) -> Iterator[str]:
+    return (line for _, line in _lines(path) if line.strip())
+
+
+def _is_object(line: str) -> bool:
+    try:
+        return isinstance(json.loads(line), dict)
+    except ValueError:
+        return False
+
+
+def _items(path: Path, name: str, items: list[dict[str, Any]]) -> Iterator[Record]:
+    within = f", {name}" if name else ""
+    for number, item in enumerate(items, start=1):
+        place = f"{path}{within}, item {number}"
+        if not isinstance(item, dict):
+            wrong = f"a record is an object, got {one_line(item)[:80]}: remove it"
+            raise RolloutError(f"{place}: {wrong}")
+        yield Record(item, place)
+    if not items:
+        raise RolloutError(f"{path}{within} has no records: leave it out")
+
+
+def _separated(path: Path, delimiter: str) -> Iterator[Record]:
+    """The records of a CSV or TSV file, whose first line names the columns."""
+    csv.field_size_limit(2**31 - 1)  # by default 128 KiB; it is the process's
+    read = 0
+
+    def lines() -> Iterator[str]:
+        nonlocal read
+        for read, line in _lines(path):  # noqa: B007 - the fields begin at its line
+            yield line
+
+    rows, columns, start = csv.reader(lines(), delimiter=delimiter, strict=True), [], 1
+    while True:
+        try:
+            fields = next(rows, None)
+        except csv.Error as error:
+            wrong = (
+                f"{error}: write a quote in a quoted field twice, and close each field"
+            )
+            raise RolloutError(f"{path}, line {start}: {wrong}") from None
+        place, start = f"{path}, line {start}", read + 1
+        if fields is None:
+            return
+        if not fields:
+            continue
+        if not columns:
+            columns = fields
+            _check_columns(columns, place)
+        elif len(fields) != len(columns):
+            raise RolloutError(
+                f"{place}: {len(fields)} fields for {len(columns)} columns: quote a field "
+                "that holds the separator, a quote or a line break"
+            )
+        else:
+            yield Record(dict(zip(columns, fields, strict=True)), place)
+
+
+def _check_columns(columns: list[str], place: str) -> None:
+    """Raise RolloutError if the first line of a file does not name its columns."""
+    wrong = ""
+    if len(columns) == 1 and re.search("[;\\t|]", columns[0]):
+        wrong = f"there is one column, {columns[0][:80]!r}: separate columns by commas (.csv) or tabs (.tsv)"
+    elif not all(columns):
+        wrong = "a column without a name: the first line names all columns"
+    elif len(set(columns)) < len(columns):
+        twice = next(name for name in columns if columns.count(name) > 1)
+        wrong = f"two columns are called {twice!r}: rename one"
+    if wrong:
+        raise RolloutError(f"{place}: {wrong}")
+
+
+def _parquet(path: Path) -> Iterator[Record]:
+    with _needed("pyarrow.parquet", path).ParquetFile(path) as file:
+        yield from _numbered(path, file.iter_batches(batch_size=1000))
+
+
+def _arrow(path: Path) -> Iterator[Record]:
+    pyarrow, ipc = _needed("pyarrow", path), _needed("pyarrow.ipc", path)
+    with pyarrow.memory_map(str(path)) as file:
+        try:
+            batches: Any = ipc.open_stream(file)  # as `datasets` writes it
+        except pyarrow.ArrowInvalid:
+            file.seek(0)
+            whole = ipc.open_file(file)
+            batches = map(whole.get_batch, range(whole.num_record_batches))
+        yield from _numbered(path, batches)
+
+
+def _numbered(path: Path, batches: Iterable[Any]) -> Iterator[Record]:
+    """The records of Arrow's batches, of which each may be large."""
+    number = 0
+    for batch in batches:
+        for start in range(0, batch.num_rows, 1000):
+            for values in batch.slice(start, 1000).to_pylist():
+                number += 1
+                yield Record(values, f"{path}, row {number}")
+
+
+READERS: dict[str, Callable[[Path], Iterator[Record]]] = {
+    ".jsonl": _jsonl,
+    ".ndjson": _jsonl,
+    ".json": _json,
+    ".csv": functools.partial(_separated, delimiter=","),
+    ".tsv": functools.partial(_separated, delimiter="\t"),
+    ".parquet": _parquet,
+    ".arrow": _arrow,
+}
+
+
+def _needed(module: str, source: Any) -> Any:
+    """A module of the extra `datasets`."""
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        package = module.partition(".")[0]
+        raise RolloutError(
+            f"{source} needs the package {package}: add the extra `datasets` to "
+            "nemo-gym-env-runtime[...] in nemo_gym/pyproject.toml, then `uv sync`"
+        ) from None
+
+
+# ---------------------------------------------------------------------- the Hub
+
+
+def _hub(source: Place) -> dict[str, Iterator[Record]]:
+    """The splits of a dataset on the Hugging Face Hub."""
+    if not (match := HUB.fullmatch(str(source))):
+        wrong = "a dataset on the Hub is written as hf:owner/name[:config[:split]]"
+        raise RolloutError(f"{source}: {wrong}")
+    name, config, only = match.groups()
+    datasets = _needed("datasets", source)
+    with _from_hub(source):
+        found = datasets.load_dataset(name, config or None, streaming=True)
+    if only and only not in found:
+        raise RolloutError(f"{source}: the splits are {', '.join(found)}: name one")
+    known = {each: "" if each == only else split_named(each) for each in found}
+    if not only and len(found) > 1 and not all(known.values()):
+        raise RolloutError(
+            f"{source} has the splits {', '.join(found)}: name those to take, "
+            f'{{"train": "hf:{name}:{config or ""}:{next(iter(found))}"}}'
+        )
+    parts: dict[str, list[Iterator[Record]]] = {}
+    for each in [only] if only else found:
+        records = _streamed(f"{source}, {each}", found[each])
+        parts.setdefault(known[each], []).append(records)
+    return {split: chain.from_iterable(streams) for split, streams in parts.items()}
+
+
+def _streamed(place: str, stream: Any) -> Iterator[Record]:
+    with _from_hub(place):
+        # Images and audio stay bytes, as they are in the same Parquet files.
+        for number, values in enumerate(stream.decode(False), start=1):
+            yield Record(values, f"{place}, row {number}")
+
+
+@contextlib.contextmanager
+def _from_hub(place: Any) -> Generator[None]:
+    """Raise RolloutError in place of what `datasets` raises, which has no common base."""
+    try:
+        yield
+    except Exception as error:
+        problem = f"{type(error).__name__}: {one_line(error)}"
+        raise RolloutError(
+            f"{place}: {problem}: look whether the Hub has it and can be reached; `hf auth "
+            "login` opens what is private or gated"
+        ) from error
