@@ -301,15 +301,16 @@ def _fill(
     # A pass over the rows says how many there are; the hashes say which are held out.
     with tempfile.TemporaryFile(dir=folder) as spool:
         hashes = array("Q")
-        most = train and train + (validation or _held_out(train))
+        most = train + (validation or _held_out(train)) if train else None
         for line, its_hash in islice(maker.lines("train", parts["train"]), most):
             spool.write(line)
             hashes.append(its_hash)
-        count = validation or _held_out(len(hashes))
-        if count >= len(hashes) and validation:
+        maker.check({})  # refused records are a better reason than too few
+        count = validation or min(_held_out(train or len(hashes)), len(hashes))
+        if count >= len(hashes):
             raise RolloutError(
                 f"the dataset has {counted(len(hashes), 'row')}, too few for "
-                f"--validation {count}: ask for fewer"
+                f"--validation {count} beside train: ask for fewer"
             )
         bound = max(heapq.nsmallest(count, hashes), default=-1)
         spool.seek(0)
@@ -323,7 +324,7 @@ def _fill(
 
 def _held_out(count: int) -> int:
     """The number of rows to validate on, of `count` rows."""
-    return min(1000, -(-count // 10), count - 1)
+    return min(1000, -(-count // 10))
 
 
 def _sample(

@@ -302,7 +302,7 @@ def _separated(path: Path, delimiter: str) -> Iterator[Record]:
             continue
         if not columns:
             columns = fields
-            _check_columns(columns, place)
+            _check_columns(columns, delimiter, place)
         elif len(fields) != len(columns):
             raise RolloutError(
                 f"{place}: {len(fields)} fields for {len(columns)} columns: quote a field "
@@ -312,11 +312,14 @@ def _separated(path: Path, delimiter: str) -> Iterator[Record]:
             yield Record(dict(zip(columns, fields, strict=True)), place)
 
 
-def _check_columns(columns: list[str], place: str) -> None:
+def _check_columns(columns: list[str], delimiter: str, place: str) -> None:
     """Raise RolloutError if the first line of a file does not name its columns."""
     wrong = ""
-    if len(columns) == 1 and re.search("[;\\t|]", columns[0]):
-        wrong = f"there is one column, {columns[0][:80]!r}: separate columns by commas (.csv) or tabs (.tsv)"
+    if len(columns) == 1 and ({*",;|\t"} - {delimiter}) & {*columns[0]}:
+        wrong = (
+            f"there is one column, {columns[0][:80]!r}: separate columns by commas in a "
+            ".csv file, by tabs in a .tsv file"
+        )
     elif not all(columns):
         wrong = "a column without a name: the first line names all columns"
     elif len(set(columns)) < len(columns):
