@@ -11,6 +11,7 @@ import contextlib
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -71,7 +72,8 @@ class Step:
     new: bool = False  # whether no project was here before
     written: list[str] = field(default_factory=list)  # files outside those folders
     tools: list[Any] = field(default_factory=list)  # for the import gate to compare
-    writer: str = ""  # a module that completes the class, and then the rows
+    # A module, and its arguments, that completes the class before the rows are made
+    writer: list[str] = field(default_factory=list)
     paths: list[str] = field(default_factory=list)  # folders of packages it imports
 
     @property
@@ -372,7 +374,7 @@ def pin_python(python: str, uv: str, folder: Path = PROJECT) -> None:
 def remove_unfinished_class() -> None:
     """Remove the class that its writer could not finish: the next copy would keep it."""
     for path in Path().glob("*.py"):
-        if "\nAction = Any  # unfinished" in path.read_text(encoding="utf-8"):
+        if "  # unfinished: " in path.read_text(encoding="utf-8"):
             path.unlink()
 
 
@@ -381,7 +383,7 @@ def install(step: Step, folder: Path, uv: str, packages: list[list[str]]) -> str
 
     `packages` are the options of each `uv add`.
     """
-    writer = step.writer if folder == PROJECT else ""
+    writer = step.writer if folder == PROJECT else []
     options = []
     if step.operation == "copy" and folder == PROJECT:
         options = ["--write-tools", "--signatures", json.dumps(step.tools)]
@@ -413,14 +415,16 @@ def install(step: Step, folder: Path, uv: str, packages: list[list[str]]) -> str
     # Once there are rows, the class and they are the user's. An update leaves both.
     fresh_copy = first and step.operation == "copy"
     if writer and (fresh_copy or not (folder / "data/example.jsonl").stat().st_size):
-        steps = [f"-m {writer}", "make_rows.py --example --overwrite"]
+        rows = ["make_rows.py", "--example", "--overwrite"]
+        steps = [["-m", *writer], rows]
         failure = " && ".join(
-            f"uv run python {one}" for one in [*steps, "gates.py --write-tools"]
+            f"uv run python {shlex.join(one)}"
+            for one in [*steps, ["gates.py", "--write-tools"]]
         )
         try:
             for command in steps:
                 run(
-                    [uv, "run", "--directory", str(folder), "python", *command.split()],
+                    [uv, "run", "--directory", str(folder), "python", *command],
                     "the class could not be completed, see above; correct the answers "
                     "(and copy with --overwrite, if the folder is still there), or copy "
                     f"with --skip-tasks, fix that, then `uv sync && {failure}` in {here}",

@@ -42,13 +42,15 @@ def source_name(path: str) -> str:
 def raised_at(error: BaseException) -> str:
     """The source line that raised an exception: `my_env.py, line 3`.
 
-    If a library raised it, that is the line of the user's code which called the library.
+    If a library raised it, or this package, that is the line of the user's code that
+    called it.
     "" if only Python's import system raised it: no source line would help.
     """
     frames = traceback.extract_tb(error.__traceback__)
     ours = [n for n, each in enumerate(frames) if each.filename.startswith(RUNTIME)]
-    called = frames[ours[-1] + 1 :] if ours else frames
+    called = frames[ours[0] + 1 :] if ours else frames
     users = [frame for frame in called if not _is_library(frame.filename)]
+    called = frames[ours[-1] + 1 :] if ours else frames
     frame = (users or called or frames)[-1]
     if frame.filename.startswith("<frozen "):
         return ""
@@ -56,7 +58,7 @@ def raised_at(error: BaseException) -> str:
 
 
 def _is_library(path: str) -> bool:
-    return "site-packages" in path or path.startswith((STDLIB, "<frozen "))
+    return "site-packages" in path or path.startswith((RUNTIME, STDLIB, "<frozen "))
 
 
 def fault_of(error: BaseException) -> str:

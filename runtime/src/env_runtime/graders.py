@@ -237,6 +237,12 @@ class Choice(_Boxed[str]):
                 f"expected one of the options {among}, got {expected!r:.80}"
             )
 
+    @staticmethod
+    def listed(options: Sequence[str]) -> str:
+        """The options for a prompt, a line each: `A. Lima`."""
+        pairs = zip(string.ascii_uppercase, options, strict=False)
+        return "\n".join(f"{letter}. {text}" for letter, text in pairs)
+
     def reward(self, answer: str) -> float:
         """1.0 for the expected option, else 0.0."""
         return float(self.read(answer) == self._expected)

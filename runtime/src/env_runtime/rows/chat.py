@@ -139,14 +139,46 @@ def responses_tools(tools: Iterable[Mapping[str, Any]]) -> Definitions:
         function = tool.get("function") or tool
         if not function.get("name"):
             raise ValueError(f"a tool has no name: {tool!r:.80}")
-        nothing = {"type": "object", "properties": {}}
         definitions.append(
             {
                 "type": "function",
                 "name": function["name"],
                 "description": function.get("description") or "",
-                "parameters": function.get("parameters") or nothing,
+                "parameters": _schema(function.get("parameters") or {}),
                 "strict": bool(function.get("strict")),
             }
         )
     return definitions
+
+
+# Python's names of types, as xLAM and others have them, and JSON's
+TYPES = {"str": "string", "int": "integer", "float": "number", "bool": "boolean"}
+TYPES |= {"list": "array", "tuple": "array", "set": "array", "dict": "object"}
+
+
+def _schema(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters of a tool as a JSON schema.
+
+    They may be an object of parameters, each with a `type` of Python, such as
+    `List[int], optional`.
+    """
+    if (
+        not parameters
+        or "properties" in parameters
+        or parameters.get("type") == "object"
+    ):
+        return {"type": "object", "properties": {}, **parameters}
+    properties, required = {}, []
+    for name, about in parameters.items():
+        if not isinstance(about, Mapping):
+            problem = f"the parameter {name} of a tool is {about!r:.80}"
+            raise ValueError(problem)  # noqa: TRY004
+        kind, _, rest = str(about.get("type", "")).partition(",")
+        kind = kind.partition("[")[0].strip().lower()
+        schema = {key: value for key, value in about.items() if key != "type"}
+        if kind := TYPES.get(kind, kind if kind in TYPES.values() else ""):
+            schema["type"] = kind
+        properties[name] = schema
+        if "optional" not in rest and "default" not in about:
+            required.append(name)
+    return {"type": "object", "properties": properties, "required": required}

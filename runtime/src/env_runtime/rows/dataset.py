@@ -202,7 +202,8 @@ class RowMaker:
             expected = _expected(row, solution)
             if not expected:
                 self._note("{} with an empty answer", record)
-            elif f" {expected} " in f" {folded} ":
+            # One letter or digit is in most prompts.
+            elif len(expected) > 1 and f" {expected} " in f" {folded} ":
                 self._note("{} with the answer in the prompt", record)
         solved = repr(solution) if solution else task_key(task_of(row))
         asks = _hash("\n".join([folded, solved, *images_in(messages)]), self.seed)
@@ -386,7 +387,9 @@ def _as_seen(row: Row, solution: Solution | None, place: str) -> str:
         lines.append(f"tools: {names}")
     if solution:
         calls = [f"{name} {json.dumps(given)}" for name, given in solution.calls]
-        lines.append(f"solution: {'; '.join([*calls, solution.answer])[:1000]}")
+        lines.append(
+            f"solution: {'; '.join(filter(None, [*calls, solution.answer]))[:1000]}"
+        )
     return "\n".join(lines)
 
 

@@ -1,0 +1,73 @@
+"""Write the class and make_rows.py of an environment over a dataset.
+
+    uv run python -m env_runtime.rows SOURCE [--prompt TEMPLATE] [--grader GRADER]
+                                      [--expected COLUMN[=PATTERN]] [--splits SPLITS]
+
+SOURCE is a file of records (JSONL, JSON, CSV, TSV, Parquet, Arrow), a folder or a glob of
+them, or hf:owner/name[:config]. What is not named is chosen by the first records, and
+printed with the reason. Both files are written anew. Then run:
+
+    uv run python make_rows.py --example --overwrite
+    uv run python gates.py
+"""
+
+import os
+import sys
+from itertools import islice
+from pathlib import Path
+
+from ..command_line import counted, exit_status, new_parser
+from ..files import write_atomically
+from ..project import here
+from .plan import GRADERS, RECORDS, Plan, part_of, splits_of
+from .records import read
+from .sources import class_source, rows_source
+
+UNFINISHED = "  # unfinished: "  # a class that this command has to write
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Write the class's file and make_rows.py. Returns the exit status."""
+    parser = new_parser(__doc__)
+    add = parser.add_argument
+    add("source", metavar="SOURCE", help="from this folder")
+    add("--prompt", default="", help="such as '{question}', or a column of messages")
+    add("--expected", default="", help="such as answer, or 'answer=#### (.*)'")
+    add("--grader", choices=GRADERS, help="what compares the answer")
+    add("--overwrite", action="store_true", help="replace what is there")
+    add("--splits", default="", help="such as train=train,validation=dev")
+    options = parser.parse_args(arguments)
+
+    def run() -> int:
+        source, splits, project = options.source, splits_of(options.splits), here()
+        hub = source.startswith("hf:")
+        parts = {ours: part_of(source, its) for ours, its in splits.items()}
+        plan = Plan([dict(each) for each in islice(read(parts or source), RECORDS)])
+        plan.choose(options.prompt, options.expected, options.grader)
+        place = source if hub else Path(os.path.relpath(source, project.gym)).as_posix()
+        name = source.partition(":")[2] if hub else Path(source).name
+        files = {
+            project.root / f"{project.module}.py": class_source(
+                plan, project.class_name, f"Questions of {name}, with a grade."
+            ),
+            project.gym / "make_rows.py": rows_source(plan, name, place, splits),
+        }
+        for path in [*files]:
+            kept = path.exists() and UNFINISHED not in path.read_text(encoding="utf-8")
+            if kept and not options.overwrite:
+                print(f"{path.name} is there and stays: --overwrite replaces it")
+                del files[path]
+        for path, text in files.items():
+            with write_atomically(path) as file:
+                file.write(text.encode())
+        print(f"{name}: looked at {counted(len(plan.records), 'question')}")
+        print(*(f"  {reason}" for reason in plan.reasons), sep="\n")
+        if unused := plan.left_out():
+            print(f"  left out: {', '.join(unused)}")
+        return 0
+
+    return exit_status("rows", run)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

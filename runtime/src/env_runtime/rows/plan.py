@@ -1,0 +1,455 @@
+"""How the records of a dataset become rows: what is asked, and the rest by looking."""
+
+import json
+import re
+import string
+from collections.abc import Callable, Iterable, Mapping
+from statistics import median
+from typing import Any, NamedTuple
+
+from ..errors import RolloutError
+from ..graders import Choice, Number
+
+RECORDS = 200  # so many are looked at
+GRADERS = ("number", "choice", "text", "json", "judge", "calls")
+# Answers are labels if there are few of them, each so many times on average.
+LABELS, FEWEST = 10, 5
+SHORT = 12  # the most words of an answer that is compared as text
+
+# Names of columns in lower case, the most likely first
+PROMPTS = ("question", "problem", "prompt", "instruction", "query", "input", "goal")
+PROMPTS += ("utterance", "sentence", "text", "task")
+CONTEXTS = ("context", "passage", "article", "paragraph", "document", "story", "input")
+MESSAGES = ("messages", "conversations", "conversation", "chat", "prompt")
+EXPECTED = ("expected_answer", "final_answer", "answer", "answers", "answerkey")
+EXPECTED += (
+    "answer_key",
+    "correct_answer",
+    "correct",
+    "gold",
+    "ground_truth",
+    "target",
+)
+EXPECTED += (
+    "label",
+    "solution",
+    "output",
+    "response",
+    "completion",
+    "intent",
+    "category",
+)
+OPTIONS = ("options", "choices")
+# Columns of one option each, such as A, option_b, choice3, opa
+OPTION = re.compile(r"(|op|opt|option|choice|answer|ending)_?([a-j]|\d)", re.IGNORECASE)
+# What stands before the answer in a long solution
+BEFORE = {"####": r"####\s*(.+)", "\\boxed{": r"\\boxed\{(.+)\}"}
+BEFORE["answer:"] = r"(?i)answer\s*(?:is|:)\s*(.+)"
+
+Records = list[dict[str, Any]]
+
+
+class Expression(NamedTuple):
+    """What make_rows.py reads from a record: as source, and as a function."""
+
+    source: str
+    of: Callable[[dict[str, Any]], Any]
+
+
+class Plan:
+    """How records become rows: what is asked, and the rest by the first records."""
+
+    def __init__(self, records: Records) -> None:
+        self.records = records
+        self.reasons: list[str] = []
+        self.native = "responses_create_params" in records[0]
+        self.lists: list[str] = []  # columns of lists, in which the questions are
+        self.prompt = ""  # a template over columns, or the name of a column of messages
+        self.answered = False  # whether the last message is the answer
+        self.chat_key = "content"  # of a message, "value" as ShareGPT has it
+        self.chat_in_parts = False  # whether the content is a list
+        self.option_columns: list[str] = []
+        self.labels: list[str] = []  # the options of all records
+        self.options: Expression | None = None
+        self.key = "expected_answer"  # in the task
+        self.expected = Expression("", lambda record: None)
+        self.number = ""  # the source of an option's place, counted from 0
+        self.pattern = ""  # finds the answer in the expected text
+        self.some_empty = False  # whether some records have no answer
+        self.tools: Expression | None = None
+        self.grader = ""
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns of the records."""
+        return list(dict.fromkeys(name for record in self.records for name in record))
+
+    def choose(self, prompt: str, expected: str, grader: str | None) -> None:
+        """Complete the plan. Raises RolloutError if a part is neither given nor clear."""
+        if self.native:
+            rows = self.records
+            self.records = [(row.get("ground_truth") or [row])[0] for row in rows]
+            self.reasons.append("the rows are NeMo Gym's and stay as they are")
+            self.key = expected or self._named(EXPECTED)
+            self._check(self.key, "the expected answer", "expected", "COLUMN")
+            self.expected = Expression("", lambda record: record[self.key])
+            if any("tools" in row["responses_create_params"] for row in rows):
+                self.tools = Expression("", lambda record: None)
+        else:
+            self._choose_lists(prompt)
+            self._choose_prompt(prompt)
+            self._choose_options()
+            if column := self._named(("tools", "functions")):
+                self.tools = self._part(column)
+            self._choose_expected(*expected.partition("=")[::2])
+        self._choose_grader(grader)
+
+    def left_out(self) -> list[str]:
+        """The columns that no row has."""
+        parts = [self.options, self.tools, self.expected]
+        used = {
+            *self.lists,
+            *self.option_columns,
+            *_names(self.prompt),
+            self.prompt,
+            "id",
+        }
+        used |= {
+            name
+            for part in parts
+            for name in self.columns
+            if part and f"[{json.dumps(name)}]" in part.source
+        }
+        return [] if self.native else [n for n in self.columns if n not in used]
+
+    # ------------------------------------------------------------------ the prompt
+
+    def _choose_lists(self, prompt: str) -> None:
+        """Find the questions in records that hold several, such as SQuAD's."""
+        wanted = {*_names(prompt)} or {self._named(PROMPTS + MESSAGES)}
+        while not wanted <= {*self.columns}:
+            known = self.columns
+            lists = [n for n in known if n not in self.lists and self._has_objects(n)]
+            if not lists or len(self.lists) == 3:
+                return
+            self.lists.append(lists[0])
+            self.records = [
+                {**record, **item}
+                for record in self.records
+                for item in record.get(lists[0]) or []
+            ][:RECORDS]
+            wanted = {*_names(prompt)} or {self._named(PROMPTS + MESSAGES)}
+        if self.lists:
+            self.reasons.append(f"a record has its questions in {'.'.join(self.lists)}")
+
+    def _choose_prompt(self, prompt: str) -> None:
+        why = "as asked"
+        if not prompt:
+            chat = next((n for n in MESSAGES if self._has_objects(n)), "")
+            asks = self._named(name for name in PROMPTS if name != chat)
+            about = self._named(name for name in CONTEXTS if name != asks.lower())
+            prompt, why = chat, "a column of messages"
+            if asks:
+                prompt, why = f"{{{asks}}}", "a column of that name"
+            if asks and about:
+                prompt, why = f"{{{about}}}\n\n{{{asks}}}", "columns of these names"
+            self._check(prompt, "the prompt", "prompt", "{COLUMN}")
+        for name in _names(prompt) or [prompt]:
+            if name not in self.columns:
+                raise RolloutError(
+                    f"the prompt {prompt!r} names {name!r}, and the columns are "
+                    f"{', '.join(self.columns)}"
+                )
+        self.prompt = prompt
+        self.reasons.append(f"prompt: {prompt!r} ({why})")
+
+    @property
+    def is_chat(self) -> bool:
+        """Whether the prompt is a column of messages."""
+        return not self.native and "{" not in self.prompt
+
+    # ------------------------------------------------------------------ the answer
+
+    def _choose_options(self) -> None:
+        column = self._named(OPTIONS)
+        if column:
+            value = self._first(column)
+            source, of = _item("record", column), lambda record: record[column]
+            if isinstance(value, Mapping) and "text" in value:
+                self.options = Expression(f'{source}["text"]', lambda r: of(r)["text"])
+            elif isinstance(value, Mapping):
+                named = f"list({source}.values())"
+                self.options = Expression(named, lambda r: [*of(r).values()])
+            else:
+                self.options = self._part(column)
+        else:
+            groups: dict[str, list[str]] = {}
+            for name in self.columns:
+                if (match := OPTION.fullmatch(name)) and f"{{{name}}}" != self.prompt:
+                    groups.setdefault(match[1].lower(), []).append(name)
+            several = [names for names in groups.values() if len(names) > 1]
+            if several:
+                names = self.option_columns = several[0]
+                self.options = Expression(
+                    "[record[column] for column in OPTIONS]",
+                    lambda record: [record[name] for name in names],
+                )
+        if self.options:
+            self.reasons.append(f"options: {column or ', '.join(self.option_columns)}")
+
+    def _choose_expected(self, column: str, pattern: str) -> None:
+        why = "as asked"
+        last = self._first(self.prompt)[-1] if self.is_chat else {"content": ""}
+        self.answered = last.get("role", last.get("from")) in ("assistant", "gpt")
+        key = self.chat_key = "content" if "content" in last else "value"
+        self.chat_in_parts = isinstance(last[key], list)
+        if not column:
+            used = _names(self.prompt)
+            column = self._named(EXPECTED, {n for n in self.columns if n not in used})
+            why = "a column of that name"
+            if not column and self.answered:
+                why, column = "the assistant's last message", self.prompt
+                self.expected = Expression(
+                    f'answer["{key}"]', lambda record: record[self.prompt][-1][key]
+                )
+        self._check(column, "the expected answer", "expected", "COLUMN")
+        if column.partition(".")[0] not in self.columns:
+            raise RolloutError(
+                f"expected names {column!r}, and the columns are {', '.join(self.columns)}"
+            )
+        if not self.expected.source:
+            self.expected = self._part(column)
+        if pattern:
+            _check_pattern(pattern)
+        elif not self.options:
+            pattern, why = self._pattern() or ("", why)
+        self.pattern = pattern
+        shown = f"{column}={pattern}" if pattern else column
+        self.reasons.append(f"expected: {shown} ({why})")
+
+    def _pattern(self) -> tuple[str, str] | None:
+        """The pattern that finds a short answer in each expected text, and why."""
+        texts = self._answers()
+        if not all(isinstance(t, str) for t in texts) or all(map(_is_number, texts)):
+            return None
+        patterns = list(BEFORE.items())[: 2 if all(map(_is_short, texts)) else None]
+        for name, pattern in patterns:
+            found = [re.search(pattern, text) for text in texts]
+            if all(match and _is_short(match[1]) for match in found):
+                return pattern, f"each has {name} before the answer"
+        return None
+
+    def _answers(self) -> list[Any]:
+        """The expected values of the records, those that are empty left out."""
+        values = []
+        for record in self.records:
+            try:
+                value = self.expected.of(record)
+            except (KeyError, TypeError, ValueError) as error:
+                raise RolloutError(
+                    f"a record has no {self.expected.source}: {record!r:.200}"
+                ) from error
+            if self.pattern and isinstance(value, str):
+                match = re.search(self.pattern, value)
+                value = match[1].strip() if match else None
+            if value not in (None, "", []):
+                values.append(value)
+        return values
+
+    def _choose_grader(self, grader: str | None) -> None:
+        answers = self._answers()
+        if not answers:
+            raise RolloutError(
+                f"no record has an answer in {self.expected.source}"
+                f"{f' that fits {self.pattern!r}' if self.pattern else ''}"
+            )
+        self.some_empty = len(answers) < len(self.records)
+        found, why = (grader, "as asked") if grader else self._grader_for(answers)
+        if found == "choice":
+            self._choose_letter()
+        if found == "calls" and not self.tools:
+            raise RolloutError(
+                "the grader calls needs a column `tools`, their definitions"
+            )
+        self.grader = found
+        self.reasons.append(f"grader: {found} ({why})")
+
+    def _grader_for(self, answers: list[Any]) -> tuple[str, str]:
+        """The grader of the answers, and why. Raises RolloutError."""
+        if self.tools and all(map(_are_calls, answers)):
+            return "calls", "each record has tools, and calls of them"
+        if self.options:
+            return "choice", "each record has options"
+        if all(map(_is_number, answers)):
+            return "number", f"all {len(answers)} are numbers"
+        if all(isinstance(answer, Mapping) for answer in answers):
+            return "json", f"all {len(answers)} are objects"
+        texts = [
+            t for one in answers for t in (one if isinstance(one, list) else [one])
+        ]
+        texts = [str(text) for text in texts]
+        if all(map(_is_short, texts)):
+            labels = sorted({*texts})
+            if 1 < len(labels) <= LABELS and FEWEST * len(labels) <= len(answers):
+                self.labels = labels
+                self.options = Expression("OPTIONS", lambda record: labels)
+                return "choice", f"all {len(answers)} are one of {len(labels)} labels"
+            return "text", f"all {len(answers)} are short texts"
+        words = median(len(text.split()) for text in texts)
+        raise RolloutError(
+            f"how to compare the answers is not clear: they have {words:g} words (the "
+            f"median), such as {max(texts, key=len)!r:.80}. Have a model compare them with "
+            "--grader judge, or name the part that counts with --expected 'COLUMN=PATTERN'"
+        )
+
+    def _choose_letter(self) -> None:
+        """Find how an answer names an option: by letter, text, label or number."""
+        if not self.options:
+            raise RolloutError(
+                "the grader choice needs a column `options`, or A, B, C, D"
+            )
+        source, of = self.expected
+        letters, options = string.ascii_uppercase, self.options.of
+        ways = {"a letter or the text of an option": ("", of)}
+        if '["text"]' in self.options.source:
+            labels = self.options.source.replace('["text"]', '["label"]')
+            column = self._named(OPTIONS)
+            ways["the label of an option"] = (
+                f"{labels}.index({source})",
+                lambda record: letters[record[column]["label"].index(of(record))],
+            )
+        for first in (0, 1):
+            number = f"int({source})" + (" - 1" if first else "")
+            ways[f"the number of an option, from {first}"] = (
+                number,
+                lambda record, first=first: letters[int(of(record)) - first],
+            )
+        fitting = []
+        for why, (_, letter) in ways.items():
+            try:
+                for record in self.records:
+                    Choice(letter(record), options(record))
+            except (ValueError, IndexError, KeyError, TypeError):
+                continue
+            fitting.append(why)
+        # A number may be counted from 0 or from 1; the other ways are sure.
+        if not fitting or (len(fitting) > 1 and fitting[0].endswith(" 0")):
+            raise RolloutError(
+                f"how {source} names an option is not clear, such as "
+                f"{of(self.records[0])!r:.80} of {options(self.records[0])!r:.200}. Make it "
+                "a letter, the text of an option, or its number"
+            )
+        self.number = ways[fitting[0]][0]
+        self.reasons.append(f"an answer is {fitting[0]}")
+
+    # ------------------------------------------------------------------ the columns
+
+    def _named(self, names: Iterable[str], among: Iterable[str] | None = None) -> str:
+        """The column with the first of the names, in any case; "" if there is none."""
+        columns = self.columns if among is None else among
+        by_name = {column.lower(): column for column in columns}
+        return next((by_name[name] for name in names if name in by_name), "")
+
+    def _first(self, column: str) -> Any:
+        """The first value of a column that is not empty."""
+        values = (record.get(column) for record in self.records)
+        return next((value for value in values if value), "")
+
+    def _has_objects(self, column: str) -> bool:
+        """Whether a column holds lists of objects."""
+        value = self._first(column)
+        return isinstance(value, list) and isinstance(value[0], Mapping)
+
+    def _part(self, column: str) -> Expression:
+        """What a column holds, or a part of it, as in `answers.text`."""
+        name, _, part = column.partition(".")
+        value, source = self._first(name), _item("record", name)
+        one = value[0] if isinstance(value, list) else value
+        if not part and isinstance(one, Mapping) and {*one} <= {"text", "answer_start"}:
+            part = "text"  # SQuAD's answers
+        if part and isinstance(value, list):
+            each = f"[{_item('each', part)} for each in {source}]"
+            return Expression(each, lambda r: [item[part] for item in r[name]])
+        if part:
+            return Expression(_item(source, part), lambda r: r[name][part])
+        if isinstance(value, str) and value.strip()[:1] in ("{", "["):
+            try:
+                json.loads(value)
+            except ValueError:
+                return Expression(source, lambda r: r[name])
+            return Expression(f"json.loads({source})", lambda r: json.loads(r[name]))
+        return Expression(source, lambda r: r[name])
+
+    def _check(self, found: str, what: str, option: str, value: str) -> None:
+        """Raise RolloutError if no column was found."""
+        if not found:
+            raise RolloutError(
+                f"which column is {what} is not clear: there are "
+                f"{', '.join(self.columns)}. Name it with --{option} '{value}', or "
+                f"-d {option}='{value}'"
+            )
+
+
+def _names(template: str) -> list[str]:
+    """The columns that a template names. Raises RolloutError if it is none."""
+    try:
+        parts = [*string.Formatter().parse(template)]
+    except ValueError as error:
+        raise RolloutError(f"the prompt {template!r} is no template: {error}") from None
+    return [name for _, name, _, _ in parts if name]
+
+
+def _item(of: str, name: str) -> str:
+    return f"{of}[{json.dumps(name)}]"
+
+
+def _check_pattern(pattern: str) -> None:
+    """Raise RolloutError for a pattern without exactly one group."""
+    try:
+        groups = re.compile(pattern).groups
+    except re.error as error:
+        raise RolloutError(
+            f"expected has a wrong pattern {pattern!r}: {error}"
+        ) from None
+    if groups != 1:
+        raise RolloutError(
+            f"expected has the pattern {pattern!r}: it needs one group, as in '#### (.*)'"
+        )
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        Number(value)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_short(text: str) -> bool:
+    return 0 < len(text.split()) <= SHORT
+
+
+def _are_calls(value: Any) -> bool:
+    return isinstance(value, list) and all(
+        isinstance(call, Mapping) and {"name", "arguments"} <= call.keys()
+        for call in value
+    )
+
+
+def splits_of(text: str) -> dict[str, str]:
+    """The part of the dataset for each of our splits. Raises RolloutError."""
+    pairs = [part.partition("=")[::2] for part in text.split(",") if part.strip()]
+    splits = {name.strip(): part.strip() for name, part in pairs}
+    if not splits.keys() <= {"train", "validation", "test"} or "" in splits.values():
+        raise RolloutError(
+            f"splits are like train=train.jsonl,validation=dev.jsonl, got {text!r}: name "
+            "a file of the folder, or a split of the Hub, for train, validation, test"
+        )
+    return splits
+
+
+def part_of(source: str, part: str) -> str:
+    """A file of a folder, or a split of a dataset on the Hub."""
+    if not source.startswith("hf:"):
+        return f"{source}/{part}"
+    return f"{source}:{part}" if source.count(":") > 1 else f"{source}::{part}"

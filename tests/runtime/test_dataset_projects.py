@@ -1,0 +1,291 @@
+"""The class and the make_rows.py that `python -m env_runtime.rows` writes."""
+
+import json
+import runpy
+from pathlib import Path
+
+import pyarrow
+import pyarrow.parquet
+import pytest
+from env_runtime.project import Project
+from env_runtime.rows import __main__ as command
+from env_runtime.rows import read
+from env_runtime.testing import without_answers
+
+SETTINGS = """[tool.environment]
+env_name = "quiz"
+module = "quiz"
+class = "Quiz"
+"""
+NUMBERS = range(12)
+
+
+@pytest.fixture
+def written(tmp_path, monkeypatch, capsys):
+    """A function that runs the command in a new project, beside the dataset."""
+    (tmp_path / "nemo_gym").mkdir()
+    (tmp_path / "nemo_gym/pyproject.toml").write_text(SETTINGS)
+    (tmp_path / "quiz.py").write_text("Quiz = object  # unfinished: it is written\n")
+    monkeypatch.chdir(tmp_path / "nemo_gym")
+    monkeypatch.setattr(command, "here", lambda: Project.read(tmp_path))
+
+    def run(*arguments: str) -> str:
+        status = command.main(list(arguments))
+        printed = capsys.readouterr()
+        return printed.out if status == 0 else f"failed: {printed.err}"
+
+    return run
+
+
+def lines(name, records):
+    Path("..", name).write_text("".join(f"{json.dumps(each)}\n" for each in records))
+
+
+def squad():
+    def paragraph(n):
+        answers = [{"text": f"Orm{n}", "answer_start": 1}] if n % 2 else []
+        asked = {"id": n, "question": f"Which river has city {n}?", "answers": answers}
+        return {"context": f"City {n} is at the Orm{n}.", "qas": [asked]}
+
+    articles = [{"title": f"T{n}", "paragraphs": [paragraph(n)]} for n in NUMBERS]
+    Path("../data.json").write_text(json.dumps({"version": "1", "data": articles}))
+
+
+def chat():
+    messages = [
+        [
+            {"role": "system", "content": "Be short."},
+            {"role": "user", "content": f"What is {n} + {n}?"},
+            {"role": "assistant", "content": str(2 * n)},
+        ]
+        for n in NUMBERS
+    ]
+    table = pyarrow.Table.from_pylist([{"messages": each} for each in messages])
+    pyarrow.parquet.write_table(table, "../data.parquet")
+
+
+def choices():
+    rows = ["question,A,B,C,D,answer"]
+    rows += [f"Which is {n}?,it is {n},x,y,z,A" for n in NUMBERS]
+    Path("../data.csv").write_text("\n".join(rows))
+
+
+def calls():
+    about = {"town": {"type": "str"}, "days": {"type": "int, optional"}}
+    tools = json.dumps([{"name": "weather", "parameters": about}])
+    lines(
+        "data.jsonl",
+        [
+            {
+                "query": f"Weather in {n}?",
+                "tools": tools,
+                "answers": json.dumps([{"name": "weather", "arguments": {"town": n}}]),
+            }
+            for n in map(str, NUMBERS)
+        ],
+    )
+
+
+def records(**columns):
+    """A file whose columns are functions of the record's number."""
+
+    def write():
+        lines("data.jsonl", [{k: of(n) for k, of in columns.items()} for n in NUMBERS])
+
+    return write
+
+
+def question(n):
+    return f"What is {n}?"
+
+
+def texts(n):
+    return [f"it is {n}", f"it is not {n}", "neither"]
+
+
+LONG = "It takes a while to say why, because there is so much that one has to know. "
+
+# A dataset, options of the command, what it prints, and the solution of the first record
+CASES = {
+    "numbers": (
+        records(question=question, answer=lambda n: n, level=str),
+        [],
+        ["prompt: '{question}'", "grader: number", "left out: level"],
+        r"\boxed{0}",
+    ),
+    "a number behind ####": (
+        records(problem=question, solution=lambda n: f"{LONG}\n#### {n},000"),
+        [],
+        ["prompt: '{problem}'", r"expected: solution=####\s*(.+)", "grader: number"],
+        r"\boxed{0,000}",
+    ),
+    "a pattern": (
+        records(a=question, b=lambda n: f"x{n}y"),
+        ["--prompt", "Q: {a}", "--expected", r"b=x(\d+)y", "--grader", "number"],
+        ["prompt: 'Q: {a}' (as asked)", "grader: number (as asked)"],
+        r"\boxed{0}",
+    ),
+    "options in columns": (choices, [], ["options: A, B, C, D"], r"\boxed{A}"),
+    "an option by its number": (
+        records(question=question, choices=texts, answer=lambda n: n % 3),
+        [],
+        ["the number of an option, from 0", "grader: choice"],
+        r"\boxed{A}",
+    ),
+    "an option by its number from 1": (
+        records(question=question, choices=texts, label=lambda n: str(n % 3 + 1)),
+        [],
+        ["the number of an option, from 1"],
+        r"\boxed{A}",
+    ),
+    "an option by its label": (
+        records(
+            question=question,
+            choices=lambda n: {"text": texts(n), "label": ["1", "2", "3"]},
+            answerKey=lambda n: str(3 - n % 3),
+        ),
+        [],
+        ["the label of an option"],
+        r"\boxed{C}",
+    ),
+    "labels": (
+        records(text=question, label=lambda n: ["bad", "good"][n % 2]),
+        [],
+        ["grader: choice (all 12 are one of 2 labels)"],
+        r"\boxed{A}",
+    ),
+    "texts": (
+        records(question=question, answers=lambda n: [f"Lake {n}", f"the {n}"]),
+        [],
+        ["grader: text"],
+        r"\boxed{Lake 0}",
+    ),
+    "SQuAD": (
+        squad,
+        [],
+        ["in paragraphs.qas", "{context}\\n\\n{question}", "left out: title"],
+        r"\boxed{Orm1}",
+    ),
+    "messages": (chat, [], ["the assistant's last message"], r"\boxed{0}"),
+    "ShareGPT": (
+        records(
+            conversations=lambda n: [
+                {"from": "human", "value": question(n)},
+                {"from": "gpt", "value": f"{LONG} \\boxed{{{n}}}"},
+            ]
+        ),
+        [],
+        ["grader: number"],
+        r"\boxed{0}",
+    ),
+    "objects": (
+        records(text=question, output=lambda n: {"n": n, "of": [n]}),
+        [],
+        ["grader: json"],
+        '{\n "n": 0,\n "of": [\n  0\n ]\n}',
+    ),
+    "calls": (calls, [], ["grader: calls"], [("weather", {"town": "0"})]),
+    "a judge": (
+        records(question=question, answer=lambda n: f"{LONG}{n}"),
+        ["--grader", "judge"],
+        ["grader: judge (as asked)"],
+        f"{LONG}0",
+    ),
+    "NeMo Gym's rows": (
+        records(
+            responses_create_params=lambda n: {"input": question(n)},
+            expected_answer=str,
+        ),
+        [],
+        ["the rows are NeMo Gym's", "grader: number"],
+        r"\boxed{0}",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_dataset_becomes_an_environment(written, name):
+    write, options, said, solution = CASES[name]
+    write()
+    [source] = Path("..").glob("data.*")
+    printed = written(str(source), *options)
+    for text in said:
+        assert text in printed
+    module = runpy.run_path(str(Path("make_rows.py").resolve()))
+    assert module["SOURCE"].resolve() == source.resolve()
+    kind = runpy.run_path("../quiz.py")["Quiz"]
+    made = [module.get("examples", module["example"])(each) for each in read(source)]
+    if name == "SQuAD":
+        made = [row for rows in made for row in rows]
+        assert len(made) == 6  # the others have no answer
+    tasks = [row if isinstance(row, dict) else row.task for row in made]
+    assert kind.oracle(tasks[0]) == solution
+    for task in tasks if name != "a judge" else []:
+        episode = kind(task)
+        for _ in solution if name == "calls" else []:
+            episode.call_row_tool(*kind.oracle(task)[0])
+        given = [] if name == "calls" else [kind.oracle(task)]
+        assert episode.reward(*given) == 1.0
+        assert kind(task).reward(*([""] if given else [])) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("columns", "options", "complaint"),
+    [
+        ({"a": question, "b": str}, [], "which column is the prompt is not clear: there are a, b. Name it with --prompt '{COLUMN}'"),
+        ({"question": question, "b": str}, [], "which column is the expected answer is not clear: there are question, b"),
+        ({"question": question, "answer": lambda n: LONG}, [], "they have 17 words (the median), such as 'It takes a while"),
+        ({"question": question, "answer": str}, ["--prompt", "{q}"], "the prompt '{q}' names 'q', and the columns are question, answer"),
+        ({"question": question, "answer": str}, ["--prompt", "{question"], "the prompt '{question' is no template"),
+        ({"question": question, "answer": str}, ["--expected", "b"], "expected names 'b', and the columns are question, answer"),
+        ({"question": question, "answer": str}, ["--expected", "answer=#("], "expected has a wrong pattern '#('"),
+        ({"question": question, "answer": str}, ["--expected", "answer=#"], "it needs one group"),
+        ({"question": question, "answer": str}, ["--expected", "answer=# (.*)"], "no record has an answer in record[\"answer\"] that fits '# (.*)'"),
+        ({"question": question, "answer": str}, ["--grader", "choice"], "the grader choice needs a column `options`"),
+        ({"question": question, "answer": str}, ["--grader", "calls"], "the grader calls needs a column `tools`"),
+        ({"question": question, "choices": texts, "answer": lambda n: "none"}, [], "how record[\"answer\"] names an option is not clear, such as 'none'"),
+        ({"question": question, "choices": texts, "answer": lambda n: 1}, [], "names an option is not clear, such as 1"),
+        ({"question": question, "answer": str}, ["--splits", "train"], "splits are like train=train.jsonl"),
+        ({"question": question, "answer": str}, ["--splits", "tests=x"], "splits are like train=train.jsonl"),
+    ],
+)  # fmt: skip
+def test_what_is_not_clear_is_asked_for(written, columns, options, complaint):
+    records(**columns)()
+    assert complaint in written("../data.jsonl", *options)
+    assert "unfinished" in Path("../quiz.py").read_text()
+    assert not Path("make_rows.py").exists()
+
+
+def test_files_that_are_finished_stay(written):
+    records(question=question, answer=str)()
+    assert "is there and stays" not in written("../data.jsonl")
+    before = Path("../quiz.py").read_text(), Path("make_rows.py").read_text()
+    records(question=question, answer=lambda n: f"Lake {n}")()
+    printed = written("../data.jsonl")
+    assert "quiz.py is there and stays: --overwrite replaces it" in printed
+    assert before == (Path("../quiz.py").read_text(), Path("make_rows.py").read_text())
+    written("../data.jsonl", "--overwrite")
+    assert "Text(" in Path("../quiz.py").read_text()
+
+
+def test_splits_are_files_of_a_folder(written):
+    Path("../parts").mkdir()
+    for number, name in enumerate("ab"):
+        row = {"question": question(number), "answer": str(number)}
+        lines(f"parts/{name}.jsonl", [row])
+    written("../parts", "--splits", "train=b.jsonl, test=a.jsonl")
+    source = runpy.run_path(str(Path("make_rows.py").resolve()))["SOURCE"]
+    assert {split: [r["answer"] for r in read(source, split)] for split in source} == {
+        "train": ["1"],
+        "test": ["0"],
+    }
+
+
+def test_the_judge_of_a_dataset_has_a_stand_in(written):
+    records(question=question, answer=lambda n: f"{LONG}{n}")()
+    written("../data.jsonl", "--grader", "judge")
+    kind = runpy.run_path("../quiz.py")["Quiz"]
+    assert not without_answers(kind)
+    rules = kind({"question": "Why?", "expected_answer": "So."}, None)._rules
+    assert kind.stand_in("judge", f"{rules}\n\nSo.") == "RIGHT"
+    assert kind.stand_in("judge", f"{rules}\n\nNo.") == "WRONG"
