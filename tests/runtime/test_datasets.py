@@ -278,13 +278,14 @@ def test_a_package_that_is_missing_is_named_with_its_extra(
 def hub(monkeypatch):
     """Stands for the Hub, which tests cannot reach: its answer, and what it was asked."""
     import datasets
+    from datasets import exceptions
 
     asked = []
 
     def load_dataset(name, config, *, streaming):
         asked.append((name, config))
         if isinstance(asked[0], tuple) and name == "org/gone":
-            raise datasets.exceptions.DatasetNotFoundError("'org/gone' doesn't exist")
+            raise exceptions.DatasetNotFoundError("'org/gone' doesn't exist")
         assert streaming
         image = {"bytes": b"\x89PNG and more", "path": None}
         features = datasets.Features(
@@ -604,8 +605,13 @@ def test_a_record_may_make_several_rows(make, tmp_path):
 
 def test_native_rows_pass_through(make, tmp_path):
     params = {"input": [{"role": "user", "content": "Go."}], "tools": [WEATHER]}
-    row = {"responses_create_params": params, "id": "a-1", "expected": "3"}
-    row |= {"difficulty": "hard", "agent_ref": {"name": "a"}}
+    row = {
+        "responses_create_params": params,
+        "id": "a-1",
+        "expected": "3",
+        "difficulty": "hard",
+        "agent_ref": {"name": "a"},
+    }
     rows, _ = make(
         jsonl(tmp_path / "a.jsonl", [row]), "--validation", "0", convert=dict
     )

@@ -135,3 +135,41 @@ def test_prepared_rows_name_the_tools_and_the_agent(
         assert row["responses_create_params"]["tools"] == tools
     assert sorted(written, key=json.dumps) == sorted(rows, key=json.dumps)
     assert list(prepared.parent.iterdir()) == [prepared]
+
+
+def test_prepared_rows_can_be_a_folder_that_datasets_reads(prepared, monkeypatch, rows):
+    def collate(*arguments):
+        for name in ("train", "validation"):
+            split = prepared / "splits" / f"{name}.jsonl"
+            (prepared / f"{name}.jsonl").write_text(split.read_text())
+
+    import datasets
+
+    monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", True)  # it counts loads
+    monkeypatch.setattr(prepare, "run_gym", collate)
+    assert prepare.main(["--format", "parquet"]) == 0
+    loaded = datasets.load_dataset(str(prepared / "parquet"), streaming=True)
+    for name in ("train", "validation"):
+        read = [
+            {
+                key: value if key == "difficulty" else json.loads(value)
+                for key, value in row.items()
+            }
+            for row in loaded[name]
+        ]
+        assert read == load_rows(prepared / f"{name}.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("values", "column"),
+    [
+        (["a", None], ["a", None]),
+        ([1.5, 2.0], [1.5, 2.0]),
+        ([3, None], [3, None]),
+        ([3, 2**70], ["3", str(2**70)]),
+        (["a", 3], ['"a"', "3"]),
+        ([{"ü": [1]}, None], ['{"ü": [1]}', None]),
+    ],
+)
+def test_columns_hold_one_type(values, column):
+    assert prepare._column(values) == column

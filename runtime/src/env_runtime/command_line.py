@@ -1,10 +1,12 @@
 """The common parts of the commands: parsers, types of options, errors."""
 
 import argparse
+import importlib
 import sys
 from collections.abc import Callable
+from typing import Any
 
-from .errors import FixableError
+from .errors import FixableError, RolloutError
 from .settings import bypass_proxy
 
 PACKAGE = __package__ or ""
@@ -64,3 +66,18 @@ def share(text: str) -> float:
     except ValueError:
         pass
     raise argparse.ArgumentTypeError(f"must be a number between 0 and 1, got {text!r}")
+
+
+def needed(module: str, what: Any) -> Any:
+    """A module of the package's extra `datasets`, imported when `what` needs it.
+
+    Raises RolloutError, which says how to install it.
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        package = module.partition(".")[0]
+        raise RolloutError(
+            f"{what} needs the package {package}: add the extra `datasets` to "
+            "nemo-gym-env-runtime[...] in nemo_gym/pyproject.toml, then `uv sync`"
+        ) from None

@@ -7,9 +7,14 @@ holds out some of the rows. Gives each row the tools that server.py has, except 
 of NeMo Gym's own data sets, which stay as they are. Has NeMo Gym check and collate them
 with the datasets of configs/*_train.yaml, which also name the license. Writes
 prepared/train.jsonl and prepared/validation.jsonl.
+
+--format parquet writes them to prepared/parquet/, too, as a folder that
+datasets.load_dataset("prepared/parquet") reads. Objects and lists are JSON text there.
 """
 
 import contextlib
+import functools
+import json
 import shutil
 import sys
 import tempfile
@@ -23,7 +28,7 @@ from omegaconf import OmegaConf
 from pydantic import ValidationError
 
 from .checks.project_files import server_tools
-from .command_line import exit_status, new_parser, share
+from .command_line import exit_status, needed, new_parser, share
 from .episode.tasks import validation_problem
 from .episode.types import Row
 from .errors import RolloutError
@@ -48,6 +53,8 @@ def main(arguments: list[str] | None = None) -> int:
     add = parser.add_mutually_exclusive_group().add_argument
     add("--validation", type=Path, metavar="ROWS", help="to validate on")
     add("--hold-out", type=share, default=0.1, metavar="SHARE", help="or so many (0.1)")
+    text = "parquet: write prepared/parquet/, too"
+    parser.add_argument("--format", choices=["jsonl", "parquet"], help=text)
     options = parser.parse_args(arguments)
 
     def run() -> int:
@@ -59,7 +66,7 @@ def main(arguments: list[str] | None = None) -> int:
             train, validation = hold_out(train, options.hold_out)
         if not train:
             raise RolloutError(f"{source} has one row, too few for two splits")
-        prepare(train, validation)
+        prepare(train, validation, options.format == "parquet")
         print(f"{prepared() / 'train.jsonl'}: {len(train)} rows")
         print(f"{prepared() / 'validation.jsonl'}: {len(validation)} rows")
         return 0
@@ -72,7 +79,7 @@ def prepared() -> Path:
     return here().gym / "prepared"
 
 
-def prepare(train: list[Row], validation: list[Row]) -> None:
+def prepare(train: list[Row], validation: list[Row], as_parquet: bool = False) -> None:
     """Write prepared/ anew. Raises RolloutError if NeMo Gym refuses the rows."""
     [config] = here().gym.glob("configs/*_train.yaml")
     _check_datasets(config)
@@ -90,7 +97,29 @@ def prepare(train: list[Row], validation: list[Row]) -> None:
         run_gym("dataset", "collate", *configs, *output)
         for name in SPLIT_NAMES:
             path = prepared() / f"{name}.jsonl"
-            write_rows(path, [{**row, "agent_ref": agent} for row in load_rows(path)])
+            collated = [{**row, "agent_ref": agent} for row in load_rows(path)]
+            write_rows(path, collated)
+            if as_parquet:
+                _write_parquet(prepared() / "parquet" / f"{name}.parquet", collated)
+
+
+def _write_parquet(path: Path, rows: list[Row]) -> None:
+    """Write rows as a table, whose columns are their keys."""
+    arrow, parquet = (needed(m, path) for m in ("pyarrow", "pyarrow.parquet"))
+    names = dict.fromkeys(name for row in rows for name in row)
+    table = {name: _column([row.get(name) for row in rows]) for name in names}
+    path.parent.mkdir(exist_ok=True)
+    parquet.write_table(arrow.table(table), path)
+
+
+def _column(values: list[Any]) -> list[Any]:
+    """The values of a column: JSON text if they are objects, lists, or of several types."""
+    types = {type(value) for value in values if value is not None}
+    large = types == {int} and not all(abs(value or 0) < 2**63 for value in values)
+    if len(types) < 2 and types <= {str, int, float, bool} and not large:
+        return values
+    dumps = functools.partial(json.dumps, ensure_ascii=False)
+    return [None if value is None else dumps(value) for value in values]
 
 
 @contextlib.contextmanager

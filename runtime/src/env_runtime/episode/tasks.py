@@ -255,6 +255,7 @@ def steps_of(domain_class: type, plan: Solution) -> Calls:
     return [*plan.calls, *3 * [(REPLY, {"answer": plan.answer})]]
 
 
+@functools.cache
 def _takes_dict(oracle: Callable[..., Any]) -> bool:
     """Whether an oracle says that it takes the task as a dict, not as a model."""
     try:

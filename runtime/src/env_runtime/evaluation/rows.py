@@ -1,5 +1,6 @@
 """Rows of the dataset: .jsonl files, and prompts that end with the first observation."""
 
+import functools
 import json
 import random
 from collections.abc import Iterable, Iterator
@@ -136,13 +137,19 @@ def _check_spelling(domain_class: type, keys: Iterable, lacking: set[str]) -> No
     Any other key may be somebody else's: a data set's rows have ids and more.
     """
     for key in keys:
-        # 0.88: `word` is meant for `words`, but `input_a` not for `input_b`.
-        close = get_close_matches(key, lacking, 1, 0.88)
+        close = _close(key, frozenset(lacking))
         if close and key not in task_skeleton(domain_class):
             raise ValueError(
                 f"{key}: {domain_class.__name__} does not read this key, and "
                 f"{close[0]} is missing: rename it, or add {close[0]}"
             )
+
+
+@functools.lru_cache
+def _close(key: str, lacking: frozenset[str]) -> list[str]:
+    """A key that `key` may be meant for: the rows of a dataset ask the same."""
+    # 0.88: `word` is meant for `words`, but `input_a` not for `input_b`.
+    return get_close_matches(key, sorted(lacking), 1, 0.88)
 
 
 def _left_out(task: Task, read: Any) -> set[str]:

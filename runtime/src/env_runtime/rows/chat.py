@@ -51,7 +51,7 @@ def _items(message: Item, earlier: list[Item]) -> list[Item]:
     message = {key: value for key, value in message.items() if value is not None}
     if "role" not in message and message.get("type", "message") != "message":
         return [message]  # an item of the Responses API
-    role = message.get("role") or message["from"]
+    role = message.get("role") or message.get("from")
     role = ROLES.get(role, role)
     content = message.get("content", message.get("value", ""))
     if role == "tool":

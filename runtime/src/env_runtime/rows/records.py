@@ -10,7 +10,6 @@ import csv
 import functools
 import glob
 import gzip
-import importlib
 import json
 import re
 import sys
@@ -20,6 +19,7 @@ from itertools import chain, takewhile
 from pathlib import Path
 from typing import IO, Any
 
+from ..command_line import needed
 from ..errors import RolloutError, one_line
 from ..evaluation.rows import parse
 
@@ -330,12 +330,12 @@ def _check_columns(columns: list[str], delimiter: str, place: str) -> None:
 
 
 def _parquet(path: Path) -> Iterator[Record]:
-    with _needed("pyarrow.parquet", path).ParquetFile(path) as file:
+    with needed("pyarrow.parquet", path).ParquetFile(path) as file:
         yield from _numbered(path, file.iter_batches(batch_size=1000))
 
 
 def _arrow(path: Path) -> Iterator[Record]:
-    pyarrow, ipc = _needed("pyarrow", path), _needed("pyarrow.ipc", path)
+    pyarrow, ipc = needed("pyarrow", path), needed("pyarrow.ipc", path)
     with pyarrow.memory_map(str(path)) as file:
         try:
             batches: Any = ipc.open_stream(file)  # as `datasets` writes it
@@ -367,18 +367,6 @@ READERS: dict[str, Callable[[Path], Iterator[Record]]] = {
 }
 
 
-def _needed(module: str, source: Any) -> Any:
-    """A module of the extra `datasets`."""
-    try:
-        return importlib.import_module(module)
-    except ImportError:
-        package = module.partition(".")[0]
-        raise RolloutError(
-            f"{source} needs the package {package}: add the extra `datasets` to "
-            "nemo-gym-env-runtime[...] in nemo_gym/pyproject.toml, then `uv sync`"
-        ) from None
-
-
 # ---------------------------------------------------------------------- the Hub
 
 
@@ -388,7 +376,7 @@ def _hub(source: Place) -> dict[str, Iterator[Record]]:
         wrong = "a dataset on the Hub is written as hf:owner/name[:config[:split]]"
         raise RolloutError(f"{source}: {wrong}")
     name, config, only = match.groups()
-    datasets = _needed("datasets", source)
+    datasets = needed("datasets", source)
     with _from_hub(source):
         found = datasets.load_dataset(name, config or None, streaming=True)
     if only and only not in found:
