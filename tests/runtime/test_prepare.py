@@ -144,8 +144,9 @@ def test_prepared_rows_can_be_a_folder_that_datasets_reads(prepared, monkeypatch
             (prepared / f"{name}.jsonl").write_text(split.read_text())
 
     import datasets
+    from datasets import config
 
-    monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", True)  # it counts loads
+    monkeypatch.setattr(config, "HF_HUB_OFFLINE", True)  # it counts loads
     monkeypatch.setattr(prepare, "run_gym", collate)
     assert prepare.main(["--format", "parquet"]) == 0
     loaded = datasets.load_dataset(str(prepared / "parquet"), streaming=True)

@@ -15,7 +15,7 @@ from typing import Any
 
 from .. import project
 from ..checks.project_files import server_tools
-from ..command_line import counted, exit_status, new_parser, row_count
+from ..command_line import counted, exit_status
 from ..episode.declaration import declared
 from ..episode.tasks import (
     baseline_reward,
@@ -39,8 +39,9 @@ from ..evaluation.rows import (
 )
 from ..evaluation.trajectory import with_tools
 from .chat import responses_input
-from .dataset import LONG_PROMPT, from_dataset
+from .dataset import from_dataset
 from .examples import Example, row_of, task_key
+from .options import LONG_PROMPT, read_options, refuse_to_replace
 from .records import Record, read
 
 __all__ = [
@@ -122,36 +123,18 @@ def main(
 
     `examples` is the number of rows of data/example.jsonl.
     """
-    parser = new_parser(description)
-    add = parser.add_argument
-    add("--seed", type=int, default=0, help="the seed of tasks() (0)")
-    text = "rows to train on (200); 0 for none"
-    add("--train", type=row_count, metavar="N", help=text)
-    text = "rows to validate on (50); 0 for none"
-    add("--validation", type=row_count, metavar="N", help=text)
-    add("--example", action="store_true", help="write only example.jsonl, anew")
-    add(
-        "--output",
-        type=Path,
-        default=project.here().rows.parent,
-        metavar="FOLDER",
-        help="data",
+    options = read_options(
+        description,
+        arguments,
+        seed="the seed of tasks() (0)",
+        train="rows to train on (200)",
+        validation="rows to validate on (50)",
     )
-    add("--overwrite", action="store_true", help="replace files that are there")
-    options = parser.parse_args(arguments)
-    train, validation = options.train, options.validation
+    sizes = (("validation", options.validation, 50), ("train", options.train, 200))
+    counts = {name: usual if size is None else size for name, size, usual in sizes}
+    counts = {name: count for name, count in counts.items() if count}
     if options.example:
-        if train is not None or validation is not None:
-            parser.error("--example goes without --train and --validation")
         counts = {"example": examples}
-    else:
-        counts = {
-            "validation": 50 if validation is None else validation,
-            "train": 200 if train is None else train,
-        }
-        counts = {name: count for name, count in counts.items() if count}
-        if not counts:
-            parser.error("--train 0 and --validation 0 leave nothing to write")
 
     def run() -> int:
         splits = make(tasks, options.seed, counts, options.output, options.overwrite)
@@ -200,12 +183,8 @@ def make(
     be imported.
     """
     paths = {name: folder / f"{name}.jsonl" for name in SPLIT_NAMES}
-    for name in counts:
-        if paths[name].exists() and not overwrite:
-            raise RolloutError(
-                f"{shown(paths[name])} already exists: add --overwrite to replace "
-                "it, or name another folder with --output"
-            )
+    if not overwrite:
+        refuse_to_replace(paths[name] for name in counts)
     others = {path for name, path in paths.items() if name not in counts}
     others |= set() if "example" in counts else {project.here().rows}
     splits = cut(tasks, seed, counts, _keys(path for path in others if path.exists()))

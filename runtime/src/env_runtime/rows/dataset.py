@@ -19,7 +19,7 @@ from tqdm import tqdm
 
 from .. import project
 from ..checks.project_files import server_tools
-from ..command_line import counted, exit_status, new_parser, row_count
+from ..command_line import counted, exit_status
 from ..episode.tasks import solution_of, task_of
 from ..episode.types import Row, Solution, content_text, images_in
 from ..errors import NoOracleError, RolloutError, one_line
@@ -27,19 +27,19 @@ from ..evaluation.rows import (
     about_task,
     begun,
     check_row,
-    load_rows,
     messages_of,
     shown,
     with_observation,
     with_served_tools,
 )
+from ..evaluation.rows import read as rows_in
 from ..files import raised, write_atomically
 from .examples import row_of, task_key
+from .options import LONG_PROMPT, read_options, refuse_to_replace
 from .records import Record, Source, splits_of
 
 Convert = Callable[[Record], Any]
 
-LONG_PROMPT = 20_000  # characters
 SAMPLED = 10_000  # example rows are drawn from so many records, not from millions
 REFUSALS = 10  # after so many refused records, no more are read
 
@@ -59,38 +59,23 @@ def from_dataset(
 
     The splits of the source are kept. Without validation, rows of train are held out.
     """
-    parser = new_parser(description)
-    add = parser.add_argument
-    add("--seed", type=int, default=0, help="the seed of what is held out (0)")
-    text = "rows to train on at most (all); 0 for none"
-    add("--train", type=row_count, metavar="N", help=text)
-    text = "rows to validate on (all, or a tenth of train, at most 1000); 0 for none"
-    add("--validation", type=row_count, metavar="N", help=text)
-    add("--example", action="store_true", help="write only example.jsonl, anew")
-    folder = project.here().rows.parent
-    add("--output", type=Path, default=folder, metavar="FOLDER", help="data")
-    add("--overwrite", action="store_true", help="replace files that are there")
-    options = parser.parse_args(arguments)
-
-    if options.example and (options.train, options.validation) != (None, None):
-        parser.error("--example goes without --train and --validation")
+    options = read_options(
+        description,
+        arguments,
+        seed="the seed of what is held out (0)",
+        train="rows to train on at most (all)",
+        validation="rows to validate on (all, or a tenth of train, at most 1000)",
+    )
 
     def run() -> int:
         parts = {name or "train": part for name, part in splits_of(source).items()}
         wanted = ["example"] if options.example else _wanted(parts, options)
         paths = {name: options.output / f"{name}.jsonl" for name in (*ORDER, "example")}
-        for name in wanted:
-            if paths[name].exists() and not options.overwrite:
-                raise RolloutError(
-                    f"{shown(paths[name])} already exists: add --overwrite to replace "
-                    "it, or name another folder with --output"
-                )
+        if not options.overwrite:
+            refuse_to_replace(paths[name] for name in wanted)
         others = {path for name, path in paths.items() if name not in wanted}
         others |= set() if options.example else {project.here().rows}
-        maker = RowMaker(example, options.seed)
-        for path in filter(Path.exists, others):
-            for row in load_rows(path):
-                maker.known.add(_hash(_whole(row)))
+        maker = RowMaker(example, options.seed, filter(Path.exists, others))
         with contextlib.ExitStack() as files:
             opened = {
                 name: files.enter_context(write_atomically(paths[name]))
@@ -120,12 +105,16 @@ class RowMaker:
     Its memory grows by some 50 bytes a row: hashes stand for prompts and tasks.
     """
 
-    def __init__(self, example: Convert, seed: int) -> None:
+    def __init__(self, example: Convert, seed: int, others: Iterable[Path]) -> None:
+        """Rows of the files `others` are left out."""
         self.example, self.seed = example, seed
-        self.domain_class, self.definitions = (
-            project.here().load_class(),
-            server_tools(),
-        )
+        self.domain_class = project.here().load_class()
+        self.definitions = server_tools()
+        self.others: dict[str, Hashes] = {}
+        for path in others:
+            hashes = self.others.setdefault(path.name, Hashes())
+            for row in rows_in(path):
+                hashes.add(_hash(_whole(row)))
         self.known = Hashes()  # of whole rows
         self.asked: dict[str, Hashes] = {}  # of prompts and solutions, by split
         self.lengths: Counter[int] = Counter()  # of prompts, in characters
@@ -153,11 +142,13 @@ class RowMaker:
             if not rows:
                 self._note(f"{{}} left out: {_name(self.example)} returns None", record)
             for row, solution in rows:
-                if self.known.add(_hash(_whole(row))):
-                    its_hash = self._look(split, row, solution, record)
-                    yield _line(row), its_hash
+                whole = _hash(_whole(row))
+                files = [name for name, its in self.others.items() if whole in its]
+                if files or not self.known.add(whole):
+                    what = f"in {files[0]}" if files else "the same as an earlier row"
+                    self._note(f"{{}} left out: {what}", record)
                 else:
-                    self._note("{} left out: the same as an earlier row", record)
+                    yield _line(row), self._look(split, row, solution, record)
 
     def _made(self, record: Record) -> list[Any]:
         """What the user's function makes of a record."""
@@ -275,7 +266,7 @@ def _wanted(parts: dict[str, Any], options: argparse.Namespace) -> list[str]:
     names = {*parts} | ({"validation"} if "train" in parts else set())
     names -= {name for name in ORDER[1:] if getattr(options, name) == 0}
     if not names:
-        raise RolloutError("--train 0 and --validation 0 leave nothing to write")
+        raise RolloutError("--train 0 or --validation 0 leaves nothing to write")
     return [name for name in ORDER if name in names]
 
 
@@ -308,7 +299,7 @@ def _fill(
             hashes.append(its_hash)
         maker.check({})  # refused records are a better reason than too few
         count = validation or min(_held_out(train or len(hashes)), len(hashes))
-        if count >= len(hashes):
+        if 0 < len(hashes) <= count:
             raise RolloutError(
                 f"the dataset has {counted(len(hashes), 'row')}, too few for "
                 f"--validation {count} beside train: ask for fewer"
