@@ -137,7 +137,9 @@ def test_prepared_rows_name_the_tools_and_the_agent(
     assert list(prepared.parent.iterdir()) == [prepared]
 
 
-def test_prepared_rows_can_be_a_folder_that_datasets_reads(prepared, monkeypatch, rows):
+def test_prepared_rows_can_be_a_folder_that_datasets_reads(
+    prepared, monkeypatch, tmp_path
+):
     def collate(*arguments):
         for name in ("train", "validation"):
             split = prepared / "splits" / f"{name}.jsonl"
@@ -149,7 +151,8 @@ def test_prepared_rows_can_be_a_folder_that_datasets_reads(prepared, monkeypatch
     monkeypatch.setattr(config, "HF_HUB_OFFLINE", True)  # it counts loads
     monkeypatch.setattr(prepare, "run_gym", collate)
     assert prepare.main(["--format", "parquet"]) == 0
-    loaded = datasets.load_dataset(str(prepared / "parquet"), streaming=True)
+    folder, cache = str(prepared / "parquet"), str(tmp_path / "cache")
+    loaded = datasets.load_dataset(folder, streaming=True, cache_dir=cache)
     for name in ("train", "validation"):
         read = [
             {
