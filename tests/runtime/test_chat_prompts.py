@@ -107,6 +107,10 @@ TOOL = {"role": "tool", "tool_call_id": "c1", "content": "yes"}
         # Items of the Responses API stay as they are
         ([USER, CALL, RESULT], [USER, CALL, RESULT]),
         (
+            [USER, {**CALL, "role": None}, {**RESULT, "status": None}],
+            [USER, CALL, RESULT],
+        ),
+        (
             [
                 {
                     "type": "message",
