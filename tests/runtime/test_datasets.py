@@ -74,6 +74,13 @@ def test_each_format_gives_the_same_records(tmp_path, name):
     assert records[1].place == f"{path}, {kind} {number}"
 
 
+def test_places_are_relative_to_the_working_directory(tmp_path, monkeypatch):
+    path = jsonl(tmp_path / "data/a.jsonl")
+    monkeypatch.chdir(tmp_path)
+    for source in (path, path.parent, tmp_path, "data/*.jsonl"):
+        assert next(read(source)).place == "data/a.jsonl, line 1"
+
+
 def test_a_field_of_several_lines_does_not_shift_the_places(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text('q,a\n"one\ntwo",1\n\nthree,3\nfour,4\n')

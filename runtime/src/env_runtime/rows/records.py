@@ -106,6 +106,8 @@ def split_named(name: str) -> str:
 
 def _local(path: Path) -> dict[str, Iterator[Record]]:
     """The splits of a file, a folder or a glob."""
+    if path.is_relative_to(Path.cwd()):  # messages name what the user sees
+        path = path.relative_to(Path.cwd())
     if path.is_file():
         if _suffix(path) == ".json":
             return _lists_in(path)
