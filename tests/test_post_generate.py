@@ -214,7 +214,7 @@ def test_a_class_is_completed_once_and_before_it_is_imported(
     monkeypatch.setattr(step, "pin_python", lambda *arguments: None)
     monkeypatch.chdir(tmp_path)
     folder = Path("nemo_gym")
-    given = step.Step("copy", writer="env_runtime.gymnasium")
+    given = step.Step("copy", writer=["env_runtime.gymnasium"])
     step.install(given, folder, "uv", [])
     ran = [command[command.index("python") + 1 :] for command in commands[1:]]
     assert ran == [
@@ -255,7 +255,7 @@ def test_a_class_that_could_not_be_completed_is_removed(
     monkeypatch.setattr(step, "find_python", lambda uv, required: None)
     monkeypatch.setattr(step, "pin_python", lambda *arguments: None)
     with pytest.raises(step.Problem, match="the class could not be completed"):
-        given = step.Step("copy", writer="env_runtime.gymnasium")
+        given = step.Step("copy", writer=["env_runtime.gymnasium"])
         step.install(given, Path("nemo_gym"), "uv", [])
     assert Path("my_env.py").exists() == stays
 

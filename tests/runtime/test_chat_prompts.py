@@ -181,7 +181,8 @@ def test_a_message_that_cannot_be_converted_is_named(prompt, complaint):
 
 
 def test_tools_of_either_api_are_tools_of_the_responses_api():
-    function = {"name": "f", "description": "Does.", "parameters": {"type": "object"}}
+    schema = {"type": "object", "properties": {"x": {"type": "string"}}}
+    function = {"name": "f", "description": "Does.", "parameters": schema}
     definition = {"type": "function", **function, "strict": False}
     tools = [{"type": "function", "function": function}, function, definition]
     assert responses_tools(tools) == 3 * [definition]
