@@ -2,10 +2,12 @@ r"""Graders: what solves a task, and that nothing else does."""
 
 import json
 import string
+import sys
 import time
 from decimal import Decimal
 
 import pytest
+from env_runtime import graders
 from env_runtime.graders import INSTRUCTIONS, Calls, Choice, Json, Number, Table, Text
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -253,6 +255,19 @@ def test_every_row_counts_as_often_as_it_appears():
     assert grader.reward([("a", "1"), ("a", 1), ("b", 0.3)]) == 0.0
     assert grader.reward([]) == grader.reward(None) == 0.0
     assert Table([(1,), (2,)], ordered=True).reward([(2,), (1,)]) == 0.0
+
+
+def test_a_number_can_be_told_before_it_is_expected():
+    assert all(map(Number.reads, ["1,250", " 3/4 ", 7, 0.5, "20\\%"]))
+    assert not any(map(Number.reads, ["", "seven", "#### 7", None, True, 1e-9]))
+
+
+def test_number_names_the_package_that_it_needs(monkeypatch):
+    monkeypatch.setitem(sys.modules, "math_verify", None)
+    graders._has_math_verify.cache_clear()
+    with pytest.raises(ModuleNotFoundError, match="add the extra `answer`"):
+        Number("7")
+    graders._has_math_verify.cache_clear()
 
 
 def test_a_call_too_many_earns_nothing():

@@ -19,6 +19,7 @@ box counts, and neither do two boxes that differ. `INSTRUCTIONS` asks for that i
 """
 
 import functools
+import importlib.util
 import json
 import logging
 import math
@@ -111,11 +112,21 @@ class Number(_Boxed[str]):
     """
 
     def __init__(self, expected: str | float) -> None:
+        if not _has_math_verify():
+            raise ModuleNotFoundError(
+                "Number needs the package math-verify: add the extra `answer` to "
+                "nemo-gym-env-runtime[...] in pyproject.toml, then `uv sync`"
+            )
         self._expected, self._text = self._parse(str(expected)), str(expected)
         if self._expected is None:
             raise ValueError(
                 f"expected a number such as 42, 12.50 or 3/4, got {expected!r:.80}"
             )
+
+    @classmethod
+    def reads(cls, text: Any) -> bool:
+        """Whether a value is a number that this grader reads, as `1,250` is."""
+        return cls._parse(str(text)) is not None
 
     def reward(self, answer: str) -> float:
         """1.0 for the expected number, else 0.0."""
@@ -126,13 +137,19 @@ class Number(_Boxed[str]):
         """The number in a box."""
         return "\\boxed{" + self._text + "}"
 
-    def _parse(self, box: str) -> str | None:
+    @staticmethod
+    def _parse(box: str) -> str | None:
         """The number as LaTeX without separators."""
         match = _NUMBER.fullmatch(box.strip()) if len(box) <= 100 else None
         if match is None:
             return None
         sign = "-" if match["sign"] in ("-", "\u2212") else ""
         return sign + _THOUSANDS.sub("", match["number"])
+
+
+@functools.cache
+def _has_math_verify() -> bool:
+    return importlib.util.find_spec("math_verify") is not None
 
 
 def _equal(number: str, other: str) -> bool:

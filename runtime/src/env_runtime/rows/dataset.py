@@ -324,6 +324,8 @@ def _sample(
 ) -> int:
     """Write `count` rows, drawn from the first records. Returns their number."""
     lines = list(maker.lines("example", islice(records, SAMPLED)))
+    # A small dataset also has rows to train on.
+    count = min(count, -(-maker.counts["records"] // 2))
     drawn = heapq.nsmallest(count, range(len(lines)), key=lambda each: lines[each][1])
     for number in sorted(drawn):
         files["example"].write(lines[number][0])

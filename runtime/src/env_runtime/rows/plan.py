@@ -230,7 +230,7 @@ class Plan:
     def _pattern(self) -> tuple[str, str] | None:
         """The pattern that finds a short answer in each expected text, and why."""
         texts = self._answers()
-        if not all(isinstance(t, str) for t in texts) or all(map(_is_number, texts)):
+        if not all(isinstance(t, str) for t in texts) or all(map(Number.reads, texts)):
             return None
         patterns = list(BEFORE.items())[: 2 if all(map(_is_short, texts)) else None]
         for name, pattern in patterns:
@@ -280,7 +280,7 @@ class Plan:
             return "calls", "each record has tools, and calls of them"
         if self.options:
             return "choice", "each record has options"
-        if all(map(_is_number, answers)):
+        if all(map(Number.reads, answers)):
             return "number", f"all {len(answers)} are numbers"
         if all(isinstance(answer, Mapping) for answer in answers):
             return "json", f"all {len(answers)} are objects"
@@ -415,14 +415,6 @@ def _check_pattern(pattern: str) -> None:
         raise RolloutError(
             f"expected has the pattern {pattern!r}: it needs one group, as in '#### (.*)'"
         )
-
-
-def _is_number(value: Any) -> bool:
-    try:
-        Number(value)
-    except ValueError:
-        return False
-    return True
 
 
 def _is_short(text: str) -> bool:
