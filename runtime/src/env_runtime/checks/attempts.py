@@ -36,7 +36,7 @@ from ..evaluation.rows import prompt_text, row_name
 from ..models.client import Models
 from ..project import of_class
 from ..settings import Limits
-from .kept import Kept, kept_by
+from .kept import Kept, attributes_of, kept_by
 from .rewards import made_calls
 
 CALL_SECONDS = 5.0  # a longer call fails
@@ -144,9 +144,9 @@ class Attempt:
         return await self.session.perform(lambda: kept_by(self.object))
 
     async def state(self) -> Any:
-        """The object's attributes as a text, and what it keeps elsewhere."""
-        text = await self.session.perform(lambda: repr(vars(self.object)))
-        return text, (await self.kept()).content
+        """The object's attributes, and what it keeps elsewhere, to be compared."""
+        texts = await self.session.perform(lambda: attributes_of(self.object))
+        return texts, (await self.kept()).content
 
     @property
     def object(self) -> Any:

@@ -45,7 +45,7 @@ from .attempts import (
     with_tries,
     without_log,
 )
-from .kept import ELSEWHERE, Kept, changed, quoted, state_of
+from .kept import Kept, changed, quoted, state_of
 from .runner import doing
 
 SECONDS = 4.0  # for all flaws together; a row that was begun is played to its end
@@ -185,7 +185,11 @@ async def again(check: FlawCheck, rows: Iterable[int]) -> None:
 
 
 async def early(check: FlawCheck, rows: Iterable[int]) -> None:
-    """The oracle's last call alone, if prompts say it, and those before it changed something."""
+    """The oracle's last call alone, on rows whose calls before it change something.
+
+    Its arguments must be parts of the prompt, the same on most rows. Others had to be found
+    out by those calls.
+    """
     numbers = [*rows]
     lasts = {
         number: calls[-1][1]
@@ -205,8 +209,8 @@ async def early(check: FlawCheck, rows: Iterable[int]) -> None:
         row, calls = check.rows[number], check.oracle(check.rows[number]).calls
         texts = check.texts(row)
         for name, value in lasts[number].items():
-            [(place, _)] = places[name].most_common(1) or [(None, 0)]
-            if place is None or texts.get(place) != str(value):
+            most = places[name].most_common(1)
+            if not most or texts.get(most[0][0]) != str(value):
                 return None
         attempt, reward = await check.played(row, calls[-1:])
         if not check.full(row, reward):
@@ -221,7 +225,7 @@ async def early(check: FlawCheck, rows: Iterable[int]) -> None:
 
 
 async def owned(check: FlawCheck, rows: Iterable[int]) -> None:
-    """The tables and files that an object keeps are emptied by its own tools.
+    """The object's own tools change everything in one of its tables or files.
 
     Nothing is touched that another episode has, too, or that is not in a temporary folder.
     """
@@ -232,7 +236,7 @@ async def owned(check: FlawCheck, rows: Iterable[int]) -> None:
             before = await idle.kept()
             await solver.play(calls)
             solved = await solver.kept()
-        if not calls or ELSEWHERE in before.places or before.places & solved.places:
+        if not calls or before.places & solved.places:
             continue
         for plan in check.in_time(_destroying(check, before)):
             async with check.episode(row) as attempt:
@@ -241,7 +245,7 @@ async def owned(check: FlawCheck, rows: Iterable[int]) -> None:
                 reward = await attempt.reward()
             if left in (before.content, solved.content):
                 continue
-            who = "a policy that destroys what the object keeps"
+            who = "a policy that changes everything in a table or a file"
             if check.full(row, reward):
                 raise check.wrong("owned", number, f"{who} earns {reward}", attempt)
             if attempt.failure and not check.models.names:
@@ -250,14 +254,13 @@ async def owned(check: FlawCheck, rows: Iterable[int]) -> None:
 
 
 def _destroying(check: FlawCheck, kept: Kept) -> Iterator[Calls]:
-    """Calls that empty a table or a file, for each tool that might."""
+    """Calls of one tool that may change all of a table or a file: SQL, keys, names."""
     texts: list[list[str]] = []
     for table, columns in kept.tables.items():
         name = quoted(table)
         texts += [[f"DELETE FROM {name}"], [f"DROP TABLE {name}"]]
         texts.append([f"UPDATE {name} SET {quoted(one)} = NULL" for one in columns])
-        keys = [str(row[0]) for row in kept.content[table][:CANDIDATES]]
-        texts.append(keys)
+        texts.append([str(row[0]) for row in kept.content[table][:CANDIDATES]])
     for each in texts:
         calls = [call for text in each for call in check.filled(text)]
         for tool in dict.fromkeys(name for name, _ in calls):
@@ -309,9 +312,8 @@ async def outside(check: FlawCheck, rows: Iterable[int]) -> None:
             return
         for text in ("-1", "0", "1e9", "nan", "inf", "1e999"):
             attempt, _ = await check.submitted(row, text)
-            episode = attempt.session.episode
-            if episode and episode.failure and not check.models.names:
-                problem = f"the answer {text} masks the sample: {episode.failure}"
+            if attempt.failure and not check.models.names:
+                problem = f"the answer {text} masks the sample: {attempt.failure}"
                 raise check.wrong("outside", number, problem, attempt, text)
 
 

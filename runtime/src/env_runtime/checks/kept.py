@@ -18,7 +18,7 @@ NO_STATE = (ModuleType, FunctionType, type, staticmethod, classmethod, property)
 # The most objects, tables, rows of a table, files of a folder, and bytes of a file
 OBJECTS, TABLES, ROWS, FILES, BYTES = 500, 20, 1000, 20, 1 << 20
 TEMPORARY = Path(tempfile.gettempdir()).resolve()
-ELSEWHERE = "outside of the temporary folder"
+ELSEWHERE = "elsewhere"  # a place that all episodes have
 
 
 def state_of(domain_class: type) -> dict[str, str]:
@@ -29,9 +29,20 @@ def state_of(domain_class: type) -> dict[str, str]:
         values |= {
             f"{owner.__name__}.{name}": value for name, value in vars(owner).items()
         }
+    return _as_texts(
+        {name: value for name, value in values.items() if "__" not in name}
+    )
+
+
+def attributes_of(environment: Any) -> dict[str, str]:
+    """The values of an object's attributes, as texts."""
+    return _as_texts(getattr(environment, "__dict__", {}))
+
+
+def _as_texts(values: dict[str, Any]) -> dict[str, str]:
     texts = {}
     for name, value in values.items():
-        if isinstance(value, NO_STATE) or "__" in name:
+        if isinstance(value, NO_STATE):
             continue
         with contextlib.suppress(Exception):  # the user may have written __repr__
             texts[name] = repr(value)
@@ -46,7 +57,7 @@ def changed(before: dict[str, str], after: dict[str, str]) -> str:
 
 @dataclass
 class Kept:
-    """The tables of an object's SQLite connections, and its files in temporary folders."""
+    """The tables of an object's SQLite databases, and its files in temporary folders."""
 
     tables: dict[str, list[str]] = field(default_factory=dict)  # their columns
     files: list[str] = field(default_factory=list)  # as the object's tools name them
@@ -56,9 +67,14 @@ class Kept:
 
 
 def kept_by(environment: Any) -> Kept:
-    """What an object keeps in SQLite and in files, as far as its attributes lead to it."""
-    kept = Kept()
-    for value in _reachable(environment):
+    """What an object keeps in SQLite and in files, as far as its attributes lead to it.
+
+    Connections of its class and its module are among it: all episodes have them.
+    """
+    kept, kind = Kept(), type(environment)
+    shared = [*vars(kind).values(), *vars(sys.modules[kind.__module__]).values()]
+    databases = [one for one in shared if isinstance(one, sqlite3.Connection)]
+    for value in [*databases, *_reachable(environment)]:
         # An authorizer may forbid to read a table, and a policy may remove a file.
         with contextlib.suppress(sqlite3.Error, OSError):
             if isinstance(value, sqlite3.Connection):
@@ -115,13 +131,16 @@ def _read_files(path: Any, kept: Kept) -> None:
         kept.files.append(name)
         with file.open("rb") as stream:
             kept.content[name] = stream.read(BYTES)
+        if kept.content[name].startswith(b"SQLite format 3\0"):
+            with contextlib.closing(sqlite3.connect(file)) as database:
+                _read_tables(database, kept)
 
 
 def _is_temporary(path: str | Path) -> bool:
     """Whether a path is an absolute one into the temporary folder."""
     try:
         return Path(path).is_absolute() and TEMPORARY in Path(path).resolve().parents
-    except (OSError, ValueError):  # it is a text, and no path
+    except (OSError, ValueError, RuntimeError):  # it is a text, and no path
         return False
 
 
