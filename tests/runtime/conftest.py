@@ -8,7 +8,7 @@ import json
 import logging
 import socket
 import threading
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ import pytest
 import uvicorn
 from env_runtime import project
 from env_runtime.checks.class_checks import check_class
+from env_runtime.checks.flaws import find_flaws
 from env_runtime.episode.schema import sample_arguments
 from env_runtime.episode.tools import tools_of
 from env_runtime.evaluation import command
@@ -277,6 +278,21 @@ def gate(gate_client, tmp_path) -> Callable[..., str]:
         return check(gate_client(kind), rows_file(tmp_path, *rows))
 
     return run
+
+
+@pytest.fixture
+def look(monkeypatch) -> Callable[..., str]:
+    """Looks for flaws in the grade of a class, as the rollout gate does."""
+
+    def look(kind: type, rows: list[dict[str, Any]], meant: Sequence[str] = ()) -> str:
+        monkeypatch.setitem(project.of_loaded, kind, here())
+        table = {**here().table(), "meant": [*meant]}
+        monkeypatch.setattr(project.Project, "table", lambda self: table)
+        served = list(tools_of(kind))
+        monkeypatch.setattr(project.Project, "served_tools", lambda self: served)
+        return find_flaws(kind, rows, seconds=100)
+
+    return look
 
 
 @pytest.fixture

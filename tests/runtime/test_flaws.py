@@ -6,17 +6,14 @@ import time
 from typing import Any, Literal
 
 import pytest
-from env_runtime import project
 from env_runtime.checks.attempts import FlawCheck
-from env_runtime.checks.flaws import FLAWS, find_flaws
-from env_runtime.episode.tools import tools_of
+from env_runtime.checks.flaws import FLAWS
 from env_runtime.errors import GateError
-from env_runtime.project import here
 
 CITIES = ["quito", "lima", "oslo", "cairo", "delhi", "seoul", "rome", "bern"]
 
 
-def rows(prompt="Which capital is meant, number {n}?", oracle=None, count=8):
+def rows(prompt, count=8):
     return [
         {
             "responses_create_params": {"input": prompt.format(n=n, city=city)},
@@ -126,13 +123,13 @@ class LastWord(Answers):
         return float(answer.rpartition(", ")[2] == self.task["city"])
 
 
-class YesOrNo(Answers):
+class AlwaysOrNever(Answers):
     def reward(self, answer: str) -> float:
-        return float(answer == "no")
+        return float(answer == "never")
 
     @staticmethod
     def oracle(task: dict[str, Any]) -> Any:
-        return "no"
+        return "never"
 
 
 class Shared(Base):
@@ -285,24 +282,144 @@ class Waits(Base):
         return "noted"
 
 
+class TellsTheAnswer(Answers):
+    def check(self, city: str) -> str:
+        """Check a city before you answer."""
+        return f"{city} is wrong. It is '{self.task['city']}'."
+
+
+class LooksUp(TellsTheAnswer):
+    """The tool is there to tell the answer: the oracle asks it."""
+
+    @staticmethod
+    def oracle(task: dict[str, Any]) -> Any:
+        return [("check", {"city": "which?"}), task["city"]]
+
+
+class TellsInMessages(Base):
+    """A wrong message is told the right one, and may be corrected."""
+
+    guess = None
+
+    def reply(self, answer: str) -> str | None:
+        self.said, wanted = answer, f"the city of {self.task['city']}"
+        again = f"No, I wanted to hear {wanted}. Once more: which?"
+        return None if answer == wanted else again
+
+    def reward(self) -> float:
+        return float(self.said == f"the city of {self.task['city']}")
+
+    @staticmethod
+    def oracle(task: dict[str, Any]) -> Any:
+        return [f"the city of {task['city']}"]
+
+
+class ListsThem(AnyTry):
+    """An error names all cities, and each of them may be tried."""
+
+    def guess(self, city: str) -> str:
+        """Guess a city."""
+        if city not in CITIES:
+            raise ValueError(f"no {city}; there are {', '.join(CITIES)}")
+        return super().guess(city)
+
+
+class ListsThemOnce(ListsThem):
+    """As ListsThem, but the first city counts."""
+
+    def reward(self) -> float:
+        return float(self.said.split("\n")[0] == self.task["city"])
+
+
+class Thanks(Base):
+    """A customer who is content after any three kind words."""
+
+    guess, patience = None, 3
+
+    def reply(self, answer: str) -> str | None:
+        self.patience -= answer.count("Thank") + answer.count(self.task["city"])
+        return "I am not content." if self.patience > 0 else None
+
+    def reward(self) -> float:
+        return float(self.patience <= 0)
+
+    @staticmethod
+    def oracle(task: dict[str, Any]) -> Any:
+        return [f"Thank you, {task['city']}.", "Thank you. Thank you."]
+
+
+class AsksTheSame(Thanks):
+    """As Thanks, but each kind word counts once."""
+
+    heard = ""
+
+    def reply(self, answer: str) -> str | None:
+        self.heard += answer
+        return None if self.reward() else "I am not content."
+
+    def reward(self) -> float:
+        return float(self.task["city"] in self.heard and "Sorry" in self.heard)
+
+    @staticmethod
+    def oracle(task: dict[str, Any]) -> Any:
+        return [f"Thank you, {task['city']}.", "Sorry."]
+
+
+class Kitchen(Base):
+    """What is served is graded, but not how it was made."""
+
+    guess = None
+
+    def __init__(self, task: dict[str, Any]) -> None:
+        super().__init__(task)
+        self.steps: list[str] = []
+
+    def step(self, name: str) -> str:
+        """Do a step."""
+        self.steps.append(name)
+        return "done"
+
+    def serve(self, dish: str) -> str:
+        """Serve a dish."""
+        self.said = dish
+        return "served"
+
+    @staticmethod
+    def oracle(task: dict[str, Any]) -> Any:
+        steps = [("step", {"name": name}) for name in ("wash", "cut", "boil")]
+        return [*steps, ("serve", {"dish": task["city"]})]
+
+
+class Detective(Kitchen):
+    """Who is asked is written down, but who is accused must be found out."""
+
+    def serve(self, dish: str) -> str:
+        """Accuse a city. The first time counts."""
+        self.said = self.said or dish
+        return "noted"
+
+
+class Library(Base):
+    """The oracle looks before it acts, which changes nothing."""
+
+    def look(self) -> str:
+        """Look around."""
+        return "There are many cities."
+
+    @staticmethod
+    def oracle(task: dict[str, Any]) -> Any:
+        return [("look", {}), ("guess", {"city": task["city"]})]
+
+
+class Described(Base):
+    def guess(self, city: str) -> str:
+        """Guess one of quito, lima, oslo, cairo, delhi, seoul, rome, bern."""
+        return super().guess(city)
+
+
 PLAIN = "Which capital is meant, number {n}?"
 LISTED = "Which one? Candidates: " + ", ".join(CITIES) + ". Number {n}."
 LEAKY = "Where is the office? (row {city}-{n}) The city is ({city})."
-
-
-@pytest.fixture
-def look(monkeypatch):
-    """Looks for flaws in a class, as the gate does."""
-
-    def look(kind, prompt=PLAIN, count=8, meant=()):
-        monkeypatch.setitem(project.of_loaded, kind, here())
-        table = {**here().table(), "meant": [*meant]}
-        monkeypatch.setattr(project.Project, "table", lambda self: table)
-        served = list(tools_of(kind))
-        monkeypatch.setattr(project.Project, "served_tools", lambda self: served)
-        return find_flaws(kind, rows(prompt, count=count), seconds=100)
-
-    return look
 
 
 @pytest.mark.parametrize(
@@ -348,7 +465,37 @@ def look(monkeypatch):
             Tells,
             PLAIN,
             "reader",
-            "repeats what a tool said to it earns the full reward on 8",
+            r"repeats what was said to it \(word 1 from the end\) earns the full",
+        ),
+        (
+            TellsTheAnswer,
+            PLAIN,
+            "reader",
+            r"\(it called check\(city=\"7\"\);.*; it answered 'quito'; task: ",
+        ),
+        (
+            TellsInMessages,
+            PLAIN,
+            "reader",
+            r"\(end of a sentence \d.*\(it called '7', 'the city of quito'; the last",
+        ),
+        (
+            ListsThem,
+            PLAIN,
+            "candidates",
+            r"tries what the prompt, or an error, names .* 8 of 8 rows \(it called guess",
+        ),
+        (
+            Thanks,
+            PLAIN,
+            "again",
+            r"one message, 10 times, earns 1\.0, .* 2 calls \(it called 'Thank you, quito\.'",
+        ),
+        (
+            Kitchen,
+            "Cook {city}: wash, cut, boil. Then serve it.",
+            "early",
+            r"only the oracle's last call earns .* 8 of 8 rows \(it called serve\(dish=\"quito\"\)",
         ),
         (
             Letters,
@@ -373,7 +520,7 @@ def look(monkeypatch):
 )
 def test_a_flaw_is_named_with_its_cure(look, kind, prompt, flaw, says):
     with pytest.raises(GateError, match=says) as raised:
-        look(kind, prompt)
+        look(kind, rows(prompt))
     message = str(raised.value)
     assert re.match(r"row \d of data/example\.jsonl: ", message)
     assert f"see `{flaw}` in docs/grading.md of the template" in message
@@ -381,7 +528,7 @@ def test_a_flaw_is_named_with_its_cure(look, kind, prompt, flaw, says):
     # What other episodes left would be found as something else; what blocks is slow.
     if flaw not in ("shared", "loop"):
         meant = ["echo", "crowd"] if flaw in ("echo", "crowd") else [flaw]
-        assert f"{len(FLAWS) - len(meant)} flaws" in look(kind, prompt, meant=meant)
+        assert f"{len(FLAWS) - len(meant)} flaws" in look(kind, rows(prompt), meant)
 
 
 @pytest.mark.parametrize(
@@ -399,30 +546,54 @@ def test_a_flaw_is_named_with_its_cure(look, kind, prompt, flaw, says):
         (Overlap, "Which capital is meant? Say: capital NAME"),
         (Crane, PLAIN),
         (LastWord, PLAIN),
-        (YesOrNo, "Is number {n} right? Answer yes or no"),
+        (AlwaysOrNever, "Is number {n} right? Answer always or never"),
+        (ListsThemOnce, PLAIN),
+        (AsksTheSame, PLAIN),
+        (LooksUp, PLAIN),
+        (Detective, LISTED),
+        (Library, "Take {city}, please."),
     ],
 )
 def test_an_honest_grade_is_left_alone(look, kind, prompt):
-    note = look(kind, prompt)
+    note, _, _ = look(kind, rows(prompt)).partition("\n")
     assert note == (
         f"looked for {len(FLAWS)} flaws of grades in 8 rows; `uv run pytest` attacks the "
         "grade further"
     )
 
 
+@pytest.mark.parametrize(
+    ("kind", "prompt", "stands"),
+    [
+        (Answers, LISTED, True),
+        (Base, LISTED, True),
+        (Answers, PLAIN, False),
+        (Described, PLAIN, True),
+        (AlwaysOrNever, "Is number {n} right? Answer always or never", False),
+    ],
+)
+def test_a_note_says_that_the_solution_stands_in_the_prompt(look, kind, prompt, stands):
+    _, _, note = look(kind, rows(prompt)).partition("\n")
+    said = (
+        "what the oracle submits stands in the prompt of 8 of 8 rows, or in a tool's "
+    )
+    assert note.startswith(f"{said}description, such as 'quito' of row 1: ") == stands
+    assert stands or not note
+
+
 def test_an_unknown_name_is_not_meant(look):
     with pytest.raises(
         GateError, match="`meant` names echoes, but the flaws are echo, "
     ):
-        look(Base, meant=["echoes"])
+        look(Base, rows(PLAIN), ["echoes"])
 
 
 def test_two_rows_are_too_few_to_tell_luck_from_a_flaw(look):
     """The line says so, instead of that nothing was found."""
     few = "in 2 rows, not for 4 more: rows are few, or episodes slow or refused; "
-    assert few in look(Answers, LEAKY, count=2)
+    assert few in look(Answers, rows(LEAKY, 2))
     with pytest.raises(GateError, match="only repeats the prompt"):
-        look(Contains, LISTED, count=1)
+        look(Contains, rows(LISTED, 1))
 
 
 def test_a_search_that_ends_early_finds_nothing(look, monkeypatch):
@@ -430,8 +601,10 @@ def test_a_search_that_ends_early_finds_nothing(look, monkeypatch):
     monkeypatch.setattr(
         FlawCheck, "in_time", lambda check, tries: itertools.islice(tries, 4)
     )
-    assert look(AnyTry, PLAIN).startswith("looked for 12 flaws of grades in 8 rows; ")
+    assert look(AnyTry, rows(PLAIN)).startswith(
+        f"looked for {len(FLAWS)} flaws of grades in 8 rows; "
+    )
     monkeypatch.setattr(
         FlawCheck, "in_time", lambda check, tries: itertools.islice(tries, 3)
     )
-    assert "not for 3 more" in look(AnyTry, PLAIN)
+    assert "not for 2 more" in look(AnyTry, rows(PLAIN))

@@ -3,15 +3,22 @@
 import contextlib
 import functools
 import json
+import logging
 import math
 import re
 import time
+from collections import Counter
 from collections.abc import (
     AsyncGenerator,
+    Awaitable,
+    Callable,
+    Generator,
     Iterable,
     Iterator,
+    Mapping,
 )
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from pydantic import ValidationError
@@ -29,11 +36,19 @@ from ..evaluation.rows import prompt_text, row_name
 from ..models.client import Models
 from ..project import of_class
 from ..settings import Limits
+from .kept import Kept, attributes_of, kept_by
 from .rewards import made_calls
 
 CALL_SECONDS = 5.0  # a longer call fails
 CANDIDATES = 40  # the most parts of a text that are tried
 CHOICES = 12  # a parameter with more values has no choice that is tried
+
+# The share of rows on which a policy must earn the full reward. Below, it may be luck: of
+# four letters, one is right.
+MOST, HALF = 0.8, 0.5
+SURPLUS = 2  # calls beyond the oracle's, which were wrong tries
+DIFFERENT = 3  # fewer different answers are those of a yes or a no
+FEWEST_ROWS = 4  # on fewer rows, luck cannot be told from a flaw
 
 # The parts of a text that a policy may copy, by what they are called in messages
 PARTS = {
@@ -45,6 +60,7 @@ PARTS = {
     ),
     "word": re.compile(r"[^\W_][\w'-]*"),
     "text between spaces": re.compile(r"[^\s,;()\[\]\"'`]+"),
+    "end of a sentence": re.compile(r"\b(?=(\w[^.,;:!?\n]*))"),
 }
 
 CURES = {
@@ -61,7 +77,22 @@ CURES = {
     "shared": "Make it in __init__, `self.NAME = ...`, also where it is a default "
     "argument, a cache, or a connection of the module",
     "loop": "Await instead, or make the tool a plain `def`, which runs in a thread",
+    "early": "Grade what the calls before it did, or leave them out of the oracle if "
+    "nobody needs them",
+    "owned": "Grade over a copy that no tool can change, open the tool's connection "
+    "read-only, or check that all the rest is unchanged",
 }
+
+
+@contextlib.contextmanager
+def without_log() -> Generator[None]:
+    """The class's failures are expected here: nobody has to see them."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logging.disable(before)
 
 
 @dataclass
@@ -99,12 +130,33 @@ class Attempt:
         for name, arguments in calls:
             if name == REPLY:
                 said = functools.partial(episode.reply, arguments["answer"])
-                await self.session.perform(said)
+                answer: Answer | None = await self.session.perform(said)
+                self.calls.append((name, arguments))
+                self.outputs += [answer.output] if answer else []
             elif name in self.tools:
                 await self.call(name, arguments)
 
     async def reward(self, answer: str = "") -> float:
         return await self.session.reward(answer, CALL_SECONDS)
+
+    async def kept(self) -> Kept:
+        """What the object keeps in SQLite and in files."""
+        return await self.session.perform(lambda: kept_by(self.object))
+
+    async def state(self) -> Any:
+        """The object's attributes, and what it keeps elsewhere, to be compared."""
+        texts = await self.session.perform(lambda: attributes_of(self.object))
+        return texts, (await self.kept()).content
+
+    @property
+    def object(self) -> Any:
+        assert self.session.episode is not None
+        return self.session.episode.environment
+
+    @property
+    def failure(self) -> str | None:
+        """Why the sample is masked, once the reward is known."""
+        return self.session.episode.failure if self.session.episode else None
 
     @property
     def did(self) -> str:
@@ -154,11 +206,13 @@ class FlawCheck:
                 return
             yield each
 
-    async def played(self, row: Row, calls: Calls) -> tuple[Attempt, float]:
+    async def played(
+        self, row: Row, calls: Calls, answer: str = ""
+    ) -> tuple[Attempt, float]:
         """An episode in which these calls were made, and its reward."""
         async with self.episode(row) as attempt:
             await attempt.play(calls)
-            return attempt, await attempt.reward()
+            return attempt, await attempt.reward(answer)
 
     def full(self, row: Row, reward: float) -> bool:
         """Whether a reward is that of a solved row, and more than nonsense may earn."""
@@ -198,9 +252,7 @@ class FlawCheck:
                 for key, value in sent.items()
             }
             calls, answer = [*before, (name, new)], ""
-        async with self.episode(row) as attempt:
-            await attempt.play(calls)
-            return attempt, await attempt.reward(answer)
+        return await self.played(row, calls, answer)
 
     def too_much(self, row: Row, reward: float) -> bool:
         return reward > baseline_reward(self.domain_class, row) + 1e-9
@@ -285,3 +337,128 @@ def choices_of(schema: dict[str, Any]) -> list[Any]:
     if schema.get("type") == "integer" and low is not None and high is not None:
         return [*range(low, high + 1)] if high - low < CHOICES else []
     return []
+
+
+# ------------------------------------------------------------------ many rows
+
+
+class UndecidedError(Exception):
+    """Too few rows were played to tell luck from a flaw."""
+
+
+def check_enough(played: int) -> None:
+    """Raise UndecidedError if too few rows were played."""
+    if played < FEWEST_ROWS:
+        raise UndecidedError
+
+
+def _is_share(solved: int, played: int, share: float) -> bool:
+    return solved >= share * played - 1e-9
+
+
+async def on_many(
+    check: FlawCheck,
+    rows: Iterable[int],
+    flaw: str,
+    who: str,
+    share: float,
+    play: Callable[[int], Awaitable[Attempt | None]],
+    answers: Mapping[int, str] = MappingProxyType({}),
+) -> None:
+    """Raise GateError if a policy earns the full reward on a share of the rows.
+
+    `play` returns the episode of a row if it earned that, else None. `answers` are
+    what the policy answered. Raises UndecidedError.
+    """
+    numbers, played = [*rows], 0
+    check_enough(len(numbers))
+    solved: list[tuple[int, Attempt]] = []
+    for number in check.in_time(numbers):
+        played += 1
+        if attempt := await play(number):
+            solved.append((number, attempt))
+        elif not _is_share(len(numbers) - played + len(solved), len(numbers), share):
+            return
+    check_enough(played)
+    if _is_share(len(solved), played, share):
+        number, attempt = solved[0]
+        problem = f"{who} earns the full reward on {len(solved)} of {played} rows"
+        raise check.wrong(flaw, number, problem, attempt, answers.get(number, ""))
+
+
+async def with_tries(
+    check: FlawCheck,
+    rows: Iterable[int],
+    flaw: str,
+    who: str,
+    share: float,
+    calls_at: Callable[[Row], Awaitable[Calls]],
+) -> None:
+    """Raise GateError if calls, most of them wrong, solve a share of the rows."""
+
+    async def play(number: int) -> Attempt | None:
+        row = check.rows[number]
+        attempt, reward = await check.played(row, await calls_at(row))
+        # As many calls as the oracle makes may all have been right.
+        calls, right = len(attempt.calls), len(check.oracle(row).calls)
+        if right > 1:  # a refused call was no try of such a task
+            calls = sum(not one.startswith("error:") for one in attempt.outputs)
+        earned = calls - right >= SURPLUS and check.full(row, reward)
+        return attempt if earned else None
+
+    if check.tools:
+        await on_many(check, rows, flaw, who, share, play)
+
+
+async def same_part(
+    check: FlawCheck,
+    numbers: list[int],
+    flaw: str,
+    who: str,
+    source: Callable[[Row], Awaitable[str]],
+    submit: Callable[[Row, str], Awaitable[tuple[Attempt, float]]],
+) -> None:
+    """Raise GateError if the same part of each row's text earns the full reward on most.
+
+    `source` returns a row's text, and `submit` plays an episode with a part of it.
+    Raises UndecidedError.
+    """
+    check_enough(len(numbers))
+    failures: Counter[tuple[str, int]] = Counter()
+    parts: list[dict[tuple[str, int], str]] = []
+    allowed = int(len(numbers) * (1 - MOST))
+    kept: set[tuple[str, int]] | None = None
+    for number in check.in_time(numbers):
+        row, told = check.rows[number], {}
+        parts.append(parts_of(await source(row)))
+        kept = {*parts[0]} if kept is None else kept
+        for feature in kept:
+            text = parts[-1].get(feature)
+            if text is not None and text not in told:
+                told[text] = check.full(row, (await submit(row, text))[1])
+            failures[feature] += text is None or not told[text]
+        kept = {feature for feature in kept if failures[feature] <= allowed}
+        if not kept:
+            return
+    played = len(parts)
+    check_enough(played)
+    kept = {
+        one for one in kept or () if _is_share(played - failures[one], played, MOST)
+    }
+    kinds = [*PARTS]
+    best = min(
+        kept,
+        key=lambda one: (failures[one], abs(one[1]), kinds.index(one[0])),
+        default=None,
+    )
+    if best is None or len({each.get(best) for each in parts}) < DIFFERENT:
+        return  # most rows have the same answer, which their prompts may well name
+    ordinal = f"{best[0]} {abs(best[1])}" + (" from the end" if best[1] < 0 else "")
+    solved = f"on {played - failures[best]} of {played} rows"
+    for number, texts in zip(numbers, parts, strict=False):
+        text = texts.get(best, "")
+        attempt, reward = await submit(check.rows[number], text)
+        if check.full(check.rows[number], reward):
+            problem = f"{who} ({ordinal}) earns the full reward {solved}"
+            answer = text if check.declared.ends_with_answer else ""
+            raise check.wrong(flaw, number, problem, attempt, answer)

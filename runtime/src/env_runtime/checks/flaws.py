@@ -8,42 +8,49 @@ meant: `meant = ["echo"]`.
 import asyncio
 import contextlib
 import functools
-import logging
-import sys
+import json
+import re
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import (
     Awaitable,
     Callable,
     Coroutine,
-    Generator,
     Iterable,
-    Mapping,
+    Iterator,
 )
 from itertools import islice
-from types import FunctionType, MappingProxyType, ModuleType
 from typing import Any
 
 from ..command_line import counted
-from ..episode.declaration import own_classes
 from ..episode.schema import sample_arguments
-from ..episode.types import Calls, Row
+from ..episode.types import REPLY, Calls, Row
 from ..errors import GateError, RolloutError
 from ..evaluation.rows import prompt_text
 from ..models.client import models_not_set
-from .attempts import CANDIDATES, PARTS, Attempt, FlawCheck, choices_of, parts_of
+from .attempts import (
+    CANDIDATES,
+    DIFFERENT,
+    FEWEST_ROWS,
+    HALF,
+    MOST,
+    Attempt,
+    FlawCheck,
+    UndecidedError,
+    check_enough,
+    choices_of,
+    on_many,
+    parts_of,
+    same_part,
+    with_tries,
+    without_log,
+)
+from .kept import Kept, changed, quoted, state_of
 from .runner import doing
 
 SECONDS = 4.0  # for all flaws together; a row that was begun is played to its end
 REPEATS = 10
 BLOCKED_SECONDS = 0.05
-
-# The share of rows on which a policy must earn the full reward. Below, it may be luck: of
-# four letters, one is right.
-MOST, HALF = 0.8, 0.5
-SURPLUS = 2  # calls beyond the oracle's, which were wrong tries
-DIFFERENT = 3  # fewer different answers are those of a yes or a no
-FEWEST_ROWS = 4  # on fewer rows, luck cannot be told from a flaw
 
 
 # ------------------------------------------------------------------------ the flaws
@@ -64,62 +71,31 @@ async def echo(check: FlawCheck, rows: Iterable[int]) -> None:
 
 
 async def candidates(check: FlawCheck, rows: Iterable[int]) -> None:
-    """Each part of the prompt is an argument, one after the other in one episode."""
+    """Each part of the prompt, and of errors, is an argument, all in one episode."""
 
-    def calls_at(row: Row) -> Calls:
-        texts = dict.fromkeys(islice(check.texts(row).values(), CANDIDATES))
-        return [call for text in texts for call in check.filled(text)]
+    async def calls_at(row: Row) -> Calls:
+        attempt, _ = await check.played(row, [*check.filled("7")])
+        sources = [check.texts(row), *map(parts_of, attempt.outputs)]
+        texts = [islice(each.values(), CANDIDATES) for each in sources]
+        tried = dict.fromkeys(text for each in texts for text in each)
+        return [call for text in tried for call in check.filled(text)]
 
-    who = "a policy that tries the parts of the prompt one after the other"
-    await _with_tries(check, rows, "candidates", who, HALF, calls_at)
+    who = "a policy that tries what the prompt, or an error, names one after the other"
+    await with_tries(check, rows, "candidates", who, HALF, calls_at)
 
 
 async def leak(check: FlawCheck, rows: Iterable[int]) -> None:
     """The same part of each prompt is the answer, such as its last number."""
-    numbers = [*rows]
-    if not check.declared.ends_with_answer:
-        return
-    _check_enough(len(numbers))
-    failures: Counter[tuple[str, int]] = Counter()
-    played = 0
-    allowed = int(len(numbers) * (1 - MOST))
-    kept: set[tuple[str, int]] | None = None
-    for number in check.in_time(numbers):
-        row, played = check.rows[number], played + 1
-        texts, told = check.texts(row), {}
-        kept = {*texts} if kept is None else kept
-        for feature in kept:
-            text = texts.get(feature)
-            if text is not None and text not in told:
-                async with check.episode(row) as attempt:
-                    told[text] = check.full(row, await attempt.reward(text))
-            failures[feature] += text is None or not told[text]
-        kept = {feature for feature in kept if failures[feature] <= allowed}
-        if not kept:
-            return
-    _check_enough(played)
-    kept = {
-        one for one in kept or () if _is_share(played - failures[one], played, MOST)
-    }
-    if not kept:
-        return
-    kinds = [*PARTS]
-    kind, place = min(
-        kept, key=lambda one: (failures[one], abs(one[1]), kinds.index(one[0]))
-    )
-    solved = played - failures[kind, place]
-    ordinal = f"{kind} {abs(place)}" + (" from the end" if place < 0 else "")
-    texts = [
-        check.texts(check.rows[number]).get((kind, place), "")
-        for number in numbers[:played]
-    ]
-    if len({*texts}) < DIFFERENT:
-        return  # most rows have the same answer, which their prompts may well name
-    problem = (
-        f"a policy that answers with a part of the prompt ({ordinal}) earns the full "
-        f"reward on {solved} of {played} rows"
-    )
-    raise check.wrong("leak", numbers[0], problem, answer=texts[0])
+
+    async def source(row: Row) -> str:
+        return prompt_text(row)
+
+    async def submit(row: Row, text: str) -> tuple[Attempt, float]:
+        return await check.played(row, [], text)
+
+    if check.declared.ends_with_answer:
+        who = "a policy that answers with a part of the prompt"
+        await same_part(check, [*rows], "leak", who, source, submit)
 
 
 async def choices(check: FlawCheck, rows: Iterable[int]) -> None:
@@ -130,33 +106,48 @@ async def choices(check: FlawCheck, rows: Iterable[int]) -> None:
             for value in choices_of(schema):
                 calls.append((tool["name"], {**sample_arguments(tool), name: value}))
     who = "a policy that makes every choice there is"
-    await _with_tries(check, rows, "choices", who, MOST, lambda row: calls)
+
+    async def calls_at(row: Row) -> Calls:
+        return calls
+
+    await with_tries(check, rows, "choices", who, MOST, calls_at)
 
 
 async def reader(check: FlawCheck, rows: Iterable[int]) -> None:
-    """A part of what a tool said about a wrong argument is its next argument."""
+    """The same part of what was said about a wrong call, or message, is sent next."""
+    numbers = [*rows]
+    # What the oracle asks before its last call is there to tell something.
+    asked = {
+        name
+        for number in numbers
+        for name, _ in check.oracle(check.rows[number]).calls[
+            : None if check.declared.ends_with_answer else -1
+        ]
+    }
+    for name, sent in _said(check, "7"):
+        if name in asked - {REPLY}:
+            continue
 
-    async def play(number: int) -> Attempt | None:
-        return await _told(check, check.rows[number])
+        async def source(row: Row, wrong=(name, sent)) -> str:
+            attempt, _ = await check.played(row, [wrong])
+            return "".join(attempt.outputs)
 
-    if check.tools:
-        who = "a policy that repeats what a tool said to it"
-        await _on_many(check, rows, "reader", who, HALF, play)
+        async def submit(
+            row: Row, text: str, wrong=(name, sent)
+        ) -> tuple[Attempt, float]:
+            if check.declared.ends_with_answer:
+                return await check.played(row, [wrong], text)
+            corrected = [call for call in _said(check, text) if call[0] == wrong[0]]
+            return await check.played(row, [wrong, *corrected])
+
+        who = "a policy that repeats what was said to it"
+        await same_part(check, numbers, "reader", who, source, submit)
 
 
-async def _told(check: FlawCheck, row: Row) -> Attempt | None:
-    """An episode of a wrong call and one that it told; None if that solves no row."""
-    solution = check.oracle(row).calls
-    for wrong in check.filled("7"):
-        attempt, _ = await check.played(row, [wrong])
-        for text in dict.fromkeys(parts_of(attempt.outputs[0]).values()):
-            for call in check.filled(text):
-                # Another call that solves the row was hardly told.
-                if call[0] == wrong[0] and call in (solution or [call]):
-                    attempt, reward = await check.played(row, [wrong, call])
-                    if check.full(row, reward):
-                        return attempt
-    return None
+def _said(check: FlawCheck, text: str) -> Calls:
+    """A call of each tool that takes a text, and a message, if the class replies."""
+    messages = [(REPLY, {"answer": text})] if check.declared.replies else []
+    return [*check.filled(text), *messages]
 
 
 async def again(check: FlawCheck, rows: Iterable[int]) -> None:
@@ -165,7 +156,9 @@ async def again(check: FlawCheck, rows: Iterable[int]) -> None:
         row = check.rows[number]
         calls = check.oracle(row).calls
         others = [
-            call for call in calls if call != calls[-1] and call[0] in check.tools
+            call
+            for call in calls
+            if call != calls[-1] and call[0] in {*check.tools, REPLY}
         ]
         plans = [[*calls, calls[-1]]] if calls else []
         repeated = [
@@ -183,11 +176,99 @@ async def again(check: FlawCheck, rows: Iterable[int]) -> None:
             if plan in repeated and same and check.full(row, reward):
                 alone, once = await check.played(row, plan[:1])
                 if not check.full(row, once):
+                    kind = "message" if plan[0][0] == REPLY else "call"
                     problem = (
-                        f"one call, {REPEATS} times, earns {reward}, as much as the "
+                        f"one {kind}, {REPEATS} times, earns {reward}, as much as the "
                         f"oracle's {len(calls)} calls"
                     )
                     raise check.wrong("again", number, problem, alone)
+
+
+async def early(check: FlawCheck, rows: Iterable[int]) -> None:
+    """The oracle's last call alone, on rows whose calls before it change something.
+
+    Its arguments must be parts of the prompt, the same on most rows. Others had to be found
+    out by those calls.
+    """
+    numbers = [*rows]
+    lasts = {
+        number: calls[-1][1]
+        for number in numbers
+        if len(calls := check.oracle(check.rows[number]).calls) > 1
+        and calls[-1][0] in check.tools
+    }
+    places: defaultdict[str, Counter[tuple[str, int]]] = defaultdict(Counter)
+    for number, sent in lasts.items():
+        texts = check.texts(check.rows[number])
+        for name, value in sent.items():
+            places[name].update(one for one in texts if texts[one] == str(value))
+
+    async def play(number: int) -> Attempt | None:
+        if number not in lasts:
+            return None
+        row, calls = check.rows[number], check.oracle(check.rows[number]).calls
+        texts = check.texts(row)
+        for name, value in lasts[number].items():
+            most = places[name].most_common(1)
+            if not most or texts.get(most[0][0]) != str(value):
+                return None
+        attempt, reward = await check.played(row, calls[-1:])
+        if not check.full(row, reward):
+            return None
+        async with check.episode(row) as idle, check.episode(row) as busy:
+            await busy.play(calls[:-1])
+            return attempt if await idle.state() != await busy.state() else None
+
+    if not check.declared.ends_with_answer:
+        who = "a policy that makes only the oracle's last call"
+        await on_many(check, numbers, "early", who, MOST, play)
+
+
+async def owned(check: FlawCheck, rows: Iterable[int]) -> None:
+    """The object's own tools change everything in one of its tables or files.
+
+    Nothing is touched that another episode has, too, or that is not in a temporary folder.
+    """
+    for number in check.in_time(rows):
+        row = check.rows[number]
+        calls = check.oracle(row).calls
+        async with check.episode(row) as idle, check.episode(row) as solver:
+            before = await idle.kept()
+            await solver.play(calls)
+            solved = await solver.kept()
+        if not calls or before.places & solved.places:
+            continue
+        for plan in check.in_time(_destroying(check, before)):
+            async with check.episode(row) as attempt:
+                await attempt.play(plan)
+                left = (await attempt.kept()).content
+                reward = await attempt.reward()
+            if left in (before.content, solved.content):
+                continue
+            who = "a policy that changes everything in a table or a file"
+            if check.full(row, reward):
+                raise check.wrong("owned", number, f"{who} earns {reward}", attempt)
+            if attempt.failure and not check.models.names:
+                problem = f"{who} masks the sample: {attempt.failure}"
+                raise check.wrong("owned", number, problem, attempt)
+
+
+def _destroying(check: FlawCheck, kept: Kept) -> Iterator[Calls]:
+    """Calls of one tool that may change all of a table or a file: SQL, keys, names."""
+    texts: list[list[str]] = []
+    for table, columns in kept.tables.items():
+        name = quoted(table)
+        texts += [[f"DELETE FROM {name}"], [f"DROP TABLE {name}"]]
+        texts.append([f"UPDATE {name} SET {quoted(one)} = NULL" for one in columns])
+        texts.append([str(row[0]) for row in kept.content[table][:CANDIDATES]])
+    for each in texts:
+        calls = [call for text in each for call in check.filled(text)]
+        for tool in dict.fromkeys(name for name, _ in calls):
+            yield [call for call in calls if call[0] == tool]
+    for file in kept.files:
+        for tool, sent in check.filled(file):
+            others = [name for name, value in sent.items() if value == file][1:]
+            yield [(tool, {**sent, **dict.fromkeys(others, "")})]
 
 
 async def crowd(check: FlawCheck, rows: Iterable[int]) -> None:
@@ -231,9 +312,8 @@ async def outside(check: FlawCheck, rows: Iterable[int]) -> None:
             return
         for text in ("-1", "0", "1e9", "nan", "inf", "1e999"):
             attempt, _ = await check.submitted(row, text)
-            episode = attempt.session.episode
-            if episode and episode.failure and not check.models.names:
-                problem = f"the answer {text} masks the sample: {episode.failure}"
+            if attempt.failure and not check.models.names:
+                problem = f"the answer {text} masks the sample: {attempt.failure}"
                 raise check.wrong("outside", number, problem, attempt, text)
 
 
@@ -258,7 +338,7 @@ async def _instead(
     }
     if not values:
         return
-    _check_enough(len(numbers))
+    check_enough(len(numbers))
     if len({*values.values()}) < DIFFERENT:
         return
     given = {
@@ -274,7 +354,7 @@ async def _instead(
         attempt, reward = await check.submitted(check.rows[number], given[number])
         return attempt if check.full(check.rows[number], reward) else None
 
-    await _on_many(check, given, flaw, who, share, play, given)
+    await on_many(check, given, flaw, who, share, play, given)
 
 
 async def shared(check: FlawCheck, rows: Iterable[int]) -> None:
@@ -344,82 +424,16 @@ FLAWS: dict[str, Callable[[FlawCheck, Iterable[int]], Coroutine[Any, Any, None]]
     "form": form,
     "fragment": fragment,
     "outside": outside,
+    "reader": reader,
     "candidates": candidates,
     "choices": choices,
-    "reader": reader,
     "again": again,
+    "early": early,
+    "owned": owned,  # the last one, because it destroys
 }
 # These write texts of their own into arguments.
 WRITING = {"echo", "leak", "crowd", "form", "fragment", "outside", "candidates"}
-WRITING |= {"choices", "reader"}
-
-
-class UndecidedError(Exception):
-    """Too few rows were played to tell luck from a flaw."""
-
-
-def _check_enough(played: int) -> None:
-    """Raise UndecidedError if too few rows were played."""
-    if played < FEWEST_ROWS:
-        raise UndecidedError
-
-
-def _is_share(solved: int, played: int, share: float) -> bool:
-    return solved >= share * played - 1e-9
-
-
-async def _on_many(
-    check: FlawCheck,
-    rows: Iterable[int],
-    flaw: str,
-    who: str,
-    share: float,
-    play: Callable[[int], Awaitable[Attempt | None]],
-    answers: Mapping[int, str] = MappingProxyType({}),
-) -> None:
-    """Raise GateError if a policy earns the full reward on a share of the rows.
-
-    `play` returns the episode of a row if it earned that, else None. `answers` are
-    what the policy answered. Raises UndecidedError.
-    """
-    numbers, played = [*rows], 0
-    _check_enough(len(numbers))
-    solved: list[tuple[int, Attempt]] = []
-    for number in check.in_time(numbers):
-        played += 1
-        if attempt := await play(number):
-            solved.append((number, attempt))
-        elif not _is_share(len(numbers) - played + len(solved), len(numbers), share):
-            return
-    _check_enough(played)
-    if _is_share(len(solved), played, share):
-        number, attempt = solved[0]
-        problem = f"{who} earns the full reward on {len(solved)} of {played} rows"
-        raise check.wrong(flaw, number, problem, attempt, answers.get(number, ""))
-
-
-async def _with_tries(
-    check: FlawCheck,
-    rows: Iterable[int],
-    flaw: str,
-    who: str,
-    share: float,
-    calls_at: Callable[[Row], Calls],
-) -> None:
-    """Raise GateError if calls, most of them wrong, solve a share of the rows."""
-
-    async def play(number: int) -> Attempt | None:
-        row = check.rows[number]
-        attempt, reward = await check.played(row, calls_at(row))
-        # As many calls as the oracle makes may all have been right.
-        calls, right = len(attempt.calls), len(check.oracle(row).calls)
-        if right > 1:  # a refused call was no try of such a task
-            calls = sum(not one.startswith("error:") for one in attempt.outputs)
-        earned = calls - right >= SURPLUS and check.full(row, reward)
-        return attempt if earned else None
-
-    if check.tools:
-        await _on_many(check, rows, flaw, who, share, play)
+WRITING |= {"choices", "reader", "owned"}
 
 
 async def _blocked(work: Callable[[], Awaitable[Any]]) -> float:
@@ -444,45 +458,6 @@ async def _blocked(work: Callable[[], Awaitable[Any]]) -> float:
     return longest
 
 
-# ---------------------------------------------------------------------- what is shared
-
-
-def state_of(domain_class: type) -> dict[str, str]:
-    """The values of the class's attributes, and of its module's globals, as texts."""
-    module = sys.modules[domain_class.__module__]
-    values = {f"the global {name}": value for name, value in vars(module).items()}
-    for owner in own_classes(domain_class):
-        values |= {
-            f"{owner.__name__}.{name}": value for name, value in vars(owner).items()
-        }
-    skipped = (ModuleType, FunctionType, type, staticmethod, classmethod, property)
-    texts = {}
-    for name, value in values.items():
-        if isinstance(value, skipped) or "__" in name:
-            continue
-        with contextlib.suppress(Exception):  # the user may have written __repr__
-            texts[name] = repr(value)
-    return texts
-
-
-def changed(before: dict[str, str], after: dict[str, str]) -> str:
-    """The names whose values differ, for a message."""
-    names = [name for name, text in after.items() if before.get(name) != text]
-    return ", ".join(names)
-
-
-def what_changes(domain_class: type, row: Row) -> str:
-    """The class attributes and globals that change while the policy nonsense plays."""
-    check = FlawCheck(domain_class, [row])
-    before = state_of(domain_class)
-    calls = [
-        (one["name"], sample_arguments(one, high=True)) for one in check.definitions
-    ]
-    with _without_log(), contextlib.suppress(Exception):  # the class may refuse the row
-        asyncio.run(check.played(row, calls))
-    return changed(before, state_of(domain_class))
-
-
 # ------------------------------------------------------------------------- the gate
 
 
@@ -498,16 +473,15 @@ def find_flaws(domain_class: type, rows: list[Row], seconds: float = SECONDS) ->
         # A text may be a command, and a stand-in's verdict says nothing about a text.
         left_out |= WRITING
     if own.runs_commands:  # each takes a while
-        left_out.add("again")
+        left_out |= {"again", "early"}
     names = [name for name in names if name not in left_out]
     most, looked = 0, 0
-    with _without_log():
+    with without_log():
         one = asyncio.run(_seconds_of_an_episode(check))
-        for name in names if one else []:
+        played = names[: int(seconds / one)] if one else []
+        for name in played:
             doing(f"looks for the flaw {name!r}")
-            share = seconds / len(names)
-            if name in WRITING and one > share:
-                continue
+            share = seconds / len(played)
             # An attempt has more calls than that episode, at most CANDIDATES.
             numbers = range(min(len(rows), max(1, int(share / one / 4))))
             check.deadline = time.monotonic() + share
@@ -523,18 +497,31 @@ def find_flaws(domain_class: type, rows: list[Row], seconds: float = SECONDS) ->
     if looked < len(names):
         others = len(names) - looked
         text += f", not for {others} more: rows are few, or episodes slow or refused"
-    return f"{text}; `uv run pytest` attacks the grade further"
+    note = _standing(check, most)
+    return f"{text}; `uv run pytest` attacks the grade further{note}"
 
 
-@contextlib.contextmanager
-def _without_log() -> Generator[None]:
-    """The class's failures are expected here: nobody has to see them."""
-    before = logging.root.manager.disable
-    logging.disable(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        logging.disable(before)
+def _standing(check: FlawCheck, rows: int) -> str:
+    """A note if what the oracle submits can be read in most prompts, else ""."""
+    described = json.dumps([tool["description"] for tool in check.definitions])
+    found: dict[str, int] = {}
+    solved = 0
+    for number, row in enumerate(check.rows[:rows]):
+        value = check.value(row)
+        if value is None or check.declared.has_row_tools:
+            return ""
+        text = f"{prompt_text(row)} {described}"
+        if len(value) > 2 and re.search(rf"(?<!\w){re.escape(value)}(?!\w)", text):
+            found.setdefault(value, number)
+            solved += 1
+    if len(found) < DIFFERENT or solved < MOST * rows:
+        return ""
+    value, number = next(iter(found.items()))
+    return (
+        f"\nwhat the oracle submits stands in the prompt of {solved} of {rows} rows, or in a "
+        f"tool's description, such as {value!r:.60} of row {number + 1}: take it out, unless the "
+        "policy has to choose or copy it"
+    )
 
 
 async def _seconds_of_an_episode(check: FlawCheck) -> float:
@@ -547,3 +534,15 @@ async def _seconds_of_an_episode(check: FlawCheck) -> float:
     except Exception:  # noqa: BLE001 - the class refuses it: the other gates say so
         return 0.0
     return max(time.monotonic() - started, 1e-4)
+
+
+def what_changes(domain_class: type, row: Row) -> str:
+    """The class attributes and globals that change while the policy nonsense plays."""
+    check = FlawCheck(domain_class, [row])
+    before = state_of(domain_class)
+    calls = [
+        (one["name"], sample_arguments(one, high=True)) for one in check.definitions
+    ]
+    with without_log(), contextlib.suppress(Exception):  # the class may refuse the row
+        asyncio.run(check.played(row, calls))
+    return changed(before, state_of(domain_class))
