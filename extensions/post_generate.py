@@ -331,6 +331,17 @@ def own_packages(paths: list[str]) -> list[list[str]]:
     return found
 
 
+def former_packages() -> list[list[str]]:
+    """The options of `uv add` for what a class of a release before 0.8 imports.
+
+    The package of those releases brought it.
+    """
+    declared = (PROJECT / "pyproject.toml").read_text(encoding="utf-8")
+    classes = [path.read_text(encoding="utf-8") for path in Path().glob("*.py")]
+    needed = any("from math_verify import" in text for text in classes)
+    return [["math-verify>=0.9"]] if needed and "math-verify" not in declared else []
+
+
 def run(command: list[str], failure: str, folder: Path | None = None) -> None:
     kept = {
         name: value for name, value in os.environ.items() if not HIDDEN.fullmatch(name)
@@ -560,7 +571,7 @@ def main(operation: str, given: str = "{}") -> None:
     for folder in folders:
         check_venv(folder)
     print("Installing with uv (about 1 GB the first time) ...", flush=True)
-    packages = own_packages(step.paths) if operation == "copy" else []
+    packages = own_packages(step.paths) if operation == "copy" else former_packages()
     ready, problems = [], []
     for folder in folders:
         try:

@@ -382,7 +382,7 @@ def archetypes(render, game, tmp_path_factory):
             return game
         project = tmp_path_factory.mktemp(archetype) / "my_env"
         shutil.copytree(render(archetype=archetype, siblings=FRAMEWORKS), project)
-        packages = {"vision": ["pillow"], "answer": ["math-verify>=0.9"]}
+        packages = {"vision": ["pillow"]}
         borrow_venvs(project, game, *packages.get(archetype, []))
         return project
 
@@ -476,7 +476,7 @@ def test_the_readme_names_a_policy_for_a_class_without_an_oracle(render, name):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["verifiers", nightly("openenv"), nightly("ors")])
 def test_an_environment_without_tools(archetypes, name):
-    """The import gate is left out: the venv is the game's, without math-verify."""
+    """The import gate is left out: the venv is the game's."""
     details = gates_of(archetypes("answer"), name, "smoke", "rollout")
     earned = "30 rows: the oracle earns 1.0, noop and nonsense 0.0"
     assert details["rollout"] == earned
@@ -809,8 +809,6 @@ try:
     runpy.run_module("my_env_env", run_name="__main__")
 except ValueError:
     print(*sorted({"anthropic", "mcp", "sympy", "verifiers.v1"} & set(sys.modules)))
-import math_verify
-assert math_verify.parse("1")
 """
 
 

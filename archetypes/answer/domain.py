@@ -1,11 +1,12 @@
 r"""Word problems. The only import beside Python's own is the grader.
 
-The policy solves a problem in its last message and writes the answer, a number, in
-\boxed{}, which math-verify compares with the expected one.
+The policy solves a problem in its last message, and writes the answer, a number, in
+\boxed{}.
 """
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 from env_runtime.graders import Number
@@ -22,7 +23,7 @@ class DomainClass:
 
     def __init__(self, task: dict[str, Any]) -> None:
         self._number = Number(task.get("expected_answer", "42"))
-        self._boxed: str | None = None
+        self._boxed: Fraction | None = None
 
     def reward(self, answer: str) -> float:
         r"""1.0 for the expected number in \boxed{}, `format_credit` for another one.

@@ -19,9 +19,7 @@ box counts, and neither do two boxes that differ. `INSTRUCTIONS` asks for that i
 """
 
 import functools
-import importlib.util
 import json
-import logging
 import math
 import re
 import string
@@ -29,6 +27,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 __all__ = ["INSTRUCTIONS", "Calls", "Choice", "Json", "Number", "Table", "Text"]
@@ -85,43 +84,40 @@ class _Boxed[Value]:
 # ------------------------------------------------------------------------- numbers
 
 # -3, 1,250.75, 3/4, \frac{3}{4}, 2\frac{1}{2}. A currency before it, and a percent sign
-# or a unit in \text{} behind it, is left out. math-verify could read much more, but a
-# formula such as 9^{9^9} would keep it busy for hours.
+# or a unit in \text{} behind it, is left out.
 _NUMBER = re.compile(
     r"""
     (?P<sign> [-+\u2212]?) \s* (?:\\?\$)? \s*
-    (?P<number>
-        \d{1,12} \s* / \s* [1-9]\d{0,11}
-      | (?:\d{1,12} \s*)? \\[dt]?frac \s*
-        (?: \{-?\d{1,12}\} \s* \{[1-9]\d{0,11}\} | \d[1-9] )
-      | (?: \d{1,12} | \d{1,3} (?: (?: , | \{,\} | \\, | \\! ) \d{3} ){1,3} )
-        (?: \.\d{1,12} )?
+    (?:
+        (?P<whole> \d{1,12} )? \s* \\[dt]?frac \s*
+        (?: \{(?P<over> -?\d{1,12} )\} \s* \{(?P<under> [1-9]\d{0,11} )\}
+          | (?P<short> \d[1-9] ) )
+      | (?P<plain> \d{1,12} \s* / \s* [1-9]\d{0,11}
+          | (?: \d{1,12} | \d{1,3} (?: (?: , | \{,\} | \\, | \\! ) \d{3} ){1,3} )
+            (?: \.\d{1,12} )? )
     )
     \s* (?: \\?% | (?:\\[ ,;])? \s* \\(?:text|mathrm|mbox) \{[^{}\d]{1,30}\} )?
     """,
     re.VERBOSE | re.ASCII,
 )
-_THOUSANDS = re.compile(r"\{,\}|,|\\,|\\!")
+_SEPARATORS = re.compile(r"\{,\}|,|\\,|\\!|\s")
+_SAME = Fraction(1, 2 * 10**6)  # a fraction may be rounded to six places
 
 
-class Number(_Boxed[str]):
+class Number(_Boxed[Fraction]):
     r"""One exact number in \boxed{}: `42`, `-1,250.75`, `3/4`, `\frac{3}{4}`, `\$5`, `20\%`.
 
-    math-verify (the extra `answer`) compares it, decimals to six places. A formula is not
-    a number, because the policy has to compute it.
+    Decimals count to six places. A formula is not a number, because the policy has to
+    compute it.
     """
 
     def __init__(self, expected: str | float) -> None:
-        if not _has_math_verify():
-            raise ModuleNotFoundError(
-                "Number needs the package math-verify: add the extra `answer` to "
-                "nemo-gym-env-runtime[...] in pyproject.toml, then `uv sync`"
-            )
-        self._expected, self._text = self._parse(str(expected)), str(expected)
-        if self._expected is None:
+        number = self._parse(str(expected))
+        if number is None:
             raise ValueError(
                 f"expected a number such as 42, 12.50 or 3/4, got {expected!r:.80}"
             )
+        self._expected, self._text = number, str(expected)
 
     @classmethod
     def reads(cls, text: Any) -> bool:
@@ -131,40 +127,23 @@ class Number(_Boxed[str]):
     def reward(self, answer: str) -> float:
         """1.0 for the expected number, else 0.0."""
         number = self.read(answer)
-        return float(number is not None and _equal(str(self._expected), number))
+        return float(number is not None and abs(number - self._expected) <= _SAME)
 
     def solution(self) -> str:
         """The number in a box."""
         return "\\boxed{" + self._text + "}"
 
     @staticmethod
-    def _parse(box: str) -> str | None:
-        """The number as LaTeX without separators."""
+    def _parse(box: str) -> Fraction | None:
         match = _NUMBER.fullmatch(box.strip()) if len(box) <= 100 else None
         if match is None:
             return None
-        sign = "-" if match["sign"] in ("-", "\u2212") else ""
-        return sign + _THOUSANDS.sub("", match["number"])
-
-
-@functools.cache
-def _has_math_verify() -> bool:
-    return importlib.util.find_spec("math_verify") is not None
-
-
-def _equal(number: str, other: str) -> bool:
-    # The import takes a second, which no other grader needs.
-    from math_verify import LatexExtractionConfig, parse, verify
-
-    # math-verify warns that it has no time limit, which would need a process's main
-    # thread. _NUMBER limits its time.
-    logging.getLogger("math_verify").setLevel(logging.ERROR)
-    form = [LatexExtractionConfig(boxed_match_priority=0)]
-    values = [
-        parse(f"${text}$", form, fallback_mode="no_fallback", parsing_timeout=None)  # ty: ignore[invalid-argument-type]
-        for text in (number, other)
-    ]
-    return verify(*values, timeout_seconds=None)
+        if plain := match["plain"]:
+            number = Fraction(_SEPARATORS.sub("", plain))
+        else:
+            over, under = match["short"] or (match["over"], match["under"])
+            number = int(match["whole"] or 0) + Fraction(int(over), int(under))
+        return -number if match["sign"] in ("-", "\u2212") else number
 
 
 # ------------------------------------------------------------------------- texts
