@@ -81,6 +81,28 @@ def test_an_environment_of_gymnasium(generate):
     ]
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("series", [QUICK, nightly(OTHER)], indirect=True)
+def test_an_environment_over_a_dataset(generate, tmp_path):
+    """The other graders and formats: tests/runtime/test_dataset_projects.py."""
+    dataset = tmp_path / "questions.jsonl"
+    records = [
+        {"question": f"What is {n} squared?", "answer": f"{n} * {n}\n#### {n * n:,}"}
+        for n in range(20, 120)
+    ]
+    dataset.write_text("".join(f"{json.dumps(each)}\n" for each in records))
+    environment = generate(archetype="answer", dataset=str(dataset))
+    assert EARNED in environment.green()[-1]
+    assert len((environment.folder / "make_rows.py").read_text().splitlines()) <= 40
+    assert len((environment.project / "my_env.py").read_text().splitlines()) <= 40
+    printed = environment.run("make_rows.py")
+    assert "data/train.jsonl: 63 rows" in printed
+    assert "data/validation.jsonl: 7 rows, held out of train" in printed
+    for name in ("train", "validation"):
+        rows = environment.folder / f"data/{name}.jsonl"
+        environment.run("gates.py", "rollout", "--rows", str(rows))
+
+
 def test_the_newest_nemo_gym_of_the_series_is_there(generate, series):
     code = "import importlib.metadata as m; print(m.version('nemo-gym'))"
     assert generate(archetype="game").run("-c", code).startswith(series)
@@ -100,7 +122,8 @@ def test_rollouts(generate):
 
 
 # Long tests of what knows nothing of NeMo Gym
-SAME_ON_BOTH = ["deploy", "llm", "properties", "rows_generator"]
+SAME_ON_BOTH = ["deploy", "llm", "properties", "rows_generator", "graders", "flaws"]
+SAME_ON_BOTH += ["datasets", "dataset_projects", "report", "stats"]
 
 
 @pytest.mark.parametrize(

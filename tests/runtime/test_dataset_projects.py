@@ -268,6 +268,18 @@ def test_files_that_are_finished_stay(written):
     assert "Text(" in Path("../quiz.py").read_text()
 
 
+@pytest.mark.parametrize("home", [False, True])
+def test_a_path_stays_as_it_was_given(written, tmp_path, monkeypatch, home):
+    records(question=question, answer=str)()
+    monkeypatch.setenv("HOME", str(tmp_path))
+    written("~/data.jsonl" if home else str(tmp_path / "data.jsonl"))
+    text = Path("make_rows.py").read_text()
+    shown = '"~/data.jsonl").expanduser()' if home else f'"{tmp_path}/data.jsonl")'
+    assert f"SOURCE = Path({shown}" in text
+    found = runpy.run_path(str(Path("make_rows.py").resolve()))["SOURCE"]
+    assert found == tmp_path / "data.jsonl"
+
+
 def test_splits_are_files_of_a_folder(written):
     Path("../parts").mkdir()
     for number, name in enumerate("ab"):

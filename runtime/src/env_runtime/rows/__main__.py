@@ -39,12 +39,14 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
 
     def run() -> int:
-        source, splits, project = options.source, splits_of(options.splits), here()
-        hub = source.startswith("hf:")
+        place, splits, project = options.source, splits_of(options.splits), here()
+        hub = place.startswith("hf:")
+        source = place if hub else os.path.expanduser(place)
         parts = {ours: part_of(source, its) for ours, its in splits.items()}
         plan = Plan([dict(each) for each in islice(read(parts or source), RECORDS)])
         plan.choose(options.prompt, options.expected, options.grader)
-        place = source if hub else Path(os.path.relpath(source, project.gym)).as_posix()
+        if not place.startswith(("hf:", "/", "~")):
+            place = Path(os.path.relpath(source, project.gym)).as_posix()
         name = source.partition(":")[2] if hub else Path(source).name
         files = {
             project.root / f"{project.module}.py": class_source(

@@ -206,10 +206,13 @@ def _source(place: str, splits: dict[str, str]) -> list[str]:
         if splits:
             value = json.dumps({n: part_of(place, its) for n, its in splits.items()})
         return [f"SOURCE = {value}"]
-    parts = place.split("/")
-    up = parts.count("..")
-    folder = f"parents[{up}]" if up else "parent"
-    path = f"Path(__file__).{folder} / {json.dumps('/'.join(parts[up:]))}"
+    if place.startswith(("/", "~")):
+        path = f"Path({json.dumps(place)})" + ".expanduser()" * (place[0] == "~")
+    else:
+        parts = place.split("/")
+        up = parts.count("..")
+        folder = f"parents[{up}]" if up else "parent"
+        path = f"Path(__file__).{folder} / {json.dumps('/'.join(parts[up:]))}"
     if not splits:
         return [f"SOURCE = {path}"]
     files = (f'"{ours}": FOLDER / {json.dumps(its)}' for ours, its in splits.items())
