@@ -26,7 +26,16 @@ from typing import NamedTuple
 
 import pytest
 
-from conftest import COPIER, ROOT, UV, Environment, clean_environment, git, printing
+from conftest import (
+    COPIER,
+    ROOT,
+    RUNTIME,
+    UV,
+    Environment,
+    clean_environment,
+    git,
+    printing,
+)
 
 DOCUMENTS = [
     "README.md",
@@ -476,18 +485,28 @@ def test_the_classes_have_tools(tools_of, monkeypatch, tmp_path, document):
     assert found == CLASSES.get(document, {})
 
 
-# Modules of earlier releases, and the pages about the way from there to here.
-GONE = (
-    r"\bmy_env_runtime|<env_name>_runtime|plumbing|session_server|trl_adapter|trainers/|_(episode|frameworks)\.py"
-    r"|(workspace|desktop)_backend"
-)
-HISTORY = ["docs/decisions.md", "docs/troubleshooting.md", "docs/updating.md"]
+# Folders of the documents' own examples
+EXAMPLES = re.compile("(my_env|my_dots|number_env|taxi|envs|NAME|(src/)?mazes)/")
 
 
-@pytest.mark.parametrize("document", sorted({*DOCUMENTS} - {*HISTORY}))
-def test_no_document_names_a_module_that_is_gone(document):
-    lines = (ROOT / document).read_text().splitlines()
-    assert [line for line in lines if re.search(GONE, line)] == []
+@pytest.mark.parametrize("document", [*DOCUMENTS, "CONTRIBUTING.md"])
+def test_files_and_modules_that_a_document_names_are_there(render, document):
+    text = (ROOT / document).read_text()
+    project = render(siblings=["verifiers", "openenv", "ors"])
+    files = [*filter(None, git(ROOT, "ls-files", "-z").split("\0"))]
+    files += [str(path.relative_to(project)) for path in project.rglob("*.py")]
+    known = "\n".join(f"/{file}" for file in files) + "\n"
+    named = re.findall(r"`((?:\w+/)+\w+\.py)`", text)
+    gone = [n for n in named if f"/{n}\n" not in known and not EXAMPLES.match(n)]
+    assert gone == []
+    for name, inner in re.findall(r"\benv_runtime\.(\w+)(?:\.([a-z]\w*))?", text):
+        place = RUNTIME / "src/env_runtime" / name
+        folder = place.is_dir()
+        assert folder or place.with_suffix(".py").is_file(), name
+        found = [place / inner, place / f"{inner}.py"] if folder and inner else []
+        source = (place / "__init__.py").read_text() if found else ""
+        is_name = re.search(rf"\b{inner}\b", source)
+        assert not found or is_name or any(map(Path.exists, found)), f"{name}.{inner}"
 
 
 def test_the_skill_says_what_it_is():
