@@ -8,10 +8,10 @@ status is 1, and the last line says what to do.
 """
 
 import contextlib
+import glob
 import json
 import os
 import re
-import shlex
 import shutil
 import subprocess
 import sys
@@ -428,17 +428,13 @@ def install(step: Step, folder: Path, uv: str, packages: list[list[str]]) -> str
     if writer and (fresh_copy or not (folder / "data/example.jsonl").stat().st_size):
         rows = ["make_rows.py", "--example", "--overwrite"]
         steps = [["-m", *writer], rows]
-        failure = " && ".join(
-            f"uv run python {shlex.join(one)}"
-            for one in [*steps, ["gates.py", "--write-tools"]]
-        )
         try:
             for command in steps:
                 run(
                     [uv, "run", "--directory", str(folder), "python", *command],
-                    "the class could not be completed, see above; correct the answers "
-                    "(and copy with --overwrite, if the folder is still there), or copy "
-                    f"with --skip-tasks, fix that, then `uv sync && {failure}` in {here}",
+                    "the class could not be completed, see above; correct that, and copy "
+                    "again (with --overwrite, if the folder is still there), or with "
+                    "--skip-tasks, which says what to run by hand",
                 )
         except Problem:
             remove_unfinished_class()
@@ -488,6 +484,18 @@ def check_repository(step: Step, around: host.Host) -> None:
             refusals += problem.args
     if refusals:
         raise Problem(*dict.fromkeys(refusals))
+
+
+def check_dataset(step: Step) -> None:
+    """Raise Problem if a dataset's files are not there, before anything is installed."""
+    if step.writer[:1] != ["env_runtime.rows"] or step.writer[1].startswith("hf:"):
+        return
+    place = os.path.normpath(PROJECT / os.path.expanduser(step.writer[1]))
+    if not glob.glob(place, recursive=True):
+        raise Problem(
+            f"dataset: {os.path.abspath(place)} is not there: name a file, a folder, a "
+            "glob, or hf:owner/name"
+        )
 
 
 def check_chosen_python(uv: str, folders: list[Path]) -> None:
@@ -554,6 +562,7 @@ def main(operation: str, given: str = "{}") -> None:
             python = sys.executable if host.tomllib else find_python(uv, ">=3.12")
             around = host.Host(Path(), [*map(str, folders)], python or "python3")
             check_repository(step, around)
+            check_dataset(step)
             check_chosen_python(uv, folders)
             notes = around.notes()
     except Problem as problem:

@@ -274,3 +274,35 @@ def test_the_next_step_for_rows_that_nobody_wrote(step, tmp_path, text, skeleton
     assert not step.is_skeleton(rows)
     rows.write_text(text)
     assert step.is_skeleton(rows) == skeleton
+
+
+def test_a_dataset_that_is_not_there_is_refused_before_anything_is_installed(
+    step, monkeypatch, tmp_path
+):
+    (tmp_path / "my_env/nemo_gym").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "my_env")
+    (tmp_path / "here.csv").touch()
+    for place in ("../../here.csv", "../../*.csv", str(tmp_path), "hf:org/gone"):
+        step.check_dataset(step.Step("copy", writer=["env_runtime.rows", place]))
+    gone = step.Step("copy", writer=["env_runtime.rows", "../../gone.csv"])
+    with pytest.raises(
+        step.Problem, match=f"dataset: {tmp_path}/gone.csv is not there"
+    ):
+        step.check_dataset(gone)
+
+
+def test_what_a_class_of_an_earlier_release_imports_is_declared(
+    step, monkeypatch, tmp_path
+):
+    """Until 0.8, the runtime brought math-verify for the archetype answer."""
+    monkeypatch.chdir(tmp_path)
+    settings, module = tmp_path / "nemo_gym/pyproject.toml", tmp_path / "my_env.py"
+    settings.parent.mkdir()
+    settings.touch()
+    module.write_text("from math_verify import parse\n")
+    assert step.former_packages() == [["math-verify>=0.9"]]
+    settings.write_text('dependencies = ["math-verify"]')
+    assert step.former_packages() == []
+    settings.write_text("")
+    module.write_text("import math\n")
+    assert step.former_packages() == []

@@ -300,7 +300,7 @@ def test_from_an_earlier_release(earlier, archetype, tag):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("archetype", ["gymnasium", "sandbox", "vision", "answer"])
+@pytest.mark.parametrize("archetype", ["gymnasium", "sandbox", "vision"])
 def test_a_class_of_an_earlier_release_goes_on_working(earlier, archetype):
     """It stays, and gets a new make_rows.py and new tests."""
     project = earlier("v0.6.1", f"--data=archetype={archetype}")

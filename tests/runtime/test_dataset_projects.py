@@ -154,6 +154,53 @@ CASES = {
         ["grader: choice (all 12 are one of 2 labels)"],
         r"\boxed{A}",
     ),
+    "columns that only look like options": (
+        records(question=question, answer=str, answer_1=str, a=str, b=str),
+        ["--grader", "number"],
+        ["left out: answer_1, a, b"],
+        r"\boxed{0}",
+    ),
+    "a prompt over columns like options": (
+        records(a=str, b=str, sum=lambda n: 2 * n),
+        ["--prompt", "What is {a} + {b}?", "--expected", "sum"],
+        ["grader: number"],
+        r"\boxed{0}",
+    ),
+    "a letter in a list": (
+        records(question=question, options=texts, answer=lambda n: ["ABC"[n % 3]]),
+        [],
+        ["grader: choice"],
+        r"\boxed{A}",
+    ),
+    "a column without braces": (
+        records(q=question, answer=lambda n: f"0{n}1"),
+        ["--prompt", "q"],
+        ["prompt: '{q}'", "grader: text"],
+        r"\boxed{001}",
+    ),
+    "the only other column": (
+        records(id=str, riddle=question, answer=lambda n: "yes" if n else "no"),
+        [],
+        ["prompt: '{riddle}'", "11 of 12 answers are 'yes'"],
+        r"\boxed{A}",
+    ),
+    "lists of numbers": (
+        records(question=question, answer=lambda n: [n, n + 1]),
+        [],
+        ["grader: json"],
+        "[\n 0,\n 1\n]",
+    ),
+    "messages in parts": (
+        records(
+            messages=lambda n: [
+                {"role": "user", "content": [{"type": "text", "text": question(n)}]},
+                {"role": "assistant", "content": f"{n}"},
+            ]
+        ),
+        [],
+        ["grader: number"],
+        r"\boxed{0}",
+    ),
     "texts": (
         records(question=question, answers=lambda n: [f"Lake {n}", f"the {n}"]),
         [],
@@ -236,6 +283,7 @@ def test_a_dataset_becomes_an_environment(written, name):
         ({"question": question, "b": str}, [], "which column is the expected answer is not clear: there are question, b"),
         ({"question": question, "answer": lambda n: LONG}, [], "they have 17 words (the median), such as 'It takes a while"),
         ({"question": question, "answer": str}, ["--prompt", "{q}"], "the prompt '{q}' names 'q', and the columns are question, answer"),
+        ({"q.text": question, "answer": str}, ["--prompt", "{q.text}"], "no template can name the column 'q.text': rename it"),
         ({"question": question, "answer": str}, ["--prompt", "{question"], "the prompt '{question' is no template"),
         ({"question": question, "answer": str}, ["--expected", "b"], "expected names 'b', and the columns are question, answer"),
         ({"question": question, "answer": str}, ["--expected", "answer=#("], "expected has a wrong pattern '#('"),
@@ -278,6 +326,17 @@ def test_a_path_stays_as_it_was_given(written, tmp_path, monkeypatch, home):
     assert f"SOURCE = Path({shown}" in text
     found = runpy.run_path(str(Path("make_rows.py").resolve()))["SOURCE"]
     assert found == tmp_path / "data.jsonl"
+
+
+def test_a_class_of_ones_own_stays_and_its_prompt_names_no_box(written):
+    Path("../quiz.py").write_text("class Quiz: ...\n")
+    records(question=question, answer=lambda n: str(n) if n % 2 else "")()
+    assert "quiz.py is there and stays" in written("../data.jsonl")
+    assert Path("../quiz.py").read_text() == "class Quiz: ...\n"
+    module = runpy.run_path(str(Path("make_rows.py").resolve()))
+    made = [module["example"](each) for each in read("../data.jsonl")]
+    assert made[0] is None  # it has no answer
+    assert made[1].prompt == question(1)
 
 
 def test_splits_are_files_of_a_folder(written):

@@ -108,6 +108,22 @@ def test_calls_count_in_any_order(calls, random):
         (Number("-2.5"), box("-2\\frac{1}{2}")),
         (Number("3/4"), box("\\dfrac34") + box("0.75")),
         (Number("3"), box("3") + " and again " + box(" 3 ")),
+        (Number("-3"), box("$-3$")),
+        (Number("1250"), box(r"\mathbf{1\,250}")),
+        (Number("1250"), box("1250 km/h.")),
+        (Number("1250"), box(r"1.25 \times 10^{3}")),
+        (Number("1/7"), box("0.14285714285714285")),
+        (Number("1.5e-10"), box("1.5e-10")),
+        (Number("90"), box(r"90^\circ")),
+        (Number(".5"), box("50/100")),
+        (Text("12 km"), box(r"12\,\text{km}")),
+        (Text("New York"), box("**New~York**")),
+        (Text("O'Brien"), box("$\\textit{O\u2019Brien}$")),
+        (Text(7), box("7")),
+        (Choice("B", ["Rome", "Lima"]), box("Option B")),
+        (Choice("B", ["Rome", "Lima"]), box(r"\textbf{(B)}\ Lima")),
+        (Choice("B", ["Rome", "Lima"]), box("[B] - Lima")),
+        (Choice("2", [1, 2, 3]), box("2")),
         (Text("Paris"), box(r"\text{paris.}")),
         (Text("the Beatles"), box("Beatles")),
         (Text(["New York", "NYC"]), box('"nyc"')),
@@ -260,7 +276,21 @@ def test_every_row_counts_as_often_as_it_appears():
 
 def test_a_number_can_be_told_before_it_is_expected():
     assert all(map(Number.reads, ["1,250", " 3/4 ", 7, 0.5, "20\\%"]))
-    assert not any(map(Number.reads, ["", "seven", "#### 7", None, True, 1e-9]))
+    assert not any(map(Number.reads, ["", "seven", "#### 7", None, True, "2^10"]))
+
+
+@pytest.mark.parametrize(
+    ("expected", "other"),
+    [("7", "7 million"), ("7", "7 or eight"), ("1e-9", "0"), ("0", "1e-9")],
+)
+def test_nearly_the_number_earns_nothing(expected, other):
+    assert Number(expected).reward(box(other)) == 0.0
+
+
+def test_options_with_letters_are_listed_as_they_are():
+    assert Choice.listed(["Rome", 2]) == "A. Rome\nB. 2"
+    assert Choice.listed(["A) Rome", "B) Lima"]) == "A) Rome\nB) Lima"
+    assert Choice("B", ["A) Rome", "B) Lima"]).reward(box("B) Lima")) == 1.0
 
 
 def test_a_call_too_many_earns_nothing():
@@ -286,6 +316,8 @@ def test_a_call_too_many_earns_nothing():
     [
         (lambda: Number(""), "expected a number such as 42, 12.50 or 3/4, got ''"),
         (lambda: Number("#### 7"), "got '#### 7'"),
+        (lambda: Number("7 million"), "got '7 million'"),
+        (lambda: Text("\\text{a} {"), "no box can hold the text"),
         (lambda: Text(" "), "expected texts that are not empty"),
         (lambda: Text([]), r"expected texts that are not empty, got \[\]"),
         (lambda: Choice("E", 4), "expected one of the options A, B, C, D, got 'E'"),

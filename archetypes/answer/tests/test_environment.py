@@ -127,7 +127,7 @@ def test_hostile_answers_cost_no_time(hostile):
     assert time.process_time() - start < 5
 
 
-@pytest.mark.parametrize("expected", ["", "x", "3 apples", "2^10", None])
+@pytest.mark.parametrize("expected", ["", "x", "2^10", None])
 def test_a_task_needs_a_number(expected):
     with pytest.raises(ValueError, match="a number such as 42"):
         EnvironmentClass({"expected_answer": expected})

@@ -40,7 +40,10 @@ LONGEST = 100_000  # the most characters of an answer that is read
 # ------------------------------------------------------------------------- boxes
 
 _BRACE = re.compile(r"\\boxed\s*\{|\\[{}]|[{}]")
-_WRAPPED = re.compile(r"\\(?:text|textbf|mathrm|mathbf|mbox)\s*\{(.*)\}", re.DOTALL)
+_STYLE = re.compile(r"\\(?:text|text(?:bf|it|rm)|math(?:rm|bf|it)|mbox)\s*\{([^{}]*)\}")
+_SPACE = re.compile(r"\\[ ,;:!]|~")
+_MARKED = re.compile(r"\s*(\$|\*\*)(.*)(?<!\\)\1\s*", re.DOTALL)
+_UNITS = r"(?!.*\b(?:or|and|dozen|hundred|thousand|[mbtr]+illion)\b) [^\W\d_]{1,20} (?: \ [^\W\d_]{1,20} )? (?: / [^\W\d_]{1,20} )?"
 
 
 def _boxes(text: str) -> list[str | None]:
@@ -83,31 +86,35 @@ class _Boxed[Value]:
 
 # ------------------------------------------------------------------------- numbers
 
-# -3, 1,250.75, 3/4, \frac{3}{4}, 2\frac{1}{2}. A currency before it, and a percent sign
-# or a unit in \text{} behind it, is left out.
+# -3, 1,250.75, 3/4, \frac{3}{4}, 2\frac{1}{2}, 1.5e-3, 2 \times 10^{6}. A currency before
+# it, and a percent sign or a unit behind it, is left out.
 _NUMBER = re.compile(
-    r"""
-    (?P<sign> [-+\u2212]?) \s* (?:\\?\$)? \s*
+    rf"""
+    (?P<sign> [-+\u2212]?) \s* (?:\\?[$€£¥])? \s*
     (?:
-        (?P<whole> \d{1,12} )? \s* \\[dt]?frac \s*
-        (?: \{(?P<over> -?\d{1,12} )\} \s* \{(?P<under> [1-9]\d{0,11} )\}
+        (?P<whole> \d{{1,40}} )? \s* \\[dt]?frac \s*
+        (?: \{{(?P<over> -?\d{{1,40}} )\}} \s* \{{(?P<under> [1-9]\d{{0,39}} )\}}
           | (?P<short> \d[1-9] ) )
-      | (?P<plain> \d{1,12} \s* / \s* [1-9]\d{0,11}
-          | (?: \d{1,12} | \d{1,3} (?: (?: , | \{,\} | \\, | \\! ) \d{3} ){1,3} )
-            (?: \.\d{1,12} )? )
+      | (?P<plain> \d{{1,40}} \s* / \s* [1-9]\d{{0,39}}
+          | (?: (?: \d{{1,40}} | \d{{1,3}} (?: (?: , | \{{,\}} | \  ) \d{{3}} ){{1,12}} )
+                (?: \.\d{{0,40}} )? | \.\d{{1,40}} )
+            (?: e[-+]?\d{{1,2}} | \s* (?: \\times | \\cdot | × ) \s* 10 \s* \^
+                (?: \d | \{{ -?\d{{1,2}} \}} ) )? )
     )
-    \s* (?: \\?% | (?:\\[ ,;])? \s* \\(?:text|mathrm|mbox) \{[^{}\d]{1,30}\} )?
+    \s* (?: \\?% | \^ \{{? \\circ \}}? | ° | {_UNITS} )? \.?
     """,
-    re.VERBOSE | re.ASCII,
+    re.VERBOSE | re.IGNORECASE,
 )
-_SEPARATORS = re.compile(r"\{,\}|,|\\,|\\!|\s")
-_SAME = Fraction(1, 2 * 10**6)  # a fraction may be rounded to six places
+_SEPARATORS = re.compile(r"\{,\}|,|\s")
+_POWER = re.compile(r"(?:\\times|\\cdot|×)10\^\{?(-?\d+)\}?")
+# A fraction may be rounded to six places, and a small one to three digits.
+_PLACES, _DIGITS = Fraction(1, 2 * 10**6), Fraction(1, 2000)
 
 
 class Number(_Boxed[Fraction]):
-    r"""One exact number in \boxed{}: `42`, `-1,250.75`, `3/4`, `\frac{3}{4}`, `\$5`, `20\%`.
+    r"""One number in \boxed{}: `42`, `-1,250.75`, `3/4`, `\frac{3}{4}`, `\$5`, `20\%`, `3 km`.
 
-    Decimals count to six places. A formula is not a number, because the policy has to
+    The currency, the percent sign and the unit do not count. Decimals count to six places. A formula is not a number, because the policy has to
     compute it.
     """
 
@@ -127,7 +134,8 @@ class Number(_Boxed[Fraction]):
     def reward(self, answer: str) -> float:
         """1.0 for the expected number, else 0.0."""
         number = self.read(answer)
-        return float(number is not None and abs(number - self._expected) <= _SAME)
+        most = min(_PLACES, _DIGITS * abs(self._expected))
+        return float(number is not None and abs(number - self._expected) <= most)
 
     def solution(self) -> str:
         """The number in a box."""
@@ -135,11 +143,12 @@ class Number(_Boxed[Fraction]):
 
     @staticmethod
     def _parse(box: str) -> Fraction | None:
-        match = _NUMBER.fullmatch(box.strip()) if len(box) <= 100 else None
+        text = _unstyled(box).strip() if len(box) <= 200 else ""
+        match = _NUMBER.fullmatch(text) if text.isprintable() else None
         if match is None:
             return None
         if plain := match["plain"]:
-            number = Fraction(_SEPARATORS.sub("", plain))
+            number = Fraction(_POWER.sub(r"e\1", _SEPARATORS.sub("", plain)))
         else:
             over, under = match["short"] or (match["over"], match["under"])
             number = int(match["whole"] or 0) + Fraction(int(over), int(under))
@@ -156,43 +165,58 @@ class Text(_Boxed[str]):
     earns the F1 score of its words.
     """
 
-    def __init__(self, expected: str | Iterable[str], *, partial: bool = False) -> None:
-        texts = [expected] if isinstance(expected, str) else [*expected]
-        if not texts or not all(_plain(text) for text in texts):
-            raise ValueError(f"expected texts that are not empty, got {texts!r:.80}")
-        self._texts, self._partial = texts, partial
+    def __init__(
+        self, expected: str | float | Iterable[Any], *, partial: bool = False
+    ) -> None:
+        several = isinstance(expected, Iterable) and not isinstance(expected, str)
+        self._texts = [str(text) for text in ([*expected] if several else [expected])]
+        self._partial = partial
+        if not self._texts or not all(map(_normal, self._texts)):
+            raise ValueError(f"expected texts that are not empty, got {expected!r:.80}")
+        if self.reward(self.solution()) != 1.0:
+            raise ValueError(f"no box can hold the text {self._texts[0]!r:.80}")
 
     def reward(self, answer: str) -> float:
         """1.0 for an expected text, with `partial` the F1 score of the best, else 0.0."""
         text = self.read(answer)
         if text is None:
             return 0.0
-        scores = [_f1(text, _plain(expected)) for expected in self._texts]
+        scores = [_f1(text, _normal(expected)) for expected in self._texts]
         return max(scores) if self._partial else float(1.0 in scores)
 
     def solution(self) -> str:
         """The first text in a box."""
-        text = re.sub(r"[{}%$&#_]", r"\\\g<0>", self._texts[0])
-        return "\\boxed{" + text + (" }" if text.endswith("\\") else "}")
+        text = self._texts[0]
+        if _boxes("\\boxed{" + text + "}") != [text.strip()]:
+            text = re.sub(r"(?<!\\)[{}]", r"\\\g<0>", text)
+            text += " " * text.endswith("\\")
+        return "\\boxed{" + text + "}"
 
     def _parse(self, box: str) -> str | None:
-        return _plain(re.sub(r"\\([{}%$&#_])", r"\1", _unwrapped(box))) or None
+        return _normal(box) or None
 
 
-def _unwrapped(box: str) -> str:
-    r"""The text in a box without a \text{} around it."""
-    match = _WRAPPED.fullmatch(box.strip())
-    return match[1] if match else box
+def _unstyled(text: str) -> str:
+    r"""A text without \text{}, $ and ** around it, and with plain spaces."""
+    text = _SPACE.sub(" ", _STYLE.sub(r"\1", text))
+    marked = _MARKED.fullmatch(text)
+    return marked[2] if marked else text
+
+
+def _normal(text: str) -> str:
+    """A text for comparisons: without LaTeX's styles and escapes, case and padding."""
+    return _plain(re.sub(r"\\([{}%$&#_])", r"\1", _unstyled(text)))
 
 
 _EDGES = re.compile(r"^[\s\"'“”‘’«»`]+|[\s\"'“”‘’«».,;:!?`]+$")
+_CHARACTERS = str.maketrans("\u2212\u2019\u2018", "-''")
 _ARTICLE = re.compile(r"^(?:the|an?)\s+(?=\S)")
 _COMMA = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 
 
 def _plain(text: str) -> str:
     """A text for comparisons: one form of each character, no case, no padding."""
-    text = unicodedata.normalize("NFKC", text).replace("\u2212", "-").casefold()
+    text = unicodedata.normalize("NFKC", text).translate(_CHARACTERS).casefold()
     text = " ".join(_COMMA.sub("", text).split())
     return _ARTICLE.sub("", _EDGES.sub("", text)) or text
 
@@ -216,11 +240,11 @@ class Choice(_Boxed[str]):
     and so on. `expected` is a letter, or the text of an option.
     """
 
-    def __init__(self, expected: str, options: Sequence[str] | int) -> None:
+    def __init__(self, expected: str, options: Sequence[Any] | int) -> None:
         count = options if isinstance(options, int) else len(options)
         if not 2 <= count <= 26:
             raise ValueError(f"a choice needs 2 to 26 options, got {count}")
-        texts = [] if isinstance(options, int) else [*map(_plain, options)]
+        texts = [] if isinstance(options, int) else [_normal(str(o)) for o in options]
         letters = string.ascii_uppercase[:count]
         self._options = dict(zip(letters, texts or count * [""], strict=True))
         if len({*texts} - {""}) < len(texts):
@@ -234,9 +258,11 @@ class Choice(_Boxed[str]):
             )
 
     @staticmethod
-    def listed(options: Sequence[str]) -> str:
-        """The options for a prompt, a line each: `A. Lima`."""
-        pairs = zip(string.ascii_uppercase, options, strict=False)
+    def listed(options: Sequence[Any]) -> str:
+        """The options for a prompt, a line each: `A. Lima`, if they have no letters."""
+        pairs = [*zip(string.ascii_uppercase, map(str, options), strict=False)]
+        if all(re.match(rf"[(\[]?{letter}[.:)\]]", text) for letter, text in pairs):
+            return "\n".join(text for _, text in pairs)
         return "\n".join(f"{letter}. {text}" for letter, text in pairs)
 
     def reward(self, answer: str) -> float:
@@ -249,13 +275,20 @@ class Choice(_Boxed[str]):
 
     def _parse(self, box: str) -> str | None:
         """The letter of an option."""
-        box = unicodedata.normalize("NFKC", _unwrapped(box)).strip()
-        if match := re.fullmatch(r"\(?([A-Za-z])\)?[.:)]?(\s.+)?", box, re.DOTALL):
-            letter, text = match[1].upper(), _plain(match[2] or "")
+        box = unicodedata.normalize("NFKC", _unstyled(box)).strip()
+        if match := _LETTER.fullmatch(box):
+            letter, text = match[1].upper(), _normal(match[2] or "")
             if letter in self._options and text in ("", self._options[letter]):
                 return letter
-        same = [letter for letter, text in self._options.items() if text == _plain(box)]
-        return same[0] if same and self._options[same[0]] else None
+        text = _normal(box)
+        same = [letter for letter, option in self._options.items() if option == text]
+        return same[0] if text and same else None
+
+
+# B, (B), [B], Option B, B. Lima, B - Lima
+_LETTER = re.compile(
+    r"(?:option\s+)?[(\[]?([a-z])[)\]]?\s*[.:),-]?(\s.+)?", re.IGNORECASE | re.DOTALL
+)
 
 
 # ------------------------------------------------------------------------- JSON

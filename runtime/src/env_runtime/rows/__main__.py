@@ -41,25 +41,29 @@ def main(arguments: list[str] | None = None) -> int:
     def run() -> int:
         place, splits, project = options.source, splits_of(options.splits), here()
         hub = place.startswith("hf:")
-        source = place if hub else os.path.expanduser(place)
+        source = place if hub else os.path.normpath(os.path.expanduser(place))
         parts = {ours: part_of(source, its) for ours, its in splits.items()}
         plan = Plan([dict(each) for each in islice(read(parts or source), RECORDS)])
         plan.choose(options.prompt, options.expected, options.grader)
         if not place.startswith(("hf:", "/", "~")):
             place = Path(os.path.relpath(source, project.gym)).as_posix()
         name = source.partition(":")[2] if hub else Path(source).name
-        files = {
-            project.root / f"{project.module}.py": class_source(
+        module = project.root / project.folder / project.module.replace(".", "/")
+        package = module / "__init__.py"
+        of_class = package if package.exists() else module.with_suffix(".py")
+        paths = [of_class, project.gym / "make_rows.py"]
+        kept = [path for path in paths if not options.overwrite and _is_finished(path)]
+        plan.keeps_class = of_class in kept
+        sources = [
+            class_source(
                 plan, project.class_name, f"Questions of {name}, with a grade."
             ),
-            project.gym / "make_rows.py": rows_source(plan, name, place, splits),
-        }
-        for path in [*files]:
-            kept = path.exists() and UNFINISHED not in path.read_text(encoding="utf-8")
-            if kept and not options.overwrite:
+            rows_source(plan, name, place, splits),
+        ]
+        for path, text in zip(paths, sources, strict=True):
+            if path in kept:
                 print(f"{path.name} is there and stays: --overwrite replaces it")
-                del files[path]
-        for path, text in files.items():
+                continue
             with write_atomically(path) as file:
                 file.write(text.encode())
         print(f"{name}: looked at {counted(len(plan.records), 'question')}")
@@ -69,6 +73,10 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
 
     return exit_status("rows", run)
+
+
+def _is_finished(path: Path) -> bool:
+    return path.exists() and UNFINISHED not in path.read_text(encoding="utf-8")
 
 
 if __name__ == "__main__":

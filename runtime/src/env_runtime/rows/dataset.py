@@ -225,8 +225,9 @@ class RowMaker:
             more = f"{len(others)} more {'is' if len(others) == 1 else 'are'} refused"
             more += ", and no more were read" if len(self.refused) == REFUSALS else ""
             raise RolloutError(
-                f"{first}. Have {_name(self.example)} return None for a record that no "
-                "row can be made of" + (f" ({more}: {others[0]})" if others else "")
+                f"{first}. Correct the record, or have {_name(self.example)} in "
+                "make_rows.py return None for it"
+                + (f" ({more}: {others[0]})" if others else "")
             )
         if empty := [name for name, count in counts.items() if not count]:
             raise RolloutError(

@@ -3,6 +3,7 @@
 import json
 import re
 import string
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from statistics import median
 from typing import Any, NamedTuple
@@ -14,6 +15,7 @@ RECORDS = 200  # so many are looked at
 GRADERS = ("number", "choice", "text", "json", "judge", "calls")
 # Answers are labels if there are few of them, each so many times on average.
 LABELS, FEWEST = 10, 5
+SAME = 0.8  # the share of equal answers that is worth a note
 SHORT = 12  # the most words of an answer that is compared as text
 
 # Names of columns in lower case, the most likely first
@@ -41,7 +43,7 @@ EXPECTED += (
 )
 OPTIONS = ("options", "choices")
 # Columns of one option each, such as A, option_b, choice3, opa
-OPTION = re.compile(r"(|op|opt|option|choice|answer|ending)_?([a-j]|\d)", re.IGNORECASE)
+OPTION = re.compile(r"(|op|opt|option|choice|ending)_?([a-j]|\d)", re.IGNORECASE)
 # What stands before the answer in a long solution
 BEFORE = {"####": r"####\s*(.+)", "\\boxed{": r"\\boxed\{(.+)\}"}
 BEFORE["answer:"] = r"(?i)answer\s*(?:is|:)\s*(.+)"
@@ -75,7 +77,7 @@ class Plan:
         self.expected = Expression("", lambda record: None)
         self.number = ""  # the source of an option's place, counted from 0
         self.pattern = ""  # finds the answer in the expected text
-        self.some_empty = False  # whether some records have no answer
+        self.keeps_class = False  # whether the class is the user's already
         self.tools: Expression | None = None
         self.grader = ""
 
@@ -98,7 +100,8 @@ class Plan:
         else:
             self._choose_lists(prompt)
             self._choose_prompt(prompt)
-            self._choose_options()
+            if grader in (None, "", "choice"):
+                self._choose_options()
             if column := self._named(("tools", "functions")):
                 self.tools = self._part(column)
             self._choose_expected(*expected.partition("=")[::2])
@@ -153,8 +156,17 @@ class Plan:
                 prompt, why = f"{{{asks}}}", "a column of that name"
             if asks and about:
                 prompt, why = f"{{{about}}}\n\n{{{asks}}}", "columns of these names"
+            others = [n for n in self.columns if n.lower() not in (*EXPECTED, "id")]
+            if not prompt and len(others) == 1:
+                prompt, why = f"{{{others[0]}}}", "the only other column"
             self._check(prompt, "the prompt", "prompt", "{COLUMN}")
+        elif prompt in self.columns and not self._has_objects(prompt):
+            prompt = f"{{{prompt}}}"
         for name in _names(prompt) or [prompt]:
+            if name in self.columns and re.search(r"[.\[]", name):
+                raise RolloutError(
+                    f"no template can name the column {name!r}: rename it, without . and ["
+                )
             if name not in self.columns:
                 raise RolloutError(
                     f"the prompt {prompt!r} names {name!r}, and the columns are "
@@ -184,8 +196,9 @@ class Plan:
                 self.options = self._part(column)
         else:
             groups: dict[str, list[str]] = {}
+            asked = _names(self.prompt)
             for name in self.columns:
-                if (match := OPTION.fullmatch(name)) and f"{{{name}}}" != self.prompt:
+                if (match := OPTION.fullmatch(name)) and name not in asked:
                     groups.setdefault(match[1].lower(), []).append(name)
             several = [names for names in groups.values() if len(names) > 1]
             if several:
@@ -199,10 +212,11 @@ class Plan:
 
     def _choose_expected(self, column: str, pattern: str) -> None:
         why = "as asked"
-        last = self._first(self.prompt)[-1] if self.is_chat else {"content": ""}
+        *_, asked, last = [{}, *self._first(self.prompt)] if self.is_chat else [{}, {}]
         self.answered = last.get("role", last.get("from")) in ("assistant", "gpt")
-        key = self.chat_key = "content" if "content" in last else "value"
-        self.chat_in_parts = isinstance(last[key], list)
+        key = self.chat_key = "value" if "value" in last else "content"
+        asked = asked if self.answered else last
+        self.chat_in_parts = isinstance(asked.get(key), list)
         if not column:
             used = _names(self.prompt)
             column = self._named(EXPECTED, {n for n in self.columns if n not in used})
@@ -213,12 +227,18 @@ class Plan:
                     f'answer["{key}"]', lambda record: record[self.prompt][-1][key]
                 )
         self._check(column, "the expected answer", "expected", "COLUMN")
-        if column.partition(".")[0] not in self.columns:
+        if not {column, column.partition(".")[0]} & {*self.columns}:
             raise RolloutError(
                 f"expected names {column!r}, and the columns are {', '.join(self.columns)}"
             )
         if not self.expected.source:
             self.expected = self._part(column)
+            values = self._answers()
+            if self.options and all(
+                isinstance(v, list) and len(v) == 1 for v in values
+            ):
+                source, of = self.expected
+                self.expected = Expression(f"{source}[0]", lambda record: of(record)[0])
         if pattern:
             _check_pattern(pattern)
         elif not self.options:
@@ -230,7 +250,7 @@ class Plan:
     def _pattern(self) -> tuple[str, str] | None:
         """The pattern that finds a short answer in each expected text, and why."""
         texts = self._answers()
-        if not all(isinstance(t, str) for t in texts) or all(map(Number.reads, texts)):
+        if not all(isinstance(t, str) for t in texts) or all(map(_is_number, texts)):
             return None
         patterns = list(BEFORE.items())[: 2 if all(map(_is_short, texts)) else None]
         for name, pattern in patterns:
@@ -263,7 +283,6 @@ class Plan:
                 f"no record has an answer in {self.expected.source}"
                 f"{f' that fits {self.pattern!r}' if self.pattern else ''}"
             )
-        self.some_empty = len(answers) < len(self.records)
         found, why = (grader, "as asked") if grader else self._grader_for(answers)
         if found == "choice":
             self._choose_letter()
@@ -273,6 +292,12 @@ class Plan:
             )
         self.grader = found
         self.reasons.append(f"grader: {found} ({why})")
+        [(most, count)] = Counter(map(str, answers)).most_common(1)
+        if count >= SAME * len(answers) and len(answers) > 1:
+            self.reasons.append(
+                f"{count} of {len(answers)} answers are {most!r:.80}: a policy that always "
+                "says so earns as much"
+            )
 
     def _grader_for(self, answers: list[Any]) -> tuple[str, str]:
         """The grader of the answers, and why. Raises RolloutError."""
@@ -280,14 +305,16 @@ class Plan:
             return "calls", "each record has tools, and calls of them"
         if self.options:
             return "choice", "each record has options"
-        if all(map(Number.reads, answers)):
+        if all(map(_is_number, answers)):
             return "number", f"all {len(answers)} are numbers"
         if all(isinstance(answer, Mapping) for answer in answers):
             return "json", f"all {len(answers)} are objects"
-        texts = [
-            t for one in answers for t in (one if isinstance(one, list) else [one])
+        parts = [
+            p for one in answers for p in (one if isinstance(one, list) else [one])
         ]
-        texts = [str(text) for text in texts]
+        if len(parts) > len(answers) and not all(isinstance(p, str) for p in parts):
+            return "json", f"all {len(answers)} are lists"
+        texts = [str(part) for part in parts]
         if all(map(_is_short, texts)):
             labels = sorted({*texts})
             if 1 < len(labels) <= LABELS and FEWEST * len(labels) <= len(answers):
@@ -362,7 +389,9 @@ class Plan:
 
     def _part(self, column: str) -> Expression:
         """What a column holds, or a part of it, as in `answers.text`."""
-        name, _, part = column.partition(".")
+        name, _, part = (
+            (column, "", "") if column in self.columns else column.partition(".")
+        )
         value, source = self._first(name), _item("record", name)
         one = value[0] if isinstance(value, list) else value
         if not part and isinstance(one, Mapping) and {*one} <= {"text", "answer_start"}:
@@ -415,6 +444,12 @@ def _check_pattern(pattern: str) -> None:
         raise RolloutError(
             f"expected has the pattern {pattern!r}: it needs one group, as in '#### (.*)'"
         )
+
+
+def _is_number(value: Any) -> bool:
+    """Whether a value is a number, and neither 12 km nor a code such as 0123."""
+    text = re.sub(r"\\[a-z]+", "", str(value))
+    return Number.reads(value) and not re.search(r"[^\W\d_]{2}|^\s*0\d", text)
 
 
 def _is_short(text: str) -> bool:

@@ -162,14 +162,14 @@ def rows_source(plan: Plan, title: str, place: str, splits: dict[str, str]) -> s
     if not (plan.native or plan.is_chat):
         constants.append(f"PROMPT = {_text(plan.prompt)}")
     if names := plan.option_columns or plan.labels:
-        constants.append(f"OPTIONS = {json.dumps(names, ensure_ascii=False)}")
+        constants += _constant("OPTIONS", names)
     if plan.pattern:
         constants.append(f"PATTERN = {_raw(plan.pattern)}  # of the answer")
     if plan.lists:
         functions.append(_nested(plan.lists))
     text = "\n\n\n".join(functions)
     graders = [name for name in ("Choice", "INSTRUCTIONS") if name in text]
-    if plan.grader == "json":
+    if plan.grader == "json" and "INSTRUCTIONS" in text:
         constants.append(_JSON)
         graders = []
     graders.sort(key=lambda name: (not name.isupper(), name))
@@ -243,21 +243,22 @@ def _example(plan: Plan) -> str:
             "        return None",
         ]
         expected = "found[1].strip()"
-    elif plan.some_empty:
+    else:
         lines += [
             f"    expected = {expected}",
-            "    if not expected:",
+            '    if expected in (None, "", []):',
             "        return None",
         ]
         expected = "expected"
     if plan.number:
-        lines.append(f"    number = {plan.number}")
+        lines[-3:] = [f"    number = {plan.number}"]
         expected = "string.ascii_uppercase[number]"
     options = "OPTIONS" if plan.labels else "options"
     if plan.options and not plan.labels:
         lines.append(f"    options = {plan.options.source}")
     prompt = "PROMPT.format_map(record)"
-    ends = plan.grader in ("number", "choice", "text", "json")
+    # A class of the user's own may read the whole message.
+    ends = plan.grader in ("number", "choice", "text", "json") and not plan.keeps_class
     if plan.is_chat:
         prompt = "[*messages, last]"
         if ends:
@@ -327,6 +328,14 @@ def _dict(name: str, items: dict[str, str]) -> list[str]:
     if len(line) <= 88:
         return [line]
     return [f"    {name} = {{", *(f"        {part}," for part in parts), "    }"]
+
+
+def _constant(name: str, texts: list[str]) -> list[str]:
+    quoted = [json.dumps(text, ensure_ascii=False) for text in texts]
+    line = f"{name} = [{', '.join(quoted)}]"
+    if len(line) <= 88:
+        return [line]
+    return [f"{name} = [", *(f"    {text}," for text in quoted), "]"]
 
 
 def _text(text: str) -> str:
