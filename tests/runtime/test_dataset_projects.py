@@ -160,6 +160,18 @@ CASES = {
         ["left out: answer_1, a, b"],
         r"\boxed{0}",
     ),
+    "numbers in columns like options": (
+        records(question=question, a=str, b=str, answer=lambda n: 2 * n + 1),
+        [],
+        ["grader: number", "left out: a, b"],
+        r"\boxed{1}",
+    ),
+    "the only other column is the answer": (
+        records(id=str, question=question, result=lambda n: f"Lake {n}"),
+        [],
+        ["expected: result (the only other column)", "grader: text"],
+        r"\boxed{Lake 0}",
+    ),
     "a prompt over columns like options": (
         records(a=str, b=str, sum=lambda n: 2 * n),
         ["--prompt", "What is {a} + {b}?", "--expected", "sum"],
@@ -280,7 +292,7 @@ def test_a_dataset_becomes_an_environment(written, name):
     ("columns", "options", "complaint"),
     [
         ({"a": question, "b": str}, [], "which column is the prompt is not clear: there are a, b. Name it with --prompt '{COLUMN}'"),
-        ({"question": question, "b": str}, [], "which column is the expected answer is not clear: there are question, b"),
+        ({"question": question, "b": str, "c": str}, [], "which column is the expected answer is not clear: there are question, b, c"),
         ({"question": question, "answer": lambda n: LONG}, [], "they have 17 words (the median), such as 'It takes a while"),
         ({"question": question, "answer": str}, ["--prompt", "{q}"], "the prompt '{q}' names 'q', and the columns are question, answer"),
         ({"q.text": question, "answer": str}, ["--prompt", "{q.text}"], "no template can name the column 'q.text': rename it"),

@@ -207,8 +207,6 @@ class Plan:
                     "[record[column] for column in OPTIONS]",
                     lambda record: [record[name] for name in names],
                 )
-        if self.options:
-            self.reasons.append(f"options: {column or ', '.join(self.option_columns)}")
 
     def _choose_expected(self, column: str, pattern: str) -> None:
         why = "as asked"
@@ -226,6 +224,9 @@ class Plan:
                 self.expected = Expression(
                     f'answer["{key}"]', lambda record: record[self.prompt][-1][key]
                 )
+        others = [n for n in self.columns if n not in (*_names(self.prompt), "id")]
+        if not column and len(others) == 1:
+            column, why = others[0], "the only other column"
         self._check(column, "the expected answer", "expected", "COLUMN")
         if not {column, column.partition(".")[0]} & {*self.columns}:
             raise RolloutError(
@@ -285,7 +286,15 @@ class Plan:
             )
         found, why = (grader, "as asked") if grader else self._grader_for(answers)
         if found == "choice":
-            self._choose_letter()
+            try:
+                self._choose_letter()
+            except RolloutError:
+                if grader or not self.option_columns:
+                    raise
+                # Columns called A and B need not be options.
+                self.options, self.option_columns = None, []
+                self._choose_grader(grader)
+                return
         if found == "calls" and not self.tools:
             raise RolloutError(
                 "the grader calls needs a column `tools`, their definitions"
@@ -317,7 +326,9 @@ class Plan:
         texts = [str(part) for part in parts]
         if all(map(_is_short, texts)):
             labels = sorted({*texts})
-            if 1 < len(labels) <= LABELS and FEWEST * len(labels) <= len(answers):
+            folded = {label.casefold() for label in labels}
+            few = 1 < len(folded) == len(labels) <= LABELS
+            if few and FEWEST * len(labels) <= len(answers):
                 self.labels = labels
                 self.options = Expression("OPTIONS", lambda record: labels)
                 return "choice", f"all {len(answers)} are one of {len(labels)} labels"
@@ -367,7 +378,10 @@ class Plan:
                 "a letter, the text of an option, or its number"
             )
         self.number = ways[fitting[0]][0]
-        self.reasons.append(f"an answer is {fitting[0]}")
+        named = ", ".join(self.option_columns) or self._named(OPTIONS)
+        self.reasons.append(
+            f"options: {named or self.labels}; an answer is {fitting[0]}"
+        )
 
     # ------------------------------------------------------------------ the columns
 
