@@ -339,7 +339,7 @@ def former_packages() -> list[list[str]]:
     declared = (PROJECT / "pyproject.toml").read_text(encoding="utf-8")
     classes = [path.read_text(encoding="utf-8") for path in Path().glob("*.py")]
     needed = any("from math_verify import" in text for text in classes)
-    return [["math-verify>=0.9"]] if needed and "math-verify" not in declared else []
+    return [["math-verify>=0.9"]] if needed and '"math-verify' not in declared else []
 
 
 def run(command: list[str], failure: str, folder: Path | None = None) -> None:

@@ -298,7 +298,7 @@ def test_what_a_class_of_an_earlier_release_imports_is_declared(
     monkeypatch.chdir(tmp_path)
     settings, module = tmp_path / "nemo_gym/pyproject.toml", tmp_path / "my_env.py"
     settings.parent.mkdir()
-    settings.touch()
+    settings.write_text('description = "Sums, graded by math-verify."')
     module.write_text("from math_verify import parse\n")
     assert step.former_packages() == [["math-verify>=0.9"]]
     settings.write_text('dependencies = ["math-verify"]')
