@@ -21,7 +21,8 @@ from ..files import source_name
 from .types import REPLY, ROW_TOOL
 
 # The runtime calls the first without an object, and the others on an episode's object.
-STATIC = ("oracle", "missing_requirement", "notice", "refuse_to_serve", "stand_in")
+STATIC = ("oracle", "missing_requirement", "notice", "refuse_to_serve", "row_tools")
+STATIC += ("stand_in",)
 METHODS = ("reward", "close", "metrics", "observation", REPLY, ROW_TOOL)
 
 # Exceptions that a class raises on purpose, beside its own.
@@ -128,6 +129,11 @@ class Declaration:
     def has_row_tools(self) -> bool:
         """Whether the class takes calls of tools that only a row has."""
         return self._member(ROW_TOOL) is not None
+
+    @property
+    def row_tools(self) -> Callable[[], list[dict[str, Any]]] | None:
+        """`row_tools()`: the tools that all rows must list; None if each has its own."""
+        return self._member("row_tools")
 
     @property
     def has_observation(self) -> bool:

@@ -331,7 +331,9 @@ def _own_tools(domain_class: type, row: Row, served: Definitions) -> Definitions
     if not declared(domain_class).has_row_tools:
         return []
     names = {tool["name"] for tool in served}
-    listed = row["responses_create_params"].get("tools") or []
+    every_row = declared(domain_class).row_tools
+    listed = every_row() if every_row else row["responses_create_params"].get("tools")
+    listed = listed or []
     return [tool for tool in listed if tool.get("name") not in names]
 
 

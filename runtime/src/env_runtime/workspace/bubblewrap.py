@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Literal
@@ -131,27 +132,48 @@ def problem() -> str | None:
     return None
 
 
-def arguments(root: Path) -> list[str]:
-    """The arguments before a command that confine it to the workspace at `root`."""
+def arguments(
+    root: Path, readable: Sequence[Path] = (), *, network: bool = False
+) -> list[str]:
+    """The arguments before a command that confine it to the workspace at `root`.
+
+    It can also read the folders `readable`. With `network` it can reach any machine.
+    """
     program = shutil.which("bwrap") or "bwrap"  # the commands have another PATH
     common = ["--die-with-parent", "--cap-drop", "ALL"]
     # These hide world-writable files, and sysctls if a command were root after all.
     kernel = ["--ro-bind", "/proc/sys", "/proc/sys"]
     kernel += ["--ro-bind-try", "/proc/pressure", "/proc/pressure"]
-    mounts = [*_mounts(root), "--remount-ro", "/dev", "--remount-ro", "/"]
+    mounts = [*_mounts(root), *_read_only(readable, network)]
+    mounts += ["--remount-ro", "/dev", "--remount-ro", "/"]
     if os.geteuid() != 0:
         own = ["--unshare-all", *user_namespace(), *common]
+        own += ["--share-net"] if network else []
         return [*_leaving_processes(), program, *own, *mounts, *kernel, "--"]
     # A user namespace made by root maps to root, who owns the sysctls and whose processes
     # are not counted. So root only mounts, which also works for folders that only root
     # can reach. Then the user nobody makes the user namespace, in a second bubblewrap.
-    outer = ["--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts"]
+    outer = ["--unshare-ipc", "--unshare-pid", "--unshare-uts"]
     outer += ["--unshare-cgroup-try", *common]
+    outer += [] if network else ["--unshare-net"]
     outer += ["--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
     drop = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
     inner = ["bwrap", *user_namespace(), *common, "--dev-bind", "/", "/", *kernel]
     drop += ["--", *_leaving_processes()]
     return [program, *outer, *mounts, "--", *drop, *inner, "--"]
+
+
+def _read_only(folders: Sequence[Path], network: bool) -> list[str]:
+    """The arguments that show further files and folders, and with `network` what it needs."""
+    options = []
+    for folder in folders:
+        # Bubblewrap would make the folders above it accessible to their owner only.
+        for above in [*folder.parents][-2::-1]:
+            options += ["--dir", str(above)]
+        options += ["--ro-bind", str(folder), str(folder)]
+    for name in ("hosts", "nsswitch.conf", "resolv.conf", "ssl") if network else ():
+        options += ["--ro-bind-try", f"/etc/{name}", f"/etc/{name}"]
+    return options
 
 
 @functools.cache

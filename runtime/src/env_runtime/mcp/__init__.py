@@ -1,0 +1,246 @@
+"""An MCP server as an environment: its tools are the policy's.
+
+    class Memory(McpEpisode):
+        command = "npx -y @modelcontextprotocol/server-memory"
+        env = {"MEMORY_FILE_PATH": "{folder}/memory.json"}
+
+Each episode has a server of its own, in a folder of its own.
+"""
+
+import atexit
+import base64
+import functools
+import threading
+from collections.abc import Mapping
+from typing import Any, ClassVar, NamedTuple
+
+from mcp import types
+
+from ..episode.schema import function_definition, plain_schema
+from ..episode.types import Definitions
+from ..graders import Text
+from ..workspace import WorkspaceError, bubblewrap
+from ..workspace.folder import steps
+from .connection import FOLDER, Connection, Patience, Process, ServerLostError
+from .programs import ProgramError, program_of
+from .state import State, holds, json_of, text_of
+
+__all__ = ["FOLDER", "McpEpisode", "Observation", "ServerLostError", "State"]
+
+
+class Observation(NamedTuple):
+    """The answer to a call: its text, and its first image as a data: URL."""
+
+    output: str
+    image: str | None = None
+
+
+class McpEpisode:
+    """One episode with an MCP server. Derive from it, and say which `command`.
+
+    A task is a dict, and every key is optional:
+
+    files            {path: text}, put into the server's folder before it starts
+    expected_state   calls and what they must answer after the episode: see State
+    expected_answer  the text that the last message must have in a box: see graders.Text
+
+    `infrastructure_failure` has the reason if the server does not start, ends, hangs, or
+    does not speak MCP. Such an episode does not count.
+    """
+
+    command: ClassVar[str]  # over stdio, or the http(s) URL of a server
+    env: ClassVar[Mapping[str, str]] = {}  # beside PATH and HOME, all that it gets
+    tools: ClassVar[tuple[str, ...]] = ()  # those that a policy may call; (): all
+    # One server for all episodes: for servers that keep nothing. A URL is always shared.
+    shared: ClassVar[bool] = False
+    network: ClassVar[bool] = False  # whether the server may use the network
+    # Together they must be less than TOOL_SECONDS, after which the policy is to blame.
+    start_seconds: ClassVar[float] = 30
+    call_seconds: ClassVar[float] = 20
+    most_characters: ClassVar[int] = 20_000  # of an answer; the middle is left out
+
+    # The server of this class needs an API_TOKEN if other machines can reach it.
+    runs_commands = True
+
+    def __init__(self, task: dict) -> None:
+        self.infrastructure_failure: str | None = None
+        self.task = task
+        self._files: dict[str, str] = task.get("files") or {}
+        self._state = State(task.get("expected_state") or [])
+        answer = task.get("expected_answer")
+        self._answer = None if answer is None else Text(answer)
+        self._connection: Connection | None = None
+        if not isinstance(self._files, dict):
+            raise ValueError(f"files must be {{path: text}}, got {self._files!r:.80}")
+        for path, text in self._files.items():
+            steps(path)
+            if not isinstance(text, str):
+                raise ValueError(f"files: {path!r} must be text, got {text!r:.80}")
+        if self._files and self._is_shared():
+            raise ValueError("files: the server is shared, so no task has files of its own")
+
+    def call_row_tool(self, name: str, arguments: dict) -> Observation:
+        """The server's answer to a call of the policy. Raises ValueError if it fails."""
+        if self.tools and name not in self.tools:
+            known = ", ".join(self.tools)
+            raise ValueError(f"there is no tool {name!r}; there are {known}")
+        result = self._call(name, arguments)
+        text = _clipped(text_of(result), self.most_characters)
+        if result.isError:
+            raise ValueError(text or f"{name} failed")
+        return Observation(text, _image_of(result))
+
+    def ask(self, tool: str, arguments: Mapping[str, Any] | None = None) -> Any:
+        """What the server answers to a grader: JSON if it is that, else text.
+
+        The grader may call tools that the policy may not. Raises ValueError if the call
+        fails, and ServerLostError.
+        """
+        result = self._call(tool, arguments or {})
+        if result.isError:
+            raise ValueError(text_of(result))
+        return json_of(text_of(result))
+
+    def reward(self, answer: str) -> float:
+        """1.0 if the last message and the server's state are the expected ones, else 0.0.
+
+        Raises ValueError for a task that expects neither.
+        """
+        if not self._state.calls and self._answer is None:
+            raise ValueError("the task has neither expected_state nor expected_answer")
+        if self._answer and not self._answer.reward(answer):
+            return 0.0
+        return float(self.state_holds())
+
+    def state_holds(self) -> bool:
+        """Whether the server answers each call of the task's `expected_state` so."""
+        try:
+            return all(
+                holds(expected, self._call(tool, arguments))
+                for tool, arguments, expected in self._state.calls
+            )
+        except (ServerLostError, WorkspaceError):  # the episode does not count
+            return False
+        except ValueError:  # the server refuses a call
+            return False
+
+    def close(self) -> None:
+        """End the episode's server, and remove its folder."""
+        if self._connection and not self._is_shared():
+            self._connection.close()
+
+    @classmethod
+    def row_tools(cls) -> Definitions:
+        """The definitions of the tools that rows list: what the server lists now.
+
+        Raises ValueError if the server cannot be asked, or lacks one of `tools`.
+        """
+        return _listed(cls)
+
+    @classmethod
+    def missing_requirement(cls) -> str | None:
+        """Why the server cannot be started on this machine; None if it can."""
+        try:
+            if not _is_url(cls):
+                program_of(cls.command)
+        except ProgramError as error:
+            return str(error)
+        return None
+
+    @classmethod
+    def refuse_to_serve(cls) -> str | None:
+        """Why not to serve untrusted policies on this machine; None if nothing is."""
+        return None if _is_url(cls) else bubblewrap.refusal()
+
+    def _call(self, tool: str, arguments: Mapping[str, Any]) -> types.CallToolResult:
+        try:
+            if self._connection is None:
+                self._connection = self._connected()
+            if self._connection.process:
+                self._connection.process.check_quota()
+            return self._connection.call(tool, arguments)
+        except (ServerLostError, WorkspaceError, ProgramError) as error:
+            self.infrastructure_failure = self.infrastructure_failure or str(error)
+            raise ServerLostError(self.infrastructure_failure) from error
+
+    def _connected(self) -> Connection:
+        if self._is_shared():
+            return _shared_connection(type(self))
+        return _start(type(self), self._files)
+
+    def _is_shared(self) -> bool:
+        return self.shared or _is_url(type(self))
+
+
+def _is_url(kind: type[McpEpisode]) -> bool:
+    return kind.command.startswith(("http://", "https://"))
+
+
+def _start(kind: type[McpEpisode], files: Mapping[str, str]) -> Connection:
+    patience = Patience(kind.start_seconds, kind.call_seconds)
+    if _is_url(kind):
+        return Connection(kind.command, patience)
+    process = Process(program_of(kind.command), kind.env, network=kind.network)
+    try:
+        for path, text in files.items():
+            process.write(path, text)
+        return Connection(process, patience)
+    except BaseException:
+        process.close()
+        raise
+
+
+_shared: dict[type, Connection] = {}
+_one_at_a_time = threading.Lock()
+
+
+def _shared_connection(kind: type[McpEpisode]) -> Connection:
+    """The server of all episodes of a class; a new one if the last one is lost."""
+    with _one_at_a_time:
+        found = _shared.get(kind)
+        if found is None or found.problem:
+            if found:
+                found.close()
+            _shared[kind] = found = _start(kind, {})
+            atexit.register(found.close)
+        return found
+
+
+@functools.cache
+def _listed(kind: type[McpEpisode]) -> Definitions:
+    try:
+        connection = _start(kind, {})
+        try:
+            listed = {tool.name: tool for tool in connection.list_tools()}
+        finally:
+            connection.close()
+    except (ServerLostError, WorkspaceError) as error:
+        raise ValueError(f"{kind.__name__}: its tools are not known: {error}") from error
+    if unknown := set(kind.tools) - listed.keys():
+        raise ValueError(
+            f"{kind.__name__}.tools has {', '.join(sorted(unknown))}, which the server "
+            f"lacks; it has {', '.join(listed)}"
+        )
+    return [
+        function_definition(
+            name, listed[name].description or name, plain_schema(listed[name].inputSchema)
+        )
+        for name in kind.tools or listed
+    ]
+
+
+def _clipped(text: str, most: int) -> str:
+    """A text, or its two ends if it is longer than `most` characters."""
+    if len(text) <= most:
+        return text
+    note = f"\n[truncated: {len(text) - most} of {len(text)} characters left out]\n"
+    return text[: most // 2] + note + text[len(text) - most // 2 :]
+
+
+def _image_of(result: types.CallToolResult) -> str | None:
+    """The first image of an answer, as a data: URL."""
+    for item in result.content:
+        if isinstance(item, types.ImageContent):
+            data = base64.b64encode(base64.b64decode(item.data)).decode()
+            return f"data:{item.mimeType};base64,{data}"
+    return None

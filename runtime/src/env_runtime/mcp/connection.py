@@ -1,0 +1,343 @@
+"""A session with an MCP server: a process over stdio in a folder of its own, or a URL."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import os
+import signal
+import tempfile
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from datetime import timedelta
+from importlib import resources
+from typing import Any, NamedTuple
+
+import anyio
+import httpx
+from mcp import ClientSession, McpError, types
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.message import SessionMessage
+from pydantic import ValidationError
+
+from .. import workspace
+from ..event_loop import wait
+from ..workspace import MIB, WorkspaceError, bubblewrap, disk, folder
+from .programs import Program
+
+# The folder's path in calls and answers, whether bubblewrap is used or not.
+FOLDER = disk.UNDER_BUBBLEWRAP.home
+
+LOOP = "mcp"  # the event loop of all sessions
+MAX_MESSAGE = 8 * MIB  # bytes of one message of a server
+END_SECONDS = 5  # until a session has ended
+
+_NO_ANSWER = httpx.codes.REQUEST_TIMEOUT  # what the SDK's client calls it
+_CLOSED = (anyio.ClosedResourceError, anyio.BrokenResourceError)
+
+
+class ServerLostError(RuntimeError):
+    """The MCP server did not start, has ended, hangs, or does not speak MCP."""
+
+
+class Patience(NamedTuple):
+    """How long to wait for a server, in seconds."""
+
+    start: float
+    call: float
+
+
+class Connection:
+    """A session with an MCP server, a Process or a URL. It starts at once.
+
+    Threads may share it. Once the server is lost, `problem` says why.
+    """
+
+    def __init__(self, server: Process | str, patience: Patience) -> None:
+        self.process = server if isinstance(server, Process) else None
+        self.problem = ""
+        self._patience = patience
+        self._home = self.process.home if self.process else FOLDER
+        streams = _of_url(server) if isinstance(server, str) else server.streams(self)
+        self._started: asyncio.Future[ClientSession | None]
+        self._running: asyncio.Task[None]
+        wait(LOOP, self._start(streams))
+
+    def list_tools(self) -> list[types.Tool]:
+        """All tools of the server. Raises ServerLostError."""
+        tools: list[types.Tool] = []
+        params = None
+        while True:
+            request = types.ListToolsRequest(params=params)
+            page = self._send(request, types.ListToolsResult)
+            tools += page.tools
+            if not page.nextCursor:
+                return tools
+            params = types.PaginatedRequestParams(cursor=page.nextCursor)
+
+    def call(self, name: str, arguments: Mapping[str, Any]) -> types.CallToolResult:
+        """The server's answer to a call.
+
+        Raises ValueError if the server refuses the call, and ServerLostError.
+        """
+        own = _with_path(dict(arguments), FOLDER, self._home)
+        params = types.CallToolRequestParams(name=name, arguments=own)
+        request = types.CallToolRequest(params=params)
+        result = self._send(request, types.CallToolResult)
+        for item in result.content:
+            if isinstance(item, types.TextContent):
+                item.text = _with_path(item.text, self._home, FOLDER)
+        shown = _with_path(result.structuredContent, self._home, FOLDER)
+        result.structuredContent = shown
+        return result
+
+    def lose(self, problem: str) -> None:
+        """Note why the server is of no more use. The first reason stays."""
+        if not self.problem:
+            said = self.process.last_words() if self.process else ""
+            self.problem = f"the MCP server {problem}" + (f": {said}" if said else "")
+
+    def close(self) -> None:
+        """End the session, and its process with all that it started."""
+        with suppress(TimeoutError):
+            wait(LOOP, self._end(), END_SECONDS)
+        if self.process:
+            self.process.close()
+
+    def _send(self, request: Any, kind: Any) -> Any:
+        try:
+            return wait(LOOP, self._answer(request, kind))
+        except McpError as error:
+            code, said = error.error.code, error.error.message
+            if code == _NO_ANSWER:
+                self.lose(f"did not answer within {self._patience.call:g} s")
+            elif code != types.CONNECTION_CLOSED:
+                raise ValueError(said) from error
+            self.lose("has ended")
+        except _CLOSED:
+            self.lose("has ended")
+        raise ServerLostError(self.problem)
+
+    async def _answer(self, request: Any, kind: Any) -> Any:
+        seconds = self._patience.start
+        try:
+            session = await asyncio.wait_for(asyncio.shield(self._started), seconds)
+        except TimeoutError:
+            self.lose(f"did not start within {seconds:g} s")
+            session = None
+        if self.problem or session is None:
+            raise ServerLostError(self.problem)
+        limit = timedelta(seconds=self._patience.call)
+        return await session.send_request(types.ClientRequest(request), kind, limit)
+
+    async def _start(self, streams: AbstractAsyncContextManager[Any]) -> None:
+        self._started = asyncio.get_running_loop().create_future()
+        self._running = asyncio.create_task(self._run(streams))
+
+    async def _run(self, streams: AbstractAsyncContextManager[Any]) -> None:
+        """Hold the session open: its contexts must end in the task that entered them."""
+        try:
+            async with streams as (read, write), ClientSession(read, write) as session:
+                await session.initialize()
+                self._started.set_result(session)
+                await asyncio.Event().wait()
+        except Exception as error:  # noqa: BLE001 - the SDK raises errors of many kinds
+            self.lose(f"did not start ({_first(error)})")
+        finally:
+            if not self._started.done():
+                self._started.set_result(None)
+
+    async def _end(self) -> None:
+        self.problem = self.problem or "the episode is over"
+        self._running.cancel()
+        await asyncio.wait([self._running])
+
+
+def _first(error: BaseException) -> BaseException:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+def _with_path(value: Any, old: str, new: str) -> Any:
+    """A value of JSON with another path in its texts."""
+    if old == new:
+        return value
+    match value:
+        case str():
+            return value.replace(old, new)
+        case list():
+            return [_with_path(item, old, new) for item in value]
+        case dict():
+            return {key: _with_path(item, old, new) for key, item in value.items()}
+    return value
+
+
+@asynccontextmanager
+async def _of_url(url: str) -> AsyncGenerator[tuple[Any, Any]]:
+    async with streamable_http_client(url) as (read, write, _):
+        yield read, write
+
+
+# ------------------------------------------------------------------------- processes
+
+
+class Process:
+    """The process of an MCP server in a folder of its own, which is also its home.
+
+    It runs under bubblewrap if that works, and with the sandbox's limits. `{folder}` in
+    its command and in `variables` is the folder. Raises WorkspaceError if there can be
+    no folder.
+    """
+
+    def __init__(
+        self, program: Program, variables: Mapping[str, str], *, network: bool = False
+    ) -> None:
+        self._program, self._network = program, network
+        self._limits = disk.Limits.read()
+        self._isolated = bubblewrap.isolated()
+        try:
+            self._root = disk.new_folder()
+            disk.make_folders(self._root, self._isolated)
+            self._errors = tempfile.TemporaryFile(dir=self._root)
+        except OSError as error:
+            raise WorkspaceError(f"cannot make a folder: {error}") from error
+        self._real_home = disk.unconfined(self._root).home
+        inside = (
+            disk.UNDER_BUBBLEWRAP if self._isolated else disk.unconfined(self._root)
+        )
+        self.home = inside.home
+        own = {name: self._filled(text) for name, text in variables.items()}
+        self._variables = folder.variables(inside.home, inside.temporary) | own
+        self._pid: int | None = None
+
+    def write(self, path: str, text: str) -> None:
+        """Write a file below the folder. Raises ValueError for a path that leads out."""
+
+        def give(file: int) -> None:
+            disk.give(file, self._isolated)
+
+        flags = os.O_WRONLY | os.O_CREAT
+        file = folder.open_file(self._real_home, path, flags, give)
+        folder.replace(file, text.encode())
+
+    def check_quota(self) -> None:
+        """Raise ValueError if the files have more than the folder's quota."""
+        if disk.measure(self._root, self._limits, 1) > 1:
+            raise ValueError(f"the server's files have more than {self._limits.quota}")
+
+    def last_words(self) -> str:
+        """The last line that the server wrote to standard error."""
+        file = self._errors.fileno()
+        end = os.pread(file, 4096, max(0, os.fstat(file).st_size - 4096))
+        lines = end.decode(errors="replace").split("\n")
+        return next((line.strip()[:300] for line in lines[::-1] if line.strip()), "")
+
+    def close(self) -> None:
+        """Kill what is left of the server, and remove its folder."""
+        if self._pid is not None and not self._isolated:
+            folder.kill_all(self._pid, f"HOME={self._real_home}")
+        self._errors.close()
+        disk.remove([self._root]).wait()
+
+    @asynccontextmanager
+    async def streams(self, connection: Connection) -> AsyncGenerator[tuple[Any, Any]]:
+        """Start the process. Yields the streams that a ClientSession takes."""
+        null = os.open(os.devnull, os.O_WRONLY)
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *self._words(null),
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=self._errors,
+                env=self._variables,
+                cwd="/",
+                start_new_session=True,
+                pass_fds=(null,),
+                limit=MAX_MESSAGE,
+            )
+        finally:
+            os.close(null)
+        self._pid = process.pid
+        assert process.stdin and process.stdout
+        received, incoming = anyio.create_memory_object_stream[SessionMessage](0)
+        outgoing, to_send = anyio.create_memory_object_stream[SessionMessage](0)
+        tasks = [
+            asyncio.create_task(_receive(process.stdout, received, connection)),
+            asyncio.create_task(_send(process.stdin, to_send)),
+        ]
+        try:
+            yield incoming, outgoing
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+            await process.wait()
+            for stream in (received, incoming, outgoing, to_send):
+                stream.close()
+
+    def _words(self, started: int) -> list[str]:
+        """The command line. The launcher writes a byte to the descriptor `started`."""
+        readable, network = self._program.readable, self._network
+        words = [self._filled(word) for word in self._program.words]
+        confined = (
+            bubblewrap.arguments(self._root, readable, network=network)
+            if self._isolated
+            else []
+        )
+        python = [folder.base_python(), "-I", "-S", "-c", _launcher()]
+        return [*confined, *python, str(started), self._rlimits(), *words]
+
+    def _rlimits(self) -> str:
+        """The limits of a process that lives as long as its episode.
+
+        Memory is the data of a process: Node.js reserves more addresses than it uses.
+        """
+        values = {
+            "RLIMIT_DATA": int(self._limits.sandbox_memory_mb * MIB),
+            "RLIMIT_FSIZE": self._limits.file_bytes,
+            "RLIMIT_CORE": 0,
+            "RLIMIT_NOFILE": 1024,
+            "RLIMIT_MSGQUEUE": 0,
+            "RLIMIT_SIGPENDING": 1024,
+        }
+        if self._isolated:
+            values["RLIMIT_NPROC"] = self._limits.sandbox_processes
+        return " ".join(f"{name}={value}" for name, value in values.items())
+
+    def _filled(self, text: str) -> str:
+        return text.replace("{folder}", self.home)
+
+
+async def _receive(stdout: asyncio.StreamReader, to: Any, connection: Connection) -> None:
+    """Pass on the server's messages until it ends. Then no request is answered."""
+    async with to:
+        try:
+            while line := await stdout.readline():
+                if line.strip():
+                    message = types.JSONRPCMessage.model_validate_json(line)
+                    await to.send(SessionMessage(message))
+            connection.lose("has ended")
+        except _CLOSED:
+            connection.lose("has ended")
+        except ValueError as error:
+            junk = "wrote to standard output what is no message of MCP"
+            long = f"sent a message of more than {MAX_MESSAGE >> 20} MiB"
+            is_junk = isinstance(error, ValidationError)
+            connection.lose(f"{junk} ({line[:80]!r})" if is_junk else long)
+
+
+async def _send(stdin: asyncio.StreamWriter, messages: Any) -> None:
+    # What breaks here, _receive notices.
+    with suppress(*_CLOSED, ConnectionError):
+        async for each in messages:
+            text = each.message.model_dump_json(by_alias=True, exclude_none=True)
+            stdin.write(f"{text}\n".encode())
+            await stdin.drain()
+
+
+@functools.cache
+def _launcher() -> str:
+    return resources.files(workspace).joinpath("launcher.py").read_text("utf-8")

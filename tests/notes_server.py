@@ -1,0 +1,116 @@
+"""An MCP server over stdio that keeps notes, and breaks in the way that MODE says."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from mcp.server.fastmcp import FastMCP, Image
+
+MODE = os.environ.get("MODE", "")
+NOTES = Path(os.environ["NOTES"])
+
+# The smallest PNG: one pixel.
+PIXEL = bytes.fromhex(
+    "89504e470d0a1a0a0000000d4948445200000001000000010802000000907753de0000000c"
+    "49444154789c63f8cfc0000003010100c9fe92ef0000000049454e44ae426082"
+)
+
+server = FastMCP("notes", log_level="ERROR")
+
+
+@server.tool()
+def add(title: str, text: str) -> str:
+    """Add a note."""
+    if (NOTES / title).exists():
+        raise ValueError(f"there is a note {title!r} already")
+    (NOTES / title).write_text(text)
+    return f"added {title}"
+
+
+@server.tool()
+def remove(title: str) -> str:
+    """Remove a note."""
+    (NOTES / title).unlink()
+    return f"removed {title}"
+
+
+@server.tool()
+def read_all() -> dict:
+    """All notes."""
+    notes = [
+        {"title": path.name, "text": path.read_text(), "changed": path.stat().st_mtime}
+        for path in NOTES.iterdir()
+        if path.is_file()
+    ]
+    return {"notes": notes}
+
+
+@server.tool()
+def read_file(path: str) -> str:
+    """A file of this machine."""
+    return Path(path).read_text()
+
+
+@server.tool()
+def where() -> str:
+    """The folder of the notes."""
+    return str(NOTES)
+
+
+@server.tool()
+def variables() -> dict:
+    """The server's environment."""
+    return dict(os.environ)
+
+
+@server.tool()
+def write_much(count: int) -> str:
+    """As many letters."""
+    return "x" * count
+
+
+@server.tool()
+def draw() -> Image:
+    """A picture."""
+    return Image(data=PIXEL, format="png")
+
+
+@server.tool()
+def die() -> str:
+    """End the server."""
+    sys.stderr.write("out of ink\n")
+    sys.stderr.flush()
+    os._exit(3)
+
+
+@server.tool()
+def hang() -> str:
+    """Never answer."""
+    time.sleep(3600)
+    return ""
+
+
+@server.tool()
+def babble() -> str:
+    """Print to standard output."""
+    os.write(1, b"Hello from a library!\n")
+    return ""
+
+
+@server.tool()
+def leave_behind() -> str:
+    """Start a process that outlives its parent, and say which."""
+    daemon = ["sleep", "3600"]
+    return str(subprocess.Popen(daemon, start_new_session=True).pid)
+
+
+if __name__ == "__main__":
+    if MODE == "dies":
+        sys.exit("no ink")
+    if MODE == "slow":
+        time.sleep(3600)
+    if MODE == "banner":
+        print("Welcome to notes!", flush=True)
+    server.run()

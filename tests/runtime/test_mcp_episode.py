@@ -1,0 +1,483 @@
+"""Environments over an MCP server: tests/notes_server.py, and how it can break."""
+
+import copy
+import os
+import select
+import socket
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from env_runtime.checks.class_checks import check_class
+from env_runtime.checks.smoke import smoke_gate
+from env_runtime.episode.declaration import declared
+from env_runtime.errors import GateError
+from env_runtime.evaluation.trajectory import with_tools
+from env_runtime.frameworks.episodes import definitions_of as definitions_of_frameworks
+from env_runtime.mcp import McpEpisode, ServerLostError, State
+from env_runtime.mcp.programs import program_of
+from env_runtime.workspace.folder import _processes as processes
+from env_runtime.workspace.local import isolation
+
+from .support import rollout_gate, rows_file
+
+SERVER = Path(__file__).parents[1] / "notes_server.py"
+
+
+class Notes(McpEpisode):
+    command = f"python {SERVER}"
+    env = {"NOTES": "{folder}"}
+    start_seconds = 20
+    call_seconds = 10
+
+
+class Shelf(Notes):
+    tools = ("add", "remove")
+
+
+NOTE = {"title": "a", "text": "buy ink"}
+TASK = {
+    "files": {"b": "old"},
+    "expected_state": [["read_all", {}, {"notes": [NOTE | {"changed": "*"}]}]],
+}
+SOLUTION = [["remove", {"title": "b"}], ["add", NOTE]]
+ROW = {
+    "responses_create_params": {"input": [{"role": "user", "content": "Tidy up."}]},
+    "ground_truth": [TASK],
+    "oracle": SOLUTION,
+}
+
+
+@pytest.fixture(params=["bubblewrap", "none"])
+def isolated(request, monkeypatch) -> bool:
+    """Whether the servers of a test run under bubblewrap."""
+    if request.param == "bubblewrap" and isolation() != "bubblewrap":
+        pytest.skip(isolation())
+    monkeypatch.setenv("SANDBOX_ISOLATION", request.param)
+    return request.param == "bubblewrap"
+
+
+@pytest.fixture
+def start():
+    """Starts episodes, which end with the test."""
+    episodes = []
+
+    def start(task=None, kind=Notes, **members):
+        # A class of its own for each test, as for each project
+        episodes.append(type("Own", (kind,), members)(task or {}))
+        return episodes[-1]
+
+    yield start
+    for episode in episodes:
+        episode.close()
+
+
+def running(mark: str) -> list[int]:
+    """The processes of the servers below a temporary folder."""
+    found = []
+    for pid in processes():
+        try:
+            if mark in Path(f"/proc/{pid}/cmdline").read_text(errors="replace"):
+                found.append(pid)
+        except OSError:
+            continue
+    return found
+
+
+# ------------------------------------------------------------------------- calls
+
+
+def test_calls_reach_a_server_of_the_episodes_own(start, isolated):
+    one, other = start(), start()
+    assert one.call_row_tool("add", NOTE) == ("added a", None)
+    assert one.ask("read_all")["notes"][0].items() > NOTE.items()
+    assert other.ask("read_all") == {"notes": []}
+
+
+def test_the_folder_has_one_name_on_every_machine(start, isolated):
+    episode = start({"files": {"a": "x", "below/b": "y"}})
+    assert episode.ask("where") == "/workspace"
+    assert episode.ask("read_file", {"path": "/workspace/below/b"}) == "y"
+
+
+def test_a_server_gets_nothing_of_this_environment(start, isolated, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "secret")
+    variables = start().ask("variables")
+    assert variables["HOME"] == variables["NOTES"] == "/workspace"
+    assert not {"OPENAI_API_KEY", "USER", "SSH_AUTH_SOCK"} & variables.keys()
+
+
+def test_with_bubblewrap_a_server_reads_no_other_folder(start, isolated, tmp_path):
+    if not isolated:
+        pytest.skip("only bubblewrap keeps a server from files")
+    other = start({"files": {"a": "secret"}})
+    other.ask("where")
+    folder = other._connection.process._real_home
+    assert Path(folder, "a").read_text() == "secret"
+    for path in (f"{folder}/a", f"{Path(__file__)}", "/etc/shadow"):
+        with pytest.raises(ValueError, match="No such file"):
+            start().call_row_tool("read_file", {"path": path})
+
+
+def test_an_error_of_a_tool_is_told_to_the_policy(start):
+    episode = start({"files": {"a": "x"}})
+    with pytest.raises(ValueError, match="there is a note 'a' already"):
+        episode.call_row_tool("add", NOTE)
+    with pytest.raises(ValueError, match="text"):
+        episode.call_row_tool("add", {"title": "b"})
+    with pytest.raises(ValueError, match="Unknown tool"):
+        episode.call_row_tool("fly", {})
+    assert episode.infrastructure_failure is None
+
+
+def test_a_policy_has_the_tools_that_the_class_names(start):
+    episode = start(kind=Shelf)
+    with pytest.raises(ValueError, match="no tool 'read_all'; there are add, remove"):
+        episode.call_row_tool("read_all", {})
+    assert episode.ask("read_all") == {"notes": []}
+    assert [tool["name"] for tool in Shelf.row_tools()] == ["add", "remove"]
+
+
+def test_a_long_answer_loses_its_middle(start):
+    output, _ = start(most_characters=100).call_row_tool("write_much", {"count": 5000})
+    note = "\n[truncated: 4900 of 5000 characters left out]\n"
+    assert output == "x" * 50 + note + "x" * 50
+
+
+def test_an_image_is_shown(start):
+    output, image = start().call_row_tool("draw", {})
+    assert (output, image[:32]) == ("", "data:image/png;base64,iVBORw0KGg")
+
+
+# ------------------------------------------------------------------------- failures
+
+
+@pytest.mark.parametrize(
+    "mode, reason",
+    [
+        ("dies", "has ended: no ink"),
+        ("slow", "did not start within 1 s"),
+        ("banner", r"no message of MCP \(b'Welcome to notes!"),
+    ],
+)
+def test_a_server_that_does_not_start_masks_the_episode(start, mode, reason):
+    seconds = 1 if mode == "slow" else 20
+    variables = Notes.env | {"MODE": mode}
+    episode = start(TASK, env=variables, start_seconds=seconds)
+    with pytest.raises(ServerLostError, match=reason):
+        episode.call_row_tool("read_all", {})
+    assert "the MCP server" in episode.infrastructure_failure
+    assert episode.reward("") == 0.0
+
+
+@pytest.mark.parametrize(
+    "tool, arguments, reason",
+    [
+        ("die", {}, "has ended: out of ink"),
+        ("hang", {}, "did not answer within 1 s"),
+        ("babble", {}, "no message of MCP"),
+        ("write_much", {"count": 9 << 20}, "a message of more than 8 MiB"),
+    ],
+)
+def test_a_server_that_is_lost_masks_the_episode(start, tool, arguments, reason):
+    episode = start(TASK, call_seconds=1 if tool == "hang" else 10)
+    episode.ask("where")
+    with pytest.raises(ServerLostError, match=reason):
+        episode.call_row_tool(tool, arguments)
+    with pytest.raises(ServerLostError, match=reason):
+        episode.call_row_tool("where", {})
+    assert episode.reward("") == 0.0
+    assert reason in episode.infrastructure_failure
+
+
+def test_a_full_folder_takes_no_more_calls(start, monkeypatch):
+    monkeypatch.setenv("SANDBOX_DISK_MB", "0.01")
+    episode = start({"files": {"a": "x" * 20_000}})
+    with pytest.raises(ValueError, match="more than 0.01 MiB"):
+        episode.call_row_tool("where", {})
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="macOS has no /proc")
+def test_nothing_of_an_episode_is_left(start, isolated, tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    episode = start()
+    episode.call_row_tool("leave_behind", {})
+    [folder] = tmp_path.glob("sandbox-*")
+    home = f"HOME={folder}/home".encode()
+    before = [*running(str(SERVER)), *of_environment(home)]
+    assert before
+    episode.close()
+    assert not folder.exists()
+    assert not of_environment(home)
+    assert not {*before} & {*running("notes_server"), *running("sleep")}
+
+
+def of_environment(mark: bytes) -> list[int]:
+    found = []
+    for pid in processes():
+        try:
+            variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if mark in variables:
+            found.append(pid)
+    return found
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="macOS has no /proc")
+def test_servers_end_with_the_process_that_started_them(isolated, tmp_path):
+    code = f"""
+import os, sys, tempfile
+sys.path.insert(0, {str(Path(__file__).parent.parent)!r})
+from env_runtime.mcp import McpEpisode
+class Notes(McpEpisode):
+    command, env = {Notes.command!r}, {dict(Notes.env)}
+Notes({{}}).ask("where")
+print(flush=True)
+sys.stdin.read()
+"""
+    variables = os.environ | {"TMPDIR": str(tmp_path)}
+    with subprocess.Popen(
+        [sys.executable, "-c", code],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=variables,
+    ) as process:
+        process.stdout.readline()
+        [folder] = tmp_path.glob("sandbox-*")
+        own = [pid for pid in running(str(SERVER)) if descends(pid, process.pid)]
+        assert own
+        ends = [os.pidfd_open(pid) for pid in own]
+        process.kill()
+    for end in ends:  # a pidfd can be read once its process has ended
+        assert select.select([end], [], [], 10)[0]
+        os.close(end)
+
+
+def descends(pid: int, from_: int) -> bool:
+    while pid > 1:
+        if pid == from_:
+            return True
+        try:
+            stat = Path(f"/proc/{pid}/stat").read_text()
+        except OSError:
+            return False
+        pid = int(stat.rpartition(")")[2].split()[1])
+    return False
+
+
+def test_a_command_that_is_not_installed_is_said_before_an_episode():
+    class Missing(McpEpisode):
+        command = "no-such-server --stdio"
+
+    reason = "no-such-server is not installed"
+    assert reason in declared(Missing).missing_requirement()
+    assert declared(Notes).missing_requirement() is None
+    with pytest.raises(ValueError, match="write `npx -y PACKAGE"):
+        program_of("npx --help")
+
+
+def test_strangers_are_refused_without_isolation(monkeypatch):
+    monkeypatch.setattr(
+        "env_runtime.workspace.bubblewrap.problem", lambda: "bwrap is not installed"
+    )
+    assert declared(Notes).runs_commands
+    assert "bwrap is not installed" in declared(Notes).refuse_to_serve()
+
+
+# ------------------------------------------------------------------------- sharing
+
+
+def test_a_shared_server_starts_once_and_again_once_it_is_lost():
+    class Shared(Notes):
+        shared = True
+        env = {"NOTES": "{folder}"}
+
+    start = threading.Barrier(4)
+
+    def connection(_):
+        start.wait()
+        episode = Shared({})
+        episode.ask("where")
+        episode.close()
+        return episode._connection
+
+    with ThreadPoolExecutor(4) as pool:
+        [first] = {*pool.map(connection, range(4))}
+    episode = Shared({})
+    with pytest.raises(ServerLostError):
+        episode.call_row_tool("die", {})
+    assert Shared({}).ask("where") == "/workspace"
+    with pytest.raises(ValueError, match="the server is shared"):
+        Shared({"files": {"a": "x"}})
+    assert first.problem
+
+
+def test_a_server_behind_a_url_is_shared(tmp_path):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    code = (
+        f"import sys; sys.path.insert(0, {str(SERVER.parent)!r}); import notes_server as n;"
+        f"n.server.settings.port = {port}; n.server.settings.log_level = 'INFO'; n.server.run('streamable-http')"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", code],
+        env=os.environ | {"NOTES": str(tmp_path)},
+        stderr=subprocess.PIPE,
+    )
+
+    class Remote(McpEpisode):
+        command = f"http://127.0.0.1:{port}/mcp"
+        call_seconds = 5
+
+    try:
+        while b"running on" not in (line := process.stderr.readline()):
+            assert line, "the server has not started"
+        episode = Remote({"expected_state": [["where", {}, str(tmp_path)]]})
+        assert episode.call_row_tool("add", NOTE).output == "added a"
+        assert Remote({}).ask("read_all")["notes"][0]["title"] == "a"
+        assert episode.reward("") == 1.0
+        assert declared(Remote).refuse_to_serve() is None
+    finally:
+        process.kill()
+        process.communicate()
+    with pytest.raises(ServerLostError):
+        episode.call_row_tool("where", {})
+
+
+# ------------------------------------------------------------------------- grades
+
+
+def played(start, *calls, task=None):
+    episode = start(task or TASK)
+    for tool, arguments in calls:
+        episode.call_row_tool(tool, arguments)
+    return episode.reward("")
+
+
+def test_the_state_after_the_episode_is_graded(start):
+    assert played(start, *SOLUTION) == 1.0
+    assert played(start) == 0.0
+    assert played(start, SOLUTION[1]) == 0.0, "the old note is still there"
+    sprayed = [["add", {"title": str(n), "text": "buy ink"}] for n in range(3)]
+    assert played(start, *SOLUTION, *sprayed) == 0.0
+
+
+def test_the_last_message_is_graded_beside_the_state(start):
+    task = TASK | {"expected_answer": "ink"}
+    episode = start(task)
+    for tool, arguments in SOLUTION:
+        episode.call_row_tool(tool, arguments)
+    assert episode.reward("\\boxed{Ink}") == 1.0
+    assert episode.reward("ink") == 0.0
+    assert start({"expected_answer": "ink"}).reward("\\boxed{ink}") == 1.0
+    with pytest.raises(ValueError, match="neither expected_state nor expected_answer"):
+        start({"id": 1}).reward("")
+
+
+@pytest.mark.parametrize(
+    "expected, answer, holds",
+    [
+        ("x", "x", 1),
+        ("x", "y", 0),
+        ("x ", "x\n", 1),
+        ("x", "x and y", 0),
+        (1, "1", 1),
+        (1, "1.0", 1),
+        (1, "true", 0),
+        (True, "1", 0),
+        (None, "null", 1),
+        (None, "0", 0),
+        ([], "{}", 0),
+        ({"a": 1}, '{"a": 1}', 1),
+        ({"a": 1}, '{"a": 1, "b": 2}', 0),
+        ({"a": 1, "b": "*"}, '{"a": 1, "b": 2}', 1),
+        ({"a": 1, "b": "*"}, '{"a": 1}', 0),
+        ({"a": 1, "b": "*"}, '{"a": 1, "b": null}', 0),
+        ([1, 2], "[2, 1]", 1),
+        ([1, 2], "[1, 2, 3]", 0),
+        ([1, 1], "[1, 2]", 0),
+        ([{"a": "*"}, {"a": 1}], '[{"a": 1}, {"a": 2}]', 1),
+        ([{"a": "*"}, {"a": 1}], '[{"a": 2}, {"a": 3}]', 0),
+        ([{"a": 1}], "no JSON", 0),
+        ([{"a": 1}], "[" * 100_000, 0),
+    ],
+)
+def test_what_an_answer_must_be(start, expected, answer, holds):
+    task = {"files": {"a": answer}}
+    path = {"path": "/workspace/a"}
+    episode = start(task | {"expected_state": [["read_file", path, expected]]})
+    assert episode.reward("") == holds
+
+
+def test_an_answer_that_is_an_error_is_never_right(start):
+    text = "Error executing tool read_file: [Errno 2] No such file or directory: 'a'"
+    call = ["read_file", {"path": "a"}, text]
+    assert start({"expected_state": [call]}).reward("") == 0.0
+
+
+@pytest.mark.parametrize(
+    "task, message",
+    [
+        ({"files": ["a"]}, "files must be"),
+        ({"files": {"../a": "x"}}, "'../a' must name a file"),
+        ({"files": {"a": 1}}, "'a' must be text, got 1"),
+        ({"expected_state": [["read_all", {}]]}, "expected_state must be a list of"),
+        ({"expected_state": [["read_all", {}, "*"]]}, "expected_state must be a list of"),
+        ({"expected_state": "all"}, "expected_state must be a list of calls"),
+        ({"expected_answer": ""}, "expected texts that are not empty"),
+    ],
+)
+def test_a_task_that_could_not_be_graded_is_refused(task, message):
+    with pytest.raises(ValueError, match=message):
+        Notes(task)
+
+
+def test_a_state_can_be_graded_by_hand(start):
+    class Own(Notes):
+        def reward(self, answer: str) -> float:
+            return 0.5 * self.state_holds() + 0.5 * (answer == "done")
+
+    episode = start(TASK, Own)
+    assert episode.reward("done") == 0.5
+    assert State([]).calls == []
+
+
+# ------------------------------------------------------------------------- rows, gates
+
+
+def test_the_gates_play_the_rows(gate_client, server_of, tmp_path):
+    client = gate_client(Shelf)
+    path = rows_file(tmp_path, with_tools(ROW, Shelf.row_tools()))
+    assert "call_row_tool()" in check_class(Shelf, server_of(Shelf))
+    assert smoke_gate(client, path) == "0 endpoints, and the tools of each row"
+    says = rollout_gate(client, path)
+    assert says.startswith("1 row: the oracle earns 1.0, noop and nonsense 0.0")
+
+
+def test_the_gates_find_rows_with_other_tools_than_the_server_has(
+    gate_client, tmp_path
+):
+    drifted = copy.deepcopy(Shelf.row_tools())
+    drifted[0]["description"] = "Add something else."
+    for tools in (drifted, drifted[1:], []):
+        path = rows_file(tmp_path, with_tools(ROW, tools))
+        with pytest.raises(GateError, match="does not have the tools of the server"):
+            smoke_gate(gate_client(Shelf), path)
+
+
+def test_tools_that_a_server_lacks_are_named():
+    class Wrong(Notes):
+        tools = ("add", "fly")
+
+    with pytest.raises(ValueError, match="Wrong.tools has fly, which the server lacks"):
+        Wrong.row_tools()
+
+
+def test_other_frameworks_refuse_it():
+    with pytest.raises(GateError, match="only NeMo Gym can play it"):
+        definitions_of_frameworks(Shelf)
