@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,6 @@ from env_runtime.evaluation.trajectory import with_tools
 from env_runtime.frameworks.episodes import definitions_of as definitions_of_frameworks
 from env_runtime.mcp import McpEpisode, ServerLostError, State
 from env_runtime.mcp.programs import program_of
-from env_runtime.workspace.folder import _processes as processes
 from env_runtime.workspace.local import isolation
 
 from .support import rollout_gate, rows_file
@@ -36,6 +36,10 @@ class Notes(McpEpisode):
 
 class Shelf(Notes):
     tools = ("add", "remove")
+
+
+class Kept(Notes):
+    shared = True
 
 
 NOTE = {"title": "a", "text": "buy ink"}
@@ -75,16 +79,22 @@ def start():
         episode.close()
 
 
-def running(mark: str) -> list[int]:
-    """The processes of the servers below a temporary folder."""
-    found = []
-    for pid in processes():
-        try:
-            if mark in Path(f"/proc/{pid}/cmdline").read_text(errors="replace"):
-                found.append(pid)
-        except OSError:
-            continue
+def family(ancestor: int) -> set[int]:
+    """A process and all that descend from it, without those that have ended."""
+    parents = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            state, parent = path.read_text().rpartition(")")[2].split()[:2]
+            if state not in "ZX":
+                parents[int(path.parent.name)] = int(parent)
+    found = {ancestor} & parents.keys()
+    while more := {pid for pid in parents.keys() - found if parents[pid] in found}:
+        found |= more
     return found
+
+
+def alive(pids: set[int]) -> set[int]:
+    return {pid for pid in pids if pid in family(pid)}
 
 
 # ------------------------------------------------------------------------- calls
@@ -206,67 +216,38 @@ def test_nothing_of_an_episode_is_left(start, isolated, tmp_path, monkeypatch):
     episode = start()
     episode.call_row_tool("leave_behind", {})
     [folder] = tmp_path.glob("sandbox-*")
-    home = f"HOME={folder}/home".encode()
-    before = [*running(str(SERVER)), *of_environment(home)]
-    assert before
+    own = family(episode._connection.process._pid)
+    commands = [Path(f"/proc/{pid}/cmdline").read_bytes() for pid in own]
+    assert b"sleep\x003600\0" in commands
     episode.close()
     assert not folder.exists()
-    assert not of_environment(home)
-    assert not {*before} & {*running("notes_server"), *running("sleep")}
-
-
-def of_environment(mark: bytes) -> list[int]:
-    found = []
-    for pid in processes():
-        try:
-            variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-        except OSError:
-            continue
-        if mark in variables:
-            found.append(pid)
-    return found
+    assert not alive(own)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="macOS has no /proc")
 def test_servers_end_with_the_process_that_started_them(isolated, tmp_path):
     code = f"""
-import os, sys, tempfile
-sys.path.insert(0, {str(Path(__file__).parent.parent)!r})
+import sys
 from env_runtime.mcp import McpEpisode
 class Notes(McpEpisode):
     command, env = {Notes.command!r}, {dict(Notes.env)}
-Notes({{}}).ask("where")
-print(flush=True)
+episode = Notes({{}})
+episode.ask("where")
+print(episode._connection.process._pid, flush=True)
 sys.stdin.read()
 """
-    variables = os.environ | {"TMPDIR": str(tmp_path)}
     with subprocess.Popen(
         [sys.executable, "-c", code],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        env=variables,
+        env=os.environ | {"TMPDIR": str(tmp_path)},
     ) as process:
-        process.stdout.readline()
-        [folder] = tmp_path.glob("sandbox-*")
-        own = [pid for pid in running(str(SERVER)) if descends(pid, process.pid)]
-        assert own
+        own = family(int(process.stdout.readline()))
         ends = [os.pidfd_open(pid) for pid in own]
         process.kill()
     for end in ends:  # a pidfd can be read once its process has ended
         assert select.select([end], [], [], 10)[0]
         os.close(end)
-
-
-def descends(pid: int, from_: int) -> bool:
-    while pid > 1:
-        if pid == from_:
-            return True
-        try:
-            stat = Path(f"/proc/{pid}/stat").read_text()
-        except OSError:
-            return False
-        pid = int(stat.rpartition(")")[2].split()[1])
-    return False
 
 
 def test_a_command_that_is_not_installed_is_said_before_an_episode():
@@ -407,11 +388,14 @@ def test_the_last_message_is_graded_beside_the_state(start):
         ([{"a": 1}], "[" * 100_000, 0),
     ],
 )
-def test_what_an_answer_must_be(start, expected, answer, holds):
-    task = {"files": {"a": answer}}
+def test_what_an_answer_must_be(expected, answer, holds):
     path = {"path": "/workspace/a"}
-    episode = start(task | {"expected_state": [["read_file", path, expected]]})
-    assert episode.reward("") == holds
+    episode = Kept({"expected_state": [["read_file", path, expected]]})
+    episode.ask("add", {"title": "a", "text": answer})
+    try:
+        assert episode.reward("") == holds
+    finally:
+        episode.ask("remove", {"title": "a"})
 
 
 def test_an_answer_that_is_an_error_is_never_right(start):

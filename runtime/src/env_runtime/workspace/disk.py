@@ -174,15 +174,16 @@ def measure(root: Path, limits: Limits, enough: float) -> float:
                 count += limits.sandbox_files
             continue
         try:
-            for entry in os.scandir(descriptor):
-                count += 1
-                with suppress(FileNotFoundError, PermissionError):
-                    status = entry.stat(follow_symlinks=False)
-                    size += max(status.st_size, status.st_blocks * 512)
-                    if stat.S_ISDIR(status.st_mode):
-                        folders.append((f"{folder}/{entry.name}", status.st_mode))
-                if fill() > enough:
-                    return fill()
+            with os.scandir(descriptor) as entries:
+                for entry in entries:
+                    count += 1
+                    with suppress(FileNotFoundError, PermissionError):
+                        status = entry.stat(follow_symlinks=False)
+                        size += max(status.st_size, status.st_blocks * 512)
+                        if stat.S_ISDIR(status.st_mode):
+                            folders.append((f"{folder}/{entry.name}", status.st_mode))
+                    if fill() > enough:
+                        return fill()
         finally:
             os.close(descriptor)
     return fill()
