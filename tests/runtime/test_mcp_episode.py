@@ -411,7 +411,10 @@ def test_an_answer_that_is_an_error_is_never_right(start):
         ({"files": {"../a": "x"}}, "'../a' must name a file"),
         ({"files": {"a": 1}}, "'a' must be text, got 1"),
         ({"expected_state": [["read_all", {}]]}, "expected_state must be a list of"),
-        ({"expected_state": [["read_all", {}, "*"]]}, "expected_state must be a list of"),
+        (
+            {"expected_state": [["read_all", {}, "*"]]},
+            "expected_state must be a list of",
+        ),
         ({"expected_state": "all"}, "expected_state must be a list of calls"),
         ({"expected_answer": ""}, "expected texts that are not empty"),
     ],

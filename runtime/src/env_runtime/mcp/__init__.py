@@ -77,7 +77,9 @@ class McpEpisode:
             if not isinstance(text, str):
                 raise ValueError(f"files: {path!r} must be text, got {text!r:.80}")
         if self._files and self._is_shared():
-            raise ValueError("files: the server is shared, so no task has files of its own")
+            raise ValueError(
+                "files: the server is shared, so no task has files of its own"
+            )
 
     def call_row_tool(self, name: str, arguments: dict) -> Observation:
         """The server's answer to a call of the policy. Raises ValueError if it fails."""
@@ -215,7 +217,9 @@ def _listed(kind: type[McpEpisode]) -> Definitions:
         finally:
             connection.close()
     except (ServerLostError, WorkspaceError) as error:
-        raise ValueError(f"{kind.__name__}: its tools are not known: {error}") from error
+        raise ValueError(
+            f"{kind.__name__}: its tools are not known: {error}"
+        ) from error
     if unknown := set(kind.tools) - listed.keys():
         raise ValueError(
             f"{kind.__name__}.tools has {', '.join(sorted(unknown))}, which the server "
@@ -223,7 +227,9 @@ def _listed(kind: type[McpEpisode]) -> Definitions:
         )
     return [
         function_definition(
-            name, listed[name].description or name, plain_schema(listed[name].inputSchema)
+            name,
+            listed[name].description or name,
+            plain_schema(listed[name].inputSchema),
         )
         for name in kind.tools or listed
     ]

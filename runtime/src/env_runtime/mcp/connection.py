@@ -311,7 +311,9 @@ class Process:
         return text.replace("{folder}", self.home)
 
 
-async def _receive(stdout: asyncio.StreamReader, to: Any, connection: Connection) -> None:
+async def _receive(
+    stdout: asyncio.StreamReader, to: Any, connection: Connection
+) -> None:
     """Pass on the server's messages until it ends. Then no request is answered."""
     async with to:
         try:

@@ -25,6 +25,9 @@ class Example(NamedTuple):
     oracle_reward: float | None = None  # None: the highest reward of the class
     baseline_reward: float | None = None  # None: 0.0, or the lowest reward
     tools: Any = ()
+    oracle: Any = (
+        None  # the calls and the answer that solve it, for a class without one
+    )
 
 
 def row_of(example: Any, place: str) -> Row:
@@ -38,9 +41,9 @@ def row_of(example: Any, place: str) -> Row:
             item = textwrap.shorten(repr(example), 200, placeholder=" ...")
             raise RolloutError(f"{place} is {item}: {must}")
 
-    is_tuple = isinstance(example, tuple | list) and 3 <= len(example) <= 6
+    is_tuple = isinstance(example, tuple | list) and 3 <= len(example) <= 7
     check(is_tuple, "it must be an Example, or a prompt, a task and a difficulty")
-    prompt, task, difficulty, oracle, baseline, tools = Example(*example)
+    prompt, task, difficulty, highest, baseline, tools, oracle = Example(*example)
     is_prompt = isinstance(prompt, str | list)
     check(
         is_prompt, f"the prompt must be text or a list of messages, got {prompt!r:.80}"
@@ -48,7 +51,7 @@ def row_of(example: Any, place: str) -> Row:
     must = 'the difficulty must be text such as "easy"'
     known = isinstance(difficulty, str | None)
     check(known, f"{must}, got {difficulty!r:.80}")
-    rewards = {"oracle_reward": oracle, "baseline_reward": baseline}
+    rewards = {"oracle_reward": highest, "baseline_reward": baseline}
     rewards = {name: reward for name, reward in rewards.items() if reward is not None}
     numbers = all(isinstance(each, float | int) for each in rewards.values())
     check(numbers, f"rewards must be numbers, got {[*rewards.values()]}")
@@ -68,7 +71,8 @@ def row_of(example: Any, place: str) -> Row:
     except ValueError as error:
         raise RolloutError(f"{place}: {error}") from None
     row = {"responses_create_params": params, "ground_truth": [task]}
-    return row | ({"difficulty": difficulty} if difficulty else {}) | rewards
+    row |= {"difficulty": difficulty} if difficulty else {}
+    return row | ({"oracle": oracle} if oracle else {}) | rewards
 
 
 def task_key(task: dict[str, Any]) -> str:
