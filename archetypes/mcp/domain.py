@@ -1,5 +1,7 @@
 """An MCP server as an environment: its tools are the policy's, its state is graded."""
 
+from typing import ClassVar
+
 from env_runtime.mcp import McpEpisode
 
 
@@ -16,7 +18,7 @@ class DomainClass(McpEpisode):
 
     command = "npx -y @modelcontextprotocol/server-memory"
     # All that it gets of an environment, beside PATH and HOME; {folder} is the folder.
-    env = {"MEMORY_FILE_PATH": "{folder}/memory.jsonl"}
+    env: ClassVar = {"MEMORY_FILE_PATH": "{folder}/memory.jsonl"}
     tools = ()  # the names of those that the policy may call; (): all
     shared = False  # True: one server for all episodes, if it keeps nothing
     network = False  # whether the server may use the network

@@ -10,6 +10,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 from env_runtime.checks.class_checks import check_class
@@ -29,7 +30,7 @@ SERVER = Path(__file__).parents[1] / "notes_server.py"
 
 class Notes(McpEpisode):
     command = f"python {SERVER}"
-    env = {"NOTES": "{folder}"}
+    env: ClassVar = {"NOTES": "{folder}"}
     start_seconds = 20
     call_seconds = 10
 
@@ -175,7 +176,7 @@ def test_an_image_is_shown(start):
 )
 def test_a_server_that_does_not_start_masks_the_episode(start, mode, reason):
     seconds = 1 if mode == "slow" else 20
-    variables = Notes.env | {"MODE": mode}
+    variables = {**Notes.env, "MODE": mode}
     episode = start(TASK, env=variables, start_seconds=seconds)
     with pytest.raises(ServerLostError, match=reason):
         episode.call_row_tool("read_all", {})
@@ -255,7 +256,7 @@ def test_a_command_that_is_not_installed_is_said_before_an_episode():
         command = "no-such-server --stdio"
 
     reason = "no-such-server is not installed"
-    assert reason in declared(Missing).missing_requirement()
+    assert reason in str(declared(Missing).missing_requirement())
     assert declared(Notes).missing_requirement() is None
     with pytest.raises(ValueError, match="write `npx -y PACKAGE"):
         program_of("npx --help")
@@ -266,7 +267,7 @@ def test_strangers_are_refused_without_isolation(monkeypatch):
         "env_runtime.workspace.bubblewrap.problem", lambda: "bwrap is not installed"
     )
     assert declared(Notes).runs_commands
-    assert "bwrap is not installed" in declared(Notes).refuse_to_serve()
+    assert "bwrap is not installed" in str(declared(Notes).refuse_to_serve())
 
 
 # ------------------------------------------------------------------------- sharing
@@ -275,7 +276,7 @@ def test_strangers_are_refused_without_isolation(monkeypatch):
 def test_a_shared_server_starts_once_and_again_once_it_is_lost():
     class Shared(Notes):
         shared = True
-        env = {"NOTES": "{folder}"}
+        env: ClassVar = {"NOTES": "{folder}"}
 
     start = threading.Barrier(4)
 

@@ -71,11 +71,13 @@ class McpEpisode:
         self._answer = None if answer is None else Text(answer)
         self._connection: Connection | None = None
         if not isinstance(self._files, dict):
-            raise ValueError(f"files must be {{path: text}}, got {self._files!r:.80}")
+            problem = f"files must be {{path: text}}, got {self._files!r:.80}"
+            raise ValueError(problem)  # noqa: TRY004
         for path, text in self._files.items():
             steps(path)
             if not isinstance(text, str):
-                raise ValueError(f"files: {path!r} must be text, got {text!r:.80}")
+                problem = f"files: {path!r} must be text, got {text!r:.80}"
+                raise ValueError(problem)  # noqa: TRY004
         if self._files and self._is_shared():
             raise ValueError(
                 "files: the server is shared, so no task has files of its own"

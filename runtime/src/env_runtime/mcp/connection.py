@@ -199,7 +199,7 @@ class Process:
         try:
             self._root = disk.new_folder()
             disk.make_folders(self._root, self._isolated)
-            self._errors = tempfile.TemporaryFile(dir=self._root)
+            self._errors = tempfile.TemporaryFile(dir=self._root)  # noqa: SIM115
         except OSError as error:
             raise WorkspaceError(f"cannot make a folder: {error}") from error
         self._real_home = disk.unconfined(self._root).home

@@ -71,8 +71,8 @@ def row_of(example: Any, place: str) -> Row:
     except ValueError as error:
         raise RolloutError(f"{place}: {error}") from None
     row = {"responses_create_params": params, "ground_truth": [task]}
-    row |= {"difficulty": difficulty} if difficulty else {}
-    return row | ({"oracle": oracle} if oracle else {}) | rewards
+    known = {"difficulty": difficulty, "oracle": oracle}
+    return row | {name: value for name, value in known.items() if value} | rewards
 
 
 def task_key(task: dict[str, Any]) -> str:
