@@ -55,8 +55,8 @@ class McpEpisode:
     shared: ClassVar[bool] = False
     network: ClassVar[bool] = False  # whether the server may use the network
     # Together they must be less than TOOL_SECONDS, after which the policy is to blame.
-    start_seconds: ClassVar[float] = 30
-    call_seconds: ClassVar[float] = 20
+    start_seconds: ClassVar[float] = 40
+    call_seconds: ClassVar[float] = 15
     most_characters: ClassVar[int] = 20_000  # of an answer; the middle is left out
 
     # The server of this class needs an API_TOKEN if other machines can reach it.

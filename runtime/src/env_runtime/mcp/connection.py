@@ -8,7 +8,12 @@ import os
 import signal
 import tempfile
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    suppress,
+)
 from datetime import timedelta
 from importlib import resources
 from typing import Any, NamedTuple
@@ -31,6 +36,9 @@ FOLDER = disk.UNDER_BUBBLEWRAP.home
 LOOP = "mcp"  # the event loop of all sessions
 MAX_MESSAGE = 8 * MIB  # bytes of one message of a server
 END_SECONDS = 5  # until a session has ended
+
+# A start takes a second of a core. One after the other, most servers are there soon.
+_starting = asyncio.Semaphore(2 * (os.cpu_count() or 1))
 
 _NO_ANSWER = httpx.codes.REQUEST_TIMEOUT  # what the SDK's client calls it
 _CLOSED = (anyio.ClosedResourceError, anyio.BrokenResourceError)
@@ -124,6 +132,7 @@ class Connection:
             session = await asyncio.wait_for(asyncio.shield(self._started), seconds)
         except TimeoutError:
             self.lose(f"did not start within {seconds:g} s")
+            self._running.cancel()
             session = None
         if self.problem or session is None:
             raise ServerLostError(self.problem)
@@ -137,8 +146,12 @@ class Connection:
     async def _run(self, streams: AbstractAsyncContextManager[Any]) -> None:
         """Hold the session open: its contexts must end in the task that entered them."""
         try:
-            async with streams as (read, write), ClientSession(read, write) as session:
-                await session.initialize()
+            async with AsyncExitStack() as contexts:
+                async with _starting:
+                    read, write = await contexts.enter_async_context(streams)
+                    session = ClientSession(read, write)
+                    await contexts.enter_async_context(session)
+                    await session.initialize()
                 self._started.set_result(session)
                 await asyncio.Event().wait()
         except Exception as error:  # noqa: BLE001 - the SDK raises errors of many kinds
