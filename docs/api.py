@@ -11,7 +11,7 @@ from typing import Any
 
 PAGE = Path(__file__).with_suffix(".md")
 MODULES = ["server", "gates", "rollouts", "rows", "graders", "testing", "models"]
-MODULES += ["gymnasium"]
+MODULES += ["gymnasium", "mcp"]
 INTRODUCTION = """# The public modules of `env_runtime`
 
 A project's files import these modules only, and names change only with a line in the

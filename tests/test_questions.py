@@ -68,13 +68,18 @@ def answers(project):
         ("models", [7], "models must be names that match ^[a-z][a-z0-9_]{0,39}$, got 7"),
         ("models", ["class"], 'models must not be Python keywords, got "class"'),
         ("models", ["task"], 'policy, self, shard, task, tool, got "task"'),
+        ("archetype=mcp mcp_server", "", 'mcp_server must not be empty, got ""'),
+        ("archetype=mcp tools", "read_graph", 'tools: the mcp archetype has the tools of its server, got "read_graph"'),
+        ("archetype=mcp siblings", ["ors"], "siblings: ors has the same tools in all rows, so only NeMo Gym plays an MCP server's tools"),
         ("models", ["judge", "judge"], 'models must be different, got ["judge", "judge"]'),
     ],
 )  # fmt: skip
 def test_a_bad_answer_is_refused(template, tmp_path, question, value, message):
     destination = tmp_path / "my_env"
+    *others, question = question.split()
+    answers = dict(other.split("=") for other in others)
     with pytest.raises(ValueError) as error:
-        render_project(template, destination, **{question: value})
+        render_project(template, destination, **answers, **{question: value})
     last = str(error.value).splitlines()[-1]
     assert last.startswith(f"Validation error for question '{question}'")
     assert message in last

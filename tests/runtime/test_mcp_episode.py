@@ -7,8 +7,9 @@ import socket
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import ClassVar
 
@@ -94,8 +95,14 @@ def family(ancestor: int) -> set[int]:
     return found
 
 
-def alive(pids: set[int]) -> set[int]:
-    return {pid for pid in pids if pid in family(pid)}
+@contextmanager
+def all_ending(pids: set[int]) -> Iterator[None]:
+    """Fail if one of these processes is still there ten seconds after the block."""
+    ends = [os.pidfd_open(pid) for pid in pids]
+    yield
+    for end in ends:  # a pidfd can be read once its process has ended
+        assert select.select([end], [], [], 10)[0]
+        os.close(end)
 
 
 # ------------------------------------------------------------------------- calls
@@ -221,9 +228,9 @@ def test_nothing_of_an_episode_is_left(start, isolated, tmp_path, monkeypatch):
     episode.call_row_tool("leave_behind", {})
     own = family(episode._connection.process._pid)
     assert own > without
-    episode.close()
-    assert not folder.exists()
-    assert not alive(own)
+    with all_ending(own):
+        episode.close()
+        assert not folder.exists()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="macOS has no /proc")
@@ -244,12 +251,8 @@ sys.stdin.read()
         stdout=subprocess.PIPE,
         env=os.environ | {"TMPDIR": str(tmp_path)},
     ) as process:
-        own = family(int(process.stdout.readline()))
-        ends = [os.pidfd_open(pid) for pid in own]
-        process.kill()
-    for end in ends:  # a pidfd can be read once its process has ended
-        assert select.select([end], [], [], 10)[0]
-        os.close(end)
+        with all_ending(family(int(process.stdout.readline()))):
+            process.kill()
 
 
 def test_a_command_that_is_not_installed_is_said_before_an_episode():
