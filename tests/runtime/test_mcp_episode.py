@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -96,7 +96,7 @@ def family(ancestor: int) -> set[int]:
 
 
 @contextmanager
-def all_ending(pids: set[int]) -> Iterator[None]:
+def all_ending(pids: set[int]) -> Generator[None]:
     """Fail if one of these processes is still there ten seconds after the block."""
     ends = [os.pidfd_open(pid) for pid in pids]
     yield
@@ -245,14 +245,16 @@ episode.ask("where")
 print(episode._connection.process._pid, flush=True)
 sys.stdin.read()
 """
-    with subprocess.Popen(
-        [sys.executable, "-c", code],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        env=os.environ | {"TMPDIR": str(tmp_path)},
-    ) as process:
-        with all_ending(family(int(process.stdout.readline()))):
-            process.kill()
+    with (
+        subprocess.Popen(
+            [sys.executable, "-c", code],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=os.environ | {"TMPDIR": str(tmp_path)},
+        ) as process,
+        all_ending(family(int(process.stdout.readline()))),
+    ):
+        process.kill()
 
 
 def test_a_command_that_is_not_installed_is_said_before_an_episode():
