@@ -61,6 +61,7 @@ PROTECTED = {
     ],
     "test_guests.py": ["copier.yml", "extensions/"],
     "test_fuzz.py": [RUNTIME + "resources_server/"],
+    "test_mcp_servers.py": [RUNTIME + "mcp/", RUNTIME + "workspace/bubblewrap.py"],
     "test_models.py": [RUNTIME + "gym.py", RUNTIME + "models/"],
     "test_mutants.py": ["tests/mutants/"],
     "test_mutants.py::test_a_mutant_is_noticed[gymnasium": [

@@ -33,7 +33,7 @@ EARNED = "the oracle earns 1.0, noop and nonsense 0.0"
 ALL: list = [(QUICK, "game"), (OTHER, "game"), (OTHER, "answer"), (OTHER, "vision")]
 ALL += [
     pytest.param(QUICK, archetype, marks=pytest.mark.slow)
-    for archetype in ("sandbox", "vision", "answer", "conversation")
+    for archetype in ("sandbox", "vision", "answer", "conversation", "mcp")
 ]
 # The conversation plays in NeMo Gym's own loop there: tests/test_nemo_gym.py.
 ALL += [nightly(OTHER, "sandbox"), nightly(OTHER, "conversation")]

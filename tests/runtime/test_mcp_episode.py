@@ -121,6 +121,13 @@ def test_the_folder_has_one_name_on_every_machine(start, isolated):
     assert episode.ask("read_file", {"path": "/workspace/below/b"}) == "y"
 
 
+def test_files_of_the_class_are_those_of_every_task(start):
+    task = {"files": {"b": "of the task"}}
+    episode = start(task, files={"a": "of the class", "b": "of the class"})
+    texts = {note["title"]: note["text"] for note in episode.ask("read_all")["notes"]}
+    assert texts == {"a": "of the class", "b": "of the task"}
+
+
 def test_a_server_gets_nothing_of_this_environment(start, isolated, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "secret")
     variables = start().ask("variables")

@@ -50,6 +50,7 @@ class McpEpisode:
 
     command: ClassVar[str]  # over stdio, or the http(s) URL of a server
     env: ClassVar[Mapping[str, str]] = {}  # beside PATH and HOME, all that it gets
+    files: ClassVar[Mapping[str, str]] = {}  # of every task, as its own `files` are
     tools: ClassVar[tuple[str, ...]] = ()  # those that a policy may call; (): all
     # One server for all episodes: for servers that keep nothing. A URL is always shared.
     shared: ClassVar[bool] = False
@@ -186,7 +187,7 @@ def _start(kind: type[McpEpisode], files: Mapping[str, str]) -> Connection:
         return Connection(kind.command, patience)
     process = Process(program_of(kind.command), kind.env, network=kind.network)
     try:
-        for path, text in files.items():
+        for path, text in {**kind.files, **files}.items():
             process.write(path, text)
         return Connection(process, patience)
     except BaseException:

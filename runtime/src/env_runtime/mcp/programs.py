@@ -80,14 +80,16 @@ def _of_npx(command: str, words: list[str]) -> Program:
 
 
 def _of_uvx(command: str, words: list[str]) -> Program:
-    """The program of `uvx [--from PACKAGE] NAME ARGUMENTS`."""
-    package = words[0] if words else ""
-    if package == "--from" and len(words) > 2:
-        package, words = words[1], words[2:]
+    """The program of `uvx [--from PACKAGE] [--with PACKAGE] NAME ARGUMENTS`."""
+    options: list[str] = []
+    while words[:1] in (["--from"], ["--with"]):
+        options, words = [*options, *words[:2]], words[2:]
     if not words or words[0].startswith("-"):
         raise ProgramError(f"write `uvx PACKAGE ARGUMENTS`, got {command!r}")
+    if "--from" not in options:
+        options += ["--from", words[0]]
     code = "import sys; print(sys.prefix); print(sys.base_prefix)"
-    said = _ask(command, ["uvx", "--from", package, "python", "-c", code])
+    said = _ask(command, ["uvx", *options, "python", "-c", code])
     place, base = map(Path, said.splitlines()[-2:])
     name = words[0].partition("@")[0].partition("=")[0]
     return Program([str(place / "bin" / name), *words[1:]], [place, base])
