@@ -98,7 +98,10 @@ def family(ancestor: int) -> set[int]:
 @contextmanager
 def all_ending(pids: set[int]) -> Generator[None]:
     """Fail if one of these processes is still there ten seconds after the block."""
-    ends = [os.pidfd_open(pid) for pid in pids]
+    ends = []
+    for pid in pids:
+        with suppress(ProcessLookupError):  # it has ended already
+            ends.append(os.pidfd_open(pid))
     yield
     for end in ends:  # a pidfd can be read once its process has ended
         assert select.select([end], [], [], 10)[0]
@@ -238,6 +241,26 @@ def test_nothing_of_an_episode_is_left(start, isolated, tmp_path, monkeypatch):
     with all_ending(own):
         episode.close()
         assert not folder.exists()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="macOS has no /proc")
+def test_nothing_is_left_of_a_server_that_was_about_to_start(
+    start, isolated, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    for milliseconds in range(20):
+        episode = start(start_seconds=milliseconds / 1000)
+        with pytest.raises(ServerLostError, match="did not start within"):
+            episode.ask("where")
+        episode.close()
+    left = set()
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            if str(tmp_path).encode() in path.read_bytes():
+                left.add(int(path.parent.name))
+    with all_ending(left):
+        pass
+    assert not [*tmp_path.glob("sandbox-*")]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="macOS has no /proc")

@@ -64,6 +64,7 @@ class Connection:
     def __init__(self, server: Process | str, patience: Patience) -> None:
         self.process = server if isinstance(server, Process) else None
         self.problem = ""
+        self._stopped = False
         self._patience = patience
         self._home = self.process.home if self.process else FOLDER
         streams = _of_url(server) if isinstance(server, str) else server.streams(self)
@@ -132,7 +133,7 @@ class Connection:
             session = await asyncio.wait_for(asyncio.shield(self._started), seconds)
         except TimeoutError:
             self.lose(f"did not start within {seconds:g} s")
-            self._running.cancel()
+            self._stop()
             session = None
         if self.problem or session is None:
             raise ServerLostError(self.problem)
@@ -162,8 +163,14 @@ class Connection:
 
     async def _end(self) -> None:
         self.problem = self.problem or "the episode is over"
-        self._running.cancel()
+        self._stop()
         await asyncio.wait([self._running])
+
+    def _stop(self) -> None:
+        """Cancel the session once: a second time would interrupt its end."""
+        if not self._stopped:
+            self._stopped = True
+            self._running.cancel()
 
 
 def _first(error: BaseException) -> BaseException:
@@ -256,6 +263,32 @@ class Process:
     @asynccontextmanager
     async def streams(self, connection: Connection) -> AsyncGenerator[tuple[Any, Any]]:
         """Start the process. Yields the streams that a ClientSession takes."""
+        # Cancelled, asyncio would kill the leader only, and leave bubblewrap's child.
+        starting = asyncio.create_task(self._start())
+        streams: list[Any] = []
+        tasks: list[asyncio.Task[None]] = []
+        try:
+            process = await asyncio.shield(starting)
+            assert process.stdin and process.stdout
+            received, incoming = anyio.create_memory_object_stream[SessionMessage](0)
+            outgoing, to_send = anyio.create_memory_object_stream[SessionMessage](0)
+            streams += [received, incoming, outgoing, to_send]
+            tasks += [
+                asyncio.create_task(_receive(process.stdout, received, connection)),
+                asyncio.create_task(_send(process.stdin, to_send)),
+            ]
+            yield incoming, outgoing
+        finally:
+            process = await starting
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, process.wait(), return_exceptions=True)
+            for stream in streams:
+                stream.close()
+
+    async def _start(self) -> asyncio.subprocess.Process:
         null = os.open(os.devnull, os.O_WRONLY)
         try:
             process = await asyncio.create_subprocess_exec(
@@ -272,24 +305,7 @@ class Process:
         finally:
             os.close(null)
         self._pid = process.pid
-        assert process.stdin and process.stdout
-        received, incoming = anyio.create_memory_object_stream[SessionMessage](0)
-        outgoing, to_send = anyio.create_memory_object_stream[SessionMessage](0)
-        tasks = [
-            asyncio.create_task(_receive(process.stdout, received, connection)),
-            asyncio.create_task(_send(process.stdin, to_send)),
-        ]
-        try:
-            yield incoming, outgoing
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.wait(tasks)
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, signal.SIGKILL)
-            await process.wait()
-            for stream in (received, incoming, outgoing, to_send):
-                stream.close()
+        return process
 
     def _words(self, started: int) -> list[str]:
         """The command line. The launcher writes a byte to the descriptor `started`."""
