@@ -90,16 +90,19 @@ def main() -> None:
         print(
             f"{mebibytes(processes()) / EPISODES:.1f} MiB each, {len(processes())} processes"
         )
+        started = {str(pid) for pid in processes()}
         calls.clear()
         barrier.wait()
         barrier.wait()
         began = time.monotonic()
     print(f"a call: {statistics.median(calls):.3f} s, the slowest {max(calls):.3f} s")
     print(f"ended in {time.monotonic() - began:.1f} s")
-    left = [*Path("/tmp").glob("sandbox-*")]
+    while left := started & {path.name for path in Path("/proc").iterdir()}:
+        time.sleep(0.05)
     print(
-        f"lost: {problems[:3]}; left: {len(processes())} processes, {len(left)} folders"
+        f"no process of {len(started)} is left after {time.monotonic() - began:.1f} s"
     )
+    print(f"{len(problems)} servers were lost: {problems[:3]}")
 
 
 if __name__ == "__main__":
