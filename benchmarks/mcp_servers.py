@@ -97,7 +97,7 @@ def main() -> None:
         began = time.monotonic()
     print(f"a call: {statistics.median(calls):.3f} s, the slowest {max(calls):.3f} s")
     print(f"ended in {time.monotonic() - began:.1f} s")
-    while left := started & {path.name for path in Path("/proc").iterdir()}:
+    while started & {path.name for path in Path("/proc").iterdir()}:
         time.sleep(0.05)
     print(
         f"no process of {len(started)} is left after {time.monotonic() - began:.1f} s"
