@@ -123,7 +123,7 @@ def test_rollouts(generate):
 
 # Long tests of what knows nothing of NeMo Gym
 SAME_ON_BOTH = ["deploy", "llm", "properties", "rows_generator", "graders", "flaws"]
-SAME_ON_BOTH += ["datasets", "dataset_projects", "report", "stats"]
+SAME_ON_BOTH += ["datasets", "dataset_projects", "mcp_episode", "report", "stats"]
 
 
 @pytest.mark.parametrize(
