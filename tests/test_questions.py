@@ -180,3 +180,26 @@ def test_every_answer_is_recorded(render):
 
 def test_the_game_has_no_backend(render):
     assert "backend" not in answers(render())
+
+
+def test_only_the_archetype_answer_takes_a_dataset(template, tmp_path):
+    options = ["--trust", "--defaults", "--skip-tasks", "--data=dataset=a.csv"]
+    done = copier(tmp_path, "copy", *options, template, "made")
+    assert done.returncode == 1
+    assert "dataset is a question of the archetype answer, got game" in done.stdout
+    assert not (tmp_path / "made").exists()
+
+
+def test_where_a_dataset_is_is_recorded_and_a_judge_brings_its_model(render):
+    given = {"archetype": "answer", "dataset": "a.csv", "grader": "judge"}
+    recorded = answers(render(**given))
+    assert recorded["dataset_place"].startswith("../")
+    assert recorded["dataset_place"].endswith("/a.csv")
+    assert (recorded["backend"], recorded["models"]) == ("judge", ["judge"])
+    assert (
+        answers(render(archetype="answer", dataset="/a.csv"))["dataset_place"]
+        == "/a.csv"
+    )
+    usual = answers(render(archetype="answer"))
+    assert (usual["dataset"], usual["models"]) == ("", [])
+    assert "dataset_place" not in usual

@@ -17,7 +17,7 @@ class DomainClass(McpEpisode):
     """
 
     command = "npx -y @modelcontextprotocol/server-memory"
-    # All that it gets of an environment, beside PATH and HOME; {folder} is the folder.
+    # The server's variables beside PATH and HOME; {folder} is the episode's folder.
     env: ClassVar = {"MEMORY_FILE_PATH": "{folder}/memory.jsonl"}
     tools = ()  # the names of those that the policy may call; (): all
     shared = False  # True: one server for all episodes, if it keeps nothing

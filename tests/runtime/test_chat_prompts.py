@@ -190,3 +190,21 @@ def test_tools_of_either_api_are_tools_of_the_responses_api():
         {"input": "a", "tools": responses_tools(tools)}
     )
     assert "a tool has no name" in refusal(ValueError, responses_tools, [{}])
+
+
+def test_parameters_with_types_of_python_become_a_schema():
+    """As xLAM and others have them."""
+    parameters = {
+        "town": {"type": "str", "description": "Its name"},
+        "days": {"type": "int, optional", "description": "So many"},
+        "tags": {"type": "List[str]", "default": []},
+    }
+    [tool] = responses_tools([{"name": "weather", "parameters": parameters}])
+    schema = tool["parameters"]
+    assert schema["required"] == ["town"]
+    kinds = {name: one["type"] for name, one in schema["properties"].items()}
+    assert kinds == {"town": "string", "days": "integer", "tags": "array"}
+    wrong = [{"name": "weather", "parameters": {"town": "text"}}]
+    assert "the parameter town of a tool is 'text'" in refusal(
+        ValueError, responses_tools, wrong
+    )

@@ -7,9 +7,10 @@ from pathlib import Path
 import pyarrow
 import pyarrow.parquet
 import pytest
+from env_runtime.graders import INSTRUCTIONS
 from env_runtime.project import Project
 from env_runtime.rows import __main__ as command
-from env_runtime.rows import read
+from env_runtime.rows import read, responses_input
 from env_runtime.testing import without_answers
 
 SETTINGS = """[tool.environment]
@@ -178,6 +179,12 @@ CASES = {
         ["grader: number"],
         r"\boxed{0}",
     ),
+    "an answer that is a column of the prompt": (
+        records(a=str, b=lambda n: str(n + 1), more=lambda n: str(n + 1)),
+        ["--prompt", "Which is more, {a} or {b}?", "--expected", "more"],
+        ["grader: number"],
+        r"\boxed{1}",
+    ),
     "a letter in a list": (
         records(question=question, options=texts, answer=lambda n: ["ABC"[n % 3]]),
         [],
@@ -278,6 +285,16 @@ def test_a_dataset_becomes_an_environment(written, name):
         made = [row for rows in made for row in rows]
         assert len(made) == 6  # the others have no answer
     tasks = [row if isinstance(row, dict) else row.task for row in made]
+    if name != "NeMo Gym's rows":
+        content = responses_input(made[0].prompt)[-1]["content"]
+        assert isinstance(content, list) == (name == "messages in parts")
+        asks_for_a_box = str(solution).startswith("\\boxed")
+        assert (
+            str(content).endswith(INSTRUCTIONS)
+            or isinstance(content, list)
+            or not asks_for_a_box
+        )
+        assert "boxed" in str(content) or not asks_for_a_box
     assert kind.oracle(tasks[0]) == solution
     for task in tasks if name != "a judge" else []:
         episode = kind(task)
@@ -296,7 +313,7 @@ def test_a_dataset_becomes_an_environment(written, name):
         ({"question": question, "answer": lambda n: LONG}, [], "they have 17 words (the median), such as 'It takes a while"),
         ({"question": question, "answer": str}, ["--prompt", "{q}"], "the prompt '{q}' names 'q', and the columns are question, answer"),
         ({"q.text": question, "answer": str}, ["--prompt", "{q.text}"], "no template can name the column 'q.text': rename it"),
-        ({"question": question, "answer": str}, ["--prompt", "{question"], "the prompt '{question' is no template"),
+        ({"question": question, "answer": str}, ["--prompt", "{question"], "the prompt '{question' is not a template"),
         ({"question": question, "answer": str}, ["--expected", "b"], "expected names 'b', and the columns are question, answer"),
         ({"question": question, "answer": str}, ["--expected", "answer=#("], "expected has a wrong pattern '#('"),
         ({"question": question, "answer": str}, ["--expected", "answer=#"], "it needs one group"),
@@ -338,6 +355,20 @@ def test_a_path_stays_as_it_was_given(written, tmp_path, monkeypatch, home):
     assert f"SOURCE = Path({shown}" in text
     found = runpy.run_path(str(Path("make_rows.py").resolve()))["SOURCE"]
     assert found == tmp_path / "data.jsonl"
+
+
+@pytest.mark.parametrize("grader", ["number", "text", "json", "calls"])
+def test_a_class_may_be_called_like_its_grader(written, tmp_path, grader):
+    name = grader.capitalize()
+    settings = tmp_path / "nemo_gym/pyproject.toml"
+    settings.write_text(SETTINGS.replace('"Quiz"', f'"{name}"'))
+    tools = [{"name": "look"}]
+    records(question=question, answer=str, tools=lambda n: tools)()
+    written("../data.jsonl", "--grader", grader)
+    kind = runpy.run_path("../quiz.py")[name]
+    task = {"expected_answer": [] if grader == "calls" else "7"}
+    given = [] if grader == "calls" else [kind.oracle(task)]
+    assert kind(task).reward(*given) == 1.0
 
 
 def test_a_class_of_ones_own_stays_and_its_prompt_names_no_box(written):

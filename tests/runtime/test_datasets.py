@@ -12,6 +12,7 @@ import pyarrow.parquet
 import pytest
 from env_runtime.errors import RolloutError
 from env_runtime.evaluation.rows import load_rows
+from env_runtime.graders import Number
 from env_runtime.rows import Example, Record, from_dataset, read
 from env_runtime.rows import dataset as command
 from env_runtime.rows.records import split_named
@@ -503,7 +504,8 @@ def test_what_a_newcomer_is_told(make, tmp_path):
     records = [
         {"question": "?", "answer": "1"},
         {"question": "Which number is 12?", "answer": "12"},
-        {"question": "What is 1 + 1?" + " Think." * 50, "answer": "2"},
+        # Its answer, a digit, is in many a prompt, and is not told.
+        {"question": "What is 1 + 1? Not 2." + " Think." * 49, "answer": "2"},
     ]
     source = jsonl(tmp_path / "a.jsonl", records)
     _, printed = make(source, "--validation", "0")
@@ -523,6 +525,27 @@ def test_what_a_newcomer_is_told(make, tmp_path):
         f"user: {records[2]['question']}",
         "solution: Answer: 2",
     ]
+
+
+def test_half_of_a_small_dataset_is_left_to_train_on(make, tmp_path):
+    source = jsonl(tmp_path / "a.jsonl", sums(*range(7)))
+    rows, _ = make(source, "--example", examples=30)
+    assert len(rows["example"]) == 4
+    rows, _ = make(source)
+    assert len(rows["train"]) + len(rows["validation"]) == 3
+
+
+def test_a_grader_s_complaint_names_the_line_of_the_class(make, tmp_path, loads):
+    class Graded(Sums):
+        def __init__(self, task):
+            self._grader = Number(task["expected"])
+
+    loads(Graded)
+    source = jsonl(tmp_path / "a.jsonl", [{"question": "Why?", "answer": "so"}])
+    _, printed = make(source, status=1)
+    line = Graded.__init__.__code__.co_firstlineno + 1
+    place = f"{source}, line 1: Graded: ValueError in runtime/test_datasets.py, line {line}: "
+    assert f"{place}expected a number such as 42, 12.50 or 3/4, got 'so'" in printed
 
 
 def test_an_empty_answer_is_told(make, tmp_path, loads):

@@ -326,7 +326,7 @@ def test_a_call_too_many_earns_nothing():
         (lambda: Choice("A", ["", "yes"]), "options must be different texts"),
         (lambda: Choice("A", 27), "2 to 26 options, got 27"),
         (lambda: Json(), "expected a document, a schema, or both"),
-        (lambda: Json({"a": float("nan")}), "nan is no number of JSON"),
+        (lambda: Json({"a": float("nan")}), "JSON has no number nan"),
         (lambda: Table([]), "expected no rows"),
     ],
 )

@@ -17,7 +17,8 @@ import pytest
 from env_runtime.checks.class_checks import check_class
 from env_runtime.checks.smoke import smoke_gate
 from env_runtime.episode.declaration import declared
-from env_runtime.errors import GateError
+from env_runtime.episode.tools import tools_in
+from env_runtime.errors import GateError, ToolError
 from env_runtime.evaluation.trajectory import with_tools
 from env_runtime.frameworks.episodes import definitions_of as definitions_of_frameworks
 from env_runtime.mcp import McpEpisode, ServerLostError, State
@@ -188,7 +189,7 @@ def test_an_image_is_shown(start):
     [
         ("dies", "has ended: no ink"),
         ("slow", "did not start within 1 s"),
-        ("banner", r"no message of MCP \(b'Welcome to notes!"),
+        ("banner", r"other than MCP messages to standard output \(b'Welcome to notes!"),
     ],
 )
 def test_a_server_that_does_not_start_masks_the_episode(start, mode, reason):
@@ -206,7 +207,7 @@ def test_a_server_that_does_not_start_masks_the_episode(start, mode, reason):
     [
         ("die", {}, "has ended: out of ink"),
         ("hang", {}, "did not answer within 1 s"),
-        ("babble", {}, "no message of MCP"),
+        ("babble", {}, "other than MCP messages"),
         ("write_much", {"count": 9 << 20}, "a message of more than 8 MiB"),
     ],
 )
@@ -500,6 +501,30 @@ def test_tools_that_a_server_lacks_are_named():
 
     with pytest.raises(ValueError, match="Wrong.tools has fly, which the server lacks"):
         Wrong.row_tools()
+
+
+def test_a_server_that_cannot_be_asked_is_an_error_of_the_gates():
+    class Lost(Notes):
+        command = "no-such-program"
+
+    problem = r"Lost.row_tools\(\): .*no-such-program is not installed"
+    with pytest.raises(ToolError, match=problem):
+        tools_in(Lost, ROW, [])
+
+
+def test_uvx_is_the_one_beside_uv(monkeypatch, tmp_path):
+    """A shim of pyenv on PATH may not work in this folder."""
+    for folder, says in (("shims", "exit 1"), ("bin", "echo /env; echo /base")):
+        (tmp_path / folder).mkdir()
+        script = tmp_path / folder / "uvx"
+        script.write_text(f"#!/bin/sh\n{says}\n")
+        script.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path / "shims"), prepend=os.pathsep)
+    monkeypatch.delenv("UV", raising=False)
+    with pytest.raises(ValueError, match="'uvx shelf' cannot be installed"):
+        program_of("uvx shelf")
+    monkeypatch.setenv("UV", str(tmp_path / "bin/uv"))
+    assert program_of("uvx shelf").words == ["/env/bin/shelf"]
 
 
 def test_other_frameworks_refuse_it():

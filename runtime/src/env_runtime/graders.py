@@ -25,7 +25,7 @@ import re
 import string
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -43,11 +43,10 @@ _BRACE = re.compile(r"\\boxed\s*\{|\\[{}]|[{}]")
 _STYLE = re.compile(r"\\(?:text|text(?:bf|it|rm)|math(?:rm|bf|it)|mbox)\s*\{([^{}]*)\}")
 _SPACE = re.compile(r"\\[ ,;:!]|~")
 _MARKED = re.compile(r"\s*(\$|\*\*)(.*)(?<!\\)\1\s*", re.DOTALL)
-_UNITS = r"(?!.*\b(?:or|and|dozen|hundred|thousand|[mbtr]+illion)\b) [^\W\d_]{1,20} (?: \ [^\W\d_]{1,20} )? (?: / [^\W\d_]{1,20} )?"
 
 
 def _boxes(text: str) -> list[str | None]:
-    """What the boxes of a text hold, in order; None for a box without an end.
+    """The contents of a text's boxes, in order; None for a box without an end.
 
     A box in a box is a part of the outer one, and an empty box is left out.
     """
@@ -70,7 +69,7 @@ class _Boxed[Value]:
     """A grader of what is in a box."""
 
     def read(self, answer: str) -> Value | None:
-        r"""What the answer has in \boxed{}.
+        r"""The value in the answer's \boxed{}.
 
         None without a box, if one cannot be read, or if two differ.
         """
@@ -89,19 +88,24 @@ class _Boxed[Value]:
 # -3, 1,250.75, 3/4, \frac{3}{4}, 2\frac{1}{2}, 1.5e-3, 2 \times 10^{6}. A currency before
 # it, and a percent sign or a unit behind it, is left out.
 _NUMBER = re.compile(
-    rf"""
+    r"""
     (?P<sign> [-+\u2212]?) \s* (?:\\?[$€£¥])? \s*
     (?:
-        (?P<whole> \d{{1,40}} )? \s* \\[dt]?frac \s*
-        (?: \{{(?P<over> -?\d{{1,40}} )\}} \s* \{{(?P<under> [1-9]\d{{0,39}} )\}}
+        (?P<whole> \d{1,40} )? \s* \\[dt]?frac \s*
+        (?: [{](?P<over> -?\d{1,40} )[}] \s* [{](?P<under> [1-9]\d{0,39} )[}]
           | (?P<short> \d[1-9] ) )
-      | (?P<plain> \d{{1,40}} \s* / \s* [1-9]\d{{0,39}}
-          | (?: (?: \d{{1,40}} | \d{{1,3}} (?: (?: , | \{{,\}} | \  ) \d{{3}} ){{1,12}} )
-                (?: \.\d{{0,40}} )? | \.\d{{1,40}} )
-            (?: e[-+]?\d{{1,2}} | \s* (?: \\times | \\cdot | × ) \s* 10 \s* \^
-                (?: \d | \{{ -?\d{{1,2}} \}} ) )? )
+      | (?P<plain> \d{1,40} \s* / \s* [1-9]\d{0,39}
+          | (?: (?: \d{1,40} | \d{1,3} (?: (?: , | [{],[}] | \  ) \d{3} ){1,12} )
+                (?: \.\d{0,40} )? | \.\d{1,40} )
+            (?: e[-+]?\d{1,2} | \s* (?: \\times | \\cdot | × ) \s* 10 \s* \^
+                (?: \d | [{] -?\d{1,2} [}] ) )? )
     )
-    \s* (?: \\?% | \^ \{{? \\circ \}}? | ° | {_UNITS} )? \.?
+    \s*
+    (?: \\?% | \^ [{]? \\circ [}]? | °
+      # a unit of one or two words
+      | (?! .*\b (?: or | and | dozen | hundred | thousand | [mbtr]+illion ) \b )
+        [^\W\d_]{1,20} (?: \ [^\W\d_]{1,20} )? (?: / [^\W\d_]{1,20} )?
+    )? \.?
     """,
     re.VERBOSE | re.IGNORECASE,
 )
@@ -323,7 +327,7 @@ class Json:
     def read(self, answer: str) -> Any:
         """The document as Python's values; None if there is none, or more than one.
 
-        A key that appears twice in an object, NaN and infinity are no JSON.
+        JSON has no NaN, no infinity, and no object with a key twice.
         """
         if len(answer) > LONGEST:
             return None
@@ -361,7 +365,7 @@ class Json:
 
 
 def _refused(constant: str) -> None:
-    raise ValueError(f"{constant} is no number of JSON")
+    raise ValueError(f"JSON has no number {constant}")
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -375,7 +379,7 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _fields(document: Any, place: tuple[Any, ...] = ()) -> dict[tuple[Any, ...], Any]:
     """The scalars of a document by their place, with the kind that JSON gives them.
 
-    Raises ValueError for what is no JSON, such as infinity, and below a depth of 100.
+    Raises ValueError for a value that JSON lacks, such as infinity, or below 100 levels.
     """
     if len(place) > 100:
         raise ValueError("the document is too deep")
@@ -400,7 +404,7 @@ def _scalar(value: Any) -> tuple[str, Any]:
         return ("constant", value)
     if isinstance(value, int | float):
         if not math.isfinite(value):
-            raise ValueError(f"{value} is no number of JSON")
+            raise ValueError(f"JSON has no number {value}")
         return ("number", value)
     return ("text", str(value))
 
@@ -473,19 +477,14 @@ class Calls:
         )
 
     def matched(self, made: Iterable[tuple[str, Mapping[str, Any]]]) -> int:
-        """How many of the expected calls were made.
+        """The number of expected calls that were made.
 
         No call stands for two of them, and as many as possible count.
         """
         if self._ordered:
             pairs = zip(self._expected, made, strict=False)
             return sum(self._fits(call, one) for call, one in pairs)
-        met: dict[int, list[int]] = {}  # the calls that each one's call could stand for
-        for one in made:
-            calls = enumerate(self._expected)
-            fitting = [n for n, call in calls if self._fits(call, one)]
-            _assign(fitting, met, set())
-        return len(met)
+        return matched(self._expected, made, self._fits)
 
     def solution(self) -> list[tuple[str, dict[str, Any]]]:
         """The expected calls."""
@@ -505,8 +504,21 @@ class Calls:
             return False
 
 
+def matched[Item](
+    expected: Sequence[Item], given: Iterable[Item], fits: Callable[[Item, Item], bool]
+) -> int:
+    """The number of pairs of an expected and a given item that fit, as many as possible.
+
+    No item is in two pairs.
+    """
+    met: dict[int, list[int]] = {}  # for each expected item, all that its partner fits
+    for item in given:
+        _assign([n for n, one in enumerate(expected) if fits(one, item)], met, set())
+    return len(met)
+
+
 def _assign(fitting: list[int], met: dict[int, list[int]], tried: set[int]) -> bool:
-    """Whether a call can stand for one of these, if earlier calls make room."""
+    """Whether an item can stand for one of these, if earlier ones make room."""
     for number in fitting:
         if number not in tried:
             tried.add(number)

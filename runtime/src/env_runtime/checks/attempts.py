@@ -140,7 +140,7 @@ class Attempt:
         return await self.session.reward(answer, CALL_SECONDS)
 
     async def kept(self) -> Kept:
-        """What the object keeps in SQLite and in files."""
+        """The object's SQLite tables and files, as they are now."""
         return await self.session.perform(lambda: kept_by(self.object))
 
     async def state(self) -> Any:
@@ -222,7 +222,7 @@ class FlawCheck:
         )
 
     def oracle(self, row: Row) -> Solution:
-        """What the row's oracle does; nothing, if it has none. Computed once."""
+        """The solution of the row's oracle, computed once; empty without an oracle."""
         if id(row) not in self._oracles:
             self._oracles[id(row)] = Solution([])
             with contextlib.suppress(NoOracleError):

@@ -116,7 +116,7 @@ async def choices(check: FlawCheck, rows: Iterable[int]) -> None:
 async def reader(check: FlawCheck, rows: Iterable[int]) -> None:
     """The same part of what was said about a wrong call, or message, is sent next."""
     numbers = [*rows]
-    # What the oracle asks before its last call is there to tell something.
+    # A tool that the oracle asks before its last call is there to tell something.
     asked = {
         name
         for number in numbers

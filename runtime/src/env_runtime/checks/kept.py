@@ -1,4 +1,4 @@
-"""What episodes change: class attributes, globals, and what an object keeps outside of it."""
+"""The state that episodes change: class attributes, globals, SQLite tables, files."""
 
 import contextlib
 import io
@@ -62,12 +62,12 @@ class Kept:
     tables: dict[str, list[str]] = field(default_factory=dict)  # their columns
     files: list[str] = field(default_factory=list)  # as the object's tools name them
     content: dict[str, Any] = field(default_factory=dict)  # of each table and file
-    # The databases and folders. One that two episodes have is no episode's own.
+    # The databases and folders. Those that two episodes have are shared.
     places: set[str] = field(default_factory=set)
 
 
 def kept_by(environment: Any) -> Kept:
-    """What an object keeps in SQLite and in files, as far as its attributes lead to it.
+    """The SQLite tables and the files that an object's attributes lead to.
 
     Connections of its class and its module are among it: all episodes have them.
     """

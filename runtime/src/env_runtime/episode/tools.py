@@ -331,9 +331,12 @@ def _own_tools(domain_class: type, row: Row, served: Definitions) -> Definitions
     if not declared(domain_class).has_row_tools:
         return []
     names = {tool["name"] for tool in served}
-    every_row = declared(domain_class).row_tools
-    listed = every_row() if every_row else row["responses_create_params"].get("tools")
-    listed = listed or []
+    listed = row["responses_create_params"].get("tools") or []
+    if every_row := declared(domain_class).row_tools:
+        try:
+            listed = every_row()
+        except ValueError as error:
+            raise ToolError(f"{domain_class.__name__}.row_tools(): {error}") from error
     return [tool for tool in listed if tool.get("name") not in names]
 
 

@@ -85,9 +85,8 @@ class GymnasiumEpisode:
         options: dict[str, Any] = limit | task.get("options", {})
         if self.render_mode is not None:
             options["render_mode"] = self.render_mode
-        if (
-            self.render_mode == "rgb_array"
-        ):  # pygame would look for a screen, and complain
+        if self.render_mode == "rgb_array":
+            # Without this, pygame looks for a screen and complains.
             os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
         self._env = gymnasium.make(self.id, **options)
         self._seen, _ = self._env.reset(seed=task.get("seed", 0))
@@ -95,9 +94,9 @@ class GymnasiumEpisode:
         self.done = False  # whether the episode is over
 
     def observation(self) -> str | Observation:
-        """A frame, the board as text, or the observation, which the policy sees.
+        """The frame, the board or the observation that the policy sees.
 
-        An observation that is no text is JSON.
+        Observations other than text become JSON.
         """
         if self.render_mode == "rgb_array":
             return Observation("The first frame:", self.picture)

@@ -96,7 +96,7 @@ class McpEpisode:
         return Observation(text, _image_of(result))
 
     def ask(self, tool: str, arguments: Mapping[str, Any] | None = None) -> Any:
-        """What the server answers to a grader: JSON if it is that, else text.
+        """The server's answer to a grader: JSON if it is that, else text.
 
         The grader may call tools that the policy may not. Raises ValueError if the call
         fails, and ServerLostError.

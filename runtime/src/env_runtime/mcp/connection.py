@@ -354,14 +354,14 @@ async def _receive(
         except _CLOSED:
             connection.lose("has ended")
         except ValueError as error:
-            junk = "wrote to standard output what is no message of MCP"
+            junk = "wrote something other than MCP messages to standard output"
             long = f"sent a message of more than {MAX_MESSAGE >> 20} MiB"
             is_junk = isinstance(error, ValidationError)
             connection.lose(f"{junk} ({line[:80]!r})" if is_junk else long)
 
 
 async def _send(stdin: asyncio.StreamWriter, messages: Any) -> None:
-    # What breaks here, _receive notices.
+    # _receive notices a broken pipe.
     with suppress(*_CLOSED, ConnectionError):
         async for each in messages:
             text = each.message.model_dump_json(by_alias=True, exclude_none=True)

@@ -95,9 +95,16 @@ def _of_uvx(command: str, words: list[str]) -> Program:
     return Program([str(place / "bin" / name), *words[1:]], [place, base])
 
 
+def _uvx_of_uv() -> str | None:
+    """The uvx beside the uv that runs this process: a shim of pyenv may not find one."""
+    uvx = Path(os.environ.get("UV", "")).with_name("uvx") if os.getenv("UV") else None
+    return str(uvx) if uvx and uvx.is_file() else None
+
+
 def _ask(command: str, words: list[str]) -> str:
     """Return what npx or uvx prints, once it has installed the package."""
-    program = shutil.which(words[0])
+    program = _uvx_of_uv() if words[0] == "uvx" else None
+    program = program or shutil.which(words[0])
     if program is None:
         raise ProgramError(f"{words[0]} is not installed, for the command {command!r}")
     try:

@@ -1,23 +1,25 @@
 """The grade of a server's state: calls, and what they must answer after the episode."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from mcp import types
+
+from ..graders import matched
 
 ANY = "*"  # stands for any one value in what is expected
 
 
 class State:
-    """What an MCP server must answer after an episode.
+    """The answers that an MCP server must give after an episode.
 
     `expected` are calls as [tool, arguments, answer]. An expected text is the whole text
     of the answer, without white space at both ends. Anything else is compared with the
     answer's JSON: objects have the same keys, and lists the same items in any order, so
     a policy earns nothing by adding whatever might be expected. "*" stands for any one
     value, such as a date that the server adds. An answer that is an error is never right.
-    Raises ValueError for what is no such list.
+    Raises ValueError if `expected` is not such a list.
     """
 
     def __init__(self, expected: Any) -> None:
@@ -77,25 +79,7 @@ def fits(expected: Any, given: Any) -> bool:
         )
     if isinstance(expected, list):
         same = isinstance(given, list) and len(expected) == len(given)
-        return same and _pairs(expected, given)
+        return same and matched(expected, given, fits) == len(given)
     if isinstance(expected, bool) or isinstance(given, bool):
         return expected is given
     return expected == given
-
-
-def _pairs(expected: Sequence[Any], given: Sequence[Any]) -> bool:
-    """Whether each item has one of its own that fits it, in any order."""
-    if expected == given:
-        return True
-    taken: dict[int, int] = {}  # the expected item that each given one stands for
-
-    def assign(number: int, tried: set[int]) -> bool:
-        for place, item in enumerate(given):
-            if place not in tried and fits(expected[number], item):
-                tried.add(place)
-                if place not in taken or assign(taken[place], tried):
-                    taken[place] = number
-                    return True
-        return False
-
-    return all(assign(number, set()) for number in range(len(expected)))

@@ -151,7 +151,7 @@ class RowMaker:
                     yield _line(row), self._look(split, row, solution, record)
 
     def _made(self, record: Record) -> list[Any]:
-        """What the user's function makes of a record."""
+        """The examples that the user's function makes of a record."""
         try:
             made = self.example(record)
             if isinstance(made, Iterable) and not isinstance(made, tuple | dict | str):

@@ -25,9 +25,8 @@ class Example(NamedTuple):
     oracle_reward: float | None = None  # None: the highest reward of the class
     baseline_reward: float | None = None  # None: 0.0, or the lowest reward
     tools: Any = ()
-    oracle: Any = (
-        None  # the calls and the answer that solve it, for a class without one
-    )
+    # The calls and the answer that solve the row, for a class without an oracle
+    oracle: Any = None
 
 
 def row_of(example: Any, place: str) -> Row:

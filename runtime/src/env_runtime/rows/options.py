@@ -1,4 +1,4 @@
-"""What all make_rows.py have in common: their options, and the files that they write."""
+"""The options that all make_rows.py have in common, and the files that they write."""
 
 import argparse
 from collections.abc import Iterable

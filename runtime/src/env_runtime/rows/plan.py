@@ -1,4 +1,4 @@
-"""How the records of a dataset become rows: what is asked, and the rest by looking."""
+"""The way from the records of a dataset to rows: as asked, or chosen by looking."""
 
 import json
 import re
@@ -44,7 +44,7 @@ EXPECTED += (
 OPTIONS = ("options", "choices")
 # Columns of one option each, such as A, option_b, choice3, opa
 OPTION = re.compile(r"(|op|opt|option|choice|ending)_?([a-j]|\d)", re.IGNORECASE)
-# What stands before the answer in a long solution
+# The text before the answer in a long solution
 BEFORE = {"####": r"####\s*(.+)", "\\boxed{": r"\\boxed\{(.+)\}"}
 BEFORE["answer:"] = r"(?i)answer\s*(?:is|:)\s*(.+)"
 
@@ -52,14 +52,14 @@ Records = list[dict[str, Any]]
 
 
 class Expression(NamedTuple):
-    """What make_rows.py reads from a record: as source, and as a function."""
+    """A value that make_rows.py reads from a record: as source, and as a function."""
 
     source: str
     of: Callable[[dict[str, Any]], Any]
 
 
 class Plan:
-    """How records become rows: what is asked, and the rest by the first records."""
+    """The way from records to rows: as asked, or chosen by the first records."""
 
     def __init__(self, records: Records) -> None:
         self.records = records
@@ -402,7 +402,7 @@ class Plan:
         return isinstance(value, list) and isinstance(value[0], Mapping)
 
     def _part(self, column: str) -> Expression:
-        """What a column holds, or a part of it, as in `answers.text`."""
+        """The value of a column, or a part of it, as in `answers.text`."""
         name, _, part = (
             (column, "", "") if column in self.columns else column.partition(".")
         )
@@ -438,7 +438,9 @@ def _names(template: str) -> list[str]:
     try:
         parts = [*string.Formatter().parse(template)]
     except ValueError as error:
-        raise RolloutError(f"the prompt {template!r} is no template: {error}") from None
+        raise RolloutError(
+            f"the prompt {template!r} is not a template: {error}"
+        ) from None
     return [name for _, name, _, _ in parts if name]
 
 

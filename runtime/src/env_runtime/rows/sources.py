@@ -9,7 +9,7 @@ _BOXED = '''"""{title}"""
 
 from typing import Any
 
-from env_runtime.graders import {grader}
+from env_runtime import graders
 
 
 class {name}:
@@ -18,7 +18,7 @@ class {name}:
     blocking = False  # no method waits for anything
 
     def __init__(self, task: dict[str, Any]) -> None:
-        self._grader = {grader}({arguments})
+        self._grader = graders.{grader}({arguments})
 
     def reward(self, answer: str) -> float:
         """1.0 for the expected answer, else 0.0."""
@@ -27,14 +27,14 @@ class {name}:
     @staticmethod
     def oracle(task: dict[str, Any]) -> str:
         """The last message that solves `task`."""
-        return {grader}({arguments}).solution()
+        return graders.{grader}({arguments}).solution()
 '''
 
 _CALLS = '''"""{title}"""
 
 from typing import Any
 
-from env_runtime.graders import Calls
+from env_runtime import graders
 
 
 class {name}:
@@ -43,7 +43,7 @@ class {name}:
     blocking = False  # no method waits for anything
 
     def __init__(self, task: dict[str, Any]) -> None:
-        self._grader = Calls(self.oracle(task))
+        self._grader = graders.Calls(self.oracle(task))
         self._made: list[tuple[str, dict[str, Any]]] = []
 
     def call_row_tool(self, name: str, arguments: dict[str, Any]) -> str:
@@ -101,7 +101,7 @@ class {name}:
         return "RIGHT" if text[:half] == text[-half:] else "WRONG"
 '''
 
-# What the docstring of a class says of the last message
+# The docstring of a class, by its grader
 _SAYS = {
     "number": r'r"""One question. The last message has a number in \boxed{}."""',
     "choice": r'r"""One question. The last message has an option in \boxed{}."""',
