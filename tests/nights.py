@@ -61,6 +61,10 @@ PROTECTED = {
     ],
     "test_guests.py": ["copier.yml", "extensions/"],
     "test_fuzz.py": [RUNTIME + "resources_server/"],
+    "test_gym_agents.py": [
+        RUNTIME + "gym_agents.py",
+        RUNTIME + "resources_server/over_mcp.py",
+    ],
     "test_mcp_servers.py": [RUNTIME + "mcp/", RUNTIME + "workspace/bubblewrap.py"],
     "test_models.py": [RUNTIME + "gym.py", RUNTIME + "models/"],
     "test_mutants.py": ["tests/mutants/"],

@@ -141,7 +141,10 @@ with scripted_model(plans) as model:
 def test_the_commands_of_the_series_by_hand(generate, series, tmp_path):
     """The steps of env_runtime.under_gym, as NeMo Gym's documentation has them."""
     environment = generate(archetype="game")
-    environment.run("-c", "from env_runtime.gym import link_venvs; link_venvs()")
+    environment.run(
+        "-c",
+        "from env_runtime.gym import link_venvs, loop_config; link_venvs(loop_config())",
+    )
     rows, output = tmp_path / "rows.jsonl", tmp_path / "rollouts.jsonl"
     with printing(environment, MODEL, rows) as url:
         play_by_hand(environment, series, url, rows, output)

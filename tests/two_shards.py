@@ -63,7 +63,7 @@ class DirectClient:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    from env_runtime import gym_series
+    from env_runtime.resources_server import over_mcp
     from env_runtime.server import SessionServer
 
     setup = SessionServer.setup_webserver
@@ -76,7 +76,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         server._secret = proxy._secret
         server._id_prefix = f"{number}-{secrets.token_hex(4)}-"
         shard = DirectClient(number, server)
-        gym_series.expose_over_mcp(server, shard.app)
+        over_mcp.expose(server, shard.app)
         return shard
 
     def setup_with_shards(self: Any) -> Any:

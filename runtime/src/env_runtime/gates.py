@@ -32,6 +32,8 @@ def main(description: str | None, arguments: list[str] | None = None) -> int:
     add("--without-rows", action="store_true", help=text)
     text = "run the rollout gate under NeMo Gym's own command line, about a minute"
     add("--under-gym", action="store_true", help=text)
+    text = "with --under-gym: simple, haystack, claude_code or codex plays"
+    add("--agent", default="", metavar="NAME", help=text)
     text = "leave out the policies that look for flaws in the grade"
     add("--quick", action="store_true", help=text)
     text = "write the server's tool definitions into the rows, then run the named gates"
@@ -40,6 +42,8 @@ def main(description: str | None, arguments: list[str] | None = None) -> int:
     add("--signatures", type=json.loads, default=[], help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     names = options.gates or ([] if options.write_tools else NAMES)
+    if options.agent and not options.under_gym:
+        parser.error("--agent: NeMo Gym's agents play with --under-gym")
     readers = {"rollout"} if options.without_rows else {"smoke", "rollout"}
     reads_rows = options.write_tools or not readers.isdisjoint(names)
     if reads_rows and not options.rows.is_file():
@@ -99,7 +103,7 @@ def _gates(
     def under_gym() -> str:
         from .gym import check
 
-        return check(rows)
+        return check(rows, options.agent)
 
     def smoke() -> str:
         if options.without_rows:

@@ -22,12 +22,14 @@ from omegaconf import DictConfig, OmegaConf
 from .checks.project_files import server_tools
 from .checks.rewards import baseline, earned_by_oracle, reward_problem
 from .command_line import counted
+from .episode.tools import SAY, said
 from .episode.types import Solution
 from .errors import NoOracleError, RolloutError
 from .evaluation.policies import solution_for
 from .evaluation.rows import load_rows, write_rows
-from .evaluation.scripted_model import numbered, scripted_model
+from .evaluation.scripted_model import is_named, numbered, scripted_model
 from .evaluation.stats import TASK, measure
+from .gym_agents import AGENTS, check_agent, without_calls, write_config
 from .gym_series import HAS_ENVIRONMENT_SERVERS, HAS_REVERIFICATION
 from .project import here
 from .settings import bypass_proxy
@@ -183,6 +185,7 @@ def collect(
     limit: int | None = None,
     output: Path,
     model_type: str = "openai_model",
+    agent: str = "",
     trusted: bool = False,
 ) -> list[dict[str, Any]]:
     """NeMo Gym's rollouts, in the order of `rows`; the file `output` has them too.
@@ -190,8 +193,9 @@ def collect(
     `output`, and the files that NeMo Gym writes beside it, are replaced once all rows
     are played. The rollouts of a run that failed are in the folder `<output>.partial`.
     `model_type` is the NeMo Gym server that asks the model: openai_model for a
-    Responses API, vllm_model for Chat Completions. A `trusted` policy may play where
-    the server would refuse to serve any other.
+    Responses API, vllm_model for Chat Completions. `agent` is one of gym_agents.AGENTS;
+    "" is the environment's own. A `trusted` policy may play where the server would
+    refuse to serve any other.
 
     Raises RolloutError, and SystemExit if a signal ends it. Call it from the main
     thread.
@@ -200,6 +204,8 @@ def collect(
     if output == rows.resolve():
         raise RolloutError(f"{rows} is the input: name another file with --output")
     total = len(load_rows(rows)[:limit])
+    if agent:
+        installed = check_agent(agent, here().load_class())
     check_model_answers(url)
     new = output.with_name(f"{output.name}.partial") / output.name
     if new.parent.exists():
@@ -207,15 +213,21 @@ def collect(
     for path in (log_file(), new):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"")
-    link_venvs(model_type)
+    config = loop_config()
+    variables = {"POLICY_API_KEY": key}
+    if agent:
+        turns = max_turns(config)
+        config = str(write_config(agent, environment_name(), turns, results()))
+        variables |= AGENTS[agent].variables
+        print(f"the agent: {installed or agent} ({config})", file=sys.stderr)
+    link_venvs(config, model_type)
     head = _head_server()
-    start = ["env", "start", "--config", loop_config(), "--model-type", model_type]
+    start = ["env", "start", "--config", config, "--model-type", model_type]
     start += ["--model", model, "--model-url", url]
     # Not --model-api-key: everybody on this machine can read command lines.
     start += ["+policy_api_key=${oc.env:POLICY_API_KEY}", *head, *VENVS]
-    gather = ["eval", "run", "--no-serve", "--agent", agent_name(), *head]
+    gather = ["eval", "run", "--no-serve", "--agent", agent_name(config), *head]
     gather += ["--input", str(rows), "--output", str(new), "--limit", str(total)]
-    variables = {"POLICY_API_KEY": key}
     if trusted:
         variables["TRUSTED_POLICY"] = "1"
     _run_servers(start, gather, variables)
@@ -302,7 +314,7 @@ def reverify(
                 f"{path} is missing: NeMo Gym writes both files of a run"
             )
     output = rollouts.with_name(f"{rollouts.stem}_reverified.jsonl")
-    link_venvs()
+    link_venvs(loop_config())
     arguments = ["eval", "reverify", "--config", f"configs/{environment_name()}.yaml"]
     arguments += ["--inputs", str(rows), "--rollouts", str(rollouts)]
     arguments += ["--output", str(output), "--overwrite"]
@@ -327,20 +339,29 @@ def loop_config() -> str:
     return f"configs/{environment_name()}_agent.yaml"
 
 
-def agent_name() -> str:
-    """The agent that loop_config() configures. Raises RolloutError if it has none."""
-    config = loop_config()
-    for name, kind, _ in _servers(here().gym / config):
+def agent_name(config: str) -> str:
+    """The agent that a file configures. Raises RolloutError if it has none."""
+    return _agent(config)[0]
+
+
+def max_turns(config: str) -> int:
+    """The most answers of the model in an episode, as a file configures its agent."""
+    return int(_agent(config)[1].get("max_steps") or 100)
+
+
+def _agent(config: str) -> tuple[str, Any]:
+    """The name and the settings of the agent that a file configures."""
+    for name, kind, _, settings in _servers(here().gym / config):
         if kind == "responses_api_agents":
-            return name
+            return name, settings
     raise RolloutError(f"{config} configures no agent")
 
 
-def link_venvs(model_type: str = "openai_model") -> None:
+def link_venvs(config: str, model_type: str = "openai_model") -> None:
     """Link this interpreter's venv into .venvs/, as the venv of every server."""
-    servers = [*_servers(here().gym / loop_config())]
-    servers.append(("", "responses_api_models", model_type))
-    for _, kind, implementation in servers:
+    servers = [*_servers(here().gym / config)]
+    servers.append(("", "responses_api_models", model_type, None))
+    for _, kind, implementation, _ in servers:
         link = here().gym / ".venvs" / kind / implementation / ".venv"
         link.parent.mkdir(parents=True, exist_ok=True)
         if link.is_symlink():
@@ -348,8 +369,8 @@ def link_venvs(model_type: str = "openai_model") -> None:
         link.symlink_to(sys.prefix)
 
 
-def _servers(path: Path) -> Iterator[tuple[str, str, str]]:
-    """The name, type and implementation of each server that a file configures."""
+def _servers(path: Path) -> Iterator[tuple[str, str, str, Any]]:
+    """The name, type, implementation and settings of each server of a file."""
     settings: Any = OmegaConf.load(path)
     for included in settings.get("config_paths", []):
         if (here().gym / included).is_file():
@@ -357,11 +378,12 @@ def _servers(path: Path) -> Iterator[tuple[str, str, str]]:
     for name, types in settings.items():
         if isinstance(types, DictConfig):
             for kind, implementations in types.items():
-                yield name, kind, next(iter(implementations))
+                for implementation, values in implementations.items():
+                    yield name, kind, implementation, values
 
 
-def check(path: Path) -> str:
-    """Check the rewards of the oracle and of noop under NeMo Gym.
+def check(path: Path, agent: str = "") -> str:
+    """Check the rewards of the oracle and of noop under NeMo Gym, played by `agent`.
 
     Plays the oracle in every other row. Returns the gate's line. Raises RolloutError if
     a reward is wrong, or if there are no rows.
@@ -378,7 +400,10 @@ def check(path: Path) -> str:
     for number, row in enumerate(rows):
         try:
             if number % 2 == 0:
-                plans[number] = solution_for(row, definitions)
+                plan = solution_for(row, definitions)
+                if agent and AGENTS[agent].over_mcp:
+                    plan = Solution(said(plan.calls), plan.answer)
+                plans[number] = plan
         except NoOracleError as error:
             why = str(error)
     scripts = [plan or Solution([]) for plan in plans]
@@ -387,15 +412,23 @@ def check(path: Path) -> str:
         write_rows(played, numbered(rows))
         output = Path(folder, "rollouts.jsonl")
         rollouts = collect(
-            "scripted", model.url, rows=played, output=output, trusted=True
+            "scripted",
+            model.url,
+            rows=played,
+            output=output,
+            agent=agent,
+            trusted=True,
         )
     cut = [measure(rollout).out_of_turns for rollout in rollouts]
+    uncalled = without_calls(rollouts)
     limit = "max_steps in configs/*_agent.yaml"
     for number, (plan, rollout) in enumerate(zip(plans, rollouts, strict=True)):
         policy, reward = "oracle" if plan else "noop", rollout["reward"]
         problem = reward_problem(domain_class, rows[number], policy, reward)
         if problem is not None:
             hint = f": it ran out of turns ({limit})" if cut[number] else ""
+            if plan and number in uncalled:
+                hint += ": no call reached the environment"
             if model.unnamed:
                 hint += f"; the agent sent {counted(model.unnamed, 'request')} that named no row"
             raise RolloutError(
@@ -411,4 +444,12 @@ def check(path: Path) -> str:
     )
     if any(cut):
         notes += f"; {counted(sum(cut), 'rollout')} ran out of turns ({limit})"
-    return f"{len(rows)} rows under NeMo Gym: {earned}{notes}"
+    listed = [row["responses_create_params"].get("tools") or [] for row in rows]
+    own = {tool["name"] for tools in [definitions, *listed] for tool in tools} | {SAY}
+    others = {
+        name for name in model.offered if not any(is_named(name, tool) for tool in own)
+    }
+    if others:
+        notes += f"; the agent also offers the model {', '.join(sorted(others))}"
+    by = f", by {agent}" if agent else ""
+    return f"{len(rows)} rows under NeMo Gym{by}: {earned}{notes}"

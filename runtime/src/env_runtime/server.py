@@ -48,7 +48,7 @@ from .episode.tools import make_tool
 from .errors import SettingError, ShardsError, shortage
 from .models.client import Models
 from .models.endpoints import gym_endpoint
-from .resources_server import launch
+from .resources_server import launch, over_mcp
 from .resources_server.cookies import SessionCookies, cookie_refused
 from .resources_server.endpoints import (
     REPLY_ROUTE,
@@ -233,7 +233,7 @@ class SessionServer(SimpleResourcesServer):
         Raises SettingError if it is to serve a class over MCP that MCP cannot play, and
         ShardsError in a process that serves.
         """
-        if gym_series.serves_mcp(self):
+        if over_mcp.serves_mcp(self):
             self._prepare_for_mcp()
         app = super().setup_webserver()
         app.router.redirect_slashes = False  # a redirect repeats the Host header
@@ -335,18 +335,17 @@ class SessionServer(SimpleResourcesServer):
         """Whether a session of that id is open, or has ended here."""
         return self._store.knows(name)
 
+    def mcp_tools(self, harvested: list[Any], catchall: Any) -> list[Any]:
+        """What NeMo Gym 0.7 lists over MCP, where it asks its servers."""
+        return over_mcp.tools_of(self._store, harvested)
+
     def _prepare_for_mcp(self) -> None:
-        reason = ""
-        if declared(self.domain_class).replies:
-            reason = "reply(): over MCP nobody hands it the policy's messages"
-        elif declared(self.domain_class).has_row_tools:
-            reason = "call_row_tool(): MCP lists the same tools in every session"
-        if reason:
+        if reason := over_mcp.unplayable(self.domain_class):
             raise SettingError(
-                f"{self.domain_class.__name__} cannot be played over MCP, because it has "
                 f"{reason}; remove `expose_tools_over_mcp: true` from configs/"
             )
-        gym_series.show_images_over_mcp()
+        self._store.counts_calls = True
+        over_mcp.show_images()
 
     # -------------------------------------------------------------- layers
 
@@ -453,7 +452,7 @@ class SessionServer(SimpleResourcesServer):
         """The app that a process serves without NeMo Gym's command line."""
         server = cls.build()
         app = server.setup_webserver()
-        gym_series.expose_over_mcp(server, app)
+        over_mcp.expose(server, app)
         server.setup_liveness(app)
         app.state.server = server
         return app

@@ -7,6 +7,10 @@ Starts NeMo Gym's servers from this environment's own .venv, which takes half a
 minute, collects one rollout per row, prints the rewards, and ends every process that it
 started. NeMo Gym's own output is in results/gym.log.
 
+--agent has another agent of NeMo Gym 0.7 play, whose program must be installed:
+
+uv run python -m {package}.under_gym --agent claude_code --model M --model-url ...
+
 --reverify, from NeMo Gym 0.7 on, grades the rollouts of an earlier run again, after a
 change of reward() for instance: the class's episodes are played once more, call by call.
 --judge-failed-only does so only for the rows that a model of the class could not grade.
@@ -18,7 +22,8 @@ from pathlib import Path
 
 from .command_line import exit_status, new_parser, positive
 from .evaluation.stats import TASK
-from .gym import collect, results, reverify
+from .gym import collect, log_file, results, reverify
+from .gym_agents import AGENTS, without_calls
 from .project import here
 from .settings import ClientSettings
 
@@ -42,9 +47,18 @@ def _run(arguments: list[str] | None) -> int:
             limit=options.limit,
             output=options.output,
             model_type=options.model_type,
+            agent=options.agent,
         )
     for rollout in rollouts:
         print(f"row {rollout[TASK] + 1}: reward {rollout['reward']}")
+    if uncalled := without_calls(rollouts):
+        rows = ", ".join(str(rollouts[number][TASK] + 1) for number in uncalled)
+        print(
+            f"no call reached the environment in {len(uncalled)} of {len(rollouts)} "
+            f"rollouts, of row {rows}: if the model did call, the agent had no tools or "
+            f"cancelled the calls, and these rewards are not the policy's; see {log_file()}",
+            file=sys.stderr,
+        )
     rewards = [rollout["reward"] for rollout in rollouts]
     print(f"mean reward: {sum(rewards) / len(rewards) if rewards else 0.0}")
     return 0
@@ -70,6 +84,8 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     )
     add("--limit", type=positive, metavar="N", help="roll out only the first N rows")
     add("--output", type=Path, default=results() / "rollouts.jsonl", metavar="FILE")
+    text = "an agent of NeMo Gym; by default this environment's own"
+    add("--agent", choices=AGENTS, default="", help=text)
     text = "grade an earlier run's rollouts again"
     add("--reverify", type=Path, metavar="FILE", help=text)
     text = "grade only the rows whose judge had failed"

@@ -56,6 +56,7 @@ class Episode:
     outside_range: float | None = None  # the class's grade, if reward_range lacks it
     over: bool = False  # whether the environment ended the episode
     keeps_calls: bool = True
+    received: int = 0  # calls and messages of the policy, kept or not
     label: str = "an episode"  # names the row in the log
     models: ModelUsage | None = None  # the models that the class asks beside the policy
 
@@ -144,6 +145,7 @@ class Episode:
 
     def keep(self, tool: str, arguments: dict[str, Any], answer: Answer) -> None:
         """Keep a call for the grader, within MAX_CALLS and MAX_CALL_CHARACTERS."""
+        self.received += 1
         if not self.keeps_calls:
             return
         arguments = to_jsonable_python(arguments, fallback=repr)

@@ -24,7 +24,7 @@ from pydantic_core import PydanticCustomError, PydanticUndefined, from_json, to_
 from ..errors import ToolError
 from .declaration import declared, hint_of, hints_of, public_methods, where
 from .schema import function_definition, plain_schema
-from .types import REPLY, Definitions, Row
+from .types import REPLY, Calls, Definitions, Row
 
 # The most validation errors that an answer lists. If there are more, it gives a number.
 MAX_PROBLEMS = 100
@@ -355,3 +355,11 @@ def say(self, text: str) -> str:
 
 
 SAY_TOOL = make_tool(say)
+
+
+def said(calls: Calls) -> Calls:
+    """Calls in which the messages to a class with reply() are calls of `say`."""
+    return [
+        (SAY, {"text": sent["answer"]}) if tool == REPLY else (tool, sent)
+        for tool, sent in calls
+    ]

@@ -5,7 +5,7 @@ import json
 import re
 import threading
 import uuid
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -34,10 +34,12 @@ class ScriptedModel(ThreadingHTTPServer):
         self.url = f"http://127.0.0.1:{self.server_port}/v1"
         self.unnamed = 0  # requests that named no plan
         self.images = 0  # the most images that one request showed
+        self.offered: set[str] = set()  # the names of tools in requests with a plan
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
         """The response to a request: the next call of the row's plan, or a message."""
         plan, answer = self._plan_of(request)
+        tools = [tool["name"] for tool in _functions(request.get("tools") or [])]
         steps = images = 0
         items = request.get("input")
         for item in items if isinstance(items, list) else []:
@@ -50,7 +52,8 @@ class ScriptedModel(ThreadingHTTPServer):
         self.images = max(self.images, images)
         if steps < len(plan):
             tool, arguments = plan[steps]
-            item = function_call(tool, json.dumps(arguments))
+            name = next((name for name in tools if is_named(name, tool)), tool)
+            item = function_call(name, json.dumps(arguments))
             if tool == REPLY:
                 item = message(arguments["answer"])
         else:
@@ -65,6 +68,8 @@ class ScriptedModel(ThreadingHTTPServer):
             found = re.search(r"\[plan (\d+)\]", json.dumps(request.get("input")))
             number = found[1] if found else len(self.plans)
         if int(number) < len(self.plans):
+            tools = _functions(request.get("tools") or [])
+            self.offered |= {tool["name"] for tool in tools}
             return self.plans[int(number)]
         self.unnamed += 1
         return Solution([])
@@ -118,6 +123,19 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:
         """Log nothing."""
+
+
+def _functions(tools: list[Any]) -> Iterator[dict[str, Any]]:
+    """The tools of a request that have a name, those in namespaces, too."""
+    for tool in tools:
+        yield from _functions(tool.get("tools") or [])
+        if tool.get("name") and "tools" not in tool:
+            yield tool
+
+
+def is_named(offered: str, tool: str) -> bool:
+    """Whether an agent offers `tool` by this name; over MCP: `mcp__<server>__<tool>`."""
+    return offered == tool or offered.endswith(f"__{tool}")
 
 
 def numbered(rows: Sequence[Row]) -> list[Row]:

@@ -15,9 +15,8 @@ from ..episode.declaration import declared
 from ..episode.episode import Episode, sendable
 from ..episode.session import Session
 from ..episode.tasks import steps_of, task_of, validation_problem
-from ..episode.tools import OVER, SAY, SAY_TOOL, Tool, make_tool
+from ..episode.tools import OVER, SAY_TOOL, Tool, make_tool, said
 from ..episode.types import (
-    REPLY,
     ROW_TOOL,
     Calls,
     Definitions,
@@ -311,10 +310,7 @@ def calls_for(domain_class: type, row: Row, policy: str) -> Calls:
         plan = solution_for(row, definitions, domain_class)
     else:
         plan = PLANS[policy](row, definitions)
-    calls = [
-        (SAY, {"text": sent["answer"]}) if tool == REPLY else (tool, sent)
-        for tool, sent in steps_of(domain_class, plan)
-    ]
+    calls = said(steps_of(domain_class, plan))
     if plan.answer and declared(domain_class).ends_with_answer:
         calls.append((ANSWER, {"text": plan.answer}))
     return calls

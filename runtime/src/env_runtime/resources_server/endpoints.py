@@ -50,7 +50,7 @@ def tool_endpoint(store: SessionStore, tool: Tool) -> Callable[..., Any]:
         def call(episode: Episode) -> Any:
             return episode.call(tool, tool.keywords(body))
 
-        return _as_response(await store.play(request, tool.name, call))
+        return as_response(await store.play(request, tool.name, call))
 
     # FastAPI and NeMo Gym's MCP exposure read the types of body and answer from these.
     endpoint.__annotations__ |= {"body": tool.arguments, "return": ToolResponse}
@@ -93,7 +93,7 @@ def written_endpoint(
             return response
 
         response = await store.play(arguments["request"], name, call, on_loop=on_loop)
-        return _as_response(response) if isinstance(response, Answer) else response
+        return as_response(response) if isinstance(response, Answer) else response
 
     return endpoint
 
@@ -118,7 +118,7 @@ def reply_endpoint(store: SessionStore) -> Callable[[Request], Any]:
         if request.session[SESSION_ID_KEY] not in store.sessions:
             return JSONResponse({"message": None})
         answer = await store.play(request, REPLY, lambda episode: episode.reply(text))
-        return _as_response(answer, {"message": answer and user_message(answer)})
+        return as_response(answer, {"message": answer and user_message(answer)})
 
     return endpoint
 
@@ -143,7 +143,7 @@ def with_row_tools(store: SessionStore, otherwise: ASGIApp) -> ASGIApp:
         except (ValueError, RecursionError):
             arguments = None
         if isinstance(arguments, dict):
-            response = _as_response(
+            response = as_response(
                 await store.play(
                     request,
                     name,
@@ -158,7 +158,7 @@ def with_row_tools(store: SessionStore, otherwise: ASGIApp) -> ASGIApp:
     return app
 
 
-def _as_response(
+def as_response(
     answer: Answer | None, values: dict[str, Any] | None = None
 ) -> Response:
     """A tool's answer over HTTP: always 200, because the policy is to read it."""

@@ -57,6 +57,7 @@ class SessionStore:
         self.domain_class = domain_class
         self.limits = limits
         self.keeps_calls = keeps_calls
+        self.counts_calls = False  # whether a verdict says how many calls it got
         self._tool_seconds = declared(domain_class).tool_seconds
         # Ids that ended, oldest first: a late call must not bring an episode back.
         self.ended: dict[str, Ended] = {}

@@ -26,7 +26,7 @@ from pydantic_core import PydanticSerializationError, to_jsonable_python
 from ..episode.declaration import declared
 from ..episode.episode import Episode
 from ..episode.session import Session
-from ..episode.tools import posted
+from ..episode.tools import SAY, posted
 from ..episode.types import HARNESS, REPLY, by_model
 from ..settings import ServerSettings
 from .cookies import SEEDED
@@ -36,6 +36,8 @@ from .store import SessionStore, lost_because
 
 # The parts of the request that the answer repeats.
 REPEATED = {"responses_create_params", "response"}
+# How many calls reached the episode. A harness may record calls that it never made.
+RECEIVED = "tool_calls_received"
 # The texts of models, which the memory of an ended session leaves out.
 TEXTS = {"model_calls"}
 
@@ -60,6 +62,8 @@ def verdict(
     fields = VerifyResponse.model_fields
     metrics = session.metrics if session and episode else {}
     extra: dict[str, Any] = {k: v for k, v in metrics.items() if k not in fields}
+    if episode and store.counts_calls:
+        extra[RECEIVED] = episode.received
     models = episode.models if episode else None
     if models and (calls := models.trace()):
         extra["model_calls"] = calls
@@ -141,7 +145,7 @@ def make_final(store: SessionStore, app: FastAPI) -> None:
             unknown = session is None and ended is None
             seeded = request.session.get(SEEDED)
             if unknown and not seeded and replays(store.domain_class):
-                return await replay(app, request)
+                return await replay(store, app, request)
             response = grade(request=request, body=body)
             if inspect.isawaitable(response):
                 response = await response
@@ -268,7 +272,7 @@ def _text(turn: list[dict[str, Any]]) -> str:
     return ""
 
 
-async def replay(app: FastAPI, request: Request) -> Response:
+async def replay(store: SessionStore, app: FastAPI, request: Request) -> Response:
     """The verdict on a fresh episode, after what the request's trajectory did.
 
     The recorded outputs are not read: a policy may have written them.
@@ -287,10 +291,14 @@ async def replay(app: FastAPI, request: Request) -> Response:
         row = {key: value for key, value in body.items() if key != "response"}
         # httpx cannot write the lone surrogates that a trajectory may have.
         answer = await client.post("/seed_session", content=json.dumps(row))
+        says = declared(store.domain_class).replies
         for tool, sent in _steps(body["response"]):
             if not answer.is_success:
                 break
             headers = {}
+            # Over MCP, what the policy says to the environment is a call.
+            if says and tool == SAY and isinstance(sent, dict):
+                tool, sent = None, {"answer": sent.get("text", "")}
             if tool is None:
                 tool, headers = REPLY, {HARNESS: "1"}
             content = json.dumps(sent)

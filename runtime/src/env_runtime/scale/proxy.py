@@ -14,8 +14,8 @@ from nemo_gym.server_utils import SESSION_ID_KEY
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from .. import gym_series
 from ..episode.declaration import declared
+from ..resources_server import over_mcp
 from ..resources_server.cookies import MAX_ID_CHARACTERS, SEEDED, SessionCookies
 from ..resources_server.http import (
     ComplicatedError,
@@ -138,7 +138,7 @@ class Proxy:
         chosen = _name_in(scope["path"], body)
         name = chosen or session.get(SESSION_ID_KEY, "")
         if scope["path"].startswith("/mcp"):
-            name = gym_series.mcp_session(self.server, scope) or name
+            name = over_mcp.session_of(self.server, scope) or name
         if not name:
             return self._in_turn(), "", True
         if OWN_ID.fullmatch(name):

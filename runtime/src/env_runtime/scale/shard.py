@@ -19,8 +19,8 @@ from nemo_gym.server_utils import ServerClient
 from omegaconf import OmegaConf
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from .. import gym_series
 from ..project import find
+from ..resources_server import over_mcp
 from ..resources_server.http import BoundedProtocol
 from ..resources_server.launch import log_to_file
 from ..settings import Limits, ShardSettings
@@ -116,7 +116,7 @@ def make_server(spec: ShardSpec, **place: Any) -> uvicorn.Server:
     server._secret = spec["secret"]
     server._id_prefix = f"{spec['number']}-{secrets.token_hex(4)}-"
     app = server.setup_webserver()
-    gym_series.expose_over_mcp(server, app)
+    over_mcp.expose(server, app)
     return uvicorn.Server(
         uvicorn.Config(
             ShardAuth(app, server, key_of(spec["secret"])),

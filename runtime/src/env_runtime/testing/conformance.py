@@ -12,7 +12,7 @@ from nemo_gym.openai_utils import NeMoGymResponseCreateParamsNonStreaming
 from ..checks.rewards import reward_problem
 from ..episode.declaration import declared
 from ..episode.schema import sample_arguments
-from ..episode.tools import lists_tools, tools_in
+from ..episode.tools import SAY_TOOL, lists_tools, tools_in
 from ..episode.types import HARNESS, REPLY, Solution
 from ..errors import NoOracleError
 from ..evaluation.policies import solution_for
@@ -20,6 +20,7 @@ from ..evaluation.rows import load_rows, read_rows
 from ..gym_series import HAS_ENVIRONMENT_SERVERS
 from ..models.client import without_answers
 from ..project import here
+from ..resources_server.over_mcp import unplayable
 from .attacks import said, solve_or_skip
 from .fixtures import verify_body
 
@@ -89,11 +90,12 @@ class TestNemoGym:
         from mcp.client.streamable_http import streamable_http_client
         from nemo_gym.mcp_auto_exposure import maybe_auto_expose
 
+        domain_class = here().load_class()
+        tools = tools_in(domain_class, rows[0], tools)
         if not tools:
             pytest.skip("there are no tools")
-        domain_class = here().load_class()
-        if declared(domain_class).replies or declared(domain_class).has_row_tools:
-            pytest.skip("MCP cannot play a class with reply() or call_row_tool()")
+        if reason := unplayable(domain_class):
+            pytest.skip(reason)
 
         class Recording(here().load_server()):
             keeps_calls = True
@@ -132,10 +134,11 @@ class TestNemoGym:
                 return listed, called, session
 
         listed, called, session = asyncio.run(play())
-        descriptions = {
-            each.name: " ".join(each.description.split()) for each in listed
+        if declared(domain_class).replies:
+            tools = [*tools, SAY_TOOL.definition()]
+        assert {each.name: (each.description, each.inputSchema) for each in listed} == {
+            each["name"]: (each["description"], each["parameters"]) for each in tools
         }
-        assert descriptions == {each["name"]: each["description"] for each in tools}
         assert isinstance(json.loads(called.content[0].text)["output"], str)
         assert [call.tool for call in session.calls] == [tool, tool]
 

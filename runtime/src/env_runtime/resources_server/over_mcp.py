@@ -1,0 +1,170 @@
+"""The tools over MCP: `expose_tools_over_mcp: true`, for agents with a loop of their own.
+
+NeMo Gym 0.7 serves an app's POST routes at /mcp. The token in the answer of
+/seed_session names the session. 0.4 has no MCP, and ignores the setting.
+"""
+
+import contextlib
+import functools
+import re
+from collections.abc import Callable
+from typing import Any
+
+import itsdangerous
+from fastapi import FastAPI, Request
+from pydantic import BaseModel
+from starlette.responses import Response
+from starlette.types import Scope
+
+from .. import gym_series
+from ..episode.answers import Answer
+from ..episode.declaration import declared
+from ..episode.schema import plain_schema
+from ..episode.tools import OVER, SAY, SAY_TOOL
+from ..episode.types import REPLY
+from ..errors import SettingError
+from .endpoints import as_response
+from .store import SessionStore
+
+
+def serves_mcp(server: Any) -> bool:
+    """Whether configs/<env>.yaml says `expose_tools_over_mcp: true`, and NeMo Gym can."""
+    return gym_series.HAS_MCP and bool(
+        getattr(server.config, "expose_tools_over_mcp", False)
+    )
+
+
+def expose(server: Any, app: FastAPI) -> None:
+    """Serve the tools over MCP, too, if the configuration says so."""
+    if serves_mcp(server):
+        # Imported here, because the import takes 0.3 s.
+        from nemo_gym.mcp_auto_exposure import maybe_auto_expose
+
+        maybe_auto_expose(server, app)
+
+
+def unplayable(domain_class: type) -> str | None:
+    """Why the class cannot be played over MCP; None if it can."""
+    declaration = declared(domain_class)
+    if declaration.has_row_tools and declaration.row_tools is None:
+        return (
+            f"{declaration.name} cannot be played over MCP, because it has call_row_tool() "
+            "without row_tools(): MCP lists the same tools in every session"
+        )
+    return None
+
+
+def tools_of(store: SessionStore, harvested: list[Any]) -> list[Any]:
+    """What MCP lists: NeMo Gym's `harvested` routes, and the class's other tools.
+
+    These are the tools of row_tools(), and `say` for a class with reply(). All have the
+    rows' schemas and descriptions, and the annotations without which Codex, which asks
+    nobody, cancels each call. Raises SettingError.
+    """
+    from mcp.types import Tool, ToolAnnotations
+    from nemo_gym.mcp_auto_exposure import DirectBinding, MCPTool
+
+    kind = store.domain_class
+    # An environment of RL is closed, and nothing in it outlives the episode.
+    harmless = ToolAnnotations(
+        readOnlyHint=False, destructiveHint=False, openWorldHint=False
+    )
+
+    def own(definition: dict[str, Any], endpoint: Callable[..., Any], **body: Any):
+        name = definition["name"]
+        tool = Tool(
+            name=name,
+            description=definition["description"],
+            inputSchema=definition["parameters"],
+        )
+        binding = DirectBinding(
+            endpoint,
+            f"/{name}",
+            request_params=("request",),
+            body_param="body",
+            is_coroutine=True,
+            **body,
+        )
+        return MCPTool(name, tool, binding)
+
+    listed = list(harvested)
+    if declared(kind).replies:
+        if SAY in [each.name for each in harvested]:
+            raise SettingError(
+                f"{kind.__name__} has reply(), so over MCP the tool {SAY!r} takes the "
+                "policy's messages: rename the class's own tool"
+            )
+        model = SAY_TOOL.arguments
+        listed.append(own(SAY_TOOL.definition(), _say(store), body_model=model))
+    if every_row := declared(kind).row_tools:
+        names = {each.name for each in listed}
+        try:
+            definitions = every_row()
+        except ValueError as error:
+            raise SettingError(f"{kind.__name__}.row_tools(): {error}") from error
+        for definition in definitions:
+            if definition["name"] not in names:
+                endpoint = _row_tool(store, definition["name"])
+                listed.append(own(definition, endpoint, body_is_dict=True))
+    for each in listed:
+        each.tool.description = " ".join((each.tool.description or each.name).split())
+        schema = each.tool.inputSchema
+        each.tool.inputSchema = plain_schema(schema, schema.get("$defs", {}))
+        each.tool.annotations = harmless
+    return listed
+
+
+def _say(store: SessionStore) -> Callable[..., Any]:
+    async def endpoint(request: Request, body: BaseModel) -> Response:
+        text = SAY_TOOL.keywords(body)["text"]
+        answer = await store.play(request, REPLY, lambda episode: episode.reply(text))
+        return as_response(answer or Answer(OVER))
+
+    return endpoint
+
+
+def _row_tool(store: SessionStore, name: str) -> Callable[..., Any]:
+    async def endpoint(request: Request, body: dict[str, Any]) -> Response:
+        return as_response(
+            await store.play(
+                request, name, lambda episode: episode.call_row_tool(name, body)
+            )
+        )
+
+    return endpoint
+
+
+def show_images() -> None:
+    """Have NeMo Gym answer MCP calls with images as images, and not as base64 text."""
+    from nemo_gym import mcp_auto_exposure as mcp  # slow, as above
+
+    if not isinstance(mcp._to_result, functools.partial):
+        setattr(mcp, "_to_result", functools.partial(_with_image, mcp._to_result))  # noqa: B010
+
+
+def _with_image(as_text: Any, payload: Any) -> Any:
+    """What an MCP call answers with: a tool's answer as text, then its image."""
+    image = payload.get("image") if isinstance(payload, dict) else None
+    found = re.fullmatch(r"data:(image/[^,;]+)[^,]*;base64,(.*)", str(image), re.DOTALL)
+    if found is None:
+        return as_text(payload)
+    from mcp.types import ImageContent
+
+    rest = {key: value for key, value in payload.items() if key != "image"}
+    # Without structured content, which some clients show instead of the images.
+    content, _ = as_text(rest)
+    return [*content, ImageContent(type="image", mimeType=found[1], data=found[2])]
+
+
+def session_of(server: Any, scope: Scope) -> str | None:
+    """The id of the session in an MCP request's token, if there is one."""
+    if not serves_mcp(server):
+        return None
+    from nemo_gym import mcp_auto_exposure as mcp  # slow, as above
+
+    token = dict(scope["headers"]).get(mcp.TOKEN_HEADER.lower().encode(), b"")
+    key = server.get_session_middleware_key()
+    signer = itsdangerous.URLSafeSerializer(key, salt=mcp._MCP_TOKEN_SALT)
+    with contextlib.suppress(itsdangerous.BadSignature, KeyError, TypeError):
+        return str(signer.loads(token.decode("latin-1"))["sid"])
+    return None
