@@ -1,12 +1,13 @@
 """An MCP server over stdio that keeps notes, and breaks in the way that MODE says."""
 
 import os
+import socket
 import subprocess
 import sys
 import time
 from pathlib import Path
 
-from mcp.server.fastmcp import FastMCP, Image
+from mcp.server.fastmcp import Context, FastMCP, Image
 
 MODE = os.environ.get("MODE", "")
 NOTES = Path(os.environ["NOTES"])
@@ -63,6 +64,19 @@ def where() -> str:
 def variables() -> dict:
     """The server's environment."""
     return dict(os.environ)
+
+
+@server.tool()
+def token(context: Context) -> str:
+    """The token of this request."""
+    return context.request_context.request.headers["authorization"]
+
+
+@server.tool()
+def reaches(port: int) -> bool:
+    """Whether a port of this machine can be reached."""
+    with socket.socket() as client:
+        return client.connect_ex(("127.0.0.1", port)) == 0
 
 
 @server.tool()

@@ -393,6 +393,21 @@ def test_the_image_that_serves_is_the_default(render, archetype):
     assert last.index(check) < last.index(gates) < last.index("USER 1000")
 
 
+@pytest.mark.parametrize(
+    ("command", "kept", "copied"),
+    [
+        ("npx -y @modelcontextprotocol/server-memory", True, False),
+        ("uvx mcp-server-time", True, True),
+        ("python -m mcp_server_time", False, False),
+    ],
+)
+def test_an_image_keeps_the_program_of_its_mcp_server(render, command, kept, copied):
+    project = render(archetype="mcp", mcp_server=command)
+    dockerfile = (project / "nemo_gym/Dockerfile").read_text()
+    assert ("ENV MCP_PROGRAMS=/opt/mcp/programs.json" in dockerfile) == kept
+    assert ("/uv /uvx /usr/local/bin/" in dockerfile) == copied
+
+
 def test_git_as_the_source_of_nemo_gym(render):
     project = render(nemo_gym_source="git")
     text = (project / "nemo_gym/pyproject.toml").read_text()

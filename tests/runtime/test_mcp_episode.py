@@ -151,6 +151,16 @@ def test_with_bubblewrap_a_server_reads_no_other_folder(start, isolated, tmp_pat
             start().call_row_tool("read_file", {"path": path})
 
 
+@pytest.mark.parametrize("network", [False, True])
+def test_with_bubblewrap_a_server_has_a_network_if_the_class_says_so(start, network):
+    if isolation() != "bubblewrap":
+        pytest.skip(isolation())
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+        answer = start(network=network).call_row_tool("reaches", {"port": port})
+    assert answer.output == str(network).lower()
+
+
 def test_an_error_of_a_tool_is_told_to_the_policy(start):
     episode = start({"files": {"a": "x"}})
     with pytest.raises(ValueError, match="there is a note 'a' already"):
@@ -351,6 +361,7 @@ def test_a_server_behind_a_url_is_shared(tmp_path):
 
     class Remote(McpEpisode):
         command = f"http://127.0.0.1:{port}/mcp"
+        headers: ClassVar = {"Authorization": "Bearer secret"}
         call_seconds = 5
 
     try:
@@ -360,6 +371,7 @@ def test_a_server_behind_a_url_is_shared(tmp_path):
         assert episode.call_row_tool("add", NOTE).output == "added a"
         assert Remote({}).ask("read_all")["notes"][0]["title"] == "a"
         assert episode.reward("") == 1.0
+        assert episode.ask("token") == "Bearer secret"
         assert declared(Remote).refuse_to_serve() is None
     finally:
         process.kill()
@@ -525,6 +537,20 @@ def test_uvx_is_the_one_beside_uv(monkeypatch, tmp_path):
         program_of("uvx shelf")
     monkeypatch.setenv("UV", str(tmp_path / "bin/uv"))
     assert program_of("uvx shelf").words == ["/env/bin/shelf"]
+
+
+def test_a_program_that_was_found_once_needs_no_installer(monkeypatch, tmp_path):
+    """An image's build finds it, and the image has neither uvx nor a network."""
+    uvx = tmp_path / "uvx"
+    uvx.write_text("#!/bin/sh\necho /env; echo /base\n")
+    uvx.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.delenv("UV", raising=False)
+    monkeypatch.setenv("MCP_PROGRAMS", str(tmp_path / "opt/programs.json"))
+    found = program_of.__wrapped__("uvx kept --all")
+    uvx.unlink()
+    assert program_of.__wrapped__("uvx kept --all") == found
+    assert found.words == ["/env/bin/kept", "--all"]
 
 
 def test_other_frameworks_refuse_it():

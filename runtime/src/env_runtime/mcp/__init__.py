@@ -50,6 +50,7 @@ class McpEpisode:
 
     command: ClassVar[str]  # over stdio, or the http(s) URL of a server
     env: ClassVar[Mapping[str, str]] = {}  # beside PATH and HOME, all that it gets
+    headers: ClassVar[Mapping[str, str]] = {}  # of requests to a URL, such as a token
     files: ClassVar[Mapping[str, str]] = {}  # of every task, as its own `files` are
     tools: ClassVar[tuple[str, ...]] = ()  # those that a policy may call; (): all
     # One server for all episodes: for servers that keep nothing. A URL is always shared.
@@ -184,7 +185,7 @@ def _is_url(kind: type[McpEpisode]) -> bool:
 def _start(kind: type[McpEpisode], files: Mapping[str, str]) -> Connection:
     patience = Patience(kind.start_seconds, kind.call_seconds)
     if _is_url(kind):
-        return Connection(kind.command, patience)
+        return Connection(kind.command, patience, kind.headers)
     process = Process(program_of(kind.command), kind.env, network=kind.network)
     try:
         for path, text in {**kind.files, **files}.items():

@@ -58,16 +58,25 @@ class Patience(NamedTuple):
 class Connection:
     """A session with an MCP server, a Process or a URL. It starts at once.
 
+    A URL is asked with `headers`.
     Threads may share it. Once the server is lost, `problem` says why.
     """
 
-    def __init__(self, server: Process | str, patience: Patience) -> None:
+    def __init__(
+        self,
+        server: Process | str,
+        patience: Patience,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
         self.process = server if isinstance(server, Process) else None
         self.problem = ""
         self._stopped = False
         self._patience = patience
         self._home = self.process.home if self.process else FOLDER
-        streams = _of_url(server) if isinstance(server, str) else server.streams(self)
+        if isinstance(server, str):
+            streams = _of_url(server, headers or {}, patience)
+        else:
+            streams = server.streams(self)
         self._started: asyncio.Future[ClientSession | None]
         self._running: asyncio.Task[None]
         wait(LOOP, self._start(streams))
@@ -194,8 +203,16 @@ def _with_path(value: Any, old: str, new: str) -> Any:
 
 
 @asynccontextmanager
-async def _of_url(url: str) -> AsyncGenerator[tuple[Any, Any]]:
-    async with streamable_http_client(url) as (read, write, _):
+async def _of_url(
+    url: str, headers: Mapping[str, str], patience: Patience
+) -> AsyncGenerator[tuple[Any, Any]]:
+    seconds = httpx.Timeout(patience.start, read=None)  # send_request() has the limit
+    async with (
+        httpx.AsyncClient(
+            headers=headers, timeout=seconds, follow_redirects=True
+        ) as client,
+        streamable_http_client(url, http_client=client) as (read, write, _),
+    ):
         yield read, write
 
 

@@ -35,7 +35,24 @@ def program_of(command: str) -> Program:
 
     `python` is the interpreter of this process. What the command names by an absolute
     path can be read, and below a folder everything. Raises ProgramError.
+
+    The file that MCP_PROGRAMS names, if it does, keeps what the first process has found:
+    an image has it, so that its servers start without a network.
     """
+    kept = os.environ.get("MCP_PROGRAMS")
+    found = json.loads(Path(kept).read_text()) if kept and Path(kept).exists() else {}
+    if command in found:
+        words, readable = found[command]
+        return Program(words, [Path(path) for path in readable])
+    program = _found(command)
+    if kept:
+        found[command] = [program.words, [str(path) for path in program.readable]]
+        Path(kept).parent.mkdir(parents=True, exist_ok=True)
+        Path(kept).write_text(json.dumps(found))
+    return program
+
+
+def _found(command: str) -> Program:
     try:
         name, *words = shlex.split(command)
     except ValueError as error:
