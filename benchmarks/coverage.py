@@ -1,7 +1,7 @@
 """Print what NeMo Gym's own servers need, and whether a class here can express it.
 
     python benchmarks/coverage.py             # each server
-    python benchmarks/coverage.py --summary   # the tables of docs/coverage.md
+    python benchmarks/coverage.py --summary   # the tables of docs/internals/coverage.md
 
 Reads app.py, the configurations and the example rows of each server in the installed
 `nemo-gym` (0.7). A feature is a pattern in those files, so this is an estimate. BY_HAND
@@ -118,7 +118,7 @@ def tool_names(params: dict[str, Any]) -> tuple[str, ...]:
 
 
 def summary(found: list[Server]) -> str:
-    """The tables of docs/coverage.md."""
+    """The tables of docs/internals/coverage.md."""
     needs = Counter(feature for each in found for feature in each.features)
     able = [each for each in found if not each.problem]
     done = Counter(feature for each in able for feature in each.features)

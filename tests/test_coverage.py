@@ -18,7 +18,7 @@ def coverage():
 
 
 def test_the_page_has_what_the_command_prints(coverage):
-    page = (ROOT / "docs/coverage.md").read_text()
+    page = (ROOT / "docs/internals/coverage.md").read_text()
     assert coverage.summary(list(coverage.servers())) in page
 
 

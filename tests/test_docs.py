@@ -46,7 +46,13 @@ DOCUMENTS = [
 IN_A_CLONE = ["README.md", "examples/README.md"]
 IN_A_PROJECT = "Commands are run in `nemo_gym/` of an environment"
 # Its blocks have nothing to do with each other, and generate into the same folder.
-UNRELATED_BLOCKS = ["docs/your-own-class.md", "README.md", "docs/questions.md"]
+UNRELATED_BLOCKS = [
+    "README.md",
+    "docs/frameworks.md",
+    "docs/generating.md",
+    "docs/start.md",
+    "docs/your-own-class.md",
+]
 
 # Commands that are not run, by how they begin.
 NOT_RUN = {
@@ -61,15 +67,6 @@ NOT_RUN = {
         "cd envs/counter": "tests/test_guests.py generates several environments",
         "uvx copier copy --trust --defaults -d domain_module=counter": "is of another package",
     },
-    "docs/nemo-gym.md": {
-        "uv run python gates.py rollout --under-gym": "takes a minute; tests/test_nemo_gym.py runs it",
-        "uv run python -m env_runtime.under_gym --reverify": "tests/test_nemo_gym.py runs it",
-        ".venv/bin/gym env validate ": "tests/test_nemo_gym.py runs it",
-        ".venv/bin/gym env test my_env": "takes a minute; tests/test_nemo_gym.py runs it",
-        ".venv/bin/ng_run ": "serves until it is stopped; tests/test_nemo_gym.py runs it",
-        ".venv/bin/gym env test --resources-server ": "installs NeMo Gym once more; tests/test_nemo_gym.py runs it",
-        ".venv/bin/gym env publish ": "needs a license; tests/test_nemo_gym.py runs it",
-    },
     "docs/frameworks.md": {
         "uvx copier copy ": "installs the frameworks; tests/test_siblings.py runs it",
         "uvx copier update ": "tests/test_update.py runs it",
@@ -81,29 +78,35 @@ NOT_RUN = {
         "uvx copier copy ": "tests/test_models.py generates such an environment",
         "uv run python rollout.py --policy labelled:": "needs labels; tests/runtime/test_rollout.py plays such a policy",
         "uv run python -c 'import collections": "counts what the command before it wrote",
-        "uv run vf-eval ": "needs a key; verifiers/tests show where the models come from",
         "uv run python -m env_runtime.under_gym --reverify": "tests/test_models.py runs it",
     },
     "skills/generate-nemo-gym-env/SKILL.md": {
         "uvx copier copy --trust --defaults -d archetype=gymnasium": "installs Gymnasium; tests/test_environments.py runs it",
     },
-    "docs/questions.md": {
+    "docs/start.md": {
+        "cd my_env/nemo_gym": "is of any project",
+        "uv run python gates.py": "is of any project",
+        "uv run pytest": "is of any project",
+        "uvx copier copy --trust --defaults -d archetype=answer": "docs/from/dataset.md runs it",
+        "uvx copier copy --trust --defaults -d archetype=mcp": "docs/from/mcp-server.md runs it",
         "uvx copier copy --trust --defaults -d archetype=gymnasium": "installs Gymnasium; tests/test_environments.py runs it",
+        "uvx copier copy --trust --defaults -d domain_module=counter": "README.md runs it",
+        "uvx copier copy --trust --defaults -d domain_module=mazes.search": "docs/from/repository.md runs it",
     },
     "docs/from/gymnasium.md": {
         "uvx copier copy ": "installs Gymnasium; tests/test_environments.py runs it",
     },
-    "docs/updating.md": {
+    "docs/generating.md": {
         "uvx copier update ": "needs a project of an earlier release; tests/test_update.py runs it",
         "git add ": "is for such a project",
-    },
-    "docs/package.md": {
         "uv sync --directory nemo_gym": "installs what the command before it built; needs a project",
     },
     "docs/scale.md": {
         "SHARDS=": "serves until it is stopped; tests/test_shards.py runs it",
         "SESSION_SECRET=": "is for the next one",
         "haproxy ": "needs HAProxy",
+    },
+    "docs/internals/measured.md": {
         "uv run gym eval submit ": "only on NeMo Gym 0.7; tests/test_shards.py runs it",
     },
     "docs/sandbox.md": {
@@ -112,19 +115,23 @@ NOT_RUN = {
         "SANDBOX_CONFIG=": "needs a cluster",
         "uv add 'nemo-gym[sandbox]'": "needs an account",
     },
-    "docs/playing.md": {
+    "docs/running.md": {
         "uv run python play.py": "serves until it is stopped; tests/test_play.py runs it",
+        "uv run python gates.py rollout --under-gym": "takes a minute; tests/test_nemo_gym.py runs it",
+        "uv run python -m env_runtime.under_gym --reverify": "tests/test_nemo_gym.py runs it",
+        ".venv/bin/gym env validate ": "tests/test_nemo_gym.py runs it",
+        ".venv/bin/gym env test my_env": "takes a minute; tests/test_nemo_gym.py runs it",
+        ".venv/bin/ng_run ": "serves until it is stopped; tests/test_nemo_gym.py runs it",
+        ".venv/bin/gym env test --resources-server ": "installs NeMo Gym once more; tests/test_nemo_gym.py runs it",
+        ".venv/bin/gym env publish ": "needs a license; tests/test_nemo_gym.py runs it",
     },
-    "docs/vision.md": {
+    "docs/tools.md": {
         "cd my_dots/nemo_gym && uv add": "installs Pillow, and all else once more",
     },
-    "docs/nemo-platform.md": {
+    "docs/training.md": {
         "uv run python make_rows.py": "tests/test_environments.py runs it",
         "uv run python -m env_runtime.package ": "downloads 400 MB; tests/test_package.py runs it",
         "nemo ": "needs a NeMo Platform",
-    },
-    "docs/training.md": {
-        "uv run python -m env_runtime.package ": "downloads 400 MB; tests/test_package.py runs it",
         "uv run python -m env_runtime.prepare  ": "tests/test_nemo_gym.py runs it",
         "export NEMO_GYM_EXTRA_ROOTS=": "needs NeMo RL; tests/nemo_rl.py reads what it does",
         "uv run python examples/nemo_gym/run_grpo_nemo_gym.py ": "needs NeMo RL and GPUs",
@@ -245,8 +252,8 @@ def test_the_tables_name_what_is_there():
 
 
 def test_the_tests_that_a_page_names_exist():
-    page = (ROOT / "docs/models.md").read_text()
-    named = re.findall(r"\]\(\.\./(\S+\.py)\) `(test_\w+)`", page)
+    page = (ROOT / "docs/internals/measured.md").read_text()
+    named = re.findall(r"\]\(\.\./\.\./(\S+\.py)\) `(test_\w+)`", page)
     assert len(named) >= 7
     for file, name in named:
         assert f"def {name}(" in (ROOT / file).read_text()
@@ -426,14 +433,11 @@ from pydantic import BaseModel, Field
 # What a class of a Python block is, with its tools.
 CLASSES = {
     "README.md": {"Counter": ["add"]},
-    "docs/from/nemo-gym-server.md": {"Counter": []},
-    "docs/from/openenv.md": {"Counter": ["add"]},
+    "docs/frameworks.md": {"Counter": [], "Capital": [], "NumbersGame": ["guess"]},
     "docs/from/repository.md": {"MazeWalk": ["step"]},
-    "docs/from/script.md": {"NumbersGame": ["guess"]},
-    "docs/from/verifiers.md": {"Capital": []},
     "docs/grading.md": {"Counter": ["add"], "Sums": []},
     "docs/models.md": {"Reply": [], "Bills": ["look_up_bill"]},
-    "docs/vision.md": {"Dots": ["look", "answer"]},
+    "docs/tools.md": {"Dots": ["look", "answer"]},
     "docs/your-own-class.md": {
         "Counter": ["add"],
         "Capital": [],

@@ -525,10 +525,11 @@ def test_the_readme_is_what_a_person_needs_in_that_folder(render, archetype):
     text = (render(archetype=archetype) / "nemo_gym/README.md").read_text()
     assert text.count("\n") < 150
     assert "\n\n\n" not in text
-    docs = re.findall(r"\]\(/\S+/docs/([\w-]+\.md)(?:#([\w-]+))?", text)
+    docs = re.findall(r"\]\(/\S+?/docs/([\w/-]+\.md)(?:#([\w-]+))?", text)
     assert docs
     for name, anchor in docs:
         assert not anchor or anchor in anchors(ROOT / "docs" / name), f"{name}#{anchor}"
+        assert (ROOT / "docs" / name).is_file(), name
 
 
 @pytest.mark.parametrize(
@@ -552,8 +553,8 @@ def test_links_lead_to_where_the_template_came_from(source, address):
 
 
 def test_the_links_of_the_documents_lead_somewhere():
-    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "AGENTS.md"]
-    pages += [*ROOT.glob("docs/*.md"), *ROOT.glob("examples/*.md")]
+    pages = [*ROOT.glob("*.md"), ROOT / "benchmarks/README.md"]
+    pages += [*ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")]
     for page in pages:
         for link in re.findall(r"\]\((?!http)([^)\s]+)\)", page.read_text()):
             name, _, anchor = link.partition("#")

@@ -40,7 +40,7 @@ def processes_that_name(text):
 @NEWER
 def test_the_slurm_job_of_the_docs(generate, tmp_path):
     """The shards use the Ray cluster of the job."""
-    document = (ROOT / "docs/scale.md").read_text()
+    document = (ROOT / "docs/internals/measured.md").read_text()
     [config] = re.findall(r"```yaml\n(# submit.yaml\n.*?)```", document, re.DOTALL)
     (tmp_path / "submit.yaml").write_text(config)
     environment = generate(archetype="game")

@@ -1,6 +1,6 @@
 """The same requests to a server that `python server.py` starts, and that NeMo Gym does.
 
-docs/how-it-works.md has the answers in a table.
+docs/internals/how-it-works.md has the answers in a table.
 """
 
 import asyncio

@@ -112,9 +112,9 @@ def confine(watches: str | None) -> None:
 
     All episodes would share the server's session keyring, so the command joins a new
     one. Under bubblewrap, filters refuse what the kernel counts for a user, who is the
-    server's: see docs/sandbox.md. They also refuse sockets of families without
-    namespaces, every call with the numbers of another architecture, and fallocate, which
-    takes gigabytes of the disk before the quota is checked.
+    server's: see docs/internals/kernel-limits.md. They also refuse sockets of families
+    without namespaces, every call with the numbers of another architecture, and
+    fallocate, which takes gigabytes of the disk before the quota is checked.
     """
     name = os.uname().machine
     if name not in ARCHES:
