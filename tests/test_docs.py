@@ -513,6 +513,12 @@ def test_files_and_modules_that_a_document_names_are_there(render, document):
         assert not found or is_name or any(map(Path.exists, found)), f"{name}.{inner}"
 
 
+def test_a_project_links_the_page_that_the_gates_name(render):
+    """env_runtime.checks.rewards.GRADING: a project has no docs/ of its own."""
+    readme = (render(archetype="game") / "nemo_gym/README.md").read_text()
+    assert "/docs/grading.md)" in readme
+
+
 def test_the_skill_says_what_it_is():
     text = (ROOT / "skills/generate-nemo-gym-env/SKILL.md").read_text()
     front, _, body = text.removeprefix("---\n").partition("\n---\n")

@@ -37,7 +37,7 @@ from ..models.client import Models
 from ..project import of_class
 from ..settings import Limits
 from .kept import Kept, attributes_of, kept_by
-from .rewards import made_calls
+from .rewards import GRADING, made_calls
 
 CALL_SECONDS = 5.0  # a longer call fails
 CANDIDATES = 40  # the most parts of a text that are tried
@@ -291,7 +291,7 @@ class FlawCheck:
         did += f"{'; ' if did else ''}task: {task[:200]}"
         return GateError(
             f"{row_name(row + 1)}: {problem} ({did}). {CURES[flaw]}: see `{flaw}` in "
-            "docs/grading.md of the template. If it is meant, write "
+            f"{GRADING}. If it is meant, write "
             f'`meant = ["{flaw}"]` below [tool.environment] in pyproject.toml, or a '
             "`baseline_reward` into the row"
         )

@@ -26,6 +26,9 @@ from .runner import doing
 
 ROWS_AT_A_TIME = 20
 
+# Where a message about a grade sends the reader. A project has no docs/ of its own.
+GRADING = "docs/grading.md of the template, to which nemo_gym/README.md links"
+
 # An episode as a framework reports it: the `reward` and, if the framework knows them, the
 # items of the trajectory, as a rollout has them.
 Result = dict[str, Any]
@@ -201,7 +204,7 @@ def _advice(policy: str, reward: float) -> str:
     if policy == "oracle":
         key, other = "oracle_reward", "Correct the class, or its oracle"
     else:
-        key, other = "baseline_reward", "Make the grade stricter"
+        key, other = "baseline_reward", f"Make the grade stricter (see {GRADING})"
     return f'. {other} or, if that is honest, write "{key}": {reward} into the row'
 
 
