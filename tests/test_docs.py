@@ -67,8 +67,13 @@ NOT_RUN = {
         "cd envs/counter": "tests/test_guests.py generates several environments",
         "uvx copier copy --trust --defaults -d domain_module=counter": "is of another package",
     },
+    "docs/agents.md": {
+        "cd nemo_gym": "is of any project",
+        "uv run python gates.py rollout --under-gym --agent": "tests/test_gym_agents.py runs it",
+        "uv run python -m env_runtime.under_gym --agent": "needs the agent, and a model",
+    },
     "docs/frameworks.md": {
-        "uvx copier copy ": "installs the frameworks; tests/test_siblings.py runs it",
+        "uvx copier copy --trust --defaults -d 'siblings": "installs the frameworks; tests/test_siblings.py runs it",
         "uvx copier update ": "tests/test_update.py runs it",
     },
     "docs/grading.md": {
@@ -433,7 +438,7 @@ from pydantic import BaseModel, Field
 # What a class of a Python block is, with its tools.
 CLASSES = {
     "README.md": {"Counter": ["add"]},
-    "docs/frameworks.md": {"Counter": [], "Capital": [], "NumbersGame": ["guess"]},
+    "docs/frameworks.md": {"Counter": [], "NumbersGame": ["guess"]},
     "docs/from/repository.md": {"MazeWalk": ["step"]},
     "docs/grading.md": {"Counter": ["add"], "Sums": []},
     "docs/models.md": {"Reply": [], "Bills": ["look_up_bill"]},
