@@ -518,6 +518,19 @@ def test_files_and_modules_that_a_document_names_are_there(render, document):
         assert not found or is_name or any(map(Path.exists, found)), f"{name}.{inner}"
 
 
+def test_pages_that_other_files_name_are_there():
+    """In messages, docstrings, comments and templates; a changelog names what was."""
+    for name in filter(None, git(ROOT, "ls-files", "-z").split("\0")):
+        suffix = Path(name).suffix
+        if name == "CHANGELOG.md" or suffix not in {".py", ".md", ".jinja", ".yml"}:
+            continue
+        text = (ROOT / name).read_text(encoding="utf-8")
+        named = re.findall(r"(?<![\w./-])docs/((?:[\w-]+/)*[\w-]+\.md)", text)
+        named += re.findall(r"\{\{ docs \}\}([\w/-]+\.md)", text)
+        gone = [page for page in named if not (ROOT / "docs" / page).is_file()]
+        assert gone == [], name
+
+
 def test_a_project_links_the_page_that_the_gates_name(render):
     """env_runtime.checks.rewards.GRADING: a project has no docs/ of its own."""
     readme = (render(archetype="game") / "nemo_gym/README.md").read_text()
