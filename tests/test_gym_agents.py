@@ -3,6 +3,7 @@
 The programs are npm's and PyPI's, and a scripted model tells them what to do.
 """
 
+import json
 import os
 import shutil
 
@@ -52,10 +53,14 @@ def path(tmp_path_factory):
     ],
     ids=lambda each: each if isinstance(each, str) else each["archetype"],
 )
-def test_an_agent_plays(generate, variant, path, agent, answers):
-    packages = AGENTS[agent].tried.split() if AGENTS[agent].packages else []
-    environment = variant(packages, **answers) if packages else generate(**answers)
-    [gate] = environment.gates("rollout", "--under-gym", "--agent", agent, PATH=path)
+def test_an_agent_plays(generate, path, agent, answers):
+    if AGENTS[agent].packages:
+        answers = {**answers, "dependencies": AGENTS[agent].tried}
+    environment = generate(**answers)
+    options = ["rollout", "--under-gym", "--agent", agent]
+    printed = environment.run("gates.py", "--json", *options, PATH=path)
+    # NeMo Gym's import prints, too.
+    [gate] = json.loads(printed[printed.index("[") :])
     earned, _, others = gate["detail"].partition("; the agent also offers the model ")
     assert earned.endswith(f"by {agent}: the oracle earns 1.0, noop 0.0")
     assert set(filter(None, others.split(", "))) <= OTHER_TOOLS.get(agent, set())

@@ -93,6 +93,10 @@ class Shop:
         self.bought += pieces * [item]
         return f"{len(self.bought)} bought"
 
+    def look(self) -> str:
+        """Look at the shelves."""
+        return "tea"
+
     def reward(self) -> float:
         return float(self.bought == ["tea"])
 
@@ -102,16 +106,15 @@ def test_a_tool_is_listed_as_rows_list_it_and_as_harmless(server_of):
     """Codex, which asks nobody, cancels each call of a tool that may be harmful."""
     server = server_of(Shop)
     with Player(exposed(server)) as client:
-        [tool] = ask(client, {}, "tools/list")["tools"]
-        [definition] = client.get("/tools").json()["tools"]
-    assert tool["inputSchema"] == definition["parameters"]
-    assert "title" not in json.dumps(tool)
-    assert tool["description"] == definition["description"] == "Buy an item."
-    assert tool["annotations"] == {
-        "readOnlyHint": False,
-        "destructiveHint": False,
-        "openWorldHint": False,
-    }
+        listed = ask(client, {}, "tools/list")["tools"]
+        definitions = client.get("/tools").json()["tools"]
+    keys = ["name", "description", "inputSchema"]
+    shown = [tuple(tool[key] for key in keys) for tool in listed]
+    keys[-1] = "parameters"
+    assert shown == [tuple(each[key] for key in keys) for each in definitions]
+    assert "title" not in json.dumps(listed)
+    hints = ["readOnlyHint", "destructiveHint", "openWorldHint"]
+    assert [tool["annotations"] for tool in listed] == 2 * [dict.fromkeys(hints, False)]
 
 
 @newer_only

@@ -19,7 +19,7 @@ from starlette.types import Scope
 from .. import gym_series
 from ..episode.answers import Answer
 from ..episode.declaration import declared
-from ..episode.schema import plain_schema
+from ..episode.schema import function_definition, plain_schema
 from ..episode.tools import OVER, SAY, SAY_TOOL
 from ..episode.types import REPLY
 from ..errors import SettingError
@@ -71,25 +71,33 @@ def tools_of(store: SessionStore, harvested: list[Any]) -> list[Any]:
     )
 
     def own(definition: dict[str, Any], endpoint: Callable[..., Any], **body: Any):
-        name = definition["name"]
-        tool = Tool(
-            name=name,
-            description=definition["description"],
-            inputSchema=definition["parameters"],
-        )
         binding = DirectBinding(
             endpoint,
-            f"/{name}",
+            f"/{definition['name']}",
             request_params=("request",),
             body_param="body",
             is_coroutine=True,
             **body,
         )
-        return MCPTool(name, tool, binding)
+        return MCPTool(definition["name"], described(definition), binding)
 
+    def described(definition: dict[str, Any]) -> Tool:
+        return Tool(
+            name=definition["name"],
+            description=definition["description"],
+            inputSchema=definition["parameters"],
+            annotations=harmless,
+        )
+
+    for each in harvested:
+        schema = each.tool.inputSchema
+        plain = plain_schema(schema, schema.get("$defs", {}))
+        about = each.tool.description or each.name
+        each.tool = described(function_definition(each.name, about, plain))
     listed = list(harvested)
+    names = {each.name for each in harvested}
     if declared(kind).replies:
-        if SAY in [each.name for each in harvested]:
+        if SAY in names:
             raise SettingError(
                 f"{kind.__name__} has reply(), so over MCP the tool {SAY!r} takes the "
                 "policy's messages: rename the class's own tool"
@@ -97,7 +105,6 @@ def tools_of(store: SessionStore, harvested: list[Any]) -> list[Any]:
         model = SAY_TOOL.arguments
         listed.append(own(SAY_TOOL.definition(), _say(store), body_model=model))
     if every_row := declared(kind).row_tools:
-        names = {each.name for each in listed}
         try:
             definitions = every_row()
         except ValueError as error:
@@ -106,11 +113,6 @@ def tools_of(store: SessionStore, harvested: list[Any]) -> list[Any]:
             if definition["name"] not in names:
                 endpoint = _row_tool(store, definition["name"])
                 listed.append(own(definition, endpoint, body_is_dict=True))
-    for each in listed:
-        each.tool.description = " ".join((each.tool.description or each.name).split())
-        schema = each.tool.inputSchema
-        each.tool.inputSchema = plain_schema(schema, schema.get("$defs", {}))
-        each.tool.annotations = harmless
     return listed
 
 
