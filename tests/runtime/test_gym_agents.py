@@ -26,9 +26,9 @@ class TakesCalls(Mover):
 @pytest.mark.parametrize(
     ("agent", "kind", "reason"),
     [
-        ("claude_code", Mover, "needs claude, which is not installed here: npm install -g @anthropic-ai/claude-code@"),
-        ("codex", Mover, "needs codex, which is not installed here: npm install -g @openai/codex@"),
-        ("haystack", Mover, "needs haystack-ai, which is not installed here: uv add --dev haystack-ai=="),
+        ("claude_code", Mover, "needs claude, which is not on PATH: npm install -g @anthropic-ai/claude-code@"),
+        ("codex", Mover, "needs codex, which is not on PATH: npm install -g @openai/codex@"),
+        ("haystack", Mover, "needs haystack-ai, which is not installed: uv add --dev haystack-ai=="),
         ("codex", TakesCalls, "TakesCalls cannot be played over MCP, because it has call_row_tool() without row_tools()"),
         ("simple", Talks, "Talks has reply(), and simple_agent ends at the first message; without --agent"),
         ("cline", Mover, "there is no agent 'cline'; there are simple, haystack, claude_code, codex"),

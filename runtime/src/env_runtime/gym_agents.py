@@ -134,12 +134,13 @@ def check_agent(name: str, domain_class: type) -> str:
         if agent.program:
             return f"{agent.program} {_version(agent.program)}"
         return ", ".join(f"{one} {metadata.version(one)}" for one in agent.packages)
-    except (metadata.PackageNotFoundError, FileNotFoundError) as error:
-        lacking = error.name if isinstance(error, ImportError) else agent.program
-        raise RolloutError(
-            f"--agent {name} needs {lacking}, which is not installed here: "
-            f"{agent.installer} {agent.tried}"
-        ) from None
+    except metadata.PackageNotFoundError as error:
+        lacking = f"{error.name}, which is not installed"
+    except FileNotFoundError:
+        lacking = f"{agent.program}, which is not on PATH"
+    raise RolloutError(
+        f"--agent {name} needs {lacking}: {agent.installer} {agent.tried}"
+    )
 
 
 def _version(program: str) -> str:
