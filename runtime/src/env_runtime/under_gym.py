@@ -55,7 +55,7 @@ def _run(arguments: list[str] | None) -> int:
         rows = ", ".join(str(rollouts[number][TASK] + 1) for number in uncalled)
         print(
             f"no call reached the environment in {len(uncalled)} of {len(rollouts)} "
-            f"rollouts, of row {rows}: if the model did call, the agent had no tools or "
+            f"rollouts (rows {rows}): if the model did call, the agent had no tools or "
             f"cancelled the calls, and these rewards are not the policy's; see {log_file()}",
             file=sys.stderr,
         )
