@@ -14,7 +14,7 @@ import requests
 from env_runtime import gym, under_gym
 from env_runtime.errors import RolloutError
 from env_runtime.evaluation.rows import load_rows, prompt_text, write_rows
-from env_runtime.evaluation.trajectory import as_response
+from env_runtime.evaluation.trajectory import as_response, function_call, message
 from env_runtime.project import here
 
 
@@ -22,7 +22,7 @@ from env_runtime.project import here
 def paths(tmp_path, rows, monkeypatch):
     """A file of two rows, and an output file of an earlier run."""
     monkeypatch.setattr(gym, "log_file", lambda: tmp_path / "gym.log")
-    monkeypatch.setattr(gym, "link_venvs", lambda model_type: None)
+    monkeypatch.setattr(gym, "link_venvs", lambda *_: None)
     monkeypatch.setattr(gym, "check_model_answers", lambda url: None)
     write_rows(tmp_path / "rows.jsonl", rows[:2])
     (tmp_path / "results").mkdir()
@@ -82,6 +82,23 @@ def test_a_run_that_fails_keeps_both(paths, monkeypatch, rollouts, status):
     collect(paths)
     assert load_rows(output) == ROLLOUTS
     assert not kept.parent.exists()
+
+
+def test_rows_that_were_never_played_are_named(paths, rows, monkeypatch, capsys):
+    """Their zero is of an agent without tools, for instance, and not of the policy."""
+    called = [function_call("guess", {"word": "crane"})]
+    outputs = [called, [message("I have no tools.")]]
+    rollouts = [
+        {**row, "_ng_task_index": number, "reward": 0.0, "response": {"output": output}}
+        for number, (row, output) in enumerate(zip(rows[:2], outputs, strict=True))
+    ]
+    stand_in_for_gym(monkeypatch, rollouts)
+    file, output = paths
+    arguments = ["--model", "m", "--model-url", "http://127.0.0.1:1/v1"]
+    arguments += ["--rows", str(file), "--output", str(output)]
+    assert under_gym.main(arguments) == 0
+    said = capsys.readouterr().err
+    assert "no call reached the environment in 1 of 2 rollouts (rows 2)" in said
 
 
 def test_no_model_changes_nothing(paths, monkeypatch):
@@ -152,14 +169,14 @@ def test_an_agent_may_write_requests_of_its_own(monkeypatch, earned):
     """Without the row's metadata, and beside those of rows. NeMo Gym repeats a request
     that gets no answer without end."""
 
-    def collect(model, url, *, rows, output, trusted):
+    def collect(model, url, *, rows, output, agent, trusted):
         rollouts = []
         for row in load_rows(rows):
             text = f"Task: {prompt_text(row)} Now begin."
             answer = ask(url, input=[{"role": "user", "content": text}]).json()
             called = answer["output"][0]["type"] == "function_call"
             response = as_response("scripted", [], answer["output"])
-            rollouts.append({"reward": called * earned, "response": response})
+            rollouts.append({**row, "reward": called * earned, "response": response})
         assert ask(url, input="A title for this conversation?").status_code == 200
         assert ask(url, metadata={"row": "first"}).status_code == 400
         return rollouts
