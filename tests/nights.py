@@ -48,18 +48,25 @@ SERVERS = [
 PROTECTED = {
     **{f"runtime/{name}.py": SERVERS for name in BOTH_WAYS},
     "test_classes.py": [
+        "copier.yml",
         "tests/classes/",
         "extensions/",
         RUNTIME + "checks/",
     ],
-    "test_environments.py": [
-        "archetypes/",
+    "test_docs.py": ["README.md", "docs/", "examples/README.md", "copier.yml"],
+    "test_environments.py": ["archetypes/", "extensions/", RUNTIME + "gym_series.py"],
+    "test_environments.py::test_an_environment_over_a_dataset": [
+        RUNTIME + "graders.py",
+        RUNTIME + "rows/",
+    ],
+    "test_environments.py::test_the_runtime": [RUNTIME + "event_loop.py"],
+    "test_environments.py::test_the_workspaces": [
         "tests/backends/",
-        RUNTIME + "event_loop.py",
-        RUNTIME + "gym_series.py",
         RUNTIME + "workspace/",
     ],
-    "test_guests.py": ["copier.yml", "extensions/"],
+    "test_environments.py::test_sandboxes": ["tests/backends/", RUNTIME + "workspace/"],
+    "test_examples.py": ["examples/", RUNTIME + "checks/"],
+    "test_guests.py": ["copier.yml", "extensions/", "template/"],
     "test_fuzz.py": [RUNTIME + "resources_server/"],
     "test_gym_agents.py": [
         RUNTIME + "gym_agents.py",
@@ -67,40 +74,28 @@ PROTECTED = {
     ],
     "test_mcp_servers.py": [RUNTIME + "mcp/", RUNTIME + "workspace/bubblewrap.py"],
     "test_models.py": [RUNTIME + "gym.py", RUNTIME + "models/"],
-    "test_mutants.py": ["tests/mutants/"],
-    "test_mutants.py::test_a_mutant_is_noticed[gymnasium": [
-        "archetypes/gymnasium/",
-        RUNTIME + "gymnasium/",
-    ],
-    "test_mutants.py::test_a_mutant_is_noticed[runtime": [
-        RUNTIME + "checks/",
-        RUNTIME + "episode/",
-        RUNTIME + "models/",
+    "test_mutants.py": [],
+    "test_mutants.py::test_a_mutant_is_noticed": [
+        RUNTIME + "auth.py",
+        RUNTIME + "models/question.py",
         RUNTIME + "resources_server/",
-    ],
-    "test_mutants.py::test_a_mutant_is_noticed[sandbox": [
-        "archetypes/sandbox/",
-        "tests/backends/",
+        RUNTIME + "server.py",
         RUNTIME + "workspace/",
     ],
-    "test_mutants.py::test_a_mutant_is_noticed[vision": [
-        "archetypes/vision/",
-        RUNTIME + "desktop/",
-    ],
     "test_nemo_gym.py": [
+        *SERVERS,
         "template/nemo_gym/",
         RUNTIME + "frameworks/nemo_gym.py",
         RUNTIME + "gym.py",
-        RUNTIME + "gym_series.py",
         RUNTIME + "prepare.py",
         "tests/nemo_rl.py",
     ],
     "test_package.py": [RUNTIME + "package/"],
-    "test_packages.py": ["examples/packages/"],
+    "test_packages.py": ["examples/packages/", RUNTIME + "checks/"],
     "test_post_generate.py": ["extensions/post_generate.py"],
     "test_shards.py": [RUNTIME + "scale/"],
     "test_siblings.py": ["template/{%", "tests/adapters/", RUNTIME + "frameworks/"],
-    "test_update.py": ["copier.yml", "extensions/"],
+    "test_update.py": ["copier.yml", "extensions/", "template/"],
 }
 
 

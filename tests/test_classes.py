@@ -28,6 +28,7 @@ EXAMPLE = re.compile(
 
 # The runtime's own tests have other kinds of methods, tasks and grades.
 @pytest.mark.slow
+@OLDER_BY_NIGHT
 def test_gates_and_tests_are_green(copy, generate, tmp_path):
     """The generated tests play 20 sessions at once."""
     project = tmp_path / "inventory"
@@ -393,7 +394,7 @@ def test_a_class_that_talks_has_its_agent_after_one_command(copy, mazes, series)
     run([python, "-m", "pytest", "-q"], folder)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("series", ["0.7"], indirect=True)
 def test_a_class_that_talks_can_be_given_by_an_update(repository, mazes, series):
     """And no update removes the class that it stops wrapping."""

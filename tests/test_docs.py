@@ -9,7 +9,7 @@ command that fails:
 - The others are run in an empty folder. A class that a `copier copy` wraps is put there
   first, from the document's own Python block.
 
-gh:org/nemo-gym-template is a local clone. Copier is the one of these tests, and
+Sybil finds the blocks, and calls what runs them. gh:org/nemo-gym-template is a local clone. Copier is the one of these tests, and
 `uv sync` in a new environment borrows the packages of the installed environment.
 """
 
@@ -25,6 +25,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from sybil import Document, Example
+from sybil.parsers.markdown import CodeBlockParser
+from sybil.parsers.markdown.lexers import FencedCodeBlockLexer
+from sybil.typing import Evaluator
 
 from conftest import (
     COPIER,
@@ -34,6 +38,7 @@ from conftest import (
     Environment,
     clean_environment,
     git,
+    nightly,
     printing,
 )
 
@@ -176,22 +181,9 @@ BEFORE = {
 LANGUAGES = ["", "sh", "python", "py", "json", "toml", "yaml", "nginx"]
 
 
-class Block(NamedTuple):
-    language: str
-    text: str
-
-
-def blocks(document: str) -> list[Block]:
-    """The fenced blocks of a document, also those inside of lists."""
-    found = re.findall(
-        r"^( *)```(\w*)\n(.*?)^\1```$",
-        (ROOT / document).read_text(),
-        re.MULTILINE | re.DOTALL,
-    )
-    return [
-        Block(language, re.sub(f"^{indent}", "", text, flags=re.MULTILINE))
-        for indent, language, text in found
-    ]
+def parsed(document: str, language: str, evaluate: Evaluator | None = None) -> Document:
+    """The blocks of a document in a language, which `evaluate` runs."""
+    return Document.parse(str(ROOT / document), CodeBlockParser(language, evaluate))
 
 
 def commands(script: str) -> list[str]:
@@ -217,10 +209,10 @@ def begins(command: str, starts: list[str]) -> str:
     return next((start for start in starts if command.startswith(start)), "")
 
 
-def script_of(document: str, block: Block) -> str:
+def script_of(document: str, block: str) -> str:
     """The part of a block that is run, or an empty text."""
     script = ""
-    for command in commands(block.text):
+    for command in commands(block):
         if not begins(command, list(NOT_RUN.get(document, {}))):
             if before := BEFORE.get(begins(command, list(BEFORE))):
                 script += before + "\n"
@@ -234,7 +226,7 @@ def script_of(document: str, block: Block) -> str:
 
 
 SHELL = {
-    document: [block for block in blocks(document) if block.language == "sh"]
+    document: [block.parsed for block in parsed(document, "sh")]
     for document in DOCUMENTS
 }
 SHELL = {document: found for document, found in SHELL.items() if found}
@@ -243,7 +235,7 @@ SHELL = {document: found for document, found in SHELL.items() if found}
 def test_the_tables_name_what_is_there():
     """A command that is gone must not keep its exception."""
     known = {
-        document: [command for block in found for command in commands(block.text)]
+        document: [command for block in found for command in commands(block)]
         for document, found in SHELL.items()
     }
     everything = "\n".join(command for found in known.values() for command in found)
@@ -267,14 +259,15 @@ def test_the_tests_that_a_page_names_exist():
 def test_no_command_hides_in_a_block_of_another_kind():
     """Blocks without a language are drawings and output."""
     for document in DOCUMENTS:
-        text = (ROOT / document).read_text()
-        found = blocks(document)
-        assert text.count("```") == 2 * len(found), f"{document}: a fence does not end"
+        page = Document.parse(str(ROOT / document))
+        found = [block.lexemes for block in FencedCodeBlockLexer(r"\w*")(page)]
+        fences = page.text.count("```")
+        assert fences == 2 * len(found), f"{document}: a fence does not end"
         for block in found:
-            assert block.language in LANGUAGES, document
-            if block.language == "":
+            assert block["language"] in LANGUAGES, document
+            if block["language"] == "":
                 start = r"^ *(uv|uvx|python3?|pip) "
-                assert not re.search(start, block.text, re.MULTILINE), block.text
+                assert not re.search(start, block["source"], re.MULTILINE), block
 
 
 # ---------------------------------------------------------------------- the commands
@@ -394,11 +387,8 @@ def put_wrapped_classes(document: str, script: str, folder: Path) -> None:
         answers = dict(word.split("=", 1) for word in words if "=" in word)
         if "domain_class" in answers:
             start = f"class {answers['domain_class']}"
-            [source, *_] = [
-                block.text
-                for block in blocks(document)
-                if block.language == "python" and start in block.text
-            ]
+            python = [block.parsed for block in parsed(document, "python")]
+            source = next(text for text in python if start in text)
             module = answers["domain_module"]
             place = f"src/{module.replace('.', '/')}" if "." in module else module
             file = folder / words[-1] / f"{place}.py"
@@ -406,19 +396,28 @@ def put_wrapped_classes(document: str, script: str, folder: Path) -> None:
             file.write_text(source)
 
 
+# Other tests of the day run such commands, too.
+BY_NIGHT = ["docs/from/repository.md", "docs/questions.md", "docs/tasks-and-data.md"]
+BY_NIGHT += ["docs/training.md", "examples/README.md"]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("series", ["0.7"], indirect=True)
-@pytest.mark.parametrize("document", SHELL)
+@pytest.mark.parametrize(
+    "document", [nightly(one) if one in BY_NIGHT else one for one in SHELL]
+)
 def test_the_commands_run(request, repository, shell, tmp_path, document):
     in_project = IN_A_PROJECT in (ROOT / document).read_text()
-    for number, block in enumerate(SHELL[document]):
-        script = script_of(document, block)
+
+    def run_block(block: Example) -> None:
+        script = script_of(document, block.parsed)
         if not script:
-            continue
+            return
         if in_project:
             folder = request.getfixturevalue("project")
         else:
-            folder = tmp_path / (str(number) if document in UNRELATED_BLOCKS else "one")
+            name = str(block.line) if document in UNRELATED_BLOCKS else "one"
+            folder = tmp_path / name
             folder.mkdir(exist_ok=True)
             put_wrapped_classes(document, script, folder)
         if document in IN_A_CLONE and "$PWD" in script:
@@ -426,6 +425,9 @@ def test_the_commands_run(request, repository, shell, tmp_path, document):
             if not folder.exists():
                 git(tmp_path, "clone", "--quiet", str(repository), str(folder))
         print(shell.run(script, folder))
+
+    for block in parsed(document, "sh", run_block):
+        block.evaluate()
 
 
 # ---------------------------------------------------------------------- the classes
@@ -478,11 +480,12 @@ def test_the_classes_have_tools(tools_of, monkeypatch, tmp_path, document):
     monkeypatch.setitem(sys.modules, "their_package", theirs)
     monkeypatch.syspath_prepend(tmp_path)
     found: dict[str, list[str]] = {}
-    sources = [block.text for block in blocks(document) if block.language == "python"]
-    for number, source in enumerate(sources):
+
+    def find_classes(block: Example) -> None:
+        source = block.parsed
         if not re.search(r"^class .*(\n.*)*?\n    def __init__", source, re.MULTILINE):
-            continue
-        name = f"block{number}_of_{re.sub(r'[^a-z]', '_', document.lower())}"
+            return
+        name = f"line{block.line}_of_{re.sub(r'[^a-z]', '_', document.lower())}"
         (tmp_path / f"{name}.py").write_text(PRELUDE + source)
         module = importlib.import_module(name)
         for kind in vars(module).values():
@@ -491,6 +494,9 @@ def test_the_classes_have_tools(tools_of, monkeypatch, tmp_path, document):
                 if tools or "reward" in vars(kind):
                     found.setdefault(kind.__name__, tools)
         del sys.modules[name]
+
+    for block in parsed(document, "python", find_classes):
+        block.evaluate()
     assert found == CLASSES.get(document, {})
 
 

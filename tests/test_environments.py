@@ -31,6 +31,7 @@ from conftest import (
 EARNED = "the oracle earns 1.0, noop and nonsense 0.0"
 
 ALL: list = [(QUICK, "game"), (OTHER, "game"), (OTHER, "answer"), (OTHER, "vision")]
+# gymnasium is below, and vision is installed for tests/test_nemo_gym.py.
 ALL += [
     pytest.param(QUICK, archetype, marks=pytest.mark.slow)
     for archetype in ("sandbox", "vision", "answer", "conversation", "mcp")
@@ -46,16 +47,18 @@ OPTIONS = {"conversation": {"backend": "model"}}
 
 @pytest.mark.parametrize(("series", "archetype"), ALL, indirect=["series"])
 def test_gates_and_tests_are_green(generate, variant, series, archetype):
-    """The other series installs one archetype as users do.
+    """Each series installs the game as users do.
 
-    The other classes know nothing of NeMo Gym, so it tests NeMo Gym's contract only.
+    On the other series, the classes, which know nothing of NeMo Gym, play its contract only.
     """
-    if series == QUICK or archetype == "game":
-        environment = generate(archetype=archetype, **OPTIONS.get(archetype, {}))
+    if archetype == "game":
+        assert EARNED in generate(archetype=archetype).green()[-1]
+        return
+    options, packages = OPTIONS.get(archetype, {}), PACKAGES.get(archetype, [])
+    environment = variant(packages, archetype=archetype, **options)
+    if series == QUICK:
         assert EARNED in environment.green()[-1]
     else:
-        packages = PACKAGES.get(archetype, [])
-        environment = variant(archetype=archetype, packages=packages)
         assert EARNED in environment.gates()[-1]["detail"]
         environment.tests("tests/test_conformance.py", "-k", "TestNemoGym")
 
@@ -81,8 +84,7 @@ def test_an_environment_of_gymnasium(generate):
     ]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("series", [QUICK, nightly(OTHER)], indirect=True)
+@pytest.mark.nightly  # by day, the commands of docs/from/dataset.md
 def test_an_environment_over_a_dataset(generate, tmp_path):
     """The other graders and formats: tests/runtime/test_dataset_projects.py."""
     dataset = tmp_path / "questions.jsonl"
@@ -108,6 +110,7 @@ def test_the_newest_nemo_gym_of_the_series_is_there(generate, series):
     assert generate(archetype="game").run("-c", code).startswith(series)
 
 
+@pytest.mark.slow
 def test_rollouts(generate):
     environment = generate(archetype="game")
     rows = (environment.folder / "data/example.jsonl").read_text().splitlines()
@@ -124,6 +127,8 @@ def test_rollouts(generate):
 # Long tests of what knows nothing of NeMo Gym
 SAME_ON_BOTH = ["deploy", "llm", "properties", "rows_generator", "graders", "flaws"]
 SAME_ON_BOTH += ["datasets", "dataset_projects", "mcp_episode", "report", "stats"]
+SAME_ON_BOTH += ["class_checks", "flaws_owned", "framework_protocol", "frameworks"]
+SAME_ON_BOTH += ["gates", "imports", "package", "play", "slim_image", "trl"]
 
 
 @pytest.mark.parametrize(
@@ -155,22 +160,19 @@ def path_without(name, folder):
 
 @pytest.mark.slow
 @ONE_SERIES
-def test_a_sandbox_is_green_without_bubblewrap(generate, tmp_path):
-    environment = generate(archetype="sandbox")
-    path = path_without("bwrap", tmp_path)
-    assert EARNED in environment.green(PATH=path)[-1]
+def test_a_sandbox_is_green_without_bubblewrap(variant, tmp_path):
+    environment, path = variant(archetype="sandbox"), path_without("bwrap", tmp_path)
+    assert EARNED in environment.gates(PATH=path)[-1]["detail"]
+    environment.tests("tests/test_environment.py", PATH=path)
 
 
 @pytest.mark.slow
 @ONE_SERIES
-def test_the_desktop(generate):
-    environment = generate(archetype="vision")
+def test_the_desktop(variant):
+    environment = variant(["pillow"], archetype="vision")
     test = environment.folder / "tests/test_backend.py"
     shutil.copy(ROOT / "tests/backends/vision/test_backend.py", test)
-    try:
-        environment.tests(test)
-    finally:
-        test.unlink()
+    environment.tests(test)
 
 
 def add_backend_tests(environment, backend):
@@ -182,9 +184,13 @@ def add_backend_tests(environment, backend):
 
 @pytest.mark.slow
 @ONE_SERIES
-def test_the_workspaces_of_this_machine(variant):
+@pytest.mark.parametrize(
+    "files", [slice(1), nightly(slice(2))], ids=["contract", "all"]
+)
+def test_the_workspaces_of_this_machine(variant, files):
+    """By day, what holds for every workspace."""
     environment = variant(archetype="sandbox", backend="local")
-    environment.tests(*add_backend_tests(environment, "local"))
+    environment.tests(*add_backend_tests(environment, "local")[files])
     if bubblewrap_works():
         code = "from env_runtime.workspace.local import isolation; print(isolation())"
         assert environment.run("-c", code) == "bubblewrap\n"
@@ -198,7 +204,7 @@ def bubblewrap_works() -> bool:
 
 @pytest.mark.slow
 @OLDER_BY_NIGHT
-@pytest.mark.parametrize("backend", ["nemo_gym", "e2b"])
+@pytest.mark.parametrize("backend", ["nemo_gym", nightly("e2b")])
 def test_sandboxes_of_nemo_gym(variant, series, backend):
     environment = variant(archetype="sandbox", backend=backend)
     data = environment.folder / "data/example.jsonl"

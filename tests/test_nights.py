@@ -3,7 +3,7 @@
 import sys
 
 import pytest
-from nights import BOTH_WAYS, PROTECTED, is_called_for
+from nights import BOTH_WAYS, PROTECTED, changed_since, is_called_for
 
 from conftest import ROOT, run
 
@@ -11,7 +11,7 @@ TESTS = ("tests/test_fuzz.py", "tests/test_shards.py")
 
 
 def test_every_file_with_nightly_tests_says_what_it_protects():
-    mentions = "mark.nightly", "nightly(", "OLDER_BY_NIGHT"
+    mentions = "mark.nightly", "nightly(", "map(nightly", "OLDER_BY_NIGHT"
     files = {
         path.name
         for path in (ROOT / "tests").glob("test_*.py")
@@ -34,28 +34,22 @@ MUTANT = "test_mutants.py::test_a_mutant_is_noticed"
     [
         ("test_fuzz.py::test_it", "tests/test_fuzz.py", True),
         ("runtime/test_limits.py::test_it", "runtime/src/env_runtime/server.py", True),
-        (f"{MUTANT}[runtime-one]", "runtime/src/env_runtime/episode/session.py", True),
-        (f"{MUTANT}[vision-one]", "runtime/src/env_runtime/episode/session.py", False),
-        (f"{MUTANT}[vision-one]", "tests/mutants/sandbox.py", True),
+        ("test_fuzz.py::test_it", "runtime/src/env_runtime/episode/session.py", False),
+        (f"{MUTANT}[one]", "runtime/src/env_runtime/workspace/disk.py", True),
+        (f"{MUTANT}[one]", "runtime/src/env_runtime/episode/session.py", False),
     ],
 )
 def test_a_change_calls_for_some_tests(test, changed, called_for):
     assert is_called_for(test, ["README.md", changed]) == called_for
 
 
-@pytest.fixture
-def collect(tmp_path):
-    """Collects in a clone whose scale/ has changed."""
+def test_pytest_collects_the_tests_of_a_changed_room(tmp_path):
     run(["git", "clone", "--quiet", ROOT, tmp_path / "clone"], tmp_path)
     changed = tmp_path / "clone/runtime/src/env_runtime/scale/client.py"
     changed.write_text(changed.read_text() + "\n")
-    options = ["-m", "nightly", "-n0", "--collect-only", "-q", "--changed-since"]
+    options = ["-m", "nightly", "-n0", "--collect-only", "-q", "--changed-since=HEAD"]
     command = [sys.executable, "-m", "pytest", *TESTS, *options]
-    return lambda since: run([*command, since], tmp_path / "clone", check=False)
-
-
-def test_pytest_collects_the_tests_of_a_changed_room(collect):
-    printed = collect("HEAD").stdout
+    printed = run(command, tmp_path / "clone").stdout
     assert "test_shards.py::" in printed
     assert "test_fuzz.py::" not in printed
 
@@ -68,7 +62,6 @@ def test_no_nightly_test_begins_when_there_is_no_time():
     assert "--nightly-seconds: the time for nightly tests is up" in printed
 
 
-def test_an_unknown_commit_is_a_usage_error(collect):
-    done = collect("no-such-tag")
-    assert done.returncode == pytest.ExitCode.USAGE_ERROR
-    assert "git finds no commit 'no-such-tag'" in done.stdout
+def test_an_unknown_commit_is_a_usage_error():
+    with pytest.raises(pytest.UsageError, match="git finds no commit 'no-such-tag'"):
+        changed_since("no-such-tag")

@@ -145,15 +145,9 @@ def shell(command, repository, parent, interpreter):
     )
 
 
+@pytest.mark.nightly
 @ONE_SERIES
-@pytest.mark.parametrize(
-    "number",
-    [
-        pytest.param(0, marks=pytest.mark.slow),
-        *(pytest.param(n, marks=pytest.mark.nightly) for n in range(1, len(COMMANDS))),
-    ],
-    ids=NAMES,
-)
+@pytest.mark.parametrize("number", range(len(COMMANDS)), ids=NAMES)
 def test_its_gates_are_green(repository, interpreter, tmp_path, number):
     name = NAMES[number]
     done = shell(COMMANDS[number], repository, tmp_path, interpreter)

@@ -286,7 +286,7 @@ def test_verifiers_smoke_gate_and_close(stall):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["openenv", "ors"])
+@pytest.mark.parametrize("name", [nightly("openenv"), "ors"])
 def test_a_model_sees_images_and_its_last_message_counts(stall, name):
     plan = [("look", {}), ("buy", {"item": "apples", "offer": 4.0})]
     with scripted(plan, "I bought apples.") as model, serving(stall, name) as url:
@@ -473,8 +473,8 @@ def test_the_readme_names_a_policy_for_a_class_without_an_oracle(render, name):
     assert "noop" not in usual
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["verifiers", nightly("openenv"), nightly("ors")])
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", FRAMEWORKS)
 def test_an_environment_without_tools(archetypes, name):
     """The import gate is left out: the venv is the game's."""
     details = gates_of(archetypes("answer"), name, "smoke", "rollout")
@@ -791,7 +791,7 @@ NAMES = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", NAMES)
 def test_names_that_are_refused_are_those_of_the_base_classes(game, name):
     text = (ROOT / "extensions/names.jinja").read_text()
@@ -1003,7 +1003,7 @@ def two_environments(render, tmp_path):
     return tmp_path / "a_env", tmp_path / "b_env", play
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_environments_of_two_releases_play_in_one_venv(two_environments, tmp_path):
     """A trainer's venv: each wheel has a runtime and a class of its own."""
     a_env, b_env, play = two_environments

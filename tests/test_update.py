@@ -144,9 +144,7 @@ def test_fixes_arrive_and_edits_stay(releases, project):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "folder", ["nemo_gym", "openenv", nightly("verifiers"), nightly("ors")]
-)
+@pytest.mark.parametrize("folder", ["nemo_gym", *map(nightly, FRAMEWORKS)])
 def test_a_source_beside_the_wheels_stays(releases, project, folder):
     """`uv add --editable ..` writes it at the end of [tool.uv.sources]."""
     if folder != "nemo_gym":
@@ -275,9 +273,9 @@ def earlier(history, template, tmp_path):
 @pytest.mark.parametrize(
     ("archetype", "tag"),
     [
-        *updates("game", quick=RELEASES),
-        *updates("sandbox", slow=["v0.5.0"]),
-        *updates("vision", slow=["v0.5.0"]),
+        *updates("game", quick=["v0.6.1"], slow=["v0.5.0"]),
+        *updates("sandbox"),
+        *updates("vision"),
         *updates("conversation", slow=["v0.6.0"])[:2],  # it is new in 0.6
     ],
 )
@@ -300,7 +298,9 @@ def test_from_an_earlier_release(earlier, archetype, tag):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("archetype", ["gymnasium", "sandbox", "vision"])
+@pytest.mark.parametrize(
+    "archetype", ["gymnasium", nightly("sandbox"), nightly("vision")]
+)
 def test_a_class_of_an_earlier_release_goes_on_working(earlier, archetype):
     """It stays, and gets a new make_rows.py and new tests."""
     project = earlier("v0.6.1", f"--data=archetype={archetype}")
@@ -352,7 +352,7 @@ def add_package(project, *options):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("tag", ["v0.5.0", "v0.6.1"])
+@pytest.mark.parametrize("tag", [nightly("v0.5.0"), "v0.6.1"])
 def test_added_dependencies_stay_when_the_templates_change(earlier, tag):
     """Both sides change the same lines, which git calls a conflict."""
     project = earlier(tag)
@@ -501,6 +501,7 @@ def test_use_this_template_with_answers(use_template, tmp_path):
     assert not git(made, "status", "--porcelain")
 
 
+@pytest.mark.slow
 def test_use_this_template_spares_what_somebody_wrote(use_template):
     made, use = use_template
     use()

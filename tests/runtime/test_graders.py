@@ -107,6 +107,12 @@ def test_calls_count_in_any_order(calls, random):
         (Number("1/3"), box("0.333333")),
         (Number("-2.5"), box("-2\\frac{1}{2}")),
         (Number("3/4"), box("\\dfrac34") + box("0.75")),
+        (Number("-3/4"), box(r"\frac{-3}{4}")),
+        (Number("5/2"), box(r"2\frac{1}{2}")),
+        (Number("-42"), box("\N{MINUS SIGN}42")),
+        (Number("42"), box(r"42\text{ km}")),
+        (Number("42"), box(r"42\%")),
+        (Number("1250"), box("1{,}250")),
         (Number("3"), box("3") + " and again " + box(" 3 ")),
         (Number("-3"), box("$-3$")),
         (Number("1250"), box(r"\mathbf{1\,250}")),
@@ -153,6 +159,34 @@ def test_nothing_counts_outside_of_a_box(text):
     assume("boxed" not in text)
     for grader in BOXED:
         assert grader.reward(f"{text} 42 B {text}") == 0.0
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        r"3/4 \text{ or } 7",
+        "3/4 or 4/3",
+        "[0, 1]",
+        "x = 3/4",
+        "1 - 1/4",
+        r"\frac{1}{4} + \frac{1}{2}",
+        "3/0",
+        r"\infty",
+        "10**10**10",
+        "99999999!!!!",
+        r"\sum_{n=1}^{10^{12}} \frac{1}{n}",
+        r"\frac{1}{" * 10_000,
+        r"\boxed{\text{a}" * 50_000,
+        "1," * 500_000,
+        "1 " * 500_000,
+        "-" + " " * 500_000 + "1x",
+    ],
+)
+def test_anything_but_a_number_is_no_number(text):
+    start = time.process_time()
+    for answer in (text, "\\boxed{" + text, box(text)):
+        assert Number("3/4").read(answer) is None
+    assert time.process_time() - start < 5
 
 
 @pytest.mark.parametrize("grader", GRADERS)

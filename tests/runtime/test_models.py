@@ -2,6 +2,7 @@
 
 import asyncio
 import gzip
+import itertools
 import json
 import re
 import runpy
@@ -524,6 +525,17 @@ FAILURES = [
     Reply(b"{", headers={"Content-Length": "9"}),  # the connection breaks
 ]
 SHOWN = [str(each if isinstance(each, int) else each.body[:50]) for each in FAILURES]
+# Each of them over one API, and four over the others
+FEW = [400, 500, FAILURES[9], FAILURES[-1]]
+EVERY_FAILURE = pytest.mark.parametrize(
+    ("api", "said"),
+    [
+        *(("chat/completions", said) for said in FAILURES),
+        *itertools.product(["responses", "NeMo Gym"], FEW),
+    ],
+    ids=[*(f"chat-{shown}" for shown in SHOWN), *map(str, range(2 * len(FEW)))],
+    indirect=["api"],
+)
 
 
 def as_json(said: Any) -> Any:
@@ -533,7 +545,7 @@ def as_json(said: Any) -> Any:
     return said._replace(headers={"Content-Type": "application/json", **said.headers})
 
 
-@pytest.mark.parametrize("said", FAILURES, ids=SHOWN)
+@EVERY_FAILURE
 def test_a_failure_that_a_text_causes_masks_nothing(judge, graded_over, api, said):
     """Also if it is the endpoint's first question: it gets a harmless one, too."""
     judge.say = lambda text: as_json(said) if "naughty" in text else "GOOD"
@@ -549,7 +561,7 @@ def test_a_failure_that_a_text_causes_masks_nothing(judge, graded_over, api, sai
     assert roles[0] == roles[1]
 
 
-@pytest.mark.parametrize("said", FAILURES, ids=SHOWN)
+@EVERY_FAILURE
 def test_a_failure_for_every_question_masks_the_sample(judge, graded_over, said):
     judge.say = lambda text: as_json(said)
     assert_judge_failed(graded_over(), "a harmless question")

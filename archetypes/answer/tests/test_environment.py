@@ -1,7 +1,5 @@
 r"""Tests of the grader of the word problems, and of their rows."""
 
-import time
-
 import pytest
 
 from my_env import MyEnv as EnvironmentClass
@@ -25,106 +23,30 @@ def message(text):
 
 
 @pytest.mark.parametrize(
-    "expected, boxed",
+    "boxed, earned",
     [
-        ("42", "42"),
-        ("42", " 42.0 "),
-        ("42", r"42\text{ km}"),
-        ("42", r"42\%"),
-        ("-42", "-42"),
-        ("-42", "\N{MINUS SIGN}42"),
-        ("1250", "1,250"),
-        ("1250", "1{,}250"),
-        ("1250", r"1\,250"),
-        ("1250.75", "1,250.75"),
-        ("12.50", "12.5"),
-        ("12.50", r"\$12.50"),
-        ("12.50", "25/2"),
-        ("3/4", "0.75"),
-        ("3/4", r"\frac{3}{4}"),
-        ("3/4", r"\dfrac{6}{8}"),
-        ("3/4", r"\frac34"),
-        ("-3/4", r"-\frac{3}{4}"),
-        ("-3/4", r"\frac{-3}{4}"),
-        ("5/2", r"2\frac{1}{2}"),
-        ("1/3", "0.333333"),
-        ("123456789012", "123,456,789,012"),
+        ("3/4", 1.0),
+        ("0.75", 1.0),
+        (r"\frac{6}{8}", 1.0),
+        ("0.7501", FORMAT_CREDIT),
+        ("3", FORMAT_CREDIT),
+        ("", 0.0),
+        ("3/4, 7", 0.0),
+        ("the answer is 3/4", 0.0),
     ],
 )
-def test_the_expected_number_earns_one(expected, boxed):
-    answer = "First 7, then 8.\n\nSo it is $\\boxed{" + boxed + "}$."
-    assert reward(answer, expected) == 1.0
+def test_the_number_in_the_box_counts(boxed, earned):
+    assert reward("First 7.\n\nSo it is $\\boxed{" + boxed + "}$.") == earned
 
 
-@pytest.mark.parametrize("boxed", ["7", "0.7", "0.7501", "3", r"\frac{4}{3}", "34"])
-def test_another_number_earns_the_credit_for_the_format(boxed):
-    assert reward("\\boxed{" + boxed + "}") == FORMAT_CREDIT
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [
-        "",
-        "nonsense text",
-        "3/4",
-        "The answer is 3/4.",
-        "$0.75$",
-        r"Use \boxed{} only once.",
-        r"\boxed{ }",
-        r"\boxed{3/4",
-        r"\boxed 3/4",
-        r"\boxed{the answer is 3/4}",
-        r"\boxed{3/4, 7}",
-        r"\boxed{3/4 \text{ or } 7}",
-        r"\boxed{3/4 or 4/3}",
-        r"\boxed{[0, 1]}",
-        r"\boxed{x = 3/4}",
-        r"\boxed{1 - 1/4}",
-        r"\boxed{\frac{1}{4} + \frac{1}{2}}",
-        r"\boxed{3/0}",
-        r"\boxed{\boxed{3/4}}",
-        r"\boxed{\infty}",
-    ],
-)
-def test_anything_but_one_number_in_a_box_earns_nothing(answer):
-    assert reward(answer) == 0.0
+def test_a_number_outside_of_a_box_earns_nothing():
+    assert reward("The answer is 3/4.") == reward("") == 0.0
 
 
 def test_a_list_of_candidates_earns_nothing():
     boxes = ["\\boxed{" + f"{number}/4" + "}" for number in range(1, 10)]
-    for candidates in (boxes, boxes[::-1], boxes[:3]):
-        assert reward(" ".join(candidates)) == 0.0
-    assert reward(r"\boxed{3/4} \boxed{x}") == 0.0
-    assert reward(r"\boxed{3/4} \boxed{7") == 0.0
+    assert reward(" ".join(boxes)) == reward(" ".join(boxes[::-1])) == 0.0
     assert reward(r"It is \boxed{3/4}, as said: \boxed{3/4}") == 1.0
-
-
-@pytest.mark.parametrize(
-    "hostile",
-    [
-        "10**10**10",
-        "10^{10^{10}}",
-        "9^{9^{9^{9^9}}}",
-        "99999999!!!!",
-        r"\sum_{n=1}^{10^{12}} \frac{1}{n}",
-        r"\int_0^1 x^{x^{x}} dx",
-        "(" * 10_000,
-        "{" * 100_000,
-        "9" * 1_000_000,
-        "1," * 500_000,
-        r"\frac{1}{" * 10_000,
-        r"\boxed{" * 50_000,
-        r"\boxed{\text{a}" * 50_000,
-        "1 " * 500_000,
-        "-" + " " * 500_000 + "1x",
-        "1" + " " * 500_000 + "1",
-    ],
-)
-def test_hostile_answers_cost_no_time(hostile):
-    start = time.process_time()
-    for answer in (hostile, "\\boxed{" + hostile, "\\boxed{" + hostile + "}"):
-        assert reward(answer) == 0.0
-    assert time.process_time() - start < 5
 
 
 @pytest.mark.parametrize("expected", ["", "x", "2^10", None])

@@ -40,37 +40,11 @@ def test_output_has_both_streams_and_the_exit_status(start):
     assert output.endswith("[exit status 1]")
 
 
-def test_a_slow_command_is_killed(start, monkeypatch):
-    monkeypatch.setenv("SANDBOX_SECONDS", "1")
-    episode = start()
-    output = episode.run_command("echo begun; sleep 60")
-    assert output == "error: killed after 1 seconds\nbegun"
-    assert episode.run_command("echo on") == "on"
-
-
-def test_long_output_loses_its_middle(start, monkeypatch):
-    monkeypatch.setenv("SANDBOX_OUTPUT_BYTES", "1000")
-    output = start().run_python("print('first' + 'x' * 100_000 + 'last')")
-    assert len(output) < 1200
-    assert output.startswith("first")
-    assert "[truncated: " in output
-    assert output.rstrip().endswith("last")
-
-
 def test_the_environment_of_a_command_has_no_secrets(start, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
     output = start().run_command("env")
     assert "HOME=" in output
     assert "secret" not in output
-
-
-@pytest.mark.parametrize("path", ["../x", "a/../../x", "/etc/passwd", "", "."])
-def test_paths_stay_below_the_working_directory(start, path):
-    episode = start()
-    with pytest.raises(ValueError, match="must name a file relative to"):
-        episode.read_file(path)
-    with pytest.raises(ValueError, match="must name a file relative to"):
-        episode.write_file(path, "x")
 
 
 def test_a_path_makes_a_bounded_number_of_folders(start):
