@@ -691,7 +691,8 @@ def variant(
         if packages:
             install = [UV, "pip", "install", "--quiet", "--python", environment.python]
             run([*install, *packages], folder)
-        if "tools" in answers:  # otherwise its rows have the archetype's
+        # Otherwise its rows have the archetype's, and those of an MCP server need it.
+        if "tools" in answers or answers.get("archetype") == "mcp":
             environment.run("gates.py", "--write-tools")
         return environment
 

@@ -225,8 +225,8 @@ def test_sandboxes_of_nemo_gym(variant, series, backend):
 
 @pytest.mark.parametrize("series", ["0.7"], indirect=True)  # 0.4 lacks what 0.7 has
 @pytest.mark.parametrize("archetype", GAME_FIRST)
-def test_types(generate, archetype):
-    environment = generate(archetype=archetype)
+def test_types(variant, archetype):
+    environment = variant(PACKAGES.get(archetype, []), archetype=archetype)
     check_types(environment.folder, environment.python)
 
 

@@ -31,9 +31,8 @@ from env_runtime.episode.tasks import (
 from env_runtime.episode.tools import tools_of
 from env_runtime.evaluation.rows import check_row
 from env_runtime.evaluation.trajectory import as_response, function_call
-from env_runtime.server import SessionServer, VerifyRequest, VerifyResponse
-from fastapi import Request
 from fastapi.testclient import TestClient
+from runtime.support import server_class
 from scripted_judge import Judge, serving
 
 from conftest import ROOT, load_module
@@ -373,26 +372,8 @@ def connect():
     running: list[TestClient] = []
 
     def connect_to(name: str) -> TestClient:
-        port, served = port_of(name), PORTS[name][1]
-
-        class Server(SessionServer):
-            domain_class = port
-
-            def setup_webserver(self) -> Any:
-                app = super().setup_webserver()
-                for tool in tools_of(port, served):
-                    app.post(f"/{tool}")(self.tool(getattr(port, tool)))
-                return app
-
-            async def verify(
-                self, request: Request, body: VerifyRequest
-            ) -> VerifyResponse:
-                session = self.finished_session(request, body)
-                lowest = self.lowest_reward
-                reward = await session.reward(body.answer) if session else lowest
-                return self.verify_response(request, body, reward)
-
-        client = TestClient(Server.build().setup_webserver())
+        server = server_class(port_of(name), PORTS[name][1]).build()
+        client = TestClient(server.setup_webserver())
         running.append(client)
         return client.__enter__()
 

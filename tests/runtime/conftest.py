@@ -27,9 +27,8 @@ from env_runtime.evaluation.client import Client, ClientSession
 from env_runtime.evaluation.policies import solve
 from env_runtime.models.client import texts
 from env_runtime.project import here
-from env_runtime.server import SessionServer, VerifyRequest, VerifyResponse
+from env_runtime.server import SessionServer
 from env_runtime.testing import fixtures
-from fastapi import FastAPI, Request
 from hypothesis import settings
 from nights import BOTH_WAYS
 
@@ -37,7 +36,7 @@ import rollout
 
 from . import support
 from .strict_model import Call, StrictModel
-from .support import ROW, Barrier, Player, app_of, rows_file
+from .support import ROW, Barrier, Player, app_of, rows_file, server_class
 
 # The same examples each time, however slow the machine is: a failure is no accident.
 settings.register_profile("tests", deadline=None, derandomize=True, database=None)
@@ -182,25 +181,7 @@ def server_of() -> Callable[..., SessionServer]:
     def build(
         environment_class: type, served: list[str] | None = None, **limits: Any
     ) -> SessionServer:
-        class Server(SessionServer):
-            domain_class = environment_class
-            keeps_calls = True
-
-            def setup_webserver(self) -> FastAPI:
-                app = super().setup_webserver()
-                for name, tool in tools_of(environment_class, served).items():
-                    app.post(f"/{name}")(self.tool(tool.method))
-                return app
-
-            async def verify(
-                self, request: Request, body: VerifyRequest
-            ) -> VerifyResponse:
-                session = self.finished_session(request, body)
-                lowest = self.lowest_reward
-                reward = await session.reward(body.answer) if session else lowest
-                return self.verify_response(request, body, reward)
-
-        return Server.build(**limits)
+        return server_class(environment_class, served).build(**limits)
 
     return build
 

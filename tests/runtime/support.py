@@ -20,6 +20,7 @@ import pytest
 import uvicorn
 from env_runtime import project
 from env_runtime.checks import rollout
+from env_runtime.episode.tools import tools_of
 from env_runtime.evaluation.client import Client
 from env_runtime.evaluation.rows import write_rows
 from env_runtime.server import SessionServer, VerifyRequest
@@ -169,6 +170,33 @@ class Player(TestClient):
 
 # The reward of a verdict, and whether the sample is masked
 outcome = operator.itemgetter("reward", "mask_sample")
+
+
+def server_class(
+    environment_class: type, served: list[str] | None = None
+) -> type[SessionServer]:
+    """A server of an environment class, as server.py has one.
+
+    `served` are the names of its tools, if they are not all that return text.
+    """
+
+    class Server(SessionServer):
+        domain_class = environment_class
+        keeps_calls = True
+
+        def setup_webserver(self) -> FastAPI:
+            app = super().setup_webserver()
+            for name, tool in tools_of(environment_class, served).items():
+                app.post(f"/{name}")(self.tool(tool.method))
+            return app
+
+        async def verify(self, request: Request, body: VerifyRequest) -> Any:
+            session = self.finished_session(request, body)
+            lowest = self.lowest_reward
+            reward = await session.reward(body.answer) if session else lowest
+            return self.verify_response(request, body, reward)
+
+    return Server
 
 
 class Plain:
