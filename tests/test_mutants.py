@@ -46,11 +46,11 @@ MUTANTS = {
         "if False:",
         "test_limits.py::test_a_body_of_unknown_length_has_the_same_limit",
     ),
-    "a line break in a path is ignored": Mutant(
-        HTTP,
-        "if not path.isprintable():",
-        "if False:",
-        "test_verdicts.py::test_a_path_with_a_line_break_is_not_found",
+    "a policy that closes its session is masked": Mutant(
+        VERDICT,
+        'if ended is not None and ended.reason.startswith("idle"):',
+        "if ended is not None:",
+        ATTACK + "test_playing_on_after_the_end",
     ),
     "large bodies are parsed at once": Mutant(
         HTTP,
