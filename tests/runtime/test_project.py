@@ -20,6 +20,15 @@ def project_in(root, module, class_name="MyEnv", folder="", name="my_env"):
     return Project(root, name, module, class_name, (), folder)
 
 
+@pytest.fixture(autouse=True)
+def modules_end_with_their_test(tmp_path):
+    """mutmut runs each test several times in one process."""
+    yield
+    for name, module in list(sys.modules.items()):
+        if str(getattr(module, "__file__", "")).startswith(str(tmp_path)):
+            del sys.modules[name]
+
+
 BROKEN = {
     "": "mine_{n}.py has no class MyEnv: write the class there, or import it there",
     "class Other:\n    def reward(self): ...": (
