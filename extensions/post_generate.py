@@ -450,7 +450,12 @@ def install(step: Step, folder: Path, uv: str, packages: list[list[str]]) -> str
             "import",
             *options,
         ],
-        f"the import gate failed, see above; fix that and run `{again}` in {here}",
+        "the import gate failed, see above; "
+        + (
+            "correct that, and copy again"
+            if step.new and step.operation == "copy"
+            else f"fix that and run `{again}` in {here}"
+        ),
     )
     return f"Python {python}, {PACKAGES[folder.name]} {package}"
 

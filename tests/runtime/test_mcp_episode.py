@@ -434,6 +434,11 @@ def test_the_last_message_is_graded_beside_the_state(start):
         ([1, 1], "[1, 2]", 0),
         ([{"a": "*"}, {"a": 1}], '[{"a": 1}, {"a": 2}]', 1),
         ([{"a": "*"}, {"a": 1}], '[{"a": 2}, {"a": 3}]', 0),
+        ({"*ordered": [1, 2]}, "[1, 2]", 1),
+        ({"*ordered": [1, 2]}, "[2, 1]", 0),
+        ({"*ordered": [1, 2]}, "[1]", 0),
+        ({"a": {"*ordered": ["*"]}}, '{"a": [3]}', 1),
+        ({"*ordered": [1]}, '{"*ordered": [1]}', 0),
         ([{"a": 1}], "no JSON", 0),
         ([{"a": 1}], "[" * 100_000, 0),
     ],
@@ -465,6 +470,7 @@ def test_an_answer_that_is_an_error_is_never_right(start):
             {"expected_state": [["read_all", {}, "*"]]},
             "expected_state must be a list of",
         ),
+        ({"expected_state": [["read_all", {}, {"*ordered": 1}]]}, "must be a list"),
         ({"expected_state": "all"}, "expected_state must be a list of calls"),
         ({"expected_answer": ""}, "expected texts that are not empty"),
     ],
@@ -494,6 +500,22 @@ def test_the_gates_play_the_rows(gate_client, server_of, tmp_path):
     assert smoke_gate(client, path) == "0 endpoints, and the tools of each row"
     says = rollout_gate(client, path)
     assert says.startswith("1 row: the oracle earns 1.0, noop and nonsense 0.0")
+
+
+@pytest.mark.parametrize(
+    ("task", "said"),
+    [
+        ({"expected_state": [["read_all", {}, {"notes": [1]}]]}, 'expected_state 1: read_all answered \'{\\n  "notes": [\\n    {\\n      "title": "a"'),
+        ({"expected_state": [["read_everything", {}, "x"]]}, "expected_state 1: read_everything answered 'Unknown tool: read_everything', not 'x'"),
+        ({"expected_answer": "7"}, "the last message is not"),
+    ],
+)  # fmt: skip
+def test_the_gates_say_what_a_solution_lacks(gate_client, tmp_path, task, said):
+    row = {**ROW, "ground_truth": [task], "oracle": [["add", NOTE]]}
+    path = rows_file(tmp_path, with_tools(row, Shelf.row_tools()))
+    with pytest.raises(GateError, match="the policy 'oracle' earns 0.0") as caught:
+        rollout_gate(gate_client(Shelf), path)
+    assert said in str(caught.value)
 
 
 def test_the_gates_find_rows_with_other_tools_than_the_server_has(

@@ -388,6 +388,8 @@ def check(path: Path, agent: str = "") -> str:
     Plays the oracle in every other row. Returns the gate's line. Raises RolloutError if
     a reward is wrong, or if there are no rows.
     """
+    if agent:
+        check_agent(agent, here().load_class())
     rows, definitions, domain_class = (
         load_rows(path),
         server_tools(),

@@ -118,7 +118,10 @@ def check_agent(name: str, domain_class: type) -> str:
         raise RolloutError(f"there is no agent {name!r}; there are {', '.join(AGENTS)}")
     agent, declaration = AGENTS[name], declared(domain_class)
     if agent.over_mcp and not HAS_MCP:
-        raise RolloutError(f"--agent {name} needs nemo-gym 0.7, which serves MCP")
+        raise RolloutError(
+            f"--agent {name} needs nemo-gym 0.7, which serves MCP: uv installs it with "
+            "Python 3.13.14 or newer, see requires-python in pyproject.toml"
+        )
     reason = unplayable(domain_class) if agent.over_mcp else None
     if not agent.over_mcp and declaration.replies:
         reason = (

@@ -67,9 +67,9 @@ def write_tools(path: Path) -> str:
     for manifest, _, corrected in outdated_manifests(domain_class):
         manifest.write_text(corrected, encoding="utf-8")
     line = f"{counted(len(rows), 'row')} of {path} with {counted(len(definitions), 'tool')}"
-    return line + (
-        ", and with their own" if declared(domain_class).has_row_tools else ""
-    )
+    if declared(domain_class).has_row_tools:
+        line += " of the server, and the rows' own"
+    return line
 
 
 _DETERMINISM = r"(?m)^(determinism: )(unknown|stochastic)$"

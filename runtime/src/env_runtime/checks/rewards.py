@@ -9,6 +9,7 @@ from typing import Any
 
 from ..command_line import counted
 from ..episode.declaration import declared
+from ..episode.episode import Episode, run_alone
 from ..episode.tasks import (
     baseline_reward,
     has_oracle,
@@ -16,7 +17,8 @@ from ..episode.tasks import (
     steps_of,
     task_of,
 )
-from ..episode.types import REPLY, Definitions, Row
+from ..episode.tools import tools_of
+from ..episode.types import REPLY, Definitions, Row, Solution
 from ..errors import GateError, NoOracleError, RolloutError, service_hint
 from ..evaluation.policies import PLANS
 from ..evaluation.rows import about_task, row_name, skeleton_note
@@ -150,6 +152,8 @@ class RewardCheck:
                     else ", and did not answer"
                 )
             did += "; "
+            if policy == "oracle" and (unmet := _unmet(self.domain_class, row, plan)):
+                did = f"{unmet}; {did}"
         if policy == "noop":
             text += ". Leave the row out if its task is solved from the start"
         task = json.dumps(task_of(row), ensure_ascii=False)
@@ -227,6 +231,35 @@ def reward_problem(
         return None
     exact = most == declared(domain_class).lowest_reward
     return f"not {most}" if exact else f"more than {most}"
+
+
+def _unmet(domain_class: type, row: Row, plan: Solution) -> str:
+    """What a class says in `unmet` that its solution lacks; "" if it says nothing.
+
+    The episode is played once more, in this process.
+    """
+    if not hasattr(domain_class, "unmet"):
+        return ""
+    tools = tools_of(domain_class)
+
+    async def play() -> str:
+        episode = Episode(domain_class, task_of(row))
+        try:
+            for name, arguments in steps_of(domain_class, plan):
+                if tool := tools.get(name):
+                    keywords = tool.keywords(tool.arguments.model_validate(arguments))
+                    await episode.call(tool, keywords)
+                elif declared(domain_class).has_row_tools:
+                    await episode.call_row_tool(name, arguments)
+            await episode.reward(plan.answer)
+            return episode.environment.unmet
+        finally:
+            await episode.close()
+
+    try:
+        return run_alone(domain_class, play())
+    except Exception:  # noqa: BLE001 - the gate's message is about something else
+        return ""
 
 
 def made_calls(

@@ -118,6 +118,8 @@ def smoke_gate(client: Client, path: Path) -> str:
                 said = "" if start == texts[0] else f" ({one_line(texts[0]):.100})"
                 names.append(name + said)
                 outputs.pop(name)
+        if len(names) > 6:
+            names[5:] = [f"and {len(names) - 5} more"]
         detail += f"; {note}: {', '.join(names)}" if names else ""
     outdated = ""
     if path == of_class(domain_class).rows:

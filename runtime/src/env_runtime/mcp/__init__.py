@@ -10,6 +10,7 @@ Each episode has a server of its own, in a folder of its own.
 import atexit
 import base64
 import functools
+import json
 import threading
 from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple
@@ -44,6 +45,18 @@ class McpEpisode:
     expected_state   calls and what they must answer after the episode: see State
     expected_answer  the text that the last message must have in a box: see graders.Text
 
+    A class may set these, beside `command`:
+
+    env              variables of the server, beside PATH and HOME
+    headers          of requests to a URL
+    files            {path: text} of every task
+    tools            the names of the tools that a policy may call; (): all
+    shared           whether all episodes have one server, which keeps nothing
+    network          whether the server may use the network
+    start_seconds    40: until it answers
+    call_seconds     15: of a call
+    most_characters  20,000: of an answer, whose middle is left out
+
     `infrastructure_failure` has the reason if the server does not start, ends, hangs, or
     does not speak MCP. Such an episode does not count.
     """
@@ -60,6 +73,8 @@ class McpEpisode:
     start_seconds: ClassVar[float] = 40
     call_seconds: ClassVar[float] = 15
     most_characters: ClassVar[int] = 20_000  # of an answer; the middle is left out
+
+    unmet: str = ""  # what the last reward() found wrong, for the gates' messages
 
     # The server of this class needs an API_TOKEN if other machines can reach it.
     runs_commands = True
@@ -115,20 +130,30 @@ class McpEpisode:
         if not self._state.calls and self._answer is None:
             raise ValueError("the task has neither expected_state nor expected_answer")
         if self._answer and not self._answer.reward(answer):
+            self.unmet = f"the last message is not {self._answer.solution()!r:.200}"
             return 0.0
         return float(self.state_holds())
 
     def state_holds(self) -> bool:
         """Whether the server answers each call of the task's `expected_state` so."""
-        try:
-            return all(
-                holds(expected, self._call(tool, arguments))
-                for tool, arguments, expected in self._state.calls
+        for number, (tool, arguments, expected) in enumerate(self._state.calls, 1):
+            try:
+                result = self._call(tool, arguments)
+            except (ServerLostError, WorkspaceError):  # the episode does not count
+                return False
+            except ValueError as error:  # the server refuses the call
+                answered = str(error)
+            else:
+                if holds(expected, result):
+                    continue
+                answered = text_of(result)
+            wanted = expected if isinstance(expected, str) else json.dumps(expected)
+            self.unmet = (
+                f"expected_state {number}: {tool} answered {answered!r:.400}, "
+                f"not {wanted!r:.400}"
             )
-        except (ServerLostError, WorkspaceError):  # the episode does not count
             return False
-        except ValueError:  # the server refuses a call
-            return False
+        return True
 
     def close(self) -> None:
         """End the episode's server, and remove its folder."""

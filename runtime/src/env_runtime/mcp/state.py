@@ -9,6 +9,7 @@ from mcp import types
 from ..graders import matched
 
 ANY = "*"  # stands for any one value in what is expected
+ORDERED = "*ordered"  # {"*ordered": [...]} is a list whose order counts
 
 
 class State:
@@ -17,8 +18,10 @@ class State:
     `expected` are calls as [tool, arguments, answer]. An expected text is the whole text
     of the answer, without white space at both ends. Anything else is compared with the
     answer's JSON: objects have the same keys, and lists the same items in any order, so
-    a policy earns nothing by adding whatever might be expected. "*" stands for any one
-    value, such as a date that the server adds. An answer that is an error is never right.
+    a policy earns nothing by adding whatever might be expected. Write a list as
+    {"*ordered": [...]} if its order counts, as in what must be sorted. "*" stands for any
+    one value, such as a date that the server adds. An answer that is an error is never
+    right.
     Raises ValueError if `expected` is not such a list.
     """
 
@@ -27,6 +30,7 @@ class State:
         for call in expected if isinstance(expected, list) else [expected]:
             match call:
                 case [str(tool), dict(arguments), answer] if answer != ANY:
+                    fits(answer, answer)  # raises ValueError
                     self.calls.append((tool, arguments, answer))
                 case _:
                     raise ValueError(
@@ -67,10 +71,23 @@ def json_of(text: str) -> Any:
         return text
 
 
+def _ordered(expected: Any) -> list[Any] | None:
+    """The items of a list whose order counts; None for any other value."""
+    if not (isinstance(expected, Mapping) and expected.keys() == {ORDERED}):
+        return None
+    items = expected[ORDERED]
+    if not isinstance(items, list):
+        raise ValueError(f"{ORDERED!r} must be a list, got {items!r:.100}")  # noqa: TRY004
+    return items
+
+
 def fits(expected: Any, given: Any) -> bool:
     """Whether a value of JSON is the expected one."""
     if expected == ANY:
         return given is not None
+    if (items := _ordered(expected)) is not None:
+        same = isinstance(given, list) and len(items) == len(given)
+        return same and all(map(fits, items, given))
     if isinstance(expected, Mapping):
         return (
             isinstance(given, Mapping)

@@ -24,6 +24,7 @@ from ..episode.tasks import (
     task_of,
     task_skeleton,
 )
+from ..episode.tools import tools_in
 from ..episode.types import Row
 from ..errors import RolloutError
 from ..evaluation.policies import call_everything
@@ -199,7 +200,9 @@ def make(
                 raise RolloutError(f"row {number} for {name}: {error}{note}") from None
             rows[number - 1] = with_observation(row, observation)
     for name, rows in splits.items():
-        written = [with_tools(row, definitions) for row in rows]
+        written = [
+            with_tools(row, tools_in(domain_class, row, definitions)) for row in rows
+        ]
         write_rows(paths[name], written)
         yield paths[name], written
 
