@@ -276,6 +276,35 @@ def test_a_task_of_which_no_episode_can_begin_is_not_written(make, loads, tmp_pa
     assert os.listdir(tmp_path) == []
 
 
+ADD = {"type": "function", "name": "add", "description": "Add.", "strict": False}
+ADD["parameters"] = {"type": "object", "properties": {}, "required": []}
+
+
+class Calls(Swapping):
+    def call_row_tool(self, name: str, arguments: dict) -> str:
+        return name
+
+
+class ListsCalls(Calls):
+    @classmethod
+    def row_tools(cls):
+        return [ADD]
+
+
+@pytest.mark.parametrize(("kind", "own"), [(Calls, [ADD]), (ListsCalls, [])])
+def test_a_row_has_the_servers_tools_and_its_own(make, loads, tmp_path, kind, own):
+    loads(kind)
+
+    def tasks(rng):
+        yield command.Example("Swap.", {"swaps": 1}, "easy", tools=own)
+
+    status, printed = make("--train", "1", "--validation", "0", tasks=tasks)
+    assert status == 0, printed
+    [row] = load_rows(tmp_path / "train.jsonl")
+    served = command.server_tools()
+    assert row["responses_create_params"]["tools"] == [*served, ADD]
+
+
 def test_an_example_may_say_what_its_solution_and_nonsense_earn():
     examples = [
         command.Example("Go.", {"n": 1}, "easy"),
