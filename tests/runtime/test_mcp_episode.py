@@ -218,7 +218,6 @@ def test_a_server_that_does_not_start_masks_the_episode(start, mode, reason):
         ("die", {}, "has ended: out of ink"),
         ("hang", {}, "did not answer within 1 s"),
         ("babble", {}, "other than MCP messages"),
-        ("write_much", {"count": 9 << 20}, "a message of more than 8 MiB"),
     ],
 )
 def test_a_server_that_is_lost_masks_the_episode(start, tool, arguments, reason):
@@ -230,6 +229,16 @@ def test_a_server_that_is_lost_masks_the_episode(start, tool, arguments, reason)
         episode.call_row_tool("where", {})
     assert episode.reward("") == 0.0
     assert reason in episode.infrastructure_failure
+
+
+def test_an_answer_that_is_too_long_earns_nothing_and_is_not_masked(start):
+    """A policy that is about to fail could ask for it."""
+    episode = start(TASK)
+    for tool, arguments in [("write_much", {"count": 9 << 20}), ("where", {})]:
+        with pytest.raises(ValueError, match="sent a message of more than 8 MiB"):
+            episode.call_row_tool(tool, arguments)
+    assert episode.reward("") == 0.0
+    assert episode.infrastructure_failure is None
 
 
 def test_a_full_folder_takes_no_more_calls(start, monkeypatch):

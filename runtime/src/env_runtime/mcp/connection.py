@@ -70,6 +70,7 @@ class Connection:
     ) -> None:
         self.process = server if isinstance(server, Process) else None
         self.problem = ""
+        self.said_too_much = False  # it is lost because of an answer's length
         self._stopped = False
         self._patience = patience
         self._home = self.process.home if self.process else FOLDER
@@ -374,6 +375,7 @@ async def _receive(
             junk = "wrote something other than MCP messages to standard output"
             long = f"sent a message of more than {MAX_MESSAGE >> 20} MiB"
             is_junk = isinstance(error, ValidationError)
+            connection.said_too_much = not is_junk
             connection.lose(f"{junk} ({line[:80]!r})" if is_junk else long)
 
 
