@@ -31,7 +31,7 @@ class TakesCalls(Mover):
         ("haystack", Mover, "needs haystack-ai, which is not installed: uv add --dev haystack-ai=="),
         ("codex", TakesCalls, "TakesCalls cannot be played over MCP, because it has call_row_tool() without row_tools()"),
         ("simple", Talks, "Talks has reply(), and simple_agent ends at the first message; without --agent"),
-        ("cline", Mover, "there is no agent 'cline'; there are simple, haystack, claude_code, codex"),
+        ("cline", Mover, "unknown agent 'cline': choose simple, haystack, claude_code, codex"),
     ],
 )  # fmt: skip
 def test_what_cannot_play_is_refused(agent, kind, reason, monkeypatch, tmp_path):

@@ -29,7 +29,7 @@ class GymAgent:
     """An agent of NeMo Gym, and what it needs."""
 
     implementation: str  # its folder in responses_api_agents/
-    # Its block, of a folder for its files, and of the most answers of the model
+    # Makes its block from a folder for its files and the most answers of the model
     settings: Callable[[Path, int], dict[str, Any]]
     over_mcp: bool = True
     program: str = ""  # a command that must be on PATH
@@ -68,7 +68,7 @@ def _claude_code(folder: Path, turns: int) -> dict[str, Any]:
 
 
 def _codex(folder: Path, turns: int) -> dict[str, Any]:
-    # Without them it can read no file but images, for which it has no switch.
+    # Without these tools, Codex reads images only: view_image cannot be switched off.
     off = dict.fromkeys(["shell_tool", "unified_exec"], False)
     return {
         "model": "${policy_model_name}",
@@ -110,12 +110,12 @@ AGENTS = {
 
 
 def check_agent(name: str, domain_class: type) -> str:
-    """What is installed of an agent, for people to read; "" if it needs nothing.
+    """The installed versions that an agent needs, for people to read; "" for none.
 
     Raises RolloutError if the agent lacks something, or cannot play the class.
     """
     if name not in AGENTS:
-        raise RolloutError(f"there is no agent {name!r}; there are {', '.join(AGENTS)}")
+        raise RolloutError(f"unknown agent {name!r}: choose {', '.join(AGENTS)}")
     agent, declaration = AGENTS[name], declared(domain_class)
     if agent.over_mcp and not HAS_MCP:
         raise RolloutError(

@@ -49,8 +49,8 @@ UNSURE |= {"KeywordDetector"}
 # A name such as openai_api_key with a value that has a digit; in code, a long literal.
 _NAME = r"((?i:[\w-]*(?:[_-]key|apikey|token|secret|password|credentials?)(?:_?\d+)?))"
 _NAME += r"[\"'\]]*[ \t]*[:=][ \t]*"
-SETTING = re.compile(rf"{_NAME}[\"']?(?=[^\s\"',}}$]*\d)")
-LITERAL = re.compile(rf"{_NAME}[\"'](?=[^\s\"']*\d)[\w+/=-]{{16,}}[\"']")
+SETTING = re.compile(_NAME + r"[\"']?(?=[^\s\"',}$]*\d)")
+LITERAL = re.compile(_NAME + r"[\"'](?=[^\s\"']*\d)[\w+/=-]{16,}[\"']")
 
 # Files that may be rows: by their suffix, or by a key that rows have.
 DATA = (".jsonl", ".csv", ".tsv", ".parquet", ".arrow", ".db", ".sqlite", ".sqlite3")

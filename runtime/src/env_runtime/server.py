@@ -336,7 +336,7 @@ class SessionServer(SimpleResourcesServer):
         return self._store.knows(name)
 
     def mcp_tools(self, harvested: list[Any], catchall: Any) -> list[Any]:
-        """What NeMo Gym 0.7 lists over MCP, where it asks its servers."""
+        """The tools that MCP clients see. NeMo Gym 0.7 calls this method."""
         return over_mcp.tools_of(self._store, harvested)
 
     def _prepare_for_mcp(self) -> None:

@@ -234,9 +234,9 @@ def reward_problem(
 
 
 def _unmet(domain_class: type, row: Row, plan: Solution) -> str:
-    """What a class says in `unmet` that its solution lacks; "" if it says nothing.
+    """The class's `unmet` after the plan, "" without one.
 
-    The episode is played once more, in this process.
+    This function plays the episode once more, in this process.
     """
     if not hasattr(domain_class, "unmet"):
         return ""
@@ -246,7 +246,9 @@ def _unmet(domain_class: type, row: Row, plan: Solution) -> str:
         episode = Episode(domain_class, task_of(row))
         try:
             for name, arguments in steps_of(domain_class, plan):
-                if tool := tools.get(name):
+                if name == REPLY:
+                    await episode.reply(arguments["answer"])
+                elif tool := tools.get(name):
                     keywords = tool.keywords(tool.arguments.model_validate(arguments))
                     await episode.call(tool, keywords)
                 elif declared(domain_class).has_row_tools:

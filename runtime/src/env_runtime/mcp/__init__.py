@@ -88,7 +88,7 @@ class McpEpisode:
         self._answer = None if answer is None else Text(answer)
         self._connection: Connection | None = None
         if not isinstance(self._files, dict):
-            problem = f"files must be {{path: text}}, got {self._files!r:.80}"
+            problem = f"files must be a dict of texts by path, got {self._files!r:.80}"
             raise ValueError(problem)  # noqa: TRY004
         for path, text in self._files.items():
             steps(path)
@@ -193,7 +193,7 @@ class McpEpisode:
         except (ServerLostError, WorkspaceError, ProgramError) as error:
             lost = self._connection
             if lost and lost.said_too_much and not self._is_shared():
-                # The policy asked for it, and a mask would save it a bad grade.
+                # The policy asked for it. A masked episode would avoid a bad grade.
                 raise ValueError(str(error)) from error
             self.infrastructure_failure = self.infrastructure_failure or str(error)
             raise ServerLostError(self.infrastructure_failure) from error

@@ -36,8 +36,8 @@ def program_of(command: str) -> Program:
     `python` is the interpreter of this process. What the command names by an absolute
     path can be read, and below a folder everything. Raises ProgramError.
 
-    The file that MCP_PROGRAMS names, if it does, keeps what the first process has found:
-    an image has it, so that its servers start without a network.
+    If MCP_PROGRAMS names a file, the first process writes what it found there, and later
+    ones read it. An image has such a file, so its servers start without a network.
     """
     kept = os.environ.get("MCP_PROGRAMS")
     found = json.loads(Path(kept).read_text()) if kept and Path(kept).exists() else {}
@@ -53,6 +53,7 @@ def program_of(command: str) -> Program:
 
 
 def _found(command: str) -> Program:
+    """The program of a command, looked up on this machine. Raises ProgramError."""
     try:
         name, *words = shlex.split(command)
     except ValueError as error:

@@ -35,7 +35,8 @@ class State:
                 case _:
                     raise ValueError(
                         "expected_state must be a list of calls and their answers, such "
-                        f'as [["read_graph", {{}}, {{"entities": []}}]]; got {call!r:.200}'
+                        'as [["read_graph", {}, {"entities": []}]]; got '
+                        f"{call!r:.200}"
                     )
 
 

@@ -55,11 +55,11 @@ def unplayable(domain_class: type) -> str | None:
 
 
 def tools_of(store: SessionStore, harvested: list[Any]) -> list[Any]:
-    """What MCP lists: NeMo Gym's `harvested` routes, and the class's other tools.
+    """The tools that MCP lists: NeMo Gym's `harvested` routes, and the class's others.
 
-    These are the tools of row_tools(), and `say` for a class with reply(). All have the
-    rows' schemas and descriptions, and the annotations without which Codex, which asks
-    nobody, cancels each call. Raises SettingError.
+    The others are the tools of row_tools(), and `say` for a class with reply(). Every
+    tool has the schema and the description that rows list, and annotations: without
+    them, Codex cancels each call. Raises SettingError.
     """
     from mcp.types import Tool, ToolAnnotations
     from nemo_gym.mcp_auto_exposure import DirectBinding, MCPTool
@@ -145,7 +145,7 @@ def show_images() -> None:
 
 
 def _with_image(as_text: Any, payload: Any) -> Any:
-    """What an MCP call answers with: a tool's answer as text, then its image."""
+    """The content of an MCP answer: a tool's output as text, then its image."""
     image = payload.get("image") if isinstance(payload, dict) else None
     found = re.fullmatch(r"data:(image/[^,;]+)[^,]*;base64,(.*)", str(image), re.DOTALL)
     if found is None:
