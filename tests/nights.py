@@ -3,12 +3,15 @@
 The tests of a part of the code run by day only if that part changed. At night, all of them run.
 """
 
+import math
 import subprocess
-from pathlib import Path
+import time
+from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
+from projects import ARCHETYPES, QUICK, ROOT
+
 RUNTIME = "runtime/src/env_runtime/"
 
 # The modules of tests/runtime/ whose servers run as `python server.py` starts them, and at
@@ -94,8 +97,13 @@ PROTECTED = {
     "test_packages.py": ["examples/packages/", RUNTIME + "checks/"],
     "test_post_generate.py": ["extensions/post_generate.py"],
     "test_shards.py": [RUNTIME + "scale/"],
-    "test_siblings.py": ["template/{%", "tests/adapters/", RUNTIME + "frameworks/"],
+    "test_siblings_installed.py": [
+        "template/{%",
+        "tests/adapters/",
+        RUNTIME + "frameworks/",
+    ],
     "test_update.py": ["copier.yml", "extensions/", "template/"],
+    "test_wheels.py": ["template/{%", RUNTIME + "frameworks/"],
 }
 
 
@@ -124,3 +132,78 @@ def is_called_for(test: str, changed: list[str]) -> bool:
         if part != file and test.startswith(part):
             starts += paths
     return any(path.startswith(tuple(starts)) for path in changed)
+
+
+def nightly(*values: Any) -> Any:
+    """A case for the nights: others say the same by day, at least in part."""
+    return pytest.param(*values, marks=pytest.mark.nightly)
+
+
+GAME_BY_DAY = ["game", *map(nightly, ARCHETYPES[1:])]
+# The game proves the main job; the others are installed and run by the slow tests.
+GAME_FIRST = [
+    "game",
+    *(pytest.param(one, marks=pytest.mark.slow) for one in ARCHETYPES[1:]),
+]
+
+STARTED = pytest.StashKey[float]()  # when this process did, in seconds
+ONE_SERIES = pytest.mark.parametrize("series", [QUICK], indirect=True)
+# What the runtime's tests on the other series show, too, and other commands on it.
+OLDER_BY_NIGHT = pytest.mark.parametrize(
+    "series", ["0.7", nightly("0.4")], indirect=True
+)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--changed-since",
+        metavar="REF",
+        help="of the nightly tests, only those whose part of the code changed since a commit",
+    )
+    parser.addoption(
+        "--nightly-seconds",
+        metavar="N",
+        type=float,
+        default=math.inf,
+        help="no nightly test begins that may end later than N seconds after the start",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[STARTED] = time.monotonic()
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("nightly"):
+        seconds = time.monotonic() - item.config.stash[STARTED]
+        installs = {"install", "repository"} & {*getattr(item, "fixturenames", ())}
+        seconds += 280 if installs else 60  # the most that one has taken
+        if seconds > item.config.getoption("--nightly-seconds"):
+            pytest.skip("--nightly-seconds: the time for nightly tests is up")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> None:
+    """The tests on the other release series are slow. A nightly test is not slow, too."""
+    if (since := config.getoption("--changed-since")) is not None:
+        changed = changed_since(since)
+        left_out = [
+            item
+            for item in items
+            if item.get_closest_marker("nightly")
+            and not is_called_for(item.nodeid.removeprefix("tests/"), changed)
+        ]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
+        items.sort(key=lambda item: item.get_closest_marker("nightly") is not None)
+    for item in items:
+        parameters = getattr(getattr(item, "callspec", None), "params", {})
+        if item.get_closest_marker("nightly"):
+            item.own_markers = [one for one in item.own_markers if one.name != "slow"]
+        elif parameters.get("series", QUICK) != QUICK:
+            item.add_marker("slow")
+        if item.get_closest_marker("slow") or item.get_closest_marker("nightly"):
+            # Sockets to processes that they started end with these.
+            item.add_marker(pytest.mark.filterwarnings("ignore::ResourceWarning"))

@@ -1,6 +1,6 @@
 """Scripts that a policy may try in each archetype, and the rewards that they earn.
 
-Each script is (its name, its calls, their reward). tests/test_siblings.py plays them in
+Each script is (its name, its calls, their reward). tests/test_siblings_installed.py plays them in
 the bare episode and through every framework.
 """
 

@@ -13,7 +13,7 @@ import runtime.rendered  # noqa: F401  # makes env_runtime importable
 # isort: split
 import pytest
 
-from conftest import ROOT, load_module
+from projects import ROOT, load_module
 
 Numbers = list[Fraction]
 

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from conftest import FRAMEWORKS, ROOT, RUNTIME, imports_of, run
+from projects import FRAMEWORKS, ROOT, RUNTIME, imports_of, run
 
 # A name that goes, or changes, is a line in CHANGELOG.md.
 PUBLIC = {

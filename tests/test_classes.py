@@ -8,17 +8,9 @@ import tomllib
 
 import pytest
 
-from conftest import (
-    CLASSES,
-    COPIER,
-    OLDER_BY_NIGHT,
-    UVX,
-    borrow_venv,
-    copier,
-    git,
-    render_project,
-    run,
-)
+from nights import OLDER_BY_NIGHT
+from projects import CLASSES, COPIER, UVX, borrow_venv, git, run
+from rendering import copier, render_project
 
 EXAMPLE = re.compile(
     r"wordle|guess|crane|five-letter|bubblewrap|workspace_|desktop_",

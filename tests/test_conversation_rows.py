@@ -10,7 +10,7 @@ import runtime.rendered  # noqa: F401  # makes env_runtime importable
 # isort: split
 import pytest
 
-from conftest import ROOT, load_module
+from projects import ROOT, load_module
 
 ROWS = 400
 Policy = Callable[[Any, dict[str, Any]], None]

@@ -4,7 +4,7 @@ from importlib.metadata import version
 
 import pytest
 
-from conftest import ROOT, load_module
+from projects import ROOT, load_module
 
 pytestmark = pytest.mark.skipif(
     not version("nemo-gym").startswith("0.7."), reason="the page is about 0.7"

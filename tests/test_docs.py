@@ -30,7 +30,8 @@ from sybil.parsers.markdown import CodeBlockParser
 from sybil.parsers.markdown.lexers import FencedCodeBlockLexer
 from sybil.typing import Evaluator
 
-from conftest import (
+from nights import nightly
+from projects import (
     COPIER,
     ROOT,
     RUNTIME,
@@ -38,7 +39,6 @@ from conftest import (
     Environment,
     clean_environment,
     git,
-    nightly,
     printing,
 )
 
@@ -78,7 +78,7 @@ NOT_RUN = {
         "uv run python -m env_runtime.under_gym --agent": "needs the agent, and a model",
     },
     "docs/frameworks.md": {
-        "uvx copier copy --trust --defaults -d 'siblings": "installs the frameworks; tests/test_siblings.py runs it",
+        "uvx copier copy --trust --defaults -d 'siblings": "installs the frameworks; tests/test_siblings_installed.py runs it",
         "uvx copier update ": "tests/test_update.py runs it",
     },
     "docs/grading.md": {

@@ -11,10 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from conftest import (
-    GAME_FIRST,
-    OLDER_BY_NIGHT,
-    ONE_SERIES,
+from nights import GAME_FIRST, OLDER_BY_NIGHT, ONE_SERIES, nightly
+from projects import (
     OTHER,
     PYTHONS,
     QUICK,
@@ -24,7 +22,6 @@ from conftest import (
     check_types,
     git,
     interpreter_for,
-    nightly,
     run,
 )
 

@@ -10,7 +10,8 @@ import zlib
 import pytest
 import yaml
 
-from conftest import ROOT, borrow_venv, load_module, nightly
+from nights import nightly
+from projects import ROOT, borrow_venv, load_module
 
 EXAMPLES = ROOT / "examples"
 NAMES = ["shop", "bugs", "shapes", "helpdesk"]

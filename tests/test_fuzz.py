@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import ROOT, run
+from projects import ROOT, run
 
 
 @pytest.mark.nightly

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 from plumbum import local
 
-from conftest import ROOT, UV, copier, git, nightly, python_in, run
+from nights import nightly
+from projects import ROOT, UV, git, python_in, run
+from rendering import copier
 
 CLASS = """\
 class Walk:

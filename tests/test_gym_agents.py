@@ -10,7 +10,7 @@ import shutil
 import pytest
 from env_runtime.gym_agents import AGENTS
 
-from conftest import run
+from projects import run
 
 pytestmark = [
     pytest.mark.nightly,

@@ -25,7 +25,8 @@ from env_runtime.gymnasium.__main__ import with_environment
 from gymnasium import spaces
 from PIL import Image
 
-from conftest import ROOT, import_path, lint, load_module, render_project, run
+from projects import ROOT, import_path, lint, load_module, run
+from rendering import render_project
 
 STYLE = f"--config={ROOT / 'pyproject.toml'}"
 MINIGRID = "minigrid:MiniGrid-Empty-5x5-v0"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from env_runtime.gym_series import HAS_ENVIRONMENT_SERVERS
 
-from conftest import ROOT, RUNTIME, imports_of, run
+from projects import ROOT, RUNTIME, imports_of, run
 
 MODULES = sorted((RUNTIME / "src/env_runtime").rglob("*.py"))
 MAX_LINES = 600

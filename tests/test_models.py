@@ -5,7 +5,7 @@ import json
 import pytest
 from scripted_judge import serving
 
-from conftest import printing
+from projects import printing
 
 # A policy that answers the first rows with their samples, until its input ends. Every
 # second row is written in NeMo Gym's native format.

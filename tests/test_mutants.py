@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 import pytest
 
-from conftest import ROOT, copy_working_tree, git, run
+from projects import ROOT, git, run
+from rendering import copy_working_tree
 
 
 class Mutant(NamedTuple):

@@ -10,7 +10,8 @@ import psutil
 import pytest
 import requests
 
-from conftest import OLDER_BY_NIGHT, ROOT, UV, nightly, printing, run, running
+from nights import OLDER_BY_NIGHT, nightly
+from projects import ROOT, UV, printing, run, running
 
 BIG = 600 << 20  # bytes: more than Ray uploads of a working folder
 

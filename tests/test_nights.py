@@ -3,9 +3,9 @@
 import sys
 
 import pytest
-from nights import BOTH_WAYS, PROTECTED, changed_since, is_called_for
 
-from conftest import ROOT, run
+from nights import BOTH_WAYS, PROTECTED, changed_since, is_called_for
+from projects import ROOT, run
 
 TESTS = ("tests/test_fuzz.py", "tests/test_shards.py")
 
@@ -58,7 +58,7 @@ def test_no_nightly_test_begins_when_there_is_no_time():
     test = "tests/test_fuzz.py"
     options = ["-m", "nightly", "-n0", "-rs", "--nightly-seconds", "0"]
     printed = run([sys.executable, "-m", "pytest", *options, test], ROOT).stdout
-    assert "SKIPPED [1] tests/conftest.py" in printed
+    assert "SKIPPED [1] tests/nights.py" in printed
     assert "--nightly-seconds: the time for nightly tests is up" in printed
 
 

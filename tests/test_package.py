@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from conftest import ONE_SERIES, ROOT, UV, clean_environment, run
+from nights import ONE_SERIES
+from projects import ROOT, UV, clean_environment, run
 
 # Two rows of a project's dataset, of which the model solves the first.
 PLAN = """

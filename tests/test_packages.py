@@ -10,16 +10,9 @@ import subprocess
 import pytest
 from chat_model import playing
 
-from conftest import (
-    ONE_SERIES,
-    ROOT,
-    UV,
-    borrow_venv,
-    clean_environment,
-    find_python,
-    render_project,
-    run,
-)
+from nights import ONE_SERIES
+from projects import ROOT, UV, borrow_venv, clean_environment, find_python, run
+from rendering import render_project
 
 README = (ROOT / "examples/packages/README.md").read_text()
 COMMANDS = re.findall(r"```sh\n(.*?)\n```", README)

@@ -12,15 +12,7 @@ import sys
 
 import pytest
 
-from conftest import (
-    ROOT,
-    UV,
-    clean_environment,
-    import_path,
-    make_taxi,
-    python_in,
-    run,
-)
+from projects import ROOT, UV, clean_environment, import_path, make_taxi, python_in, run
 
 pytestmark = pytest.mark.slow
 

@@ -35,7 +35,7 @@ from fastapi.testclient import TestClient
 from runtime.support import server_class
 from scripted_judge import Judge, serving
 
-from conftest import ROOT, load_module
+from projects import ROOT, load_module
 
 CLASSES = ROOT / "examples/nemo_gym"
 SERVERS = Path(str(distribution("nemo-gym").locate_file("resources_servers")))

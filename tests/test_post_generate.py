@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import ROOT, UV, git, run
+from projects import ROOT, UV, git, run
 
 SCRIPT = ROOT / "extensions/post_generate.py"
 

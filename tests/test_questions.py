@@ -3,7 +3,8 @@
 import pytest
 import yaml
 
-from conftest import ROOT, copier, render_project
+from projects import ROOT
+from rendering import copier, render_project
 
 
 def answers(project):

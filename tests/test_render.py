@@ -11,7 +11,7 @@ import jinja2
 import pytest
 import yaml
 
-from conftest import (
+from projects import (
     ARCHETYPES,
     FRAMEWORKS,
     ROOT,
@@ -20,8 +20,8 @@ from conftest import (
     imports_of,
     lint,
     python_in,
-    render_project,
 )
+from rendering import render_project
 
 BACKENDS = {
     "sandbox": ["local", "e2b", "nemo_gym"],

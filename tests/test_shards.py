@@ -15,7 +15,7 @@ import tempfile
 import pytest
 import requests
 
-from conftest import ANY_PORT, ROOT, clean_environment, run, running
+from projects import ANY_PORT, ROOT, clean_environment, run, running
 
 NEWER = pytest.mark.parametrize("series", ["0.7"], indirect=True)
 

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from conftest import UV, import_path, run
+from projects import UV, import_path, run
 
 SCHEMAS = {
     "x: str": {"type": "string"},

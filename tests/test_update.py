@@ -9,18 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from conftest import (
-    CLASSES,
-    COPIER,
-    FRAMEWORKS,
-    ROOT,
-    UV,
-    copier,
-    git,
-    nightly,
-    python_in,
-    run,
-)
+from nights import nightly
+from projects import CLASSES, COPIER, FRAMEWORKS, ROOT, UV, git, python_in, run
+from rendering import copier
 
 RELEASES = ["v0.6.1", "v0.6.0", "v0.5.0"]
 

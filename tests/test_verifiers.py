@@ -7,7 +7,8 @@ import shutil
 import pytest
 from chat_model import playing
 
-from conftest import ONE_SERIES, UVX, run
+from nights import ONE_SERIES
+from projects import UVX, run
 
 KEY = "a-key"
 ROWS = 4

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from conftest import ROOT, UV, run
+from projects import ROOT, UV, run
 
 pytestmark = pytest.mark.slow
 

@@ -6,7 +6,7 @@ import subprocess
 import pytest
 import yaml
 
-from conftest import ROOT, UVX, run
+from projects import ROOT, UVX, run
 
 STEPS = {
     f"{path.stem}/{name}/{step.get('name', number)}": step["run"]

@@ -1,4 +1,4 @@
-"""The adapter for OpenEnv over the lamp. test_siblings.py runs this in its venv."""
+"""The adapter for OpenEnv over the lamp. test_siblings_installed.py runs this in its venv."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""The adapter for ORS over the lamp, in this process. test_siblings.py runs this in its venv."""
+"""The adapter for ORS over the lamp, in this process. test_siblings_installed.py runs this in its venv."""
 
 import asyncio
 import json

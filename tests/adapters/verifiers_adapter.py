@@ -1,4 +1,4 @@
-"""The adapter for verifiers over the lamp, without a model. test_siblings.py runs this in its venv."""
+"""The adapter for verifiers over the lamp, without a model. test_siblings_installed.py runs this in its venv."""
 
 import asyncio
 from types import SimpleNamespace

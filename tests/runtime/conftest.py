@@ -30,9 +30,9 @@ from env_runtime.project import here
 from env_runtime.server import SessionServer
 from env_runtime.testing import fixtures
 from hypothesis import settings
-from nights import BOTH_WAYS
 
 import rollout
+from nights import BOTH_WAYS
 
 from . import support
 from .strict_model import Call, StrictModel

@@ -12,7 +12,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from conftest import copy_working_tree, import_path, render_project
+from projects import import_path
+from rendering import copy_working_tree, render_project
 
 FOLDER = Path(tempfile.mkdtemp(prefix="runtime-"))
 PROJECT = FOLDER / "my_env"

@@ -28,7 +28,7 @@ from nemo_gym import server_utils
 from pydantic import BaseModel
 from scripted_judge import Judge, Reply, answer_of, serving
 
-from conftest import ROOT
+from projects import ROOT
 
 from .support import ROW, at_once, outcome, refusal, rollout_gate, rows_file, until
 
