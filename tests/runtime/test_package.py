@@ -345,6 +345,9 @@ def test_the_environment_has_the_server_its_runtime_and_the_class(project, tmp_p
         f"{own}/{project.module}.py",
         f"{own}/nemo_gym/server.py",
         f"{own}/nemo_gym/pyproject.toml",
+        # NeMo Gym gives each server and each agent a venv, in which no other is found.
+        f"responses_api_agents/{project.name}_agent/app.py",
+        f"responses_api_agents/{project.name}_agent/env_runtime/__init__.py",
     } <= files
     assert not [path for path in files if path.endswith((".jsonl", ".pyc"))]
     pins = (tmp_path / "environment" / server / "requirements.txt").read_text()

@@ -137,8 +137,9 @@ def write_environment(
                         f"{project.root} is the second. An env_name must be unique"
                     )
                 _copy_code(own, target)
+                _write_runtime(project, target)
                 (target / "requirements.txt").write_text(text, encoding="utf-8")
-        _write_runtime(project, folder / SERVERS / project.name)
+        _write_project(project, folder / SERVERS / project.name)
     for path, servers in configs.items():
         _write_yaml(folder / path, servers)
     manifest = {"format": form, "config_paths": list(configs)}
@@ -185,12 +186,16 @@ def _copy_code(source: Path, target: Path) -> None:
 
 
 def _write_runtime(project: Project, folder: Path) -> None:
-    """Write env_runtime beside a server, with the user's files in it."""
-    if not folder.is_dir():
-        raise DeployError(f"{project.gym}/{SERVERS}/{project.name} is missing")
+    """Write env_runtime beside a server or an agent, which has a venv of its own."""
     with zipfile.ZipFile(runtime_wheel(project)) as wheel:
         names = [name for name in wheel.namelist() if name.startswith("env_runtime/")]
         wheel.extractall(folder, names)
+
+
+def _write_project(project: Project, folder: Path) -> None:
+    """Write the user's files into the env_runtime beside their server."""
+    if not folder.is_dir():
+        raise DeployError(f"{project.gym}/{SERVERS}/{project.name} is missing")
     root, patterns = project.root, project.table().get("data_files", [])
     known = list(collect(project))
     for pattern in patterns:
