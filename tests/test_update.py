@@ -13,7 +13,7 @@ from nights import nightly
 from projects import CLASSES, COPIER, FRAMEWORKS, ROOT, UV, git, python_in, run
 from rendering import copier
 
-RELEASES = ["v0.6.1", "v0.6.0", "v0.5.0"]
+RELEASES = ["v0.8.0", "v0.7.0", "v0.6.1", "v0.6.0", "v0.5.0"]
 
 
 def updates(*archetype, quick=(), slow=()):
@@ -35,7 +35,7 @@ def releases(repository, tmp_path):
 
 @pytest.fixture
 def project(releases, tmp_path):
-    """A committed project of v0.8.0."""
+    """A committed project of v0.8.1."""
     folder = tmp_path / "my_env"
     copy(releases, folder)
     commit(folder, first=True)
@@ -44,7 +44,7 @@ def project(releases, tmp_path):
 
 @pytest.fixture
 def own(releases, tmp_path):
-    """Makes a committed project of v0.8.0 over a class, with these tools."""
+    """Makes a committed project of v0.8.1 over a class, with these tools."""
 
     def of(source, domain_class, tools):
         folder = tmp_path / "own"
@@ -147,7 +147,7 @@ def test_a_source_beside_the_wheels_stays(releases, project, folder):
     mine = 'mine = { path = "../", editable = true }'
     settings.write_text(f"{table}[tool.uv.sources]\n{sources}\n{mine}\n\n{rest}")
     commit(project)
-    versions = ('version = "0.8.0"', 'version = "0.9.0"')
+    versions = ('version = "0.8.1"', 'version = "0.9.0"')
     release(releases, "v0.9.0", {"runtime/pyproject.toml": versions})
     update(project)
     text = settings.read_text()
@@ -244,7 +244,7 @@ def released(clone, template):
     """Tags the working tree as the next release of the same repository."""
     git(clone, "rm", "--quiet", "-r", ".")
     shutil.copytree(template, clone, dirs_exist_ok=True)
-    release(clone, "v0.8.0", {})
+    release(clone, "v0.8.1", {})
 
 
 @pytest.fixture
@@ -264,10 +264,10 @@ def earlier(history, template, tmp_path):
 @pytest.mark.parametrize(
     ("archetype", "tag"),
     [
-        *updates("game", quick=["v0.6.1"], slow=["v0.5.0"]),
+        *updates("game", quick=["v0.8.0"], slow=["v0.6.1", "v0.5.0"]),
         *updates("sandbox"),
         *updates("vision"),
-        *updates("conversation", slow=["v0.6.0"])[:2],  # it is new in 0.6
+        *updates("conversation", slow=["v0.6.0"])[:4],  # it is new in 0.6
     ],
 )
 def test_from_an_earlier_release(earlier, archetype, tag):
@@ -366,7 +366,7 @@ def test_added_dependencies_stay_when_the_templates_change(earlier, tag):
     assert tool["environment"]["max_turns"] == 9
     assert tool["uv"]["sources"] == {
         "nemo-gym-env-runtime": [
-            {"path": "vendor/nemo_gym_env_runtime-0.8.0-py3-none-any.whl"}
+            {"path": "vendor/nemo_gym_env_runtime-0.8.1-py3-none-any.whl"}
         ],
         "mine": {"path": "../lib"},
     }
@@ -378,10 +378,10 @@ def test_the_wheel_replaces_the_runtime_and_is_replaced(earlier, history):
     project = earlier("v0.5.0")
     add_package(project, "iniconfig")
     commit(project)
-    for version in ("0.8.0", "0.9.0"):
+    for version in ("0.8.1", "0.9.0"):
         if version == "0.9.0":
             bump = {
-                "runtime/pyproject.toml": ('version = "0.8.0"', 'version = "0.9.0"')
+                "runtime/pyproject.toml": ('version = "0.8.1"', 'version = "0.9.0"')
             }
             release(history, "v0.9.0", bump)
         done = run([COPIER, "update", "--trust", "--defaults"], project)
