@@ -27,14 +27,14 @@ from projects import (
 
 EARNED = "the oracle earns 1.0, noop and nonsense 0.0"
 
-ALL: list = [(QUICK, "game"), (OTHER, "game"), (OTHER, "answer"), (OTHER, "vision")]
+ALL: list = [(QUICK, "game"), (OTHER, "game"), (OTHER, "answer")]
 # gymnasium is below, and vision is installed for tests/test_nemo_gym.py.
 ALL += [
     pytest.param(QUICK, archetype, marks=pytest.mark.slow)
     for archetype in ("sandbox", "vision", "answer", "conversation", "mcp")
 ]
 # The conversation plays in NeMo Gym's own loop there: tests/test_nemo_gym.py.
-ALL += [nightly(OTHER, "sandbox"), nightly(OTHER, "conversation")]
+ALL += [nightly(OTHER, one) for one in ("sandbox", "vision", "conversation")]
 
 # The packages of the archetypes that the game does not have
 PACKAGES = {"vision": ["pillow"]}
@@ -125,7 +125,7 @@ def test_rollouts(generate):
 SAME_ON_BOTH = ["deploy", "llm", "properties", "rows_generator", "graders", "flaws"]
 SAME_ON_BOTH += ["datasets", "dataset_projects", "mcp_episode", "report", "stats"]
 SAME_ON_BOTH += ["class_checks", "flaws_owned", "framework_protocol", "frameworks"]
-SAME_ON_BOTH += ["gates", "imports", "package", "play", "slim_image", "trl"]
+SAME_ON_BOTH += ["gates", "imports", "models", "package", "play", "slim_image", "trl"]
 
 
 @pytest.mark.parametrize(

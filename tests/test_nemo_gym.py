@@ -190,7 +190,7 @@ def play_by_hand(environment, series, url, rows, output):
 @pytest.mark.parametrize(
     ("series", "archetype"),
     [
-        ("0.4", "game"),
+        nightly("0.4", "game"),
         ("0.7", "game"),
         nightly("0.7", "sandbox"),
         nightly("0.7", "vision"),

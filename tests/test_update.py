@@ -264,7 +264,7 @@ def earlier(history, template, tmp_path):
 @pytest.mark.parametrize(
     ("archetype", "tag"),
     [
-        *updates("game", quick=["v0.8.0"], slow=["v0.6.1", "v0.5.0"]),
+        *updates("game", quick=["v0.8.0"], slow=["v0.5.0"]),
         *updates("sandbox"),
         *updates("vision"),
         *updates("conversation", slow=["v0.6.0"])[:4],  # it is new in 0.6
