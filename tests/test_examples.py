@@ -126,7 +126,7 @@ def test_the_oracle_earns_what_the_row_says(example, play, name):
         assert earned == pytest.approx(row.get("oracle_reward", 1.0))
 
 
-def test_an_answer_that_lists_everything_is_not_paid(example, play):
+def test_an_answer_that_lists_everything_earns_nothing(example, play):
     columns = {
         "customers": ["id", "name", "city"],
         "products": ["id", "name", "price"],
@@ -146,7 +146,7 @@ def test_an_answer_that_lists_everything_is_not_paid(example, play):
             assert play("shop", task, [("answer", {"values": values})]) == 0.0
 
 
-def test_partial_answers_are_paid_in_part(example, play):
+def test_partial_answers_earn_in_part(example, play):
     shop = example("shop")
     for row in rows_of("shop"):
         [task] = row["ground_truth"]
@@ -220,7 +220,7 @@ MODULES = {
 
 
 @pytest.mark.parametrize("source", MODULES.values(), ids=MODULES)
-def test_a_module_that_cheats_is_not_paid(play, monkeypatch, source):
+def test_a_module_that_cheats_earns_nothing(play, monkeypatch, source):
     monkeypatch.setenv("SANDBOX_SECONDS", "1")
     for task in tasks_of("bugs")[:2]:
         module, _, function = task["function"].rpartition(".")
@@ -267,7 +267,7 @@ def test_the_cases_of_a_bug_are_not_those_of_its_tests():
         assert len(unseen) >= 4
 
 
-def test_clicks_all_over_the_canvas_are_not_paid(example, play):
+def test_clicks_all_over_the_canvas_earn_nothing(example, play):
     shapes = example("shapes")
     tasks = tasks_of("shapes")
     wide, high = range(0, shapes.WIDTH, 5), range(0, shapes.HEIGHT, 5)

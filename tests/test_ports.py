@@ -109,7 +109,7 @@ NEEDS_LATER = pytest.mark.skipif(
     version("nemo-gym").startswith("0.4."), reason="needs nemo-gym 0.7's recordings"
 )
 
-# What app.py pays today where a recording is older than it: rollout 2 of mcqa has text
+# What app.py gives today where a recording is older than it: rollout 2 of mcqa has text
 # beside the letter in its box, which the release that recorded it did not read.
 PAID_TODAY = {("mcqa", 2): 1.0}
 
@@ -269,7 +269,7 @@ def rows_of(name: str) -> list[Json]:
     return rows
 
 
-def paid(name: str, rollout: Json) -> float:
+def given(name: str, rollout: Json) -> float:
     """The reward that the server of the installed wheel gives a recorded rollout."""
     number = rollouts_of(name).index(rollout)
     if version("nemo-gym").startswith("0.4."):
@@ -423,8 +423,8 @@ def recorded_judge(monkeypatch):
 
 @pytest.mark.slow
 @each_port
-def test_a_port_pays_what_the_server_paid(connect, recorded_judge, name):
-    """A deterministic class pays it once more for the rollout alone."""
+def test_a_port_earns_what_the_server_gave(connect, recorded_judge, name):
+    """A deterministic class gives it once more for the rollout alone."""
     port = port_of(name)
     for rollout in rollouts_of(name):
         judge = recorded_judge(rollout)
@@ -450,13 +450,13 @@ def test_a_port_pays_what_the_server_paid(connect, recorded_judge, name):
                 verdicts.append(post(connect(name), "verify", again))
         for verdict in verdicts:
             earned = verdict["reward"], verdict["mask_sample"]
-            assert earned == (paid(name, rollout), False)
+            assert earned == (given(name, rollout), False)
         assert bool(judge.requests) == (judged(rollout) is not None)
 
 
 @NEEDS_LATER
 def test_a_recording_that_is_older_than_its_server():
-    """The class pays what app.py pays today."""
+    """The class gives what app.py gives today."""
     from resources_servers.mcqa import app
 
     for (name, number), expected in PAID_TODAY.items():

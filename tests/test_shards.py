@@ -112,7 +112,7 @@ def test_nemo_gym_s_own_loop(generate, kind, workers):
 @pytest.mark.nightly
 @NEWER
 def test_a_node_of_three_dies(generate, ray_folder, tmp_path):
-    """Its shards' episodes are masked, and all other episodes are paid."""
+    """Its shards' episodes are masked, and all other episodes earn."""
     environment = generate(archetype="game")
     process = subprocess.Popen(
         [environment.python, ROOT / "tests/ray_cluster.py"],

@@ -25,7 +25,7 @@ print(json.dumps([solve(row, row["responses_create_params"]["tools"]) for row in
 
 @pytest.mark.slow
 @ONE_SERIES
-def test_verifiers_pays_what_each_row_deserves(generate, tmp_path):
+def test_verifiers_gives_each_row_its_reward(generate, tmp_path):
     """The folder has the same file, and rows that the model can tell apart."""
     environment = generate(archetype="game")
     oracle = json.loads(environment.run("-c", ORACLE))

@@ -1,4 +1,4 @@
-"""NeMo Gym's gui_coordinate: a point on a screenshot, paid by its distance."""
+"""NeMo Gym's gui_coordinate: a point on a screenshot, rewarded by its distance."""
 
 import re
 from typing import Any

@@ -1,4 +1,4 @@
-"""NeMo Gym's wordle: six guesses, paid by their number, with penalties."""
+"""NeMo Gym's wordle: six guesses, rewarded by their number, with penalties."""
 
 from collections import Counter
 from typing import Any, ClassVar

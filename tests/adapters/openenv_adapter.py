@@ -226,7 +226,7 @@ def test_metadata():
     assert about.description in readme
 
 
-def test_an_environment_that_failed_pays_nothing():
+def test_an_environment_that_failed_earns_nothing():
     with pytest.raises(RuntimeError, match="the lamp exploded"):
         play(("switch", {"on": True}), ("explode", {}))
 

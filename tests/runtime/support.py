@@ -200,7 +200,7 @@ def server_class(
 
 
 class Plain:
-    """An environment class without tools, which pays nothing."""
+    """An environment class without tools, whose reward is 0.0."""
 
     def __init__(self, task: Any) -> None: ...
 
@@ -215,7 +215,7 @@ class Mover(Plain):
 
 
 class Generous(Mover):
-    """Always pays."""
+    """Its reward is always 1.0."""
 
     def reward(self) -> float:
         return 1.0

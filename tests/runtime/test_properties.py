@@ -32,7 +32,7 @@ def played(arguments: dict[str, Any], output: str, failed: bool = False) -> Any:
 
 
 @given(text=LINES, cuts=st.lists(st.integers(0, 99), max_size=4), data=st.data())
-def test_no_echo_of_the_policy_s_pieces_is_paid(text, cuts, data):
+def test_no_echo_of_the_policy_s_pieces_is_rewarded(text, cuts, data):
     """Whatever the pieces are, and whether one call brings them or several."""
     places = sorted({0, len(text), *(cut % len(text) for cut in cuts)})
     pieces = [text[a:b] for a, b in itertools.pairwise(places)]
@@ -45,7 +45,9 @@ def test_no_echo_of_the_policy_s_pieces_is_paid(text, cuts, data):
 
 
 @given(text=st.text("xyz", min_size=1), before=LINES, after=LINES, said=KEYS)
-def test_a_whole_line_that_the_policy_did_not_write_is_paid(text, before, after, said):
+def test_a_whole_line_that_the_policy_did_not_write_is_rewarded(
+    text, before, after, said
+):
     output = f"{before}\n{text}\n{after}"
     assert printed([played({"text": said}, output)], text)
     failed = played({"text": said}, output, failed=True)
@@ -53,7 +55,7 @@ def test_a_whole_line_that_the_policy_did_not_write_is_paid(text, before, after,
 
 
 @given(text=st.text("xyz", min_size=1), beside=st.text("abc", min_size=1))
-def test_a_part_of_a_line_is_not_paid(text, beside):
+def test_a_part_of_a_line_is_not_rewarded(text, beside):
     for output in (f"{beside}{text}", f"{text}{beside}", f"{beside} {text}"):
         assert not printed([played({}, output)], text)
 

@@ -222,7 +222,7 @@ def test_the_calls_of_a_row_are_one_turn(gate_client, tmp_path, monkeypatch):
     assert played["reward"] == 1.0
 
 
-def test_a_class_that_pays_for_any_call_fails(gate_client, tmp_path):
+def test_a_class_that_rewards_any_call_fails(gate_client, tmp_path):
     class Any(Calls):
         def reward(self) -> float:
             return float(bool(self.made))

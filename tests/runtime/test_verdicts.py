@@ -160,7 +160,7 @@ def test_an_episode_without_a_task_earns_nothing(client_of, seed):
 
 @without_a_task
 def test_an_episode_without_a_task_earns_nothing_on_any_row(client_of, seed):
-    """That holds even on a row with an empty task, and a class that always pays."""
+    """That holds even on a row with an empty task, and a class whose reward is always 1.0."""
     client = client_of(Generous)
     if seed is not None:
         client.seed(seed)

@@ -167,7 +167,7 @@ def go_on(clients, lost, counted):
 
 
 def plays_on(client, counted):
-    """Whether an episode that counted to `counted` is paid after it counts to three."""
+    """Whether an episode that counted to `counted` earns after it counts to three."""
     for count in range(counted + 1, 4):
         assert client.output().split()[:2] == [str(client.task["id"]), str(count)]
         assert client.seconds < 10

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.slow
 
 
 def test_the_project_s_episodes(start, rows, tools):
-    """Both shards play 120 episodes, and only the oracle's episodes are paid."""
+    """Both shards play 120 episodes, and only the oracle's episodes earn."""
     served = start("server.py")
     assert served.url, served.printed
     played = enumerate(itertools.islice(itertools.cycle(rows), 120))
