@@ -18,7 +18,6 @@ Number, Choice and Text read what the last message has in \boxed{}: nothing outs
 box counts, and neither do two boxes that differ. `INSTRUCTIONS` asks for that in a prompt.
 """
 
-import functools
 import json
 import math
 import re
@@ -320,7 +319,12 @@ class Json:
             raise ValueError("expected a document, a schema, or both; got neither")
         self._expected, self._partial = expected, partial
         self._fields = _fields(expected) if expected is not None else {}
-        self._errors = functools.partial(_schema_errors, schema) if schema else None
+        self._is_valid: Callable[[Any], bool] = lambda document: True
+        if schema:
+            import jsonschema  # optional
+
+            kind = jsonschema.validators.validator_for(schema)
+            self._is_valid = kind(schema).is_valid
         if expected is not None and self.reward(self.solution()) != 1.0:
             raise ValueError(f"the schema refuses the document {expected!r:.200}")
 
@@ -348,7 +352,7 @@ class Json:
     def reward(self, answer: str) -> float:
         """1.0 for the expected document, with `partial` the share of right fields."""
         document = self.read(answer)
-        if document is None or (self._errors and self._errors(document)):
+        if document is None or not self._is_valid(document):
             return 0.0
         if self._expected is None:
             return 1.0
@@ -407,14 +411,6 @@ def _scalar(value: Any) -> tuple[str, Any]:
             raise ValueError(f"JSON has no number {value}")
         return ("number", value)
     return ("text", str(value))
-
-
-def _schema_errors(schema: Mapping[str, Any], document: Any) -> bool:
-    """Whether a document breaks a schema."""
-    import jsonschema
-
-    validator = jsonschema.validators.validator_for(schema)(schema)
-    return not validator.is_valid(document)
 
 
 # ------------------------------------------------------------------------- results
