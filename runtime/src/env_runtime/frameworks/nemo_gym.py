@@ -69,11 +69,6 @@ def _image(output: Any) -> tuple[dict[str, Any], str] | None:
     return (answer, url) if isinstance(url, str) else None
 
 
-def turns_in(output: list[Any]) -> int:
-    """The number of the model's answers in a trajectory."""
-    return sum(models for models, _ in itertools.groupby(output, by_model))
-
-
 def last_answer(output: list[Any]) -> str:
     """The text of the last message in the model's last turn, "" if it has none."""
     return last_message([*itertools.takewhile(by_model, reversed(output))][::-1])
@@ -112,18 +107,18 @@ class EnvironmentAgent(SimpleAgent):
         update: dict[str, Any] = {}
         while True:
             part = body.model_copy(update={"input": prompt + output})
-            result = await SimpleAgent.responses(
-                self._with_steps(left), request, response, part
-            )
+            # This agent, with `left` answers of the model before it ends an episode
+            config = self.config.model_copy(update={"max_steps": left})
+            agent = self.model_copy(update={"config": config})
+            result = await SimpleAgent.responses(agent, request, response, part)
             output += result.output
             usage = add_usage(usage, result.usage)
             if left:
-                left -= turns_in(result.output)
-            reply = (
-                None
-                if result.incomplete_details
-                else await self._reply(request, result)
-            )
+                turns = itertools.groupby(result.output, by_model)
+                left -= sum(by_the_model for by_the_model, _ in turns)
+            reply = None
+            if not result.incomplete_details:
+                reply = await self._reply(request, result)
             if reply is not None:
                 output.append(reply)
             if reply is None or (left is not None and left <= 0):
@@ -133,11 +128,6 @@ class EnvironmentAgent(SimpleAgent):
         # The trajectory for grading and training must be what the model saw.
         update |= {"output": with_images(output), "usage": usage}
         return result.model_copy(update=update)
-
-    def _with_steps(self, left: int | None) -> "EnvironmentAgent":
-        """This agent, with `left` answers of the model before it ends an episode."""
-        config = self.config.model_copy(update={"max_steps": left})
-        return self.model_copy(update={"config": config})
 
     async def _reply(
         self, request: Request, result: NeMoGymResponse
