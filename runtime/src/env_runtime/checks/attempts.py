@@ -18,7 +18,6 @@ from collections.abc import (
     Mapping,
 )
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any
 
 from pydantic import ValidationError
@@ -32,7 +31,7 @@ from ..episode.tasks import baseline_reward, oracle_reward, solution_of, task_of
 from ..episode.tools import Tool, tools_of
 from ..episode.types import REPLY, Calls, Row, Solution
 from ..errors import GateError, NoOracleError
-from ..evaluation.rows import prompt_text, row_name
+from ..evaluation.rows import row_name
 from ..models.client import Models
 from ..project import of_class
 from ..settings import Limits
@@ -109,14 +108,11 @@ class Attempt:
 
         Raises TimeoutError.
         """
-        tool, episode = self.tools[name], self.session.episode
-        assert episode is not None
+        tool = self.tools[name]
         try:
             keywords = tool.keywords(tool.arguments.model_validate(arguments))
-            answer: Answer = await self.session.perform(
-                lambda: episode.call(tool, keywords)
-            )
-            output = answer.output
+            call = functools.partial(self.episode.call, tool, keywords)
+            output = (await self.session.perform(call)).output
         except ValidationError as error:
             output = f"error: {error}"
         self.calls.append((name, arguments))
@@ -125,11 +121,9 @@ class Attempt:
 
     async def play(self, calls: Calls) -> None:
         """Make calls, and say messages that the class replies to."""
-        episode = self.session.episode
-        assert episode is not None
         for name, arguments in calls:
             if name == REPLY:
-                said = functools.partial(episode.reply, arguments["answer"])
+                said = functools.partial(self.episode.reply, arguments["answer"])
                 answer: Answer | None = await self.session.perform(said)
                 self.calls.append((name, arguments))
                 self.outputs += [answer.output] if answer else []
@@ -141,22 +135,18 @@ class Attempt:
 
     async def kept(self) -> Kept:
         """The object's SQLite tables and files, as they are now."""
-        return await self.session.perform(lambda: kept_by(self.object))
+        return await self.session.perform(lambda: kept_by(self.session.environment))
 
     async def state(self) -> Any:
         """The object's attributes, and what it keeps elsewhere, to be compared."""
-        texts = await self.session.perform(lambda: attributes_of(self.object))
+        environment = self.session.environment
+        texts = await self.session.perform(lambda: attributes_of(environment))
         return texts, (await self.kept()).content
 
     @property
-    def object(self) -> Any:
+    def episode(self) -> Episode:
         assert self.session.episode is not None
-        return self.session.episode.environment
-
-    @property
-    def failure(self) -> str | None:
-        """Why the sample is masked, once the reward is known."""
-        return self.session.episode.failure if self.session.episode else None
+        return self.session.episode
 
     @property
     def did(self) -> str:
@@ -216,10 +206,11 @@ class FlawCheck:
 
     def full(self, row: Row, reward: float) -> bool:
         """Whether a reward is that of a solved row, and more than nonsense may earn."""
-        return (
-            reward >= oracle_reward(self.domain_class, row) - 1e-9
-            and reward > baseline_reward(self.domain_class, row) + 1e-9
-        )
+        solved = oracle_reward(self.domain_class, row)
+        return reward >= solved - 1e-9 and self.too_much(row, reward)
+
+    def too_much(self, row: Row, reward: float) -> bool:
+        return reward > baseline_reward(self.domain_class, row) + 1e-9
 
     def oracle(self, row: Row) -> Solution:
         """The solution of the row's oracle, computed once; empty without an oracle."""
@@ -254,15 +245,12 @@ class FlawCheck:
             calls, answer = [*before, (name, new)], ""
         return await self.played(row, calls, answer)
 
-    def too_much(self, row: Row, reward: float) -> bool:
-        return reward > baseline_reward(self.domain_class, row) + 1e-9
-
-    def texts(self, row: Row) -> dict[tuple[str, int], str]:
-        """The parts of the row's prompt that a policy may copy, by their kind and place.
-
-        Places are counted from the start, and from the end (-1).
-        """
-        return parts_of(prompt_text(row))
+    def samples(self, *, high: bool = False) -> Calls:
+        """A valid but senseless call of each tool."""
+        return [
+            (tool["name"], sample_arguments(tool, high=high))
+            for tool in self.definitions
+        ]
 
     def filled(self, text: str) -> Iterator[tuple[str, dict[str, Any]]]:
         """A call of each tool that takes `text`, with it in every such parameter."""
@@ -298,7 +286,10 @@ class FlawCheck:
 
 
 def parts_of(text: str) -> dict[tuple[str, int], str]:
-    """The parts of a text, by their kind and their place from the start or the end."""
+    """The parts of a text that a policy may copy, by their kind and place.
+
+    Places are counted from the start (1), and from the end (-1).
+    """
     found: dict[tuple[str, int], str] = {}
     for kind, pattern in PARTS.items():
         parts = [
@@ -363,7 +354,7 @@ async def on_many(
     who: str,
     share: float,
     play: Callable[[int], Awaitable[Attempt | None]],
-    answers: Mapping[int, str] = MappingProxyType({}),
+    answers: Mapping[int, str] | None = None,
 ) -> None:
     """Raise GateError if a policy earns the full reward on a share of the rows.
 
@@ -383,7 +374,8 @@ async def on_many(
     if _is_share(len(solved), played, share):
         number, attempt = solved[0]
         problem = f"{who} earns the full reward on {len(solved)} of {played} rows"
-        raise check.wrong(flaw, number, problem, attempt, answers.get(number, ""))
+        answer = answers[number] if answers else ""
+        raise check.wrong(flaw, number, problem, attempt, answer)
 
 
 async def with_tries(
@@ -440,18 +432,15 @@ async def same_part(
         kept = {feature for feature in kept if failures[feature] <= allowed}
         if not kept:
             return
-    played = len(parts)
+    played, kinds = len(parts), [*PARTS]
     check_enough(played)
     kept = {
         one for one in kept or () if _is_share(played - failures[one], played, MOST)
     }
-    kinds = [*PARTS]
-    best = min(
-        kept,
-        key=lambda one: (failures[one], abs(one[1]), kinds.index(one[0])),
-        default=None,
-    )
-    if best is None or len({each.get(best) for each in parts}) < DIFFERENT:
+    if not kept:
+        return
+    best = min(kept, key=lambda one: (failures[one], abs(one[1]), kinds.index(one[0])))
+    if len({each.get(best) for each in parts}) < DIFFERENT:
         return  # most rows have the same answer, which their prompts may well name
     ordinal = f"{best[0]} {abs(best[1])}" + (" from the end" if best[1] < 0 else "")
     solved = f"on {played - failures[best]} of {played} rows"

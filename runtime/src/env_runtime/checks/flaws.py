@@ -12,13 +12,7 @@ import json
 import re
 import time
 from collections import Counter, defaultdict
-from collections.abc import (
-    Awaitable,
-    Callable,
-    Coroutine,
-    Iterable,
-    Iterator,
-)
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from itertools import islice
 from typing import Any
 
@@ -61,13 +55,11 @@ async def echo(check: FlawCheck, rows: Iterable[int]) -> None:
     for number in check.in_time(rows):
         row = check.rows[number]
         text = prompt_text(row)
-        async with check.episode(row) as attempt:
-            await attempt.play([*check.filled(text)])
-            answer = text if check.declared.ends_with_answer else ""
-            reward = await attempt.reward(answer)
-            if check.full(row, reward):
-                problem = f"a policy that only repeats the prompt earns {reward}"
-                raise check.wrong("echo", number, problem, attempt, answer)
+        answer = text if check.declared.ends_with_answer else ""
+        attempt, reward = await check.played(row, [*check.filled(text)], answer)
+        if check.full(row, reward):
+            problem = f"a policy that only repeats the prompt earns {reward}"
+            raise check.wrong("echo", number, problem, attempt, answer)
 
 
 async def candidates(check: FlawCheck, rows: Iterable[int]) -> None:
@@ -75,7 +67,7 @@ async def candidates(check: FlawCheck, rows: Iterable[int]) -> None:
 
     async def calls_at(row: Row) -> Calls:
         attempt, _ = await check.played(row, [*check.filled("7")])
-        sources = [check.texts(row), *map(parts_of, attempt.outputs)]
+        sources = map(parts_of, [prompt_text(row), *attempt.outputs])
         texts = [islice(each.values(), CANDIDATES) for each in sources]
         tried = dict.fromkeys(text for each in texts for text in each)
         return [call for text in tried for call in check.filled(text)]
@@ -166,8 +158,7 @@ async def again(check: FlawCheck, rows: Iterable[int]) -> None:
         ]
         for plan in check.in_time([*plans, *repeated[:5]]):
             attempt, reward = await check.played(row, plan)
-            assert attempt.session.episode
-            outside = attempt.session.episode.outside_range
+            outside = attempt.episode.outside_range
             if outside is not None and not check.declared.range_is_estimated:
                 problem = f"a policy that repeats a call earns {outside}, outside of reward_range"
                 raise check.wrong("again", number, problem, attempt)
@@ -199,7 +190,7 @@ async def early(check: FlawCheck, rows: Iterable[int]) -> None:
     }
     places: defaultdict[str, Counter[tuple[str, int]]] = defaultdict(Counter)
     for number, sent in lasts.items():
-        texts = check.texts(check.rows[number])
+        texts = parts_of(prompt_text(check.rows[number]))
         for name, value in sent.items():
             places[name].update(one for one in texts if texts[one] == str(value))
 
@@ -207,7 +198,7 @@ async def early(check: FlawCheck, rows: Iterable[int]) -> None:
         if number not in lasts:
             return None
         row, calls = check.rows[number], check.oracle(check.rows[number]).calls
-        texts = check.texts(row)
+        texts = parts_of(prompt_text(row))
         for name, value in lasts[number].items():
             most = places[name].most_common(1)
             if not most or texts.get(most[0][0]) != str(value):
@@ -248,8 +239,8 @@ async def owned(check: FlawCheck, rows: Iterable[int]) -> None:
             who = "a policy that changes everything in a table or a file"
             if check.full(row, reward):
                 raise check.wrong("owned", number, f"{who} earns {reward}", attempt)
-            if attempt.failure and not check.models.names:
-                problem = f"{who} masks the sample: {attempt.failure}"
+            if (failure := attempt.episode.failure) and not check.models.names:
+                problem = f"{who} masks the sample: {failure}"
                 raise check.wrong("owned", number, problem, attempt)
 
 
@@ -312,8 +303,8 @@ async def outside(check: FlawCheck, rows: Iterable[int]) -> None:
             return
         for text in ("-1", "0", "1e9", "nan", "inf", "1e999"):
             attempt, _ = await check.submitted(row, text)
-            if attempt.failure and not check.models.names:
-                problem = f"the answer {text} masks the sample: {attempt.failure}"
+            if (failure := attempt.episode.failure) and not check.models.names:
+                problem = f"the answer {text} masks the sample: {failure}"
                 raise check.wrong("outside", number, problem, attempt, text)
 
 
@@ -361,9 +352,7 @@ async def shared(check: FlawCheck, rows: Iterable[int]) -> None:
     """The oracle plays beside an episode that does nothing, and before another one."""
     for number in check.in_time(rows):
         row, other = check.rows[number], check.rows[(number + 1) % len(check.rows)]
-        calls = check.oracle(row).calls or [
-            (one["name"], sample_arguments(one, high=True)) for one in check.definitions
-        ]
+        calls = check.oracle(row).calls or check.samples(high=True)
         before = state_of(check.domain_class)
         async with check.episode(row) as idle:
             async with check.episode(row) as solver:
@@ -391,26 +380,20 @@ async def loop(check: FlawCheck, rows: Iterable[int]) -> None:
         return
     for number in check.in_time(rows):
         row = check.rows[number]
-        calls = check.oracle(row).calls or [
-            (one["name"], sample_arguments(one)) for one in check.definitions
-        ]
+        calls = check.oracle(row).calls or check.samples()
         for name, arguments in calls[:20]:
-            longest = []
+            if name not in check.tools:
+                continue
             for _ in range(3):  # a busy machine is slow once
                 async with check.episode(row) as attempt:
-                    if name in attempt.tools:
-                        longest.append(
-                            await _blocked(
-                                functools.partial(attempt.call, name, arguments)
-                            )
-                        )
-                if not longest or longest[-1] < BLOCKED_SECONDS:
+                    work = functools.partial(attempt.call, name, arguments)
+                    seconds = await _blocked(work)
+                if seconds < BLOCKED_SECONDS:
                     break
-            if longest and min(longest) >= BLOCKED_SECONDS:
-                milliseconds = 1000 * min(longest)
+            else:
                 problem = (
-                    f"{name} holds up all episodes of this process for {milliseconds:.0f} ms, "
-                    "because it waits on the event loop"
+                    f"{name} holds up all episodes of this process for "
+                    f"{1000 * seconds:.0f} ms, because it waits on the event loop"
                 )
                 raise check.wrong("loop", number, problem, attempt)
 
@@ -540,9 +523,6 @@ def what_changes(domain_class: type, row: Row) -> str:
     """The class attributes and globals that change while the policy nonsense plays."""
     check = FlawCheck(domain_class, [row])
     before = state_of(domain_class)
-    calls = [
-        (one["name"], sample_arguments(one, high=True)) for one in check.definitions
-    ]
     with without_log(), contextlib.suppress(Exception):  # the class may refuse the row
-        asyncio.run(check.played(row, calls))
+        asyncio.run(check.played(row, check.samples(high=True)))
     return changed(before, state_of(domain_class))
