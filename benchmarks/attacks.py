@@ -29,11 +29,10 @@ from typing import Any
 
 import psutil
 import requests
-from env_runtime.checks.project_files import server_tools
-from env_runtime.checks.server import starting_server, url_of
+from env_runtime.checks.server import server_tools, starting_server, url_of
+from env_runtime.episode.types import as_response
 from env_runtime.evaluation.policies import solve
 from env_runtime.evaluation.rows import load_rows
-from env_runtime.evaluation.trajectory import as_response
 from env_runtime.project import here
 
 CONNECTIONS = (1, 50)

@@ -17,9 +17,9 @@ from concurrent.futures import ThreadPoolExecutor
 import psutil
 import ray
 import requests
+from env_runtime.episode.types import as_response
 from env_runtime.evaluation.policies import solve
 from env_runtime.evaluation.rows import load_rows
-from env_runtime.evaluation.trajectory import as_response
 from env_runtime.project import here
 from ray.cluster_utils import Cluster
 from ray.util.state import list_actors

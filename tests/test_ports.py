@@ -29,8 +29,8 @@ from env_runtime.episode.tasks import (
     solution_of,
 )
 from env_runtime.episode.tools import tools_of
+from env_runtime.episode.types import as_response, function_call
 from env_runtime.evaluation.rows import check_row
-from env_runtime.evaluation.trajectory import as_response, function_call
 from fastapi.testclient import TestClient
 from runtime.support import server_class
 from scripted_judge import Judge, serving

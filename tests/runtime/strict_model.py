@@ -6,7 +6,7 @@ import uuid
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from env_runtime.evaluation import trajectory
+from env_runtime.episode import types
 
 Call = tuple[str, str]  # a tool and its arguments, which need not be JSON
 
@@ -93,14 +93,12 @@ def as_response(answer: list[Call] | str) -> dict[str, Any]:
         "status": "completed",
     }
     if isinstance(answer, str):
-        items = [trajectory.message(answer)]
+        items = [types.message(answer)]
     else:
         done = {"id": "fc_1", "status": "completed"}
-        items = [{**trajectory.function_call(*call), **done} for call in answer]
+        items = [{**types.function_call(*call), **done} for call in answer]
     output = [reasoning, *items]
-    return trajectory.as_response(
-        "scripted", [], output, input_tokens=10, output_tokens=1
-    )
+    return types.as_response("scripted", [], output, input_tokens=10, output_tokens=1)
 
 
 def as_completion(answer: list[Call] | str) -> dict[str, Any]:

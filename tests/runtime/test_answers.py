@@ -6,12 +6,11 @@ from env_runtime.checks.class_checks import check_class
 from env_runtime.checks.smoke import smoke_gate
 from env_runtime.episode.tasks import solution_of
 from env_runtime.episode.tools import tools_of
-from env_runtime.episode.types import Solution
+from env_runtime.episode.types import Solution, function_call, message
 from env_runtime.errors import GateError, RolloutError
 from env_runtime.evaluation.client import play
 from env_runtime.evaluation.policies import FIXED_TURNS, NONSENSE, fixed_policy
 from env_runtime.evaluation.scripted_model import ScriptedModel
-from env_runtime.evaluation.trajectory import function_call, message
 from env_runtime.server import SessionServer, VerifyRequest, VerifyResponse
 from fastapi import Request
 

@@ -18,7 +18,8 @@ import pydantic
 import pytest
 from env_runtime import gates as nemo_gym_gates
 from env_runtime import project
-from env_runtime.checks import project_files, runner, smoke
+from env_runtime.checks import runner, smoke
+from env_runtime.checks.server import outdated_manifests
 from env_runtime.checks.smoke import server_gate, smoke_gate, smoke_without_rows
 from env_runtime.errors import GateError, RolloutError
 from env_runtime.evaluation.client import Client
@@ -570,10 +571,10 @@ def test_a_client_that_gives_up_before_a_slow_tool_ends(run_gate, gym):
     [settings] = gym.glob("configs/*_eval.toml")
     with pytest.raises(GateError, match="_eval.toml waits 90 s, but .* take 600 s"):
         run_gate(rollout_gate, Slow, {"id": 1})
-    for path, _, corrected in project_files.outdated_manifests(here().load_class()):
+    for path, _, corrected in outdated_manifests(here().load_class()):
         path.write_text(corrected)
     assert "\nrequest_timeout = 900  # seconds" in settings.read_text()
-    assert not list(project_files.outdated_manifests(here().load_class()))
+    assert not list(outdated_manifests(here().load_class()))
 
 
 class Visited(Guessing):
@@ -600,7 +601,7 @@ def test_a_class_that_is_not_deterministic(run_gate, gym):
 
     with pytest.raises(GateError, match="manifest.yaml does not say that the class is"):
         run_gate(rollout_gate, SaysSo, {"id": 1})
-    for path, _, corrected in project_files.outdated_manifests(here().load_class()):
+    for path, _, corrected in outdated_manifests(here().load_class()):
         path.write_text(corrected)
     detail = run_gate(rollout_gate, SaysSo, {"id": 1})
     assert detail.endswith("noop and nonsense 0.0; not deterministic")

@@ -2,8 +2,8 @@
 
 import pytest
 from env_runtime import gym_agents
+from env_runtime.episode.types import function_call, message
 from env_runtime.errors import RolloutError
-from env_runtime.evaluation.trajectory import function_call, message
 from env_runtime.gym_agents import check_agent, without_calls
 from env_runtime.gym_series import HAS_MCP
 

@@ -12,9 +12,9 @@ from types import SimpleNamespace
 import pytest
 import requests
 from env_runtime import gym, under_gym
+from env_runtime.episode.types import as_response, function_call, message
 from env_runtime.errors import RolloutError
 from env_runtime.evaluation.rows import load_rows, prompt_text, write_rows
-from env_runtime.evaluation.trajectory import as_response, function_call, message
 from env_runtime.project import here
 
 

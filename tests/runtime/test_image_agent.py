@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from env_runtime.evaluation.trajectory import as_response, message
+from env_runtime.episode.types import as_response, message
 from env_runtime.frameworks import nemo_gym as agent
 from nemo_gym.openai_utils import (
     NeMoGymEasyInputMessage,

@@ -3,8 +3,8 @@
 import socket
 
 import pytest
+from env_runtime.episode.types import message
 from env_runtime.errors import SettingError
-from env_runtime.evaluation.trajectory import message
 from env_runtime.resources_server import http
 from nemo_gym.base_resources_server import BaseVerifyResponse
 

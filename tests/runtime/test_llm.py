@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from env_runtime.evaluation import trajectory
+from env_runtime.episode import types
 from env_runtime.evaluation.rows import load_rows
 
 import rollout
@@ -209,7 +209,7 @@ def test_the_model_sees_images(play, api, model, camera):
 
 
 def test_images_beyond_the_limit_are_not_verified(play, model, camera, monkeypatch):
-    monkeypatch.setattr(trajectory, "IMAGE_BYTES", 10)
+    monkeypatch.setattr(types, "IMAGE_BYTES", 10)
     arguments, output = camera
     model.script = [[("look", "{}")]]
     assert play(*arguments)[0] == 0

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 from env_runtime import gym_series
+from env_runtime.episode.types import function_call
 from env_runtime.errors import SettingError
-from env_runtime.evaluation.trajectory import function_call
 from env_runtime.resources_server import over_mcp
 from env_runtime.server import SessionServer
 

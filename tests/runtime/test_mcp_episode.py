@@ -19,7 +19,7 @@ from env_runtime.checks.smoke import smoke_gate
 from env_runtime.episode.declaration import declared
 from env_runtime.episode.tools import tools_in
 from env_runtime.errors import GateError, ToolError
-from env_runtime.evaluation.trajectory import with_tools
+from env_runtime.evaluation.rows import with_tools
 from env_runtime.frameworks.episodes import definitions_of as definitions_of_frameworks
 from env_runtime.mcp import McpEpisode, ServerLostError, State
 from env_runtime.mcp.programs import program_of

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 from env_runtime import project
+from env_runtime.episode.types import message
 from env_runtime.errors import GateError, ModelError, SettingError
 from env_runtime.evaluation.report import conversation
-from env_runtime.evaluation.trajectory import message
 from env_runtime.frameworks.episodes import AsyncEpisode
 from env_runtime.models.client import Models
 from env_runtime.models.endpoints import _harmless, _request

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 from env_runtime import rows as make_rows
-from env_runtime.checks.project_files import write_tools
+from env_runtime.checks.server import write_tools
 from env_runtime.checks.smoke import smoke_gate
 from env_runtime.episode.tasks import task_data_of
 from env_runtime.episode.tools import tools_of
+from env_runtime.episode.types import message
 from env_runtime.errors import RolloutError
 from env_runtime.evaluation.rows import load_rows, with_served_tools
-from env_runtime.evaluation.trajectory import message
 from env_runtime.project import here
 from env_runtime.testing.attacks import with_other_task
 from pydantic import BaseModel, ConfigDict, Field, ValidationError

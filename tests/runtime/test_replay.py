@@ -4,9 +4,9 @@ import json
 from typing import Any
 
 import pytest
+from env_runtime.episode.types import function_call, message
 from env_runtime.evaluation.client import play
 from env_runtime.evaluation.policies import Turn, solve
-from env_runtime.evaluation.trajectory import function_call, message
 
 from .support import ROW, Plain, outcome, row_of
 

@@ -11,11 +11,11 @@ from env_runtime.checks.smoke import smoke_gate
 from env_runtime.episode.episode import Call, Episode, run_without_loop
 from env_runtime.episode.tasks import solution_of
 from env_runtime.episode.tools import tools_of
+from env_runtime.episode.types import function_call, message
 from env_runtime.errors import GateError, ToolError
 from env_runtime.evaluation.client import play
 from env_runtime.evaluation.policies import FIXED_TURNS, NONSENSE, Turn, fixed_policy
 from env_runtime.evaluation.scripted_model import ScriptedModel
-from env_runtime.evaluation.trajectory import function_call, message
 from env_runtime.frameworks.episodes import AsyncEpisode, bare_reward, calls_for
 from env_runtime.frameworks.episodes import definitions_of as definitions_of_frameworks
 from env_runtime.project import here

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 from env_runtime import project
-from env_runtime.checks import project_files
+from env_runtime.checks.server import outdated_manifests
 from env_runtime.episode import declaration
 from env_runtime.episode.tasks import baseline_reward, oracle_reward
+from env_runtime.episode.types import as_response, function_call
 from env_runtime.errors import GateError, RolloutError, ToolError
 from env_runtime.evaluation import command
 from env_runtime.evaluation.client import Client, check_verdict, play
@@ -22,7 +23,6 @@ from env_runtime.evaluation.stats import (
     pass_at,
     table,
 )
-from env_runtime.evaluation.trajectory import as_response, function_call
 
 from .support import (
     ROW,
@@ -263,9 +263,7 @@ def test_the_rollout_gate(gate, tmp_path, manifest):
     openenv = tmp_path / "openenv/openenv.yaml"
     openenv.parent.mkdir()
     openenv.write_text("validation:\n  reward:\n    range: [0.0, 1.0]\n")
-    for path, _, corrected in project_files.outdated_manifests(
-        project.here().load_class()
-    ):
+    for path, _, corrected in outdated_manifests(project.here().load_class()):
         path.write_text(corrected)
     assert openenv.read_text().endswith("\n    range: [-100.0, 19.4]\n")
     assert "\n  range: [-100.0, 19.4]\n" in manifest.read_text()
@@ -298,7 +296,7 @@ def test_a_grade_outside_of_the_range_fails_the_gate(duel, monkeypatch):
 
 
 def test_a_usual_manifest_is_left_alone(manifest):
-    assert not list(project_files.outdated_manifests(Generous))
+    assert not list(outdated_manifests(Generous))
 
 
 def test_a_reward_for_nothing(duel, monkeypatch):

@@ -6,17 +6,17 @@ from typing import Any
 
 import pytest
 from env_runtime.checks.class_checks import check_class
-from env_runtime.checks.project_files import write_tools
+from env_runtime.checks.server import write_tools
 from env_runtime.checks.smoke import smoke_gate
 from env_runtime.episode.schema import sample_arguments
 from env_runtime.episode.tools import SERVER_PATHS, tools_of
+from env_runtime.episode.types import function_call, message
 from env_runtime.errors import GateError, RolloutError
 from env_runtime.evaluation.client import play
 from env_runtime.evaluation.policies import fixed_policy
 from env_runtime.evaluation.rows import load_rows, with_served_tools
-from env_runtime.evaluation.trajectory import function_call, message
 from env_runtime.frameworks.episodes import definitions_of as definitions_of_frameworks
-from env_runtime.playing.session import PlaySession
+from env_runtime.playing import PlaySession
 from env_runtime.trainers import trl
 
 from .support import Generous, rollout_gate, rows_file
@@ -268,9 +268,7 @@ def test_rows_keep_their_tools_when_the_servers_are_written(
 ):
     gate_client(Asked)
     asked = tools_of(Asked)["ask"].definition()
-    monkeypatch.setattr(
-        "env_runtime.checks.project_files.server_tools", lambda: [asked]
-    )
+    monkeypatch.setattr("env_runtime.checks.server.server_tools", lambda: [asked])
     path = rows_file(tmp_path, ROW, OTHER)
     for _ in range(2):  # the second time changes nothing
         write_tools(path)

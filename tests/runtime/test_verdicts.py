@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from env_runtime.episode.tasks import solution_of
-from env_runtime.evaluation.trajectory import function_call, message
+from env_runtime.episode.types import function_call, message
 
 from .support import ROW, Generous, Mover, Plain, Riddle, at_once, outcome, row_of
 

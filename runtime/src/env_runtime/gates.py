@@ -8,10 +8,9 @@ import sys
 from pathlib import Path
 
 from . import project
-from .checks.project_files import write_tools
 from .checks.rollout import rollout_gate
 from .checks.runner import Gate, new_gate_parser, report, requirement_note, run
-from .checks.server import starting_server, url_of
+from .checks.server import starting_server, url_of, write_tools
 from .checks.smoke import check_paths, server_gate, smoke_gate, smoke_without_rows
 from .command_line import exit_status
 from .evaluation.client import Client
@@ -100,11 +99,6 @@ def _gates(
         notes = not_in_image(project.here().gym, project.here().root)
         return "\n".join([passed, *requirement_note(domain_class), *notes])
 
-    def under_gym() -> str:
-        from .gym import check
-
-        return check(rows, options.agent)
-
     def smoke() -> str:
         if options.without_rows:
             return smoke_without_rows(client())
@@ -112,7 +106,9 @@ def _gates(
 
     def rollout() -> str:
         if options.under_gym:
-            return under_gym()
+            from .gym import check
+
+            return check(rows, options.agent)
         return rollout_gate(client(), rows, quick=options.quick)
 
     return {

@@ -19,8 +19,8 @@ import psutil
 import requests
 from omegaconf import DictConfig, OmegaConf
 
-from .checks.project_files import server_tools
 from .checks.rewards import baseline, earned_by_oracle, reward_problem
+from .checks.server import server_tools
 from .command_line import counted
 from .episode.tools import SAY, said
 from .episode.types import Solution

@@ -27,7 +27,7 @@ from nemo_gym.openai_utils import NeMoGymResponseCreateParamsNonStreaming
 from omegaconf import OmegaConf
 from pydantic import ValidationError
 
-from .checks.project_files import server_tools
+from .checks.server import server_tools
 from .command_line import exit_status, needed, new_parser, share
 from .episode.tasks import validation_problem
 from .episode.types import Row

@@ -19,12 +19,12 @@ episode ends when a turn has no calls, or after MAX_TURNS turns. The arguments o
 are JSON text, or an object. An exception in the policy fails the row that it plays.
 """
 
+from .episode.types import as_response, function_call, message
 from .errors import RolloutError
 from .evaluation.client import Client, ClientSession, check_verdict
 from .evaluation.command import main
 from .evaluation.policies import Policy, Turn
 from .evaluation.report import main as view
-from .evaluation.trajectory import as_response, function_call, message
 
 __all__ = [
     "Client",

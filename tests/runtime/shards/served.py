@@ -14,7 +14,7 @@ import itsdangerous
 import psutil
 import requests
 from env_runtime import project
-from env_runtime.evaluation.trajectory import as_response
+from env_runtime.episode.types import as_response
 
 from ..support import until
 

@@ -16,9 +16,9 @@ import pytest
 import requests
 from env_runtime import gym_series
 from env_runtime import server as serving
+from env_runtime.episode.types import as_response
 from env_runtime.errors import SettingError
 from env_runtime.evaluation.policies import solve
-from env_runtime.evaluation.trajectory import as_response
 from env_runtime.resources_server.messages import SessionServerConfig
 
 from ..support import until

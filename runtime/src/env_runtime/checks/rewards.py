@@ -9,7 +9,7 @@ from typing import Any
 
 from ..command_line import counted
 from ..episode.declaration import declared
-from ..episode.episode import Episode, run_alone
+from ..episode.episode import run_alone
 from ..episode.tasks import (
     baseline_reward,
     has_oracle,
@@ -21,7 +21,7 @@ from ..episode.tools import tools_of
 from ..episode.types import REPLY, Definitions, Row, Solution
 from ..errors import GateError, NoOracleError, RolloutError, service_hint
 from ..evaluation.policies import PLANS
-from ..evaluation.rows import about_task, row_name, skeleton_note
+from ..evaluation.rows import about_task, episode_of, row_name, skeleton_note
 from ..evaluation.stats import is_error
 from ..models.client import without_answers
 from .runner import doing
@@ -234,17 +234,13 @@ def reward_problem(
 
 
 def _unmet(domain_class: type, row: Row, plan: Solution) -> str:
-    """The class's `unmet` after the plan, "" without one.
-
-    This function plays the episode once more, in this process.
-    """
+    """The class's `unmet` after the plan, played in this process; "" without one."""
     if not hasattr(domain_class, "unmet"):
         return ""
     tools = tools_of(domain_class)
 
     async def play() -> str:
-        episode = Episode(domain_class, task_of(row))
-        try:
+        async with episode_of(domain_class, task_of(row)) as episode:
             for name, arguments in steps_of(domain_class, plan):
                 if name == REPLY:
                     await episode.reply(arguments["answer"])
@@ -255,8 +251,6 @@ def _unmet(domain_class: type, row: Row, plan: Solution) -> str:
                     await episode.call_row_tool(name, arguments)
             await episode.reward(plan.answer)
             return episode.environment.unmet
-        finally:
-            await episode.close()
 
     try:
         return run_alone(domain_class, play())

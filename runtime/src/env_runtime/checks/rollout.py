@@ -7,7 +7,7 @@ from typing import Any
 
 from ..command_line import counted
 from ..episode.declaration import declared
-from ..episode.types import REPLY, Definitions, Row, Solution, by_model
+from ..episode.types import REPLY, Definitions, Item, Row, Solution, by_model, message
 from ..errors import GateError, NoOracleError, RolloutError
 from ..evaluation.client import Client, play
 from ..evaluation.policies import (
@@ -25,12 +25,12 @@ from ..evaluation.rows import (
     read_rows,
     shown,
 )
-from ..evaluation.trajectory import Item, message
+from ..evaluation.stats import is_error
 from ..models.client import models_not_set, without_answers
 from ..project import Project, here, of_class
 from .flaws import find_flaws, what_changes
-from .project_files import outdated_manifests
 from .rewards import Result, RewardCheck, estimate_note, naming_skeleton
+from .server import outdated_manifests
 
 # The number of rows that are played twice, to compare the outputs and the rewards.
 ROWS_TWICE = 5
@@ -249,10 +249,7 @@ def _answers(items: list[dict[str, Any]]) -> list[Any]:
 
 
 def _compare(calls: str, first: dict[str, Any], second: dict[str, Any]) -> None:
-    """Raise GateError if replaying the same calls changes an output or the reward.
-
-    `calls` names the calls in the message.
-    """
+    """Raise GateError if replaying the same calls changes an output or the reward."""
     answers = (_answers(result["output"]) for result in (first, second))
     for before, after in zip_longest(*answers):
         if before != after:
@@ -282,9 +279,8 @@ class Diversity:
     def __init__(self, project: Project, rows: list[Row], path: Path) -> None:
         self.project = project
         self.rows, self.path = rows, path
-        self.answered = (
-            False  # whether a tool answered nonsense with more than an error
-        )
+        # Whether a tool answered nonsense with more than an error
+        self.answered = False
         self._seen: dict[str, set[int]] = {}
         for row in rows:
             self.note("prompt", row["responses_create_params"].get("input"))
@@ -296,10 +292,8 @@ class Diversity:
 
     def note_outcome(self, result: dict[str, Any]) -> None:
         """Remember what the tools answered to the same calls, and the reward."""
-        outputs = [item.get("output") for item in result["response"]["output"]]
-        texts = [output for output in outputs if isinstance(output, str)]
-        errors = '{"output": "error:', "error:"
-        self.answered |= any(not text.startswith(errors) for text in texts)
+        outputs = [item.get("output") for item in result["output"]]
+        self.answered |= any(text and not is_error(text) for text in outputs)
         self.note("outcome of the same calls", [outputs, result["reward"]])
 
     def note_line(self) -> str:

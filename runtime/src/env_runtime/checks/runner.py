@@ -95,10 +95,7 @@ def run_gates(
 def new_gate_parser(
     names: Iterable[str], description: str | None
 ) -> argparse.ArgumentParser:
-    """A parser whose `gates` are some of `names`.
-
-    `json` and `allow_missing` are switches.
-    """
+    """A parser with the options of every gates.py; its `gates` are some of `names`."""
     names = list(names)
     all_names = ", ".join(names)
 

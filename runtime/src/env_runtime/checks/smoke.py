@@ -3,7 +3,7 @@
 import contextlib
 import importlib.metadata
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,22 +12,18 @@ from ..episode.declaration import declared
 from ..episode.schema import sample_arguments
 from ..episode.tasks import is_native, task_of
 from ..episode.tools import lists_tools, tools_in
-from ..episode.types import HARNESS, REPLY, Definitions, Row
+from ..episode.types import HARNESS, REPLY, Definitions, Row, as_response
 from ..errors import GateError, NoOracleError, RolloutError, one_line, service_hint
 from ..evaluation.client import Client, ClientSession, problem_of
 from ..evaluation.policies import NONSENSE, solve
-from ..evaluation.rows import (
-    about_task,
-    check_row,
-    read,
-    read_rows,
-    row_name,
-    shown,
-)
+from ..evaluation.rows import about_task, check_row, read, read_rows, row_name, shown
 from ..imports import lacking, packages_from_paths
 from ..project import here, of_class
 from .rewards import naming_skeleton
 from .runner import doing
+
+# Seeds a session of the first row in a with block, and closes it after that.
+Play = Callable[[], contextlib.AbstractContextManager[ClientSession]]
 
 
 def check_paths() -> None:
@@ -60,8 +56,6 @@ def server_gate(client: Client) -> str:
 def smoke_gate(client: Client, path: Path) -> str:
     """Call every tool in an episode of the first row of `path`, and talk to reply().
 
-    Without either, only post to /verify.
-
     Returns the gate's line. Raises GateError and RolloutError.
     """
     domain_class = here().load_class()
@@ -78,7 +72,8 @@ def smoke_gate(client: Client, path: Path) -> str:
     if lacking := declared(domain_class).missing_requirement():
         return f"{counted(len(definitions), 'endpoint')}, not called ({lacking})"
 
-    def seed() -> ClientSession:
+    @contextlib.contextmanager
+    def episode() -> Generator[ClientSession]:
         """A session of the first row. Raises GateError."""
         session = client.session()
         try:
@@ -86,28 +81,27 @@ def smoke_gate(client: Client, path: Path) -> str:
         except RolloutError as error:
             note = about_task(domain_class, rows[0]) + service_hint(str(error))
             raise GateError(f"{row_name(1, path)}: {error}{note}") from error
-        return session
+        yield session
+        session.post("/close_session", {})
 
     tools = tools_in(domain_class, rows[0], definitions)
     echoes = []
     with naming_skeleton(domain_class, rows[0]):
-        outputs = _outputs(seed, tools, rows[0])
+        outputs = _outputs(episode, tools, rows[0])
         if client.replies():
-            session = seed()
-            _reply(session, {"answer": NONSENSE})
-            session.post("/close_session", {})
+            with episode() as session:
+                _reply(session, {"answer": NONSENSE})
         if declared(domain_class).reward is None:
-            echoes = _echoes(seed, definitions, task_of(rows[0])["expected_output"])
+            echoes = _echoes(episode, definitions, task_of(rows[0])["expected_output"])
     status = client.session().request("POST", "/no_such_tool", {}).status_code
     if status != 404:
         raise GateError(f"POST /no_such_tool answered {status}, not 404")
     detail = counted(len(definitions), "endpoint")
-    if not definitions:
-        detail = "no tools: the answer is graded"
-        if client.replies():
-            detail = "no tools: the environment replies to messages"
     if declared(domain_class).has_row_tools:
-        detail = f"{counted(len(definitions), 'endpoint')}, and the tools of each row"
+        detail += ", and the tools of each row"
+    elif not definitions:
+        does = "the environment replies to messages"
+        detail = f"no tools: {does if client.replies() else 'the answer is graded'}"
     for note, start in (
         ("still to be written", "error: this tool is still to be written"),
         ("answered only with an error", "error:"),
@@ -140,18 +134,11 @@ def smoke_without_rows(client: Client) -> str:
     """
     session = client.session()
     empty: Row = {"responses_create_params": {"input": []}, "ground_truth": [{}]}
-    answer = {
-        "id": "",
-        "created_at": 0,
-        "model": "",
-        "object": "response",
-        "output": [],
-    }
-    answer |= {"tools": [], "tool_choice": "auto", "parallel_tool_calls": True}
+    answered = empty | {"response": as_response("", [], [])}
     definitions = client.tools()
     calls: list[tuple[str, Any]] = [("seed_session", empty)]
     calls += [(tool["name"], sample_arguments(tool)) for tool in definitions]
-    calls += [("verify", empty | {"response": answer}), ("close_session", {})]
+    calls += [("verify", answered), ("close_session", {})]
     for name, body in calls:
         got = session.request("POST", f"/{name}", body)
         fault = got.headers.get("X-Tool-Error", "")
@@ -192,34 +179,23 @@ def _row_problem(domain_class: type, row: Row, definitions: Definitions) -> str:
     return "" if fits else "it has other tools than the server"
 
 
-def _outputs(
-    seed: Callable[[], ClientSession], definitions: Definitions, row: Row
-) -> dict[str, list[str]]:
-    """The outputs of each tool, to the oracle's calls and to a sample of a valid call.
-
-    Raises GateError if a malformed call is not refused.
-    """
+def _outputs(episode: Play, definitions: Definitions, row: Row) -> dict[str, list[str]]:
+    """The outputs of each tool, to the oracle's calls and to a sample of a valid call."""
     outputs: dict[str, list[str]] = {tool["name"]: [] for tool in definitions}
-    with contextlib.suppress(NoOracleError):
-        session = seed()
+    with contextlib.suppress(NoOracleError), episode() as session:
         for name, arguments in solve(row, definitions):
             if name == REPLY:
                 _reply(session, arguments, " (the oracle's message)")
                 continue
             output = _call(session, name, arguments, " (the oracle's call)")
             outputs[name].append(output)
-        session.post("/close_session", {})
     for tool in definitions:
         name = tool["name"]
-        session = seed()
-        outputs[name].append(_call(session, name, sample_arguments(tool)))
-        _check_refused(session, f"/{name}", [])
+        with episode() as session:
+            outputs[name].append(_call(session, name, sample_arguments(tool)))
+            _check_refused(session, f"/{name}", [])
+    with episode() as session:
         _check_refused(session, "/verify", {})
-        session.post("/close_session", {})
-    if not definitions:
-        session = seed()
-        _check_refused(session, "/verify", {})
-        session.post("/close_session", {})
     return outputs
 
 
@@ -230,9 +206,7 @@ def _check_refused(session: ClientSession, route: str, body: Any) -> None:
         raise GateError(f"POST {route} with {body} answered {status}, not 422")
 
 
-def _echoes(
-    seed: Callable[[], ClientSession], definitions: Definitions, text: str
-) -> list[str]:
+def _echoes(episode: Play, definitions: Definitions, text: str) -> list[str]:
     """The tools that repeat `text`, the row's expected_output."""
     echoes = []
     for tool in definitions:
@@ -243,9 +217,8 @@ def _echoes(
             if schema.get("type") == "string"
             and not schema.keys() & {"enum", "pattern", "format"}
         }
-        session = seed()
-        output = _call(session, tool["name"], arguments)
-        session.post("/close_session", {})
+        with episode() as session:
+            output = _call(session, tool["name"], arguments)
         if text in output and not output.startswith("error:"):
             echoes.append(tool["name"])
     return echoes
@@ -254,10 +227,7 @@ def _echoes(
 def _call(
     session: ClientSession, name: str, arguments: dict[str, Any], caller: str = ""
 ) -> str:
-    """A tool's output. Raises GateError if it is not text, or the class has a bug.
-
-    `caller` goes into the message.
-    """
+    """A tool's output. Raises GateError if it is not text, or the class has a bug."""
     doing(f"the gate calls {name}")
     response = session.request("POST", f"/{name}", arguments)
     call = f"POST /{name} with {json.dumps(arguments)[:200]}{caller}"
@@ -280,10 +250,7 @@ def _call(
 
 
 def _reply(session: ClientSession, message: dict[str, Any], whose: str = "") -> None:
-    """Post a message of the policy. Raises GateError if the class has a bug.
-
-    `whose` goes into the message.
-    """
+    """Post a message of the policy. Raises GateError if the class has a bug."""
     response = session.request("POST", f"/{REPLY}", message, {HARNESS: "1"})
     call = f"POST /{REPLY} with {json.dumps(message)[:200]}{whose}"
     if response.status_code != 200:

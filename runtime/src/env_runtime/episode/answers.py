@@ -84,10 +84,7 @@ def _is_base64(data: str) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """`value` as JSON's types. JSON lacks NaN and infinity: they become null.
-
-    Numbers and arrays of numpy become numbers and lists. Raises NotTextError.
-    """
+    """`value` as JSON's types, which have no NaN: it is null. Raises NotTextError."""
     return to_jsonable_python(value, inf_nan_mode="null", fallback=_without_numpy)
 
 

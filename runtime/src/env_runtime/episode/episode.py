@@ -16,10 +16,7 @@ from ..errors import ModelError, NoAnswerError, NotTextError, shortage
 from ..files import fault_of
 from .answers import Answer, as_answer, printed, scalars, sendable
 from .declaration import declared
-from .tasks import (
-    baseline_reward,
-    read_task,
-)
+from .tasks import baseline_reward, read_task
 from .tools import Tool
 from .types import REPLY, ModelUsage, Task
 
@@ -160,16 +157,14 @@ class Episode:
 
         `answer` is the text of the policy's last message, for a `reward(answer)`. If a
         grader raises, or returns anything but a number within `reward_range`, the grade
-        is what doing nothing earns, and `failure` has the reason. An `infrastructure_failure` of the class is
-        a `failure`, too.
+        is what doing nothing earns, and `failure` has the reason. An
+        `infrastructure_failure` of the class is a `failure`, too.
         """
         grade = declared(self.domain_class).reward
         if grade is None:
-            return float(self.printed(self.task.get("expected_output") or ""))
-        arguments = (
-            [sendable(answer)] if declared(self.domain_class).takes_answer else []
-        )
-        reward = await self._graded(arguments)
+            return float(printed(self.calls, self.task.get("expected_output") or ""))
+        takes_answer = declared(self.domain_class).takes_answer
+        reward = await self._graded([sendable(answer)] if takes_answer else [])
         failed = getattr(self.environment, "infrastructure_failure", None)
         self.failure = failed or self.failure
         return reward
@@ -218,10 +213,9 @@ class Episode:
             name = self.domain_class.__name__
             log.exception("%s: %s.metrics() failed", self.label, name)
             return asked
-        finite = {
-            name: number for name, number in numbers.items() if math.isfinite(number)
+        return asked | {
+            k: number for k, number in numbers.items() if math.isfinite(number)
         }
-        return asked | finite
 
     async def observation(self) -> Answer | None:
         """The class's observation(), which the policy sees before its first call.
@@ -232,10 +226,6 @@ class Episode:
             return None
         value = self.environment.observation()
         return as_answer(await value if inspect.isawaitable(value) else value)
-
-    def printed(self, text: str) -> bool:
-        """Whether the environment itself printed `text`; see text_match.printed."""
-        return printed(self.calls, text)
 
     async def close(self) -> None:
         """Close the object, if its class has close(). Logs an exception."""

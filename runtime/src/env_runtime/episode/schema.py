@@ -64,16 +64,11 @@ FORMATS = {
 
 def sample_arguments(tool: dict[str, Any], *, high: bool = False) -> dict[str, Any]:
     """Arguments that fit a tool definition: small values, or large ones if `high`."""
-    return _sample(tool["parameters"], high)
+    return sample_of(tool["parameters"], high)
 
 
-def sample_of(schema: dict[str, Any]) -> Any:
-    """A value that fits a JSON Schema without references."""
-    return _sample(schema, False)
-
-
-def _sample(schema: dict[str, Any], high: bool) -> Any:
-    """A value that fits a JSON Schema, its bounds, lengths and format included.
+def sample_of(schema: dict[str, Any], high: bool = False) -> Any:
+    """A value that fits a JSON Schema without references, its bounds and format included.
 
     No value is made up for a pattern: the schema's `examples` are taken first.
     """
@@ -87,7 +82,7 @@ def _sample(schema: dict[str, Any], high: bool) -> Any:
         return schema["default"]
     for choice in ("anyOf", "oneOf", "allOf"):
         if choice in schema:
-            return _sample(schema[choice][0], high)
+            return sample_of(schema[choice][0], high)
     kind = schema.get("type")
     if isinstance(kind, list):  # any of several types
         kind = kind[0]
@@ -101,12 +96,12 @@ def _sample(schema: dict[str, Any], high: bool) -> Any:
     if kind == "array":
         item = schema.get("prefixItems") or [schema.get("items", {})]
         count = schema.get("minItems", 0) or int(high)
-        return [_sample(item[min(n, len(item) - 1)], high) for n in range(count)]
+        return [sample_of(item[min(n, len(item) - 1)], high) for n in range(count)]
     if kind == "object" or "properties" in schema:
         required = schema.get("required", [])
         properties = schema.get("properties", {})
         return {
-            name: _sample(item, high)
+            name: sample_of(item, high)
             for name, item in properties.items()
             # A constant may choose between models, although it has a default.
             if high or name in required or "const" in item

@@ -103,11 +103,11 @@ def task_skeleton(domain_class: type) -> Task:
                 task[field.alias or name] = to_jsonable_python(default)
     else:
         for part in filter(lambda part: part.init, fields(model)):
-            has_factory = part.default_factory is not MISSING
-            default = part.default_factory() if has_factory else part.default
-            task[part.name] = (
-                None if default is MISSING else to_jsonable_python(default)
-            )
+            default = part.default
+            if part.default_factory is not MISSING:
+                default = part.default_factory()
+            default = None if default is MISSING else default
+            task[part.name] = to_jsonable_python(default)
     if declared(domain_class).reward is None:
         task.setdefault(
             "expected_output", "The line that only a solved episode prints."
@@ -116,10 +116,7 @@ def task_skeleton(domain_class: type) -> Task:
 
 
 def _keys_read(method: Any, position: int) -> Task:
-    """The keys of the task that a method's source names, with their defaults.
-
-    `position` is the place of the task among its parameters.
-    """
+    """The keys with their defaults that a method's source reads from a parameter."""
     try:
         source = textwrap.dedent(inspect.getsource(method))
         [function] = ast.parse(source).body
@@ -192,7 +189,10 @@ def solution_of(domain_class: type, row: Row) -> Solution:
         steps = [returned] if isinstance(returned, str) else list(returned)
         answer = steps[-1] if steps and isinstance(steps[-1], str) else ""
         if declared(domain_class).replies:
-            steps = [_as_message(step) for step in steps]
+            steps = [
+                (REPLY, {"answer": step}) if isinstance(step, str) else step
+                for step in steps
+            ]
         elif answer:
             steps.pop()
         calls = [(tool, dict(arguments)) for tool, arguments in steps]
@@ -239,10 +239,6 @@ def _played_by(domain_class: type, row: Row) -> Any:
         ) from error
 
 
-def _as_message(step: Any) -> Any:
-    return (REPLY, {"answer": step}) if isinstance(step, str) else step
-
-
 def steps_of(domain_class: type, plan: Solution) -> Calls:
     """A plan's calls and, for a class with reply(), its messages.
 
@@ -258,10 +254,9 @@ def steps_of(domain_class: type, plan: Solution) -> Calls:
 @functools.cache
 def _takes_dict(oracle: Callable[..., Any]) -> bool:
     """Whether an oracle says that it takes the task as a dict, not as a model."""
+    first = next(iter(inspect.signature(oracle).parameters), "")
     try:
-        annotation = hint_of(
-            oracle, next(iter(inspect.signature(oracle).parameters), "")
-        )
+        annotation = hint_of(oracle, first)
     except ToolError:
         return False
     kind = typing.get_origin(annotation) or annotation

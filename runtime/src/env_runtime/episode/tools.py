@@ -49,18 +49,6 @@ class Arguments(BaseModel):
             ) from None
 
 
-def arguments_text(arguments: Any) -> str:
-    """A call's arguments as JSON text: some endpoints send an object, or nothing.
-
-    Raises TypeError or ValueError if JSON cannot hold them.
-    """
-    if arguments is None or arguments == "":
-        return "{}"
-    if isinstance(arguments, str):
-        return arguments
-    return json.dumps(arguments, ensure_ascii=False)
-
-
 def posted(arguments: str) -> Any:
     """The body that an agent of NeMo Gym posts for a call's arguments, which are JSON.
 

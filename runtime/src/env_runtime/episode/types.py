@@ -1,5 +1,8 @@
-"""The types that all layers share."""
+"""The types that all layers share, and the items of a trajectory."""
 
+import json
+import time
+import uuid
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
@@ -31,7 +34,29 @@ class Solution(NamedTuple):
     answer: str = ""
 
 
-# The items of a trajectory are dicts, or NeMo Gym's models of them.
+class ModelUsage(Protocol):
+    """An episode's models, which its class asks: models.client.EpisodeModels."""
+
+    failure: str | None  # why a model could not be asked
+    waiting: int  # questions without an answer yet
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The constructor's arguments after the task."""
+        ...
+
+    def metrics(self) -> dict[str, float]:
+        """Calls, tokens and seconds of each model."""
+        ...
+
+    def trace(self) -> list[dict[str, Any]]:
+        """The calls so far, with their questions and answers."""
+        ...
+
+
+# A message, function_call, function_call_output, ... of the Responses API. What agents
+# post are NeMo Gym's models of them.
+Item = dict[str, Any]
 
 
 def by_model(item: Any) -> bool:
@@ -47,7 +72,7 @@ def is_tool_output(item: Any) -> bool:
 def last_message(items: Sequence[Any]) -> str:
     """The text of an assistant's last message in a trajectory; "" if there is none."""
     for item in reversed(items):
-        if _field(item, "type") == "message" and _field(item, "role") == "assistant":
+        if _field(item, "type") == "message" and by_model(item):
             return content_text(_field(item, "content"))
     return ""
 
@@ -71,21 +96,80 @@ def _field(item: Any, name: str) -> Any:
     return item.get(name) if isinstance(item, dict) else getattr(item, name, None)
 
 
-class ModelUsage(Protocol):
-    """An episode's models, which its class asks: models.client.EpisodeModels."""
+def function_call(
+    name: str, arguments: str | dict[str, Any] | None, call_id: str | None = None
+) -> Item:
+    """A call of a tool; `arguments` is JSON text, or an object."""
+    return {
+        "type": "function_call",
+        "call_id": call_id or f"call_{uuid.uuid4().hex}",
+        "name": name,
+        "arguments": arguments_text(arguments),
+    }
 
-    failure: str | None  # why a model could not be asked
-    waiting: int  # questions without an answer yet
 
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """The constructor's arguments after the task."""
-        ...
+def message(text: str) -> Item:
+    """A message of the policy."""
+    content = [{"type": "output_text", "text": text, "annotations": []}]
+    return {
+        "type": "message",
+        "id": f"msg_{uuid.uuid4().hex}",
+        "role": "assistant",
+        "status": "completed",
+        "content": content,
+    }
 
-    def metrics(self) -> dict[str, float]:
-        """Calls, tokens and seconds of each model."""
-        ...
 
-    def trace(self) -> list[dict[str, Any]]:
-        """The calls so far, with their questions and answers."""
-        ...
+def arguments_text(arguments: Any) -> str:
+    """A call's arguments as JSON text: some endpoints send an object, or nothing.
+
+    Raises TypeError or ValueError if JSON cannot hold them.
+    """
+    if arguments is None or arguments == "":
+        return "{}"
+    if isinstance(arguments, str):
+        return arguments
+    return json.dumps(arguments, ensure_ascii=False)
+
+
+# Cap on the images in one trajectory, as JSON; /verify accepts 32 MiB.
+IMAGE_BYTES = 24 << 20
+
+
+def as_response(
+    model: str,
+    definitions: Definitions,
+    output: list[Item],
+    *,
+    incomplete_reason: str | None = None,
+    input_tokens: int = 0,
+    output_tokens: int = 0,
+) -> dict[str, Any]:
+    """An episode as one response of the Responses API, as /verify accepts it.
+
+    `output` is the whole trajectory. Its images are left out if they exceed IMAGE_BYTES.
+    """
+    images = [item for item in output if isinstance(item.get("content"), list)]
+    images = [item for item in images if item.get("role") == "user"]
+    if len(json.dumps(images)) > IMAGE_BYTES:
+        output = [item for item in output if item not in images]
+    return {
+        "id": f"resp_{uuid.uuid4().hex}",
+        "created_at": time.time(),
+        "model": model,
+        "object": "response",
+        "output": output,
+        "parallel_tool_calls": True,
+        "tool_choice": "auto",
+        "tools": definitions,
+        "incomplete_details": (
+            {"reason": incomplete_reason} if incomplete_reason else None
+        ),
+        "usage": {
+            "input_tokens": input_tokens,
+            "input_tokens_details": {"cached_tokens": 0},
+            "output_tokens": output_tokens,
+            "output_tokens_details": {"reasoning_tokens": 0},
+            "total_tokens": input_tokens + output_tokens,
+        },
+    }

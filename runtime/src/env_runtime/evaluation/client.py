@@ -14,11 +14,18 @@ from urllib.parse import urlsplit
 import requests
 
 from ..episode.tools import posted
-from ..episode.types import HARNESS, REPLY, Definitions, Row, last_message
+from ..episode.types import (
+    HARNESS,
+    REPLY,
+    Definitions,
+    Item,
+    Row,
+    as_response,
+    last_message,
+)
 from ..errors import OutsideRangeError, RolloutError, one_line
 from ..settings import LOOPBACK, ClientSettings
 from .policies import Policy, Turn
-from .trajectory import Item, as_response
 
 # How long a client waits for an answer, unless the server's tools take longer.
 USUAL_SECONDS = 300.0

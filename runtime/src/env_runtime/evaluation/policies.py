@@ -1,4 +1,4 @@
-"""Policies: oracle, noop and nonsense, a model, and one that the user wrote."""
+"""Policies: oracle, noop and nonsense, and one that the user wrote."""
 
 import importlib
 import json
@@ -9,10 +9,19 @@ from .. import project
 from ..episode.schema import sample_arguments
 from ..episode.tasks import oracle_name, solution_of, steps_of
 from ..episode.tools import tools_in, tools_of
-from ..episode.types import REPLY, Calls, Definitions, Row, Solution, by_model
+from ..episode.types import (
+    REPLY,
+    Calls,
+    Definitions,
+    Item,
+    Row,
+    Solution,
+    by_model,
+    function_call,
+    message,
+)
 from ..errors import NoOracleError, RolloutError
 from ..files import raised
-from .trajectory import Item, function_call, message
 
 # The calls and the answer of a policy on a row, whatever the tools answer.
 Plan = Callable[[Row, Definitions], Solution]
@@ -171,11 +180,6 @@ def solve(row: Row, definitions: Definitions) -> Calls:
     return solution_for(row, definitions).calls
 
 
-def do_nothing(row: Row, definitions: Definitions) -> Solution:
-    """No calls and no answer: its reward is at most the baseline."""
-    return Solution([])
-
-
 def call_everything(row: Row, definitions: Definitions) -> Solution:
     """Two valid but senseless calls of each tool, and the answer NONSENSE.
 
@@ -191,7 +195,7 @@ def call_everything(row: Row, definitions: Definitions) -> Solution:
 
 PLANS: dict[str, Plan] = {
     "oracle": solution_for,
-    "noop": do_nothing,
+    "noop": lambda row, definitions: Solution([]),  # at most the baseline, too
     "nonsense": call_everything,
 }
 

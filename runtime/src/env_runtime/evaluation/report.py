@@ -311,10 +311,7 @@ def _write(paths: list[Path], page: IO[bytes]) -> tuple[list[str], list[str]]:
 
 
 def _rollouts(path: Path, left_out: list[str]) -> Iterator[dict[str, Any]]:
-    """The rollouts of a .jsonl file, one at a time.
-
-    Adds a notice to `left_out` for each line without a rollout. Raises RolloutError.
-    """
+    """The rollouts of a .jsonl file. Adds a notice to `left_out` for any other line."""
     for place, line in lines_of(path):
         try:
             rollout = parse(line, place)
@@ -384,16 +381,13 @@ def _summary(sources: list[Source], notices: list[str]) -> dict[str, Any]:
             {
                 "name": source.name,
                 "models": sorted(source.models),
-                "figures": [
-                    (figure.name, figure.text)
-                    for figure in figures(source.rollouts, high)
-                ],
+                "figures": figures(source.rollouts, high),
                 "episodes": [rollout._asdict() for rollout in source.rollouts],
             }
             for source in sources
         ],
         # The change from the first file to each other one.
-        "differences": [change and (change.name, change.text) for change in changes],
+        "differences": changes,
         "notices": notices[:20],
     }
 

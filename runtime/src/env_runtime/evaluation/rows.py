@@ -1,9 +1,10 @@
 """Rows of the dataset: .jsonl files, and prompts that end with the first observation."""
 
+import contextlib
 import functools
 import json
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import AsyncGenerator, Iterable, Iterator
 from dataclasses import fields, is_dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -21,7 +22,6 @@ from ..errors import NotTextError, RolloutError, one_line
 from ..files import raised, write_atomically
 from ..models.client import Models
 from ..project import here, of_class
-from .trajectory import with_tools
 
 
 def load_rows(path: Path | None = None) -> list[Row]:
@@ -78,15 +78,6 @@ def read_rows(domain_class: type, path: Path | None = None) -> list[Row]:
     """
     path = path or of_class(domain_class).rows
     rows = load_rows(path)
-    check_rows(domain_class, rows, path)
-    return rows
-
-
-def check_rows(domain_class: type, rows: list[Row], path: Path) -> None:
-    """Raise RolloutError if there are no rows, or one could not be graded.
-
-    `path` is the file that the rows come from.
-    """
     for number, row in enumerate(rows, start=1):
         try:
             check_row(domain_class, row)
@@ -96,6 +87,7 @@ def check_rows(domain_class: type, rows: list[Row], path: Path) -> None:
             raise RolloutError(f"{row_name(number, path)}: {wrong}") from None
     if not rows:
         raise RolloutError(f"{path} has no rows")
+    return rows
 
 
 def check_row(domain_class: type, row: Row) -> None:
@@ -207,6 +199,17 @@ def hold_out(rows: list[Row], share: float) -> tuple[list[Row], list[Row]]:
     return train, [rows[number] for number in sorted(held)]
 
 
+@contextlib.asynccontextmanager
+async def episode_of(domain_class: type, task: Task) -> AsyncGenerator[Episode]:
+    """An episode with the class's models, which is closed after the with block."""
+    models = Models(domain_class).of_episode()
+    episode = Episode(domain_class, task, models=models)
+    try:
+        yield episode
+    finally:
+        await episode.close()
+
+
 def first_observation(domain_class: type, row: Row) -> Answer | None:
     """The class's observation() in a fresh episode of the row; None if it has none.
 
@@ -221,13 +224,9 @@ def begun(domain_class: type, row: Row) -> Answer | None:
 
     async def look() -> Answer | None:
         nonlocal name
-        models = Models(domain_class).of_episode()
-        episode = Episode(domain_class, task_of(row), models=models)
-        name += ".observation()"
-        try:
+        async with episode_of(domain_class, task_of(row)) as episode:
+            name += ".observation()"
             return await episode.observation()
-        finally:
-            await episode.close()
 
     try:
         return run_alone(domain_class, look())
@@ -323,6 +322,12 @@ def with_served_tools(domain_class: type, row: Row, served: Definitions) -> Row:
     definitions = tools_in(domain_class, row, served)
     has_tools = row["responses_create_params"].get("tools") or not definitions
     return row if is_native(row) and has_tools else with_tools(row, definitions)
+
+
+def with_tools(row: Row, definitions: Definitions) -> Row:
+    """The row with these tools in place of its own."""
+    params = {**row["responses_create_params"], "tools": definitions}
+    return {**row, "responses_create_params": params}
 
 
 def prompt_text(row: Row) -> str:

@@ -10,9 +10,16 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from ..episode.answers import Answer
-from ..episode.types import REPLY, Calls, Row, Solution
+from ..episode.types import (
+    REPLY,
+    Calls,
+    Row,
+    Solution,
+    as_response,
+    function_call,
+    message,
+)
 from .rows import with_observation
-from .trajectory import as_response, function_call, message
 
 
 class ScriptedModel(ThreadingHTTPServer):

@@ -21,7 +21,6 @@ SECONDS = "played_seconds"  # how long the person took
 # Numbers in a rollout that /verify did not measure.
 NO_METRICS = ("reward", "reward_outside_range", "oracle_reward", "baseline_reward")
 
-
 LENGTH_COUNTS = 0.6  # a weaker correlation of reward and length is not reported
 FEWEST_LENGTHS = 12  # with fewer rollouts, there is none
 
@@ -44,12 +43,7 @@ class RolloutStats(NamedTuple):
     player: str | None = None  # the person who played, if one did
 
 
-class Figure(NamedTuple):
-    """A number about many episodes, and how it is written."""
-
-    name: str
-    value: float
-    text: str
+Figure = tuple[str, str]  # the name of a number about many episodes, and its text
 
 
 def measure(rollout: dict[str, Any], task: int = 0) -> RolloutStats:
@@ -150,58 +144,43 @@ def figures(rollouts: list[RolloutStats], highest: float = 1.0) -> list[Figure]:
     """
     graded = [rollout for rollout in rollouts if rollout.reward is not None]
     rows = {rollout.task for rollout in rollouts}
-    shown = [_whole("episodes", len(rollouts))]
+    shown = [("episodes", f"{len(rollouts):,}")]
     if len(rows) < len(rollouts):
-        shown.append(_whole("rows", len(rows)))
+        shown.append(("rows", f"{len(rows):,}"))
     if lost := len(rollouts) - len(graded):
-        shown.append(_whole("without a reward", lost))
+        shown.append(("without a reward", f"{lost:,}"))
     if outside := sum(rollout.outside_range for rollout in rollouts):
-        shown.append(_whole("outside reward_range", outside))
+        shown.append(("outside reward_range", f"{outside:,}"))
     if graded:
         mean, error = mean_reward(graded)
         text = f"{mean:.3f}" + (f" ± {error:.3f}" if error is not None else "")
-        shown.append(Figure("reward", mean, text))
+        shown.append(("reward", text))
     some, every = pass_at(graded, highest)
     if graded and not some and any(rollout.player for rollout in rollouts):
         some = {1: statistics.fmean(passes(one, highest) for one in graded)}
     for sign, means in (("@", some), ("^", every)):
-        for k, value in means.items():
-            shown.append(Figure(f"pass{sign}{k}", value, f"{value:.3f}"))
+        shown += [(f"pass{sign}{k}", f"{value:.3f}") for k, value in means.items()]
     signal = signal_of(rollouts, highest)
     if played := sum(map(len, signal[:3])):
         count = len(signal.teaching)
         text = f"{count} of {played} rows ({count / played:.0%})"
-        shown.append(Figure("with signal", count, text))
-    for name in ("turns", "calls", "errors"):
-        label = name if name == "turns" else f"tool {name}"
-        shown += _mean(label, [getattr(rollout, name) for rollout in rollouts], ".2f")
-    cut = sum(rollout.out_of_turns for rollout in rollouts)
+        shown.append(("with signal", text))
     if rollouts:
-        text = f"{cut} ({cut / len(rollouts):.0%})"
-        shown.append(Figure("out of turns", cut, text))
+        for name in ("turns", "calls", "errors"):
+            mean = statistics.fmean(getattr(rollout, name) for rollout in rollouts)
+            shown.append((name if name == "turns" else f"tool {name}", f"{mean:.2f}"))
+        cut = sum(rollout.out_of_turns for rollout in rollouts)
+        shown.append(("out of turns", f"{cut} ({cut / len(rollouts):.0%})"))
     for name in ("input_tokens", "output_tokens"):
         counts = [getattr(rollout, name) for rollout in rollouts]
         counts = [count for count in counts if count is not None]
         # Only a model counts its tokens.
         if any(counts):
-            shown += _mean(name.replace("_", " "), counts, ",.0f")
+            shown.append((name.replace("_", " "), f"{statistics.fmean(counts):,.0f}"))
     for name in dict.fromkeys(name for rollout in rollouts for name in rollout.metrics):
-        values = [
-            rollout.metrics[name] for rollout in rollouts if name in rollout.metrics
-        ]
-        shown += _mean(name, values, ".3f")
+        values = [one.metrics[name] for one in rollouts if name in one.metrics]
+        shown.append((name, f"{statistics.fmean(values):.3f}"))
     return shown
-
-
-def _whole(name: str, count: int) -> Figure:
-    return Figure(name, count, f"{count:,}")
-
-
-def _mean(name: str, values: list[float], form: str) -> list[Figure]:
-    if not values:
-        return []
-    mean = statistics.fmean(values)
-    return [Figure(name, mean, f"{mean:{form}}")]
 
 
 def mean_reward(graded: list[RolloutStats]) -> tuple[float, float | None]:
@@ -301,12 +280,10 @@ def signal_of(rollouts: list[RolloutStats], highest: float = 1.0) -> Signal:
             by_row[rollout.task].append(rollout)
     teaching, solved, failed = list[int](), list[int](), list[int]()
     for task, attempts in sorted(by_row.items()):
-        rewards = {attempt.reward for attempt in attempts}
-        if len(attempts) > 1:
-            passed = all(passes(attempt, highest) for attempt in attempts)
-            (teaching if len(rewards) > 1 else solved if passed else failed).append(
-                task
-            )
+        if len({attempt.reward for attempt in attempts}) > 1:
+            teaching.append(task)
+        elif len(attempts) > 1:
+            (solved if passes(attempts[0], highest) else failed).append(task)
     measured = [
         (rollout.reward, rollout.output_tokens)
         for rollout in rollouts
@@ -337,7 +314,7 @@ def difference(before: list[RolloutStats], after: list[RolloutStats]) -> Figure 
     if len(changes) > 1:
         text += f" ± {statistics.stdev(changes) / math.sqrt(len(changes)):.3f}"
     rows = "1 common row" if len(changes) == 1 else f"{len(changes):,} common rows"
-    return Figure(f"reward on {rows}", mean, text)
+    return f"reward on {rows}", text
 
 
 def _by_row(rollouts: Iterable[RolloutStats]) -> dict[int, list[float]]:
@@ -351,5 +328,5 @@ def _by_row(rollouts: Iterable[RolloutStats]) -> dict[int, list[float]]:
 
 def table(shown: list[Figure]) -> str:
     """Figures as lines of text, indented."""
-    width = max((len(figure.name) for figure in shown), default=0)
-    return "\n".join(f"  {figure.name:{width}}  {figure.text}" for figure in shown)
+    width = max((len(name) for name, _ in shown), default=0)
+    return "\n".join(f"  {name:{width}}  {text}" for name, text in shown)

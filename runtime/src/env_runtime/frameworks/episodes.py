@@ -80,12 +80,13 @@ class AsyncEpisode:
         # Only a grade by `expected_output` reads the calls.
         keeps_calls = declared(self.domain_class).reward is None
         models = Models(self.domain_class).of_episode()
-
-        def make() -> Episode:
-            return Episode(
-                self.domain_class, self.task, keeps_calls=keeps_calls, models=models
-            )
-
+        make = functools.partial(
+            Episode,
+            self.domain_class,
+            self.task,
+            keeps_calls=keeps_calls,
+            models=models,
+        )
         self._session = Session.of(self.domain_class, self.task, limits=self.limits)
         await self._session.start(make)
 
@@ -118,14 +119,10 @@ class AsyncEpisode:
             return await self._answered(keywords["text"])
         usual = self.limits.tool_seconds
         seconds = declared(self.domain_class).tool_seconds.get(name, usual)
-
-        def play() -> Any:
-            if tool is SAY_TOOL:
-                return episode.reply(self._said)
-            return episode.call(tool, keywords)
-
+        play: Any = functools.partial(episode.call, tool, keywords)
         if tool is SAY_TOOL:
             self._said = keywords["text"]
+            play = functools.partial(episode.reply, self._said)
         try:
             answer = await session.perform(play, seconds)
         except TimeoutError:

@@ -13,8 +13,7 @@ from typing import Any, Protocol
 from ..command_line import exit_status, new_parser, positive
 from ..episode.answers import Answer
 from ..episode.declaration import declared
-from ..episode.tools import arguments_text
-from ..episode.types import Calls, Row
+from ..episode.types import Calls, Row, arguments_text
 from ..errors import NoOracleError, RolloutError
 from ..evaluation.policies import PLANS
 from ..evaluation.rows import read_rows

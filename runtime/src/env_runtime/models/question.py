@@ -10,8 +10,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from ..episode.schema import plain_schema, sample_of
-from ..episode.tools import arguments_text
-from ..episode.types import Definitions
+from ..episode.types import Definitions, arguments_text
 from ..errors import ModelError, one_line
 from . import Message, Prompt
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import project
-from ..checks.project_files import server_tools
+from ..checks.server import server_tools
 from ..command_line import counted, exit_status
 from ..episode.declaration import declared
 from ..episode.tasks import (
@@ -36,9 +36,9 @@ from ..evaluation.rows import (
     prompt_text,
     shown,
     with_observation,
+    with_tools,
     write_rows,
 )
-from ..evaluation.trajectory import with_tools
 from .chat import responses_input
 from .dataset import from_dataset
 from .examples import Example, row_of, task_key

@@ -5,8 +5,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ..episode.types import Definitions
-from ..evaluation.trajectory import Item, function_call
+from ..episode.types import Definitions, Item, function_call
 
 # ShareGPT's names of roles, and those of older Chat Completions
 ROLES = {"human": "user", "gpt": "assistant", "observation": "tool", "function": "tool"}

@@ -18,7 +18,7 @@ from typing import IO, Any
 from tqdm import tqdm
 
 from .. import project
-from ..checks.project_files import server_tools
+from ..checks.server import server_tools
 from ..command_line import counted, exit_status
 from ..episode.tasks import solution_of, task_of
 from ..episode.types import Row, Solution, content_text, images_in

@@ -5,9 +5,6 @@ nemo_gym/tests/conftest.py takes over all of it, for its fixtures: `client`, `co
 test classes.
 """
 
-from pathlib import Path
-from typing import Any
-
 import pytest
 
 # This comes before the imports: otherwise a failed `assert` shows no values.
@@ -16,13 +13,13 @@ for _name in ("attacks", "conformance"):
 
 from ..episode.schema import sample_arguments
 from ..episode.tasks import baseline_reward, oracle_reward
+from ..episode.types import message
 from ..errors import NoOracleError
 from ..evaluation.policies import solution_for, solve
 from ..evaluation.rows import first_observation, shows
-from ..evaluation.trajectory import message
 from ..models.client import without_answers
 from .attacks import TestAttacks, TestConversation
-from .conformance import TestNemoGym, TestRows
+from .conformance import TestNemoGym, TestRows, verifier_fixture
 from .fixtures import (
     client,
     connect,
@@ -61,13 +58,3 @@ __all__ = [
     "verify_body",
     "without_answers",
 ]
-
-
-def verifier_fixture(server_class: Any, cases: Path) -> Any:
-    """NeMo Gym's VerifierFixture of a server class, with the cases of a .jsonl file.
-
-    It needs NeMo Gym 0.7. The module `verifier` has the format of a case.
-    """
-    from .verifier import fixture
-
-    return fixture(server_class, cases)

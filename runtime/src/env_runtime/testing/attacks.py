@@ -17,11 +17,20 @@ from ..episode.tasks import (
     steps_of,
     task_of,
 )
-from ..episode.types import HARNESS, REPLY, Calls, Row, Solution, content_text
+from ..episode.types import (
+    HARNESS,
+    REPLY,
+    Calls,
+    Item,
+    Row,
+    Solution,
+    content_text,
+    function_call,
+    message,
+)
 from ..errors import NoOracleError
 from ..evaluation.policies import NONSENSE, call_everything, solution_for
 from ..evaluation.rows import prompt_text
-from ..evaluation.trajectory import Item, function_call, message
 from ..models.client import without_answers
 from ..project import here, of_class
 from .fixtures import verify_body

@@ -3,17 +3,23 @@
 import asyncio
 import importlib.util
 import json
+import os
 import time
+from pathlib import Path
+from typing import Any, Literal
 
 import httpx
 import pytest
+from fastapi.testclient import TestClient
 from nemo_gym.openai_utils import NeMoGymResponseCreateParamsNonStreaming
+from pydantic import BaseModel, ConfigDict
 
 from ..checks.rewards import reward_problem
 from ..episode.declaration import declared
 from ..episode.schema import sample_arguments
+from ..episode.tasks import solution_of
 from ..episode.tools import SAY_TOOL, lists_tools, tools_in
-from ..episode.types import HARNESS, REPLY, Solution
+from ..episode.types import HARNESS, REPLY, Solution, message
 from ..errors import NoOracleError
 from ..evaluation.policies import solution_for
 from ..evaluation.rows import load_rows, read_rows
@@ -56,8 +62,6 @@ class TestNemoGym:
         """A row's oracle may earn less than the highest reward, and noop more than the
         lowest. NeMo Gym wants the cases to earn the ends of a range: here, their own.
         """
-        from .verifier import wrong_rewards
-
         solve_or_skip(rows[0], tools)
         if without_answers(here().load_class()):
             pytest.skip("without stand_in(model, prompt) no grade can be checked")
@@ -190,3 +194,78 @@ class TestRows:
         for row in rows:
             expected = tools_in(here().load_class(), row, tools)
             assert lists_tools(row, expected), expected
+
+
+# ------------------------------------------------------------------ gym env test
+
+
+class Case(BaseModel):
+    """The request of a case in verifier_cases.jsonl: see verifier_fixture."""
+
+    model_config = ConfigDict(extra="allow")
+
+    row: int  # from 0
+    calls: list[tuple[str, dict[str, Any]]] | Literal["oracle"]
+    answer: str = ""
+
+
+def verifier_fixture(server_class: Any, cases: Path) -> Any:
+    """NeMo Gym's VerifierFixture of a server class, with the cases of a .jsonl file.
+
+    It needs NeMo Gym 0.7. A case's request has the number of a `row`, from 0, the `calls`
+    as [tool, arguments], or "oracle", and the policy's last message as `answer`. Other
+    keys replace keys of the row.
+    """
+    from nemo_gym.verifier_fixture import VerifierFixture
+
+    os.environ.setdefault("STAND_IN", "1")  # tests need no key
+    return VerifierFixture(
+        server_factory=server_class.build,
+        request_model=Case,
+        cases_path=cases,
+        invoke=replay,
+    )
+
+
+def replay(server: Any, case: Any) -> dict[str, Any]:
+    """The answer of /verify. Raises ValueError if a request is refused."""
+    client = TestClient(server.setup_webserver())
+    row = load_rows(here().rows)[case.row]
+    calls, answer = case.calls, case.answer
+    if calls == "oracle":
+        calls, answer = solution_of(server.domain_class, row)
+    _post(client, "/seed_session", row)
+    for tool, arguments in calls:
+        _post(client, f"/{tool}", arguments)
+    output = [message(answer)] if answer else []
+    body = verify_body({**row, **(case.model_extra or {})}, output)
+    return _post(client, "/verify", body)
+
+
+def wrong_rewards(server_class: Any, cases: list[dict[str, Any]]) -> str:
+    """What the first case whose `expected_reward` is wrong earns; "" if all are right.
+
+    Asserts that the oracle earns what its row promises, and doing nothing no more than
+    that may.
+    """
+    rows = load_rows(here().rows)
+    for case in cases:
+        request = Case.model_validate(case["request"])
+        reward = replay(server_class.build(), request)["reward"]
+        name, expected = case["name"], case["expected_reward"]
+        policy = {"oracle": "oracle", "[]": "noop"}.get(str(request.calls))
+        if policy and not request.answer:
+            domain_class, row = server_class.domain_class, rows[request.row]
+            problem = reward_problem(domain_class, row, policy, reward)
+            assert problem is None, f"{name!r} earns {reward}, {problem}"
+        if reward != expected:
+            return f"{name!r} earns {reward}, not {expected}"
+    return ""
+
+
+def _post(client: TestClient, path: str, body: dict[str, Any]) -> dict[str, Any]:
+    headers = {HARNESS: "1"} if path == f"/{REPLY}" else {}
+    response = client.post(path, json=body, headers=headers)
+    if response.status_code != 200:
+        raise ValueError(f"POST {path}: {response.status_code} {response.text}")
+    return response.json()

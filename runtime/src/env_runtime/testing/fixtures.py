@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from ..checks.project_files import server_tools
+from ..checks.server import server_tools
 from ..command_line import counted
-from ..episode.types import Definitions, Row
+from ..episode.types import Definitions, Item, Row, as_response
 from ..evaluation.rows import load_rows
-from ..evaluation.trajectory import Item, as_response
 from ..project import here
 from ..server import SessionServer
 from ..settings import bypass_proxy

@@ -22,11 +22,19 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from ..episode.tools import OVER, SAY, SAY_TOOL
-from ..episode.types import Definitions, Row, content_text, images_in
+from ..episode.types import (
+    Definitions,
+    Item,
+    Row,
+    as_response,
+    content_text,
+    function_call,
+    images_in,
+    message,
+)
 from ..errors import RolloutError
 from ..evaluation.client import Client, ClientSession
 from ..evaluation.rows import load_rows, messages_of
-from ..evaluation.trajectory import Item, as_response, function_call, message
 from ..project import here
 from . import tool_method, tool_result
 
