@@ -24,7 +24,7 @@ from ..episode.declaration import (
     public_methods,
     where,
 )
-from ..episode.episode import Episode, run_alone
+from ..episode.episode import run_alone
 from ..episode.tasks import task_of, task_reader, task_skeleton
 from ..episode.tools import (
     Tool,
@@ -36,25 +36,15 @@ from ..episode.tools import (
 )
 from ..episode.types import REPLY, ROW_TOOL, Task
 from ..errors import GateError, RolloutError, ToolError, one_line, service_hint
-from ..evaluation.rows import read
+from ..evaluation.rows import episode_of, read
 from ..files import raised
-from ..models.client import Models, model_names
+from ..models.client import model_names
 from ..project import of_class, of_loaded
 from ..resources_server.endpoints import OWN_ROUTES, post_routes, route_of
 from .server import lines_for, served_app
 
 # A method that returns one of these mostly returns scalars, as a helper does, not a tool.
 _UNIONS = (typing.Literal, typing.Union, types.UnionType)
-
-# The types in an answer to `tools`
-_TYPES: dict[str, Any] = {
-    "str": str,
-    "int": int,
-    "float": float,
-    "bool": bool,
-    "list": list,
-    "Literal": typing.Literal,
-}
 
 
 def check_class(
@@ -69,33 +59,31 @@ def check_class(
 
     Returns one line for the user. Raises GateError.
     """
-    app = served_app(server)
+    app, own = served_app(server), declared(domain_class)
     try:
         tools = tools_of(domain_class)
         check_protocol(domain_class)
         lines, by_hand = _check_lines(domain_class, app, tools)
-        if not declared(domain_class).has_row_tools:  # a row may have any tool
-            declared(domain_class).check_tool_seconds([*tools, *lines, *by_hand])
+        if not own.has_row_tools:  # a row may have any tool
+            own.check_tool_seconds([*tools, *lines, *by_hand])
     except ToolError as error:
         raise GateError(str(error)) from error
     served = [*lines, *by_hand]
-    unserved = _unserved(domain_class, tools, served)
+    notes = []
+    if unserved := _unserved_names(domain_class, tools, served):
+        to_add = lines_for(domain_class, unserved)
+        notes = [f"not served: {', '.join(unserved)} (to serve it, add {to_add})"]
     tools |= lines
     _check_answer(domain_class, app)
     _check_agent(domain_class)
     for signature in signatures or []:
         _check_signature(tools, signature)
-    note = _construct(domain_class, tools)
+    refused = _construct(domain_class, tools)
+    served += [f"{REPLY}()"] if own.replies else []
+    served += [f"{ROW_TOOL}()"] if own.has_row_tools else []
+    has = ", ".join(served) or "no tools: its answer is graded"
     name = f"{domain_class.__module__}.{domain_class.__name__}"
-    has = f"{name} has {', '.join(served)}"
-    if not served:
-        has = f"{name} has no tools: its answer is graded"
-    methods = [f"{REPLY}()"] if declared(domain_class).replies else []
-    if declared(domain_class).has_row_tools:
-        methods.append(f"{ROW_TOOL}()")
-    if methods:
-        has = f"{name} has {', '.join([*served, *methods])}"
-    return "; ".join([f"{has}{note}", *unserved, *_misdescribed(lines)])
+    return "; ".join([f"{name} has {has}{refused}", *notes, *_misdescribed(lines)])
 
 
 def _check_agent(domain_class: type) -> None:
@@ -134,11 +122,7 @@ def _check_answer(domain_class: type, app: Any) -> None:
 def _check_lines(
     domain_class: type, app: Any, tools: dict[str, Tool]
 ) -> tuple[dict[str, Tool], list[str]]:
-    """The tools that the app serves, and the names of those written by hand.
-
-    Raises GateError if it serves none and there is no answer to grade, or if it serves
-    a method that cannot be a tool.
-    """
+    """The tools that the app serves, and the names of those written by hand."""
     lines: dict[str, Tool] = {}
     by_hand = []
     for route in post_routes(app):
@@ -148,8 +132,8 @@ def _check_lines(
             lines[route.path] = tool
         else:
             by_hand.append(route.path.removeprefix("/"))
-    acts = declared(domain_class).takes_answer or declared(domain_class).replies
-    acts = acts or declared(domain_class).has_row_tools
+    own = declared(domain_class)
+    acts = own.takes_answer or own.replies or own.has_row_tools
     if not lines and not by_hand and not acts:
         for _, function in public_methods(domain_class):
             if returns_text(function):
@@ -159,7 +143,7 @@ def _check_lines(
             "server.py serves no tool: add to setup_webserver() "
             f"{lines_for(domain_class, unserved)}"
             if unserved
-            else f"{declared(domain_class).place} has no tool: a tool is a public method that is "
+            else f"{own.place} has no tool: a tool is a public method that is "
             "annotated to return text, `-> str`. Without tools, "
             "`reward(self, answer: str)` grades the policy's last message"
         )
@@ -205,17 +189,6 @@ def _is_json(annotation: Any) -> bool:
     return is_plain or is_model(plain) or typing.is_typeddict(plain)
 
 
-def _unserved(
-    domain_class: type, tools: dict[str, Tool], served: list[str]
-) -> list[str]:
-    """A note on the methods that server.py has no line for, and that could be tools."""
-    names = _unserved_names(domain_class, tools, served)
-    if not names:
-        return []
-    lines = lines_for(domain_class, names)
-    return [f"not served: {', '.join(names)} (to serve it, add {lines})"]
-
-
 def _unserved_names(
     domain_class: type, tools: dict[str, Tool], served: list[str]
 ) -> list[str]:
@@ -259,7 +232,10 @@ def _check_signature(tools: dict[str, Tool], signature: dict[str, Any]) -> None:
     if name not in tools or not signature["given"]:
         return
     method: Any = tools[name].method
-    expected, actual = _generated_with(signature["parameters"]), _parameters(method)
+    answered: dict[str, Any] = {"Literal": typing.Literal}
+    code = f"def tool(self, {', '.join(signature['parameters'])}): ..."
+    exec(code, answered)  # noqa: S102 - the user's own answer, which copier.yml checked
+    expected, actual = _parameters(answered["tool"]), _parameters(method)
     if expected != actual:
         raise GateError(
             f"{where(method)}: {method.__qualname__} takes "
@@ -267,41 +243,6 @@ def _check_signature(tools: dict[str, Tool], signature: dict[str, Any]) -> None:
             f"({', '.join(map(str, expected))}): correct the method, or copy again with "
             f"-d tools='{name}'"
         )
-
-
-def _generated_with(parameters: list[str]) -> list[inspect.Parameter]:
-    """The parameters of an answer to `tools`, such as ["word: str", "at: int = 0"]."""
-    [function] = ast.parse(f"def tool({', '.join(parameters)}): ...").body
-    assert isinstance(function, ast.FunctionDef)
-    found, defaults = function.args.args, function.args.defaults
-    no_default = [inspect.Parameter.empty] * (len(found) - len(defaults))
-    values = [*no_default, *map(ast.literal_eval, defaults)]
-    return [
-        inspect.Parameter(
-            argument.arg,
-            inspect.Parameter.POSITIONAL_OR_KEYWORD,
-            default=default,
-            annotation=_type_of(argument.annotation),
-        )
-        for argument, default in zip(found, values, strict=True)
-    ]
-
-
-def _type_of(code: ast.expr | None) -> Any:
-    """The type that an answer to `tools` names: copier.yml has the rule for it."""
-    match code:
-        case None:
-            return inspect.Parameter.empty
-        case ast.Name(name):
-            return _TYPES[name]
-        case ast.Subscript(generic, argument):
-            return _type_of(generic)[_type_of(argument)]
-        case ast.Tuple(parts):
-            return tuple(map(_type_of, parts))
-        case ast.BinOp(left, ast.BitOr(), right):
-            return _type_of(left) | _type_of(right)
-        case _:
-            return ast.literal_eval(code)
 
 
 def _parameters(function: Any) -> list[inspect.Parameter]:
@@ -318,24 +259,16 @@ def _parameters(function: Any) -> list[inspect.Parameter]:
 
 
 def _construct(domain_class: type, tools: dict[str, Tool]) -> str:
-    """Make an object of an empty task, or else of the first row's.
-
-    Returns a note for the gate's line. Raises GateError if an attribute of the object
-    hides a tool, or if the constructor has a bug.
-    """
+    """Make an object of an empty task, or else of the first row's. Returns a note."""
 
     async def check(task: Task) -> None:
-        models = Models(domain_class).of_episode()
-        episode = Episode(domain_class, task, models=models)
-        try:
+        async with episode_of(domain_class, task) as episode:
             for name, tool in tools.items():
                 if name in getattr(episode.environment, "__dict__", {}):
                     raise GateError(
                         f"{where(tool.method)}: the tool {name} is hidden by "
                         f"an attribute that the object sets: rename self.{name}"
                     )
-        finally:
-            await episode.close()
 
     bugs = (GateError, NameError, ImportError)  # whatever the task is
     try:
@@ -384,7 +317,10 @@ def check_protocol(domain_class: type) -> None:
     _check_text_parameter(domain_class, "reward", optional=True)
     _check_text_parameter(domain_class, REPLY)
     declared(domain_class).check()
-    _check_hooks(domain_class)
+    for hook in ("metrics", "close", "observation"):
+        method = inspect.getattr_static(domain_class, hook, None)
+        if inspect.isfunction(method):
+            _check_no_arguments(method)
     for member in vars(domain_class).values():
         if inspect.isfunction(member) and not member.__name__.startswith("_"):
             _check_awaitable(member)
@@ -392,31 +328,23 @@ def check_protocol(domain_class: type) -> None:
 
 def _check_constructor(domain_class: type) -> None:
     """Raise GateError unless the constructor takes the task, and the models."""
+    models = of_class(domain_class).models
     try:
-        inspect.signature(domain_class).bind(
-            {}, **dict.fromkeys(of_class(domain_class).models)
-        )
+        inspect.signature(domain_class).bind({}, **dict.fromkeys(models))
     except TypeError as error:
-        raise GateError(
-            f"{declared(domain_class).place} {_constructor_problem(domain_class, error)}"
-        ) from error
-
-
-def _constructor_problem(domain_class: type, error: TypeError) -> str:
-    """The parameters that the constructor must have, for a message."""
-    if models := ", ".join(of_class(domain_class).models):
-        return (
-            f"must take the task and the models of the answers: {error}. Write "
-            f"`def __init__(self, task: dict, {models})`, or copy again with "
-            "`--overwrite -d models=...`"
-        )
-    text = f"must take one argument, the task: {error}. Write {SUBCLASS}"
-    if names := ", ".join(model_names(domain_class)):
-        text += (
-            "; if it asks models of these names, copy again with `--overwrite -d "
-            f"models='[{names}]'`"
-        )
-    return text
+        problem = f"must take one argument, the task: {error}. Write {SUBCLASS}"
+        if models:
+            problem = (
+                f"must take the task and the models of the answers: {error}. Write "
+                f"`def __init__(self, task: dict, {', '.join(models)})`, or copy again "
+                "with `--overwrite -d models=...`"
+            )
+        elif names := ", ".join(model_names(domain_class)):
+            problem += (
+                "; if it asks models of these names, copy again with `--overwrite -d "
+                f"models='[{names}]'`"
+            )
+        raise GateError(f"{declared(domain_class).place} {problem}") from error
 
 
 def _check_task(domain_class: type) -> None:
@@ -424,11 +352,8 @@ def _check_task(domain_class: type) -> None:
     kind = declared(domain_class).task_annotation
     if kind is None:  # such as `size=3`
         [first, *_] = inspect.signature(domain_class).parameters.values()
-        kind = (
-            type(first.default)
-            if isinstance(first.default, str | int | float)
-            else None
-        )
+        if isinstance(first.default, str | int | float):
+            kind = type(first.default)
     if not isinstance(kind, type) or kind in (Any, object):
         return
     place = f"{declared(domain_class).place} takes a task of the type {kind.__name__}"
@@ -450,15 +375,11 @@ def _check_task(domain_class: type) -> None:
 
 def _check_waiting(domain_class: type) -> None:
     """Raise GateError if the class asks models, but must not wait for answers."""
-    names = model_names(domain_class)
-    if (
-        names
-        and declared(domain_class).runs_on_loop
-        and not declared(domain_class).has_async_methods
-    ):
+    names, own = model_names(domain_class), declared(domain_class)
+    if names and own.runs_on_loop and not own.has_async_methods:
         raise GateError(
-            f"{declared(domain_class).place}.blocking is False, but {names[0]}.ask() waits for "
-            "an answer: remove `blocking = False`, or write async methods"
+            f"{own.place}.blocking is False, but {names[0]}.ask() waits for an answer: "
+            "remove `blocking = False`, or write async methods"
         )
 
 
@@ -480,32 +401,21 @@ def _check_static_hooks(domain_class: type) -> None:
 def _check_text_parameter(
     domain_class: type, name: str, *, optional: bool = False
 ) -> None:
-    """Raise GateError unless reward() or reply() takes the text of the policy's message.
-
-    If it is `optional`, the method may take nothing.
-    """
+    """Raise GateError unless reward() or reply() takes the text of the policy's message."""
     method = inspect.getattr_static(domain_class, name, None)
     if not inspect.isfunction(method):
         return
     place = f"{where(method)}: {method.__qualname__}"
     parameters = list(inspect.signature(method).parameters.values())[1:]
     if not parameters and optional:
-        try:
-            inspect.signature(method).bind(None)
-        except TypeError as error:
-            raise GateError(f"{place} is called without arguments: {error}") from error
-        return
-    if len(parameters) != 1 or not _is_text(method, parameters[0]):
+        _check_no_arguments(method)
+    elif len(parameters) != 1 or not _is_text(method, parameters[0]):
         listed = ", ".join(map(str, parameters))
-        without, or_with = "", f"`def {name}(self, answer: str)`"
-        if optional:
-            without, or_with = (
-                "without arguments, or ",
-                f"`def {name}(self)`, or {or_with}",
-            )
+        without = "without arguments, or " if optional else ""
+        write = f"`def {name}(self)`, or " if optional else ""
         raise GateError(
-            f"{place} is called {without}with the text of the policy's "
-            f"last message, but takes `{listed}`: write {or_with}"
+            f"{place} is called {without}with the text of the policy's last message, but "
+            f"takes `{listed}`: write {write}`def {name}(self, answer: str)`"
         )
 
 
@@ -521,18 +431,13 @@ def _is_text(method: Any, parameter: inspect.Parameter) -> bool:
     return parameter.kind in usual and text and has_text
 
 
-def _check_hooks(domain_class: type) -> None:
-    """Raise GateError if a hook of the object takes arguments."""
-    for hook in ("metrics", "close", "observation"):
-        method = inspect.getattr_static(domain_class, hook, None)
-        if inspect.isfunction(method):
-            try:
-                inspect.signature(method).bind(None)
-            except TypeError as error:
-                raise GateError(
-                    f"{where(method)}: {method.__qualname__} is called without "
-                    f"arguments: {error}"
-                ) from error
+def _check_no_arguments(method: Any) -> None:
+    """Raise GateError if a method of the object needs arguments."""
+    try:
+        inspect.signature(method).bind(None)
+    except TypeError as error:
+        place = f"{where(method)}: {method.__qualname__}"
+        raise GateError(f"{place} is called without arguments: {error}") from error
 
 
 def _check_awaitable(method: Any) -> None:
