@@ -27,7 +27,7 @@ from ..episode.declaration import declared
 from ..episode.episode import Episode
 from ..episode.session import Session
 from ..episode.tools import SAY, posted
-from ..episode.types import HARNESS, REPLY, by_model
+from ..episode.types import HARNESS, REPLY, by_model, last_message
 from ..settings import ServerSettings
 from .cookies import SEEDED
 from .endpoints import route_of
@@ -257,19 +257,8 @@ def _steps(response: dict[str, Any]) -> Iterator[tuple[str | None, Any]]:
         for call in calls:
             with contextlib.suppress(ValueError):
                 yield call["name"], posted(call["arguments"])
-        if not calls and (text := _text(turn)):
+        if not calls and (text := last_message(turn)):
             yield None, {"answer": text}
-
-
-def _text(turn: list[dict[str, Any]]) -> str:
-    """The text of a turn's last message, "" if there is none."""
-    for item in reversed(turn):
-        if item.get("type") == "message":
-            content = item["content"]
-            if isinstance(content, str):
-                return content
-            return "".join(part.get("text") or "" for part in content)
-    return ""
 
 
 async def replay(store: SessionStore, app: FastAPI, request: Request) -> Response:
