@@ -39,8 +39,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 
 from .. import auth, errors, project
+from ..checks.server import outdated_manifests
 from ..episode.answers import Answer
-from ..episode.declaration import declared
 from ..episode.tasks import task_of
 from ..episode.types import Row
 from ..errors import GateError
@@ -513,17 +513,15 @@ def import_gate() -> str:
 
 
 def server_gate(url: str) -> str:
-    """The server passes OpenEnv's own checks, and openenv.yaml has the reward_range."""
+    """The server passes OpenEnv's own checks, and openenv.yaml says what the class does."""
     from openenv.cli._validation import validate_running_environment
 
-    own = project.here()
-    low, high = declared(own.load_class()).reward_range
-    line = f"range: [{low}, {high}]"
-    if line not in (own.root / "openenv/openenv.yaml").read_text(encoding="utf-8"):
-        raise GateError(
-            f"openenv.yaml does not have the class's reward_range, `{line}`: `uv run "
-            "python gates.py --write-tools` in nemo_gym/ corrects it"
-        )
+    for manifest, problem, _ in outdated_manifests(project.here().load_class()):
+        if manifest.name == "openenv.yaml":
+            raise GateError(
+                f"openenv.yaml {problem}: `uv run python gates.py --write-tools` in "
+                "nemo_gym/ corrects it"
+            )
     report = validate_running_environment(url)
     if not report["passed"]:
         failed = report["summary"]["failed_criteria"]
