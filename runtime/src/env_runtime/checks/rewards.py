@@ -146,11 +146,8 @@ class RewardCheck:
             calls = steps_of(self.domain_class, plan)
             did = made_calls(calls, result.get("output", []), policy == "oracle")
             if self.declared.ends_with_answer:
-                did += (
-                    f", and answered {plan.answer!r:.200}"
-                    if plan.answer
-                    else ", and did not answer"
-                )
+                answer = f"answered {plan.answer!r:.200}"
+                did += f", and {answer if plan.answer else 'did not answer'}"
             did += "; "
             if policy == "oracle" and (unmet := _unmet(self.domain_class, row, plan)):
                 did = f"{unmet}; {did}"
