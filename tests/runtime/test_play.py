@@ -345,9 +345,9 @@ def test_each_field_has_a_kind(fields):
     assert {name: field["kind"] for name, field in fields.items()} == {
         "day": "choice",
         "hour": "integer",
-        "guests": "json",
+        "guests": "list",
         "price": "number",
-        "tags": "json",
+        "tags": "list",
         "note": "text",
         "window": "choice",
         "anything": "json",
@@ -356,8 +356,11 @@ def test_each_field_has_a_kind(fields):
     assert (fields["hour"]["required"], fields["hour"]["note"]) == (True, "From 17 on.")
     assert fields["price"]["nullable"] and not fields["price"]["required"]
     assert fields["tags"]["default"] == ["quiet"]
-    assert fields["tags"]["note"] == 'items: {"type": "string"}'
-    assert '"name": {"description": "Their name."' in fields["guests"]["note"]
+    assert fields["tags"]["item"]["kind"] == "text"
+    guest = fields["guests"]["item"]
+    assert [field["name"] for field in guest["fields"]] == ["name", "vip"]
+    assert guest["fields"][0]["note"] == "Their name."
+    assert guest["fields"][1]["choices"] == [True, False]
 
 
 @pytest.mark.parametrize(

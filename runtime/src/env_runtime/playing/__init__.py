@@ -324,44 +324,59 @@ def _replace(path: Path, number: int, row: Row, kept: Row) -> None:
         file.write(b"".join(lines))
 
 
+Field = dict[str, Any]
+
 # JSON Schema's types that have an input of their own
 KINDS = {"string": "text", "integer": "integer", "number": "number"}
+DEEPEST = 6  # fields below this depth are typed as JSON
 
 
 def forms_of(definitions: Definitions) -> list[dict[str, Any]]:
-    """A form for each tool: its `name`, its `description`, and its `fields`.
+    """A form for each tool: its `name`, its `description`, and its `fields`."""
+    return [
+        {
+            "name": tool["name"],
+            "description": tool.get("description") or "",
+            "fields": fields_of(tool.get("parameters") or {}),
+        }
+        for tool in definitions
+    ]
 
-    A field has the `name` and a `kind`: "text", "integer", "number", "choice" with its
-    `choices`, or "json" for everything else. `required` says whether the tool needs it,
-    `nullable` whether null is a value, `note` what the schema says in words and numbers;
-    `default` is there only if the schema has one.
+
+def fields_of(schema: dict[str, Any], depth: int = 0) -> list[Field]:
+    """The fields of an object's properties: `name`, `required`, and what field_of says."""
+    required = schema.get("required") or []
+    return [
+        {"name": name, "required": name in required, **field_of(part, depth)}
+        for name, part in (schema.get("properties") or {}).items()
+    ]
+
+
+def field_of(schema: Any, depth: int = 0) -> Field:
+    """The field of a value.
+
+    `kind` is "text", "integer", "number", "choice" with its `choices`, "list" with the
+    field of each `item`, "object" with its `fields`, or "json" for everything else.
+    `nullable` says whether null is a value, `note` what the schema says in words and
+    numbers; `default` is there only if the schema has one.
     """
-    forms = []
-    for tool in definitions:
-        schema = tool.get("parameters") or {}
-        required = schema.get("required") or []
-        fields = [
-            {"name": name, "required": name in required, **_field_of(part)}
-            for name, part in (schema.get("properties") or {}).items()
-        ]
-        described = tool.get("description") or ""
-        forms.append({"name": tool["name"], "description": described, "fields": fields})
-    return forms
-
-
-def _field_of(schema: Any) -> dict[str, Any]:
     schema = schema if isinstance(schema, dict) else {}
     plain, nullable = _without_null(schema)
-    about = {"nullable": nullable, "note": _note({**plain, **schema})}
+    about: Field = {"nullable": nullable, "note": _note({**plain, **schema})}
     if "default" in schema:
         about["default"] = schema["default"]
+    kind = plain.get("type")
     choices = [plain["const"]] if "const" in plain else plain.get("enum")
-    if plain.get("type") == "boolean":
+    if kind == "boolean":
         choices = [True, False]
     if choices:
         choices = [one for one in choices if one is not None]
         return {**about, "kind": "choice", "choices": choices}
-    return {**about, "kind": KINDS.get(str(plain.get("type")), "json")}
+    if kind == "array" and isinstance(plain.get("items"), dict) and depth < DEEPEST:
+        return {**about, "kind": "list", "item": field_of(plain["items"], depth + 1)}
+    if kind == "object" and plain.get("properties") and depth < DEEPEST:
+        return {**about, "kind": "object", "fields": fields_of(plain, depth + 1)}
+    return {**about, "kind": KINDS.get(str(kind), "json")}
 
 
 def _without_null(schema: dict[str, Any]) -> tuple[dict[str, Any], bool]:
@@ -378,17 +393,12 @@ def _without_null(schema: dict[str, Any]) -> tuple[dict[str, Any], bool]:
 
 
 def _note(schema: dict[str, Any]) -> str:
-    """A schema's description, its bounds, and what its list or its object holds."""
+    """A schema's description and its bounds."""
     words = {"minimum": "at least", "exclusiveMinimum": "more than"}
     words |= {"maximum": "at most", "exclusiveMaximum": "less than"}
     bounds = [f"{text} {schema[key]:g}" for key, text in words.items() if key in schema]
-    note = str(schema.get("description") or "")
-    if bounds:
-        note += f" ({', '.join(bounds)})"
-    for key in ("items", "properties"):
-        if held := schema.get(key):
-            note += f" {key}: {json.dumps(held, ensure_ascii=False)}"
-    return note.lstrip()
+    described = str(schema.get("description") or "")
+    return f"{described} ({', '.join(bounds)})".lstrip() if bounds else described
 
 
 # -------------------------------------------------------------------- the server
