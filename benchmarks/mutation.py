@@ -1,11 +1,11 @@
-"""Mutation score of episodes, verdicts and gates: which small changes no test notices.
+"""Mutation score of episodes, gates, rows and the server: which small changes no test notices.
 
     uv run --with mutmut==3.8.1 python benchmarks/mutation.py
 
 mutmut makes the changes, one at a time, and runs the tests that reach each. Its settings
 are in pyproject.toml. It wants the package in src/, so it works in a copy of this
 repository. Without an argument it tries those mutants whose number ends with 3, which
-takes a quarter of an hour on two cores; any pattern of mutmut's names works. Prints the
+takes an hour or more on two cores; any pattern of mutmut's names works. Prints the
 figures, and each mutant that survived.
 """
 

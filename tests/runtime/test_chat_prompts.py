@@ -95,13 +95,13 @@ TOOL = {"role": "tool", "tool_call_id": "c1", "content": "yes"}
                     "content": "Let me see.",
                     "function_call": FUNCTION,
                 },
-                {"role": "function", "name": "f", "content": {"rain": True}},
+                {"role": "function", "name": "f", "content": {"rain": "für"}},
             ],
             [
                 USER,
                 {"role": "assistant", "content": "Let me see."},
                 {**CALL, "call_id": "call_1"},
-                {**RESULT, "call_id": "call_1", "output": '{"rain": true}'},
+                {**RESULT, "call_id": "call_1", "output": '{"rain": "für"}'},
             ],
         ),
         # Items of the Responses API stay as they are

@@ -74,6 +74,7 @@ def test_ports(serve, monkeypatch, variables, port):
         [{**MESSAGE, "content": [1] * 300_000}],
         [{**MESSAGE, "content": [], "prompt_token_ids": [0.5] * 300_000}],
         [{**MESSAGE, "content": [{**TEXT, "logprobs": [{}] * 300_000}]}],
+        [{**MESSAGE, "content": [{**TEXT, "logprobs": [{}] * 60_000}]}] * 2,
     ],
 )
 def test_a_trajectory_of_too_many_items_earns_nothing(client, rows, output):

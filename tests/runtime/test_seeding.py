@@ -44,6 +44,15 @@ def test_a_seed_may_follow_calls_without_one(server, client, rows, call):
     assert again is session and len(session.calls) == 1
 
 
+def test_a_seed_may_follow_an_episode_without_one(server, client, rows, call):
+    call(client)
+    client.end()
+    client.seed(rows[0])
+    assert "this session has ended" not in call(client)
+    [session] = server.sessions.values()
+    assert session.task == rows[0]["ground_truth"][0]
+
+
 def test_a_closed_session_stays_closed(server, client, rows, call):
     client.seed(rows[0])
     client.end()
@@ -87,6 +96,21 @@ def test_a_harness_repeats_a_seed_only_with_the_same_row(server, client, rows, c
     client.seed(seed_by_name("one", rows[0]))
     [session] = server.sessions.values()
     assert (session.task, len(session.calls)) == (rows[0]["ground_truth"][0], 1)
+
+
+@pytest.mark.skipif(
+    gym_series.SeedByName is None, reason="NeMo Gym 0.4 names no sessions"
+)
+def test_a_session_that_a_harness_named_is_one_episode_s(connect, rows):
+    connect().seed(seed_by_name("one", rows[0]))
+    other = {"episode_id": {"rollout_id": "0-1"}}
+    seed, close = seed_by_name("one", rows[0]), close_by_name("one")
+    for path, body in (("/seed_session", seed), ("/close_session", close)):
+        refused = connect().post(path, json=body | other)
+        assert refused.status_code == 409
+        assert refused.json()["detail"] == "this session is another episode's"
+    connect().post("/close_session", json=close)
+    assert connect().turned_away(seed) == (409, "this session has ended")
 
 
 def test_a_session_of_an_earlier_server_is_known_to_be_lost(
