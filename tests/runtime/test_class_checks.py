@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from collections.abc import Coroutine
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import pytest
@@ -242,6 +243,26 @@ def test_a_line_whose_method_is_gone():
 def test_two_lines_of_one_path():
     with pytest.raises(GateError, match="server.py serves /look twice: remove one"):
         check(Base, "look look")
+
+
+def test_a_line_with_another_route():
+    class Server(SessionServer):
+        domain_class = Base
+
+        def setup_webserver(self):
+            app = super().setup_webserver()
+            app.post("/see")(self.tool(Base.look))
+            return app
+
+    text = refusal(GateError, check_class, Base, Server)
+    assert text == "server.py serves look as /see: call the route /look"
+
+
+def test_a_method_that_returns_a_coroutine():
+    class Later(Base):
+        def wait(self) -> Coroutine[Any, Any, str]: ...  # type: ignore
+
+    assert "Later.wait returns a coroutine: make it `async def`" in complaint(Later)
 
 
 def take_self_less(at: str) -> str: ...  # type: ignore

@@ -19,7 +19,7 @@ import pytest
 from env_runtime import gates as nemo_gym_gates
 from env_runtime import project
 from env_runtime.checks import runner, smoke
-from env_runtime.checks.server import outdated_manifests
+from env_runtime.checks.server import outdated_manifests, starting_server, url_of
 from env_runtime.checks.smoke import server_gate, smoke_gate, smoke_without_rows
 from env_runtime.errors import GateError, RolloutError
 from env_runtime.evaluation.client import Client
@@ -225,13 +225,30 @@ def test_the_smoke_gate_names_files_that_are_older_than_the_class(
     assert notes() == []
 
 
-def test_the_smoke_gate_posts_malformed_calls(
-    server_of, server_thread, loads, tmp_path, monkeypatch
-):
-    """A route that is written by hand may answer whatever it is sent."""
+async def forgiving(request: Request) -> ToolResponse:
+    return ToolResponse(output="Wrong.")
 
-    async def guess(request: Request) -> ToolResponse:
-        return ToolResponse(output="Wrong.")
+
+async def refusing(request: Request) -> ToolResponse:
+    raise HTTPException(418, "no coffee")
+
+
+async def wordless(request: Request) -> dict[str, str]:
+    return {"text": "Wrong."}
+
+
+@pytest.mark.parametrize(
+    ("guess", "fault"),
+    [
+        (forgiving, r"POST /guess with \[\] answered 200, not 422"),
+        (refusing, r"POST /guess with .* call\) answered 418: no coffee"),
+        (wordless, r'POST /guess with .* has no text `output`: {"text":'),
+    ],
+)
+def test_the_smoke_gate_over_a_route_that_is_written_by_hand(
+    server_of, server_thread, loads, tmp_path, monkeypatch, guess, fault
+):
+    """It may answer whatever it is sent."""
 
     def with_guess(self: Any) -> Any:
         app = setup(self)
@@ -244,9 +261,9 @@ def test_the_smoke_gate_posts_malformed_calls(
     monkeypatch.setattr(type(server), "setup_webserver", with_guess)
     client = Client(f"http://127.0.0.1:{server_thread(server)}")
     params = {"input": "Go.", "tools": client.tools()}
-    path = rows_file(tmp_path, {**ROW, "responses_create_params": params})
-    with pytest.raises(GateError, match=r"POST /guess with \[\] answered 200, not 422"):
-        smoke_gate(client, path)
+    rows = rows_file(tmp_path, {**ROW, "responses_create_params": params})
+    with pytest.raises(GateError, match=fault):
+        smoke_gate(client, rows)
 
 
 def test_the_smoke_gate_warns_of_an_echo(run_gate):
@@ -295,6 +312,14 @@ class Misspelled(Guessing):
 class Solved(Guessing):
     def reward(self) -> float:
         return 1.0
+
+
+class Fickle(Guessing):
+    solved = 0
+
+    def reward(self) -> float:
+        Fickle.solved += self.right
+        return self.right / max(Fickle.solved, 1)
 
 
 class Picky(Guessing):
@@ -368,6 +393,7 @@ IDS = [{"id": 1}, {"id": 2}]
         (Stumbling, IDS, r'; guess\(word="left"\) failed: .*no such word.*; the last'),
         (Offline, IDS, r"\.reward\(\) raised ConnectionError .*infrastructure_failure"),
         (Misspelled, IDS, "oracle calls gues, which is not a tool"),
+        (Fickle, IDS[:1], r"earned 1.0, then 0.5: grade by the state alone, or write"),
         (Solved, IDS, "'noop' earns 1.0, not .* Leave the row out if its task is sol"),
         (Picky, IDS, "row 2 of .*, policy 'noop': POST /seed"),
         (Sized, [{"size": None}], "This task is only a skeleton: write a task"),
@@ -449,6 +475,16 @@ def test_the_exit_status_is_that_of_the_gates(capsys, kind):
     printed = capsys.readouterr().out
     assert "PASS import" in printed and "FAIL server" in printed
     assert "smoke" not in printed  # nothing runs after a gate that fails
+    assert refusal(SystemExit, runner.run_gates, gates, None, ["smok"]) == "2"
+    assert "no gate 'smok'; there are import, server" in capsys.readouterr().err
+
+
+def test_a_server_that_ends_is_quoted():
+    command = [sys.executable, "-c", "print('no coffee')"]
+    with starting_server(command) as process:
+        said = refusal(GateError, url_of, process)
+        process.stdout.close()
+    assert said == "the server did not start:\nno coffee\n"
 
 
 @pytest.mark.parametrize(

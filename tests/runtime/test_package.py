@@ -156,6 +156,10 @@ BREAKS = {
         ("author", set_in(MANIFEST, "author", "me")),
         ("url", set_in(MANIFEST, "metadata", {"name": "one", "url": "x"})),
         ("metadata.name", set_in(MANIFEST, "metadata", "name", "")),
+        (
+            "metadata.description",
+            set_in(MANIFEST, "metadata", "description", "x" * 2049),
+        ),
         ("format", set_in(MANIFEST, "format", "wheels-v2")),
         ("adapter", set_in(MANIFEST, "adapter", {"agent": "verifiers_agent"})),
     ],
@@ -203,6 +207,7 @@ BREAKS = {
     "complete": [
         ("pip", remove("environment/wheels/pip-26.3-py3-none-any.whl")),
         ("httpx==1.0", add(f"{ONE}/requirements.txt", "httpx==1.0\n")),
+        ("-r more.txt", add(f"{ONE}/requirements.txt", "-r more.txt\n")),
     ],
     "rows": [
         ("training.jsonl", remove(TRAINING)),
