@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import random
+import socket
 import sys
 import tempfile
 from pathlib import Path
@@ -137,14 +138,57 @@ def test_a_seed_of_the_class_does_not_choose_the_port():
     assert len(ports) > 1
 
 
-def test_variables_of_nemo_gyms_processes(tmp_path, monkeypatch):
-    fake = tmp_path / "bin" / "gym"
-    fake.parent.mkdir()
-    script = "import json, os; print(json.dumps([dict(os.environ), os.getcwd()]))"
-    fake.write_text(f"#!{sys.executable}\n{script}\n")
-    fake.chmod(0o755)
+@pytest.fixture
+def fake_gym(tmp_path, monkeypatch):
+    """Puts a script in place of NeMo Gym's command."""
     monkeypatch.setattr(gym, "log_file", lambda: tmp_path / "gym.log")
-    monkeypatch.setattr(sys, "executable", str(fake.with_name("python")))
+
+    def write(script):
+        fake = tmp_path / "bin" / "gym"
+        fake.parent.mkdir()
+        fake.write_text(f"#!{sys.executable}\n{script}\n")
+        fake.chmod(0o755)
+        monkeypatch.setattr(sys, "executable", str(fake.with_name("python")))
+
+    return write
+
+
+FAIL = "sys.exit('ValueError: no coffee')"
+READY = "print('3 servers ready!', flush=True)"
+
+
+@pytest.mark.parametrize(
+    ("servers", "collector", "problem"),
+    [
+        (FAIL, "", "NeMo Gym's servers did not start: "),
+        (f"{READY}; {FAIL}", "time.sleep(60)", "NeMo Gym's servers ended: "),
+        (f"{READY}; time.sleep(60)", FAIL, "rollout collection failed: "),
+    ],
+)
+def test_what_fails_under_nemo_gym_is_quoted(
+    paths, fake_gym, servers, collector, problem
+):
+    fake_gym(
+        f"import sys, time\nif sys.argv[1] == 'env': {servers}\nelse: {collector or 0}"
+    )
+    with pytest.raises(RolloutError, match=f"^{problem}ValueError: no coffee"):
+        collect(paths)
+
+
+def test_what_is_missing_is_said_before_nemo_gym_starts(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
+    with pytest.raises(RolloutError, match=f"no model answers at {url} .Connection"):
+        gym.check_model_answers(url)
+    missing = "is missing: NeMo Gym writes both files of a run"
+    if not gym.HAS_REVERIFICATION:
+        missing = "this NeMo Gym cannot reverify rollouts: that needs 0.7"
+    with pytest.raises(RolloutError, match=missing):
+        gym.reverify(tmp_path / "rollouts.jsonl")
+
+
+def test_variables_of_nemo_gyms_processes(fake_gym, tmp_path, monkeypatch):
+    fake_gym("import json, os; print(json.dumps([dict(os.environ), os.getcwd()]))")
     for name in ("UV_PYTHON", "VIRTUAL_ENV", "API_TOKEN", "KEPT"):
         monkeypatch.setenv(name, "x")
     monkeypatch.setenv("RAY_ADDRESS", "192.0.2.1:6379")
