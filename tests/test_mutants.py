@@ -133,8 +133,8 @@ MUTANTS = {
     ),
     "commands reach the network": Mutant(
         "workspace/bubblewrap.py",
-        "network: bool = False\n) -> list[str]:",
-        "network: bool = True\n) -> list[str]:",
+        "network: bool = False,\n) -> list[str]:",
+        "network: bool = True,\n) -> list[str]:",
         "tests/test_backend.py::test_what_a_policy_can_read_with_bubblewrap",
         SANDBOX,
     ),

@@ -587,10 +587,10 @@ def test_the_process_that_counts_watches_cannot_be_replaced(start):
 @only_isolated
 def test_without_the_count_there_is_no_epoll_and_asyncio_works(start, monkeypatch):
     """Before Linux 5.5, or if something else answers a filter."""
-    text = workspace._launcher()
+    text = bubblewrap.launcher()
     broken = text.replace("NEW_LISTENER = 1, 8", "NEW_LISTENER = 1, 1 << 20")
     assert broken != text
-    monkeypatch.setattr(workspace, "_launcher", lambda: broken)
+    monkeypatch.setattr(bubblewrap, "launcher", lambda: broken)
     code = "import asyncio, select\n"
     code += "run = asyncio.create_subprocess_exec('echo', 'on')\n"
     code += "async def main(): return await (await run).wait()\n"
@@ -1000,7 +1000,7 @@ def test_an_escaped_process_that_kills_the_next_command_masks_no_episode(start):
 def test_a_first_command_that_does_not_start_is_not_the_policys_fault(
     start, monkeypatch
 ):
-    monkeypatch.setattr(workspace, "_launcher", lambda: "raise SystemExit('broken')")
+    monkeypatch.setattr(bubblewrap, "launcher", lambda: "raise SystemExit('broken')")
     episode = start(files={"a": "1"})
     with pytest.raises(RuntimeError, match="the sandbox did not start: broken"):
         episode.run_command("ls")

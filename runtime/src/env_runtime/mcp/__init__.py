@@ -19,14 +19,16 @@ from mcp import types
 
 from ..episode.schema import function_definition, plain_schema
 from ..episode.types import Definitions
-from ..graders import Text
+from ..graders import Text, matched
 from ..workspace import WorkspaceError, bubblewrap
 from ..workspace.folder import steps
-from .connection import FOLDER, Connection, Patience, Process, ServerLostError
+from .connection import FOLDER, Connection, Process, ServerLostError
 from .programs import ProgramError, program_of
-from .state import State, holds, json_of, text_of
 
 __all__ = ["FOLDER", "McpEpisode", "Observation", "ServerLostError", "State"]
+
+ANY = "*"  # stands for any one value in what is expected
+ORDERED = "*ordered"  # {"*ordered": [...]} is a list whose order counts
 
 
 class Observation(NamedTuple):
@@ -212,14 +214,14 @@ def _is_url(kind: type[McpEpisode]) -> bool:
 
 
 def _start(kind: type[McpEpisode], files: Mapping[str, str]) -> Connection:
-    patience = Patience(kind.start_seconds, kind.call_seconds)
+    given = kind.start_seconds, kind.call_seconds, kind.headers
     if _is_url(kind):
-        return Connection(kind.command, patience, kind.headers)
+        return Connection(kind.command, *given)
     process = Process(program_of(kind.command), kind.env, network=kind.network)
     try:
         for path, text in {**kind.files, **files}.items():
             process.write(path, text)
-        return Connection(process, patience)
+        return Connection(process, *given)
     except BaseException:
         process.close()
         raise
@@ -283,3 +285,97 @@ def _image_of(result: types.CallToolResult) -> str | None:
             data = base64.b64encode(base64.b64decode(item.data)).decode()
             return f"data:{item.mimeType};base64,{data}"
     return None
+
+
+# ------------------------------------------------------- the grade of a server's state
+
+
+class State:
+    """The answers that an MCP server must give after an episode.
+
+    `expected` are calls as [tool, arguments, answer]. An expected text is the whole text
+    of the answer, without white space at both ends. Anything else is compared with the
+    answer's JSON: objects have the same keys, and lists the same items in any order, so
+    a policy earns nothing by adding whatever might be expected. Write a list as
+    {"*ordered": [...]} if its order counts, as in what must be sorted. "*" stands for any
+    one value, such as a date that the server adds. An answer that is an error is never
+    right.
+    Raises ValueError if `expected` is not such a list.
+    """
+
+    def __init__(self, expected: Any) -> None:
+        self.calls: list[tuple[str, dict[str, Any], Any]] = []
+        for call in expected if isinstance(expected, list) else [expected]:
+            match call:
+                case [str(tool), dict(arguments), answer] if answer != ANY:
+                    fits(answer, answer)  # raises ValueError
+                    self.calls.append((tool, arguments, answer))
+                case _:
+                    raise ValueError(
+                        "expected_state must be a list of calls and their answers, such "
+                        'as [["read_graph", {}, {"entities": []}]]; got '
+                        f"{call!r:.200}"
+                    )
+
+
+def holds(expected: Any, result: types.CallToolResult) -> bool:
+    """Whether a server's answer is the expected one."""
+    text = text_of(result)
+    if result.isError:
+        return False
+    if isinstance(expected, str):
+        return text.strip() == expected.strip()
+    return fits(expected, json_of(text)) or fits(expected, result.structuredContent)
+
+
+def text_of(result: types.CallToolResult) -> str:
+    """The texts of an answer, one below the other."""
+    texts = []
+    for item in result.content:
+        match item:
+            case types.TextContent():
+                texts.append(item.text)
+            case types.EmbeddedResource(resource=types.TextResourceContents() as own):
+                texts.append(own.text)
+            case types.ResourceLink():
+                texts.append(f"{item.name}: {item.uri}")
+    return "\n".join(texts)
+
+
+def json_of(text: str) -> Any:
+    """The JSON in a text; the text itself if it has none."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _ordered(expected: Any) -> list[Any] | None:
+    """The items of a list whose order counts; None for any other value."""
+    if not (isinstance(expected, Mapping) and expected.keys() == {ORDERED}):
+        return None
+    items = expected[ORDERED]
+    if not isinstance(items, list):
+        raise ValueError(f"{ORDERED!r} must be a list, got {items!r:.100}")  # noqa: TRY004
+    return items
+
+
+def fits(expected: Any, given: Any) -> bool:
+    """Whether a value of JSON is the expected one."""
+    if expected == ANY:
+        return given is not None
+    if (items := _ordered(expected)) is not None:
+        same = isinstance(given, list) and len(items) == len(given)
+        return same and all(map(fits, items, given))
+    if isinstance(expected, Mapping):
+        return (
+            isinstance(given, Mapping)
+            and expected.keys() == given.keys()
+            and all(fits(value, given[key]) for key, value in expected.items())
+        )
+    if isinstance(expected, list):
+        same = isinstance(given, list) and len(expected) == len(given)
+        return same and matched(expected, given, fits) == len(given)
+    if isinstance(expected, bool) or isinstance(given, bool):
+        return expected is given
+    return expected == given

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import os
 import signal
 import tempfile
@@ -15,8 +14,7 @@ from contextlib import (
     suppress,
 )
 from datetime import timedelta
-from importlib import resources
-from typing import Any, NamedTuple
+from typing import Any
 
 import anyio
 import httpx
@@ -25,7 +23,6 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
 
-from .. import workspace
 from ..event_loop import wait
 from ..workspace import MIB, WorkspaceError, bubblewrap, disk, folder
 from .programs import Program
@@ -48,34 +45,28 @@ class ServerLostError(RuntimeError):
     """The MCP server did not start, has ended, hangs, or does not speak MCP."""
 
 
-class Patience(NamedTuple):
-    """How long to wait for a server, in seconds."""
-
-    start: float
-    call: float
-
-
 class Connection:
     """A session with an MCP server, a Process or a URL. It starts at once.
 
-    A URL is asked with `headers`.
-    Threads may share it. Once the server is lost, `problem` says why.
+    A URL is asked with `headers`. The server has so many seconds for its start, and for
+    each call. Threads may share it. Once the server is lost, `problem` says why.
     """
 
     def __init__(
         self,
         server: Process | str,
-        patience: Patience,
-        headers: Mapping[str, str] | None = None,
+        start_seconds: float,
+        call_seconds: float,
+        headers: Mapping[str, str],
     ) -> None:
         self.process = server if isinstance(server, Process) else None
         self.problem = ""
         self.said_too_much = False  # it is lost because of an answer's length
         self._stopped = False
-        self._patience = patience
+        self._start_seconds, self._call_seconds = start_seconds, call_seconds
         self._home = self.process.home if self.process else FOLDER
         if isinstance(server, str):
-            streams = _of_url(server, headers or {}, patience)
+            streams = _of_url(server, headers, start_seconds)
         else:
             streams = server.streams(self)
         self._started: asyncio.Future[ClientSession | None]
@@ -129,7 +120,7 @@ class Connection:
         except McpError as error:
             code, said = error.error.code, error.error.message
             if code == _NO_ANSWER:
-                self.lose(f"did not answer within {self._patience.call:g} s")
+                self.lose(f"did not answer within {self._call_seconds:g} s")
             elif code != types.CONNECTION_CLOSED:
                 raise ValueError(said) from error
             self.lose("has ended")
@@ -138,7 +129,7 @@ class Connection:
         raise ServerLostError(self.problem)
 
     async def _answer(self, request: Any, kind: Any) -> Any:
-        seconds = self._patience.start
+        seconds = self._start_seconds
         try:
             session = await asyncio.wait_for(asyncio.shield(self._started), seconds)
         except TimeoutError:
@@ -147,7 +138,7 @@ class Connection:
             session = None
         if self.problem or session is None:
             raise ServerLostError(self.problem)
-        limit = timedelta(seconds=self._patience.call)
+        limit = timedelta(seconds=self._call_seconds)
         return await session.send_request(types.ClientRequest(request), kind, limit)
 
     async def _start(self, streams: AbstractAsyncContextManager[Any]) -> None:
@@ -205,12 +196,12 @@ def _with_path(value: Any, old: str, new: str) -> Any:
 
 @asynccontextmanager
 async def _of_url(
-    url: str, headers: Mapping[str, str], patience: Patience
+    url: str, headers: Mapping[str, str], seconds: float
 ) -> AsyncGenerator[tuple[Any, Any]]:
-    seconds = httpx.Timeout(patience.start, read=None)  # send_request() has the limit
+    timeout = httpx.Timeout(seconds, read=None)  # send_request() has the limit
     async with (
         httpx.AsyncClient(
-            headers=headers, timeout=seconds, follow_redirects=True
+            headers=headers, timeout=timeout, follow_redirects=True
         ) as client,
         streamable_http_client(url, http_client=client) as (read, write, _),
     ):
@@ -240,10 +231,8 @@ class Process:
             self._errors = tempfile.TemporaryFile(dir=self._root)  # noqa: SIM115
         except OSError as error:
             raise WorkspaceError(f"cannot make a folder: {error}") from error
-        self._real_home = disk.unconfined(self._root).home
-        inside = (
-            disk.UNDER_BUBBLEWRAP if self._isolated else disk.unconfined(self._root)
-        )
+        self._real_home = f"{self._root}/home"
+        inside = disk.places(self._root, self._isolated)
         self.home = inside.home
         own = {name: self._filled(text) for name, text in variables.items()}
         self._variables = folder.variables(inside.home, inside.temporary) | own
@@ -326,33 +315,17 @@ class Process:
         return process
 
     def _words(self, started: int) -> list[str]:
-        """The command line. The launcher writes a byte to the descriptor `started`."""
-        readable, network = self._program.readable, self._network
-        words = [self._filled(word) for word in self._program.words]
-        confined = (
-            bubblewrap.arguments(self._root, readable, network=network)
-            if self._isolated
-            else []
+        """The command line, which reports to the descriptor `started`."""
+        limits = self._limits.rlimits(isolated=self._isolated, of_server=True)
+        launching = bubblewrap.launching(
+            self._root,
+            self._isolated,
+            started,
+            limits,
+            self._program.readable,
+            network=self._network,
         )
-        python = [folder.base_python(), "-I", "-S", "-c", _launcher()]
-        return [*confined, *python, str(started), self._rlimits(), *words]
-
-    def _rlimits(self) -> str:
-        """The limits of a process that lives as long as its episode.
-
-        Memory is the data of a process: Node.js reserves more addresses than it uses.
-        """
-        values = {
-            "RLIMIT_DATA": int(self._limits.sandbox_memory_mb * MIB),
-            "RLIMIT_FSIZE": self._limits.file_bytes,
-            "RLIMIT_CORE": 0,
-            "RLIMIT_NOFILE": 1024,
-            "RLIMIT_MSGQUEUE": 0,
-            "RLIMIT_SIGPENDING": 1024,
-        }
-        if self._isolated:
-            values["RLIMIT_NPROC"] = self._limits.sandbox_processes
-        return " ".join(f"{name}={value}" for name, value in values.items())
+        return [*launching, *(self._filled(word) for word in self._program.words)]
 
     def _filled(self, text: str) -> str:
         return text.replace("{folder}", self.home)
@@ -386,8 +359,3 @@ async def _send(stdin: asyncio.StreamWriter, messages: Any) -> None:
             text = each.message.model_dump_json(by_alias=True, exclude_none=True)
             stdin.write(f"{text}\n".encode())
             await stdin.drain()
-
-
-@functools.cache
-def _launcher() -> str:
-    return resources.files(workspace).joinpath("launcher.py").read_text("utf-8")

@@ -4,7 +4,10 @@ Each backend is a module here, and has the same six names:
 
     from env_runtime.workspace.local import Workspace
 
-Workspace        makes a workspace: run_command, run_python, write, read, read_whole, close
+Workspace        makes a workspace: run_command, run_python, write, read, read_whole, close.
+                 Paths are relative to its folder. Text is UTF-8; other bytes read as U+FFFD.
+                 The methods raise ValueError for mistakes that a caller can fix, and
+                 WorkspaceError. A workspace is for one thread.
 WorkspaceError   the workspace has failed, which is not the policy's fault
 isolation()      what keeps commands from this machine
 missing()        what this machine lacks to run an episode, or None

@@ -13,6 +13,7 @@ import tempfile
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
+from importlib import resources
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -100,6 +101,31 @@ def isolated() -> bool:
 
 
 @functools.cache
+def launcher() -> str:
+    """The program that sets the limits of a command, and becomes it."""
+    return resources.files(__package__).joinpath("launcher.py").read_text("utf-8")
+
+
+def launching(
+    root: Path,
+    isolated: bool,
+    started: int,
+    limits: str,
+    readable: Sequence[Path] = (),
+    *,
+    network: bool = False,
+) -> list[str]:
+    """The start of a command line, after which the command follows.
+
+    A byte arrives at the descriptor `started` once the sandbox is set up. `readable` and
+    `network` are those of arguments().
+    """
+    confined = arguments(root, readable, network=network) if isolated else []
+    python = [base_python(), "-I", "-S", "-c", launcher()]
+    return [*confined, *python, str(started), limits]
+
+
+@functools.cache
 def _warn(isolation: str) -> None:
     logging.getLogger(__name__).warning(
         "Commands run WITHOUT ISOLATION, as the user of this server (isolation: %s). "
@@ -167,13 +193,19 @@ def _read_only(folders: Sequence[Path], network: bool) -> list[str]:
     """The arguments that show further files and folders, and with `network` what it needs."""
     options = []
     for folder in folders:
-        # Bubblewrap would make the folders above it accessible to their owner only.
-        for above in [*folder.parents][-2::-1]:
-            options += ["--dir", str(above)]
-        options += ["--ro-bind", str(folder), str(folder)]
+        options += _below_folders(folder)
     for name in ("hosts", "nsswitch.conf", "resolv.conf", "ssl") if network else ():
         options += ["--ro-bind-try", f"/etc/{name}", f"/etc/{name}"]
     return options
+
+
+def _below_folders(path: Path) -> list[str]:
+    """The arguments that show a file or a folder, which is in other folders."""
+    options = []
+    # Bubblewrap would make the folders above it accessible to their owner only.
+    for above in [*path.parents][-2::-1]:
+        options += ["--dir", str(above)]
+    return [*options, "--ro-bind", str(path), str(path)]
 
 
 @functools.cache
@@ -219,10 +251,7 @@ def _mounts(root: Path) -> list[str]:
         arguments += ["--ro-bind-try", f"/etc/{name}", f"/etc/{name}"]
     prefix = os.path.realpath(sys.base_prefix)
     if not Path(prefix).is_relative_to("/usr"):
-        # Bubblewrap would make the folders above it accessible to their owner only.
-        for folder in [*Path(prefix).parents][-2::-1]:
-            arguments += ["--dir", str(folder)]
-        arguments += ["--ro-bind", prefix, prefix]
+        arguments += _below_folders(Path(prefix))
     # The data of a project holds the answers, and it may well be below /usr
     # (/usr/src/app).
     for answers in sorted(project.root for project in known()):

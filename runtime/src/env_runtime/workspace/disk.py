@@ -66,28 +66,32 @@ class Limits(SandboxSettings):
         """The quota in words, for a policy."""
         return f"{self.sandbox_disk_mb:g} MiB or {self.sandbox_files} files"
 
-    @property
-    def epoll_watches(self) -> int:
-        """The watches of one call: all calls together get half of the machine's."""
-        return _machines_watches() // 2 // self.max_sessions
-
-    def rlimits(self, *, isolated: bool) -> str:
-        """The limits of a process, as launcher.py reads them."""
+    def rlimits(self, *, isolated: bool, of_server: bool = False) -> str:
+        """The limits of a command, or `of_server`, of an MCP server: for launcher.py."""
+        memory = int(self.sandbox_memory_mb * MIB)
         values = {
-            "RLIMIT_AS": int(self.sandbox_memory_mb * MIB),
             "RLIMIT_FSIZE": self.file_bytes,
             "RLIMIT_CORE": 0,
             "RLIMIT_NOFILE": 1024,
             # The queues of one user are those of all sandboxes.
             "RLIMIT_MSGQUEUE": 0,
             "RLIMIT_SIGPENDING": 1024,
-            # For processes that outlive their call. Others reach the wall time first.
-            "RLIMIT_CPU": int(self.sandbox_seconds) + 2,
         }
         if isolated:
-            # The launcher starts one more process, which counts the watches.
-            values["RLIMIT_NPROC"] = self.sandbox_processes + 1
-            values["EPOLL_WATCHES"] = self.epoll_watches
+            values["RLIMIT_NPROC"] = self.sandbox_processes
+        if of_server:  # it lives as long as its episode
+            # Not RLIMIT_AS: Node.js reserves more addresses than it uses.
+            values["RLIMIT_DATA"] = memory
+        else:
+            values["RLIMIT_AS"] = memory
+            # For processes that outlive their call. Others reach the wall time first.
+            values["RLIMIT_CPU"] = int(self.sandbox_seconds) + 2
+            if isolated:
+                # The launcher starts one more process, which counts the watches. All
+                # calls together get half of the machine's.
+                values["RLIMIT_NPROC"] += 1
+                watches = _machines_watches() // 2 // self.max_sessions
+                values["EPOLL_WATCHES"] = watches
         return " ".join(f"{name}={value}" for name, value in values.items())
 
 
@@ -114,9 +118,10 @@ class Places(NamedTuple):
 UNDER_BUBBLEWRAP = Places("/workspace", "/tmp", "/run")
 
 
-def unconfined(root: Path) -> Places:
-    """The folders of the workspace at `root` without bubblewrap."""
-    return Places(f"{root}/home", f"{root}/tmp", f"{root}/scripts")
+def places(root: Path, isolated: bool) -> Places:
+    """The folders of the workspace at `root`."""
+    own = Places(f"{root}/home", f"{root}/tmp", f"{root}/scripts")
+    return UNDER_BUBBLEWRAP if isolated else own
 
 
 def make_folders(root: Path, isolated: bool) -> None:

@@ -10,13 +10,8 @@ expected answers included. Use that only for trusted policies and for developmen
 The settings, which are environment variables, are Limits and IsolationSettings in the
 modules disk and bubblewrap, and SandboxSettings of the package.
 
-Known weaknesses:
+Known weaknesses, beside those that docs/sandbox.md and kernel-limits.md tell of:
 
-* Memory is limited per process, not in total. Limit the total with a container. If
-  memory runs out, the kernel ends a command before this server.
-* The workspace is measured a few times a second, so a fast command can exceed the quota
-  before it is killed. A deleted file that is still open counts, but not if the command
-  also hides it in a mapping, or in a socket's queue.
 * A full disk counts as an infrastructure failure, unless the workspace is above its
   quota.
 * Without bubblewrap, the number of processes is not limited: the kernel would count
@@ -25,9 +20,8 @@ Known weaknesses:
 * Without bubblewrap, a command can escape its process group. On Linux, a process that
   stays in its session or keeps its environment is still found and killed. On macOS,
   only the group is killed.
-* A server that is killed, or that exits while a command runs, leaves the folder
-  ($TMPDIR/sandbox-*) behind, until the same user's next server makes a workspace.
-  Processes die with the server under bubblewrap, and at their CPU limit otherwise.
+* A server that is killed, or that exits while a command runs, leaves processes, which
+  die with it under bubblewrap, and at their CPU limit otherwise.
 """
 
 from __future__ import annotations
@@ -42,7 +36,6 @@ import threading
 import time
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
-from importlib import resources
 from pathlib import Path
 from typing import IO, Any
 
@@ -57,7 +50,7 @@ from . import (
     time_limit,
 )
 from .bubblewrap import isolated, isolation, refusal
-from .disk import UNDER_BUBBLEWRAP, Limits, give, make_folders, unconfined
+from .disk import Limits, give, make_folders
 
 __all__ = ["Workspace", "WorkspaceError", "isolation", "missing", "prepare_tests"]
 __all__ += ["refusal"]
@@ -94,12 +87,7 @@ def _machine(action: str) -> Generator[None]:
 
 
 class Workspace:
-    """A private folder and what runs in it.
-
-    Paths are relative to the folder. Text is UTF-8; other bytes read as U+FFFD. The
-    methods raise ValueError for mistakes that a caller can fix, and WorkspaceError for
-    a failure of the workspace. A workspace is for one thread.
-    """
+    """A private folder and what runs in it."""
 
     def __init__(self) -> None:
         self._limits = Limits.read()
@@ -110,8 +98,7 @@ class Workspace:
         with _machine("make a workspace folder"):
             self._root = disk.new_folder()
             self._home = f"{self._root}/home"
-            own = unconfined(self._root)
-            self._places = UNDER_BUBBLEWRAP if self._isolated else own
+            self._places = disk.places(self._root, self._isolated)
             try:
                 make_folders(self._root, self._isolated)
             except OSError:
@@ -198,7 +185,9 @@ class Workspace:
         # The output goes to a file. Unlike a pipe, it cannot be kept open by a process
         # that got away, needs no thread to drain it, has the file size limit, and can
         # be read from its end.
-        with self._output() as output:
+        with self._touched("make a file for the output"):
+            output = tempfile.TemporaryFile(dir=self._root)  # noqa: SIM115
+        with output:
             give(output.fileno(), self._isolated)  # for commands that open /dev/stdout
             reading, writing = os.pipe()
             try:
@@ -239,13 +228,9 @@ class Workspace:
         A byte arrives at the descriptor `started` once the sandbox is set up.
         """
         limits = self._limits.rlimits(isolated=self._isolated)
+        words = bubblewrap.launching(self._root, self._isolated, started, limits)
         return subprocess.Popen(
-            [
-                *(bubblewrap.arguments(self._root) if self._isolated else []),
-                *(folder.base_python(), "-I", "-S", "-c", _launcher()),
-                *(str(started), limits),
-                *(*interpreter, f"{self._places.scripts}/{script}"),
-            ],
+            [*words, *interpreter, f"{self._places.scripts}/{script}"],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
@@ -262,11 +247,6 @@ class Workspace:
         else:
             folder.kill_all(process.pid, f"HOME={self._home}")
         process.wait()
-
-    def _output(self) -> IO[bytes]:
-        """A file for the output of a command."""
-        with self._touched("make a file for the output"):
-            return tempfile.TemporaryFile(dir=self._root)
 
     @contextmanager
     def _touched(self, action: str) -> Generator[None]:
@@ -329,11 +309,6 @@ class Workspace:
             return folder.open_file(
                 self._home, path, flags, lambda file: give(file, self._isolated)
             )
-
-
-@functools.cache
-def _launcher() -> str:
-    return resources.files(__package__).joinpath("launcher.py").read_text("utf-8")
 
 
 def _ended(process: subprocess.Popen, seconds: float) -> bool:

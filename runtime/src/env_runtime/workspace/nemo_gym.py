@@ -2,31 +2,15 @@
 
 NeMo Gym's providers (docker, apptainer, enroot, daytona, e2b, ecs_fargate, opensandbox,
 openshell, local, and those of other packages) start the sandbox, and run commands in it.
-Its image needs python3 and a shell. It is offline if the provider can do that.
+Its image needs python3 and a shell. It is offline if the provider can do that. The
+settings, which are environment variables, are ProviderSettings.
 
-The settings, which are environment variables, are ProviderSettings. SANDBOX_CONFIG names
-a YAML file in NeMo Gym's format for a provider. `sandbox_spec` has the fields of NeMo
-Gym's `SandboxSpec`, and may be left out:
+Known weaknesses, beside those that docs/sandbox.md tells of:
 
-    sandbox: {docker: {create: {network: bridge, pids_limit: 64}}}
-    sandbox_spec: {image: "my/image", resources: {cpu: 2, memory_mib: 4096}}
-
-Known weaknesses:
-
-* `local` isolates nothing. Commands run as this server's user; memory is limited per
-  process.
-* Only docker, apptainer, e2b and daytona are told to be offline. Enroot has the network
-  of its machine; for the others, the cluster decides. Containers share the kernel of
-  their machine.
-* The provider decides about disk and processes.
-* A policy can end its sandbox. That looks like an outage: the episode counts as an
-  infrastructure failure.
 * Python in the sandbox runs the commands, and limits and cuts their output. A command
   of the same user can reach it, and then print to this server without limits, for as
   long as a call may take.
 * A daemon that leaves its session and its environment runs until the sandbox is gone.
-* If the server is killed by SIGKILL, the sandbox runs until the end of its lifetime.
-  Apptainer, enroot and local have no lifetime.
 """
 
 from __future__ import annotations
@@ -186,14 +170,7 @@ class Provider:
         Raises WorkspaceError if a setting is wrong, and without nemo-gym 0.7.
         """
         settings = ProviderSettings.read()
-        name, options, metadata, spec = _configuration(settings, default)
-        guards = _GUARDS.get(name, {})
-        # A user's file overrides the guards, and the guards override NeMo Gym's file.
-        if settings.sandbox_config:
-            options = _merged(guards, options)
-        else:
-            options = _merged(options, guards)
-        spec["metadata"] = {**metadata, **(spec.get("metadata") or {})}
+        name, options, spec = _configuration(settings, default)
         image = settings.sandbox_image or spec.get("image")
         spec["image"] = image or _IMAGES.get(name, _IMAGE)
         if name not in _ENDLESS:
@@ -230,8 +207,8 @@ class Provider:
 
 def _configuration(
     settings: ProviderSettings, default: str
-) -> tuple[str, dict[str, Any], dict[str, Any], dict[str, Any]]:
-    """The name of the provider, its options, its metadata, and the spec of a sandbox."""
+) -> tuple[str, dict[str, Any], dict[str, Any]]:
+    """The name of the provider, its options, and the spec of a sandbox."""
     try:
         # nemo-gym 0.4 has only a part of the package, without this module.
         import nemo_gym.sandbox.providers.local
@@ -250,21 +227,18 @@ def _configuration(
             loaded = OmegaConf.to_container(OmegaConf.load(path), resolve=True)
             config = cast(dict[Any, Any], loaded)
         [(name, options)] = sandbox.resolve_provider_config("sandbox", config).items()
+        # A user's file overrides the guards, and the guards override NeMo Gym's file.
+        both: list[Any] = [options or {}, _GUARDS.get(name, {})]
+        if settings.sandbox_config:
+            both.reverse()
+        merged = OmegaConf.to_container(OmegaConf.merge(*both))
+        options = cast(dict[str, Any], merged)
         metadata = sandbox.resolve_provider_metadata("sandbox", config)
         spec = dict(config.get("sandbox_spec") or {})
+        spec["metadata"] = {**metadata, **(spec.get("metadata") or {})}
     except Exception as error:
         raise WorkspaceError(f"cannot use {path}: {error}") from error
-    return name, options, metadata, spec
-
-
-def _merged(options: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
-    """The options of both. If both have an option, `over` wins."""
-    both = dict(options or {})
-    for key, value in (over or {}).items():
-        old = both.get(key)
-        nested = isinstance(old, dict) and isinstance(value, dict)
-        both[key] = _merged(old, value) if nested else value
-    return both
+    return name, options, spec
 
 
 # ---------------------------------------------------------------------- workspaces
@@ -280,12 +254,7 @@ class _NoAnswer(ValueError):
 
 
 class Workspace:
-    """A sandbox of NeMo Gym and a folder in it.
-
-    Paths are relative to the folder. Text is UTF-8; other bytes read as U+FFFD. The
-    methods raise ValueError for mistakes that a caller can fix, and WorkspaceError for
-    a failure of the sandbox or of its provider. A workspace is for one thread.
-    """
+    """A sandbox of NeMo Gym and a folder in it."""
 
     provider = DEFAULT  # if no setting names one
 
