@@ -714,10 +714,3 @@ def test_rows_are_written_while_they_are_read(make, monkeypatch):
     rows, _ = make("anything")
     assert len(rows["train"]) + len(rows["validation"]) == 2000
     assert most <= 2
-
-
-def test_hashes_are_a_set():
-    hashes = command.Hashes()
-    numbers = [n * 1024 + 1 for n in range(3000)]  # all want the same place at first
-    assert all(map(hashes.add, numbers)) and not any(map(hashes.add, numbers))
-    assert all(n in hashes for n in numbers) and 5 not in hashes

@@ -24,7 +24,6 @@ from ..episode.tasks import (
     task_of,
     task_skeleton,
 )
-from ..episode.tools import tools_in
 from ..episode.types import Row
 from ..errors import RolloutError
 from ..evaluation.policies import call_everything
@@ -36,13 +35,12 @@ from ..evaluation.rows import (
     prompt_text,
     shown,
     with_observation,
-    with_tools,
+    with_served_tools,
     write_rows,
 )
 from .chat import responses_input
 from .dataset import from_dataset
-from .examples import Example, row_of, task_key
-from .options import LONG_PROMPT, read_options, refuse_to_replace
+from .examples import LONG_PROMPT, Example, files_of, read_options, row_of, task_key
 from .records import Record, read
 
 __all__ = [
@@ -183,12 +181,8 @@ def make(
     few tasks, or if the class refuses one; GateError if the class or the server cannot
     be imported.
     """
-    paths = {name: folder / f"{name}.jsonl" for name in SPLIT_NAMES}
-    if not overwrite:
-        refuse_to_replace(paths[name] for name in counts)
-    others = {path for name, path in paths.items() if name not in counts}
-    others |= set() if "example" in counts else {project.here().rows}
-    splits = cut(tasks, seed, counts, _keys(path for path in others if path.exists()))
+    paths, others = files_of(SPLIT_NAMES, [*counts], folder, overwrite)
+    splits = cut(tasks, seed, counts, _keys(others))
     definitions, domain_class = server_tools(), project.here().load_class()
     for name, rows in splits.items():
         for number, row in enumerate(rows, start=1):
@@ -200,9 +194,7 @@ def make(
                 raise RolloutError(f"row {number} for {name}: {error}{note}") from None
             rows[number - 1] = with_observation(row, observation)
     for name, rows in splits.items():
-        written = [
-            with_tools(row, tools_in(domain_class, row, definitions)) for row in rows
-        ]
+        written = [with_served_tools(domain_class, row, definitions) for row in rows]
         write_rows(paths[name], written)
         yield paths[name], written
 
@@ -212,27 +204,21 @@ def alike(splits: dict[str, list[Row]]) -> Iterator[str]:
 
     Their tasks differ, but in nothing that the policy sees or does.
     """
-    keys = {
-        name: [json.dumps(row["responses_create_params"]["input"]) for row in rows]
-        for name, rows in splits.items()
-    }
-    what = "prompt"
     domain_class = project.here().load_class()
+
+    def prompt(row: Row) -> str:
+        return json.dumps(row["responses_create_params"]["input"])
+
+    def whole(row: Row) -> str:
+        return prompt(row) + repr(solution_of(domain_class, row))
+
+    what = "prompt"
+    keys = {name: list(map(prompt, rows)) for name, rows in splits.items()}
     every = [key for split in keys.values() for key in split]
     if declared(domain_class).oracle and len(set(every)) < len(every):
         with contextlib.suppress(RolloutError):
-            solved = {
-                name: [repr(solution_of(domain_class, row)) for row in rows]
-                for name, rows in splits.items()
-            }
+            keys = {name: list(map(whole, rows)) for name, rows in splits.items()}
             what = "prompt and solution"
-            keys = {
-                name: [
-                    key + solution
-                    for key, solution in zip(split, solved[name], strict=True)
-                ]
-                for name, split in keys.items()
-            }
     earlier: dict[str, str] = {}
     for name, split in keys.items():
         if len(split) > 1 and len(set(split)) == 1:

@@ -7,7 +7,7 @@ import json
 import re
 import tempfile
 from array import array
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from hashlib import blake2b
 from itertools import islice
@@ -34,8 +34,7 @@ from ..evaluation.rows import (
 )
 from ..evaluation.rows import read as rows_in
 from ..files import raised, write_atomically
-from .examples import row_of, task_key
-from .options import LONG_PROMPT, read_options, refuse_to_replace
+from .examples import LONG_PROMPT, files_of, read_options, row_of, task_key
 from .records import Record, Source, splits_of
 
 Convert = Callable[[Record], Any]
@@ -70,12 +69,9 @@ def from_dataset(
     def run() -> int:
         parts = {name or "train": part for name, part in splits_of(source).items()}
         wanted = ["example"] if options.example else _wanted(parts, options)
-        paths = {name: options.output / f"{name}.jsonl" for name in (*ORDER, "example")}
-        if not options.overwrite:
-            refuse_to_replace(paths[name] for name in wanted)
-        others = {path for name, path in paths.items() if name not in wanted}
-        others |= set() if options.example else {project.here().rows}
-        maker = RowMaker(example, options.seed, filter(Path.exists, others))
+        names = (*ORDER, "example")
+        paths, others = files_of(names, wanted, options.output, options.overwrite)
+        maker = RowMaker(example, options.seed, others)
         with contextlib.ExitStack() as files:
             opened = {
                 name: files.enter_context(write_atomically(paths[name]))
@@ -102,7 +98,7 @@ def from_dataset(
 class RowMaker:
     """Makes rows of records, and counts what their owner should know.
 
-    Its memory grows by some 50 bytes a row: hashes stand for prompts and tasks.
+    Hashes stand for prompts and tasks: a million rows take some 150 MB of memory.
     """
 
     def __init__(self, example: Convert, seed: int, others: Iterable[Path]) -> None:
@@ -110,13 +106,12 @@ class RowMaker:
         self.example, self.seed = example, seed
         self.domain_class = project.here().load_class()
         self.definitions = server_tools()
-        self.others: dict[str, Hashes] = {}
+        self.others: defaultdict[str, set[int]] = defaultdict(set)
         for path in others:
-            hashes = self.others.setdefault(path.name, Hashes())
-            for row in rows_in(path):
-                hashes.add(_hash(_whole(row)))
-        self.known = Hashes()  # of whole rows
-        self.asked: dict[str, Hashes] = {}  # of prompts and solutions, by split
+            self.others[path.name].update(_hash(_whole(row)) for row in rows_in(path))
+        self.known: set[int] = set()  # of whole rows
+        # Of prompts and solutions, by split
+        self.asked: defaultdict[str, set[int]] = defaultdict(set)
         self.lengths: Counter[int] = Counter()  # of prompts, in characters
         self.longest = (0, "")
         self.counts: Counter[str] = Counter()  # records: all, and by note
@@ -144,10 +139,11 @@ class RowMaker:
             for row, solution in rows:
                 whole = _hash(_whole(row))
                 files = [name for name, its in self.others.items() if whole in its]
-                if files or not self.known.add(whole):
+                if files or whole in self.known:
                     what = f"in {files[0]}" if files else "the same as an earlier row"
                     self._note(f"{{}} left out: {what}", record)
                 else:
+                    self.known.add(whole)
                     yield _line(row), self._look(split, row, solution, record)
 
     def _made(self, record: Record) -> list[Any]:
@@ -201,8 +197,9 @@ class RowMaker:
         for other, hashes in self.asked.items():
             if other != split and asks in hashes:
                 self._note(f"{{}} of {split} nearly the same as one of {other}", record)
-        if not self.asked.setdefault(split, Hashes()).add(asks):
+        if asks in self.asked[split]:
             self._note(f"{{}} of {split} nearly the same as an earlier one", record)
+        self.asked[split].add(asks)
         if len(self.first) < 3:
             self.first.append(_as_seen(row, solution, record.place))
         return asks
@@ -363,7 +360,7 @@ def _expected(row: Row, solution: Solution) -> str:
 def _hash(text: str, seed: int = 0) -> int:
     key = str(seed).encode()
     code = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8, key=key)
-    return int.from_bytes(code.digest()) or 1
+    return int.from_bytes(code.digest())
 
 
 def _as_seen(row: Row, solution: Solution | None, place: str) -> str:
@@ -385,32 +382,3 @@ def _as_seen(row: Row, solution: Solution | None, place: str) -> str:
             f"solution: {'; '.join(filter(None, [*calls, solution.answer]))[:1000]}"
         )
     return "\n".join(lines)
-
-
-class Hashes:
-    """A set of numbers of 64 bits other than 0, in 16 to 32 bytes each."""
-
-    def __init__(self) -> None:
-        self._table, self._count = array("Q", [0]) * 1024, 0
-
-    def __contains__(self, value: int) -> bool:
-        return self._table[self._place(value)] != 0
-
-    def add(self, value: int) -> bool:
-        """Whether the number is new."""
-        if value in self:
-            return False
-        self._table[self._place(value)] = value
-        self._count += 1
-        if 2 * self._count > len(self._table):
-            old, self._table = self._table, array("Q", [0]) * (2 * len(self._table))
-            for each in filter(None, old):
-                self._table[self._place(each)] = each
-        return True
-
-    def _place(self, value: int) -> int:
-        """The place of a number, or of the 0 where it would be."""
-        place = value % len(self._table)
-        while self._table[place] not in (0, value):
-            place = (place + 1) % len(self._table)
-        return place

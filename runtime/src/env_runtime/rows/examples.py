@@ -1,15 +1,23 @@
-"""Examples, which make_rows.py yields, as rows."""
+"""What all make_rows.py have in common: examples as rows, options, and files."""
 
+import argparse
 import json
 import textwrap
+from collections.abc import Iterable
 from dataclasses import is_dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from pydantic_core import to_jsonable_python
 
+from .. import project
+from ..command_line import new_parser, row_count
 from ..episode.types import Row
 from ..errors import RolloutError, one_line
+from ..evaluation.rows import shown
 from .chat import responses_input, responses_tools
+
+LONG_PROMPT = 20_000  # characters
 
 
 class Example(NamedTuple):
@@ -77,3 +85,47 @@ def row_of(example: Any, place: str) -> Row:
 def task_key(task: dict[str, Any]) -> str:
     """A text that two tasks share if they differ in nothing but their `id`."""
     return json.dumps({k: v for k, v in task.items() if k != "id"}, sort_keys=True)
+
+
+def read_options(
+    description: str | None, arguments: list[str] | None, **about: str
+) -> argparse.Namespace:
+    """The options of a command. `about` says what seed, train and validation are.
+
+    Exits if they make no sense together.
+    """
+    parser = new_parser(description)
+    add = parser.add_argument
+    add("--seed", type=int, default=0, help=about["seed"])
+    for name in ("train", "validation"):
+        add(f"--{name}", type=row_count, metavar="N", help=about[name] + "; 0 for none")
+    add("--example", action="store_true", help="write only example.jsonl, anew")
+    folder = project.here().rows.parent
+    add("--output", type=Path, default=folder, metavar="FOLDER", help="data")
+    add("--overwrite", action="store_true", help="replace files that are there")
+    options = parser.parse_args(arguments)
+    if options.example and (options.train, options.validation) != (None, None):
+        parser.error("--example goes without --train and --validation")
+    if options.train == options.validation == 0:
+        parser.error("--train 0 and --validation 0 leave nothing to write")
+    return options
+
+
+def files_of(
+    names: Iterable[str], wanted: list[str], folder: Path, overwrite: bool
+) -> tuple[dict[str, Path], set[Path]]:
+    """The file of each split, and the files that exist and will not be written.
+
+    Raises RolloutError if a `wanted` one already exists, unless `overwrite` is given.
+    """
+    paths = {name: folder / f"{name}.jsonl" for name in names}
+    written = [paths[name] for name in wanted]
+    for path in [] if overwrite else filter(Path.exists, written):
+        raise RolloutError(
+            f"{shown(path)} already exists: add --overwrite to replace it, or name "
+            "another folder with --output"
+        )
+    others = {*paths.values()} - {*written}
+    if "example" not in wanted:
+        others.add(project.here().rows)
+    return paths, set(filter(Path.exists, others))

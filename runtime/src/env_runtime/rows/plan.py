@@ -1,12 +1,13 @@
 """The way from the records of a dataset to rows: as asked, or chosen by looking."""
 
+import contextlib
 import json
 import re
 import string
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from statistics import median
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..errors import RolloutError
 from ..graders import Choice, Number
@@ -24,23 +25,9 @@ PROMPTS += ("utterance", "sentence", "text", "task")
 CONTEXTS = ("context", "passage", "article", "paragraph", "document", "story", "input")
 MESSAGES = ("messages", "conversations", "conversation", "chat", "prompt")
 EXPECTED = ("expected_answer", "final_answer", "answer", "answers", "answerkey")
-EXPECTED += (
-    "answer_key",
-    "correct_answer",
-    "correct",
-    "gold",
-    "ground_truth",
-    "target",
-)
-EXPECTED += (
-    "label",
-    "solution",
-    "output",
-    "response",
-    "completion",
-    "intent",
-    "category",
-)
+EXPECTED += ("answer_key", "correct_answer", "correct", "gold", "ground_truth")
+EXPECTED += ("target", "label", "solution", "output", "response", "completion")
+EXPECTED += ("intent", "category")
 OPTIONS = ("options", "choices")
 # Columns of one option each, such as A, option_b, choice3, opa
 OPTION = re.compile(r"(|op|opt|option|choice|ending)_?([a-j]|\d)", re.IGNORECASE)
@@ -51,15 +38,11 @@ BEFORE["answer:"] = r"(?i)answer\s*(?:is|:)\s*(.+)"
 Records = list[dict[str, Any]]
 
 
-class Expression(NamedTuple):
-    """A value that make_rows.py reads from a record: as source, and as a function."""
-
-    source: str
-    of: Callable[[dict[str, Any]], Any]
-
-
 class Plan:
-    """The way from records to rows: as asked, or chosen by the first records."""
+    """The way from records to rows: as asked, or chosen by the first records.
+
+    `options`, `expected`, `number` and `tools` are expressions of make_rows.py.
+    """
 
     def __init__(self, records: Records) -> None:
         self.records = records
@@ -72,13 +55,13 @@ class Plan:
         self.chat_in_parts = False  # whether the content is a list
         self.option_columns: list[str] = []
         self.labels: list[str] = []  # the options of all records
-        self.options: Expression | None = None
+        self.options = ""
         self.key = "expected_answer"  # in the task
-        self.expected = Expression("", lambda record: None)
-        self.number = ""  # the source of an option's place, counted from 0
+        self.expected = ""
+        self.number = ""  # of an option, counted from 0
         self.pattern = ""  # finds the answer in the expected text
         self.keeps_class = False  # whether the class is the user's already
-        self.tools: Expression | None = None
+        self.tools = ""
         self.grader = ""
 
     @property
@@ -94,9 +77,9 @@ class Plan:
             self.reasons.append("the rows are NeMo Gym's and stay as they are")
             self.key = expected or self._named(EXPECTED)
             self._check(self.key, "the expected answer", "expected", "COLUMN")
-            self.expected = Expression("", lambda record: record[self.key])
+            self.expected = _item("record", self.key)
             if any("tools" in row["responses_create_params"] for row in rows):
-                self.tools = Expression("", lambda record: None)
+                self.tools = 'params["tools"]'
         else:
             self._choose_lists(prompt)
             self._choose_prompt(prompt)
@@ -109,20 +92,10 @@ class Plan:
 
     def left_out(self) -> list[str]:
         """The columns that no row has."""
-        parts = [self.options, self.tools, self.expected]
-        used = {
-            *self.lists,
-            *self.option_columns,
-            *_names(self.prompt),
-            self.prompt,
-            "id",
-        }
-        used |= {
-            name
-            for part in parts
-            for name in self.columns
-            if part and f"[{json.dumps(name)}]" in part.source
-        }
+        used = {*self.lists, *self.option_columns, *_names(self.prompt)}
+        text = self.options + self.tools + self.expected
+        used |= {name for name in self.columns if _item("", name) in text}
+        used |= {self.prompt, "id"}
         return [] if self.native else [n for n in self.columns if n not in used]
 
     # ------------------------------------------------------------------ the prompt
@@ -186,12 +159,11 @@ class Plan:
         column = self._named(OPTIONS)
         if column:
             value = self._first(column)
-            source, of = _item("record", column), lambda record: record[column]
+            source = _item("record", column)
             if isinstance(value, Mapping) and "text" in value:
-                self.options = Expression(f'{source}["text"]', lambda r: of(r)["text"])
+                self.options = f'{source}["text"]'
             elif isinstance(value, Mapping):
-                named = f"list({source}.values())"
-                self.options = Expression(named, lambda r: [*of(r).values()])
+                self.options = f"list({source}.values())"
             else:
                 self.options = self._part(column)
         else:
@@ -202,11 +174,8 @@ class Plan:
                     groups.setdefault(match[1].lower(), []).append(name)
             several = [names for names in groups.values() if len(names) > 1]
             if several:
-                names = self.option_columns = several[0]
-                self.options = Expression(
-                    "[record[column] for column in OPTIONS]",
-                    lambda record: [record[name] for name in names],
-                )
+                self.option_columns = several[0]
+                self.options = "[record[column] for column in OPTIONS]"
 
     def _choose_expected(self, column: str, pattern: str) -> None:
         why = "as asked"
@@ -221,9 +190,7 @@ class Plan:
             why = "a column of that name"
             if not column and self.answered:
                 why, column = "the assistant's last message", self.prompt
-                self.expected = Expression(
-                    f'answer["{key}"]', lambda record: record[self.prompt][-1][key]
-                )
+                self.expected = f'answer["{key}"]'
         others = [n for n in self.columns if n not in (*_names(self.prompt), "id")]
         if not column and len(others) == 1:
             column, why = others[0], "the only other column"
@@ -232,14 +199,12 @@ class Plan:
             raise RolloutError(
                 f"expected names {column!r}, and the columns are {', '.join(self.columns)}"
             )
-        if not self.expected.source:
+        if not self.expected:
             self.expected = self._part(column)
             values = self._answers()
-            if self.options and all(
-                isinstance(v, list) and len(v) == 1 for v in values
-            ):
-                source, of = self.expected
-                self.expected = Expression(f"{source}[0]", lambda record: of(record)[0])
+            lists = all(isinstance(value, list) and len(value) == 1 for value in values)
+            if self.options and lists:
+                self.expected += "[0]"
         if pattern:
             _check_pattern(pattern)
         elif not self.options:
@@ -260,15 +225,23 @@ class Plan:
                 return pattern, f"each has {name} before the answer"
         return None
 
+    def _value(self, source: str, record: dict[str, Any]) -> Any:
+        """What an expression of make_rows.py is for a record."""
+        names = {"json": json, "record": record}
+        names["OPTIONS"] = self.option_columns or self.labels
+        if source.startswith("answer["):
+            names["answer"] = record[self.prompt][-1]
+        return eval(source, names)
+
     def _answers(self) -> list[Any]:
         """The expected values of the records, those that are empty left out."""
         values = []
         for record in self.records:
             try:
-                value = self.expected.of(record)
+                value = self._value(self.expected, record)
             except (KeyError, TypeError, ValueError) as error:
                 raise RolloutError(
-                    f"a record has no {self.expected.source}: {record!r:.200}"
+                    f"a record has no {self.expected}: {record!r:.200}"
                 ) from error
             if self.pattern and isinstance(value, str):
                 match = re.search(self.pattern, value)
@@ -281,7 +254,7 @@ class Plan:
         answers = self._answers()
         if not answers:
             raise RolloutError(
-                f"no record has an answer in {self.expected.source}"
+                f"no record has an answer in {self.expected}"
                 f"{f' that fits {self.pattern!r}' if self.pattern else ''}"
             )
         found, why = (grader, "as asked") if grader else self._grader_for(answers)
@@ -292,7 +265,7 @@ class Plan:
                 if grader or not self.option_columns:
                     raise
                 # Columns called A and B need not be options.
-                self.options, self.option_columns = None, []
+                self.options, self.option_columns = "", []
                 self._choose_grader(grader)
                 return
         if found == "calls" and not self.tools:
@@ -330,7 +303,7 @@ class Plan:
             few = 1 < len(folded) == len(labels) <= LABELS
             if few and FEWEST * len(labels) <= len(answers):
                 self.labels = labels
-                self.options = Expression("OPTIONS", lambda record: labels)
+                self.options = "OPTIONS"
                 return "choice", f"all {len(answers)} are one of {len(labels)} labels"
             return "text", f"all {len(answers)} are short texts"
         words = median(len(text.split()) for text in texts)
@@ -346,38 +319,33 @@ class Plan:
             raise RolloutError(
                 "the grader choice needs a column `options`, or A, B, C, D"
             )
-        source, of = self.expected
-        letters, options = string.ascii_uppercase, self.options.of
-        ways = {"a letter or the text of an option": ("", of)}
-        if '["text"]' in self.options.source:
-            labels = self.options.source.replace('["text"]', '["label"]')
-            column = self._named(OPTIONS)
-            ways["the label of an option"] = (
-                f"{labels}.index({source})",
-                lambda record: letters[record[column]["label"].index(of(record))],
-            )
-        for first in (0, 1):
-            number = f"int({source})" + (" - 1" if first else "")
-            ways[f"the number of an option, from {first}"] = (
-                number,
-                lambda record, first=first: letters[int(of(record)) - first],
-            )
+        source, options = self.expected, self.options
+        ways = {"a letter or the text of an option": ""}
+        if '["text"]' in options:
+            labels = options.replace('["text"]', '["label"]')
+            ways["the label of an option"] = f"{labels}.index({source})"
+        ways["the number of an option, from 0"] = f"int({source})"
+        ways["the number of an option, from 1"] = f"int({source}) - 1"
         fitting = []
-        for why, (_, letter) in ways.items():
+        for why, number in ways.items():
             try:
                 for record in self.records:
-                    Choice(letter(record), options(record))
+                    answer = self._value(number or source, record)
+                    letter = string.ascii_uppercase[answer] if number else answer
+                    Choice(letter, self._value(options, record))
             except (ValueError, IndexError, KeyError, TypeError):
                 continue
             fitting.append(why)
         # A number may be counted from 0 or from 1; the other ways are sure.
         if not fitting or (len(fitting) > 1 and fitting[0].endswith(" 0")):
-            raise RolloutError(
-                f"how {source} names an option is not clear, such as "
-                f"{of(self.records[0])!r:.80} of {options(self.records[0])!r:.200}. Make it "
-                "a letter, the text of an option, or its number"
+            answer, listed = (
+                self._value(s, self.records[0]) for s in (source, options)
             )
-        self.number = ways[fitting[0]][0]
+            raise RolloutError(
+                f"how {source} names an option is not clear, such as {answer!r:.80} of "
+                f"{listed!r:.200}. Make it a letter, the text of an option, or its number"
+            )
+        self.number = ways[fitting[0]]
         named = ", ".join(self.option_columns) or self._named(OPTIONS)
         self.reasons.append(
             f"options: {named or self.labels}; an answer is {fitting[0]}"
@@ -401,8 +369,8 @@ class Plan:
         value = self._first(column)
         return isinstance(value, list) and isinstance(value[0], Mapping)
 
-    def _part(self, column: str) -> Expression:
-        """The value of a column, or a part of it, as in `answers.text`."""
+    def _part(self, column: str) -> str:
+        """The expression of a column, or of a part of it, as in `answers.text`."""
         name, _, part = (
             (column, "", "") if column in self.columns else column.partition(".")
         )
@@ -411,17 +379,14 @@ class Plan:
         if not part and isinstance(one, Mapping) and {*one} <= {"text", "answer_start"}:
             part = "text"  # SQuAD's answers
         if part and isinstance(value, list):
-            each = f"[{_item('each', part)} for each in {source}]"
-            return Expression(each, lambda r: [item[part] for item in r[name]])
+            return f"[{_item('each', part)} for each in {source}]"
         if part:
-            return Expression(_item(source, part), lambda r: r[name][part])
+            return _item(source, part)
         if isinstance(value, str) and value.strip()[:1] in ("{", "["):
-            try:
+            with contextlib.suppress(ValueError):
                 json.loads(value)
-            except ValueError:
-                return Expression(source, lambda r: r[name])
-            return Expression(f"json.loads({source})", lambda r: json.loads(r[name]))
-        return Expression(source, lambda r: r[name])
+                return f"json.loads({source})"
+        return source
 
     def _check(self, found: str, what: str, option: str, value: str) -> None:
         """Raise RolloutError if no column was found."""
@@ -445,7 +410,7 @@ def _names(template: str) -> list[str]:
 
 
 def _item(of: str, name: str) -> str:
-    return f"{of}[{json.dumps(name)}]"
+    return f"{of}[{json.dumps(name, ensure_ascii=False)}]"
 
 
 def _check_pattern(pattern: str) -> None:

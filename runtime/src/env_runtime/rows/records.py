@@ -15,7 +15,7 @@ import re
 import sys
 import zlib
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from itertools import chain, takewhile
+from itertools import chain, islice, takewhile
 from pathlib import Path
 from typing import IO, Any
 
@@ -112,7 +112,8 @@ def _local(path: Path) -> dict[str, Iterator[Record]]:
         if _suffix(path) == ".json":
             return _lists_in(path)
         return {"": _file(path)}
-    found = path.rglob("*") if path.is_dir() else _matching(path)
+    matching = map(Path, glob.iglob(str(path), recursive=True))
+    found = path.rglob("*") if path.is_dir() else matching
     root = Path(*takewhile(lambda part: not glob.has_magic(part), path.parts))
     parts: dict[str, list[Path]] = {}
     for file in sorted(each for each in found if _has_records(each, root)):
@@ -132,10 +133,6 @@ def _local(path: Path) -> dict[str, Iterator[Record]]:
     return {
         name: chain.from_iterable(map(_file, files)) for name, files in parts.items()
     }
-
-
-def _matching(path: Path) -> Iterator[Path]:
-    return map(Path, glob.iglob(str(path), recursive=True))
 
 
 def _has_records(path: Path, root: Path) -> bool:
@@ -223,7 +220,8 @@ def _json(path: Path) -> Iterator[Record]:
 def _lists_in(path: Path) -> dict[str, Iterator[Record]]:
     """The records of a .json file by their splits, mostly one list of them, ""."""
     with _readable(path):
-        first = [line for line, _ in zip(_texts(path), range(2), strict=False)]
+        texts = (line for _, line in _lines(path) if line.strip())
+        first = list(islice(texts, 2))
         if len(first) == 2 and _is_object(first[0]):
             return {"": _jsonl(path)}  # JSON lines, which many a .json file holds
         text = "".join(line for _, line in _lines(path))
@@ -253,10 +251,6 @@ def _lists_in(path: Path) -> dict[str, Iterator[Record]]:
         )
     [(name, items)] = lists.items()
     return {"": _items(path, name, items)}
-
-
-def _texts(path: Path) -> Iterator[str]:
-    return (line for _, line in _lines(path) if line.strip())
 
 
 def _is_object(line: str) -> bool:
