@@ -7,7 +7,9 @@ Each backend is a module here, and has the same two names:
 Desktop      makes a desktop: click, scroll, type, key, wait, state, screenshot, close
 missing()    what this machine lacks to run an episode, or None
 
-lay_out() says where the controls of the form are, on each of them.
+`Desktop(form, values)` takes what lay_out() returns, and for the name of each field the
+value that it opens with. Points are pixels from the top left corner of the screen. The
+caller has checked points, keys and text.
 """
 
 from __future__ import annotations

@@ -142,9 +142,6 @@ _SHARED = SharedBrowser()
 class Desktop:
     """A desktop with one window that shows the form.
 
-    `form` is what lay_out() returns; `values` maps the
-    name of each field to the value that it opens with. Points are pixels from the top
-    left corner of the screen. The caller has checked points, keys and text.
     Raises RuntimeError if there is no Chromium, and Playwright's errors.
     """
 

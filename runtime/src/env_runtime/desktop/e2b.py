@@ -75,9 +75,6 @@ def missing() -> str | None:
 class Desktop:
     """A desktop with one window that shows the form.
 
-    `form` is what lay_out() returns; `values` maps the
-    name of each field to the value that it opens with. Points are pixels from the top
-    left corner of the screen. The caller has checked points, keys and text.
     Raises RuntimeError if there is no E2B_API_KEY or the form does not open, and the
     SDK's errors.
     """

@@ -146,11 +146,7 @@ class TextField:
 
 
 class Form:
-    """The form in its window.
-
-    `layout` is what lay_out() returns; `values` maps the
-    name of each field to the value that it opens with. Points are pixels of the screen.
-    """
+    """The form in its window."""
 
     def __init__(self, layout: Mapping[str, Any], values: Mapping[str, Any]) -> None:
         self.layout = layout
@@ -236,14 +232,19 @@ class Form:
             return
         self.highlight = None
         if self.view.holds(x, y) and x >= self.view.right - SCROLLBAR:
-            self._page_towards(y)
+            thumb = self.thumb().moved(0, self.view.top)
+            if y < thumb.top:
+                self.key("PageUp")
+            elif y >= thumb.bottom:
+                self.key("PageDown")
             return
         self.focus = name = self._control_at(x, y)
         if name is None:
             return
         match self.controls[name]["kind"]:
             case "text":
-                self.texts[name].move(self._character_at(name, x))
+                left = self._on_screen(name).left + PADDING
+                self.texts[name].move(self.texts[name].character_at(x - left))
             case "check":
                 self.values[name] = not self.values[name]
             case "choice" if was_open != name:
@@ -288,10 +289,6 @@ class Form:
     def _save(self) -> None:
         self.saved = dict(self.values)
 
-    def _character_at(self, name: str, x: int) -> int:
-        left = self._on_screen(name).left + PADDING
-        return self.texts[name].character_at(x - left)
-
     # Scrolling
 
     def _scroll_to(self, offset: int) -> None:
@@ -310,13 +307,6 @@ class Form:
         height = min(visible, visible * visible // whole)
         top = self.offset * visible // whole
         return Box(self.view.width - SCROLLBAR + 3, top, 8, height)
-
-    def _page_towards(self, y: int) -> None:
-        thumb = self.thumb().moved(0, self.view.top)
-        if y < thumb.top:
-            self.key("PageUp")
-        elif y >= thumb.bottom:
-            self.key("PageDown")
 
     # Drop-downs
 

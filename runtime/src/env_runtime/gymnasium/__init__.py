@@ -105,7 +105,9 @@ class GymnasiumEpisode:
             return seen if isinstance(seen, str) else json.dumps(seen, default=numbers)
         text = str(self._env.render())
         while COLORED.search(text):
-            text = COLORED.sub(lambda found: found[2].join(bracket(found[1])), text)
+            text = COLORED.sub(
+                lambda found: found[2].join(BRACKETS.get(found[1], "[]")), text
+            )
         return text.strip("\n")
 
     def reward(self) -> float:
@@ -222,11 +224,6 @@ def section(text: str, title: str) -> str:
     """The section of a docstring in Markdown that has this title, or ""."""
     found = re.search(rf"## {title}\s*(.*?)(?=\n\s*## |\Z)", text, re.DOTALL)
     return inspect.cleandoc(found[1]) if found else ""
-
-
-def bracket(color: str) -> str:
-    """The two brackets that stand for a color."""
-    return BRACKETS.get(color, "[]")
 
 
 def numbers(array: Any) -> Any:

@@ -35,8 +35,7 @@ texts = logging.getLogger(f"{__name__}.texts")
 # counted: a policy may write a lot, and a conversation repeats it each time.
 MAX_CALLS = 100
 MAX_CHARACTERS = 1 << 20
-
-
+# What one ask() allows: calls, and seconds in which the model may start another one.
 MAX_TOOL_CALLS = 10
 MAX_SECONDS = 15.0
 
@@ -280,7 +279,7 @@ class EpisodeModels:
 
 
 class ModelClient:
-    """A model, as the class sees it. See protocol.Model."""
+    """A model, as the class sees it: a Model, or an AsyncModel."""
 
     def __init__(self, name: str, episode: EpisodeModels) -> None:
         self._name, self._episode = name, episode
@@ -294,10 +293,7 @@ class ModelClient:
         data: str | None = None,
         tools: Sequence[Callable[..., Any]] = (),
     ) -> Any:
-        """The model's answer: text, one of `choices`, or an object of `schema`.
-
-        See protocol.Model.ask. A class with async methods awaits it.
-        """
+        """The model's answer, as in `Model.ask`. A class with async methods awaits it."""
         callable_tools = user_tools(tools)
         definitions = [each.tool.definition() for each in callable_tools.values()]
         question = Question(prompt, choices, schema, data, definitions)
@@ -347,6 +343,3 @@ class ModelClient:
         except asyncio.CancelledError:
             self._episode.failure = f"{self._name}: no answer before the call's end"
             raise
-
-
-# What one ask() allows: calls, and seconds in which the model may start another one.
