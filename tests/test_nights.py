@@ -45,7 +45,7 @@ def test_a_change_calls_for_some_tests(test, changed, called_for):
 
 def test_pytest_collects_the_tests_of_a_changed_room(tmp_path):
     run(["git", "clone", "--quiet", ROOT, tmp_path / "clone"], tmp_path)
-    changed = tmp_path / "clone/runtime/src/env_runtime/scale/client.py"
+    changed = tmp_path / "clone/runtime/src/env_runtime/scale/proxy.py"
     changed.write_text(changed.read_text() + "\n")
     options = ["-m", "nightly", "-n0", "--collect-only", "-q", "--changed-since=HEAD"]
     command = [sys.executable, "-m", "pytest", *TESTS, *options]

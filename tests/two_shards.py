@@ -27,13 +27,13 @@ class DirectClient:
         await asyncio.get_running_loop().create_future()
 
     async def about(self, seconds: float, session: str = "") -> dict[str, Any]:
-        health, knows = await self.server.health(), self.server.knows(session)
+        health, knows = await self.server.health(), self.server._store.knows(session)
         return {"prefix": self.prefix, "health": health, "knows": knows}
 
     async def send(
         self, method: str, target: bytes, headers: list, body: bytes, seconds: float
     ) -> Any:
-        from env_runtime.scale.client import ShardAnswer
+        from env_runtime.scale.proxy import ShardAnswer
 
         path, _, query = target.partition(b"?")
         scope: dict[str, Any] = {

@@ -9,11 +9,11 @@ import pytest
 
 @pytest.mark.slow
 def test_statistics_are_the_same_with_quick_imports():
-    """deferred_imports puts off pandas, SciPy and wandb until they are used."""
+    """gym_series puts off pandas, SciPy and wandb until they are used."""
     script = """
 import asyncio, json, sys
 if sys.argv[1] == "quick":
-    import env_runtime.deferred_imports
+    import env_runtime.gym_series
     assert not {"pandas", "scipy"} & set(sys.modules)
 from nemo_gym.config_types import AggregateMetricsRequest
 from nemo_gym.reward_profile import compute_aggregate_metrics

@@ -276,7 +276,7 @@ def test_a_body_is_the_same_however_it_arrives(chunks, most):
     separators = http.count_separators(whole, float("inf"))
     with mock.patch.object(http, "MAX_SEPARATORS", most):
         if separators > most:
-            with pytest.raises(http.ComplicatedError, match=f"over {most} "):
+            with pytest.raises(http.TooMuchError, match=f"over {most} "):
                 asyncio.run(http.read_body(receive, "/guess"))
         else:
             read = asyncio.run(http.read_body(receive, "/guess"))

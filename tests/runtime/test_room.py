@@ -14,8 +14,8 @@ import httpx
 import pytest
 from env_runtime.errors import ShardsError
 from env_runtime.resources_server import http, store
-from env_runtime.scale import client as shard_client
 from env_runtime.scale import deployment
+from env_runtime.scale import proxy as shard_proxy
 from fastapi import HTTPException
 
 from .support import ROW, Generous, Mover, row_of, server_script, serving, until
@@ -149,20 +149,20 @@ class Up:
 def test_shards_have_no_room_once_none_has():
     full: Any = Up(no_room="why")
     other: Any = Up()
-    assert asyncio.run(shard_client.health([full, full]))["no_room"] == "why"
-    assert "no_room" not in asyncio.run(shard_client.health([full, other]))
+    assert asyncio.run(shard_proxy.health([full, full]))["no_room"] == "why"
+    assert "no_room" not in asyncio.run(shard_proxy.health([full, other]))
 
 
 def test_a_proxy_that_can_open_no_file_does_not_call_a_session_lost(monkeypatch):
     async def send():
-        shard = shard_client.ShardClient(0, "key", lambda number: "", 1)
+        shard = shard_proxy.ShardClient(0, "key", lambda number: "", 1)
         await shard.connect_to("/nowhere")
         try:
             await shard.send("POST", b"/move", [], b"", 1)
         finally:
             await shard.close()
 
-    with pytest.raises(shard_client.NotDeliveredError):
+    with pytest.raises(shard_proxy.NotDeliveredError):
         asyncio.run(send())
     monkeypatch.setattr(
         asyncio.SelectorEventLoop, "create_unix_connection", raises(LACKS["files"])

@@ -38,6 +38,27 @@ def origin_problem(scope: Mapping[str, Any], settings: ServerSettings) -> str | 
     )
 
 
+def refusal(
+    scope: Mapping[str, Any], settings: ServerSettings, *headers: bytes
+) -> tuple[int, str] | None:
+    """The status and the reason if a request gets no answer.
+
+    API_TOKEN, if it is set, is in Authorization, or alone in one of further `headers`.
+    /health is open then.
+    """
+    if not settings.api_token:
+        reason = origin_problem(scope, settings)
+        return (403, reason) if reason else None
+    given, token = dict(scope.get("headers", ())), settings.api_token.encode()
+    bearer = given.get(b"authorization", b"")
+    accepted = hmac.compare_digest(bearer, b"Bearer " + token)
+    for name in headers:
+        accepted |= hmac.compare_digest(given.get(name, b""), token)
+    if accepted or scope["path"] == "/health":
+        return None
+    return 401, "this server needs Authorization: Bearer <API_TOKEN>"
+
+
 def _is_own(host: str, scope: Mapping[str, Any], settings: ServerSettings) -> bool:
     found = HOST.fullmatch(host)
     name = found[1].lower() if found else ""
@@ -99,22 +120,11 @@ def guarded(app: Any) -> Any:
     Without API_TOKEN, requests of other sites' web pages are answered with 403.
     """
     settings = ServerSettings.read()
-    token = (settings.api_token or "").encode()
-
-    def refusal(scope: Any) -> tuple[int, str] | None:
-        if not token:
-            reason = origin_problem(scope, settings)
-            return (403, reason) if reason else None
-        headers = dict(scope.get("headers", ()))
-        bearer = headers.get(b"authorization", b"")
-        accepted = hmac.compare_digest(bearer, b"Bearer " + token)
-        accepted |= hmac.compare_digest(headers.get(b"x-api-key", b""), token)
-        if accepted or scope["path"] == "/health":
-            return None
-        return 401, "this server wants Authorization: Bearer <API_TOKEN>"
 
     async def guard(scope: Any, receive: Any, send: Any) -> None:
-        refused = None if scope["type"] == "lifespan" else refusal(scope)
+        refused = None
+        if scope["type"] != "lifespan":
+            refused = refusal(scope, settings, b"x-api-key")
         if refused is None:
             await app(scope, receive, send)
         elif scope["type"] == "websocket":

@@ -24,7 +24,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from . import deferred_imports  # noqa: F401 - before NeMo Gym
+from . import gym_series  # before NeMo Gym
 
 # isort: split
 from fastapi import FastAPI, HTTPException, Request
@@ -41,7 +41,8 @@ from omegaconf import OmegaConf
 from pydantic import Field, PrivateAttr
 from starlette.types import ASGIApp
 
-from . import gym_series, project
+from . import project
+from .auth import serving_problem
 from .episode.declaration import declared
 from .episode.session import Session
 from .episode.tools import make_tool
@@ -85,9 +86,8 @@ from .resources_server.verdict import (
     replays,
     verdict,
 )
-from .scale.client import connected, health
 from .scale.deployment import deploy
-from .scale.proxy import Proxy
+from .scale.proxy import Proxy, connected, health
 from .settings import Limits, ServerSettings
 
 __all__ = [
@@ -234,7 +234,11 @@ class SessionServer(SimpleResourcesServer):
         ShardsError in a process that serves.
         """
         if over_mcp.serves_mcp(self):
-            self._prepare_for_mcp()
+            if reason := over_mcp.unplayable(self.domain_class):
+                cure = "remove `expose_tools_over_mcp: true` from configs/"
+                raise SettingError(f"{reason}; {cure}")
+            self._store.counts_calls = True
+            over_mcp.show_images()
         app = super().setup_webserver()
         app.router.redirect_slashes = False  # a redirect repeats the Host header
         if not route_of(app, "/close_session"):
@@ -331,21 +335,9 @@ class SessionServer(SimpleResourcesServer):
             return lowest_verdict(problems[0]["msg"], self.lowest_reward)
         return JSONResponse({"detail": problems}, status_code=422)
 
-    def knows(self, name: str) -> bool:
-        """Whether a session of that id is open, or has ended here."""
-        return self._store.knows(name)
-
     def mcp_tools(self, harvested: list[Any], catchall: Any) -> list[Any]:
         """The tools that MCP clients see. NeMo Gym 0.7 calls this method."""
         return over_mcp.tools_of(self._store, harvested)
-
-    def _prepare_for_mcp(self) -> None:
-        if reason := over_mcp.unplayable(self.domain_class):
-            raise SettingError(
-                f"{reason}; remove `expose_tools_over_mcp: true` from configs/"
-            )
-        self._store.counts_calls = True
-        over_mcp.show_images()
 
     # -------------------------------------------------------------- layers
 
@@ -369,7 +361,8 @@ class SessionServer(SimpleResourcesServer):
             if self._id_prefix:  # behind a proxy, which has the other layers
                 return layers
             if settings.metrics == "1":
-                layers = Metrics(layers, lambda: _post_paths(app), self.health)
+                paths = {route.path for route in post_routes(app)}
+                layers = Metrics(layers, paths, self.health)
             # NeMo Gym's configuration may name another host.
             settings = settings.model_copy(update={"host": self.config.host})
             lowest = self.lowest_reward
@@ -412,7 +405,8 @@ class SessionServer(SimpleResourcesServer):
         do not start.
         """
         try:
-            launch.refuse_to_serve(cls)
+            if reason := serving_problem(cls.domain_class):
+                sys.exit(f"server.py: {reason}")
             launch.log_to_file(project.of_class(cls.domain_class))
         except SettingError as error:
             sys.exit(f"server.py: {error}")
@@ -470,10 +464,6 @@ def worker() -> FastAPI:
     """The app for uvicorn, in each of several workers of `python server.py`."""
     PROCESS.set(contextlib.ExitStack())
     return project.here().load_server().worker()
-
-
-def _post_paths(app: FastAPI) -> set[str]:
-    return {route.path for route in post_routes(app)}
 
 
 async def _server_error(request: Request, error: Exception) -> JSONResponse:

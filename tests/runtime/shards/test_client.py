@@ -6,7 +6,7 @@ import gzip
 from collections.abc import AsyncGenerator
 
 import pytest
-from env_runtime.scale.client import LostError, NotDeliveredError, ShardClient
+from env_runtime.scale.proxy import LostError, NotDeliveredError, ShardClient
 
 ANSWER = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
 CUT = [b"", ANSWER[:20], ANSWER[:-1]]  # what a shard that ends may have sent

@@ -10,4 +10,4 @@ metrics      GET /metrics
 launch       configuration, log file, uvicorn
 """
 
-from .. import deferred_imports  # noqa: F401 - before NeMo Gym, whatever imports it
+from .. import gym_series  # noqa: F401 - before NeMo Gym, whatever imports it

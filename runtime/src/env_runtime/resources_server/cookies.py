@@ -22,10 +22,6 @@ READ = "env_runtime.cookie"
 MAX_ID_CHARACTERS = 200
 
 
-def random_id() -> str:
-    return str(uuid.uuid4())
-
-
 def cookie_refused(path: str, session: dict[str, Any]) -> HTTPException | None:
     """Why the cookie of a seeded session may not post to `path`; None if it may."""
     if not session.get(SEEDED):
@@ -54,11 +50,9 @@ class SessionCookies:
         app: ASGIApp,
         secret: str,
         name: str,
-        new_id: Callable[[], str] = random_id,
+        new_id: Callable[[], str] = lambda: str(uuid.uuid4()),
     ) -> None:
-        self.app = app
-        self.name = name
-        self._new_id = new_id
+        self.app, self.name, self._new_id = app, name, new_id
         # A search is cheap even if a client sends thousands of cookies.
         self._pair = re.compile(rb"(?:^|;)\s*%s=([^;]*)" % re.escape(name.encode()))
         self._signer = itsdangerous.URLSafeSerializer(secret, salt=name)

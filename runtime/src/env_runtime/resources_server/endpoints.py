@@ -143,19 +143,24 @@ def with_row_tools(store: SessionStore, otherwise: ASGIApp) -> ASGIApp:
         except (ValueError, RecursionError):
             arguments = None
         if isinstance(arguments, dict):
-            response = as_response(
-                await store.play(
-                    request,
-                    name,
-                    lambda episode: episode.call_row_tool(name, arguments),
-                )
-            )
+            response = await play_row_tool(store, request, name, arguments)
         else:
             detail = "the arguments must be an object of JSON, and not nested deeply"
             response = JSONResponse({"detail": detail}, 422)
         await response(scope, receive, send)
 
     return app
+
+
+async def play_row_tool(
+    store: SessionStore, request: Request, name: str, arguments: dict[str, Any]
+) -> Response:
+    """The answer to a call of a tool that only the session's row has."""
+
+    def call(episode: Episode) -> Any:
+        return episode.call_row_tool(name, arguments)
+
+    return as_response(await store.play(request, name, call))
 
 
 def as_response(
@@ -257,7 +262,7 @@ class Seeding:
         cookie, session = request.session, self.store.sessions.get(name)
         if cookie.get(SEEDED) and (session is None or cookie[SESSION_ID_KEY] != name):
             raise used_cookie()
-        if name in self.store.ended or self.store.closed_unseeded(name):
+        if name in self.store.ended or name in self.store.unseeded:
             raise HTTPException(409, "this session has ended")
         if session is not None and session.owner != body.episode_id:
             raise HTTPException(409, "this session is another episode's")

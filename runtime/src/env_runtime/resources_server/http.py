@@ -8,7 +8,6 @@ more than the rest of a call.
 
 import asyncio
 import functools
-import hmac
 import json
 import logging
 import resource
@@ -54,11 +53,7 @@ class RequestGuard:
         lowest_reward: float = 0.0,
     ) -> None:
         self.app = app
-        self.limits = limits
-        self.settings = settings
-        token = settings.api_token
-        self.authorization = f"Bearer {token}".encode() if token else None
-        self.cookies = cookies
+        self.limits, self.settings, self.cookies = limits, settings, cookies
         self.lowest_reward = lowest_reward
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -94,15 +89,9 @@ class RequestGuard:
 
     def _first_refusal(self, scope: Scope) -> JSONResponse | None:
         """The answer to a client without the API token, or with too many cookies."""
-        headers = dict(scope["headers"])
-        if self.authorization is None:
-            if reason := auth.origin_problem(scope, self.settings):
-                return JSONResponse({"detail": reason}, 403)
-        elif scope["path"] != "/health":
-            given = headers.get(b"authorization", b"")
-            if not hmac.compare_digest(given, self.authorization):
-                detail = "this server needs Authorization: Bearer <API_TOKEN>"
-                return JSONResponse({"detail": detail}, 401)
+        if refused := auth.refusal(scope, self.settings):
+            status, detail = refused
+            return JSONResponse({"detail": detail}, status)
         cookies = (value for name, value in scope["headers"] if name == b"cookie")
         if sum(map(len, cookies)) > MAX_COOKIE_BYTES:
             detail = f"the request's cookies are over {MAX_COOKIE_BYTES} bytes"
@@ -117,11 +106,10 @@ class RequestGuard:
             return JSONResponse({"detail": "Not Found"}, 404)
         if int(headers.get(b"content-length", b"0")) <= self._limit(scope):
             return None
-        message = self._too_long(scope)
+        error = TooMuchError(413, self._too_long(scope))
         if path == "/verify":
-            log.warning("/verify: %s; the episode earns no reward", message)
-            return lowest_verdict(message, self.lowest_reward)
-        return JSONResponse({"detail": message}, 413)
+            log.warning("/verify: %s; the episode earns no reward", error.detail)
+        return refusal(error, path, self.lowest_reward)
 
     def _limit(self, scope: Scope) -> int:
         if scope["path"].endswith("/seed_session"):
@@ -162,7 +150,10 @@ LARGE_BYTES = 1 << 16  # a shorter body is read immediately
 MANY_SEPARATORS = 20_000  # bodies with more are parsed in turns
 BYTES_PER_SEPARATOR = 50  # so many bytes of text take as long as one
 MAX_SEPARATORS = 500_000
-MAX_TRAJECTORY_SEPARATORS = 2_000_000  # a trainer also posts the ids of tokens
+MOST_SEPARATORS = {
+    "/verify": 2_000_000,  # a trainer also posts the ids of tokens
+    "/aggregate_metrics": float("inf"),  # only a trainer posts here, all rows at once
+}
 
 MAX_VERDICTS = 100  # large bodies that one session may post to /verify
 
@@ -189,9 +180,7 @@ class LargeBodies:
             except ClientDisconnect:
                 return
             except HTTPException as error:
-                answer = refusal(error)
-            except ComplicatedError as error:
-                answer = too_complicated(error, scope["path"], self.store.lowest_reward)
+                answer = refusal(error, scope["path"], self.store.lowest_reward)
             else:
                 receive = received(body, receive)
                 if separators + len(body) // BYTES_PER_SEPARATOR > MANY_SEPARATORS:
@@ -208,7 +197,7 @@ class LargeBodies:
         named = session is not None and session.owner is not None
         refused = cookie_refused(path, cookie)
         if refused and not (named and path == "/seed_session"):
-            return refusal(refused)
+            return refusal(refused, path, self.store.lowest_reward)
         if path == "/verify" and large:
             if session is None and name not in self.store.ended:
                 return self._without_session(scope)
@@ -216,18 +205,18 @@ class LargeBodies:
             remember(self._large_posts, name, 0, 10 * self.store.limits.max_sessions)
             self._large_posts[name] = posted + 1
             if posted >= MAX_VERDICTS:
-                return self._lowest(
-                    f"over {MAX_VERDICTS} large bodies were posted to /verify"
-                )
+                reason = f"over {MAX_VERDICTS} large bodies were posted to /verify"
+                return lowest_verdict(reason, self.store.lowest_reward)
         return None
 
     def _without_session(self, scope: Scope) -> JSONResponse | None:
+        lowest = self.store.lowest_reward
         if scope["session"].get(SEEDED):
-            reason = lost_because(scope)
-            return self._lowest(f"the session was lost: {reason}", mask=True)
+            reason = f"the session was lost: {lost_because(scope)}"
+            return lowest_verdict(reason, lowest, mask=True)
         if replays(self.store.domain_class):
             return None
-        return self._lowest("no session was seeded")
+        return lowest_verdict("no session was seeded", lowest)
 
     async def _in_turn(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Call the app once no other large body is parsed."""
@@ -259,35 +248,28 @@ class LargeBodies:
         await asyncio.sleep(asyncio.get_running_loop().time() - started)
         self._turn.release()
 
-    def _lowest(self, reason: str, mask: bool = False) -> JSONResponse:
-        return lowest_verdict(reason, self.store.lowest_reward, mask)
+
+class TooMuchError(HTTPException):
+    """A body is too long, or has too many commas and brackets."""
 
 
-def refusal(error: HTTPException) -> JSONResponse:
-    """The answer to a request, outside of FastAPI's own stack."""
+def refusal(error: HTTPException, path: str, lowest_reward: float) -> JSONResponse:
+    """The answer to a request, outside of FastAPI's own stack.
+
+    A trajectory that is too much earns the lowest reward.
+    """
+    if path == "/verify" and isinstance(error, TooMuchError):
+        return lowest_verdict(error.detail, lowest_reward)
     return JSONResponse({"detail": error.detail}, error.status_code, error.headers)
-
-
-class ComplicatedError(Exception):
-    """A body has too many commas and brackets."""
-
-
-def too_complicated(
-    error: ComplicatedError, path: str, lowest_reward: float
-) -> JSONResponse:
-    """The answer to a body with too much structure. A trajectory earns the lowest."""
-    if path == "/verify":
-        return lowest_verdict(str(error), lowest_reward)
-    return JSONResponse({"detail": str(error)}, 413)
 
 
 async def read_body(receive: Receive, path: str) -> tuple[bytes, int]:
     """A request's body, and the number of its separators.
 
-    Raises ClientDisconnect if the client leaves before the end, and ComplicatedError if
+    Raises ClientDisconnect if the client leaves before the end, and TooMuchError if
     there are too many separators. The rest of such a body is received, and not kept.
     """
-    most = _most_separators(path)
+    most = MOST_SEPARATORS.get(path, MAX_SEPARATORS)
     separators, parts = 0, list[bytes]()
     while True:
         message = await receive()
@@ -302,18 +284,8 @@ async def read_body(receive: Receive, path: str) -> tuple[bytes, int]:
         if not message.get("more_body"):
             break
     if separators > most:
-        raise ComplicatedError(f"the body has over {most} commas and brackets")
+        raise TooMuchError(413, f"the body has over {most} commas and brackets")
     return b"".join(parts), separators
-
-
-def _most_separators(path: str) -> float:
-    match path:
-        case "/aggregate_metrics":  # only a trainer posts here, all rows at once
-            return float("inf")
-        case "/verify":
-            return MAX_TRAJECTORY_SEPARATORS
-        case _:
-            return MAX_SEPARATORS
 
 
 def count_separators(text: bytes, most: float) -> int:

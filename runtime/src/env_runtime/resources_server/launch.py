@@ -4,14 +4,12 @@ import logging
 import logging.handlers
 import os
 import resource
-import sys
 from pathlib import Path
 from typing import Any
 
 import uvicorn
 from omegaconf import OmegaConf
 
-from ..auth import serving_problem
 from ..episode.declaration import declared
 from ..models.client import texts
 from ..project import Project
@@ -52,12 +50,6 @@ def log_to_file(project: Project, suffix: str = "") -> None:
     texts.addHandler(file)
     texts.setLevel(logging.INFO)
     texts.propagate = False
-
-
-def refuse_to_serve(server_class: Any) -> None:
-    """Raise SystemExit, with the reason, if untrusted policies could do harm."""
-    if reason := serving_problem(server_class.domain_class):
-        sys.exit(f"server.py: {reason}")
 
 
 def run(app: Any, server: Any, *, workers: int = 1, grace: float = 1) -> None:

@@ -64,46 +64,38 @@ TOO_LONG = "trajectory_too_long"  # the type of the validation error
 def reject_oversized(body: dict[str, Any]) -> None:
     """Raise PydanticCustomError of the type TOO_LONG if a trajectory is too long."""
     parts = [body.get("response"), body.get("responses_create_params")]
-    items, logprobs = _count_items(parts)
-    if items > MAX_ITEMS or _count_logprobs(logprobs) > MAX_LOGPROBS:
+    logprobs: list[Any] = []
+    items = _count(parts, MAX_ITEMS, logprobs)
+    if items > MAX_ITEMS or _count(logprobs, MAX_LOGPROBS) > MAX_LOGPROBS:
         most = f"{MAX_ITEMS} items, or {MAX_LOGPROBS} in its logprobs"
         raise PydanticCustomError(
             TOO_LONG, "the trajectory has more than {most}", {"most": most}
         )
 
 
-def _count_items(rest: list[Any]) -> tuple[int, list[Any]]:
-    """The number of list items in `rest`, and its logprobs, which count separately."""
-    items, logprobs = 0, list[Any]()
-    while rest and items <= MAX_ITEMS:
+def _count(rest: list[Any], most: int, logprobs: list[Any] | None = None) -> int:
+    """The number of list items in `rest`, counted up to `most`.
+
+    The list `logprobs`, if there is one, gets what counts separately.
+    """
+    items = 0
+    while rest and items <= most:
         value = rest.pop()
         if isinstance(value, dict):
             for key, child in value.items():
-                if key == "logprobs":
+                if key == "logprobs" and logprobs is not None:
                     logprobs.append(child)
                 elif not _only_numbers(key, child):
                     rest.append(child)
         elif isinstance(value, list):
             items += len(value)
-            rest += value[:MAX_ITEMS]
-    return items, logprobs
+            rest += value[:most]
+    return items
 
 
 def _only_numbers(key: str, value: Any) -> bool:
     kinds = NUMBERS.get(key, set())
     return isinstance(value, list) and kinds.issuperset(map(type, value))
-
-
-def _count_logprobs(rest: list[Any]) -> int:
-    count = 0
-    while rest and count <= MAX_LOGPROBS:
-        value = rest.pop()
-        if isinstance(value, dict):
-            rest += (v for key, v in value.items() if not _only_numbers(key, v))
-        elif isinstance(value, list):
-            count += len(value)
-            rest += value[:MAX_LOGPROBS]
-    return count
 
 
 class SessionServerConfig(BaseResourcesServerConfig):
@@ -137,12 +129,8 @@ class ToolResponse(BaseModel):
     output: str
 
 
-class VerifyRequest(Arguments, BaseVerifyRequest):
-    """A finished trajectory, and the row with its task.
-
-    The row has `ground_truth: [task]`. In NeMo Gym's native format, its own keys are
-    the task.
-    """
+class _Row(BaseModel):
+    """A row with its task."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -151,7 +139,24 @@ class VerifyRequest(Arguments, BaseVerifyRequest):
     @property
     def task(self) -> Task:
         """The row's task, {} if it has none."""
-        return _task(self, self.ground_truth)
+        keys = dict(self.model_extra or {})
+        if "ground_truth" in self.model_fields_set:
+            keys["ground_truth"] = self.ground_truth
+        return task_of(keys)
+
+
+class SeedSessionRequest(_Row):
+    """A dataset row, as NeMo Gym's agents post it: only its task counts."""
+
+
+class VerifyRequest(_Row, Arguments, BaseVerifyRequest):
+    """A finished trajectory, and the row with its task.
+
+    The row has `ground_truth: [task]`. In NeMo Gym's native format, its own keys are
+    the task.
+    """
+
+    model_config = ConfigDict(extra="allow")
 
     @property
     def native(self) -> bool:
@@ -212,13 +217,6 @@ def _reject_malformed(body: dict[str, Any]) -> None:
                 raise ValueError(f"{part}.{key}.{number}: {problem}") from None
 
 
-def _task(body: BaseModel, ground_truth: Any) -> Task:
-    keys = dict(body.model_extra or {})
-    if "ground_truth" in body.model_fields_set:
-        keys["ground_truth"] = ground_truth
-    return task_of(keys)
-
-
 def user_message(reply: Answer) -> dict[str, Any]:
     """A reply of the class as a user's message of the Responses API."""
     content: Any = reply.output
@@ -226,19 +224,6 @@ def user_message(reply: Answer) -> dict[str, Any]:
         content = [{"type": "input_text", "text": reply.output}] if reply.output else []
         content.append({"type": "input_image", "image_url": image, "detail": "auto"})
     return {"type": "message", "role": "user", "content": content}
-
-
-class SeedSessionRequest(BaseModel):
-    """A dataset row, as NeMo Gym's agents post it: only its task counts."""
-
-    model_config = ConfigDict(extra="allow")
-
-    ground_truth: Any = None
-
-    @property
-    def task(self) -> Task:
-        """The row's task, {} if it has none."""
-        return _task(self, self.ground_truth)
 
 
 class AggregateRequest(AggregateMetricsRequest):

@@ -1,6 +1,5 @@
 """Metrics of a server, for Prometheus."""
 
-import functools
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -15,7 +14,7 @@ SECONDS = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20
 class Metrics:
     """Counts calls, and answers GET /metrics in the text format of Prometheus.
 
-    `paths()` are the POST routes. All other paths count as one, so that clients cannot
+    `paths` are the POST routes. All other paths count as one, so that clients cannot
     make up names. `health()` is the answer of /health. Raises RuntimeError without
     prometheus-client.
     """
@@ -23,7 +22,7 @@ class Metrics:
     def __init__(
         self,
         app: ASGIApp,
-        paths: Callable[[], set[str]],
+        paths: set[str],
         health: Callable[[], Awaitable[dict[str, Any]]],
     ) -> None:
         try:
@@ -33,31 +32,16 @@ class Metrics:
                 "METRICS=1 needs prometheus-client: `uv add prometheus-client`"
             ) from None
         self.app, self.paths, self.health = app, paths, health
-        self._known: set[str] | None = None
-        self._registry = registry = prometheus.CollectorRegistry()
-        self._write = prometheus.generate_latest
-        self._type = prometheus.CONTENT_TYPE_LATEST
-        self._gauge = functools.partial(prometheus.Gauge, registry=registry)
+        self._prometheus = prometheus
+        self._registry = prometheus.CollectorRegistry()
         self._gauges: dict[str, Any] = {}
-        self._calls = prometheus.Counter(
-            "env_calls",
-            "Requests, by path and status",
-            ["path", "status"],
-            registry=registry,
-        )
-        self._errors = prometheus.Counter(
-            "env_errors",
-            "Answers that told the policy of an error",
-            ["path"],
-            registry=registry,
-        )
-        self._seconds = prometheus.Histogram(
-            "env_call_seconds",
-            "Time from request to answer",
-            ["path"],
-            buckets=SECONDS,
-            registry=registry,
-        )
+        own: dict[str, Any] = {"registry": self._registry}
+        text = "Requests, by path and status"
+        self._calls = prometheus.Counter("env_calls", text, ["path", "status"], **own)
+        text = "Answers that told the policy of an error"
+        self._errors = prometheus.Counter("env_errors", text, ["path"], **own)
+        text, own["buckets"] = "Time from request to answer", SECONDS
+        self._seconds = prometheus.Histogram("env_call_seconds", text, ["path"], **own)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -67,9 +51,7 @@ class Metrics:
         if path == "/metrics":
             await self._answer(scope, receive, send)
             return
-        if self._known is None:
-            self._known = self.paths()
-        label = path if path in self._known else "other"
+        label = path if path in self.paths else "other"
         started, status = time.perf_counter(), 500
 
         async def counted(message: Message) -> None:
@@ -94,8 +76,10 @@ class Metrics:
         for name, value in health.items():
             if isinstance(value, int):
                 if name not in self._gauges:
-                    text = f"{name} of /health"
-                    self._gauges[name] = self._gauge(f"env_{name}", text)
+                    about = f"env_{name}", f"{name} of /health"
+                    gauge = self._prometheus.Gauge(*about, registry=self._registry)
+                    self._gauges[name] = gauge
                 self._gauges[name].set(value)
-        text = self._write(self._registry)
-        await Response(text, media_type=self._type)(scope, receive, send)
+        text = self._prometheus.generate_latest(self._registry)
+        kind = self._prometheus.CONTENT_TYPE_LATEST
+        await Response(text, media_type=kind)(scope, receive, send)

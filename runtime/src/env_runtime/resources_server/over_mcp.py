@@ -23,7 +23,7 @@ from ..episode.schema import function_definition, plain_schema
 from ..episode.tools import OVER, SAY, SAY_TOOL
 from ..episode.types import REPLY
 from ..errors import SettingError
-from .endpoints import as_response
+from .endpoints import as_response, play_row_tool
 from .store import SessionStore
 
 
@@ -127,11 +127,7 @@ def _say(store: SessionStore) -> Callable[..., Any]:
 
 def _row_tool(store: SessionStore, name: str) -> Callable[..., Any]:
     async def endpoint(request: Request, body: dict[str, Any]) -> Response:
-        return as_response(
-            await store.play(
-                request, name, lambda episode: episode.call_row_tool(name, body)
-            )
-        )
+        return await play_row_tool(store, request, name, body)
 
     return endpoint
 

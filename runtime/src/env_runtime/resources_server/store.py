@@ -63,11 +63,12 @@ class SessionStore:
         self.ended: dict[str, Ended] = {}
         # Ids that a harness closed before it seeded them. They are kept apart: any client
         # can close made-up ids, which must not push real sessions out of `ended`.
-        self._unseeded: dict[str, None] = {}
+        self.unseeded: dict[str, None] = {}
         self._closing: set[asyncio.Task] = set()
         # Of open sessions, and of ended sessions whose calls still run
         self._threads = EpisodeThreads(limits.threads or most_threads())
-        self._system = SystemLimits()
+        # Why the files or the memory allow no session, and when that was looked up
+        self._lack, self._looked = "", -LOOK_SECONDS
 
     @property
     def lowest_reward(self) -> float:
@@ -125,9 +126,8 @@ class SessionStore:
         """Why the constructor failed, in one line."""
         name = f"{self.domain_class.__name__}(task)"
         if isinstance(error, TimeoutError) and not str(error):
-            return (
-                f"{name} took more than {self.limits.tool_seconds:g} s (TOOL_SECONDS)"
-            )
+            seconds = self.limits.tool_seconds
+            return f"{name} took more than {seconds:g} s (TOOL_SECONDS)"
         if isinstance(error, ValueError):
             return f"{name}: {error}"
         log.error("%s: %s failed", label, name, exc_info=error)
@@ -140,7 +140,7 @@ class SessionStore:
         are evicted, only to make room.
         """
         limits = self.limits
-        if reason := self._busy() or self._system.problem():
+        if reason := self._busy() or self._system_problem():
             raise self._full(reason)
         if len(self.sessions) < limits.max_sessions:
             return
@@ -158,9 +158,8 @@ class SessionStore:
 
     def _busy(self) -> str:
         most = self.limits.max_hung_calls
-        return (
-            f"{most} calls hang (MAX_HUNG_CALLS)" if self.hung_calls() >= most else ""
-        )
+        hung = self.hung_calls() >= most
+        return f"{most} calls hang (MAX_HUNG_CALLS)" if hung else ""
 
     def _full(self, reason: str) -> HTTPException:
         """The refusal of a session, after which a client may try another server."""
@@ -169,7 +168,14 @@ class SessionStore:
 
     def problem(self) -> str:
         """Why the server starts no session as things are, or ""."""
-        return self._busy() or self._threads.problem or self._system.problem()
+        return self._busy() or self._threads.problem or self._system_problem()
+
+    def _system_problem(self) -> str:
+        """What the process lacks for a session, as it was at most LOOK_SECONDS ago."""
+        now = time.monotonic()
+        if now >= self._looked + LOOK_SECONDS:
+            self._lack, self._looked = _files() or _memory(), now
+        return self._lack
 
     def hung_calls(self) -> int:
         """The number of calls in threads that run for longer than they may."""
@@ -185,7 +191,7 @@ class SessionStore:
 
     def knows(self, name: str) -> bool:
         """Whether a session of that id is open, or has ended here."""
-        return name in self.sessions or name in self.ended or self.closed_unseeded(name)
+        return name in self.sessions or name in self.ended or name in self.unseeded
 
     # -------------------------------------------------------------- turns
 
@@ -199,7 +205,8 @@ class SessionStore:
     ) -> Any:
         """The result of `call`, of the tool `name`, on the session's episode, in its turn.
 
-        It takes at most the tool's `tool_seconds`, else TOOL_SECONDS. If the call cannot be made, the result is an Answer that reports the reason.
+        It takes at most the tool's `tool_seconds`, else TOOL_SECONDS. If the call cannot
+        be made, the result is an Answer that reports the reason.
         """
         own, usual = self._tool_seconds.get(name), self.limits.tool_seconds
         seconds = own or usual
@@ -256,10 +263,7 @@ class SessionStore:
 
     def close_unseeded(self, name: str) -> None:
         """Remember that an id was closed, so that a late seed cannot use it."""
-        remember(self._unseeded, name, None, 10 * self.limits.max_sessions)
-
-    def closed_unseeded(self, name: str) -> bool:
-        return name in self._unseeded
+        remember(self.unseeded, name, None, 10 * self.limits.max_sessions)
 
     def end_idle(self) -> None:
         """End the sessions that were idle for SESSION_IDLE_SECONDS."""
@@ -269,18 +273,11 @@ class SessionStore:
             if session.used < oldest and not session.busy:
                 self.end(name, f"idle for more than {seconds:g} s")
 
-    async def watch(self) -> None:
+    async def _watch(self) -> None:
         """End idle sessions until the task is cancelled."""
         while True:
             await asyncio.sleep(min(self.limits.session_idle_seconds / 2, 30))
             self.end_idle()
-
-    async def end_all(self) -> None:
-        """End every session, and wait CLOSE_SECONDS for their episodes to close."""
-        for name in list(self.sessions):
-            self.end(name, "the server's exit")
-        if self._closing:
-            await asyncio.wait(self._closing, timeout=self.limits.close_seconds)
 
     def _close_later(self, session: Session) -> None:
         task = asyncio.ensure_future(self._close(session))
@@ -299,13 +296,19 @@ class SessionStore:
 
     @contextlib.asynccontextmanager
     async def serving(self) -> Any:
-        """Watch for idle sessions in the with block, and end all of them after it."""
-        watching = asyncio.create_task(self.watch())
+        """Watch for idle sessions in the with block, and end all of them after it.
+
+        Waits CLOSE_SECONDS for their episodes to close.
+        """
+        watching = asyncio.create_task(self._watch())
         try:
             yield
         finally:
             watching.cancel()
-            await self.end_all()
+            for name in list(self.sessions):
+                self.end(name, "the server's exit")
+            if self._closing:
+                await asyncio.wait(self._closing, timeout=self.limits.close_seconds)
 
 
 def lost_because(scope: Scope) -> str:
@@ -339,20 +342,6 @@ def most_threads() -> int:
     limits += [_number(folder / "pids.max") for folder in _groups("pids")]
     found = [limit for limit in limits if limit >= 0]  # -1 means unlimited
     return max(1, min(found, default=sys.maxsize) // 2)
-
-
-class SystemLimits:
-    """The open files and the memory that are left."""
-
-    def __init__(self) -> None:
-        self._looked, self._problem = -LOOK_SECONDS, ""
-
-    def problem(self) -> str:
-        """Why no session should start, as it was at most LOOK_SECONDS ago, or ""."""
-        now = time.monotonic()
-        if now >= self._looked + LOOK_SECONDS:
-            self._looked, self._problem = now, _files() or _memory()
-        return self._problem
 
 
 def _files() -> str:

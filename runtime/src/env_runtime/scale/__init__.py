@@ -2,8 +2,7 @@
 
 shard        a server that accepts only requests of proxies
 ray_actors   shards as actors of Ray
-client       the proxy's HTTP client of one shard
-proxy        sends each request to the shard of its session
+proxy        sends each request to the shard of its session, with an HTTP client for each
 deployment   starts the shards of a server, as child processes or on Ray
 
 A proxy holds no state. The id of a session begins with the number of its shard and a
@@ -11,4 +10,4 @@ prefix of the shard's process. So any proxy finds the shard, and knows if the sh
 restarted and has lost the session.
 """
 
-from .. import deferred_imports  # noqa: F401 - before NeMo Gym, whatever imports it
+from .. import gym_series  # noqa: F401 - before NeMo Gym, whatever imports it

@@ -21,12 +21,12 @@ from typing import Any
 from nemo_gym.server_utils import initialize_ray
 from omegaconf import OmegaConf
 
-from ..deferred_imports import NOT_HERE
 from ..errors import ShardsError
+from ..gym_series import NOT_HERE
 from ..resources_server import endpoints, metrics, verdict  # noqa: F401 - shards share them
 from ..resources_server.store import most_threads
 from ..settings import ServerSettings, ShardSettings
-from .client import ShardClient
+from .proxy import ShardClient
 from .shard import ShardSpec, key_of, make_server
 
 log = logging.getLogger(__name__)

@@ -1,33 +1,48 @@
-"""A proxy that sends each request to the shard of its session."""
+"""The proxy, which sends each request to the shard of its session, and its client."""
 
 import asyncio
+import contextlib
+import errno
 import hashlib
+import io
 import itertools
 import json
+import logging
 import re
+import string
 import urllib.parse
 import uuid
-from typing import Any
+from collections.abc import AsyncGenerator, Callable
+from typing import Any, NamedTuple
 
+import aiohttp
+import yarl
 from fastapi import HTTPException
 from nemo_gym.server_utils import SESSION_ID_KEY
 from starlette.requests import ClientDisconnect
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
-from ..episode.declaration import declared
+from ..errors import shortage
 from ..resources_server import over_mcp
 from ..resources_server.cookies import MAX_ID_CHARACTERS, SEEDED, SessionCookies
-from ..resources_server.http import (
-    ComplicatedError,
-    read_body,
-    refusal,
-    too_complicated,
-)
+from ..resources_server.http import read_body, received, refusal
 from ..resources_server.store import FULL
 from ..settings import ShardSettings
-from .client import LostError, NotDeliveredError, ShardClient
-from .shard import ABOUT_PATH
+from .shard import ABOUT_PATH, KEY_HEADER
 
+log = logging.getLogger(__name__)
+
+START_SECONDS = 10.0
+HEALTH_SECONDS = 2.0
+# Headers of one connection, which a proxy does not pass on
+HOP_BY_HOP = frozenset(
+    [b"connection", b"content-length", b"expect", b"keep-alive", b"te", b"trailer"]
+    + [b"transfer-encoding", b"upgrade", b"proxy-connection", KEY_HEADER.encode()]
+)
+OF_CONNECTION = HOP_BY_HOP - {b"content-length"}  # the same in an answer
+# aiohttp would add these to a request that lacks them.
+NOT_ADDED = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
+GONE = (errno.ECONNREFUSED, errno.ENOENT)  # nothing listens at the address
 VERIFY_SECONDS = 1800.0  # long, because a grader may ask a model
 MAX_PLACES = 100_000
 
@@ -38,6 +53,200 @@ OWN_PATHS = frozenset(
     + ["/aggregate_metrics", "/reverify_mode", ABOUT_PATH]
 )
 OWN_ID = re.compile(r"\d+-[0-9a-f]{8}-[0-9a-f]{32}")  # shard, incarnation, random
+
+Address = str | tuple[str, int]  # a Unix socket's path, or host and port
+Headers = list[tuple[bytes, bytes]]
+
+
+class NotDeliveredError(Exception):
+    """The shard certainly did not get the request."""
+
+
+class LostError(Exception):
+    """The shard may have got the request, and will not answer."""
+
+
+class ShardAnswer(NamedTuple):
+    status: int
+    headers: Headers
+    body: bytes
+
+
+class ShardClient:
+    """Sends requests to one shard, and watches whether it is up.
+
+    `locate(number)` returns its address. It may block, and raise anything. The shard is
+    down once nothing listens there, or if a ping and all other requests stay unanswered
+    for `silence` seconds. A shard that answers one of them is only busy.
+    """
+
+    def __init__(
+        self, number: int, key: str, locate: Callable[[int], Address], silence: float
+    ) -> None:
+        self.number, self.up = number, False
+        self.prefix = ""  # the start of all ids that the shard makes
+        self._key, self._locate, self._silence = key, locate, silence
+        self._host = ""  # in URLs
+        self._session: aiohttp.ClientSession | None = None
+        self._running: set[asyncio.Timeout] = set()  # the deadlines of open requests
+        self._failed = asyncio.Event()  # a request failed: ping at once
+        self._last_answer = 0.0  # in the loop's time
+
+    async def watch(self) -> None:
+        """Watch the shard, until the task is cancelled."""
+        now, was_up = asyncio.get_running_loop().time, False
+        try:
+            while True:
+                started = now()
+                try:
+                    if not self.up:
+                        address = await asyncio.to_thread(self._locate, self.number)
+                        await self.connect_to(address)
+                    self.prefix = (await self.about(self._silence))["prefix"]
+                    self.up = self.prefix.startswith(f"{self.number}-")
+                except Exception as error:  # noqa: BLE001 - it may be starting
+                    log.debug("shard %d: %r", self.number, error)
+                    silent = now() - max(started, self._last_answer) >= self._silence
+                    if silent or getattr(error.__cause__, "errno", None) in GONE:
+                        self.up = False
+                if was_up and not self.up:
+                    log.error(
+                        "shard %d (%s) is gone, or hangs", self.number, self.prefix
+                    )
+                    for deadline in self._running:
+                        if not deadline.expired():
+                            deadline.reschedule(now())
+                was_up = self.up
+                self._failed.clear()
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(
+                        min(self._silence / 4, 5) if self.up else 0.2
+                    ):
+                        await self._failed.wait()
+        finally:
+            await self.close()
+
+    async def connect_to(self, address: Address) -> None:
+        """Send later requests to this address, on new connections."""
+        await self.close()
+        if isinstance(address, str):
+            self._host = "shard"
+            connector: Any = aiohttp.UnixConnector(address, limit=0)
+        else:
+            self._host = "{}:{}".format(*address)
+            connector = aiohttp.TCPConnector(limit=0)
+        self._session = aiohttp.ClientSession(
+            connector=connector,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            auto_decompress=False,
+            skip_auto_headers=NOT_ADDED,
+            trust_env=False,
+            # A request may take long, but not the connection to a shard.
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=self._silence),
+            max_line_size=1 << 16,
+            max_field_size=1 << 16,
+        )
+
+    async def close(self) -> None:
+        """Close all connections."""
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+    async def about(self, seconds: float, session: str = "") -> dict[str, Any]:
+        """The `prefix` of the shard's ids, its `health`, and if it `knows` a session.
+
+        Raises NotDeliveredError, LostError, and ValueError if the key is refused.
+        """
+        name = urllib.parse.quote(session, safe="", errors="replace")
+        target = f"{ABOUT_PATH}?{name}".encode()
+        answer = await self.send("GET", target, [], b"", seconds)
+        if answer.status != 200:
+            raise ValueError("it refused the key: is SESSION_SECRET the same?")
+        return json.loads(answer.body)
+
+    async def send(
+        self, method: str, target: bytes, headers: Headers, body: bytes, seconds: float
+    ) -> ShardAnswer:
+        """The shard's answer to a request; `target` is the quoted path, with the query.
+
+        Raises NotDeliveredError if the shard certainly did not get the request,
+        LostError if it does not answer, after `seconds` at the latest, and
+        HTTPException (503) if this process can open no more files.
+        """
+        passed_on = [
+            (name.decode("latin-1"), value.decode("utf-8", "replace"))
+            for name, value in headers
+            if name not in HOP_BY_HOP
+        ]
+        url = f"http://{self._host}{urllib.parse.quote(target, string.punctuation)}"
+        deadline = asyncio.timeout(seconds)
+        if self._session is None:
+            raise NotDeliveredError(f"shard {self.number} has no address yet")
+        try:
+            async with deadline:
+                self._running.add(deadline)
+                # aiohttp repeats no POST. It repeats a GET or a PUT if its connection
+                # was closed meanwhile, but only a shard that ends closes one.
+                async with self._session.request(
+                    method,
+                    yarl.URL(url, encoded=True),
+                    headers=[*passed_on, (KEY_HEADER, self._key)],
+                    data=io.BytesIO(body) if body else None,
+                    allow_redirects=False,
+                ) as answer:
+                    content = await answer.read()
+        except (OSError, aiohttp.ClientError) as error:
+            if lack := shortage(error):
+                raise HTTPException(503, lack, {"Retry-After": "2"}) from error
+            self._failed.set()
+            reason = f"shard {self.number} has ended"
+            if isinstance(error, TimeoutError) and self.up:
+                reason = f"shard {self.number} did not answer within {seconds:g} s"
+            unconnected = aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError
+            kind = NotDeliveredError if isinstance(error, unconnected) else LostError
+            raise kind(reason) from error
+        finally:
+            self._running.discard(deadline)
+        self._last_answer = asyncio.get_running_loop().time()
+        lines = [(name.lower(), value) for name, value in answer.raw_headers]
+        kept = [line for line in lines if line[0] not in OF_CONNECTION]
+        return ShardAnswer(answer.status, kept, content)
+
+
+@contextlib.asynccontextmanager
+async def connected(shards: list[ShardClient]) -> AsyncGenerator[None]:
+    """Watch shards in the with block. It does not wait long for them to be up."""
+    tasks = [asyncio.create_task(shard.watch()) for shard in shards]
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(START_SECONDS):
+            while not all(shard.up for shard in shards):
+                await asyncio.sleep(0.01)
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def health(shards: list[ShardClient]) -> dict[str, Any]:
+    """Report that the server answers, with its shards, open sessions and hung calls.
+
+    `no_room` is there if no shard has room, and says why in one of them. Raises
+    HTTPException with 503 if no shard is up.
+    """
+    pings = (shard.about(HEALTH_SECONDS) for shard in shards if shard.up)
+    answers = await asyncio.gather(*pings, return_exceptions=True)
+    up = [about["health"] for about in answers if isinstance(about, dict)]
+    if not up:
+        raise HTTPException(503, f"none of {len(shards)} shards is up")
+    totals = {key: sum(each[key] for each in up) for key in ("sessions", "hung_calls")}
+    totals |= {"shards": len(shards), "shards_up": len(up)}
+    # A shard that has room takes the sessions of one that has none.
+    problems = [each["no_room"] for each in up if "no_room" in each]
+    full = {"no_room": problems[0]} if len(problems) == len(up) else {}
+    return {"status": "ok", **totals, **full}
 
 
 class Proxy:
@@ -71,17 +280,20 @@ class Proxy:
             return
         try:
             body, _ = await read_body(receive, scope["path"])
-            await self._pass_on(scope, body, session, send)
-        except ComplicatedError as error:
-            path, lowest = scope["path"], self.server.lowest_reward
-            await too_complicated(error, path, lowest)(scope, receive, send)
+            await self._pass_on(scope, body, session, receive, send)
         except HTTPException as error:
-            await refusal(error)(scope, receive, send)
+            answer = refusal(error, scope["path"], self.server.lowest_reward)
+            await answer(scope, receive, send)
         except ClientDisconnect:
             pass
 
     async def _pass_on(
-        self, scope: Scope, body: bytes, session: dict[str, Any], send: Send
+        self,
+        scope: Scope,
+        body: bytes,
+        session: dict[str, Any],
+        receive: Receive,
+        send: Send,
     ) -> None:
         """Pass a request on to a shard. Raises HTTPException if no shard takes it.
 
@@ -95,11 +307,7 @@ class Proxy:
         target = scope.get("raw_path") or urllib.parse.quote(path).encode()
         if scope["query_string"]:
             target += b"?" + scope["query_string"]
-        usual = self.server.limits.tool_seconds
-        # A call may wait for a thread as long as it may take.
-        seconds = (
-            2 * declared(self.server.domain_class).longest_call(usual) + self._silence
-        )
+        seconds = self.server._store.longest_call() + self._silence
         if path == "/verify":
             seconds = VERIFY_SECONDS
         reason, sent = "its shard has ended", False
@@ -129,7 +337,7 @@ class Proxy:
         # The same answer as of a session server that does not know a seeded session
         scope["session"] = {SESSION_ID_KEY: "", **session, SEEDED: True}
         scope["lost"] = reason
-        await self.app(scope, _receive_once(body), send)
+        await self.app(scope, received(body, receive), send)
 
     async def _route(
         self, scope: Scope, body: bytes, session: dict[str, Any]
@@ -190,18 +398,6 @@ class Proxy:
         if len(self._places) >= MAX_PLACES:
             self._places.clear()  # a session that is open is found again
         self._places[name] = shard, shard.prefix
-
-
-def _receive_once(body: bytes) -> Receive:
-    """A `receive` that gives a body already read, and then no disconnect."""
-    messages = [{"type": "http.request", "body": body, "more_body": False}]
-
-    async def receive() -> Message:
-        if messages:
-            return messages.pop()
-        return await asyncio.get_running_loop().create_future()
-
-    return receive
 
 
 def _name_in(path: str, body: bytes) -> str:

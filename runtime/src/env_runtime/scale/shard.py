@@ -77,7 +77,10 @@ class ShardAuth:
             await refusal(scope, receive, send)
         elif scope["path"] == ABOUT_PATH:
             name = urllib.parse.unquote(scope["query_string"].decode())
-            about = {"prefix": self.server._id_prefix, "knows": self.server.knows(name)}
+            about = {
+                "prefix": self.server._id_prefix,
+                "knows": self.server._store.knows(name),
+            }
             answer = JSONResponse({**about, "health": await self.server.health()})
             await answer(scope, receive, send)
         else:
