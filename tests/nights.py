@@ -77,7 +77,7 @@ PROTECTED = {
         RUNTIME + "resources_server/over_mcp.py",
     ],
     "test_mcp_servers.py": [RUNTIME + "mcp/", RUNTIME + "workspace/bubblewrap.py"],
-    "test_models.py": [RUNTIME + "gym.py", RUNTIME + "models/"],
+    "test_models.py": [RUNTIME + "under_gym.py", RUNTIME + "models/"],
     "test_mutants.py": [],
     "test_mutants.py::test_a_mutant_is_noticed": [
         RUNTIME + "auth.py",
@@ -90,7 +90,7 @@ PROTECTED = {
         *SERVERS,
         "template/nemo_gym/",
         RUNTIME + "frameworks/nemo_gym.py",
-        RUNTIME + "gym.py",
+        RUNTIME + "under_gym.py",
         RUNTIME + "prepare.py",
         "tests/nemo_rl.py",
     ],

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 
 import pytest
-from env_runtime import deploy, hf_space
+from env_runtime import deploy
 from env_runtime.errors import DeployError
 from env_runtime.project import here
 from huggingface_hub import HfApi
@@ -22,9 +22,9 @@ def git(folder, *arguments):
 @pytest.fixture(autouse=True)
 def scanner(monkeypatch):
     """detect-secrets takes seconds for a project: it scans the test's own file only."""
-    scan = hf_space.scan.scan_file
+    scan = deploy.scan.scan_file
     monkeypatch.setattr(
-        hf_space.scan,
+        deploy.scan,
         "scan_file",
         lambda path: scan(path) if path.endswith("notes.py") else [],
     )
@@ -34,7 +34,7 @@ def scanner(monkeypatch):
 def folder(tmp_path, monkeypatch):
     """A copy of what this project deploys, with a lock file of its own."""
     root = tmp_path / "project"
-    for path in [*hf_space.collect(here()), "nemo_gym/Dockerfile", ".gitignore"]:
+    for path in [*deploy.collect(here()), "nemo_gym/Dockerfile", ".gitignore"]:
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(here().root / path, root / path)
     monkeypatch.setitem(vars(here()), "root", root)
@@ -467,6 +467,6 @@ PATTERNS = {
 
 @pytest.mark.parametrize("patterns", PATTERNS)
 def test_patterns_have_the_meaning_that_docker_gives_them(patterns):
-    matches = hf_space.matcher(patterns.split("\n")).match_file
+    matches = deploy.matcher(patterns.split("\n")).match_file
     matched, others = (paths.split() for paths in PATTERNS[patterns])
     assert [path for path in (*matched, *others) if matches(path)] == matched

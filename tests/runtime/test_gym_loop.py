@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 import requests
-from env_runtime import gym, under_gym
+from env_runtime import under_gym
 from env_runtime.episode.types import as_response, function_call, message
 from env_runtime.errors import RolloutError
 from env_runtime.evaluation.rows import load_rows, prompt_text, write_rows
@@ -22,9 +22,9 @@ from env_runtime.project import here
 @pytest.fixture
 def paths(tmp_path, rows, monkeypatch):
     """A file of two rows, and an output file of an earlier run."""
-    monkeypatch.setattr(gym, "log_file", lambda: tmp_path / "gym.log")
-    monkeypatch.setattr(gym, "link_venvs", lambda *_: None)
-    monkeypatch.setattr(gym, "check_model_answers", lambda url: None)
+    monkeypatch.setattr(under_gym, "log_file", lambda: tmp_path / "gym.log")
+    monkeypatch.setattr(under_gym, "link_venvs", lambda *_: None)
+    monkeypatch.setattr(under_gym, "check_model_answers", lambda url: None)
     write_rows(tmp_path / "rows.jsonl", rows[:2])
     (tmp_path / "results").mkdir()
     output = tmp_path / "results" / "rollouts.jsonl"
@@ -42,7 +42,7 @@ def stand_in_for_gym(monkeypatch, rollouts, status=0):
     def run(arguments, **variables):
         assert Path(variables["RAY_TMPDIR"]).is_dir()
         if arguments[:2] == ["env", "start"]:
-            gym.log_file().write_text("3 servers ready!\n")
+            under_gym.log_file().write_text("3 servers ready!\n")
             yield servers
             return
         new = Path(arguments[arguments.index("--output") + 1])
@@ -50,12 +50,12 @@ def stand_in_for_gym(monkeypatch, rollouts, status=0):
         write_rows(new.with_name("rollouts_failures.jsonl"), [])
         yield process
 
-    monkeypatch.setattr(gym, "gym_process", run)
+    monkeypatch.setattr(under_gym, "gym_process", run)
 
 
 def collect(paths):
     rows, output = paths
-    return gym.collect("m", "http://127.0.0.1:1/v1", rows=rows, output=output)
+    return under_gym.collect("m", "http://127.0.0.1:1/v1", rows=rows, output=output)
 
 
 ROLLOUTS = [{"_ng_task_index": index, "reward": 0.5} for index in (1, 0)]
@@ -106,7 +106,7 @@ def test_no_model_changes_nothing(paths, monkeypatch):
     def silence(url):
         raise RolloutError(f"no model answers at {url}")
 
-    monkeypatch.setattr(gym, "check_model_answers", silence)
+    monkeypatch.setattr(under_gym, "check_model_answers", silence)
     with pytest.raises(RolloutError, match="no model answers"):
         collect(paths)
     _, output = paths
@@ -134,14 +134,14 @@ def test_a_seed_of_the_class_does_not_choose_the_port():
     ports = set()
     for _ in range(5):
         random.seed(7)
-        ports.add(gym.free_port())
+        ports.add(under_gym.free_port())
     assert len(ports) > 1
 
 
 @pytest.fixture
 def fake_gym(tmp_path, monkeypatch):
     """Puts a script in place of NeMo Gym's command."""
-    monkeypatch.setattr(gym, "log_file", lambda: tmp_path / "gym.log")
+    monkeypatch.setattr(under_gym, "log_file", lambda: tmp_path / "gym.log")
 
     def write(script):
         fake = tmp_path / "bin" / "gym"
@@ -179,12 +179,12 @@ def test_what_is_missing_is_said_before_nemo_gym_starts(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         url = f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
     with pytest.raises(RolloutError, match=f"no model answers at {url} .Connection"):
-        gym.check_model_answers(url)
+        under_gym.check_model_answers(url)
     missing = "is missing: NeMo Gym writes both files of a run"
-    if not gym.HAS_REVERIFICATION:
+    if not under_gym.HAS_REVERIFICATION:
         missing = "this NeMo Gym cannot reverify rollouts: that needs 0.7"
     with pytest.raises(RolloutError, match=missing):
-        gym.reverify(tmp_path / "rollouts.jsonl")
+        under_gym.reverify(tmp_path / "rollouts.jsonl")
 
 
 def test_variables_of_nemo_gyms_processes(fake_gym, tmp_path, monkeypatch):
@@ -194,14 +194,14 @@ def test_variables_of_nemo_gyms_processes(fake_gym, tmp_path, monkeypatch):
     monkeypatch.setenv("RAY_ADDRESS", "192.0.2.1:6379")
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr(tempfile, "tempdir", None)
-    gym.run_gym("version")
+    under_gym.run_gym("version")
     variables, folder = json.loads((tmp_path / "gym.log").read_text())
     assert not {"UV_PYTHON", "VIRTUAL_ENV", "PYTHONPATH", "API_TOKEN"} & set(variables)
     assert (variables["KEPT"], variables["RAY_ADDRESS"]) == ("x", "local")
     assert "127.0.0.1" in variables["NO_PROXY"].split(",")
     assert len(variables["RAY_TMPDIR"]) < 20
     assert not os.path.exists(variables["RAY_TMPDIR"])
-    assert folder == str(gym.here().gym)
+    assert folder == str(under_gym.here().gym)
 
 
 def ask(url, **body):
@@ -225,10 +225,10 @@ def test_an_agent_may_write_requests_of_its_own(monkeypatch, earned):
         assert ask(url, metadata={"row": "first"}).status_code == 400
         return rollouts
 
-    monkeypatch.setattr(gym, "collect", collect)
+    monkeypatch.setattr(under_gym, "collect", collect)
     if earned == 1.0:
-        line = gym.check(here().rows)
+        line = under_gym.check(here().rows)
         assert line == "24 rows under NeMo Gym: the oracle earns 1.0, noop 0.0"
     else:
         with pytest.raises(RolloutError, match="the agent sent 1 request that named"):
-            gym.check(here().rows)
+            under_gym.check(here().rows)

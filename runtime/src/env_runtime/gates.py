@@ -106,7 +106,7 @@ def _gates(
 
     def rollout() -> str:
         if options.under_gym:
-            from .gym import check
+            from .under_gym import check
 
             return check(rows, options.agent)
         return rollout_gate(client(), rows, quick=options.quick)

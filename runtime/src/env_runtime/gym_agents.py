@@ -34,8 +34,7 @@ class GymAgent:
     over_mcp: bool = True
     program: str = ""  # a command that must be on PATH
     packages: tuple[str, ...] = ()
-    tried: str = ""  # the versions that were tried, as an installer takes them
-    installer: str = ""
+    tried: str = ""  # the versions that were tried, as npm or uv takes them
     variables: dict[str, str] = field(default_factory=dict)
 
 
@@ -88,23 +87,17 @@ AGENTS = {
         _haystack,
         packages=("haystack-ai", "mcp-haystack"),
         tried="haystack-ai==3.0.0 mcp-haystack==1.4.1",
-        installer="uv add --dev",
     ),
     "claude_code": GymAgent(
         "claude_code_agent",
         _claude_code,
         program="claude",
         tried="@anthropic-ai/claude-code@2.1.197",
-        installer="npm install -g",
         # Otherwise some of its first requests name no tool of the environment.
         variables={"MCP_CONNECTION_NONBLOCKING": "0"},
     ),
     "codex": GymAgent(
-        "codex_agent",
-        _codex,
-        program="codex",
-        tried="@openai/codex@0.144.4",
-        installer="npm install -g",
+        "codex_agent", _codex, program="codex", tried="@openai/codex@0.144.4"
     ),
 }
 
@@ -141,9 +134,8 @@ def check_agent(name: str, domain_class: type) -> str:
         lacking = f"{error.name}, which is not installed"
     except FileNotFoundError:
         lacking = f"{agent.program}, which is not on PATH"
-    raise RolloutError(
-        f"--agent {name} needs {lacking}: {agent.installer} {agent.tried}"
-    )
+    installer = "npm install -g" if agent.program else "uv add --dev"
+    raise RolloutError(f"--agent {name} needs {lacking}: {installer} {agent.tried}")
 
 
 def _version(program: str) -> str:

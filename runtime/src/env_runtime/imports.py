@@ -33,7 +33,7 @@ def imported_modules(root: Path, module: str) -> list[str]:
         if name in seen:
             continue
         seen.add(name)
-        if file := _file(root, name):
+        if file := file_of(root, name):
             for imported in _imports(root, file):
                 pending += _with_packages(imported)
         elif "." not in name:
@@ -136,7 +136,7 @@ def _with_packages(module: str) -> list[str]:
     return [".".join(parts[: end + 1]) for end in range(len(parts))]
 
 
-def _file(root: Path, module: str) -> Path | None:
+def file_of(root: Path, module: str) -> Path | None:
     """The file of a module in `root`; None if it is elsewhere, or is not a module."""
     place = root.joinpath(*module.split("."))
     files = (place / "__init__.py", place.with_name(f"{place.name}.py"))

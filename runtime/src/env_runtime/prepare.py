@@ -39,8 +39,8 @@ from .evaluation.rows import (
     with_served_tools,
     write_rows,
 )
-from .gym import agent_name, loop_config, run_gym
 from .project import here
+from .under_gym import agent_of, loop_config, run_gym
 
 SPLIT_NAMES = ["train", "validation"]
 
@@ -89,7 +89,7 @@ def prepare(train: list[Row], validation: list[Row], as_parquet: bool = False) -
     configs = ["--config", str(agent_config), "--config", str(config)]
     output = ["--mode", "train_preparation", "--output-dir", str(prepared())]
     # NeMo Gym 0.7 names the rows' origin instead, and NeMo RL still reads the agent.
-    agent = {"type": "responses_api_agents", "name": agent_name(loop_config())}
+    agent = {"type": "responses_api_agents", "name": agent_of(loop_config())[0]}
     with _replacing(prepared()):
         for name, rows in zip(SPLIT_NAMES, (train, validation), strict=True):
             split = [with_served_tools(domain_class, row, definitions) for row in rows]

@@ -23,7 +23,7 @@ from weakref import WeakKeyDictionary
 
 from .errors import GateError, ProjectError
 from .files import raised, source_name
-from .imports import missing_modules, own_files, undeclared_packages
+from .imports import file_of, missing_modules, own_files, undeclared_packages
 from .settings import ClientSettings
 
 PACKAGE = Path(__file__).resolve().parent
@@ -189,7 +189,8 @@ class Project:
         Raises GateError if the process has another environment's module of that name, or
         of a module that the class imports.
         """
-        top, sources, file = self.top_name(), self.sources(), self._own_file()
+        top, sources = self.top_name(), self.sources()
+        file = file_of(sources, self.module)
         private = f"{__package__}.{COPY.name}.{self.module}"
         for name in (self.module, private):
             loaded = sys.modules.get(name)
@@ -232,12 +233,6 @@ class Project:
                     "environment in a process of its own"
                 )
 
-    def _own_file(self) -> Path | None:
-        """The file of the class's module; None if it is elsewhere."""
-        place = self.sources().joinpath(*self.module.split("."))
-        files = (place.with_name(f"{place.name}.py"), place / "__init__.py")
-        return next((file for file in files if file.is_file()), None)
-
     def _import_from_sources(self) -> None:
         """Have Python find what the class imports from its own folder, and from `root`."""
         for folder in dict.fromkeys((str(self.sources()), str(self.root))):
@@ -246,7 +241,7 @@ class Project:
 
     def _is_hidden_by(self, module: ModuleType) -> bool:
         """Whether an installed module was loaded, and it is not a copy of the user's."""
-        own_file, file = self._own_file(), module.__file__
+        own_file, file = file_of(self.sources(), self.module), module.__file__
         return bool(own_file and file) and not filecmp.cmp(
             own_file, file, shallow=False
         )

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..command_line import exit_status, new_parser
-from ..hf_space import check_new, copy_files, lock_warnings, matcher, wanted
+from ..deploy import check_new, copy_files, lock_warnings, matcher, wanted
 from ..project import Project, here
 from .episodes import SPLIT_FILES
 

@@ -4,7 +4,6 @@ The package has the manifest, the configurations, a folder for each server, and 
 that the servers install. The dataset has rows with their agent, in one or two splits.
 """
 
-import email
 import os
 import re
 import shutil
@@ -17,17 +16,18 @@ from typing import Any, NamedTuple
 
 import yaml
 from packaging.markers import Marker
+from packaging.metadata import Metadata
 from packaging.requirements import Requirement
 from packaging.tags import Tag, compatible_tags, cpython_tags
 from packaging.utils import canonicalize_name, parse_wheel_filename
 from tqdm import tqdm
 
 from ..command_line import counted
+from ..deploy import collect, copy_files, matcher, pyproject
 from ..episode.tasks import is_native
 from ..episode.types import Row
 from ..errors import DeployError
 from ..evaluation.rows import hold_out, load_rows, row_name, write_rows
-from ..hf_space import collect, copy_files, matcher, pyproject
 from ..imports import RUNTIME, own_files
 from ..project import Project
 from ..settings import ToolSettings
@@ -56,6 +56,7 @@ TARGET = {
 }
 
 Locked = dict[str, Any]  # a package of a pylock.toml
+PLACES = {"vcs", "directory", "archive"}  # a key of one that comes from no index
 Servers = dict[str, dict[str, dict[str, Any]]]  # instance, kind, implementation
 Split = tuple[list[Row], list[Row]]
 
@@ -136,7 +137,9 @@ def write_environment(
                         f"two projects have a resources server {implementation}: "
                         f"{project.root} is the second. An env_name must be unique"
                     )
-                _copy_code(own, target)
+                target.mkdir(parents=True, exist_ok=True)
+                for source in sorted(own.glob("*.py")):
+                    shutil.copyfile(source, target / source.name)
                 _write_runtime(project, target)
                 (target / "requirements.txt").write_text(text, encoding="utf-8")
         _write_project(project, folder / SERVERS / project.name)
@@ -179,12 +182,6 @@ def write_models(folder: Path, names: set[str], wheel: Path) -> None:
             archive.extractall(folder, files)
 
 
-def _copy_code(source: Path, target: Path) -> None:
-    target.mkdir(parents=True, exist_ok=True)
-    for file in sorted(source.glob("*.py")):
-        shutil.copyfile(file, target / file.name)
-
-
 def _write_runtime(project: Project, folder: Path) -> None:
     """Write env_runtime beside a server or an agent, which has a venv of its own."""
     with zipfile.ZipFile(runtime_wheel(project)) as wheel:
@@ -218,9 +215,12 @@ def _requirements(project: Project, pins: dict[str, str], arch: str) -> str:
     for one in requirements(project, arch):
         name = canonicalize_name(one.name)
         if name not in HOST and name in pins:  # else it is the host's
-            extras = f"[{','.join(sorted(one.extras))}]" if one.extras else ""
-            lines.add(f"{name}{extras}{pins[name]}\n")
+            lines.add(f"{name}{_extras(one)}{pins[name]}\n")
     return "".join(sorted(lines)) or NOTHING
+
+
+def _extras(one: Requirement) -> str:
+    return f"[{','.join(sorted(one.extras))}]" if one.extras else ""
 
 
 def package_name(projects: Sequence[Project]) -> str:
@@ -311,7 +311,7 @@ def _rows_of(project: Project, path: Path) -> list[Row]:
     return found
 
 
-# ---------------------------------------------------------------------- the packages that the servers install, and their wheels
+# ---------------------------------------------------------------------- the packages
 
 
 class Resolution(NamedTuple):
@@ -329,7 +329,7 @@ class Resolution(NamedTuple):
         pins = {}
         for one in self.packages:
             pins[one["name"]] = f"=={one['version']}" if "version" in one else ""
-            if {"vcs", "directory", "archive"} & one.keys():
+            if PLACES & one.keys():
                 place = address(one, self.folder)
                 if place.startswith("file:"):
                     raise DeployError(
@@ -367,8 +367,8 @@ def requirements(project: Project, arch: str) -> list[Requirement]:
     text = (project.gym / "pyproject.toml").read_text(encoding="utf-8")
     with zipfile.ZipFile(runtime_wheel(project)) as wheel:
         [path] = (name for name in wheel.namelist() if name.endswith("/METADATA"))
-        metadata = email.message_from_bytes(wheel.read(path))
-    known = [Requirement(one) for one in metadata.get_all("Requires-Dist", [])]
+        metadata = Metadata.from_email(wheel.read(path), validate=False)
+    known = metadata.requires_dist or []
     named = map(Requirement, tomllib.loads(text)["project"].get("dependencies", []))
     wanted = {str(one): one for one in _expanded(named, known, [target])}
     return list(wanted.values())
@@ -412,14 +412,9 @@ def resolve(
     """
     lock = folder / "pylock.toml"
     frozen = ["--frozen", "--no-dev", "--no-emit-project"]
+    written = ["--format=pylock.toml", f"--output-file={lock}"]
     for project in reversed(projects):  # the first one's lock is what remains
-        _uv(
-            project.gym,
-            "export",
-            *frozen,
-            "--format=pylock.toml",
-            f"--output-file={lock}",
-        )
+        _uv(project.gym, "export", *frozen, *written)
         sources = _sources(lock, arch)
         needed = [*map(str, _with_sources(requirements(project, arch), sources))]
         with (folder / "requirements.in").open("a", encoding="utf-8") as file:
@@ -435,8 +430,8 @@ def resolve(
         # `uv venv --seed` installs pip, and nemo-gym's model servers are built in place.
         file.write("pip\nsetuptools\nsetuptools-scm\n")
     options = [f"--python-version={PYTHON}", f"--python-platform={arch}-manylinux_2_39"]
-    options += ["--format=pylock.toml", f"--output-file={lock}"]
-    _uv(projects[0].gym, "pip", "compile", str(folder / "requirements.in"), *options)
+    options += [*written, str(folder / "requirements.in")]
+    _uv(projects[0].gym, "pip", "compile", *options)
     return Resolution(_packages(lock, arch), folder, arch)
 
 
@@ -453,11 +448,11 @@ def _packages(lock: Path, arch: str) -> list[Locked]:
 
 def _sources(lock: Path, arch: str) -> dict[str, str]:
     """The packages that come from no index, each with the address it comes from."""
-    found = {}
-    for one in _packages(lock, arch):
-        if {"vcs", "directory", "archive"} & one.keys() and one["name"] != RUNTIME:
-            found[one["name"]] = address(one, lock.parent)
-    return found
+    return {
+        one["name"]: address(one, lock.parent)
+        for one in _packages(lock, arch)
+        if PLACES & one.keys() and one["name"] != RUNTIME
+    }
 
 
 def _with_sources(
@@ -465,8 +460,7 @@ def _with_sources(
 ) -> Iterator[Requirement]:
     for one in named:
         if place := sources.get(canonicalize_name(one.name)):
-            extras = f"[{','.join(sorted(one.extras))}]" if one.extras else ""
-            one = Requirement(f"{one.name}{extras} @ {place}")
+            one = Requirement(f"{one.name}{_extras(one)} @ {place}")
         yield one
 
 

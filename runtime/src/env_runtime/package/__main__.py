@@ -35,9 +35,6 @@ from . import (
     write_models,
 )
 
-IMAGE = (
-    "the training image's own: with another nemo-gym, ray or openai, no server starts"
-)
 NEXT = """\
 Upload both, with the slashes, which take a folder's content:
   nemo files filesets create {name} --purpose environment --exist-ok
@@ -45,7 +42,7 @@ Upload both, with the slashes, which take a folder's content:
   nemo files filesets create {name}-dataset --purpose dataset --exist-ok
   nemo files upload {out}/dataset/ {name}-dataset
 The operator sets NMP_SANDBOX_CLUSTER_CAPABLE=true and NMP_RL_JOB_STORAGE_PVC_CLAIM."""
-NETWORK = "NMP_RL_SANDBOX_ALLOW_INTERNET=true, because {reason}"
+NETWORK = "  NMP_RL_SANDBOX_ALLOW_INTERNET=true, because {reason}"
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -101,7 +98,10 @@ def build(out: Path, options: argparse.Namespace) -> None:
         resolution = resolve(projects, chosen, options.arch, Path(scratch))
         versions = {one["name"]: one.get("version") for one in resolution.packages}
         named = ", ".join(f"{name} {versions[name]}" for name in HOST)
-        print(f"{named}: they must be {IMAGE}")
+        print(
+            f"{named}: they must be the training image's own: with another nemo-gym, ray "
+            "or openai, no server starts"
+        )
         environment, wheels = folder / "environment", Path(scratch, "wheels")
         environment.mkdir()
         if options.format == "wheels-v1":
@@ -129,20 +129,15 @@ def build(out: Path, options: argparse.Namespace) -> None:
 def _say_what_is_next(out: Path, projects: list[Project], form: str) -> None:
     print(NEXT.format(name=package_name(projects), out=out))
     if form == "native-v1":
-        print(
-            f"  {NETWORK.format(reason='the servers install packages from an index')}"
-        )
+        print(NETWORK.format(reason="the servers install packages from an index"))
     for project in projects:
         for model in project.models:
-            names = ", ".join(
-                f"{model.upper()}_{x}" for x in ("MODEL", "BASE_URL", "API_KEY")
-            )
+            name = model.upper()
+            names = f"{name}_MODEL, {name}_BASE_URL, {name}_API_KEY"
             print(
                 f"  {names}, for the {model} of {project.name}; and if it is elsewhere,"
             )
-            print(
-                f"  {NETWORK.format(reason=f'the {model} is asked over the network')}"
-            )
+            print(NETWORK.format(reason=f"the {model} is asked over the network"))
 
 
 @contextmanager

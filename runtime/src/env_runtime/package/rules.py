@@ -36,7 +36,7 @@ IN_IMAGE = {
     (AGENTS, "verifiers_agent"),
     (MODELS, "vllm_model"),
 }
-Found = Iterator[tuple[str, str]]  # a place, and the cure
+Found = Iterator[str]  # `place: cure`
 
 
 class Package(NamedTuple):
@@ -59,11 +59,25 @@ class Package(NamedTuple):
         paths = self.manifest().get("config_paths")
         return [str(one) for one in paths] if isinstance(paths, list) else []
 
-    def has_wheels(self) -> bool:
-        return self.manifest().get("format") != "native-v1"
+    def is_native(self) -> bool:
+        return self.manifest().get("format") == "native-v1"
 
-    def wheels(self) -> list[Path]:
-        return sorted((self.environment / "wheels").glob("*.whl"))
+    def wheels(self) -> Iterator[tuple[str, Any]]:
+        """The file's name of each wheel, and what it says; None if it is wrong."""
+        for file in sorted((self.environment / "wheels").glob("*.whl")):
+            try:
+                yield file.name, parse_wheel_filename(file.name)
+            except InvalidWheelFilename:
+                yield file.name, None
+
+    def versions(self) -> dict[str, set[str]]:
+        """The versions of each package in wheels/."""
+        found = defaultdict(set)
+        for _, parsed in self.wheels():
+            if parsed:
+                name, version, *_ = parsed
+                found[name].add(str(version))
+        return found
 
     def servers(self) -> Iterator[tuple[str, str, str, str, dict[str, Any]]]:
         """File, instance, kind, implementation and settings of each server."""
@@ -87,38 +101,35 @@ def manifest(package: Package) -> Found:
     """nemo-environment.yaml is at the root, with the known keys only."""
     content = package.manifest()
     if not content:
-        yield MANIFEST, "write a mapping there: format, config_paths, metadata"
+        yield f"{MANIFEST}: write a mapping there: format, config_paths, metadata"
         return
     about = content.get("metadata")
     about = about if isinstance(about, dict) else {}
     for key in [*(content.keys() - KEYS), *(about.keys() - METADATA)]:
-        yield f"{MANIFEST}, {key}", "remove this key, which the platform does not know"
+        yield f"{MANIFEST}, {key}: remove this key, which the platform does not know"
     if content.get("format") not in FORMATS:
-        yield f"{MANIFEST}, format", f"name one of {', '.join(FORMATS)}"
+        yield f"{MANIFEST}, format: name one of {', '.join(FORMATS)}"
     if ("adapter" in content) != (content.get("format") == "adapter-wheels-v1"):
-        yield f"{MANIFEST}, adapter", "only adapter-wheels-v1 has this, and needs it"
+        yield f"{MANIFEST}, adapter: only adapter-wheels-v1 has this, and needs it"
     if not isinstance(name := about.get("name"), str) or not 0 < len(name) < 256:
-        yield f"{MANIFEST}, metadata.name", "give it 1 to 255 characters"
+        yield f"{MANIFEST}, metadata.name: give it 1 to 255 characters"
     if len(about.get("description") or "") > 2048:
-        yield f"{MANIFEST}, metadata.description", "shorten it to 2048 characters"
+        yield f"{MANIFEST}, metadata.description: shorten it to 2048 characters"
 
 
 def config_paths(package: Package) -> Found:
     """Each one is a file below the root, in a folder that the format allows."""
     if not (paths := package.config_paths()):
-        yield f"{MANIFEST}, config_paths", "list at least one file"
-    native = package.manifest().get("format") == "native-v1"
+        yield f"{MANIFEST}, config_paths: list at least one file"
     for path in paths:
         place, file = PurePosixPath(path), package.environment / path
         if place.is_absolute() or ".." in place.parts or "\\" in path:
-            yield f"{MANIFEST}, {path}", "name it from the package's root, without .."
+            yield f"{MANIFEST}, {path}: name it from the package's root, without .."
         elif not file.is_file() or not isinstance(_yaml(file), dict):
-            yield f"{MANIFEST}, {path}", "name a YAML file that the package has"
-        elif native and place.parts[0] not in KINDS:
-            yield (
-                path,
-                f"native-v1: move it below {', '.join(KINDS)}, or take wheels-v1",
-            )
+            yield f"{MANIFEST}, {path}: name a YAML file that the package has"
+        elif package.is_native() and place.parts[0] not in KINDS:
+            cure = f"move it below {', '.join(KINDS)}, or take wheels-v1"
+            yield f"{path}: native-v1: {cure}"
 
 
 def files(package: Package) -> Found:
@@ -126,14 +137,12 @@ def files(package: Package) -> Found:
     for file in sorted(package.environment.rglob("*")):
         place = file.relative_to(package.environment).as_posix()
         if file.is_symlink():
-            yield place, "put the file itself there, not a link"
+            yield f"{place}: put the file itself there, not a link"
         elif file.suffix == ".jsonl":
-            yield place, "rows belong into the dataset; give other data another suffix"
+            yield f"{place}: rows belong into the dataset; give other data another suffix"
         elif place == "pyproject.toml":
-            yield (
-                place,
-                "remove it: NeMo Gym would take the package for its own checkout",
-            )
+            cure = "remove it: NeMo Gym would take the package for its own checkout"
+            yield f"{place}: {cure}"
 
 
 def server_folders(package: Package) -> Found:
@@ -141,44 +150,38 @@ def server_folders(package: Package) -> Found:
     used = {(*one[2:4], str(one[4].get("entrypoint"))) for one in package.servers()}
     for kind, implementation, entrypoint in sorted(used):
         folder = package.environment / kind / implementation
-        place = f"{kind}/{implementation}"
         if (kind, implementation) in IN_IMAGE and not list(folder.glob("*.py")):
             continue
         if not (folder / entrypoint).is_file():
-            yield (
-                f"{place}/{entrypoint}",
-                "put the server there, as its entrypoint says",
-            )
+            place = f"{kind}/{implementation}/{entrypoint}"
+            yield f"{place}: put the server there, as its entrypoint says"
     folders = (package.environment.glob(f"{kind}/*") for kind in KINDS)
     for folder in sorted(itertools.chain.from_iterable(folders)):
         lists = [folder / name for name in ("requirements.txt", "pyproject.toml")]
         lists = [file for file in lists if file.is_file()]
         place = folder.relative_to(package.environment).as_posix()
         if list(folder.glob("*.py")) and len(lists) != 1:
-            yield place, "have either requirements.txt or pyproject.toml, and not both"
+            yield f"{place}: have either requirements.txt or pyproject.toml, and not both"
         for file in lists:
             if not file.read_text(encoding="utf-8").strip():
-                yield f"{place}/{file.name}", "name what app.py imports, or say why not"
+                yield f"{place}/{file.name}: name what app.py imports, or say why not"
 
 
 def domains(package: Package) -> Found:
     """A resources server has a domain of NeMo Gym's list, and no other server has one."""
     for path, name, kind, _, settings in package.servers():
-        domain = settings.get("domain")
+        place, domain = f"{path}, {name}, domain", settings.get("domain")
         if kind == SERVERS and domain not in DOMAINS:
-            yield f"{path}, {name}, domain", f"name one of {', '.join(sorted(DOMAINS))}"
+            yield f"{place}: name one of {', '.join(sorted(DOMAINS))}"
         elif kind != SERVERS and "domain" in settings:
-            yield (
-                f"{path}, {name}, domain",
-                "remove it: only resources servers have one",
-            )
+            yield f"{place}: remove it: only resources servers have one"
 
 
 def datasets(package: Package) -> Found:
     """No server names datasets."""
     for path, name, _, _, settings in package.servers():
         if "datasets" in settings:
-            yield f"{path}, {name}, datasets", "remove them: rows are in the dataset"
+            yield f"{path}, {name}, datasets: remove them: rows are in the dataset"
 
 
 def references(package: Package) -> Found:
@@ -186,13 +189,13 @@ def references(package: Package) -> Found:
     defined = [(kind, name) for _, name, kind, _, _ in package.servers()]
     known = {*defined, *(() if package.model_server else ((MODELS, "policy_model"),))}
     for kind, name in sorted({one for one in defined if defined.count(one) > 1}):
-        yield f"{kind}, {name}", "an instance is defined twice: rename one"
+        yield f"{kind}, {name}: an instance is defined twice: rename one"
     for path, name, _, _, settings in package.servers():
         for key, value in settings.items():
             refers = isinstance(value, dict) and value.get("type") in KINDS
             if refers and (value["type"], value.get("name")) not in known:
                 cure = f"define {value.get('name')}, or name an instance that is"
-                yield f"{path}, {name}, {key}", cure
+                yield f"{path}, {name}, {key}: {cure}"
 
 
 def policy_model(package: Package) -> Found:
@@ -200,83 +203,54 @@ def policy_model(package: Package) -> Found:
     found = [one for one in package.servers() if one[1] == "policy_model"]
     if not package.model_server:
         for path, *_ in found:
-            yield (
-                f"{path}, policy_model",
-                "remove it, or leave out --without-model-server",
-            )
+            cure = "remove it, or leave out --without-model-server"
+            yield f"{path}, policy_model: {cure}"
         return
     if not found:
-        yield "policy_model", "define it, or pass --without-model-server"
+        yield "policy_model: define it, or pass --without-model-server"
         return
     [(path, _, _, implementation, settings), *_] = found
     wrong = [key for key, value in POLICY.items() if settings.get(key) != value]
     if implementation != "vllm_model" or wrong:
-        cure = (
-            f"take vllm_model with {', '.join(f'{k}: {v}' for k, v in POLICY.items())}"
-        )
-        yield f"{path}, policy_model", cure
+        wanted = ", ".join(f"{key}: {value}" for key, value in POLICY.items())
+        yield f"{path}, policy_model: take vllm_model with {wanted}"
     if path != package.config_paths()[0]:
-        yield f"{path}, policy_model", "list this file first in config_paths"
+        yield f"{path}, policy_model: list this file first in config_paths"
 
 
 def wheels_folder(package: Package) -> Found:
     """wheels/ has wheels, and nothing else."""
-    if not package.has_wheels():
-        return
-    folder = package.environment / "wheels"
-    if not package.wheels():
-        yield "wheels/", "put all wheels there that the servers install"
-    for file in sorted(folder.glob("*")):
+    if not list(package.wheels()):
+        yield "wheels/: put all wheels there that the servers install"
+    for file in sorted((package.environment / "wheels").glob("*")):
         if not file.is_file() or file.suffix != ".whl":
-            yield f"wheels/{file.name}", "remove it: only .whl files, and no folders"
+            yield f"wheels/{file.name}: remove it: only .whl files, and no folders"
 
 
 def one_version(package: Package) -> Found:
     """wheels/ has one version of each package."""
-    versions = defaultdict(set)
-    for name, version, _ in _parsed(package):
-        versions[name].add(str(version))
-    for name, found in sorted(versions.items()):
+    for name, found in sorted(package.versions().items()):
         if len(found) > 1:
-            yield f"wheels/, {name}", f"keep one of {', '.join(sorted(found))}"
+            yield f"wheels/, {name}: keep one of {', '.join(sorted(found))}"
 
 
 def wheel_tags(package: Package) -> Found:
     """Each wheel fits CPython 3.13 on the architecture."""
-    known = {*tags(package.arch)} if package.has_wheels() else set()
-    for file in package.wheels() if package.has_wheels() else []:
-        try:
-            fits = known & parse_wheel_filename(file.name)[3]
-        except InvalidWheelFilename:
-            yield (
-                f"wheels/{file.name}",
-                "this is not the name of a wheel: build it again",
-            )
-            continue
-        if not fits:
-            cure = (
-                f"take its wheel for {package.arch} and Python 3.13, or another --arch"
-            )
-            yield f"wheels/{file.name}", cure
-
-
-def _parsed(package: Package) -> Iterator[tuple[str, Any, Path]]:
-    for file in package.wheels():
-        try:
-            name, version, _, _ = parse_wheel_filename(file.name)
-        except InvalidWheelFilename:
-            continue  # which wheel_tags() names
-        yield str(name), version, file
+    known = {*tags(package.arch)}
+    for name, parsed in package.wheels():
+        if parsed is None:
+            yield f"wheels/{name}: this is not the name of a wheel: build it again"
+        elif not known & parsed[3]:
+            cure = f"for {package.arch} and Python 3.13, or another --arch"
+            yield f"wheels/{name}: take its wheel {cure}"
 
 
 def complete(package: Package) -> Found:
     """wheels/ has what the host installs, and what each requirements.txt names."""
-    if not package.has_wheels():
-        return
-    versions = {name: version for name, version, _ in _parsed(package)}
+    versions = package.versions()
     for name in (*HOST, "pip"):
         if name not in versions:
-            yield f"wheels/, {name}", "add its wheel: the host installs it in each venv"
+            yield f"wheels/, {name}: add its wheel: the host installs it in each venv"
     for file in sorted(package.environment.glob("*/*/requirements.txt")):
         place = file.relative_to(package.environment).as_posix()
         for line in file.read_text(encoding="utf-8").splitlines():
@@ -286,19 +260,20 @@ def complete(package: Package) -> Found:
             try:
                 one = Requirement(line)
             except InvalidRequirement:
-                yield f"{place}, {line}", "write a name with a version"
+                yield f"{place}, {line}: write a name with a version"
                 continue
-            found = versions.get(canonicalize_name(one.name))
-            if found is None or not one.specifier.contains(found, prereleases=True):
-                yield (
-                    f"{place}, {line}",
-                    f"add this wheel to wheels/, which has {found}",
-                )
+            found = versions.get(canonicalize_name(one.name), set())
+            if not any(
+                one.specifier.contains(each, prereleases=True) for each in found
+            ):
+                has = ", ".join(sorted(found)) or "none"
+                yield f"{place}, {line}: add this wheel to wheels/, which has {has}"
 
 
 def rows(package: Package) -> Found:
     """training.jsonl and validation.jsonl are rows of agents that the package has."""
     known = {name for _, name, kind, _, _ in package.servers() if kind == AGENTS}
+    agents = [{"type": AGENTS, "name": name} for name in known]
     seen: dict[str, str] = {}
     folder = package.folder / "dataset"
     for name in ("training.jsonl", "validation.jsonl"):
@@ -307,35 +282,24 @@ def rows(package: Package) -> Found:
         try:
             found = load_rows(folder / name)
         except RolloutError as error:
-            yield (
-                f"dataset/{name}",
-                f"write rows there, one JSON object a line ({error})",
-            )
+            yield f"dataset/{name}: write rows there, one JSON object a line ({error})"
             continue
         if not found:
-            yield f"dataset/{name}", "write at least one row"
+            yield f"dataset/{name}: write at least one row"
         for number, row in enumerate(found, start=1):
             place = f"dataset/{name}, row {number}"
             params = row.get("responses_create_params")
             if not isinstance(params, dict) or not params.get("input"):
-                yield (
-                    f"{place}, responses_create_params",
-                    "write the prompt in its input",
-                )
-            agent = row.get("agent_ref")
-            if agent not in [{"type": AGENTS, "name": one} for one in known]:
+                yield f"{place}, responses_create_params: write the prompt in its input"
+            if row.get("agent_ref") not in agents:
                 cure = (
-                    'write {"type": "'
-                    + AGENTS
-                    + '", "name": ...} and no other key, with '
+                    f'write {{"type": "{AGENTS}", "name": ...}} and no other key, with'
                 )
-                yield (
-                    f"{place}, agent_ref",
-                    cure + (" or ".join(sorted(known)) or "an agent"),
-                )
+                names = " or ".join(sorted(known)) or "an agent"
+                yield f"{place}, agent_ref: {cure} {names}"
             key = json.dumps(row, sort_keys=True)
             if seen.setdefault(key, name) != name:
-                yield place, f"leave it out of one split: it is in {seen[key]}, too"
+                yield f"{place}: leave it out of one split: it is in {seen[key]}, too"
 
 
 RULES: dict[str, Callable[[Package], Found]] = {
@@ -353,14 +317,17 @@ RULES: dict[str, Callable[[Package], Found]] = {
     "complete": complete,
     "rows": rows,
 }
+OF_WHEELS = {"wheels-folder", "wheel-tags", "complete"}  # not of native-v1
 
 
 def check(package: Package) -> None:
     """Raise DeployError with each rule that is broken, its place, and the cure."""
+    left_out = OF_WHEELS if package.is_native() else set()
     refused = [
-        f"{rule}: {place}: {cure}"
-        for rule, breaks in RULES.items()
-        for place, cure in breaks(package)
+        f"{rule}: {broken}"
+        for rule in RULES
+        if rule not in left_out
+        for broken in RULES[rule](package)
     ]
     if refused:
         raise DeployError(
