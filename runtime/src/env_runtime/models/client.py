@@ -199,10 +199,6 @@ class EpisodeModels:
         """Calls, tokens, seconds and unreadable answers of each model that was asked."""
         return dict(self._figures)
 
-    def counted(self, figure: str) -> bool:
-        """Whether a model has this figure: "unreadable" answers, or "refused" texts."""
-        return any(key.endswith(f"_{figure}") for key in self._figures)
-
     def trace(self) -> list[dict[str, Any]]:
         """The calls with their exact texts, for the rollout."""
         return [asdict(call) for call in self.calls]
