@@ -35,7 +35,7 @@ class Desktop(Form):
 
     def __init__(self, form: Mapping[str, Any], values: Mapping[str, Any]) -> None:
         super().__init__(form, values)
-        self._painter = Painter(self)
+        self._backdrop = self._draw_backdrop()
 
     def wait(self, seconds: float) -> None:
         """Do nothing: this desktop has no clock."""
@@ -44,7 +44,7 @@ class Desktop(Form):
         """The screen as a PNG file."""
         png = io.BytesIO()
         # A palette makes the file a third of the size and quicker to compress.
-        palette = self._painter.screen().quantize(
+        palette = self._draw_screen().quantize(
             256, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE
         )
         palette.save(png, "PNG")
@@ -53,37 +53,24 @@ class Desktop(Form):
     def close(self) -> None:
         """Do nothing: there is nothing to release."""
 
-
-def missing() -> str | None:
-    """Return None: every machine can run an episode."""
-    return None
-
-
-class Painter:
-    """Draws one form."""
-
-    def __init__(self, form: Form) -> None:
-        self._form = form
-        self._backdrop = self._draw_backdrop()
-
-    def screen(self) -> Image.Image:
+    def _draw_screen(self) -> Image.Image:
         """The whole screen as it is now."""
         screen = self._backdrop.copy()
-        screen.paste(self._draw_view(), self._form.view[:2])
+        screen.paste(self._draw_view(), self.view[:2])
         self._draw_status(screen)
-        if self._form.open:
-            self._draw_list(screen, self._form.open)
+        if self.open:
+            self._draw_list(screen, self.open)
         return screen
 
     def _draw_backdrop(self) -> Image.Image:
         """The parts that never change: wallpaper, task bar and the window's frame."""
-        width, height = self._form.layout["screen"]
-        window = Box(*self._form.layout["window"])
-        title = self._form.layout["title"]
+        width, height = self.layout["screen"]
+        window = Box(*self.layout["window"])
+        title = self.layout["title"]
         screen = Image.new("RGB", (width, height), _WALLPAPER)
         panel(screen, window.inset(-1), _WHITE, border="#0f2236", radius=10)
         pen = ImageDraw.Draw(screen)
-        bar = window._replace(height=self._form.view.top - window.top)
+        bar = window._replace(height=self.view.top - window.top)
         panel(screen, bar, _BAR, radius=9)
         pen.rectangle(
             (bar.left, bar.bottom - 10, bar.right - 1, bar.bottom - 1), fill=_BAR
@@ -93,22 +80,21 @@ class Painter:
         for index, color in enumerate(("#f26d6d", "#f4bf4f", "#61c554")):
             dot = Box(bar.left + 18 + 22 * index, middle - 6, 12, 12)
             panel(screen, dot, color, radius=6)
-        pen.text(
-            (bar.left + bar.width // 2, middle), title, _INK, font(16), anchor="mm"
-        )
+        center = (bar.left + bar.width // 2, middle)
+        write(screen, center, title, size=16, anchor="mm")
 
         taskbar = Box(0, height - _TASKBAR_HEIGHT, width, _TASKBAR_HEIGHT)
         pen.rectangle((0, taskbar.top, width, height), fill=_TASKBAR)
         panel(screen, Box(8, taskbar.top + 5, 170, 30), "#2c4a6e", radius=6)
         panel(screen, Box(18, taskbar.top + 13, 14, 14), _ACCENT, radius=3)
-        pen.text((42, taskbar.top + 20), title, _WHITE, font(14), anchor="lm")
+        write(screen, (42, taskbar.top + 20), title, _WHITE, 14)
         return screen
 
     def _draw_status(self, screen: Image.Image) -> None:
-        window, top = Box(*self._form.layout["window"]), self._form.view.bottom
-        if self._form.saved is None:
+        window, top = Box(*self.layout["window"]), self.view.bottom
+        if self.saved is None:
             text, color = "Not saved yet", _MUTED
-        elif self._form.saved == self._form.values:
+        elif self.saved == self.values:
             text, color = "Record saved", _GREEN
         else:
             text, color = "Changed since the last save", _MUTED
@@ -116,14 +102,13 @@ class Painter:
         pen.line((window.left, top, window.right - 1, top), fill=_LINE)
         middle = (top + window.bottom) // 2
         panel(screen, Box(window.left + 20, middle - 4, 8, 8), color, radius=4)
-        pen.text((window.left + 38, middle), text, color, font(), anchor="lm")
+        write(screen, (window.left + 38, middle), text, color)
 
     def _draw_view(self) -> Image.Image:
-        form = self._form
-        view = Image.new("RGB", (form.view.width, form.view.height), _WHITE)
-        for name, control in form.controls.items():
-            box = form.boxes[name].moved(0, -form.offset)
-            if box.bottom < 0 or box.top - form.layout["label"] > form.view.height:
+        view = Image.new("RGB", (self.view.width, self.view.height), _WHITE)
+        for name, control in self.controls.items():
+            box = self.boxes[name].moved(0, -self.offset)
+            if box.bottom < 0 or box.top - self.layout["label"] > self.view.height:
                 continue
             match control["kind"]:
                 case "text":
@@ -134,22 +119,21 @@ class Painter:
                     self._draw_check(view, name, box)
                 case "button":
                     self._draw_button(view, name, box)
-        panel(view, form.thumb(), "#9aa8b8", radius=4)
+        panel(view, self.thumb(), "#9aa8b8", radius=4)
         return view
 
     def _draw_frame(self, view: Image.Image, name: str, box: Box) -> None:
         """The label and the border of a text field or a drop-down, with its focus ring."""
-        label = self._form.controls[name]["label"]
-        pen = ImageDraw.Draw(view)
-        pen.text((box.left, box.top - 11), label, _MUTED, font(14), anchor="lm")
-        focused = name == self._form.focus
+        label = self.controls[name]["label"]
+        write(view, (box.left, box.top - 11), label, _MUTED, 14)
+        focused = name == self.focus
         if focused:
             panel(view, box.inset(-2), _SELECTION, radius=8)
         panel(view, box, _WHITE, border=_ACCENT if focused else _LINE)
 
     def _draw_text_field(self, view: Image.Image, name: str, box: Box) -> None:
         self._draw_frame(view, name, box)
-        text = self._form.texts[name]
+        text = self.texts[name]
         inner = box._replace(
             left=box.left + PADDING - 2, width=box.width - 2 * PADDING + 4
         )
@@ -160,7 +144,7 @@ class Painter:
         ends = text.ends
         origin = 2 - text.shift
         start, end = (origin + ends[at] for at in text.selection)
-        if name == self._form.focus:
+        if name == self.focus:
             if start != end:
                 pen.rectangle((start, 3, end, inner.height - 4), fill=_SELECTION)
             caret = origin + ends[text.caret]
@@ -169,24 +153,23 @@ class Painter:
         first = max(0, bisect_right(ends, -origin) - 2)
         last = bisect_left(ends, inner.width - origin) + 1
         at = (origin + ends[first], inner.height // 2)
-        pen.text(at, text.value[first:last], _INK, font(), anchor="lm")
+        write(piece, at, text.value[first:last])
         view.paste(piece, inner[:2])
 
     def _draw_choice(self, view: Image.Image, name: str, box: Box) -> None:
         self._draw_frame(view, name, box)
-        value = self._form.values[name]
-        pen = ImageDraw.Draw(view)
+        value = self.values[name]
         middle = box.top + box.height // 2
         text, color = (value, _INK) if value else ("Choose...", _MUTED)
-        pen.text((box.left + PADDING, middle), text, color, font(), anchor="lm")
+        write(view, (box.left + PADDING, middle), text, color)
         stroke(view, (box.right - 26, middle - 7), ((2, 5), (7, 10), (12, 5)), _MUTED)
 
     def _draw_check(self, view: Image.Image, name: str, box: Box) -> None:
         middle = box.top + box.height // 2
         square = Box(box.left, middle - 10, 20, 20)
-        if name == self._form.focus:
+        if name == self.focus:
             panel(view, square.inset(-2), _SELECTION, radius=7)
-        if self._form.values[name]:
+        if self.values[name]:
             panel(view, square, _ACCENT, radius=5)
             stroke(
                 view,
@@ -195,33 +178,35 @@ class Painter:
                 _WHITE,
             )
         else:
-            border = _ACCENT if name == self._form.focus else _MUTED
+            border = _ACCENT if name == self.focus else _MUTED
             panel(view, square, _WHITE, border=border, radius=5)
-        label = self._form.controls[name]["label"]
-        ImageDraw.Draw(view).text(
-            (box.left + 32, middle), label, _INK, font(), anchor="lm"
-        )
+        label = self.controls[name]["label"]
+        write(view, (box.left + 32, middle), label)
 
     def _draw_button(self, view: Image.Image, name: str, box: Box) -> None:
-        if name == self._form.focus:
+        if name == self.focus:
             panel(view, box.inset(-3), _SELECTION, radius=9)
         panel(view, box, _ACCENT)
         center = (box.left + box.width // 2, box.top + box.height // 2)
-        label = self._form.controls[name]["label"]
-        ImageDraw.Draw(view).text(center, label, _WHITE, font(16), anchor="mm")
+        label = self.controls[name]["label"]
+        write(view, center, label, _WHITE, 16, "mm")
 
     def _draw_list(self, screen: Image.Image, name: str) -> None:
-        box = self._form.list_box(name)
+        box = self.list_box(name)
         panel(screen, box.inset(-1), _WHITE, border=_MUTED)
-        pen = ImageDraw.Draw(screen)
-        row = box._replace(height=self._form.layout["option"])
-        for index, option in enumerate(self._form.controls[name]["options"]):
-            if index == self._form.highlight:
+        row = box._replace(height=self.layout["option"])
+        for index, option in enumerate(self.controls[name]["options"]):
+            if index == self.highlight:
                 panel(screen, row.inset(2), _ACCENT, radius=4)
-            color = _WHITE if index == self._form.highlight else _INK
+            color = _WHITE if index == self.highlight else _INK
             middle = row.top + row.height // 2
-            pen.text((row.left + PADDING, middle), option, color, font(), anchor="lm")
+            write(screen, (row.left + PADDING, middle), option, color)
             row = row.moved(0, row.height)
+
+
+def missing() -> str | None:
+    """Return None: every machine can run an episode."""
+    return None
 
 
 @lru_cache(maxsize=64)
@@ -240,6 +225,18 @@ def panel(
     image.paste(border or fill, box[:2], _rounded(box.width, box.height, radius))
     if border:
         panel(image, box.inset(1), fill, radius=radius - 1)
+
+
+def write(
+    image: Image.Image,
+    at: tuple[float, float],
+    text: str,
+    color: str = _INK,
+    size: int = 15,
+    anchor: str = "lm",
+) -> None:
+    """Write a text whose middle is at `at`, from there to the right, or around it."""
+    ImageDraw.Draw(image).text(at, text, color, font(size), anchor=anchor)
 
 
 def stroke(
