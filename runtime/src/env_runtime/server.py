@@ -423,23 +423,10 @@ class SessionServer(SimpleResourcesServer):
                     bound_connections_of_gym()
                     cls.run_webserver()
                 else:
-                    cls._serve()
+                    launch.run(cls.worker(), f"{__name__}:worker")
             except (ShardsError, SettingError) as error:
                 sys.exit(f"server.py: {error}")
         return None
-
-    @classmethod
-    def _serve(cls) -> None:
-        """Serve without NeMo Gym's command line."""
-        app = cls.worker()
-        server = app.state.server
-        workers = server.config.num_workers or 1
-        launch.run(
-            app if workers == 1 else f"{__name__}:worker",
-            server,
-            workers=workers,
-            grace=server.limits.close_seconds + 1 if server._shards else 1,
-        )
 
     @classmethod
     def worker(cls) -> FastAPI:

@@ -54,20 +54,17 @@ class Settings(BaseSettings):
     def read(cls, **values: Any) -> Self:
         """The settings as they are now, with `values` in place of variables.
 
-        Raises SettingError if a value is wrong.
+        Raises SettingError with the first value that is wrong, and what it must be.
         """
         try:
             return cls(**values)
         except ValidationError as error:
-            raise SettingError(cls._problem(error)) from None
-
-    @classmethod
-    def _problem(cls, error: ValidationError) -> str:
-        """The first wrong variable, its value, and what it must be."""
-        first = error.errors()[0]
-        name = str(first["loc"][0])
-        expected = _description(cls.model_fields[name]) or first["msg"]
-        return f"{name.upper()} must be {expected}, got {str(first['input'])!r}"
+            first = error.errors()[0]
+            name, given = str(first["loc"][0]), str(first["input"])
+            expected = _description(cls.model_fields[name]) or first["msg"]
+            variable = f"{values.get('_env_prefix', '')}{name.upper()}"
+            text = f"{variable} must be {expected}, got {given!r}"
+            raise SettingError(text) from None
 
 
 def _description(field: Any) -> str | None:
@@ -163,11 +160,7 @@ class ModelSettings(Settings):
 
         Raises SettingError.
         """
-        prefix = f"{name.upper()}_"
-        try:
-            return cls(_env_prefix=prefix)
-        except ValidationError as error:
-            raise SettingError(prefix + cls._problem(error)) from None
+        return cls.read(_env_prefix=f"{name.upper()}_")
 
 
 class StandInSettings(Settings):

@@ -20,6 +20,7 @@ from .. import gym_series
 from ..episode.answers import Answer, as_answer
 from ..episode.episode import Episode
 from ..episode.schema import function_definition, plain_schema
+from ..episode.session import Session
 from ..episode.tasks import check_task, task_place
 from ..episode.tools import SERVER_PATHS, Tool, named
 from ..episode.types import HARNESS, REPLY, Definitions
@@ -264,8 +265,7 @@ class Seeding:
             raise used_cookie()
         if name in self.store.ended or name in self.store.unseeded:
             raise HTTPException(409, "this session has ended")
-        if session is not None and session.owner != body.episode_id:
-            raise HTTPException(409, "this session is another episode's")
+        _check_owner(session, body)
         row = SeedSessionRequest.model_validate(body.task_data)
         if session is not None and session.task != row.task:
             detail = "this session has another row's task: name another session for it"
@@ -283,8 +283,7 @@ class Seeding:
             return SessionResponse()
         name = _checked_id(body.resources_session_id)
         session = self.store.sessions.get(name)
-        if session is not None and session.owner != body.episode_id:
-            raise HTTPException(409, "this session is another episode's")
+        _check_owner(session, body)
         if session is None and name not in self.store.ended:
             self.store.close_unseeded(name)
         self.store.end(name, "closed")
@@ -309,6 +308,12 @@ def _label(row: SeedSessionRequest, task: dict[str, Any]) -> str:
     names = [f"{key} {keys[key]!r:.80}" for key in ROW_IDS if key in keys]
     start = itertools.islice(json.JSONEncoder().iterencode(task), 80)
     return names[0] if names else f"task {''.join(start):.80}"
+
+
+def _check_owner(session: Session | None, body: Any) -> None:
+    """Raise HTTPException if a session is another episode's."""
+    if session is not None and session.owner != body.episode_id:
+        raise HTTPException(409, "this session is another episode's")
 
 
 def _checked_id(name: str) -> str:

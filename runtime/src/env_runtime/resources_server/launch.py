@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import uvicorn
+from fastapi import FastAPI
 from omegaconf import OmegaConf
 
 from ..episode.declaration import declared
@@ -52,25 +53,27 @@ def log_to_file(project: Project, suffix: str = "") -> None:
     texts.propagate = False
 
 
-def run(app: Any, server: Any, *, workers: int = 1, grace: float = 1) -> None:
-    """Serve with uvicorn. `app` is the app, or for several workers its import string.
-
-    `grace` is how many seconds requests may take to end when the server stops.
-    """
+def run(app: FastAPI, worker: str) -> None:
+    """Serve with uvicorn. `worker` names what makes the app of each of several workers."""
+    server = app.state.server
+    workers = server.config.num_workers or 1
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     server.set_ulimit(65535 if most == resource.RLIM_INFINITY else min(most, 65535))
-    own = declared(server.domain_class)
+    own, limits = declared(server.domain_class), server.limits
     for text in filter(None, (own.notice(), own.missing_requirement())):
         log.warning(text)
     uvicorn.run(
-        app,
+        app if workers == 1 else worker,
         factory=workers > 1,
         workers=workers,
         host=server.config.host,
         port=server.config.port,
         access_log=False,
         http=BoundedProtocol,
-        timeout_graceful_shutdown=int(grace),
+        # Seconds that requests may take to end when the server stops
+        timeout_graceful_shutdown=int(
+            limits.close_seconds + 1 if server._shards else 1
+        ),
         # The same as in NeMo Gym: longer than its client keeps a connection.
         timeout_keep_alive=30,
         # A worker does not answer its first ping before it has imported everything.
