@@ -11,7 +11,6 @@ printed with the reason. Both files are written anew. Then run:
     uv run python gates.py
 """
 
-import json
 import os
 import sys
 from collections.abc import Iterable
@@ -21,7 +20,7 @@ from pathlib import Path
 from ..command_line import counted, exit_status, new_parser
 from ..files import write_atomically
 from ..project import here
-from .plan import GRADERS, RECORDS, Plan, part_of, splits_of
+from .plan import GRADERS, RECORDS, Plan, part_of, quoted, splits_of
 from .records import read
 
 UNFINISHED = "  # unfinished: "  # a class that this command has to write
@@ -190,7 +189,7 @@ _SAYS = {
 def class_source(plan: Plan, name: str, title: str) -> str:
     """The module of the class `name`."""
     source = {"calls": _CALLS, "judge": _JUDGE}.get(plan.grader, _BOXED)
-    arguments = f"task[{json.dumps(plan.key)}]"
+    arguments = f"task[{quoted(plan.key)}]"
     if plan.grader == "choice":
         arguments += ', task["options"]'
     return source.format(
@@ -242,8 +241,7 @@ def rows_source(plan: Plan, title: str, place: str, splits: dict[str, str]) -> s
     if not (plan.native or plan.is_chat):
         constants.append(f"PROMPT = {_text(plan.prompt)}")
     if names := plan.option_columns or plan.labels:
-        quoted = [json.dumps(name, ensure_ascii=False) for name in names]
-        constants += _assigned("OPTIONS", quoted, "[]")
+        constants += _assigned("OPTIONS", [*map(quoted, names)], "[]")
     if plan.pattern:
         constants.append(f"PATTERN = {_raw(plan.pattern)}  # of the answer")
     if plan.lists:
@@ -281,20 +279,20 @@ def rows_source(plan: Plan, title: str, place: str, splits: dict[str, str]) -> s
 def _source(place: str, splits: dict[str, str]) -> list[str]:
     """The lines that say where the dataset is."""
     if place.startswith("hf:"):
-        value = json.dumps(place)
+        value = quoted(place)
         if splits:
-            value = json.dumps({n: part_of(place, its) for n, its in splits.items()})
+            value = quoted({n: part_of(place, its) for n, its in splits.items()})
         return [f"SOURCE = {value}"]
     if place.startswith(("/", "~")):
-        path = f"Path({json.dumps(place)})" + ".expanduser()" * (place[0] == "~")
+        path = f"Path({quoted(place)})" + ".expanduser()" * (place[0] == "~")
     else:
         parts = place.split("/")
         up = parts.count("..")
         folder = f"parents[{up}]" if up else "parent"
-        path = f"Path(__file__).{folder} / {json.dumps('/'.join(parts[up:]))}"
+        path = f"Path(__file__).{folder} / {quoted('/'.join(parts[up:]))}"
     if not splits:
         return [f"SOURCE = {path}"]
-    files = (f'"{ours}": FOLDER / {json.dumps(its)}' for ours, its in splits.items())
+    files = (f'"{ours}": FOLDER / {quoted(its)}' for ours, its in splits.items())
     return [f"FOLDER = {path}", f"SOURCE = {{{', '.join(files)}}}"]
 
 
@@ -307,7 +305,7 @@ def _example(plan: Plan) -> str:
     ]
     if plan.is_chat:
         parts = "*messages, last" + (", answer" if plan.answered else "")
-        lines.append(f"    {parts} = record[{json.dumps(plan.prompt)}]")
+        lines.append(f"    {parts} = record[{quoted(plan.prompt)}]")
     expected = plan.expected
     if plan.pattern:
         lines += [
@@ -351,7 +349,7 @@ def _example(plan: Plan) -> str:
         task['"question"'] = "question"
     if plan.options:
         task['"options"'] = options
-    task[json.dumps(plan.key)] = expected
+    task[quoted(plan.key)] = expected
     parts = [f"{key}: {value}" for key, value in task.items()]
     lines += _assigned("    task", parts, "{}")
     tools = f", tools={plan.tools}" if plan.grader == "calls" else ""
@@ -380,7 +378,7 @@ def _nested(lists: Iterable[str]) -> str:
     outer, margin = "record", "    "
     for depth, column in enumerate(lists):
         item = ("part", "item", "one")[depth]
-        lines.append(f"{margin}for {item} in {outer}[{json.dumps(column)}]:")
+        lines.append(f"{margin}for {item} in {outer}[{quoted(column)}]:")
         outer, margin = item, margin + "    "
     parts = ["record", "part", "item", "one"][: len([*lists]) + 1]
     merged = ", ".join(f"**{part}" for part in parts)
@@ -408,7 +406,7 @@ def _assigned(name: str, parts: list[str], brackets: str) -> list[str]:
 def _text(text: str) -> str:
     """A text as source, on several lines if it has them."""
     if "\n" not in text or '"""' in text or "\\" in text:
-        return json.dumps(text, ensure_ascii=False)
+        return quoted(text)
     return f'"""\\\n{text}"""' if not text.endswith('"') else repr(text)
 
 

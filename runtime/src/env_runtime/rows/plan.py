@@ -409,8 +409,13 @@ def _names(template: str) -> list[str]:
     return [name for _, name, _, _ in parts if name]
 
 
+def quoted(text: Any) -> str:
+    """A text, or a dict of texts, as source: JSON's escapes are half a character there."""
+    return json.dumps(text, ensure_ascii=False)
+
+
 def _item(of: str, name: str) -> str:
-    return f"{of}[{json.dumps(name, ensure_ascii=False)}]"
+    return f"{of}[{quoted(name)}]"
 
 
 def _check_pattern(pattern: str) -> None:
