@@ -23,6 +23,7 @@ from env_runtime.checks.server import outdated_manifests, starting_server, url_o
 from env_runtime.checks.smoke import server_gate, smoke_gate, smoke_without_rows
 from env_runtime.errors import GateError, RolloutError
 from env_runtime.evaluation.client import Client
+from env_runtime.evaluation.rows import with_tools
 from env_runtime.project import here
 from env_runtime.server import ToolResponse
 from fastapi import HTTPException, Request
@@ -309,6 +310,18 @@ class Misspelled(Guessing):
         return [("gues", {"word": "right"})]
 
 
+class Unserved(Guessing):
+    """server.py has no line for `look`, which its oracle calls."""
+
+    def look(self) -> str:
+        """Look."""
+        return "A word."
+
+    @staticmethod
+    def oracle(task: dict) -> list[tuple[str, dict]]:
+        return [("look", {}), ("guess", {"word": "right"})]
+
+
 class Solved(Guessing):
     def reward(self) -> float:
         return 1.0
@@ -403,6 +416,31 @@ IDS = [{"id": 1}, {"id": 2}]
 def test_the_rollout_gate_names_the_row_or_the_call(run_gate, kind, tasks, fault):
     with pytest.raises(GateError, match=fault):
         run_gate(rollout_gate, kind, *tasks)
+
+
+def test_the_rollout_gate_over_an_oracle_whose_tool_is_not_served(
+    server_of, server_thread, loads, tmp_path
+):
+    loads(Unserved)
+    client = Client(f"http://127.0.0.1:{server_thread(server_of(Unserved, ['guess']))}")
+    rows = rows_file(tmp_path, with_tools(ROW, client.tools()))
+    with pytest.raises(
+        GateError,
+        match=r"uses look, which the server does not ex.*"
+        r' add app\.post\("/look"\)\(self\.tool\(Unserved\.look\)\) to server\.py',
+    ):
+        rollout_gate(client, rows)
+
+    class Begun(Unserved):
+        def hint(self) -> str:
+            """Hint."""
+            raise NotImplementedError("this tool is still to be written")
+
+    loads(Begun)
+    server = server_of(Begun, ["hint"])
+    client = Client(f"http://127.0.0.1:{server_thread(server)}")
+    rows_file(tmp_path, with_tools(ROW, client.tools()))
+    assert "which the server does not expose" in rollout_gate(client, rows)
 
 
 def test_the_server_gate_reads_the_status(server_of, server_thread, gate_client):

@@ -13,6 +13,8 @@ from env_runtime import project as project_module
 from env_runtime.errors import GateError, ProjectError
 from env_runtime.project import Project, find, here
 
+from projects import git
+
 from .support import refusal
 
 
@@ -32,11 +34,11 @@ def modules_end_with_their_test(tmp_path):
 BROKEN = {
     "": "mine_{n}.py has no class MyEnv: write the class there, or import it there",
     "class Other:\n    def reward(self): ...": (
-        "mine_{n}.py has no class MyEnv, but Other: copy again with --overwrite -d "
-        "domain_class=Other, or write `MyEnv = Other` at its end"
+        "mine_{n}.py has no class MyEnv, but Other: copy again with `--overwrite -d "
+        "domain_class=Other`, or write `MyEnv = Other` at its end"
     ),
     "def MyEnv(): ...\nclass Other:\n    def reward(self): ...": (
-        "mine_{n}.py has no class MyEnv, but Other: copy again with --overwrite -d "
+        "mine_{n}.py has no class MyEnv, but Other: copy again with `--overwrite -d "
     ),
     "class MyEnv:\n    def guess(self word)": "mine_{n}.py, line 2: SyntaxError",
     "<<<<<<< before\nclass MyEnv: ...\n": (
@@ -61,6 +63,22 @@ def test_a_class_that_cannot_be_imported(tmp_path, monkeypatch, source):
     monkeypatch.syspath_prepend(tmp_path)
     text = refusal(GateError, project_in(tmp_path, f"mine_{number}").load_class)
     assert text.startswith(BROKEN[source].format(n=number))
+
+
+def test_another_answer_is_an_update_once_the_project_is_in_git(tmp_path):
+    """A copy would replace what was written since."""
+    project = project_in(tmp_path, "mine")
+    settings = tmp_path / "nemo_gym/pyproject.toml"
+    settings.parent.mkdir()
+    settings.touch()
+    git(tmp_path, "init", "--quiet")
+    copied = "copy again with `--overwrite -d models=...`"
+    assert project.new_answer("models=...") == copied
+    git(tmp_path, "add", "--all")
+    assert project.new_answer("models=...") == (
+        "commit, and run `uvx copier update --trust --defaults --vcs-ref=:current: "
+        f"-d models=...` in {tmp_path}"
+    )
 
 
 @pytest.mark.parametrize("layout", ["", "src"])

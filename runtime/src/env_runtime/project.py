@@ -11,6 +11,7 @@ import importlib
 import importlib.util
 import os
 import re
+import subprocess
 import sys
 import threading
 import tomllib
@@ -150,6 +151,23 @@ class Project:
             if f"\nenv_name: {self.name}\n" in path.read_text(encoding="utf-8")
         ]
         return f"uvx copier update --trust --defaults{''.join(named[:1])}"
+
+    def new_answer(self, answer: str) -> str:
+        """The advice to give another answer, such as `models='[judge]'`.
+
+        A copy replaces what was written since, so it is for a project that git lacks.
+        """
+        listed = ["git", "ls-files", "--error-unmatch", "nemo_gym/pyproject.toml"]
+        with contextlib.suppress(OSError):
+            done = subprocess.run(
+                listed, cwd=self.root, capture_output=True, check=False
+            )
+            if done.returncode == 0:
+                return (
+                    f"commit, and run `{self.update_command()} --vcs-ref=:current: "
+                    f"-d {answer}` in {self.root}"
+                )
+        return f"copy again with `--overwrite -d {answer}`"
 
     def table(self) -> dict[str, Any]:
         """[tool.environment] as it is now: max_turns, and the Space if any."""
@@ -319,7 +337,8 @@ class Project:
         others = own or [name for name, _ in classes]
         if others:
             return (
-                f"{lacks}, but {' and '.join(others)}: copy again with --overwrite -d domain_class={others[0]}, or write "
+                f"{lacks}, but {' and '.join(others)}: "
+                f"{self.new_answer(f'domain_class={others[0]}')}, or write "
                 f"`{self.class_name} = {others[0]}` at its end"
             )
         return f"{lacks}: write the class there, or import it there"

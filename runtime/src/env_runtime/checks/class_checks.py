@@ -328,7 +328,8 @@ def check_protocol(domain_class: type) -> None:
 
 def _check_constructor(domain_class: type) -> None:
     """Raise GateError unless the constructor takes the task, and the models."""
-    models = of_class(domain_class).models
+    project = of_class(domain_class)
+    models = project.models
     try:
         inspect.signature(domain_class).bind({}, **dict.fromkeys(models))
     except TypeError as error:
@@ -336,13 +337,13 @@ def _check_constructor(domain_class: type) -> None:
         if models:
             problem = (
                 f"must take the task and the models of the answers: {error}. Write "
-                f"`def __init__(self, task: dict, {', '.join(models)})`, or copy again "
-                "with `--overwrite -d models=...`"
+                f"`def __init__(self, task: dict, {', '.join(models)})`, or "
+                f"{project.new_answer('models=...')}"
             )
         elif names := ", ".join(model_names(domain_class)):
             problem += (
-                "; if it asks models of these names, copy again with `--overwrite -d "
-                f"models='[{names}]'`"
+                "; if it asks models of these names, "
+                f"{project.new_answer(f"models='[{names}]'")}"
             )
         raise GateError(f"{declared(domain_class).place} {problem}") from error
 

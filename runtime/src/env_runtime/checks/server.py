@@ -67,7 +67,8 @@ def _import_problem(error: Exception) -> str:
     text = f"server.py cannot be imported: {raised(error)}"
     if isinstance(error, AttributeError) and isinstance(error.obj, type):
         text += ". Write the method, or remove its line from server.py"
-        served = of_class(error.obj).served_tools()
+        project = of_class(error.obj)
+        served = project.served_tools()
         methods = [name for name, _ in public_methods(error.obj) if name not in served]
         if methods:
             text += (
@@ -75,7 +76,7 @@ def _import_problem(error: Exception) -> str:
                 f"one as a tool, add its line: {lines_for(error.obj, methods)}"
             )
         elif declared(error.obj).takes_answer:
-            text += ". For a class without tools, copy again with --overwrite -d tools="
+            text += f". For a class without tools, {project.new_answer('tools=')}"
     return text
 
 

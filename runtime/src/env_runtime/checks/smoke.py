@@ -11,7 +11,7 @@ from ..command_line import counted
 from ..episode.declaration import declared
 from ..episode.schema import sample_arguments
 from ..episode.tasks import is_native, task_of
-from ..episode.tools import lists_tools, tools_in
+from ..episode.tools import STUB, lists_tools, tools_in
 from ..episode.types import HARNESS, REPLY, Definitions, Row, as_response
 from ..errors import GateError, NoOracleError, RolloutError, one_line, service_hint
 from ..evaluation.client import Client, ClientSession, problem_of
@@ -103,7 +103,7 @@ def smoke_gate(client: Client, path: Path) -> str:
         does = "the environment replies to messages"
         detail = f"no tools: {does if client.replies() else 'the answer is graded'}"
     for note, start in (
-        ("still to be written", "error: this tool is still to be written"),
+        ("still to be written", f"error: {STUB}"),
         ("answered only with an error", "error:"),
     ):
         names = []

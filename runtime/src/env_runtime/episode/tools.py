@@ -61,6 +61,9 @@ def posted(arguments: str) -> Any:
         raise ValueError("nested too deeply") from None
 
 
+STUB = "this tool is still to be written"  # as extensions/tools.jinja has it
+
+
 @dataclass(frozen=True)
 class Tool:
     """A method of the environment class that a policy may call."""
@@ -69,6 +72,12 @@ class Tool:
     description: str  # the docstring up to its first section, on one line
     arguments: type[BaseModel]  # validates a call
     method: Callable[..., Any]
+
+    @property
+    def is_stub(self) -> bool:
+        """Whether the template wrote the method, and nobody has written its body."""
+        code = getattr(inspect.unwrap(self.method), "__code__", None)
+        return code is not None and STUB in code.co_consts
 
     def keywords(self, arguments: BaseModel) -> dict[str, Any]:
         """The keyword arguments of the method, from validated `arguments`."""

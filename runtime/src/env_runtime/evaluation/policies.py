@@ -153,9 +153,9 @@ def solution_for(
     """The calls and the answer that solve the row, see solution_of().
 
     The class is by default that of the project that here() finds. Raises NoOracleError
-    without an oracle, or if `definitions` lack a tool of the oracle's, or this machine
-    lacks something that an episode needs; RolloutError if the oracle calls an unknown
-    tool; GateError if the class cannot be imported.
+    without an oracle, or if this machine lacks something that an episode needs, or while
+    tools are still to be written; RolloutError if the oracle calls an unknown tool, or
+    one that `definitions` lack; GateError if the class cannot be imported.
     """
     domain_class = domain_class or project.here().load_class()
     oracle = oracle_name(domain_class).removesuffix("(task)")
@@ -169,9 +169,15 @@ def solution_for(
             f"{', '.join(sorted(tools)) or 'none'}"
         )
     if missing := sorted(called - served):
-        raise NoOracleError(
+        lacking = (
             f"{oracle} uses {', '.join(missing)}, which the server does not expose"
         )
+        methods = tools_of(domain_class)
+        # An archetype's oracle, while its tools are being replaced
+        if any(methods[name].is_stub for name in served & methods.keys()):
+            raise NoOracleError(lacking)
+        line = f'app.post("/{missing[0]}")(self.tool({domain_class.__name__}.{missing[0]}))'
+        raise RolloutError(f"{lacking}: add {line} to server.py, or change the oracle")
     return solution
 
 
