@@ -126,6 +126,31 @@ def check_merged() -> None:
         )
 
 
+def merge_dependencies(folders: list[Path]) -> None:
+    """Settle conflicts between what `uv add` wrote and new extras of the runtime.
+
+    Both change the list of dependencies. The user's list stays, with the new extras.
+    """
+    runtime = re.compile(rf'"{DISTRIBUTION}\[[^"]*"')
+
+    def settle(conflict: re.Match[str]) -> str:
+        ours, theirs = conflict.groups()
+        old, new = runtime.findall(ours), runtime.findall(theirs)
+        others = set(re.findall(r'"[^"]+"', theirs)) - {*new}
+        if len(old) == len(new) == 1 and others <= set(re.findall(r'"[^"]+"', ours)):
+            return ours.replace(old[0], new[0])
+        return conflict[0]
+
+    conflict = re.compile(r"^<{7} .*\n([^<>]*)^={7}\n([^<>]*)^>{7} .*\n", re.MULTILINE)
+    for path in (folder / "pyproject.toml" for folder in folders):
+        text = path.read_text(encoding="utf-8")
+        merged = conflict.sub(settle, text)
+        if merged != text:
+            path.write_text(merged, encoding="utf-8")
+        if merged != text and "<<<<<<<" not in merged:
+            subprocess.run(["git", "add", "--", str(path)], check=False)
+
+
 def restore_classes() -> None:
     """Bring back a module beside nemo_gym/ that this update removed.
 
@@ -578,6 +603,7 @@ def main(operation: str, given: str = "{}") -> None:
     undo = "undo this update (`git stash --include-untracked`) and repeat it"
     build_runtime(uv, undo if operation == "update" else "copy again")
     if operation == "update":
+        merge_dependencies(folders)
         check_merged()
         restore_classes()
         if unchanged(folders):

@@ -1,5 +1,6 @@
 """`copier update`: the template's fixes arrive, and what the user wrote stays."""
 
+import contextlib
 import os
 import re
 import shutil
@@ -10,7 +11,17 @@ from pathlib import Path
 import pytest
 
 from nights import nightly
-from projects import CLASSES, COPIER, FRAMEWORKS, ROOT, UV, git, python_in, run
+from projects import (
+    CLASSES,
+    COPIER,
+    FRAMEWORKS,
+    ROOT,
+    UV,
+    git,
+    load_module,
+    python_in,
+    run,
+)
 from rendering import copier
 
 RELEASES = ["v0.8.0", "v0.7.0", "v0.6.1", "v0.6.0", "v0.5.0"]
@@ -370,6 +381,28 @@ def test_added_dependencies_stay_when_the_templates_change(earlier, tag):
         ],
         "mine": {"path": "../lib"},
     }
+
+
+def test_a_model_may_be_added_to_a_project_with_packages_of_its_own(project):
+    """Both sides change the list of dependencies."""
+    (project / "lib").mkdir()
+    (project / "lib/pyproject.toml").write_text(
+        '[project]\nname = "mine"\nversion = "1"\n'
+    )
+    add_package(project, "../lib")
+    commit(project)
+    answer = "--data=models=[judge]"
+    copier(project, *UPDATE, "--vcs-ref=:current:", answer)
+    assert git(project, "ls-files", "--unmerged")
+    step = load_module(ROOT / "extensions/post_generate.py", "step_of_an_update")
+    with contextlib.chdir(project):
+        step.merge_dependencies([Path("nemo_gym")])
+    settings = (project / "nemo_gym/pyproject.toml").read_text()
+    assert sorted(tomllib.loads(settings)["project"]["dependencies"]) == [
+        "mine",
+        "nemo-gym-env-runtime[models,nemo-gym]",
+    ]
+    assert git(project, "ls-files", "--unmerged") == ""
 
 
 @pytest.mark.slow
