@@ -21,6 +21,7 @@ from env_runtime.frameworks.episodes import AsyncEpisode
 from env_runtime.models.client import Models
 from env_runtime.models.endpoints import _harmless, _request
 from env_runtime.models.question import Question
+from env_runtime.resources_server import launch
 from env_runtime.resources_server.launch import log_to_file
 from env_runtime.settings import ModelSettings
 from env_runtime.testing.fixtures import verify_body
@@ -311,6 +312,20 @@ def test_a_failure_that_a_tool_catches_masks_the_sample(judge, begin, no_retries
     assert client.call("talk", text="Hey") == "Nobody answers."
     verdict = client.verdict()
     assert verdict["failure_kind"] == "judge_failed" and verdict["mask_sample"]
+
+
+def test_a_server_without_its_judge_says_so(
+    server_of, no_stand_in, monkeypatch, caplog
+):
+    monkeypatch.setattr("uvicorn.run", lambda *_, **__: None)
+    monkeypatch.setattr(server_utils.SimpleServer, "set_ulimit", lambda *_: None)
+    warning = "JUDGE_MODEL is not set: samples that need the judge are masked"
+    launch.run(type(server_of(Essay)).worker(), "")
+    assert warning in caplog.text
+    caplog.clear()
+    monkeypatch.setenv("STAND_IN", "1")
+    launch.run(type(server_of(Essay)).worker(), "")
+    assert warning not in caplog.text
 
 
 @pytest.mark.parametrize("kind", [Essay, StoodIn])

@@ -12,9 +12,9 @@ from fastapi import FastAPI
 from omegaconf import OmegaConf
 
 from ..episode.declaration import declared
-from ..models.client import texts
+from ..models.client import models_not_set, texts
 from ..project import Project
-from ..settings import ServerSettings
+from ..settings import ServerSettings, StandInSettings
 from .http import BoundedProtocol
 
 log = logging.getLogger(__name__)
@@ -60,7 +60,13 @@ def run(app: FastAPI, worker: str) -> None:
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     server.set_ulimit(65535 if most == resource.RLIM_INFINITY else min(most, 65535))
     own, limits = declared(server.domain_class), server.limits
-    for text in filter(None, (own.notice(), own.missing_requirement())):
+    notices = [own.notice(), own.missing_requirement()]
+    if not StandInSettings.read().stand_in:
+        notices += [
+            f"{name.upper()}_MODEL is not set: samples that need the {name} are masked"
+            for name in models_not_set(server.domain_class)
+        ]
+    for text in filter(None, notices):
         log.warning(text)
     uvicorn.run(
         app if workers == 1 else worker,
