@@ -21,6 +21,7 @@ from env_runtime import project
 from env_runtime.checks import runner, smoke
 from env_runtime.checks.server import outdated_manifests, starting_server, url_of
 from env_runtime.checks.smoke import server_gate, smoke_gate, smoke_without_rows
+from env_runtime.episode.schema import function_definition
 from env_runtime.errors import GateError, RolloutError
 from env_runtime.evaluation.client import Client
 from env_runtime.evaluation.rows import with_tools
@@ -416,6 +417,18 @@ IDS = [{"id": 1}, {"id": 2}]
 def test_the_rollout_gate_names_the_row_or_the_call(run_gate, kind, tasks, fault):
     with pytest.raises(GateError, match=fault):
         run_gate(rollout_gate, kind, *tasks)
+
+
+def test_the_rollout_gate_names_rows_with_other_tools(run_gate, tmp_path):
+    older = [function_definition("gone", "Gone.", {})]
+
+    def with_older(client, path):
+        rows_file(tmp_path, with_tools(json.loads(path.read_text()), older))
+        return rollout_gate(client, path)
+
+    assert "other tools" not in run_gate(rollout_gate, Guessing, IDS[0])
+    line = run_gate(with_older, Guessing, IDS[0])
+    assert "; 1 row with other tools than the server's: write them anew with" in line
 
 
 def test_the_rollout_gate_over_an_oracle_whose_tool_is_not_served(

@@ -7,6 +7,8 @@ from typing import Any
 
 from ..command_line import counted
 from ..episode.declaration import declared
+from ..episode.tasks import is_native
+from ..episode.tools import lists_tools
 from ..episode.types import REPLY, Definitions, Item, Row, Solution, by_model, message
 from ..errors import GateError, NoOracleError, RolloutError
 from ..evaluation.client import Client, play
@@ -57,6 +59,7 @@ def rollout_gate(client: Client, path: Path, *, quick: bool = False) -> str:
     note += _stand_ins(domain_class)
     if check.repeats:
         note += check.check_prompts()
+    note += check.outdated_tools(path)
     check.check("nonsense", check.play, check.compare)
     note += check.check_end(max_turns)
     try:
@@ -132,6 +135,22 @@ class RolloutCheck(RewardCheck):
         if without_answers(self.domain_class):
             return ""
         return f"\n{find_flaws(self.domain_class, self.rows)}"
+
+    def outdated_tools(self, path: Path) -> str:
+        """A note on the rows that list other tools than the server; "" without any."""
+        listing = [
+            row
+            for row in self.rows
+            if row["responses_create_params"].get("tools") and not is_native(row)
+        ]
+        tools = self.client.tools_in
+        count = sum(not lists_tools(row, tools(row)) for row in listing)
+        if not count:
+            return ""
+        return (
+            f"; {counted(count, 'row')} with other tools than the server's: write them "
+            f"anew with `uv run python gates.py --write-tools --rows {shown(path)}`"
+        )
 
     def check_prompts(self) -> str:
         """A note on the first picture that is not drawn now; "" without one.
