@@ -122,6 +122,14 @@ def test_calls_count_in_any_order(calls, random):
         (Number("1.5e-10"), box("1.5e-10")),
         (Number("90"), box(r"90^\circ")),
         (Number(".5"), box("50/100")),
+        (Number("1½"), box("1.5")),
+        (Number("-2.25"), box("-2 ¼")),
+        (Number("⅒"), box("0.1")),
+        (Number("2e6"), box("2 × 10⁶")),
+        *(
+            (Number("5"), box(f"5{unit}"))
+            for unit in "m|km| kg| m| K| m²| m/s²".split("|")
+        ),
         (Text("12 km"), box(r"12\,\text{km}")),
         (Text("New York"), box("**New~York**")),
         (Text("O'Brien"), box("$\\textit{O\u2019Brien}$")),
@@ -315,7 +323,21 @@ def test_a_number_can_be_told_before_it_is_expected():
 
 @pytest.mark.parametrize(
     ("expected", "other"),
-    [("7", "7 million"), ("7", "7 or eight"), ("1e-9", "0"), ("0", "1e-9")],
+    [
+        ("7", "7 million"),
+        ("7", "7 or eight"),
+        ("1e-9", "0"),
+        ("0", "1e-9"),
+        ("1½", "1"),
+        ("2 ½", "2"),
+        *(
+            (form[0], form)
+            for form in "3² 3ⁿ 3π 3x 3x² 3a² 3s^2 3i 5k 5M 5K 5bn 5万 5三".split()
+        ),
+        *(("5", f"5 {word}") for word in "k M B bn millions thousandths π".split()),
+        ("10", "10⁶"),
+        ("5", "5 USD bn"),
+    ],
 )
 def test_nearly_the_number_earns_nothing(expected, other):
     assert Number(expected).reward(box(other)) == 0.0
@@ -351,6 +373,9 @@ def test_a_call_too_many_earns_nothing():
         (lambda: Number(""), "expected a number such as 42, 12.50 or 3/4, got ''"),
         (lambda: Number("#### 7"), "got '#### 7'"),
         (lambda: Number("7 million"), "got '7 million'"),
+        (lambda: Number("10⁶"), "got '10⁶'"),
+        (lambda: Number("3π"), "got '3π'"),
+        (lambda: Number("5k"), "got '5k'"),
         (lambda: Text("\\text{a} {"), "no box can hold the text"),
         (lambda: Text(" "), "expected texts that are not empty"),
         (lambda: Text([]), r"expected texts that are not empty, got \[\]"),

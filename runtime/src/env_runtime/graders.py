@@ -100,14 +100,22 @@ _NUMBER = re.compile(
                 (?: \d | [{] -?\d{1,2} [}] ) )? )
     )
     \s*
-    (?: \\?% | \^ [{]? \\circ [}]? | °
-      # a unit of one or two words
-      | (?! .*\b (?: or | and | dozen | hundred | thousand | [mbtr]+illion ) \b )
+    (?P<unit> \\?% | \^ [{]? \\circ [}]? | °
+      # a unit of one or two words, but no factor, constant or variable
+      | (?! .* (?<! [^\W\d_] ) (?: or | and | b | bln | bn | mil | mio | mln | mn | mrd | tn
+            | squared | cubed | factorial | pi | [πeixyz] | (?-i: [kM] )
+            | (?: dozen | hundred | thousand | lakh | crore | [mbtr]+illi(?: on | ard ) )
+              (?: s | ths? )? ) \b )
+        (?! (?<! \s ) (?-i: [GKT] ) \b )
         [^\W\d_]{1,20} (?: \ [^\W\d_]{1,20} )? (?: / [^\W\d_]{1,20} )?
+        # and a power of a length, or below a slash of a second
+        (?: (?<= /s | [\d\s/]m | [cdkmnµμ]m | ft | in | yd | mi ) \^ (?: [23] | [{] [23] [}] ) )?
     )? \.?
     """,
     re.VERBOSE | re.IGNORECASE,
 )
+_POWERS = {ord(digit): f"^{n}" for n, digit in enumerate("⁰¹²³⁴⁵⁶⁷⁸⁹")}
+_VULGAR = re.compile("[¼-¾⅐-⅞]")
 _SEPARATORS = re.compile(r"\{,\}|,|\s")
 _POWER = re.compile(r"(?:\\times|\\cdot|×)10\^\{?(-?\d+)\}?")
 # A fraction may be rounded to six places, and a small one to three digits.
@@ -117,8 +125,9 @@ _PLACES, _DIGITS = Fraction(1, 2 * 10**6), Fraction(1, 2000)
 class Number(_Boxed[Fraction]):
     r"""One number in \boxed{}: `42`, `-1,250.75`, `3/4`, `\frac{3}{4}`, `\$5`, `20\%`, `3 km`.
 
-    The currency, the percent sign and the unit do not count. Decimals count to six places. A formula is not a number, because the policy has to
-    compute it.
+    The currency, the percent sign and the unit do not count. Decimals count to six places.
+    A formula, such as 3π, 3x or 10⁶, is not a number, because the policy has to compute it.
+    Neither are 5k, 5 M and 5 million, which might be 5 of a unit. 5 K, with a space, is.
     """
 
     def __init__(self, expected: str | float) -> None:
@@ -147,8 +156,9 @@ class Number(_Boxed[Fraction]):
     @staticmethod
     def _parse(box: str) -> Fraction | None:
         text = _unstyled(box).strip() if len(box) <= 200 else ""
+        text = _VULGAR.sub(_as_frac, text.translate(_POWERS))
         match = _NUMBER.fullmatch(text) if text.isprintable() else None
-        if match is None:
+        if match is None or any(map(_is_value, match["unit"] or "")):
             return None
         if plain := match["plain"]:
             number = Fraction(_POWER.sub(r"e\1", _SEPARATORS.sub("", plain)))
@@ -156,6 +166,17 @@ class Number(_Boxed[Fraction]):
             over, under = match["short"] or (match["over"], match["under"])
             number = int(match["whole"] or 0) + Fraction(int(over), int(under))
         return -number if match["sign"] in ("-", "\u2212") else number
+
+
+def _is_value(character: str) -> bool:
+    """Whether a character of a unit is rather a number or an exponent, as 万 and ⁿ are."""
+    is_raised = unicodedata.decomposition(character).startswith("<super>")
+    return is_raised or (character.isnumeric() and not character.isdecimal())
+
+
+def _as_frac(vulgar: re.Match[str]) -> str:
+    over, under = unicodedata.normalize("NFKC", vulgar[0]).split("\N{FRACTION SLASH}")
+    return f"\\frac{{{over}}}{{{under}}}"
 
 
 # ------------------------------------------------------------------------- texts
