@@ -85,7 +85,7 @@ class _Boxed[Value]:
 # ------------------------------------------------------------------------- numbers
 
 # -3, 1,250.75, 3/4, \frac{3}{4}, 2\frac{1}{2}, 1.5e-3, 2 \times 10^{6}. A currency before
-# it, and a percent sign or a unit behind it, is left out.
+# it, and a currency, a percent sign, degrees or a unit behind it, is left out.
 _NUMBER = re.compile(
     r"""
     (?P<sign> [-+\u2212]?) \s* (?:\\?[$€£¥])? \s*
@@ -100,7 +100,7 @@ _NUMBER = re.compile(
                 (?: \d | [{] -?\d{1,2} [}] ) )? )
     )
     \s*
-    (?P<unit> \\?% | \^ [{]? \\circ [}]? | °
+    (?P<unit> \\?[%$€£¥] | (?: \^ [{]? \\circ [}]? | ° ) (?: \s* [CF] )? | [℃℉]
       # a unit of one or two words, but no factor, constant or variable
       | (?! .* (?<! [^\W\d_] ) (?: or | and | b | bln | bn | mil | mio | mln | mn | mrd | tn
             | squared | cubed | factorial | pi | [πeixyz] | (?-i: [kM] )
@@ -125,9 +125,9 @@ _PLACES, _DIGITS = Fraction(1, 2 * 10**6), Fraction(1, 2000)
 class Number(_Boxed[Fraction]):
     r"""One number in \boxed{}: `42`, `-1,250.75`, `3/4`, `\frac{3}{4}`, `\$5`, `20\%`, `3 km`.
 
-    The currency, the percent sign and the unit do not count. Decimals count to six places.
-    A formula, such as 3π, 3x or 10⁶, is not a number, because the policy has to compute it.
-    Neither are 5k, 5 M and 5 million, which might be 5 of a unit. 5 K, with a space, is.
+    A currency, a percent sign and a unit, such as m^2 and °C, do not count. Decimals count
+    to six places. A formula, such as 3π, 3x or 10⁶, is not a number, because the policy has
+    to compute it. Neither are 5k, 5 M and 5 million. 5K is none, and 5 K is 5 kelvin.
     """
 
     def __init__(self, expected: str | float) -> None:
