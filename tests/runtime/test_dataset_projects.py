@@ -149,6 +149,24 @@ CASES = {
         ["the label of an option"],
         r"\boxed{C}",
     ),
+    "numbers but for one": (
+        records(question=question, answer=lambda n: "n/a" if n == 3 else n),
+        [],
+        ["grader: text (11 of 12 are numbers, but not 'n/a': --grader number leaves"],
+        r"\boxed{0}",
+    ),
+    "what is no number is left out": (
+        records(question=question, answer=lambda n: "n/a" if n == 3 else n),
+        ["--grader", "number"],
+        ["grader: number (as asked; 1 of 12 left out, such as 'n/a')"],
+        r"\boxed{0}",
+    ),
+    "what a pattern finds and is no number is left out": (
+        records(question=question, answer=lambda n: f"#### {n if n != 3 else 'none'}"),
+        ["--grader", "number"],
+        ["1 of 12 left out, such as 'none'"],
+        r"\boxed{0}",
+    ),
     "labels": (
         records(text=question, label=lambda n: ["bad", "good"][n % 2]),
         [],
@@ -291,6 +309,8 @@ def test_a_dataset_becomes_an_environment(written, name):
         made = [row for rows in made for row in rows]
     if name == "SQuAD":
         assert len(made) == 6  # the others have no answer
+    if "left out" in name:
+        assert made.pop(3) is None
     tasks = [row if isinstance(row, dict) else row.task for row in made]
     if name != "NeMo Gym's rows":
         content = responses_input(made[0].prompt)[-1]["content"]
@@ -329,6 +349,7 @@ def test_a_dataset_becomes_an_environment(written, name):
         ({"question": question, "answer": str}, ["--grader", "calls"], "the grader calls needs a column `tools`"),
         ({"question": question, "choices": texts, "answer": lambda n: "none"}, [], "how record[\"answer\"] names an option is not clear, such as 'none'"),
         ({"question": question, "choices": texts, "answer": lambda n: 1}, [], "names an option is not clear, such as 1"),
+        ({"question": question, "answer": question}, ["--grader", "number"], "the grader number needs numbers, and none of 12 answers is one, such as 'What is 0?'"),
         ({"question": question, "answer": str}, ["--splits", "train"], "splits are like train=train.jsonl"),
         ({"question": question, "answer": str}, ["--splits", "tests=x"], "splits are like train=train.jsonl"),
     ],

@@ -248,6 +248,7 @@ def rows_source(plan: Plan, title: str, place: str, splits: dict[str, str]) -> s
         functions.append(_nested(plan.lists))
     text = "\n\n\n".join(functions)
     graders = [name for name in ("INSTRUCTIONS", "Choice") if name in text]
+    graders += ["Number"] * plan.drops_texts
     if plan.grader == "json" and "INSTRUCTIONS" in text:
         constants.append(_JSON)
         graders = []
@@ -321,6 +322,8 @@ def _example(plan: Plan) -> str:
             "        return None",
         ]
         expected = "expected"
+    if plan.drops_texts:
+        lines += [f"    if not Number.reads({expected}):", "        return None"]
     if plan.number:
         lines[-3:] = [f"    number = {plan.number}"]
         expected = "string.ascii_uppercase[number]"

@@ -63,6 +63,7 @@ class Plan:
         self.keeps_class = False  # whether the class is the user's already
         self.tools = ""
         self.grader = ""
+        self.drops_texts = False  # whether answers that are no numbers are left out
 
     @property
     def columns(self) -> list[str]:
@@ -272,6 +273,18 @@ class Plan:
             raise RolloutError(
                 "the grader calls needs a column `tools`, their definitions"
             )
+        if (
+            found == "number"
+            and not self.native
+            and (odd := [a for a in answers if not Number.reads(a)])
+        ):
+            if len(odd) == len(answers):
+                raise RolloutError(
+                    f"the grader number needs numbers, and none of {len(odd)} answers is "
+                    f"one, such as {odd[0]!r:.80}: name another grader"
+                )
+            why += f"; {len(odd)} of {len(answers)} left out, such as {odd[0]!r:.80}"
+            self.drops_texts = True
         self.grader = found
         self.reasons.append(f"grader: {found} ({why})")
         [(most, count)] = Counter(map(str, answers)).most_common(1)
@@ -287,7 +300,8 @@ class Plan:
             return "calls", "each record has tools, and calls of them"
         if self.options:
             return "choice", "each record has options"
-        if all(map(_is_number, answers)):
+        odd = [answer for answer in answers if not _is_number(answer)]
+        if not odd:
             return "number", f"all {len(answers)} are numbers"
         if all(isinstance(answer, Mapping) for answer in answers):
             return "json", f"all {len(answers)} are objects"
@@ -305,6 +319,11 @@ class Plan:
                 self.labels = labels
                 self.options = "OPTIONS"
                 return "choice", f"all {len(answers)} are one of {len(labels)} labels"
+            if 2 * len(odd) < len(answers):
+                return "text", (
+                    f"{len(answers) - len(odd)} of {len(answers)} are numbers, but not "
+                    f"{odd[0]!r:.80}: --grader number leaves out what is no number"
+                )
             return "text", f"all {len(answers)} are short texts"
         words = median(len(text.split()) for text in texts)
         raise RolloutError(
