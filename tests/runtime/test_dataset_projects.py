@@ -149,6 +149,28 @@ CASES = {
         ["the label of an option"],
         r"\boxed{C}",
     ),
+    "an empty question is left out": (
+        records(question=lambda n: question(n) if n != 3 else "", answer=str),
+        [],
+        ["1 of 12 left out, without question\n"],
+        r"\boxed{0}",
+    ),
+    "no question is left out": (
+        records(
+            context=lambda n: f"City {n}." if n != 3 else None,
+            question=question,
+            answer=str,
+        ),
+        [],
+        ["1 of 12 left out, without context or question\n"],
+        r"\boxed{0}",
+    ),
+    "Alpaca's input may be empty": (
+        records(input=lambda n: "", instruction=question, output=str),
+        [],
+        ["{input}\\n\\n{instruction}"],
+        r"\boxed{0}",
+    ),
     "numbers but for one": (
         records(question=question, answer=lambda n: "n/a" if n == 3 else n),
         [],

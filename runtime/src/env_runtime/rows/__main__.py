@@ -304,6 +304,13 @@ def _example(plan: Plan) -> str:
         f"def example(record: {kind}) -> Example | None:",
         '    """The row of a record. None leaves it out."""',
     ]
+    asked = [f"record[{quoted(name)}]" for name in plan.asked]
+    empty = f'{"".join(asked)} in (None, "")'
+    if len(asked) > 1:
+        lines += _assigned("    asked", asked, "[]")
+        empty = 'None in asked or "" in asked'
+    if asked:
+        lines += [f"    if {empty}:", "        return None"]
     if plan.is_chat:
         parts = "*messages, last" + (", answer" if plan.answered else "")
         lines.append(f"    {parts} = record[{quoted(plan.prompt)}]")

@@ -148,6 +148,16 @@ class Plan:
                 )
         self.prompt = prompt
         self.reasons.append(f"prompt: {prompt!r} ({why})")
+        of_all = [[r.get(n, n) for n in self.asked] for r in self.records]
+        if without := sum(None in values or "" in values for values in of_all):
+            which = " or ".join(self.asked)
+            self.reasons.append(f"{without} of {len(of_all)} left out, without {which}")
+
+    @property
+    def asked(self) -> list[str]:
+        """The columns of the prompt that may not be empty: Alpaca's `input` often is."""
+        names = list(dict.fromkeys(_names(self.prompt)))
+        return [name for name in names if name.lower() != "input"] or names
 
     @property
     def is_chat(self) -> bool:
