@@ -383,6 +383,15 @@ def test_what_is_not_clear_is_asked_for(written, columns, options, complaint):
     assert not Path("make_rows.py").exists()
 
 
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_record_without_an_answer_is_named_by_its_place(written, nested):
+    found = [{"question": question(n), "answer": n} for n in NUMBERS]
+    del found[7]["answer"]
+    lines("data.jsonl", [{"parts": [each]} for each in found] if nested else found)
+    printed = written("../data.jsonl")
+    assert 'data.jsonl, line 8 has no record["answer"]: {' in printed
+
+
 def test_files_that_are_finished_stay(written):
     records(question=question, answer=str)()
     assert "is there and stays" not in written("../data.jsonl")

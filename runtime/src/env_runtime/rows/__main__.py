@@ -43,7 +43,7 @@ def main(arguments: list[str] | None = None) -> int:
         hub = place.startswith("hf:")
         source = place if hub else os.path.normpath(os.path.expanduser(place))
         parts = {ours: part_of(source, its) for ours, its in splits.items()}
-        plan = Plan([dict(each) for each in islice(read(parts or source), RECORDS)])
+        plan = Plan([*islice(read(parts or source), RECORDS)])
         plan.choose(options.prompt, options.expected, options.grader)
         if not place.startswith(("hf:", "/", "~")):
             place = Path(os.path.relpath(source, project.gym)).as_posix()

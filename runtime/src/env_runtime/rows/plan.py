@@ -9,8 +9,10 @@ from collections.abc import Iterable, Mapping
 from statistics import median
 from typing import Any
 
+from ..episode.tasks import task_of
 from ..errors import RolloutError
 from ..graders import Choice, Number
+from .records import Record
 
 RECORDS = 200  # so many are looked at
 GRADERS = ("number", "choice", "text", "json", "judge", "calls")
@@ -35,7 +37,7 @@ OPTION = re.compile(r"(|op|opt|option|choice|ending)_?([a-j]|\d)", re.IGNORECASE
 BEFORE = {"####": r"####\s*(.+)", "\\boxed{": r"\\boxed\{(.+)\}"}
 BEFORE["answer:"] = r"(?i)answer\s*(?:is|:)\s*(.+)"
 
-Records = list[dict[str, Any]]
+Records = list[Record]
 
 
 class Plan:
@@ -74,7 +76,7 @@ class Plan:
         """Complete the plan. Raises RolloutError if a part is neither given nor clear."""
         if self.native:
             rows = self.records
-            self.records = [(row.get("ground_truth") or [row])[0] for row in rows]
+            self.records = [Record(task_of(row), row.place) for row in rows]
             self.reasons.append("the rows are NeMo Gym's and stay as they are")
             self.key = expected or self._named(EXPECTED)
             self._check(self.key, "the expected answer", "expected", "COLUMN")
@@ -111,7 +113,7 @@ class Plan:
                 return
             self.lists.append(lists[0])
             self.records = [
-                {**record, **item}
+                Record({**record, **item}, record.place)
                 for record in self.records
                 for item in record.get(lists[0]) or []
             ][:RECORDS]
@@ -252,7 +254,8 @@ class Plan:
                 value = self._value(self.expected, record)
             except (KeyError, TypeError, ValueError) as error:
                 raise RolloutError(
-                    f"a record has no {self.expected}: {record!r:.200}"
+                    f"{record.place} has no {self.expected}: {record!r:.200}: correct it, "
+                    "or name another column with --expected"
                 ) from error
             if self.pattern and isinstance(value, str):
                 match = re.search(self.pattern, value)
