@@ -527,6 +527,18 @@ def test_what_a_newcomer_is_told(make, tmp_path):
     ]
 
 
+def test_a_question_with_two_answers_is_told(make, tmp_path):
+    again = [
+        {"question": "What is 2+1000?", "answer": "1002"},  # the same answer
+        {"question": "what is 3 + 1000", "answer": "1004"},
+        {"question": "What is 3 + 1000?", "answer": "1004"},  # told already
+    ]
+    source = jsonl(tmp_path / "a.jsonl", sums(1, 2, 3) + again)
+    _, printed = make(source, "--validation", "0")
+    note = "1 record with the question of an earlier one and another answer"
+    assert f"{note} ({source}, line 5)\n" in printed
+
+
 def test_half_of_a_small_dataset_is_left_to_train_on(make, tmp_path):
     source = jsonl(tmp_path / "a.jsonl", sums(*range(7)))
     rows, _ = make(source, "--example", examples=30)
