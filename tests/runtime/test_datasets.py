@@ -477,6 +477,28 @@ def test_example_rows_are_in_no_other_file(make, tmp_path):
     assert make(source, "--example", "--overwrite")[0] == rows
 
 
+def test_example_rows_of_an_earlier_prompt_are_told(make, tmp_path):
+    def asked(record):
+        return Example(f"Say it: {record['question']}", {"expected": record["answer"]})
+
+    source = jsonl(tmp_path / "a.jsonl", sums(*range(40)))
+    make(source, "--example")
+    assert "no longer" not in make(source)[1]
+    _, printed = make(source, "--overwrite", convert=asked)
+    told = "3 of the 3 rows of example.jsonl are no longer made of the dataset"
+    assert told in printed
+    # Not all records are read.
+    limits = ["--train", "9", "--validation", "9"]
+    assert "no longer" not in make(source, "--overwrite", *limits)[1]
+    # The cure
+    for name in ("train", "validation"):
+        (tmp_path / f"out/{name}.jsonl").unlink()
+    make(source, "--example", "--overwrite", convert=asked)
+    rows, printed = make(source, convert=asked)
+    assert "no longer" not in printed
+    assert len(rows["train"]) + len(rows["validation"]) == 37
+
+
 def test_too_few_rows_leave_no_file(make, tmp_path):
     source = jsonl(tmp_path / "a.jsonl", sums(1, 2, 3))
     rows, printed = make(source, "--validation", "9", status=1)

@@ -88,6 +88,15 @@ def from_dataset(
             kept = name in parts or name == "example"
             note = "" if kept else ", held out of train"
             print(f"{shown(paths[name])}: {counted(count, 'row')}{note}")
+        examples_there = maker.others.get(paths["example"], set())
+        gone = len(examples_there - maker.known)
+        if gone and options.train is options.validation is None:
+            print(
+                f"{gone} of the {len(examples_there)} rows of example.jsonl are no longer "
+                "made of the dataset, so the other files may have their records, too: "
+                "remove those, run `uv run python make_rows.py --example --overwrite`, and "
+                "then this again"
+            )
         for line in maker.report():
             print(line)
         return 0
@@ -106,9 +115,9 @@ class RowMaker:
         self.example, self.seed = example, seed
         self.domain_class = project.here().load_class()
         self.definitions = server_tools()
-        self.others: defaultdict[str, set[int]] = defaultdict(set)
-        for path in others:
-            self.others[path.name].update(_hash(_whole(row)) for row in rows_in(path))
+        self.others = {
+            path: {_hash(_whole(row)) for row in rows_in(path)} for path in others
+        }
         self.known: set[int] = set()  # of whole rows
         self.questions: set[int] = set()  # of prompts
         # Of prompts and solutions, by split
@@ -139,12 +148,13 @@ class RowMaker:
                 self._note(f"{{}} left out: {_name(self.example)} returns None", record)
             for row, solution in rows:
                 whole = _hash(_whole(row))
-                files = [name for name, its in self.others.items() if whole in its]
-                if files or whole in self.known:
+                files = [path.name for path, its in self.others.items() if whole in its]
+                is_known = whole in self.known
+                self.known.add(whole)
+                if files or is_known:
                     what = f"in {files[0]}" if files else "the same as an earlier row"
                     self._note(f"{{}} left out: {what}", record)
                 else:
-                    self.known.add(whole)
                     yield _line(row), self._look(split, row, solution, record)
 
     def _made(self, record: Record) -> list[Any]:
