@@ -128,7 +128,7 @@ def test_calls_count_in_any_order(calls, random):
         (Number("2e6"), box("2 × 10⁶")),
         *(
             (Number("5"), box(f"5{unit}"))
-            for unit in ["m", "km", " kg", " m", " K", " m²", " m/s²"]
+            for unit in ["m", "km", " kg", " m", " K", " m²", " m/s²", " ℓ"]
         ),
         *(
             (Number("7"), box(f"7{behind}"))
@@ -367,6 +367,9 @@ def test_a_number_can_be_told_before_it_is_expected():
         ),
         ("10", "10⁶"),
         ("5", "5 USD bn"),
+        ("5", "5πcm²"),
+        ("5", "5𝜋"),
+        ("5", "5xkm^2"),
         ("5", "5 €k"),
         ("5", "5^{\\circ}k"),
     ],

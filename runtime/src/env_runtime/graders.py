@@ -103,13 +103,14 @@ _NUMBER = re.compile(
     (?P<unit> \\?[%$€£¥] | (?: \^ [{]? \\circ [}]? | ° ) (?: \s* [CF] )? | [℃℉]
       # a unit of one or two words, but no factor, constant or variable
       | (?! .* (?<! [^\W\d_] ) (?: or | and | b | bln | bn | mil | mio | mln | mn | mrd | tn
-            | squared | cubed | factorial | pi | [πeixyz] | (?-i: [kM] )
+            | squared | cubed | factorial | pi | [eixyz] | (?-i: [kM] )
             | (?: dozen | hundred | thousand | lakh | crore | [mbtr]+illi(?: on | ard ) )
               (?: s | ths? )? ) \b )
         (?! (?<! \s ) (?-i: [GKT] ) \b )
         [^\W\d_]{1,20} (?: \ [^\W\d_]{1,20} )? (?: / [^\W\d_]{1,20} )?
         # and a power of a length, or below a slash of a second
-        (?: (?<= /s | [\d\s/]m | [cdkmnµμ]m | ft | in | yd | mi ) \^ (?: [23] | [{] [23] [}] ) )?
+        (?: (?: (?<= /s | [\W\d_]m ) | (?<= [\W\d_] (?: [cdkmnµμ]m | ft | in | yd | mi ) ) )
+            \^ (?: [23] | [{] [23] [}] ) )?
     )? \.?
     """,
     re.VERBOSE | re.IGNORECASE,
@@ -169,9 +170,11 @@ class Number(_Boxed[Fraction]):
 
 
 def _is_value(character: str) -> bool:
-    """Whether a character of a unit is rather a number or an exponent, as 万 and ⁿ are."""
-    is_raised = unicodedata.decomposition(character).startswith("<super>")
-    return is_raised or (character.isnumeric() and not character.isdecimal())
+    """Whether a character of a unit is rather a number or a variable: 万, π, ⁿ, 𝑥."""
+    form = unicodedata.decomposition(character)
+    is_variable = character == "π" or form.startswith(("<super>", "<font>"))
+    is_number = character.isnumeric() and not character.isdecimal()
+    return is_number or (is_variable and character != "ℓ")  # a liter
 
 
 def _as_frac(vulgar: re.Match[str]) -> str:
