@@ -174,6 +174,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[STARTED] = time.monotonic()
 
 
+@pytest.hookimpl(optionalhook=True)  # some commands of tests run without xdist
 def pytest_xdist_auto_num_workers() -> int:
     """One process more than there are cores: the tests wait a third of their time."""
     return (os.cpu_count() or 1) + 1
