@@ -18,7 +18,6 @@ from nights import (  # noqa: F401
     pytest_collection_modifyitems,
     pytest_configure,
     pytest_runtest_setup,
-    pytest_xdist_auto_num_workers,
 )
 from projects import (
     COPIER,

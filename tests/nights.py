@@ -4,7 +4,6 @@ The tests of a part of the code run by day only if that part changed. At night, 
 """
 
 import math
-import os
 import subprocess
 import time
 from typing import Any
@@ -172,12 +171,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[STARTED] = time.monotonic()
-
-
-@pytest.hookimpl(optionalhook=True)  # some commands of tests run without xdist
-def pytest_xdist_auto_num_workers() -> int:
-    """One process more than there are cores: the tests wait a third of their time."""
-    return (os.cpu_count() or 1) + 1
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
