@@ -148,7 +148,7 @@ GAME_FIRST = [
 
 STARTED = pytest.StashKey[float]()  # when this process did, in seconds
 ONE_SERIES = pytest.mark.parametrize("series", [QUICK], indirect=True)
-# What the runtime's tests on the other series show, too, and other commands on it.
+# The runtime's tests show the same on the other series, as do other commands there.
 OLDER_BY_NIGHT = pytest.mark.parametrize(
     "series", ["0.7", nightly("0.4")], indirect=True
 )

@@ -177,13 +177,13 @@ CASES = {
         ["grader: text (11 of 12 are numbers, but not 'n/a': --grader number leaves"],
         r"\boxed{0}",
     ),
-    "what is no number is left out": (
+    "an answer that is not a number is left out": (
         records(question=question, answer=lambda n: "n/a" if n == 3 else n),
         ["--grader", "number"],
         ["grader: number (as asked; 1 of 12 left out, such as 'n/a')"],
         r"\boxed{0}",
     ),
-    "what a pattern finds and is no number is left out": (
+    "a match that is not a number is left out": (
         records(question=question, answer=lambda n: f"#### {n if n != 3 else 'none'}"),
         ["--grader", "number"],
         ["1 of 12 left out, such as 'none'"],

@@ -210,7 +210,7 @@ def test_the_oldest_of_many_episodes_is_closed(do):
     first = do("start", row=1)["episode"]
     for _ in range(8):
         last = do("start", row=1)["episode"]
-    assert "no longer open" in do("grade", 409, episode=first)["problem"]
+    assert "was closed" in do("grade", 409, episode=first)["problem"]
     do("grade", episode=last)
 
 

@@ -383,7 +383,7 @@ def _report(project: Project, files: list[str], folder: Path) -> None:
     print("\n".join(files))
     size = sum((folder / path).stat().st_size for path in files)
     print(f"{len(files)} files, {size / 1e6:.1f} MB")
-    # What an image gets, but the Space does not. `folder` is the Space itself.
+    # An image gets these files, and a Space does not. `folder` is the Space itself.
     if left := [path for path in collect(project, folder) if path not in files]:
         print(
             f"not pushed: {', '.join(left)} (if the class needs a file, --add it)",

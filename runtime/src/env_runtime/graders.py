@@ -179,7 +179,7 @@ def _is_value(character: str) -> bool:
 
 def _as_frac(vulgar: re.Match[str]) -> str:
     over, under = unicodedata.normalize("NFKC", vulgar[0]).split("\N{FRACTION SLASH}")
-    return f"\\frac{{{over}}}{{{under}}}"
+    return "\\frac{" + over + "}{" + under + "}"
 
 
 # ------------------------------------------------------------------------- texts

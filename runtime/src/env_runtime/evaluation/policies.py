@@ -162,7 +162,8 @@ def solution_for(
     solution = solution_of(domain_class, row)
     called = {tool for tool, _ in solution.calls} - {REPLY}
     served = {tool["name"] for tool in tools_in(domain_class, row, definitions)}
-    tools = served | set(tools_of(domain_class))
+    methods = tools_of(domain_class)
+    tools = served | methods.keys()
     if unknown := sorted(called - tools):
         raise RolloutError(
             f"{oracle} calls {', '.join(unknown)}, which is not a tool; there are "
@@ -172,7 +173,6 @@ def solution_for(
         lacking = (
             f"{oracle} uses {', '.join(missing)}, which the server does not expose"
         )
-        methods = tools_of(domain_class)
         # An archetype's oracle, while its tools are being replaced
         if any(methods[name].is_stub for name in served & methods.keys()):
             raise NoOracleError(lacking)

@@ -195,7 +195,7 @@ class McpEpisode:
         except (ServerLostError, WorkspaceError, ProgramError) as error:
             lost = self._connection
             if lost and lost.said_too_much and not self._is_shared():
-                # The policy asked for it. A masked episode would avoid a bad grade.
+                # The policy caused this. A mask would spare it a bad grade.
                 raise ValueError(str(error)) from error
             self.infrastructure_failure = self.infrastructure_failure or str(error)
             raise ServerLostError(self.infrastructure_failure) from error

@@ -35,7 +35,7 @@ texts = logging.getLogger(f"{__name__}.texts")
 # counted: a policy may write a lot, and a conversation repeats it each time.
 MAX_CALLS = 100
 MAX_CHARACTERS = 1 << 20
-# What one ask() allows: calls, and seconds in which the model may start another one.
+# One ask() allows so many calls, and so many seconds in which a model may start one.
 MAX_TOOL_CALLS = 10
 MAX_SECONDS = 15.0
 

@@ -292,11 +292,9 @@ def rows(package: Package) -> Found:
             if not isinstance(params, dict) or not params.get("input"):
                 yield f"{place}, responses_create_params: write the prompt in its input"
             if row.get("agent_ref") not in agents:
-                cure = (
-                    f'write {{"type": "{AGENTS}", "name": ...}} and no other key, with'
-                )
-                names = " or ".join(sorted(known)) or "an agent"
-                yield f"{place}, agent_ref: {cure} {names}"
+                names = " or ".join(sorted(known)) or "an agent's"
+                cure = f"write type: {AGENTS}, name: {names}, and no other key"
+                yield f"{place}, agent_ref: {cure}"
             key = json.dumps(row, sort_keys=True)
             if seen.setdefault(key, name) != name:
                 yield f"{place}: leave it out of one split: it is in {seen[key]}, too"

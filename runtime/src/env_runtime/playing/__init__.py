@@ -258,7 +258,7 @@ class PlaySession:
     def _episode(self, asked: dict[str, Any]) -> PlayedEpisode:
         episode = self._episodes.get(asked.get("episode"))
         if episode is None:
-            raise RolloutError("this episode is no longer open: start another one")
+            raise RolloutError("this episode was closed: start another one")
         return episode
 
     def close(self) -> None:

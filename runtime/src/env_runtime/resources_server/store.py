@@ -171,7 +171,7 @@ class SessionStore:
         return self._busy() or self._threads.problem or self._system_problem()
 
     def _system_problem(self) -> str:
-        """What the process lacks for a session, as it was at most LOOK_SECONDS ago."""
+        """Look, every LOOK_SECONDS at most, what the process lacks for another session."""
         now = time.monotonic()
         if now >= self._looked + LOOK_SECONDS:
             self._lack, self._looked = _files() or _memory(), now

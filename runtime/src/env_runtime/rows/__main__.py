@@ -16,6 +16,7 @@ import sys
 from collections.abc import Iterable
 from itertools import islice
 from pathlib import Path
+from string import Template
 
 from ..command_line import counted, exit_status, new_parser
 from ..files import write_atomically
@@ -81,20 +82,20 @@ def _is_finished(path: Path) -> bool:
 
 # ---------------------------------------------------------------- the files' text
 
-_BOXED = '''"""{title}"""
+_BOXED = Template('''"""$title"""
 
 from typing import Any
 
 from env_runtime import graders
 
 
-class {name}:
-    {docstring}
+class $name:
+    $docstring
 
     blocking = False  # no method waits for anything
 
     def __init__(self, task: dict[str, Any]) -> None:
-        self._grader = graders.{grader}({arguments})
+        self._grader = graders.$grader($arguments)
 
     def reward(self, answer: str) -> float:
         """1.0 for the expected answer, else 0.0."""
@@ -103,17 +104,17 @@ class {name}:
     @staticmethod
     def oracle(task: dict[str, Any]) -> str:
         """The last message that solves `task`."""
-        return graders.{grader}({arguments}).solution()
-'''
+        return graders.$grader($arguments).solution()
+''')
 
-_CALLS = '''"""{title}"""
+_CALLS = Template('''"""$title"""
 
 from typing import Any
 
 from env_runtime import graders
 
 
-class {name}:
+class $name:
     """One question, whose row has the tools. Nobody executes their calls."""
 
     blocking = False  # no method waits for anything
@@ -134,10 +135,10 @@ class {name}:
     @staticmethod
     def oracle(task: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
         """The calls that solve `task`, as (name, arguments)."""
-        return [(call["name"], call["arguments"]) for call in task["{key}"]]
-'''
+        return [(call["name"], call["arguments"]) for call in task[$key]]
+''')
 
-_JUDGE = '''"""{title}"""
+_JUDGE = Template('''"""$title"""
 
 from typing import Any
 
@@ -145,17 +146,17 @@ RULES = """\\
 You grade an answer to a question by a reference. It is RIGHT if it says what the reference
 says and nothing that contradicts it, else WRONG. Neither its length nor its style counts.
 
-Question: {{question}}
+Question: {question}
 
-Reference: {{reference}}"""
+Reference: {reference}"""
 
 
-class {name}:
+class $name:
     """One question. A judge compares the last message with a reference."""
 
     def __init__(self, task: dict[str, Any], judge: Any) -> None:
         self.judge = judge
-        question, reference = task["question"], task["{key}"]
+        question, reference = task["question"], task[$key]
         self._rules = RULES.format(question=question, reference=reference)
 
     async def reward(self, answer: str) -> float:
@@ -167,7 +168,7 @@ class {name}:
     @staticmethod
     def oracle(task: dict[str, Any]) -> str:
         """The last message that solves `task`."""
-        return task["{key}"]
+        return task[$key]
 
     @staticmethod
     def stand_in(model: str, prompt: str) -> str:
@@ -175,7 +176,7 @@ class {name}:
         text = prompt.partition("\\n\\nReference: ")[2]  # the reference, then the answer
         half = (len(text) - 2) // 2
         return "RIGHT" if text[:half] == text[-half:] else "WRONG"
-'''
+''')
 
 # The docstring of a class, by its grader
 _SAYS = {
@@ -192,10 +193,10 @@ def class_source(plan: Plan, name: str, title: str) -> str:
     arguments = f"task[{quoted(plan.key)}]"
     if plan.grader == "choice":
         arguments += ', task["options"]'
-    return source.format(
+    return source.substitute(
         title=title,
         name=name,
-        key=plan.key,
+        key=quoted(plan.key),
         grader=plan.grader.capitalize(),
         docstring=_SAYS.get(plan.grader),
         arguments=arguments,

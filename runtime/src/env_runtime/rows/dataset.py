@@ -118,9 +118,9 @@ class RowMaker:
         self.others = {
             path: {_hash(_whole(row)) for row in rows_in(path)} for path in others
         }
-        self.known: set[int] = set()  # of whole rows
-        self.questions: set[int] = set()  # of prompts
-        # Of prompts and solutions, by split
+        self.known: set[int] = set()  # hashes of whole rows
+        self.questions: set[int] = set()  # hashes of prompts
+        # Hashes of prompts and solutions, by split
         self.asked: defaultdict[str, set[int]] = defaultdict(set)
         self.lengths: Counter[int] = Counter()  # of prompts, in characters
         self.longest = (0, "")

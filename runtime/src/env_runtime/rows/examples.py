@@ -1,4 +1,4 @@
-"""What all make_rows.py have in common: examples as rows, options, and files."""
+"""Every make_rows.py uses this: examples as rows, options, and files."""
 
 import argparse
 import json

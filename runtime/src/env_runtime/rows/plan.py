@@ -239,7 +239,7 @@ class Plan:
         return None
 
     def _value(self, source: str, record: dict[str, Any]) -> Any:
-        """What an expression of make_rows.py is for a record."""
+        """Evaluate an expression of make_rows.py for a record."""
         names = {"json": json, "record": record}
         names["OPTIONS"] = self.option_columns or self.labels
         if source.startswith("answer["):
@@ -335,7 +335,7 @@ class Plan:
             if 2 * len(odd) < len(answers):
                 return "text", (
                     f"{len(answers) - len(odd)} of {len(answers)} are numbers, but not "
-                    f"{odd[0]!r:.80}: --grader number leaves out what is no number"
+                    f"{odd[0]!r:.80}: --grader number leaves out those that are not numbers"
                 )
             return "text", f"all {len(answers)} are short texts"
         words = median(len(text.split()) for text in texts)

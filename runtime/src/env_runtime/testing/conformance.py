@@ -243,7 +243,7 @@ def replay(server: Any, case: Any) -> dict[str, Any]:
 
 
 def wrong_rewards(server_class: Any, cases: list[dict[str, Any]]) -> str:
-    """What the first case whose `expected_reward` is wrong earns; "" if all are right.
+    """Return a line on the first case with a wrong `expected_reward`; "" without one.
 
     Asserts that the oracle earns what its row promises, and doing nothing no more than
     that may.
