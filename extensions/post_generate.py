@@ -145,9 +145,10 @@ def merge_dependencies(folders: list[Path]) -> None:
     for path in (folder / "pyproject.toml" for folder in folders):
         text = path.read_text(encoding="utf-8")
         merged = conflict.sub(settle, text)
-        if merged != text:
-            path.write_text(merged, encoding="utf-8")
-        if merged != text and "<<<<<<<" not in merged:
+        if merged == text:
+            continue
+        path.write_text(merged, encoding="utf-8")
+        if "<<<<<<<" not in merged:
             subprocess.run(["git", "add", "--", str(path)], check=False)
 
 

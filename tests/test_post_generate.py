@@ -161,6 +161,31 @@ def test_conflicts_are_named_before_anything_is_run(project):
     assert not (project / "nemo_gym/.venv").exists()
 
 
+CONFLICT = """\
+[project]
+<<<<<<< before updating
+dependencies = [
+    "mine",
+    "nemo-gym-env-runtime[nemo-gym]",
+]
+=======
+dependencies = ["nemo-gym-env-runtime[models,nemo-gym]"{more}]
+>>>>>>> after updating
+"""
+
+
+@pytest.mark.parametrize("more", ["", ', "yours"'])
+def test_only_the_runtimes_extras_are_merged(step, tmp_path, monkeypatch, more):
+    """Nobody knows whether a package that only the update names is wanted."""
+    monkeypatch.chdir(tmp_path)
+    settings = tmp_path / "pyproject.toml"
+    settings.write_text(text := CONFLICT.replace("{more}", more))
+    step.merge_dependencies([tmp_path])
+    merged = '[project]\ndependencies = [\n    "mine",\n'
+    merged += '    "nemo-gym-env-runtime[models,nemo-gym]",\n]\n'
+    assert settings.read_text() == (text if more else merged)
+
+
 def test_an_interpreter_behind_pyenvs_shims_is_found(step, tmp_path, monkeypatch):
     """uv does not know these interpreters, which are in pyenv's versions folder."""
     for version in ("3.11.9", "3.12.1", "3.12.10", "3.15.0", "miniforge3"):
