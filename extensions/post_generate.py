@@ -141,7 +141,7 @@ def merge_dependencies(folders: list[Path]) -> None:
             return ours.replace(old[0], new[0])
         return conflict[0]
 
-    conflict = re.compile(r"^<{7} .*\n([^<>]*)^={7}\n([^<>]*)^>{7} .*\n", re.MULTILINE)
+    conflict = re.compile("(?ms)^<{7} .*?\n(.*?)^={7}\n(.*?)^>{7} .*?\n")
     for path in (folder / "pyproject.toml" for folder in folders):
         text = path.read_text(encoding="utf-8")
         merged = conflict.sub(settle, text)

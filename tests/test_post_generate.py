@@ -165,7 +165,7 @@ CONFLICT = """\
 [project]
 <<<<<<< before updating
 dependencies = [
-    "mine",
+    "mine>=1",
     "nemo-gym-env-runtime[nemo-gym]",
 ]
 =======
@@ -181,7 +181,7 @@ def test_only_the_runtimes_extras_are_merged(step, tmp_path, monkeypatch, more):
     settings = tmp_path / "pyproject.toml"
     settings.write_text(text := CONFLICT.replace("{more}", more))
     step.merge_dependencies([tmp_path])
-    merged = '[project]\ndependencies = [\n    "mine",\n'
+    merged = '[project]\ndependencies = [\n    "mine>=1",\n'
     merged += '    "nemo-gym-env-runtime[models,nemo-gym]",\n]\n'
     assert settings.read_text() == (text if more else merged)
 

@@ -385,11 +385,7 @@ def test_added_dependencies_stay_when_the_templates_change(earlier, tag):
 
 def test_a_model_may_be_added_to_a_project_with_packages_of_its_own(project):
     """Both sides change the list of dependencies."""
-    (project / "lib").mkdir()
-    (project / "lib/pyproject.toml").write_text(
-        '[project]\nname = "mine"\nversion = "1"\n'
-    )
-    add_package(project, "../lib")
+    add_package(project, "iniconfig>=2")
     commit(project)
     answer = "--data=models=[judge]"
     copier(project, *UPDATE, "--vcs-ref=:current:", answer)
@@ -399,7 +395,7 @@ def test_a_model_may_be_added_to_a_project_with_packages_of_its_own(project):
         step.merge_dependencies([Path("nemo_gym")])
     settings = (project / "nemo_gym/pyproject.toml").read_text()
     assert sorted(tomllib.loads(settings)["project"]["dependencies"]) == [
-        "mine",
+        "iniconfig>=2",
         "nemo-gym-env-runtime[models,nemo-gym]",
     ]
     assert git(project, "ls-files", "--unmerged") == ""
