@@ -145,14 +145,19 @@ class Choosy(Guessing):
         raise ValueError("no such task")
 
 
-def test_the_smoke_gate_quotes_an_error_that_is_all_a_tool_answers(run_gate):
+@pytest.mark.parametrize(
+    ("problem", "quoted"), [("no word", "no word"), ("no" * 60, "no" * 45 + "...")]
+)
+def test_the_smoke_gate_quotes_an_error_that_is_all_a_tool_answers(
+    run_gate, problem, quoted
+):
     class Strict(Guessing):
         def guess(self, word: str) -> str:
             """Guess."""
-            raise ValueError("no word")
+            raise ValueError(problem)
 
     line = run_gate(smoke_gate, Strict, {"id": 1})
-    assert line.endswith("; answered only with an error: guess (error: no word)")
+    assert line.endswith(f"; answered only with an error: guess (error: {quoted})")
 
 
 def test_the_smoke_gate_without_rows(gate_client):
@@ -426,9 +431,9 @@ def test_the_rollout_gate_names_rows_with_other_tools(run_gate, tmp_path):
         rows_file(tmp_path, with_tools(json.loads(path.read_text()), older))
         return rollout_gate(client, path)
 
-    assert "other tools" not in run_gate(rollout_gate, Guessing, IDS[0])
+    assert "the tools of" not in run_gate(rollout_gate, Guessing, IDS[0])
     line = run_gate(with_older, Guessing, IDS[0])
-    assert "; 1 row with other tools than the server's: write them anew with" in line
+    assert "; the tools of 1 row are not the server's: write them anew with" in line
 
 
 def test_the_rollout_gate_over_an_oracle_whose_tool_is_not_served(

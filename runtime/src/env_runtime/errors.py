@@ -89,9 +89,10 @@ class DeployError(FixableError):
     """The environment cannot be deployed."""
 
 
-def one_line(text: Any) -> str:
-    """At most 500 characters of `text`, on one line."""
-    return " ".join(str(text).split())[:500]
+def one_line(text: Any, limit: int = 500) -> str:
+    """`text` on one line; of more than `limit` characters, the first ones and "..."."""
+    line = " ".join(str(text).split())
+    return line if len(line) <= limit else f"{line[: limit - 3]}..."
 
 
 _SERVICE = re.compile(r"Connect|Timeout|Network|Transport|Unavailable|gaierror")

@@ -148,8 +148,8 @@ class RolloutCheck(RewardCheck):
         if not count:
             return ""
         return (
-            f"; {counted(count, 'row')} with other tools than the server's: write them "
-            f"anew with `uv run python gates.py --write-tools --rows {shown(path)}`"
+            f"; the tools of {counted(count, 'row')} are not the server's: write them anew "
+            f"with `uv run python gates.py --write-tools --rows {shown(path)}`"
         )
 
     def check_prompts(self) -> str:

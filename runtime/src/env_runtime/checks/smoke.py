@@ -109,7 +109,7 @@ def smoke_gate(client: Client, path: Path) -> str:
         names = []
         for name, texts in [*outputs.items()]:
             if texts and all(text.startswith(start) for text in texts):
-                said = "" if start == texts[0] else f" ({one_line(texts[0]):.100})"
+                said = "" if start == texts[0] else f" ({one_line(texts[0], 100)})"
                 names.append(name + said)
                 outputs.pop(name)
         if len(names) > 6:

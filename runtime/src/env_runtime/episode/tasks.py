@@ -235,7 +235,7 @@ def _played_by(domain_class: type, row: Row) -> Any:
     except Exception as error:
         raise RolloutError(
             f"{domain_class.__name__}.oracle(task) raised {type(error).__name__}: "
-            f"{one_line(error)}; its task was {one_line(task)[:200]}"
+            f"{one_line(error)}; its task was {one_line(task, 200)}"
         ) from error
 
 

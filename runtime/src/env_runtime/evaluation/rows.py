@@ -66,7 +66,7 @@ def parse(line: bytes, place: str) -> Row:
         raise RolloutError(f"{place}: {one_line(error)}") from None
     if not isinstance(row, dict):
         raise RolloutError(
-            f"{place}: a row is a JSON object, got {one_line(line.decode())[:80]}"
+            f"{place}: a row is a JSON object, got {one_line(line.decode(), 80)}"
         )
     return row
 

@@ -224,7 +224,7 @@ class EpisodeModels:
         except ValueError as error:
             self.count(name, "unreadable", 1)
             # The exact text is in session.log, through `texts`.
-            short = one_line(said.text)[:200]
+            short = one_line(said.text, 200)
             log.warning("%s: %s: %s: %s", self.label, name, error, short)
             raise NoAnswerError(f"{name} gave no answer that can be read") from None
 

@@ -265,7 +265,7 @@ def _items(path: Path, name: str, items: list[dict[str, Any]]) -> Iterator[Recor
     for number, item in enumerate(items, start=1):
         place = f"{path}{within}, item {number}"
         if not isinstance(item, dict):
-            wrong = f"a record is an object, got {one_line(item)[:80]}: remove it"
+            wrong = f"a record is an object, got {one_line(item, 80)}: remove it"
             raise RolloutError(f"{place}: {wrong}")
         yield Record(item, place)
     if not items:
