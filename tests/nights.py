@@ -39,6 +39,16 @@ BOTH_WAYS = [
     "test_threads",
     "test_verdicts",
 ]
+# Other tests of the day run commands like those of these pages.
+PAGES_BY_NIGHT = [
+    "docs/from/mcp-server.md",
+    "docs/from/repository.md",
+    "docs/tasks-and-data.md",
+    "docs/training.md",
+    "docs/your-own-class.md",
+    "examples/README.md",
+    "skills/generate-nemo-gym-env/SKILL.md",
+]
 SERVERS = [
     RUNTIME + "gym_series.py",
     RUNTIME + "resources_server/",
@@ -54,9 +64,13 @@ PROTECTED = {
         "copier.yml",
         "tests/classes/",
         "extensions/",
+        "archetypes/_wrapped/",
         RUNTIME + "checks/",
     ],
-    "test_docs.py": ["README.md", "docs/", "examples/README.md", "copier.yml"],
+    "test_docs.py": ["copier.yml"],
+    **{
+        f"test_docs.py::test_the_commands_run[{page}": [page] for page in PAGES_BY_NIGHT
+    },
     "test_environments.py": ["archetypes/", "extensions/", RUNTIME + "gym_series.py"],
     "test_environments.py::test_an_environment_over_a_dataset": [
         RUNTIME + "graders.py",
@@ -95,6 +109,7 @@ PROTECTED = {
     ],
     "test_package.py": [RUNTIME + "package/"],
     "test_packages.py": ["examples/packages/", RUNTIME + "checks/"],
+    "test_play.py": [RUNTIME + "playing/", "tests/play_in_chromium.py"],
     "test_post_generate.py": ["extensions/post_generate.py"],
     "test_shards.py": [RUNTIME + "scale/"],
     "test_siblings_installed.py": [

@@ -215,7 +215,7 @@ def test_gates_over_a_class_in_a_package(packaged, generate, tmp_path):
     assert environment.run("-c", code).strip() == "error: only 10 are left"
 
 
-@pytest.mark.slow
+@pytest.mark.nightly  # by day, the commands of README.md and docs/start.md
 @OLDER_BY_NIGHT
 def test_with_the_tasks_on(repository, interpreter, tmp_path):
     """One command, as a user types it: the step after generation fills in the rows."""
@@ -330,7 +330,8 @@ def test_an_archetype_beside_other_code_is_written_if_it_is_asked_for(copy, maze
     assert (mazes / "wordle.py").is_file()
 
 
-@pytest.mark.slow
+# By day, a class in a package, and the repositories of tests/test_guests.py.
+@pytest.mark.nightly
 @pytest.mark.parametrize("series", ["0.7"], indirect=True)
 def test_gates_over_a_class_in_src(copy, mazes, series):
     printed = copy(mazes, trust=True, **WALK).stdout
@@ -373,7 +374,7 @@ def play_guide(project):
     assert "EnvironmentAgent.run_webserver()" in agent.read_text()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly  # by day, the archetype conversation
 @pytest.mark.parametrize("series", ["0.7"], indirect=True)
 def test_a_class_that_talks_has_its_agent_after_one_command(copy, mazes, series):
     """Its reply() is inherited: no text of its file says that it has one."""

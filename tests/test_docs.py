@@ -30,7 +30,7 @@ from sybil.parsers.markdown import CodeBlockParser
 from sybil.parsers.markdown.lexers import FencedCodeBlockLexer
 from sybil.typing import Evaluator
 
-from nights import nightly
+from nights import PAGES_BY_NIGHT, nightly
 from projects import (
     COPIER,
     ROOT,
@@ -396,15 +396,10 @@ def put_wrapped_classes(document: str, script: str, folder: Path) -> None:
             file.write_text(source)
 
 
-# Other tests of the day run such commands, too.
-BY_NIGHT = ["docs/from/repository.md", "docs/tasks-and-data.md", "docs/training.md"]
-BY_NIGHT += ["examples/README.md"]
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("series", ["0.7"], indirect=True)
 @pytest.mark.parametrize(
-    "document", [nightly(one) if one in BY_NIGHT else one for one in SHELL]
+    "document", [nightly(one) if one in PAGES_BY_NIGHT else one for one in SHELL]
 )
 def test_the_commands_run(request, repository, shell, tmp_path, document):
     in_project = IN_A_PROJECT in (ROOT / document).read_text()

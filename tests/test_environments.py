@@ -33,7 +33,7 @@ ALL += [
     pytest.param(QUICK, archetype, marks=pytest.mark.slow)
     for archetype in ("sandbox", "vision", "answer", "conversation", "mcp")
 ]
-# The conversation plays in NeMo Gym's own loop there: tests/test_nemo_gym.py.
+# There, the conversation also plays in NeMo Gym's own loop: tests/test_nemo_gym.py.
 ALL += [nightly(OTHER, one) for one in ("sandbox", "vision", "conversation")]
 
 # The packages of the archetypes that the game does not have
@@ -199,9 +199,9 @@ def bubblewrap_works() -> bool:
     return bool(shutil.which("bwrap")) and run(trial, ROOT, check=False).returncode == 0
 
 
-@pytest.mark.slow
+@pytest.mark.nightly  # by day, the workspaces of this machine
 @OLDER_BY_NIGHT
-@pytest.mark.parametrize("backend", ["nemo_gym", nightly("e2b")])
+@pytest.mark.parametrize("backend", ["nemo_gym", "e2b"])
 def test_sandboxes_of_nemo_gym(variant, series, backend):
     environment = variant(archetype="sandbox", backend=backend)
     data = environment.folder / "data/example.jsonl"

@@ -55,7 +55,7 @@ def assert_all_ended(environment):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("series", "archetype"),
-    [("0.4", "conversation"), ("0.7", "vision")],
+    [nightly("0.4", "conversation"), ("0.7", "vision")],
     indirect=["series"],
 )
 def test_the_whole_loop_where_much_could_go_wrong(generate, interpreter, archetype):

@@ -14,7 +14,8 @@ import pytest
 
 from projects import ROOT, UV, clean_environment, import_path, make_taxi, python_in, run
 
-pytestmark = pytest.mark.slow
+# By day, tests/test_view.py runs the other page in Chromium.
+pytestmark = pytest.mark.nightly
 
 # Their first rows, and what is special about each game
 GAMES = {

@@ -401,7 +401,7 @@ def test_a_model_may_be_added_to_a_project_with_packages_of_its_own(project):
     assert git(project, "ls-files", "--unmerged") == ""
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_wheel_replaces_the_runtime_and_is_replaced(earlier, history):
     """After both updates the wheel is installed and locked, and the import gate passes."""
     project = earlier("v0.5.0")
