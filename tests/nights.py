@@ -41,6 +41,7 @@ BOTH_WAYS = [
 ]
 # Other tests of the day run commands like those of these pages.
 PAGES_BY_NIGHT = [
+    "docs/from/dataset.md",
     "docs/from/mcp-server.md",
     "docs/from/repository.md",
     "docs/tasks-and-data.md",
@@ -60,6 +61,7 @@ SERVERS = [
 # Each file of tests, or suite in it, names the paths that its nightly tests protect.
 PROTECTED = {
     **{f"runtime/{name}.py": SERVERS for name in BOTH_WAYS},
+    "runtime/shards/test_failures.py": [RUNTIME + "scale/", *SERVERS],
     "test_classes.py": [
         "copier.yml",
         "tests/classes/",
@@ -118,6 +120,7 @@ PROTECTED = {
         RUNTIME + "frameworks/",
     ],
     "test_update.py": ["copier.yml", "extensions/", "template/"],
+    "test_verifiers.py": ["template/nemo_gym/configs/", RUNTIME + "resources_server/"],
     "test_wheels.py": ["template/{%", RUNTIME + "frameworks/"],
 }
 

@@ -265,7 +265,7 @@ def test_tools_of_ones_own_only(variant):
     environment.tests("-k", "not test_environment")
 
 
-@pytest.mark.slow
+@pytest.mark.nightly  # by day, the test above
 @ONE_SERIES
 def test_custom_tools_of_many_kinds_wait_to_be_written(variant):
     environment = variant(

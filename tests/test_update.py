@@ -317,7 +317,8 @@ def test_a_class_of_an_earlier_release_goes_on_working(earlier, archetype):
     assert " passed" in printed
 
 
-@pytest.mark.parametrize("tag", ["v0.4.0", nightly("v0.3.0"), nightly("v0.1.0")])
+@pytest.mark.nightly
+@pytest.mark.parametrize("tag", ["v0.4.0", "v0.3.0", "v0.1.0"])
 def test_before_0_5_an_update_says_what_to_do_first(earlier, tag):
     project = earlier(tag)
     done = copier(project, *UPDATE)
@@ -327,6 +328,7 @@ def test_before_0_5_an_update_says_what_to_do_first(earlier, tag):
     assert git(project, "status", "--porcelain") == ""
 
 
+@pytest.mark.nightly
 def test_files_of_frameworks_become_thin(earlier, tmp_path):
     """Those that nobody edited are those of a fresh copy: nothing of the release stays."""
     option = f"--data=siblings=[{', '.join(FRAMEWORKS)}]"

@@ -23,7 +23,7 @@ print(json.dumps([solve(row, row["responses_create_params"]["tools"]) for row in
 """
 
 
-@pytest.mark.slow
+@pytest.mark.nightly  # by day, the class under verifiers
 @ONE_SERIES
 def test_verifiers_gives_each_row_its_reward(generate, tmp_path):
     """The folder has the same file, and rows that the model can tell apart."""

@@ -46,7 +46,7 @@ def content_of(wheel):
     return top, re.findall(r"Requires-Dist: ([\w-]+)", text)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly  # by day, what is in such a wheel
 def test_a_wheel_for_verifiers_plays_without_the_project(game, tmp_path):
     [packages] = (game / "verifiers").glob(".venv/lib/python*/site-packages")
     assert {path.suffix for path in packages.glob("my_env*")} == {".dist-info"}

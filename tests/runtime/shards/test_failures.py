@@ -12,7 +12,8 @@ from env_runtime import gym_series
 from ..support import until
 from .served import COUNT_SERVER, answered, both_up, go_on, is_lost, plays_on
 
-pytestmark = pytest.mark.slow
+# By day, tests/runtime/shards/test_one_address.py
+pytestmark = pytest.mark.nightly
 
 
 def test_a_shard_is_killed(served):
