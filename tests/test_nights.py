@@ -13,8 +13,8 @@ TESTS = ("tests/test_fuzz.py", "tests/test_shards.py")
 def test_every_file_with_nightly_tests_says_what_it_protects():
     mentions = "mark.nightly", "nightly(", "map(nightly", "OLDER_BY_NIGHT"
     files = {
-        path.name
-        for path in (ROOT / "tests").glob("test_*.py")
+        path.relative_to(ROOT / "tests").as_posix()
+        for path in (ROOT / "tests").rglob("test_*.py")
         if any(word in path.read_text() for word in mentions)
     }
     files |= {f"runtime/{name}.py" for name in BOTH_WAYS}
