@@ -9,7 +9,7 @@ import tomllib
 import pytest
 
 from nights import OLDER_BY_NIGHT
-from projects import CLASSES, COPIER, UVX, borrow_venv, git, run
+from projects import CLASSES, COPIER, FRAMEWORKS, UVX, borrow_venv, git, run
 from rendering import copier, render_project
 
 EXAMPLE = re.compile(
@@ -62,6 +62,16 @@ def test_pytest_in_the_repository_around_it_leaves_the_tests_out(render, tmp_pat
     (project / "test_mine.py").write_text("def test_mine(): ...\n")
     code = "import sys; sys.modules['env_runtime'] = None; import pytest; pytest.main()"
     done = run([sys.executable, "-B", "-c", code], project)
+    assert "1 passed" in done.stdout
+    assert "error" not in done.stdout
+
+
+def test_pytest_without_nemo_gym_leaves_the_tests_out(render, tmp_path):
+    """In this mode, pytest also imports the folders above a conftest.py."""
+    project = tmp_path / "my_env"
+    shutil.copytree(render(siblings=FRAMEWORKS), project)
+    (project / "test_mine.py").write_text("def test_mine(): ...\n")
+    done = run([*UVX, "pytest", "--import-mode=importlib"], project)
     assert "1 passed" in done.stdout
     assert "error" not in done.stdout
 

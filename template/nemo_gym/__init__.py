@@ -13,8 +13,13 @@ _spec = PathFinder.find_spec(
     __name__,
     [entry for entry in sys.path if not Path(entry, __name__, "gates.py").is_file()],
 )
-if _spec is None or _spec.loader is None:
-    # `python -m unittest` in the folder above imports this folder, too.
+if _spec and _spec.loader:
+    __spec__, __file__ = _spec, _spec.origin
+    __path__ = _spec.submodule_search_locations or []
+    _spec.loader.exec_module(sys.modules[__name__])
+# `pytest --import-mode=importlib` in the folder above imports this folder, too.
+elif "pytest" not in sys.modules:
+    # So does `python -m unittest`.
     unittest = sys.modules.get("unittest")
     kinds = (ModuleNotFoundError, *([unittest.SkipTest] if unittest else []))
     raise type("NotInstalledError", kinds, {})(
@@ -22,6 +27,3 @@ if _spec is None or _spec.loader is None:
         f"{Path(__file__).parent}, and Python through `uv run`.",
         name=__name__,
     )
-__spec__, __file__ = _spec, _spec.origin
-__path__ = _spec.submodule_search_locations or []
-_spec.loader.exec_module(sys.modules[__name__])
