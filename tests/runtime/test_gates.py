@@ -433,7 +433,7 @@ def test_the_rollout_gate_names_rows_with_other_tools(run_gate, tmp_path):
 
     assert "the tools of" not in run_gate(rollout_gate, Guessing, IDS[0])
     line = run_gate(with_older, Guessing, IDS[0])
-    assert "; the tools of 1 row are not the server's: write them anew with" in line
+    assert "\nthe tools of 1 row are not the server's: write them anew with" in line
 
 
 def test_the_rollout_gate_over_an_oracle_whose_tool_is_not_served(
@@ -541,6 +541,55 @@ def test_a_server_that_ends_is_quoted():
         said = refusal(GateError, url_of, process)
         process.stdout.close()
     assert said == "the server did not start:\nno coffee\n"
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        ([], ["write"]),
+        (["import"], ["import", "write"]),
+        (["smoke", "import"], ["import", "write", "smoke"]),
+    ],
+)
+def test_tools_are_written_before_the_gates_that_read_them(
+    monkeypatch, names, expected
+):
+    done = []
+
+    def noted(name: str) -> str:
+        done.append(name)
+        return "fine"
+
+    gates = {name: functools.partial(noted, name) for name in nemo_gym_gates.NAMES}
+    monkeypatch.setattr(nemo_gym_gates, "_gates", lambda *_: gates)
+    monkeypatch.setattr(nemo_gym_gates, "write_tools", lambda path: noted("write"))
+    assert nemo_gym_gates.main(None, [*names, "--write-tools"]) == 0
+    assert done == expected
+
+
+@pytest.mark.parametrize(
+    ("ends", "said"),
+    [
+        ("os.abort()", "the server was ended by SIGABRT. If a library"),
+        ("os._exit(3)", "the server ended with exit status 3. The gate saw: "),
+    ],
+)
+def test_a_server_that_ends_while_a_gate_plays_is_told_from_no_server(
+    capsys, monkeypatch, ends, said
+):
+    code = f"import os, sys; print('running on http://127.0.0.1:9', flush=True); {ends}"
+
+    @contextlib.contextmanager
+    def server():
+        with starting_server([sys.executable, "-c", code]) as process:
+            yield process
+        assert process.stdout
+        process.stdout.read()
+        process.stdout.close()
+
+    monkeypatch.setattr(nemo_gym_gates, "starting_server", server)
+    assert nemo_gym_gates.main(None, ["server"]) == 1
+    assert said in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

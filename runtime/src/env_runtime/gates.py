@@ -5,14 +5,16 @@ import contextlib
 import functools
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from . import project
 from .checks.rollout import rollout_gate
 from .checks.runner import Gate, new_gate_parser, report, requirement_note, run
-from .checks.server import starting_server, url_of, write_tools
+from .checks.server import end_of, starting_server, url_of, write_tools
 from .checks.smoke import check_paths, server_gate, smoke_gate, smoke_without_rows
 from .command_line import exit_status
+from .errors import FixableError, GateError
 from .evaluation.client import Client
 from .imports import not_in_image
 
@@ -47,21 +49,33 @@ def main(description: str | None, arguments: list[str] | None = None) -> int:
     reads_rows = options.write_tools or not readers.isdisjoint(names)
     if reads_rows and not options.rows.is_file():
         parser.error(f"--rows: {options.rows} is not a file")
-    with contextlib.ExitStack() as stack:
-        gates = _gates(options, names, stack)
-        chosen = {name: gates[name] for name in NAMES if name in names}
-        results = run(
-            chosen, allow_missing=options.allow_missing, progress=not options.json
-        )
-        passed = report(results, options.json)
-    if not (passed and options.write_tools):
-        return 0 if passed else 1
 
     def write() -> int:
         line = write_tools(options.rows)
         print(line, file=sys.stderr if options.json else None)
         return 0
 
+    with contextlib.ExitStack() as stack:
+        gates = _gates(options, names, stack)
+        chosen = {name: gates[name] for name in NAMES if name in names}
+
+        writes = options.write_tools
+        others = [name for name in chosen if name != "import"]
+        if writes and others:
+            # These read the rows. The import gate says first why a class has no tools.
+            gate, writes = chosen[others[0]], False
+
+            def write_first() -> str:
+                write()
+                return gate()
+
+            chosen[others[0]] = write_first
+        results = run(
+            chosen, allow_missing=options.allow_missing, progress=not options.json
+        )
+        passed = report(results, options.json)
+    if not (passed and writes):
+        return 0 if passed else 1
     return exit_status("gates.py", write)
 
 
@@ -99,21 +113,31 @@ def _gates(
         notes = not_in_image(project.here().gym, project.here().root)
         return "\n".join([passed, *requirement_note(domain_class), *notes])
 
-    def smoke() -> str:
+    def checked(check: Callable[[Client], str]) -> str:
+        """What a gate says of the server; if it ended meanwhile, the gate says so."""
+        server = client()
+        try:
+            return check(server)
+        except FixableError as error:
+            if end := end_of(process) if process else "":
+                raise GateError(f"{end}. The gate saw: {error}") from None
+            raise
+
+    def smoke(server: Client) -> str:
         if options.without_rows:
-            return smoke_without_rows(client())
-        return smoke_gate(client(), rows)
+            return smoke_without_rows(server)
+        return smoke_gate(server, rows)
 
     def rollout() -> str:
         if options.under_gym:
             from .under_gym import check
 
             return check(rows, options.agent)
-        return rollout_gate(client(), rows, quick=options.quick)
+        return checked(lambda server: rollout_gate(server, rows, quick=options.quick))
 
     return {
         "import": import_gate,
-        "server": lambda: server_gate(client()),
-        "smoke": smoke,
+        "server": lambda: checked(server_gate),
+        "smoke": lambda: checked(smoke),
         "rollout": rollout,
     }

@@ -59,7 +59,7 @@ def rollout_gate(client: Client, path: Path, *, quick: bool = False) -> str:
     note += _stand_ins(domain_class)
     if check.repeats:
         note += check.check_prompts()
-    note += check.outdated_tools(path)
+    outdated = check.outdated_tools(path)
     check.check("nonsense", check.play, check.compare)
     note += check.check_end(max_turns)
     try:
@@ -68,13 +68,13 @@ def rollout_gate(client: Client, path: Path, *, quick: bool = False) -> str:
     except NoOracleError as error:
         flaws = "" if quick else check.find_flaws()
         return (
-            f"{check.line_without_oracle(error)}{note}{check.diversity.note_line()}\n"
+            f"{check.line_without_oracle(error)}{note}{check.diversity.note_line()}{outdated}\n"
             "without an oracle, nothing shows that "
             f"{declared(domain_class).highest_reward} can be earned, or that no episode "
             "earns more; the attack tests that need one are skipped, and `uv run "
             f"pytest` counts them{estimate_note(domain_class)}{flaws}"
         )
-    notes = check.diversity.note_line() + estimate_note(domain_class)
+    notes = check.diversity.note_line() + outdated + estimate_note(domain_class)
     if without_answers(domain_class):
         seen = counted(len(rows), "row")
         return f"{seen}: played by the oracle, noop and nonsense{note}{notes}"
@@ -148,7 +148,7 @@ class RolloutCheck(RewardCheck):
         if not count:
             return ""
         return (
-            f"; the tools of {counted(count, 'row')} are not the server's: write them anew "
+            f"\nthe tools of {counted(count, 'row')} are not the server's: write them anew "
             f"with `uv run python gates.py --write-tools --rows {shown(path)}`"
         )
 

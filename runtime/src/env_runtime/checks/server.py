@@ -4,6 +4,7 @@ import contextlib
 import math
 import os
 import re
+import signal
 import subprocess
 import sys
 import threading
@@ -229,3 +230,18 @@ def url_of(process: subprocess.Popen[str]) -> str:
     if url is None:
         raise GateError("the server did not start:\n" + "".join(printed[-20:]))
     return url
+
+
+def end_of(process: subprocess.Popen[str]) -> str:
+    """How a server ended, and what may have ended it, for a message; "" while it runs."""
+    try:
+        status = process.wait(0.2)  # it may have closed its sockets just now
+    except subprocess.TimeoutExpired:
+        return ""
+    if status >= 0:
+        return f"the server ended with exit status {status}"
+    return (
+        f"the server was ended by {signal.Signals(-status).name}. If a library of the "
+        "class is not made for several threads, see `Threads` in docs/your-own-class.md "
+        "of the template"
+    )

@@ -124,7 +124,7 @@ class RowMaker:
         self.asked: defaultdict[str, set[int]] = defaultdict(set)
         self.lengths: Counter[int] = Counter()  # of prompts, in characters
         self.longest = (0, "")
-        self.counts: Counter[str] = Counter()  # records: all, and by note
+        self.counts: Counter[str] = Counter()  # records: all, used, by note
         self.places: dict[str, list[str]] = {}  # of the first three records by note
         self.refused: list[str] = []
         self.first: list[str] = []  # rows as the model sees them
@@ -144,6 +144,7 @@ class RowMaker:
             except (RolloutError, TypeError, ValueError) as error:
                 self._refuse(f"{record.place}: {one_line(error)}")
                 continue
+            self.counts["used"] += bool(rows)
             if not rows:
                 self._note(f"{{}} left out: {_name(self.example)} returns None", record)
             for row, solution in rows:
@@ -340,7 +341,7 @@ def _sample(
     """Write `count` rows, drawn from the first records. Returns their number."""
     lines = list(maker.lines("example", islice(records, SAMPLED)))
     # A small dataset also has rows to train on.
-    count = min(count, -(-maker.counts["records"] // 2))
+    count = min(count, -(-maker.counts["used"] // 2))
     drawn = heapq.nsmallest(count, range(len(lines)), key=lambda each: lines[each][1])
     for number in sorted(drawn):
         files["example"].write(lines[number][0])
@@ -371,7 +372,8 @@ def _expected(row: Row, solution: Solution) -> str:
     """The answer alone, without what is around it, as in `Answer: 18`."""
     values = [str(value) for value in task_of(row).values()]
     held = [value for value in values if value and value in solution.answer]
-    return _folded(max(held, key=len, default=solution.answer))
+    answer = max(held, key=len, default=solution.answer)
+    return _folded(answer) or answer.strip()
 
 
 def _hash(text: str, seed: int = 0) -> int:

@@ -11,10 +11,13 @@ import functools
 import glob
 import gzip
 import json
+import math
 import re
 import sys
 import zlib
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from datetime import date, time, timedelta
+from decimal import Decimal
 from itertools import chain, islice, takewhile
 from pathlib import Path
 from typing import IO, Any
@@ -282,7 +285,12 @@ def _separated(path: Path, delimiter: str) -> Iterator[Record]:
         for read, line in _lines(path):  # noqa: B007 - the fields begin at its line
             yield line
 
-    rows, columns, start = csv.reader(lines(), delimiter=delimiter, strict=True), [], 1
+    file = lines()
+    head = next((line for line in file if line.strip()), "")
+    if delimiter not in head:  # a spreadsheet may write semicolons, or tabs
+        delimiter = max(f"{delimiter};\t,|", key=head.count)
+    rows = csv.reader(chain([head], file), delimiter=delimiter, strict=True)
+    columns, start = [], read
     while True:
         try:
             fields = next(rows, None)
@@ -298,7 +306,7 @@ def _separated(path: Path, delimiter: str) -> Iterator[Record]:
             continue
         if not columns:
             columns = fields
-            _check_columns(columns, delimiter, place)
+            _check_columns(columns, place)
         elif len(fields) != len(columns):
             raise RolloutError(
                 f"{place}: {len(fields)} fields for {len(columns)} columns: quote a field "
@@ -308,15 +316,10 @@ def _separated(path: Path, delimiter: str) -> Iterator[Record]:
             yield Record(dict(zip(columns, fields, strict=True)), place)
 
 
-def _check_columns(columns: list[str], delimiter: str, place: str) -> None:
+def _check_columns(columns: list[str], place: str) -> None:
     """Raise RolloutError if the first line of a file does not name its columns."""
     wrong = ""
-    if len(columns) == 1 and ({*",;|\t"} - {delimiter}) & {*columns[0]}:
-        wrong = (
-            f"there is one column, {columns[0][:80]!r}: separate columns by commas in a "
-            ".csv file, by tabs in a .tsv file"
-        )
-    elif not all(columns):
+    if not all(columns):
         wrong = "a column without a name: the first line names all columns"
     elif len(set(columns)) < len(columns):
         twice = next(name for name in columns if columns.count(name) > 1)
@@ -349,7 +352,20 @@ def _numbered(path: Path, batches: Iterable[Any]) -> Iterator[Record]:
         for start in range(0, batch.num_rows, 1000):
             for values in batch.slice(start, 1000).to_pylist():
                 number += 1
-                yield Record(values, f"{path}, row {number}")
+                yield Record(_plain(values), f"{path}, row {number}")
+
+
+def _plain(value: Any) -> Any:
+    """A value of Arrow as JSON has it: dates and decimals as text, NaN as nothing."""
+    if isinstance(value, dict):
+        return {key: _plain(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
+    if isinstance(value, date | time):
+        return value.isoformat()
+    if isinstance(value, Decimal | timedelta):
+        return str(value)
+    return None if isinstance(value, float) and math.isnan(value) else value
 
 
 READERS: dict[str, Callable[[Path], Iterator[Record]]] = {
@@ -394,7 +410,7 @@ def _streamed(place: str, stream: Any) -> Iterator[Record]:
     with _from_hub(place):
         # Images and audio stay bytes, as they are in the same Parquet files.
         for number, values in enumerate(stream.decode(False), start=1):
-            yield Record(values, f"{place}, row {number}")
+            yield Record(_plain(values), f"{place}, row {number}")
 
 
 @contextlib.contextmanager
