@@ -224,6 +224,27 @@ class Farm:
         return [("take", {"stone": n}) for n in range(1, 5)]
 
 
+class Inspected(Farm):
+    """Looking at a stone earns, too. The oracle has no need of it."""
+
+    def __init__(self, task: dict[str, Any]) -> None:
+        self.taken: set[int] = set()
+        self.looks = 0
+
+    def take(self, stone: int) -> str:
+        """Take a stone."""
+        self.taken.add(stone)
+        return "taken"
+
+    def inspect(self, stone: int) -> str:
+        """Look at a stone."""
+        self.looks += stone == 4
+        return "a stone"
+
+    def reward(self) -> float:
+        return min(len(self.taken) / 4 + self.looks / 10, 1.0)
+
+
 class Unbounded(Farm):
     def reward(self) -> float:
         return self.points if self.points > 0.5 else 0.0
@@ -504,6 +525,7 @@ LEAKY = "Where is the office? (row {city}-{n}) The city is ({city})."
             "makes every choice there is earns the full reward",
         ),
         (Farm, PLAIN, "again", r"one call, 10 times, earns 1\.0, as much as"),
+        (Inspected, PLAIN, "again", r"10 times, .* \(it called inspect\(stone=4\)"),
         (
             Unbounded,
             PLAIN,

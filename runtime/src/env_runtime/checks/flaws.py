@@ -143,7 +143,10 @@ def _said(check: FlawCheck, text: str) -> Calls:
 
 
 async def again(check: FlawCheck, rows: Iterable[int]) -> None:
-    """The oracle's last call twice, and each of its other calls many times."""
+    """The oracle's last call twice, and each other call many times.
+
+    Those of tools that it leaves alone have its arguments of the same names.
+    """
     for number in check.in_time(rows):
         row = check.rows[number]
         calls = check.oracle(row).calls
@@ -153,10 +156,16 @@ async def again(check: FlawCheck, rows: Iterable[int]) -> None:
             if call != calls[-1] and call[0] in {*check.tools, REPLY}
         ]
         plans = [[*calls, calls[-1]]] if calls else []
-        repeated = [
-            REPEATS * [call] for n, call in enumerate(others) if call not in others[:n]
+        distinct = [call for n, call in enumerate(others) if call not in others[:n]]
+        sent = {name: value for _, given in calls for name, value in given.items()}
+        unused = [
+            (tool["name"], {name: sent.get(name, sample) for name, sample in given})
+            for tool in check.definitions
+            if tool["name"] not in {name for name, _ in calls}
+            for given in [sample_arguments(tool).items()]
         ]
-        for plan in check.in_time([*plans, *repeated[:5]]):
+        repeated = [REPEATS * [call] for call in [*distinct[:5], *unused[:5]]]
+        for plan in check.in_time([*plans, *repeated]):
             attempt, reward = await check.played(row, plan)
             outside = attempt.episode.outside_range
             if outside is not None and not check.declared.range_is_estimated:
