@@ -612,7 +612,7 @@ def test_an_unknown_name_is_not_meant(look):
 
 def test_two_rows_are_too_few_to_tell_luck_from_a_flaw(look):
     """The line says so, instead of that nothing was found."""
-    few = "in 2 rows, not for 4 more: rows are few, or episodes slow or refused; "
+    few = "in 2 rows, not for leak, crowd, form, fragment: rows are few, or episodes "
     assert few in look(Answers, rows(LEAKY, 2))
     with pytest.raises(GateError, match="only repeats the prompt"):
         look(Contains, rows(LISTED, 1))
@@ -629,4 +629,4 @@ def test_a_search_that_ends_early_finds_nothing(look, monkeypatch):
     monkeypatch.setattr(
         FlawCheck, "in_time", lambda check, tries: itertools.islice(tries, 3)
     )
-    assert "not for 2 more" in look(AnyTry, rows(PLAIN))
+    assert "not for fragment, candidates: rows" in look(AnyTry, rows(PLAIN))

@@ -467,7 +467,7 @@ def find_flaws(domain_class: type, rows: list[Row], seconds: float = SECONDS) ->
     if own.runs_commands:  # each takes a while
         left_out |= {"again", "early"}
     names = [name for name in names if name not in left_out]
-    most, looked = 0, 0
+    most, looked = 0, list[str]()
     with without_log():
         one = asyncio.run(_seconds_of_an_episode(check))
         played = names[: int(seconds / one)] if one else []
@@ -483,12 +483,13 @@ def find_flaws(domain_class: type, rows: list[Row], seconds: float = SECONDS) ->
                 break  # so would the others be
             except (RolloutError, ValueError, UndecidedError):
                 continue
-            most, looked = max(most, len(numbers)), looked + 1
+            most = max(most, len(numbers))
+            looked.append(name)
     meant = f", {', '.join(sorted(check.meant))} meant" if check.meant else ""
-    text = f"looked for {counted(looked, 'flaw')} of grades in {counted(most, 'row')}{meant}"
-    if looked < len(names):
-        others = len(names) - looked
-        text += f", not for {others} more: rows are few, or episodes slow or refused"
+    text = f"looked for {counted(len(looked), 'flaw')} of grades in {counted(most, 'row')}{meant}"
+    if others := [name for name in names if name not in looked]:
+        why = "rows are few, or episodes slow or refused"
+        text += f", not for {', '.join(others)}: {why}"
     note = _standing(check, most)
     return f"{text}; `uv run pytest` attacks the grade further{note}"
 
