@@ -24,7 +24,7 @@ from projects import (
 )
 from rendering import copier
 
-RELEASES = ["v0.8.0", "v0.7.0", "v0.6.1", "v0.6.0", "v0.5.0"]
+RELEASES = ["v0.8.1", "v0.8.0", "v0.7.0", "v0.6.1", "v0.6.0", "v0.5.0"]
 
 
 def updates(*archetype, quick=(), slow=()):
@@ -46,7 +46,7 @@ def releases(repository, tmp_path):
 
 @pytest.fixture
 def project(releases, tmp_path):
-    """A committed project of v0.8.1."""
+    """A committed project of v0.8.2."""
     folder = tmp_path / "my_env"
     copy(releases, folder)
     commit(folder, first=True)
@@ -55,7 +55,7 @@ def project(releases, tmp_path):
 
 @pytest.fixture
 def own(releases, tmp_path):
-    """Makes a committed project of v0.8.1 over a class, with these tools."""
+    """Makes a committed project of v0.8.2 over a class, with these tools."""
 
     def of(source, domain_class, tools):
         folder = tmp_path / "own"
@@ -158,7 +158,7 @@ def test_a_source_beside_the_wheels_stays(releases, project, folder):
     mine = 'mine = { path = "../", editable = true }'
     settings.write_text(f"{table}[tool.uv.sources]\n{sources}\n{mine}\n\n{rest}")
     commit(project)
-    versions = ('version = "0.8.1"', 'version = "0.9.0"')
+    versions = ('version = "0.8.2"', 'version = "0.9.0"')
     release(releases, "v0.9.0", {"runtime/pyproject.toml": versions})
     update(project)
     text = settings.read_text()
@@ -255,7 +255,7 @@ def released(clone, template):
     """Tags the working tree as the next release of the same repository."""
     git(clone, "rm", "--quiet", "-r", ".")
     shutil.copytree(template, clone, dirs_exist_ok=True)
-    release(clone, "v0.8.1", {})
+    release(clone, "v0.8.2", {})
 
 
 @pytest.fixture
@@ -275,10 +275,10 @@ def earlier(history, template, tmp_path):
 @pytest.mark.parametrize(
     ("archetype", "tag"),
     [
-        *updates("game", quick=["v0.8.0"], slow=["v0.5.0"]),
+        *updates("game", quick=["v0.8.1"], slow=["v0.5.0"]),
         *updates("sandbox"),
         *updates("vision"),
-        *updates("conversation", slow=["v0.6.0"])[:4],  # it is new in 0.6
+        *updates("conversation", slow=["v0.6.0"])[:5],  # it is new in 0.6
     ],
 )
 def test_from_an_earlier_release(earlier, archetype, tag):
@@ -379,7 +379,7 @@ def test_added_dependencies_stay_when_the_templates_change(earlier, tag):
     assert tool["environment"]["max_turns"] == 9
     assert tool["uv"]["sources"] == {
         "nemo-gym-env-runtime": [
-            {"path": "vendor/nemo_gym_env_runtime-0.8.1-py3-none-any.whl"}
+            {"path": "vendor/nemo_gym_env_runtime-0.8.2-py3-none-any.whl"}
         ],
         "mine": {"path": "../lib"},
     }
@@ -409,10 +409,10 @@ def test_the_wheel_replaces_the_runtime_and_is_replaced(earlier, history):
     project = earlier("v0.5.0")
     add_package(project, "iniconfig")
     commit(project)
-    for version in ("0.8.1", "0.9.0"):
+    for version in ("0.8.2", "0.9.0"):
         if version == "0.9.0":
             bump = {
-                "runtime/pyproject.toml": ('version = "0.8.1"', 'version = "0.9.0"')
+                "runtime/pyproject.toml": ('version = "0.8.2"', 'version = "0.9.0"')
             }
             release(history, "v0.9.0", bump)
         done = run([COPIER, "update", "--trust", "--defaults"], project)
@@ -456,7 +456,7 @@ def test_an_update_installs_once_after_the_merge(releases, tmp_path):
         "    print(sys.argv[1], edited, file=log)\n"
     )
     git(releases, "commit", "--quiet", "--all", "--message", "Log")
-    git(releases, "tag", "v0.8.2")
+    git(releases, "tag", "v0.8.3")
     project = tmp_path / "my_env"
     run([COPIER, "copy", "--trust", "--defaults", releases, project], tmp_path)
     git(project, "init", "--quiet", "--initial-branch", "main")
