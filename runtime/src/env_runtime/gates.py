@@ -114,7 +114,7 @@ def _gates(
         return "\n".join([passed, *requirement_note(domain_class), *notes])
 
     def checked(check: Callable[[Client], str]) -> str:
-        """What a gate says of the server; if it ended meanwhile, the gate says so."""
+        """Run a gate against the server. Raises GateError, also if the server ended."""
         server = client()
         try:
             return check(server)

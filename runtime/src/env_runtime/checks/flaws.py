@@ -145,7 +145,7 @@ def _said(check: FlawCheck, text: str) -> Calls:
 async def again(check: FlawCheck, rows: Iterable[int]) -> None:
     """The oracle's last call twice, and each other call many times.
 
-    Those of tools that it leaves alone have its arguments of the same names.
+    A tool that the oracle does not call gets the oracle's arguments of the same names.
     """
     for number in check.in_time(rows):
         row = check.rows[number]
@@ -159,10 +159,9 @@ async def again(check: FlawCheck, rows: Iterable[int]) -> None:
         distinct = [call for n, call in enumerate(others) if call not in others[:n]]
         sent = {name: value for _, given in calls for name, value in given.items()}
         unused = [
-            (tool["name"], {name: sent.get(name, sample) for name, sample in given})
-            for tool in check.definitions
-            if tool["name"] not in {name for name, _ in calls}
-            for given in [sample_arguments(tool).items()]
+            (name, {key: sent.get(key, value) for key, value in sample.items()})
+            for name, sample in check.samples()
+            if name not in {name for name, _ in calls}
         ]
         repeated = [REPEATS * [call] for call in [*distinct[:5], *unused[:5]]]
         for plan in check.in_time([*plans, *repeated]):

@@ -295,7 +295,7 @@ def _source(place: str, splits: dict[str, str]) -> list[str]:
     if not splits:
         return [f"SOURCE = {path}"]
     files = (f'"{ours}": FOLDER / {quoted(its)}' for ours, its in splits.items())
-    return [f"FOLDER = {path}", f"SOURCE = {{{', '.join(files)}}}"]
+    return [f"FOLDER = {path}", "SOURCE = {" + ", ".join(files) + "}"]
 
 
 def _example(plan: Plan) -> str:
@@ -351,7 +351,7 @@ def _example(plan: Plan) -> str:
         lines += [f"    parts = [{parts}]", '    prompt = "\\n\\n".join(parts)']
         prompt = "prompt"
     elif ends:
-        lines.append(f'    prompt = f"{{{prompt}}}\\n\\n{{INSTRUCTIONS}}"')
+        lines.append('    prompt = f"{' + prompt + '}\\n\\n{INSTRUCTIONS}"')
         prompt = "prompt"
     task = {'"id"': 'record["id"]'} if "id" in plan.columns else {}
     if plan.grader == "judge":
@@ -374,7 +374,7 @@ def _asked(plan: Plan) -> list[str]:
     if plan.chat_in_parts:
         return [
             '    part = {"type": "text", "text": INSTRUCTIONS}',
-            f'    asked = {{**last, "{key}": [*last["{key}"], part]}}',
+            "    asked = {**last, " + f'"{key}": [*last["{key}"], part]' + "}",
         ]
     text = f"{{last['{key}']}}\\n\\n{{INSTRUCTIONS}}"
     return [f'    asked = {{**last, "{key}": f"{text}"}}']
