@@ -23,9 +23,12 @@ Commands, such as `python -m env_runtime.prepare`, print their own `--help`.
 `uv run python docs/api.py` writes this page from the docstrings.
 """
 
-# NeMo Gym 0.7 has these itself. Without them, the page is the same on both series.
-IN_0_7 = {"close_resources_session", "failure_kind", "get_reverify_mode"}
-IN_0_7 |= {"setup_cancellation_middleware"}
+# What NeMo Gym calls or has itself, in one of its release series or in both. The page leaves
+# these out by name: it must not depend on the series that is installed.
+OF_NEMO_GYM = {"aggregate_metrics", "close_resources_session", "failure_kind"}
+OF_NEMO_GYM |= {"get_reverify_mode", "get_session_middleware_key", "mcp_tools"}
+OF_NEMO_GYM |= {"model_post_init", "seed_session", "setup_cancellation_middleware"}
+OF_NEMO_GYM |= {"setup_exception_middleware", "setup_session_middleware"}
 
 
 def page() -> str:
@@ -58,13 +61,8 @@ def entry(name: str, thing: Any) -> Iterator[str]:
 def methods(owner: type) -> Iterator[str]:
     """A line for each public method that the package defines, except those of NeMo Gym."""
     own = [base for base in owner.__mro__ if base.__module__.startswith("env_runtime")]
-    inherited = {
-        name for base in owner.__mro__ if base not in own for name in vars(base)
-    }
-    inherited -= {"setup_webserver", "verify"}  # a server.py has these
-    inherited |= IN_0_7
     validators = getattr(owner, "__pydantic_decorators__", None)
-    hidden = inherited | set(validators.model_validators if validators else ())
+    hidden = OF_NEMO_GYM | set(validators.model_validators if validators else ())
     members = {
         name: member for base in reversed(own) for name, member in vars(base).items()
     }
@@ -90,7 +88,7 @@ def signature(thing: Any) -> str:
         + name
         + ("=..." if each.default is not each.empty else "")
         for name, each in parameters.items()
-        if name not in {"self", "cls", *IN_0_7} and not name.startswith("_")
+        if name not in {"self", "cls", *OF_NEMO_GYM} and not name.startswith("_")
     ]
     return f"({', '.join(names)})"
 

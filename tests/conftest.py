@@ -4,13 +4,16 @@ import functools
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from env_runtime.command_line import counted
 
 # pytest finds these by their names.
 from nights import (  # noqa: F401
@@ -48,6 +51,40 @@ server = open("server.py").read()
 names = re.findall(r'app\\.post\\("/(\\w+)"\\)\\(\\s*self\\.tool', server)
 print(json.dumps([tools[name].definition() for name in names]))
 """
+
+
+# What tests lack, by the reason with which they are skipped, and the cure
+LACKING = {
+    r"bwrap|bubblewrap": "the isolation of sandboxes and MCP servers (install bubblewrap)",
+    r"0\.7": "what only nemo-gym 0.7 has (UV_PYTHON=3.13, with Python 3.13.14 or newer)",
+    r"0\.4": "what only nemo-gym 0.4 has (UV_PYTHON=3.12)",
+}
+NOT_TESTED = pytest.StashKey[str]()
+
+
+def not_tested(reasons: Iterable[str]) -> str:
+    """One sentence on the tests that were skipped, and on what to install; "" for none."""
+    counts = Counter(
+        next(
+            (what for lack, what in LACKING.items() if re.search(lack, reason)), reason
+        )
+        for reason in reasons
+    )
+    parts = [f"{counted(n, 'test')} of {what}" for what, n in counts.most_common()]
+    return f"Not tested here: {'; '.join(parts)}." if parts else ""
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    skipped = terminalreporter.stats.get("skipped", [])
+    reasons = [report.longrepr[2].removeprefix("Skipped: ") for report in skipped]
+    config.stash[NOT_TESTED] = not_tested(reasons)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Say last what was not tested, below the line with the counts."""
+    if sentence := config.stash.get(NOT_TESTED, ""):
+        print(sentence)
 
 
 @pytest.fixture(scope="session")

@@ -164,6 +164,16 @@ GAME_FIRST = [
     *(pytest.param(one, marks=pytest.mark.slow) for one in ARCHETYPES[1:]),
 ]
 
+# Modules of tests/runtime/ that say the same on each release series of NeMo Gym
+SAME_ON_BOTH = ["class_checks", "dataset_projects", "datasets", "deploy", "flaws"]
+SAME_ON_BOTH += ["flaws_owned", "framework_protocol", "frameworks", "gates", "graders"]
+SAME_ON_BOTH += ["imports", "llm", "models", "package", "play", "properties", "report"]
+SAME_ON_BOTH += ["rows_generator", "slim_image", "stats", "trl"]
+# Other modules of which some tests need one series
+OF_ONE_SERIES = ["test_api", "test_coverage", "test_layers", "test_ports"]
+# The fixtures that install a project, and NeMo Gym with it
+INSTALLS = {"generate", "install", "interpreter", "series"}
+
 STARTED = pytest.StashKey[float]()  # when this process did, in seconds
 ONE_SERIES = pytest.mark.parametrize("series", [QUICK], indirect=True)
 # The runtime's tests show the same on the other series, as do other commands there.
@@ -189,6 +199,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[STARTED] = time.monotonic()
+
+
+def depends_on_the_series(item: pytest.Item) -> bool:
+    """Whether a test may say something else on the other release series of NeMo Gym."""
+    if INSTALLS & {*getattr(item, "fixturenames", ())}:
+        return True
+    if item.path.parent != ROOT / "tests":
+        return item.path.stem.removeprefix("test_") not in SAME_ON_BOTH
+    return item.path.stem in OF_ONE_SERIES
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -222,6 +241,8 @@ def pytest_collection_modifyitems(
             item.own_markers = [one for one in item.own_markers if one.name != "slow"]
         elif parameters.get("series", QUICK) != QUICK:
             item.add_marker("slow")
+        if depends_on_the_series(item):
+            item.add_marker("series")
         if item.get_closest_marker("slow") or item.get_closest_marker("nightly"):
             # Sockets to processes that they started end with these.
             item.add_marker(pytest.mark.filterwarnings("ignore::ResourceWarning"))

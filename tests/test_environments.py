@@ -121,25 +121,17 @@ def test_rollouts(generate):
         assert printed.count("PASS") == 2
 
 
-# Long tests of what knows nothing of NeMo Gym
-SAME_ON_BOTH = ["deploy", "llm", "properties", "rows_generator", "graders", "flaws"]
-SAME_ON_BOTH += ["datasets", "dataset_projects", "mcp_episode", "report", "stats"]
-SAME_ON_BOTH += ["class_checks", "flaws_owned", "framework_protocol", "frameworks"]
-SAME_ON_BOTH += ["gates", "imports", "models", "package", "play", "slim_image", "trl"]
-
-
-@pytest.mark.parametrize(
-    "left_out", [pytest.param(SAME_ON_BOTH, marks=pytest.mark.slow), nightly([])]
-)
-def test_the_runtime_on_the_other_series(tmp_path, left_out):
+@pytest.mark.nightly  # by day, .ci/run runs the quick tests on both series
+def test_the_runtime_on_the_other_series(tmp_path):
     """It has its own venv: the quick tests ran on this interpreter's series."""
     python = interpreter_for(OTHER)
     assert python, f"this machine has no Python {PYTHONS[OTHER]}"
-    tests = ["-m", "not slow and not nightly", "tests/runtime"]
-    tests += [f"--ignore=tests/runtime/test_{name}.py" for name in left_out]
     # One process: this test is one worker's, and others run beside it.
     run(
-        [UV, "run", "--python", python, "pytest", "-q", "-n", "0", *tests],
+        [
+            *[UV, "run", "--python", python, "pytest", "-q", "-n", "0"],
+            *["-m", "not slow and not nightly", "tests/runtime"],
+        ],
         ROOT,
         UV_PROJECT_ENVIRONMENT=str(tmp_path / "venv"),
     )
