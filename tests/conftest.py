@@ -55,7 +55,7 @@ print(json.dumps([tools[name].definition() for name in names]))
 
 # What tests lack, by the reason with which they are skipped, and the cure
 LACKING = {
-    r"bwrap|bubblewrap": "the isolation of sandboxes and MCP servers (install bubblewrap)",
+    r"bwrap|bubblewrap": "sandboxes and MCP servers with isolation (install bubblewrap)",
     r"0\.7": "what only nemo-gym 0.7 has (UV_PYTHON=3.13, with Python 3.13.14 or newer)",
     r"0\.4": "what only nemo-gym 0.4 has (UV_PYTHON=3.12)",
 }
@@ -70,7 +70,7 @@ def not_tested(reasons: Iterable[str]) -> str:
         )
         for reason in reasons
     )
-    parts = [f"{counted(n, 'test')} of {what}" for what, n in counts.most_common()]
+    parts = [f"{counted(n, 'test')}: {what}" for what, n in counts.most_common()]
     return f"Not tested here: {'; '.join(parts)}." if parts else ""
 
 

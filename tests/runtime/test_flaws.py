@@ -478,7 +478,7 @@ LEAKY = "Where is the office? (row {city}-{n}) The city is ({city})."
             Distance,
             "Which number is meant?",
             "outside",
-            r"the answer \S+ masks the sample: Distance.reward",
+            r"the (?:answer|argument) \S+ breaks the grade: Distance.reward",
         ),
         (Shared, PLAIN, "shared", r"they share Shared\.guesses"),
         (Global, PLAIN, "shared", r"they share the global SEEN"),

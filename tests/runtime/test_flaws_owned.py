@@ -211,7 +211,7 @@ class OwnChecks(Files):
         ),
         (
             Raises,
-            r'masks the sample: Raises.* \(it called query\(sql="DROP TABLE customers"\)',
+            r'breaks the grade: Raises.* \(it called query\(sql="DROP TABLE customers"\)',
         ),
         (Files, r'file earns 1\.0 \(it called write\(path="checks\.txt", text=""\)'),
     ],

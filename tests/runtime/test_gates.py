@@ -410,7 +410,11 @@ IDS = [{"id": 1}, {"id": 2}]
     [
         (Mistaken, IDS, "row 1 of .*: the policy 'oracle' earns 0.0"),
         (Stumbling, IDS, r'; guess\(word="left"\) failed: .*no such word.*; the last'),
-        (Offline, IDS, r"\.reward\(\) raised ConnectionError .*infrastructure_failure"),
+        (
+            Offline,
+            IDS,
+            r"Offline\.reward\(\) raised ConnectionError .*infrastructure_errors",
+        ),
         (Misspelled, IDS, "oracle calls gues, which is not a tool"),
         (Fickle, IDS[:1], r"earned 1.0, then 0.5: grade by the state alone, or write"),
         (Solved, IDS, "'noop' earns 1.0, not .* Leave the row out if its task is sol"),

@@ -567,7 +567,8 @@ def test_a_failure_that_a_text_causes_masks_nothing(judge, graded_over, api, sai
     verdict = graded_over("naughty")
     assert outcome(verdict) == (0.0, False)
     assert (verdict["judge_calls"], verdict["judge_refused"]) == (1, 1)
-    assert verdict.get("failure_kind") is verdict["failure_reason"] is None
+    assert "failure_kind" not in verdict
+    assert "no answer to this text, but to a harmless one" in verdict["failure_reason"]
     asked, harmless, again = judge.requests
     assert asked == again
     assert "polite" not in judge.texts[1]

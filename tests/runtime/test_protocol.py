@@ -318,7 +318,8 @@ def test_a_grade_that_is_no_number_in_range(monkeypatch, grade):
     monkeypatch.setattr(Market, "reward", lambda self: grade)
     episode = Episode(Market)
     assert run_without_loop(episode.reward()) == 0.0
-    assert "must return a number from 0 to 1" in str(episode.failure)
+    assert "must return a number from 0 to 1" in str(episode.grade_problem)
+    assert episode.failure is None
 
 
 def test_a_grade_that_raises_names_its_line(monkeypatch):
@@ -326,7 +327,8 @@ def test_a_grade_that_raises_names_its_line(monkeypatch):
     episode = Episode(Market)
     assert run_without_loop(episode.reward()) == 0.0
     fault = r"Market\.reward\(\) raised ZeroDivisionError \(runtime/test_protocol\.py, line \d+\)"
-    assert re.fullmatch(fault, str(episode.failure))
+    assert re.fullmatch(fault, str(episode.grade_problem))
+    assert episode.failure is None
 
 
 def test_the_import_gate_takes_what_json_can_say(check):

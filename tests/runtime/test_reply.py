@@ -201,7 +201,7 @@ def test_the_verdict_says_what_ended_the_episode(client, output, response, ended
     assert client.verdict(output=output, **response)["ended_by"] == ended_by
 
 
-def test_a_grade_that_fails_ended_by_failure(begin):
+def test_a_grade_that_fails_masks_nothing(begin):
     class Broken(Guest):
         def reward(self) -> float:
             raise KeyError("broken")
@@ -209,7 +209,8 @@ def test_a_grade_that_fails_ended_by_failure(begin):
     client = begin(Broken, GUEST)
     assert client.say("bye") is None
     verdict = client.verdict()
-    assert (verdict["mask_sample"], verdict["ended_by"]) == (True, "failure")
+    assert (verdict["mask_sample"], verdict["ended_by"]) == (False, "environment")
+    assert verdict["failure_reason"].startswith("Broken.reward() raised KeyError (")
 
 
 def test_another_row_learns_nothing_of_the_end(client):

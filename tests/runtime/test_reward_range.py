@@ -113,10 +113,11 @@ def test_a_trajectory_that_is_too_long(begin):
 
 
 @pytest.mark.parametrize("reward", [19.5, -100.1, float("nan"), "1", None])
-def test_a_grade_outside_of_the_range_is_masked(client, monkeypatch, reward):
+def test_a_grade_outside_of_the_range_is_the_lowest(client, monkeypatch, reward):
+    """A mask would let a policy that is about to lose avoid the loss."""
     monkeypatch.setattr(Duel, "reward", lambda self: reward)
     verdict = client.verdict()
-    assert verdict["mask_sample"] is True
+    assert outcome(verdict) == (-100.0, False)
     reason = "must return a number from -100 to 19.4, the class's reward_range, got "
     assert reason in verdict["failure_reason"]
 
@@ -130,8 +131,11 @@ def test_a_verdict_has_the_grade_that_is_outside_of_the_range(begin, monkeypatch
     assert "reward_outside_range" not in graded(19.0)
     assert "reward_outside_range" not in graded(float("nan"))
     monkeypatch.setattr(Duel, "reward_range_estimated", True, raising=False)
-    reason = graded(93.5)["failure_reason"]
+    verdict = graded(93.5)
+    reason = verdict["failure_reason"]
     assert reason.endswith("got 93.5: the range is an estimate, so correct it")
+    assert outcome(verdict) == (19.4, False)
+    assert outcome(graded(float("nan"))) == (-100.0, False)
 
 
 class Penalty(Duel):
@@ -140,10 +144,10 @@ class Penalty(Duel):
     reward_range = (-100.0, 0.0)
 
 
-def test_a_masked_sample_does_not_earn_the_highest_reward(begin):
+def test_a_grade_outside_of_a_range_below_0(begin):
     client = begin(Penalty)
     client.call("fight", how="parry")
-    assert outcome(client.verdict()) == (-100.0, True)
+    assert outcome(client.verdict()) == (-100.0, False)
 
 
 @pytest.mark.parametrize(
@@ -205,10 +209,10 @@ def test_an_attempt_passes_with_the_highest_reward_or_the_oracles():
 
 
 def test_grades_outside_of_the_range_are_counted():
-    masked = {"reward": 0.0, "mask_sample": True, "reward_outside_range": 93.5}
-    rollouts = [measure(masked), measure(masked), measure({"reward": 1.0})]
+    lowest = {"reward": 0.0, "failure_reason": "93.5", "reward_outside_range": 93.5}
+    rollouts = [measure(lowest), measure(lowest), measure({"reward": 1.0})]
     shown = table(figures(rollouts))
-    assert "without a reward      2\n  outside reward_range  2\n" in shown
+    assert "without a grade       2\n  outside reward_range  2\n" in shown
     assert "93.5" not in shown
 
 

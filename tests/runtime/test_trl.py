@@ -371,6 +371,8 @@ def test_a_prompt_that_is_more_than_text_is_refused(tmp_path, item):
 
 class Fragile(Sum):
     def reward(self, answer: str) -> float:
+        if answer == "offline":
+            raise ConnectionError("the grader does not answer")
         assert answer != "broken"
         return super().reward(answer)
 
@@ -410,8 +412,8 @@ def test_thinking_does_not_count(ask, completion, reward):
     assert ask((4, completion)) == [reward]
 
 
-def test_an_answer_whose_grade_fails_is_left_out(ask, caplog):
-    assert ask((1, "broken"), (1, "2")) == [None, 1.0]
+def test_an_answer_that_no_grader_got_is_left_out(ask, caplog):
+    assert ask((1, "broken"), (1, "offline"), (1, "2")) == [0.0, None, 1.0]
     assert "a rollout has no reward: " in caplog.text
 
 

@@ -107,8 +107,8 @@ def service_hint(fault: str) -> str:
         return ""
     return (
         ". If it needs a service that is down, write missing_requirement(), which says so "
-        "before an episode, and set self.infrastructure_failure if it breaks in one: "
-        "that masks the sample"
+        "before an episode. If the service breaks in one, list the exception in "
+        "infrastructure_errors, or set self.infrastructure_failure: that masks the sample"
     )
 
 

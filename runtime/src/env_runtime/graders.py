@@ -18,6 +18,8 @@ Number, Choice and Text read what the last message has in \boxed{}: nothing outs
 box counts, and neither do two boxes that differ. `INSTRUCTIONS` asks for that in a prompt.
 """
 
+import contextlib
+import functools
 import json
 import math
 import re
@@ -348,7 +350,7 @@ class Json:
             import jsonschema  # optional
 
             kind = jsonschema.validators.validator_for(schema)
-            self._is_valid = kind(schema).is_valid
+            self._is_valid = functools.partial(_is_valid, kind(schema))
         if expected is not None and self.reward(self.solution()) != 1.0:
             raise ValueError(f"the schema refuses the document {expected!r:.200}")
 
@@ -392,6 +394,14 @@ class Json:
         return json.dumps(self._expected, ensure_ascii=False, indent=1)
 
 
+def _is_valid(validator: Any, document: Any) -> bool:
+    """Whether a document fits the schema. One that cannot be compared with it does not."""
+    try:
+        return validator.is_valid(document)
+    except (ArithmeticError, ValueError, RecursionError):  # such as 1e400 % 0.1
+        return False
+
+
 def _refused(constant: str) -> None:
     raise ValueError(f"JSON has no number {constant}")
 
@@ -431,7 +441,7 @@ def _scalar(value: Any) -> tuple[str, Any]:
     if isinstance(value, bool) or value is None:
         return ("constant", value)
     if isinstance(value, int | float):
-        if not math.isfinite(value):
+        if isinstance(value, float) and not math.isfinite(value):
             raise ValueError(f"JSON has no number {value}")
         return ("number", value)
     return ("text", str(value))
@@ -465,12 +475,19 @@ class Table:
 
 
 def _cells(row: Sequence[Any]) -> tuple[Any, ...]:
-    return tuple(
-        ("number", f"{float(value) + 0.0:.9g}")
-        if isinstance(value, int | float | Decimal) and abs(value) < 1e15
-        else (type(value).__name__, str(value))
-        for value in row
-    )
+    return tuple(map(_cell, row))
+
+
+def _cell(value: Any) -> tuple[str, Any]:
+    """A value of a row as it is compared. A policy's query may return any number."""
+    if isinstance(value, int | float | Decimal):
+        with contextlib.suppress(ArithmeticError, ValueError):  # 10**400, sNaN
+            number = float(value)
+            if abs(number) < 1e15:  # not for NaN
+                return ("number", f"{number + 0.0:.9g}")
+        if isinstance(value, int):
+            return ("int", value)  # thousands of digits make no text
+    return (type(value).__name__, str(value))
 
 
 class Calls:

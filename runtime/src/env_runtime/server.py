@@ -306,13 +306,14 @@ class SessionServer(SimpleResourcesServer):
     async def health(self) -> dict[str, Any]:
         """Report that the server answers, with its open sessions and hung calls.
 
-        `no_room` is there if no session can start now, and says why.
+        `masked` and `not_graded` are there after verdicts that are no grade. `no_room`
+        is there if no session can start now, and says why.
         """
         if self._shards:
             return await health(self._shards)
-        hung, problem = self._store.hung_calls(), self._store.problem()
-        counts = {"sessions": len(self.sessions), "hung_calls": hung}
-        return {"status": "ok", **counts, **({"no_room": problem} if problem else {})}
+        problem = self._store.problem()
+        full = {"no_room": problem} if problem else {}
+        return {"status": "ok", **self._store.counts(), **full}
 
     def _about(self, app: FastAPI) -> dict[str, Any]:
         """The answer of GET /tools: everything that a client needs to play."""

@@ -79,15 +79,23 @@ def _description(field: Any) -> str | None:
 class Limits(Settings):
     """Limits of one server."""
 
-    max_sessions: PositiveInt = 1000  # one more open session is answered with 503
+    # One more open session is answered with 503, or takes the place of an idle one.
+    # A batch of GRPO has 4,096 episodes or more.
+    max_sessions: PositiveInt = 8192
     max_hung_calls: PositiveInt = 100  # 503, too, while this many calls hang
     threads: PositiveInt | None = None  # of episodes; None: see most_threads()
     session_idle_seconds: PositiveFloat = 1800  # an idle session is closed after this
+    model_answer_seconds: PositiveFloat = 600  # idle for longer, it gives way to a seed
     tool_seconds: PositiveFloat = 60  # a longer tool call ends with an error output
     close_seconds: PositiveFloat = 10  # nobody waits longer for close()
     max_body_bytes: PositiveInt = 1 << 20  # a longer request body is answered with 413
     max_seed_bytes: PositiveInt = 1 << 23  # the same for a row of /seed_session
     max_trajectory_bytes: PositiveInt = 1 << 25  # the same for trajectories
+
+    @property
+    def remembered(self) -> int:
+        """The number of ended sessions whose ids and verdicts are kept."""
+        return min(10 * self.max_sessions, max(10_000, 2 * self.max_sessions))
 
 
 class ServerSettings(Settings):

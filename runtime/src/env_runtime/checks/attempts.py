@@ -67,12 +67,12 @@ CURES = {
     "crowd": "Compare the whole answer, so that a list of guesses is a wrong one",
     "form": "Compare the answer with the row's own, and not only its form",
     "fragment": "Compare the whole answer, and not whether it is in the expected one",
-    "outside": "Check that the answer is a number in the task's range before the grade uses it",
+    "outside": "Let reward() return what a wrong answer earns: if it raises, or leaves reward_range, the episode earns the lowest reward",
     "candidates": "Let a wrong try end the episode, or cost something",
     "leak": "Take the answer out of the prompt, or ask for what has to be found out",
     "choices": "Grade what was chosen, and let the first choice count",
     "reader": "Do not let an answer say what would have been right while the policy can go on",
-    "again": "Count each thing once, and bound the sum: a reward outside of reward_range masks the sample, so no policy learns from it",
+    "again": "Count each thing once, and bound the sum: an episode whose reward is outside of reward_range earns the lowest",
     "shared": "Make it in __init__, `self.NAME = ...`, also where it is a default "
     "argument, a cache, or a connection of the module",
     "loop": "Await instead, or make the tool a plain `def`, which runs in a thread",
@@ -149,6 +149,20 @@ class Attempt:
         return self.session.episode
 
     @property
+    def broken(self) -> str:
+        """Why the policy's calls left no grade; "" if they left one.
+
+        A stand-in for a model, and an estimated range, say nothing about the class.
+        """
+        episode = self.episode
+        own = declared(episode.domain_class)
+        if episode.models and episode.models.endpoints:
+            return ""
+        if episode.outside_range is not None and own.range_is_estimated:
+            return ""
+        return episode.failure or episode.grade_problem or ""
+
+    @property
     def did(self) -> str:
         """The calls, for a message."""
         items = [{"output": output} for output in self.outputs]
@@ -173,6 +187,7 @@ class FlawCheck:
                 f"but the flaws are {', '.join(CURES)}"
             )
         self._oracles: dict[int, Solution] = {}
+        self.writes = True  # whether texts may be put into arguments
         self.deadline = math.inf  # no further row, and no further try, begins after it
 
     @contextlib.asynccontextmanager

@@ -247,8 +247,8 @@ async def owned(check: FlawCheck, rows: Iterable[int]) -> None:
             who = "a policy that changes everything in a table or a file"
             if check.full(row, reward):
                 raise check.wrong("owned", number, f"{who} earns {reward}", attempt)
-            if (failure := attempt.episode.failure) and not check.models.names:
-                problem = f"{who} masks the sample: {failure}"
+            if broken := attempt.broken:
+                problem = f"{who} breaks the grade: {broken}"
                 raise check.wrong("owned", number, problem, attempt)
 
 
@@ -301,19 +301,39 @@ async def fragment(check: FlawCheck, rows: Iterable[int]) -> None:
         )
 
 
+# Answers and arguments that a grade may not be able to read
+AWKWARD = ["", "six", "-1", "0", "1e9", "1e-320", "nan", "inf", "1e999", 400 * "9"]
+AWKWARD += ["\ud800", "{", "[[1]]", "null", "\\boxed{", "1/0", "\N{SUPERSCRIPT TWO}"]
+
+
 async def outside(check: FlawCheck, rows: Iterable[int]) -> None:
-    """Numbers that break a computation."""
-    if check.declared.range_is_estimated:
-        return
+    """Answers and arguments that break the grade: no number, a huge one, nothing."""
     for number in check.in_time(rows):
         row = check.rows[number]
-        if check.value(row) is None:
-            return
-        for text in ("-1", "0", "1e9", "nan", "inf", "1e999"):
-            attempt, _ = await check.submitted(row, text)
-            if (failure := attempt.episode.failure) and not check.models.names:
-                problem = f"the answer {text} masks the sample: {failure}"
-                raise check.wrong("outside", number, problem, attempt, text)
+        texts = AWKWARD if number == 0 else AWKWARD[:9]  # the other rows have less time
+        for text in check.in_time(texts):
+            for calls, answer in _awkward(check, row, text):
+                attempt, _ = await check.played(row, calls, answer)
+                if broken := attempt.broken:
+                    said = ascii(text) if len(text) < 40 else f"{ascii(text[:20])}..."
+                    problem = f"the {'answer' if answer or not calls else 'argument'} {said} breaks the grade: {broken}"
+                    raise check.wrong("outside", number, problem, attempt, answer)
+
+
+def _awkward(check: FlawCheck, row: Row, text: str) -> Iterator[tuple[Calls, str]]:
+    """Episodes in which a text is the answer, or each argument of text or a number."""
+    calls, _ = check.oracle(row)
+    if check.declared.takes_answer:
+        yield [], text
+        if calls:
+            yield calls, text
+    if check.writes:
+        for call in check.filled(text):
+            yield [call], ""
+            if len(calls) > 1:
+                yield [*calls[:-1], call], ""
+    if check.declared.replies:
+        yield [(REPLY, {"answer": text})], ""
 
 
 async def _instead(
@@ -409,12 +429,12 @@ async def loop(check: FlawCheck, rows: Iterable[int]) -> None:
 FLAWS: dict[str, Callable[[FlawCheck, Iterable[int]], Coroutine[Any, Any, None]]] = {
     "shared": shared,
     "loop": loop,
+    "outside": outside,
     "echo": echo,
     "leak": leak,
     "crowd": crowd,
     "form": form,
     "fragment": fragment,
-    "outside": outside,
     "reader": reader,
     "candidates": candidates,
     "choices": choices,
@@ -423,8 +443,8 @@ FLAWS: dict[str, Callable[[FlawCheck, Iterable[int]], Coroutine[Any, Any, None]]
     "owned": owned,  # the last one, because it destroys
 }
 # These write texts of their own into arguments.
-WRITING = {"echo", "leak", "crowd", "form", "fragment", "outside", "candidates"}
-WRITING |= {"choices", "reader", "owned"}
+WRITING = {"echo", "leak", "crowd", "form", "fragment", "candidates", "choices"}
+WRITING |= {"reader", "owned"}
 
 
 async def _blocked(work: Callable[[], Awaitable[Any]]) -> float:
@@ -463,6 +483,7 @@ def find_flaws(domain_class: type, rows: list[Row], seconds: float = SECONDS) ->
     if own.runs_commands or own.has_row_tools or models_not_set(domain_class):
         # A text may be a command, and a stand-in's verdict says nothing about a text.
         left_out |= WRITING
+        check.writes = False
     if own.runs_commands:  # each takes a while
         left_out |= {"again", "early"}
     names = [name for name in names if name not in left_out]

@@ -195,7 +195,7 @@ def estimate_note(domain_class: type) -> str:
         return ""
     return (
         f"\nreward_range {declared(domain_class).reward_range} is an estimate: an episode that "
-        "earns more or less gets no reward, so a goal outside it is never learned. "
+        "earns more or less gets the nearest end of it, with a `failure_reason`. "
         "Correct it, then remove `reward_range_estimated` from the class"
     )
 

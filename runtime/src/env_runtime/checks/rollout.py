@@ -113,6 +113,8 @@ class RolloutCheck(RewardCheck):
         row = self.rows[index]
         tools = self.client.tools_in(row)
         result = play(self.client, tools, row, fixed_policy(policy), FIXED_TURNS)
+        if reason := result.get("failure_reason"):
+            raise RolloutError(f"the episode has no grade: {reason}")
         return {**result, "policy": policy, "output": result["response"]["output"]}
 
     def compare(self, index: int, result: Result) -> None:

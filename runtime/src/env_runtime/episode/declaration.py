@@ -43,7 +43,8 @@ class Declaration:
 
     def check(self) -> None:
         """Raise ToolError if a declaration has a value that cannot be."""
-        for name in ("reward_range", "tool_seconds", "policy_errors"):
+        names = "reward_range", "tool_seconds", "policy_errors", "infrastructure_errors"
+        for name in names:
             getattr(self, name)
 
     # ---------------------------------------------------------------- the task
@@ -171,15 +172,36 @@ class Declaration:
     @property
     def policy_errors(self) -> tuple[type[Exception], ...]:
         """Exceptions, beside ValueError and the class's own, that the policy may read."""
-        errors = self._member("policy_errors", ())
+        return self._exceptions("policy_errors", ())
+
+    @property
+    def infrastructure_errors(self) -> tuple[type[Exception], ...]:
+        """Exceptions that mean that the machine failed: by default ConnectionError."""
+        return self._exceptions("infrastructure_errors", (ConnectionError,))
+
+    def _exceptions(
+        self, name: str, default: tuple[type[Exception], ...]
+    ) -> tuple[type[Exception], ...]:
+        errors = self._member(name, default)
         if not isinstance(errors, tuple | list) or not all(
             isinstance(error, type) and issubclass(error, Exception) for error in errors
         ):
             raise ToolError(
-                f"{self.place}.policy_errors must be a tuple of exception classes, such "
-                f"as (KeyError,); got {errors!r:.80}"
+                f"{self.place}.{name} must be a tuple of exception classes, such as "
+                f"({(default or (KeyError,))[0].__name__},); got {errors!r:.80}"
             )
         return tuple(errors)
+
+    def is_infrastructure(self, error: BaseException) -> bool:
+        """Whether the machine failed, so that an exception says nothing about the policy.
+
+        A class that lists no exceptions does not mean a broken pipe: the policy may have
+        ended the process at the other end.
+        """
+        broken = isinstance(error, BrokenPipeError)
+        if broken and self._member("infrastructure_errors") is None:
+            return False
+        return isinstance(error, self.infrastructure_errors)
 
     def is_expected(self, error: BaseException) -> bool:
         """Whether the class raised this on purpose, so that the policy may read it."""

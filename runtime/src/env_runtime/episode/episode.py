@@ -16,7 +16,7 @@ from ..errors import ModelError, NoAnswerError, NotTextError, shortage
 from ..files import fault_of
 from .answers import Answer, as_answer, printed, scalars, sendable
 from .declaration import declared
-from .tasks import baseline_reward, read_task
+from .tasks import read_task
 from .tools import Tool
 from .types import REPLY, ModelUsage, Task
 
@@ -49,7 +49,8 @@ class Episode:
     domain_class: type
     task: Task = field(default_factory=dict)
     calls: list[Call] = field(default_factory=list)
-    failure: str | None = None  # why the grade says nothing about the policy
+    failure: str | None = None  # why the grade says nothing about the policy: a mask
+    grade_problem: str | None = None  # why there is no grade, but the lowest reward
     outside_range: float | None = None  # the class's grade, if reward_range lacks it
     over: bool = False  # whether the environment ended the episode
     keeps_calls: bool = True
@@ -120,20 +121,33 @@ class Episode:
     def problem(self, name: str, error: BaseException) -> Answer:
         """The answer that reports an exception. Logs the exception if it is a bug.
 
-        If the server was short of files, threads or processes, the grade says nothing
-        about the policy.
+        If the machine failed, the grade says nothing about the policy.
         """
-        if declared(self.domain_class).is_expected(error):
+        own = declared(self.domain_class)
+        if own.is_expected(error) and not own.is_infrastructure(error):
             text = str(error) or type(error).__name__
             return Answer(sendable(f"error: {text}"), error="expected")
         log.error("%s: the tool %r failed", self.label, name, exc_info=error)
-        if lack := shortage(error):
-            self.failure = lack
-            return Answer(f"error: {lack}", error="unexpected", fault=lack)
+        if lack := self._machine_failed(name, error):
+            fault = self.failure or lack
+            return Answer(f"error: {lack}", error="unexpected", fault=fault)
         kind = type(error).__name__
         if isinstance(error, NotTextError):
             return Answer(f"error: {kind}", error="unexpected", fault=str(error))
         return Answer(f"error: {kind}", error="unexpected", fault=fault_of(error))
+
+    def _machine_failed(self, method: str, error: BaseException) -> str:
+        """Why a method's exception says nothing about the policy, which masks; "" if it does.
+
+        The server was short of files, threads or processes, or the class lists the
+        exception in `infrastructure_errors`.
+        """
+        if lack := shortage(error):
+            self.failure = lack
+        elif declared(self.domain_class).is_infrastructure(error):
+            lack = type(error).__name__
+            self.failure = f"{self.domain_class.__name__}.{method}() {fault_of(error)}"
+        return lack
 
     def note_slow_model(self, seconds: float) -> None:
         """Note that a call took more than `seconds` because a model did not answer."""
@@ -157,8 +171,9 @@ class Episode:
 
         `answer` is the text of the policy's last message, for a `reward(answer)`. If a
         grader raises, or returns anything but a number within `reward_range`, the grade
-        is what doing nothing earns, and `failure` has the reason. An
-        `infrastructure_failure` of the class is a `failure`, too.
+        is the lowest, or the nearest one if the range is an estimate, and `grade_problem`
+        has the reason: the policy may have caused it, so it must not mask the sample. An `infrastructure_failure` of the class, or one
+        of its `infrastructure_errors`, is a `failure`, which does.
         """
         grade = declared(self.domain_class).reward
         if grade is None:
@@ -172,34 +187,34 @@ class Episode:
     async def _graded(self, arguments: list[str]) -> float:
         name = f"{self.domain_class.__name__}.reward()"
         low, high = declared(self.domain_class).reward_range
-        nothing = baseline_reward(self.domain_class, {})
         try:
             value = self.environment.reward(*arguments)
             if inspect.isawaitable(value):
                 value = await value
-        except NoAnswerError as error:
+        except (NoAnswerError, ModelError) as error:
             log.warning("%s: %s: %s", self.label, name, error)
-            return nothing
-        except ModelError as error:
-            log.error("%s: %s: %s", self.label, name, error)
-            return nothing
+            self.grade_problem = f"{name}: {error}"
+            return low
         except (Exception, SystemExit) as error:
             log.error("%s: %s failed", self.label, name, exc_info=error)
-            self.failure = f"{name} {fault_of(error)}"
-            return nothing
+            if not self._machine_failed("reward", error):
+                self.grade_problem = f"{name} {fault_of(error)}"
+            return low
         number = _number(value)
         if low <= number <= high:
             return number
-        self.failure = (
+        self.grade_problem = (
             f"{name} must return a number from {low:g} to {high:g}, the class's "
             f"reward_range, got {_shown(value)}"
         )
+        earned = low
         if math.isfinite(number):
             self.outside_range = number
             if declared(self.domain_class).range_is_estimated:
-                self.failure += ": the range is an estimate, so correct it"
-        log.error("%s: %s", self.label, self.failure)
-        return nothing
+                self.grade_problem += ": the range is an estimate, so correct it"
+                earned = min(max(number, low), high)
+        log.error("%s: %s", self.label, self.grade_problem)
+        return earned
 
     async def metrics(self) -> dict[str, float]:
         """The class's metrics, none if metrics() raises, and those of its models."""

@@ -243,6 +243,11 @@ class Session:
             )
         return self.episode.calls
 
+    @property
+    def label(self) -> str:
+        """The row's name in the log."""
+        return self.episode.label if self.episode else "an episode that starts"
+
     def hangs(self) -> bool:
         """Whether a call of its own has been running for longer than it may."""
         return self.job is not None and self.job.hangs()
@@ -320,7 +325,7 @@ class Session:
         except TimeoutError:
             assert self.episode is not None
             if started:
-                self.episode.failure = f"the grade took more than {seconds:g} s"
+                self.episode.grade_problem = f"the grade took more than {seconds:g} s"
             return declared(self.episode.domain_class).lowest_reward
 
     async def close(self) -> None:

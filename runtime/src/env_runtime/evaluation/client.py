@@ -286,10 +286,10 @@ def check_verdict(
 
     `reward_range` has the lowest and the highest reward, see Client.reward_range.
     """
+    problem = f"the environment failed: {verdict.get('failure_reason')}"
+    if (outside := verdict.get("reward_outside_range")) is not None:
+        raise OutsideRangeError(problem, outside)
     if verdict.get("mask_sample"):
-        problem = f"the environment failed: {verdict.get('failure_reason')}"
-        if (outside := verdict.get("reward_outside_range")) is not None:
-            raise OutsideRangeError(problem, outside)
         raise RolloutError(problem)
     reward = verdict.get("reward")
     low, high = reward_range

@@ -106,7 +106,9 @@ def conversation(rollout: dict[str, Any], keep: KeepImage) -> list[Entry]:
             entries.append(_entry(f"{name} called {used.get('name')}", parts))
             entries.append(_entry(f"{name} got", [str(used.get("output"))]))
     if (reason := rollout.get("failure_reason")) is not None:
-        entries.append(_entry("the environment failed", [str(reason)]))
+        masked = rollout.get("mask_sample") is not False
+        who = "the environment failed" if masked else "without a grade"
+        entries.append(_entry(who, [str(reason)]))
     if not is_native(rollout):
         entries.append(_entry("ground truth", _json(rollout["ground_truth"], keep)))
     elif entries and (keys := task_of(rollout)):

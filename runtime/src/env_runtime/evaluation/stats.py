@@ -40,6 +40,7 @@ class RolloutStats(NamedTuple):
     metrics: dict[str, float]  # what /verify measured beside the reward
     oracle_reward: float | None = None  # the row's own, if it has one
     outside_range: bool = False  # the class's grade was outside its reward_range
+    not_graded: bool = False  # it has the lowest reward in place of a grade
     player: str | None = None  # the person who played, if one did
 
 
@@ -84,7 +85,8 @@ def measure(rollout: dict[str, Any], task: int = 0) -> RolloutStats:
             if name not in NO_METRICS and not name.startswith("_")
         },
         oracle_reward=_number(rollout.get("oracle_reward")),
-        outside_range=failed and "reward_outside_range" in rollout,
+        outside_range="reward_outside_range" in rollout,
+        not_graded=not failed and rollout.get("failure_reason") is not None,
         player=name if isinstance(name := rollout.get(PLAYER), str) else None,
     )
 
@@ -149,6 +151,8 @@ def figures(rollouts: list[RolloutStats], highest: float = 1.0) -> list[Figure]:
         shown.append(("rows", f"{len(rows):,}"))
     if lost := len(rollouts) - len(graded):
         shown.append(("without a reward", f"{lost:,}"))
+    if not_graded := sum(rollout.not_graded for rollout in rollouts):
+        shown.append(("without a grade", f"{not_graded:,}"))
     if outside := sum(rollout.outside_range for rollout in rollouts):
         shown.append(("outside reward_range", f"{outside:,}"))
     if graded:

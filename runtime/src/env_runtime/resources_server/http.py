@@ -202,7 +202,7 @@ class LargeBodies:
             if session is None and name not in self.store.ended:
                 return self._without_session(scope)
             posted = self._large_posts.get(name, 0)
-            remember(self._large_posts, name, 0, 10 * self.store.limits.max_sessions)
+            remember(self._large_posts, name, 0, self.store.limits.remembered)
             self._large_posts[name] = posted + 1
             if posted >= MAX_VERDICTS:
                 reason = f"over {MAX_VERDICTS} large bodies were posted to /verify"

@@ -22,15 +22,17 @@ from ..episode.episode import Episode
 from ..episode.session import EpisodeThreads, Session
 from ..episode.types import Task
 from ..errors import BusyThreadError, NoThreadError, TaskRefusedError, shortage
+from ..files import fault_of
 from ..models.client import Models
 from ..settings import Limits
 from .cookies import READ, SEEDED
-from .messages import TaskDigest
+from .messages import TaskDigest, VerifyResponse
 
 log = logging.getLogger(__name__)
 
 # A header of 503 answers: there is no room for a session. Another shard may have room.
 FULL = "x-no-room"
+IDLE = "idle for more than"  # how the reason begins if a session was lost while idle
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,8 @@ class SessionStore:
         # Ids that a harness closed before it seeded them. They are kept apart: any client
         # can close made-up ids, which must not push real sessions out of `ended`.
         self.unseeded: dict[str, None] = {}
+        # Verdicts without a grade: masked ones, and others
+        self.masked = self.not_graded = 0
         self._closing: set[asyncio.Task] = set()
         # Of open sessions, and of ended sessions whose calls still run
         self._threads = EpisodeThreads(limits.threads or most_threads())
@@ -114,7 +118,10 @@ class SessionStore:
                 raise HTTPException(503, models.failure) from error
             if isinstance(error, BusyThreadError):
                 raise self._full(str(error)) from error
-            if lack := shortage(error):
+            lack = shortage(error)
+            if not lack and declared(self.domain_class).is_infrastructure(error):
+                lack = f"{self.domain_class.__name__}(task) {fault_of(error)}"
+            if lack:
                 log.error("%s: no session: %s", label, lack, exc_info=error)
                 raise self._full(lack) from error
             raise TaskRefusedError(self._refusal(error, label)) from error
@@ -137,7 +144,8 @@ class SessionStore:
         """Raise HTTPException if all sessions are in use, or something else is.
 
         A session whose call hangs takes no room. Idle sessions end, and unseeded ones
-        are evicted, only to make room.
+        are evicted, only to make room. So is the one that has been idle for longest, if
+        no model takes that long for an answer: a harness has given it up.
         """
         limits = self.limits
         if reason := self._busy() or self._system_problem():
@@ -152,9 +160,24 @@ class SessionStore:
                 self.end(name, "evicted: MAX_SESSIONS reached")
                 return
         hung = sum(session.hangs() for session in self.sessions.values())
-        if len(self.sessions) - hung >= limits.max_sessions:
-            reason = f"all {limits.max_sessions} sessions (MAX_SESSIONS) are in use"
-            raise self._full(reason)
+        if len(self.sessions) - hung < limits.max_sessions:
+            return
+        reason = f"all {limits.max_sessions} sessions (MAX_SESSIONS) are in use"
+        for name, _ in self._abandoned()[:1]:
+            seconds = limits.model_answer_seconds
+            self.end(name, f"{IDLE} {seconds:g} s (MODEL_ANSWER_SECONDS), and {reason}")
+            return
+        raise self._full(reason)
+
+    def _abandoned(self) -> list[tuple[str, Session]]:
+        """The sessions that no harness seems to play any more, the longest idle first."""
+        oldest = time.monotonic() - self.limits.model_answer_seconds
+        idle = [
+            (name, session)
+            for name, session in self.sessions.items()
+            if session.used < oldest and not session.busy
+        ]
+        return sorted(idle, key=lambda each: each[1].used)
 
     def _busy(self) -> str:
         most = self.limits.max_hung_calls
@@ -176,6 +199,29 @@ class SessionStore:
         if now >= self._looked + LOOK_SECONDS:
             self._lack, self._looked = _files() or _memory(), now
         return self._lack
+
+    def count(self, verdict: VerifyResponse) -> None:
+        """Count a verdict that is no grade, for /health."""
+        self.masked += verdict.mask_sample
+        self.not_graded += bool(verdict.failure_reason) and not verdict.mask_sample
+
+    def counts(self) -> dict[str, Any]:
+        """The figures of /health. Those that say that something is wrong are left out if 0."""
+        abandoned, now = self._abandoned(), time.monotonic()
+        more = {
+            "masked": self.masked,
+            "not_graded": self.not_graded,
+            "idle_sessions": len(abandoned),
+            "longest_idle": [
+                f"{session.label}: {now - session.used:.0f} s"
+                for _, session in abandoned[:5]
+            ],
+        }
+        return {
+            "sessions": len(self.sessions),
+            "hung_calls": self.hung_calls(),
+            **{name: value for name, value in more.items() if value},
+        }
 
     def hung_calls(self) -> int:
         """The number of calls in threads that run for longer than they may."""
@@ -258,12 +304,14 @@ class SessionStore:
         session = self.sessions.pop(name, None)
         if session is not None:
             ended = Ended(reason, TaskDigest.of(session.task), verdict)
-            remember(self.ended, name, ended, 10 * self.limits.max_sessions)
+            remember(self.ended, name, ended, self.limits.remembered)
+            if reason.startswith(IDLE):
+                log.warning("%s: the session was %s", session.label, reason)
             self._close_later(session)
 
     def close_unseeded(self, name: str) -> None:
         """Remember that an id was closed, so that a late seed cannot use it."""
-        remember(self.unseeded, name, None, 10 * self.limits.max_sessions)
+        remember(self.unseeded, name, None, self.limits.remembered)
 
     def end_idle(self) -> None:
         """End the sessions that were idle for SESSION_IDLE_SECONDS."""
@@ -271,7 +319,7 @@ class SessionStore:
         oldest = time.monotonic() - seconds
         for name, session in list(self.sessions.items()):
             if session.used < oldest and not session.busy:
-                self.end(name, f"idle for more than {seconds:g} s")
+                self.end(name, f"{IDLE} {seconds:g} s")
 
     async def _watch(self) -> None:
         """End idle sessions until the task is cancelled."""

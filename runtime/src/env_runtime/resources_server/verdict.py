@@ -32,7 +32,7 @@ from ..settings import ServerSettings
 from .cookies import SEEDED
 from .endpoints import route_of
 from .messages import VerifyRequest, VerifyResponse, same_task
-from .store import SessionStore, lost_because
+from .store import IDLE, SessionStore, lost_because
 
 # The parts of the request that the answer repeats.
 REPEATED = {"responses_create_params", "response"}
@@ -40,6 +40,7 @@ REPEATED = {"responses_create_params", "response"}
 RECEIVED = "tool_calls_received"
 # The texts of models, which the memory of an ended session leaves out.
 TEXTS = {"model_calls"}
+SEEDED_BY_POLICY = "the policy called seed_session, so its episode does not count"
 
 
 def verdict(
@@ -48,14 +49,18 @@ def verdict(
     """The answer of /verify, with the session's metrics.
 
     If the environment failed rather than the policy, or if the session was lost, the
-    sample is masked and `failure_reason` says why. A policy can post a row, too. So
-    nothing of the episode is in the answer unless the row has the session's own task.
+    sample is masked and `failure_reason` says why. It also says why an episode has the
+    lowest reward in place of a grade. A policy can post a row, too. So nothing of the
+    episode is in the answer unless the row has the session's own task.
     """
     name = request.session[SESSION_ID_KEY]
     session, ended = store.sessions.get(name), store.ended.get(name)
     episode = session.episode if session and _is_own(session, body) else None
     failure = episode.failure if episode else None
-    if ended is not None and ended.reason.startswith("idle"):
+    problem = episode.grade_problem if episode else None
+    if policy_seeds(body):
+        problem = SEEDED_BY_POLICY
+    if ended is not None and ended.reason.startswith(IDLE):
         failure = f"the session was lost: {ended.reason}"
     elif ended is None and session is None and request.session.get(SEEDED):
         failure = f"the session was lost: {lost_because(request.scope)}"
@@ -81,7 +86,7 @@ def verdict(
         response=body.response,
         reward=float(reward),
         mask_sample=failure is not None,
-        failure_reason=failure,
+        failure_reason=failure or problem,
     )
 
 
@@ -149,6 +154,8 @@ def make_final(store: SessionStore, app: FastAPI) -> None:
             response = grade(request=request, body=body)
             if inspect.isawaitable(response):
                 response = await response
+            if isinstance(response, VerifyResponse):
+                store.count(response)
             if isinstance(response, BaseModel) and session is not None:
                 reason = "verified with another task"
                 values: dict[str, Any] = {"reward": store.lowest_reward}
@@ -174,6 +181,7 @@ def _repeated(
     )
     if policy_seeds(body):
         response.reward = lowest
+        response.failure_reason = response.failure_reason or SEEDED_BY_POLICY
     return response
 
 

@@ -12,6 +12,7 @@ import re
 import string
 import urllib.parse
 import uuid
+from collections import Counter
 from collections.abc import AsyncGenerator, Callable
 from typing import Any, NamedTuple
 
@@ -241,12 +242,18 @@ async def health(shards: list[ShardClient]) -> dict[str, Any]:
     up = [about["health"] for about in answers if isinstance(about, dict)]
     if not up:
         raise HTTPException(503, f"none of {len(shards)} shards is up")
-    totals = {key: sum(each[key] for each in up) for key in ("sessions", "hung_calls")}
+    totals: Counter[str] = Counter()
+    idle: list[str] = []
+    for each in up:
+        totals.update({k: n for k, n in each.items() if isinstance(n, int)})
+        idle += each.get("longest_idle", [])
     totals |= {"shards": len(shards), "shards_up": len(up)}
     # A shard that has room takes the sessions of one that has none.
     problems = [each["no_room"] for each in up if "no_room" in each]
-    full = {"no_room": problems[0]} if len(problems) == len(up) else {}
-    return {"status": "ok", **totals, **full}
+    more: dict[str, Any] = {"longest_idle": idle} if idle else {}
+    if len(problems) == len(up):
+        more["no_room"] = problems[0]
+    return {"status": "ok", **totals, **more}
 
 
 class Proxy:

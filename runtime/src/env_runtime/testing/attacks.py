@@ -31,7 +31,7 @@ from ..episode.types import (
 from ..errors import NoOracleError
 from ..evaluation.policies import NONSENSE, call_everything, solution_for
 from ..evaluation.rows import prompt_text
-from ..models.client import without_answers
+from ..models.client import model_names, without_answers
 from ..project import here, of_class
 from .fixtures import verify_body
 
@@ -63,6 +63,30 @@ def make_calls(client: TestClient, calls: Calls) -> list[Any]:
         ).json()
         for tool, sent in calls
     ]
+
+
+def post(
+    client: TestClient, path: str, body: Any, headers: dict[str, str] | None = None
+) -> Any:
+    """The answer to a body that httpx cannot encode, such as one with lone surrogates."""
+    headers = {"content-type": "application/json", **(headers or {})}
+    return client.post(path, content=json.dumps(body), headers=headers)
+
+
+def filled(tool: dict[str, Any], value: Any, *kinds: str) -> dict[str, Any]:
+    """A tool's arguments, with a value in each parameter of these types."""
+    properties = tool["parameters"]["properties"].items()
+    odd = {name: value for name, schema in properties if schema.get("type") in kinds}
+    return {**sample_arguments(tool), **odd}
+
+
+def check_graded(answer: Any) -> None:
+    """Assert that a verdict is a grade. A model may have none for an odd text."""
+    assert answer.status_code == 200, answer.text
+    verdict = answer.json()
+    assert verdict["mask_sample"] is False, verdict["failure_reason"]
+    if not model_names(here().load_class()):
+        assert verdict["failure_reason"] is None
 
 
 def solve_or_skip(row, tools) -> Solution:
@@ -265,33 +289,28 @@ class TestAttacks(Attacks):
         assert verify(client, row, [message(prompt_text(row))]) <= baseline(row)
 
     def test_answers_that_a_grader_may_stumble_over(self, connect, row):
-        """A grade that raises masks the sample. A policy may not cause that."""
+        """A grade that raises earns the lowest reward, and hides what the policy did."""
         if not declared(here().load_class()).takes_answer:
             pytest.skip("reward() takes no answer")
         for answer in ODD_ANSWERS:
             client = connect()
             client.post("/seed_session", json=row)
-            # The body is text, because httpx cannot encode lone surrogates.
-            body = json.dumps(verify_body(row, [message(answer)]))
-            headers = {"content-type": "application/json"}
-            verified = client.post("/verify", content=body, headers=headers)
-            assert verified.status_code == 200, verified.text
-            verdict = verified.json()
-            assert verdict["mask_sample"] is False, verdict["failure_reason"]
+            check_graded(post(client, "/verify", verify_body(row, [message(answer)])))
 
     def test_numbers_without_bounds(self, client, row, tools):
-        """A grade that raises masks the sample. A policy may not cause that."""
+        """A grade that raises earns the lowest reward, and hides what the policy did."""
         client.post("/seed_session", json=row)
         for tool in tools:
-            numbers = {
-                name: 10**400
-                for name, schema in tool["parameters"]["properties"].items()
-                if schema.get("type") in ("integer", "number")
-            }
-            arguments = json.dumps({**sample_arguments(tool), **numbers})
-            client.post(f"/{tool['name']}", content=arguments)
-        verdict = client.post("/verify", json=verify_body(row)).json()
-        assert verdict["mask_sample"] is False, verdict["failure_reason"]
+            post(client, f"/{tool['name']}", filled(tool, 10**400, "integer", "number"))
+        check_graded(post(client, "/verify", verify_body(row)))
+
+    @pytest.mark.parametrize("text", ODD_ANSWERS, ids=map(ascii, range(12)))
+    def test_arguments_that_a_grade_may_stumble_over(self, client, row, tools, text):
+        """A grade that raises earns the lowest reward, and hides what the policy did."""
+        client.post("/seed_session", json=row)
+        for tool in tools:
+            post(client, f"/{tool['name']}", filled(tool, text, "string"))
+        check_graded(post(client, "/verify", verify_body(row)))
 
     def test_the_same_verdict_twice(self, client, row, solution):
         """A client that lost the answer posts /verify again: the answer is the same."""
@@ -319,10 +338,7 @@ PATHS = {"reply", "reply/", "/reply", "reply?x=1", "Reply", "say", "ask", "user/
 
 def say(client: TestClient, text: str) -> Item | None:
     """The environment's answer to a message; None if the episode is over."""
-    # The body is text, because httpx cannot encode lone surrogates.
-    body = json.dumps({"answer": text})
-    headers = {HARNESS: "1", "content-type": "application/json"}
-    answer = client.post(f"/{REPLY}", content=body, headers=headers)
+    answer = post(client, f"/{REPLY}", {"answer": text}, {HARNESS: "1"})
     assert answer.status_code == 200, answer.text
     return answer.json()["message"]
 
@@ -398,10 +414,9 @@ class TestConversation(Attacks):
         assert verify(client, row, output) <= baseline(row)
 
     def test_messages_that_a_class_may_stumble_over(self, connect, row):
-        """A failure of the environment masks the sample. A policy may not cause one."""
+        """A grade that raises earns the lowest reward, and hides what the policy did."""
         for text in ODD_ANSWERS:
             client = connect()
             client.post("/seed_session", json=row)
             say(client, text)
-            verdict = client.post("/verify", json=verify_body(row)).json()
-            assert verdict["mask_sample"] is False, verdict["failure_reason"]
+            check_graded(post(client, "/verify", verify_body(row)))

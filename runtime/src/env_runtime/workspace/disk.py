@@ -47,6 +47,9 @@ test -z "$lock" || rm -f -- "$lock"
 # ---------------------------------------------------------------------- limits
 
 
+MOST_CALLS = 1000  # commands that share the watches of epoll, however many may run
+
+
 class Limits(SandboxSettings):
     """Limits of one workspace, and of the processes in it."""
 
@@ -54,7 +57,7 @@ class Limits(SandboxSettings):
     sandbox_disk_mb: PositiveFloat = 512  # all files of the workspace together
     sandbox_files: PositiveInt = 20_000  # files and folders of the workspace
     sandbox_processes: PositiveInt = 128  # processes of one call, with bubblewrap
-    # The server's own setting: as many commands can run at the same time.
+    # The server's own setting: as many commands can run at the same time, at most.
     max_sessions: PositiveInt = ServerLimits.model_fields["max_sessions"].default
 
     @property
@@ -90,7 +93,8 @@ class Limits(SandboxSettings):
                 # The launcher starts one more process, which counts the watches. All
                 # calls together get half of the machine's.
                 values["RLIMIT_NPROC"] += 1
-                watches = _machines_watches() // 2 // self.max_sessions
+                calls = min(self.max_sessions, MOST_CALLS)
+                watches = _machines_watches() // 2 // calls
                 values["EPOLL_WATCHES"] = watches
         return " ".join(f"{name}={value}" for name, value in values.items())
 
