@@ -6,8 +6,12 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
+import anyio
+from mcp import McpError
 from mcp.server.fastmcp import Context, FastMCP, Image
+from mcp.types import CallToolRequest, ErrorData
 
 MODE = os.environ.get("MODE", "")
 NOTES = Path(os.environ["NOTES"])
@@ -114,6 +118,23 @@ def babble() -> str:
 
 
 @server.tool()
+def refuse(code: int) -> str:
+    """Answer with an error of JSON-RPC."""
+    raise AssertionError("main() answers it")
+
+
+@server.tool()
+async def say_raw(context: Context, escaped: str) -> str:
+    """Answer with bytes, which may be no UTF-8, or an escaped lone surrogate."""
+    odd = b"\xff" if escaped == r"\xff" else escaped.encode()
+    content = b'{"content": [{"type": "text", "text": "%s"}]}' % odd
+    answer = b'{"jsonrpc": "2.0", "id": %d, "result": %s}\n'
+    os.write(1, answer % (int(context.request_id), content))
+    await anyio.sleep_forever()
+    return ""
+
+
+@server.tool()
 def leave_behind() -> str:
     """Start a process that outlives its parent, and say which."""
     daemon = ["sleep", "3600"]
@@ -121,6 +142,15 @@ def leave_behind() -> str:
 
 
 if __name__ == "__main__":
+    handle = server._mcp_server.request_handlers[CallToolRequest]
+
+    async def refusing(request: CallToolRequest) -> Any:
+        if request.params.name == "refuse":
+            code = (request.params.arguments or {})["code"]
+            raise McpError(ErrorData(code=code, message="no such page"))
+        return await handle(request)
+
+    server._mcp_server.request_handlers[CallToolRequest] = refusing
     if MODE == "dies":
         sys.exit("no ink")
     if MODE == "slow":

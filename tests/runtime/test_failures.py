@@ -1,11 +1,23 @@
 """Exceptions of a class, and requests that no endpoint takes."""
 
 import json
+import time
 
 import httpx
 import pytest
+from env_runtime.episode.session import Session
+from env_runtime.errors import GateError
 
-from .support import MESSAGE, ROW, Mover, Player, app_of, server_script, serving
+from .support import (
+    MESSAGE,
+    ROW,
+    Mover,
+    Player,
+    app_of,
+    outcome,
+    server_script,
+    serving,
+)
 
 
 class Mistake(Exception):
@@ -69,6 +81,122 @@ def test_an_exception_in_a_constructor(server_of, run, raised, detail, on_loop):
     assert (answer.status_code, answer.json()) == (422, {"detail": detail})
     assert client.call("move").startswith("error: this session was not seeded")
     assert not server.sessions
+
+
+# ------------------------------------------------------- the machine, or the policy
+
+
+class Remote(Mover):
+    """It needs a service that fails with `error`, in its constructor, tool or grade."""
+
+    error: Exception = ConnectionResetError("reset")
+    where = "reward"
+
+    def __init__(self, task):
+        self.fail("constructor")
+
+    def fail(self, where: str) -> float:
+        if where == self.where:
+            raise self.error
+        return 1.0
+
+    def move(self) -> str:
+        """Move."""
+        self.fail("tool")
+        return "moved"
+
+    def reward(self) -> float:
+        return self.fail("reward")
+
+
+class Down(Exception):
+    """The service of the class is down."""
+
+
+@pytest.mark.parametrize(
+    ("listed", "error", "masked"),
+    [
+        (None, ConnectionError("down"), True),
+        (None, ConnectionRefusedError("down"), True),
+        (None, BrokenPipeError("the policy ended the process"), False),
+        (None, TimeoutError("slow"), False),
+        (None, Down("down"), False),
+        ((), ConnectionError("down"), False),
+        ((Down,), Down("down"), True),
+        ((Down,), ConnectionError("down"), False),
+        ((OSError,), BrokenPipeError("down"), True),
+        (None, ValueError("invalid literal for int(): 'six'"), False),
+        (None, OverflowError("int too large to convert to float"), False),
+    ],
+)
+@pytest.mark.parametrize("where", ["tool", "reward"])
+def test_only_what_the_class_lists_masks_the_sample(
+    begin, where, listed, error, masked
+):
+    given = {} if listed is None else {"infrastructure_errors": listed}
+    kind = type("Remote", (Remote,), {"error": error, "where": where, **given})
+    client = begin(kind)
+    expected = where == "tool" and not masked and isinstance(error, ValueError | Down)
+    text = (
+        str(error)
+        if expected or isinstance(error, TimeoutError)
+        else type(error).__name__
+    )
+    assert client.call("move") == (f"error: {text}" if where == "tool" else "moved")
+    verdict = client.verdict()
+    graded = 1.0 if where == "tool" else 0.0
+    assert outcome(verdict) == (graded, masked)
+    reason = f"Remote.{'move' if where == 'tool' else 'reward'}() raised "
+    if masked or where == "reward":
+        assert verdict["failure_reason"].startswith(reason + type(error).__name__)
+    else:
+        assert verdict["failure_reason"] is None
+
+
+def test_a_constructor_that_finds_no_service_is_asked_again_later(client_of):
+    kind = type("Remote", (Remote,), {"where": "constructor"})
+    refused = client_of(kind).post("/seed_session", json=ROW)
+    assert refused.status_code == 503
+    assert refused.json()["detail"].startswith(
+        "Remote(task) raised ConnectionResetError (runtime/test_failures.py, line "
+    )
+
+
+@pytest.mark.parametrize(
+    "listed", ["ConnectionError", (int,), ValueError, [KeyError()]]
+)
+def test_infrastructure_errors_that_are_none(check, listed):
+    kind = type("Remote", (Remote,), {"infrastructure_errors": listed})
+    message = (
+        r"infrastructure_errors must be a tuple of exception classes, such as \(Conn"
+    )
+    with pytest.raises(GateError, match=message):
+        check(kind)
+
+
+class Slow(Mover):
+    def reward(self) -> float:
+        time.sleep(0.3)  # what a policy wrote takes as long
+        return 1.0
+
+
+def test_a_grade_that_takes_too_long_masks_nothing(begin, monkeypatch):
+    monkeypatch.setattr(Session.reward, "__defaults__", ("", 0.1))
+    verdict = begin(Slow).verdict()
+    assert outcome(verdict) == (0.0, False)
+    assert verdict["failure_reason"] == "the grade took more than 0.1 s"
+
+
+def test_health_counts_the_verdicts_that_are_no_grades(server_of, run):
+    kind = type("Remote", (Remote,), {"error": ValueError("six")})
+    connect = run(server_of(kind))
+    client = connect().seed()
+    assert client.health() == {"status": "ok", "sessions": 1, "hung_calls": 0}
+    assert outcome(client.verdict()) == outcome(client.verdict())  # it asks again
+    setattr(kind, "infrastructure_errors", (ValueError,))  # noqa: B010
+    connect().seed().verdict()
+    counted = {"sessions": 0, "hung_calls": 0, "masked": 1, "not_graded": 1}
+    assert client.health() == {"status": "ok", **counted}
 
 
 def test_an_exception_is_answered_as_json(server, rows, monkeypatch, verify_body):

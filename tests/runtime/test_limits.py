@@ -21,6 +21,38 @@ def test_one_session_too_many_is_refused(run, serve, rows):
     bob.seed(rows[0])
 
 
+def test_an_abandoned_session_gives_way_to_a_seed(run, serve, rows, caplog):
+    """A harness whose run failed left it open. Its late verdict is masked, and counted."""
+    server = serve(max_sessions=2, model_answer_seconds=0.05)
+    connect = run(server)
+    ada, bob, eve = connect(), connect(), connect()
+    ada.seed({**rows[0], "id": "first"})
+    bob.seed(rows[1])
+    until(lambda: ada.health().get("idle_sessions") == 2)
+    first, _ = ada.health()["longest_idle"]
+    assert first.startswith("id 'first': ") and first.endswith(" s")
+    eve.seed(rows[0])
+    assert len(server.sessions) == 2
+    verdict = ada.verdict()
+    assert outcome(verdict) == (0.0, True)
+    reason = "idle for more than 0.05 s (MODEL_ANSWER_SECONDS), and all 2 sessions"
+    assert reason in verdict["failure_reason"]
+    assert f"id 'first': the session was {reason}" in caplog.text
+    assert ada.health()["masked"] == 1
+    assert outcome(eve.verdict()) == (0.0, False)
+
+
+def test_no_session_gives_way_while_a_model_may_still_answer(run, serve, rows):
+    connect = run(serve(max_sessions=1))
+    connect().seed(rows[0])
+    assert connect().turned_away(rows[0])[0] == 503
+    assert "idle_sessions" not in connect().health()
+
+
+def test_a_batch_of_grpo_fits(serve):
+    assert serve().limits.max_sessions >= 4096
+
+
 def test_an_idle_session_is_freed(run, serve, rows):
     server = serve(session_idle_seconds=0.05)
     client = run(server)().seed(rows[0])

@@ -25,7 +25,7 @@ from env_runtime.mcp import McpEpisode, ServerLostError, State
 from env_runtime.mcp.programs import program_of
 from env_runtime.workspace.local import isolation
 
-from .support import rollout_gate, rows_file
+from .support import outcome, rollout_gate, rows_file
 
 SERVER = Path(__file__).parents[1] / "notes_server.py"
 
@@ -212,33 +212,86 @@ def test_a_server_that_does_not_start_masks_the_episode(start, mode, reason):
     assert episode.reward("") == 0.0
 
 
-@pytest.mark.parametrize(
-    "tool, arguments, reason",
-    [
-        ("die", {}, "has ended: out of ink"),
-        ("hang", {}, "did not answer within 1 s"),
-        ("babble", {}, "other than MCP messages"),
-    ],
-)
-def test_a_server_that_is_lost_masks_the_episode(start, tool, arguments, reason):
+LOSSES = [
+    ("die", {}, "has ended: out of ink"),
+    ("hang", {}, "did not answer within 1 s"),
+    ("babble", {}, "other than MCP messages"),
+    ("write_much", {"count": 9 << 20}, "sent a message of more than 8 MiB"),
+]
+
+
+@pytest.mark.parametrize("first", [True, False], ids=["first call", "later"])
+@pytest.mark.parametrize("tool, arguments, reason", LOSSES)
+def test_a_policy_that_loses_its_server_earns_nothing(
+    start, tool, arguments, reason, first
+):
+    """A mask would spare it a bad grade: a second server answers, so it is to blame."""
+    episode = start(TASK, call_seconds=1 if tool == "hang" else 10)
+    if not first:
+        episode.ask("where")
+    for name, sent in [(tool, arguments), ("where", {})]:
+        with pytest.raises(ValueError, match=reason):
+            episode.call_row_tool(name, sent)
+    assert episode.reward("") == 0.0
+    assert reason in episode.unmet
+    assert episode.infrastructure_failure is None
+
+
+@pytest.mark.parametrize("tool, arguments, reason", LOSSES)
+def test_a_server_that_cannot_be_started_again_masks_the_episode(
+    start, tool, arguments, reason
+):
     episode = start(TASK, call_seconds=1 if tool == "hang" else 10)
     episode.ask("where")
-    with pytest.raises(ServerLostError, match=reason):
-        episode.call_row_tool(tool, arguments)
-    with pytest.raises(ServerLostError, match=reason):
-        episode.call_row_tool("where", {})
+    type(episode).env = {**Notes.env, "MODE": "dies"}
+    for name, sent in [(tool, arguments), ("where", {})]:
+        with pytest.raises(ServerLostError, match=reason):
+            episode.call_row_tool(name, sent)
     assert episode.reward("") == 0.0
     assert reason in episode.infrastructure_failure
 
 
-def test_an_answer_that_is_too_long_earns_nothing_and_is_not_masked(start):
-    """A policy that is about to fail could ask for it."""
-    episode = start(TASK)
-    for tool, arguments in [("write_much", {"count": 9 << 20}), ("where", {})]:
-        with pytest.raises(ValueError, match="sent a message of more than 8 MiB"):
-            episode.call_row_tool(tool, arguments)
-    assert episode.reward("") == 0.0
+def test_a_grade_that_asks_a_lost_server_is_the_policys_fault(start, begin):
+    """The class's own reward() raises, which earns the lowest reward, unmasked."""
+
+    class Asks(Notes):
+        def reward(self) -> float:
+            return float(self.ask("read_all") == {"notes": []})
+
+    client = begin(Asks)
+    assert client.call("die").startswith("error: the MCP server has ended")
+    verdict = client.verdict()
+    assert outcome(verdict) == (0.0, False)
+    assert "Asks.reward() raised ValueError" in verdict["failure_reason"]
+
+
+@pytest.mark.parametrize("code", [-32000, 408, -32602])
+def test_an_error_of_a_living_server_is_told_to_the_policy(start, code):
+    episode = start()
+    with pytest.raises(ValueError, match="no such page"):
+        episode.call_row_tool("refuse", {"code": code})
+    assert episode.ask("read_all") == {"notes": []}
     assert episode.infrastructure_failure is None
+
+
+@pytest.mark.parametrize("odd", ["\\ud800", "\\xff"])
+def test_text_that_is_no_unicode_is_replaced(start, odd):
+    """Half of an emoji, and bytes that are no UTF-8, as a careless server repeats them."""
+    episode = start()
+    output, _ = episode.call_row_tool("say_raw", {"escaped": odd})
+    assert output.strip("\N{REPLACEMENT CHARACTER}?") == ""
+    assert output
+    assert episode.ask("read_all") == {"notes": []}
+
+
+def test_others_go_on_with_a_shared_server_that_one_has_lost(start):
+    type_of_all = type("All", (Kept,), {})
+    one, other = type_of_all({}), type_of_all({})
+    other.ask("where")
+    with pytest.raises(ValueError, match="has ended: out of ink"):
+        one.call_row_tool("die", {})
+    assert other.ask("read_all") == {"notes": []}
+    assert one.infrastructure_failure is other.infrastructure_failure is None
 
 
 def test_a_full_folder_takes_no_more_calls(start, monkeypatch):
@@ -346,7 +399,7 @@ def test_a_shared_server_starts_once_and_again_once_it_is_lost():
     with ThreadPoolExecutor(4) as pool:
         [first] = {*pool.map(connection, range(4))}
     episode = Shared({})
-    with pytest.raises(ServerLostError):
+    with pytest.raises(ValueError, match="has ended"):
         episode.call_row_tool("die", {})
     assert Shared({}).ask("where") == "/workspace"
     with pytest.raises(ValueError, match="the server is shared"):

@@ -59,8 +59,11 @@ class McpEpisode:
     call_seconds     15: of a call
     most_characters  20,000: of an answer, whose middle is left out
 
-    `infrastructure_failure` has the reason if the server does not start, ends, hangs, or
-    does not speak MCP. Such an episode does not count.
+    A server that has answered, and then ends, hangs or does not speak MCP in a call, is
+    lost by that call: the policy reads an error, and the state cannot hold any more. If in
+    doubt, a second server is started. Only if that one does not answer either,
+    `infrastructure_failure` has the reason, as it has for a server that does not start,
+    and the episode does not count.
     """
 
     command: ClassVar[str]  # over stdio, or the http(s) URL of a server
@@ -89,6 +92,7 @@ class McpEpisode:
         answer = task.get("expected_answer")
         self._answer = None if answer is None else Text(answer)
         self._connection: Connection | None = None
+        self._lost_by_policy = False
         if not isinstance(self._files, dict):
             problem = f"files must be a dict of texts by path, got {self._files!r:.80}"
             raise ValueError(problem)  # noqa: TRY004
@@ -187,18 +191,30 @@ class McpEpisode:
 
     def _call(self, tool: str, arguments: Mapping[str, Any]) -> types.CallToolResult:
         try:
-            if self._connection is None:
+            # Whoever lost a shared server, the others get a new one.
+            gone = self._is_shared() and self._connection and self._connection.problem
+            if self._connection is None or gone:
                 self._connection = self._connected()
             if self._connection.process:
                 self._connection.process.check_quota()
             return self._connection.call(tool, arguments)
         except (ServerLostError, WorkspaceError, ProgramError) as error:
-            lost = self._connection
-            if lost and lost.said_too_much and not self._is_shared():
-                # The policy caused this. A mask would spare it a bad grade.
+            if self._is_policys():
                 raise ValueError(str(error)) from error
             self.infrastructure_failure = self.infrastructure_failure or str(error)
             raise ServerLostError(self.infrastructure_failure) from error
+
+    def _is_policys(self) -> bool:
+        """Whether a call lost the server: a mask would spare the policy a bad grade.
+
+        If a second server does not answer from the same beginning, the machine is to
+        blame.
+        """
+        if not self._connection or not self._connection.answered:
+            return False
+        if not self._lost_by_policy and not self.infrastructure_failure:
+            self._lost_by_policy = _answers(type(self), self._files)
+        return self._lost_by_policy
 
     def _connected(self) -> Connection:
         if self._is_shared():
@@ -225,6 +241,19 @@ def _start(kind: type[McpEpisode], files: Mapping[str, str]) -> Connection:
     except BaseException:
         process.close()
         raise
+
+
+def _answers(kind: type[McpEpisode], files: Mapping[str, str]) -> bool:
+    """Whether a server of its own answers on this machine now."""
+    try:
+        connection = _start(kind, files)
+        try:
+            connection.list_tools()
+        finally:
+            connection.close()
+    except (ServerLostError, WorkspaceError, ProgramError):
+        return False
+    return True
 
 
 _shared: dict[type, Connection] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import tempfile
@@ -13,7 +14,6 @@ from contextlib import (
     asynccontextmanager,
     suppress,
 )
-from datetime import timedelta
 from typing import Any
 
 import anyio
@@ -37,7 +37,6 @@ END_SECONDS = 5  # until a session has ended
 # A start takes a second of a core. One after the other, most servers are there soon.
 _starting = asyncio.Semaphore(2 * (os.cpu_count() or 1))
 
-_NO_ANSWER = httpx.codes.REQUEST_TIMEOUT  # what the SDK's client calls it
 _CLOSED = (anyio.ClosedResourceError, anyio.BrokenResourceError)
 
 
@@ -61,7 +60,7 @@ class Connection:
     ) -> None:
         self.process = server if isinstance(server, Process) else None
         self.problem = ""
-        self.said_too_much = False  # it is lost because of an answer's length
+        self.answered = False  # whether the server has spoken MCP
         self._stopped = False
         self._start_seconds, self._call_seconds = start_seconds, call_seconds
         self._home = self.process.home if self.process else FOLDER
@@ -119,11 +118,13 @@ class Connection:
             return wait(LOOP, self._answer(request, kind))
         except McpError as error:
             code, said = error.error.code, error.error.message
-            if code == _NO_ANSWER:
-                self.lose(f"did not answer within {self._call_seconds:g} s")
-            elif code != types.CONNECTION_CLOSED:
-                raise ValueError(said) from error
+            # A living server may use the code of the SDK's client, too.
+            closed = code == types.CONNECTION_CLOSED and self.process is None
+            if not self.problem and not closed:
+                raise ValueError(said or f"the server refuses it ({code})") from error
             self.lose("has ended")
+        except TimeoutError:
+            self.lose(f"did not answer within {self._call_seconds:g} s")
         except _CLOSED:
             self.lose("has ended")
         raise ServerLostError(self.problem)
@@ -138,8 +139,9 @@ class Connection:
             session = None
         if self.problem or session is None:
             raise ServerLostError(self.problem)
-        limit = timedelta(seconds=self._call_seconds)
-        return await session.send_request(types.ClientRequest(request), kind, limit)
+        # Not by the SDK's own limit: a server's error may have the same code.
+        async with asyncio.timeout(self._call_seconds):
+            return await session.send_request(types.ClientRequest(request), kind)
 
     async def _start(self, streams: AbstractAsyncContextManager[Any]) -> None:
         self._started = asyncio.get_running_loop().create_future()
@@ -154,6 +156,7 @@ class Connection:
                     session = ClientSession(read, write)
                     await contexts.enter_async_context(session)
                     await session.initialize()
+                self.answered = True
                 self._started.set_result(session)
                 await asyncio.Event().wait()
         except Exception as error:  # noqa: BLE001 - the SDK raises errors of many kinds
@@ -337,19 +340,45 @@ async def _receive(
     """Pass on the server's messages until it ends. Then no request is answered."""
     async with to:
         try:
-            while line := await stdout.readline():
+            while line := await _line(stdout):
                 if line.strip():
-                    message = types.JSONRPCMessage.model_validate_json(line)
-                    await to.send(SessionMessage(message))
+                    await to.send(SessionMessage(_message(line)))
             connection.lose("has ended")
         except _CLOSED:
             connection.lose("has ended")
-        except ValueError as error:
-            junk = "wrote something other than MCP messages to standard output"
-            long = f"sent a message of more than {MAX_MESSAGE >> 20} MiB"
-            is_junk = isinstance(error, ValidationError)
-            connection.said_too_much = not is_junk
-            connection.lose(f"{junk} ({line[:80]!r})" if is_junk else long)
+        except NotMcpError as error:
+            connection.lose(str(error))
+
+
+class NotMcpError(ValueError):
+    """A server sent what is not a message of MCP."""
+
+
+async def _line(stdout: asyncio.StreamReader) -> bytes:
+    try:
+        return await stdout.readline()
+    except ValueError:
+        text = f"sent a message of more than {MAX_MESSAGE >> 20} MiB"
+        raise NotMcpError(text) from None
+
+
+def _message(line: bytes) -> types.JSONRPCMessage:
+    """A server's message. Raises NotMcpError.
+
+    Its texts may have what UTF-8 cannot hold, such as half of an emoji that a policy
+    sent. That is replaced.
+    """
+    read = types.JSONRPCMessage.model_validate_json
+    try:
+        return read(line)
+    except ValidationError:
+        pass
+    try:
+        value = json.loads(line.decode(errors="replace"))
+        return read(json.dumps(value, ensure_ascii=False).encode(errors="replace"))
+    except (ValueError, RecursionError):
+        text = "wrote something other than MCP messages to standard output"
+        raise NotMcpError(f"{text} ({line[:80]!r})") from None
 
 
 async def _send(stdin: asyncio.StreamWriter, messages: Any) -> None:
