@@ -214,24 +214,44 @@ def test_a_wrong_number_is_not_the_policys_fault(start, monkeypatch, name, value
         lambda episode: episode.write_file("a", "b"),
     ],
 )
-def test_a_lost_machine_is_not_the_policys_fault(start, call):
+def test_a_machine_that_is_lost_with_all_others(start, call, monkeypatch):
+    """Nothing works here any more, so it is not the policy's fault."""
     episode = start(expected_output="x", expected_files={"a": "b"}, files={"a": "b"})
     episode.submit("x")
     episode.run_command("true")
     assert episode.reward() == 1.0
     episode._workspace.close()
+    monkeypatch.setattr(workspace.Workspace, "__init__", no_machine)
     assert episode.reward() == 0.0
     assert episode.infrastructure_failure
     with pytest.raises(RuntimeError, match="not found|the provider has failed"):
         call(episode)
 
 
+def no_machine(self):
+    raise workspace.WorkspaceError("there is no machine left")
+
+
 @remote
-def test_a_lost_machine_masks_the_sample(server, player, row, task):
+def test_a_machine_that_a_command_may_have_ended(start):
+    """Another one works. A mask would spare the policy a bad grade."""
+    episode = start(expected_output="x", expected_files={"a": "b"}, files={"a": "b"})
+    episode.submit("x")
+    episode.run_command("true")
+    episode._workspace.close()
+    with pytest.raises(ValueError, match="a command may have ended it"):
+        episode.run_command("ls")
+    assert episode.reward() == 0.0
+    assert episode.infrastructure_failure is None
+
+
+@remote
+def test_a_lost_machine_masks_the_sample(server, player, row, task, monkeypatch):
     """NeMo Gym 0.7 leaves a masked sample out of its scores."""
     player.post("/submit", json={"answer": task["expected_output"]})
     [session] = server.sessions.values()
     session.environment._workspace.close()
+    monkeypatch.setattr(workspace.Workspace, "__init__", no_machine)
     answer = player.post("/verify", json=verify_body(row)).json()
     assert answer["reward"] == 0.0
     assert answer["mask_sample"] is True

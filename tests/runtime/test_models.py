@@ -18,7 +18,7 @@ from env_runtime.episode.types import message
 from env_runtime.errors import GateError, ModelError, SettingError
 from env_runtime.evaluation.report import conversation
 from env_runtime.frameworks.episodes import AsyncEpisode
-from env_runtime.models.client import Models
+from env_runtime.models.client import Models, cut
 from env_runtime.models.endpoints import _harmless, _request
 from env_runtime.models.question import Question
 from env_runtime.resources_server import launch
@@ -185,7 +185,8 @@ def test_a_class_may_ask_anywhere(judge, begin):
     assert asked == ["constructor", "tool", "reward", "close"]
 
 
-def test_a_policy_that_writes_a_lot_fills_no_memory(judge, begin):
+def test_a_policy_that_writes_a_lot_fills_no_memory(judge, begin, monkeypatch):
+    monkeypatch.setenv("JUDGE_CHARACTERS", "500000")
     client = begin(Everywhere)
     for _ in range(4):
         client.call("talk", text="x" * 400_000)
@@ -454,12 +455,37 @@ def test_an_answer_that_was_cut_off_does_not_count(judge, graded):
     assert (verdict["judge_calls"], verdict["judge_unreadable"]) == (2, 1)
 
 
-def test_a_text_that_is_too_long_is_not_asked_about(judge, graded, monkeypatch):
+NOTE = "\n[truncated: 20 of 30 characters left out]\n"
+
+
+def test_a_long_text_loses_its_middle(judge, graded, monkeypatch):
+    """A judge would refuse it, or be busy with it."""
     monkeypatch.setenv("JUDGE_CHARACTERS", "10")
-    verdict = graded("x" * 11)
+    assert outcome(graded("a" * 15 + "b" * 15)) == (1.0, False)
+    assert f"aaaaa{NOTE}bbbbb" in judge.texts[0]
+
+
+def test_a_long_prompt_loses_its_middle(monkeypatch):
+    """A class may have put the policy's text into it."""
+    text, short = "a" * 15 + "b" * 15, f"aaaaa{NOTE}bbbbb"
+    assert cut(text, 10) == short
+    image = {"type": "image_url", "image_url": {"url": text}}
+    parts = [{"type": "text", "text": text}, image]
+    messages = [{"role": "system", "content": text}, {"role": "user", "content": parts}]
+    first, second = cut(messages, 10)
+    assert first == {"role": "system", "content": short}
+    assert second["content"] == [{"type": "text", "text": short}, image]
+
+
+def test_a_text_that_keeps_a_judge_busy_masks_nothing(judge, graded, monkeypatch):
+    """A policy may ask the judge for an endless answer. Others are answered."""
+    monkeypatch.setenv("JUDGE_SECONDS", "1")
+    done = threading.Event()
+    judge.say = lambda text: "GOOD" if "naughty" not in text else str(done.wait(30))
+    verdict = graded("naughty")
+    done.set()
     assert outcome(verdict) == (0.0, False)
-    assert "11 characters of data" in verdict["model_calls"][0]["error"]
-    assert judge.requests == []
+    assert "no answer in 1 s to this text, but" in verdict["failure_reason"]
 
 
 # ---------------------------------------------------------------------- NeMo Gym's client

@@ -158,7 +158,7 @@ class ModelSettings(Settings):
     concurrency: PositiveInt = 32  # the most questions at a time in a process
     seconds: PositiveFloat = 45  # the most for a question, retries included
     tokens: PositiveInt = 4096  # the most in an answer
-    characters: PositiveInt = 40_000  # the most in `data`
+    characters: PositiveInt = 40_000  # the most in `data`; its middle is left out
     retries: Count = 4  # after 408, 409, 429, 5xx and broken connections
     temperature: float | None = None  # None: the endpoint's own
 

@@ -147,10 +147,12 @@ def test_a_refused_machine_is_not_the_policys_fault(start, machines, monkeypatch
     assert "out of quota" in episode.infrastructure_failure
 
 
-def test_a_machine_that_is_lost_is_not_the_policys_fault(start, machines):
+def test_a_machine_that_is_lost_when_there_are_no_others(start, machines, monkeypatch):
     episode = start()
     episode.run_command("ls")
     machines[0].alive = False
+    refused = SandboxException("out of quota")
+    monkeypatch.setattr(sys.modules["e2b"].AsyncSandbox, "refuse", refused)
     with pytest.raises(RuntimeError, match="not found"):
         episode.run_command("ls")
     assert "not found" in episode.infrastructure_failure

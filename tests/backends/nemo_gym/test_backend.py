@@ -282,7 +282,7 @@ def test_an_outage_is_not_the_policys_fault(start, monkeypatch, outage):
             raise outage
         return Result(outage)
 
-    monkeypatch.setattr(episode._workspace._sandbox, "exec", fail)
+    monkeypatch.setattr(type(episode._workspace._sandbox), "exec", fail)
     assert episode.reward() == 0.0
     assert episode.infrastructure_failure
     with pytest.raises(RuntimeError):
@@ -300,15 +300,16 @@ def test_a_provider_that_hangs_is_given_up(start, monkeypatch):
         finally:
             given_up.set()
 
-    monkeypatch.setattr(episode._workspace._sandbox, "exec", hang)
+    monkeypatch.setattr(type(episode._workspace._sandbox), "exec", hang)
+    monkeypatch.setenv("SANDBOX_SECONDS", "0.1")  # of a new one, which hangs, too
     limits = episode._workspace._limits.model_copy(update={"sandbox_seconds": 0.1})
     monkeypatch.setattr(episode._workspace, "_limits", limits)
     monkeypatch.setattr(module, "GRACE", 0.1)
-    monkeypatch.setattr(module, "LOST", 0.1)
+    monkeypatch.setattr(module, "LOST_SECONDS", 0.1)
     with pytest.raises(RuntimeError, match="the sandbox has failed"):
         episode.run_command("ls")
     assert given_up.wait(10)
-    monkeypatch.setattr(module, "LOST", 120)
+    monkeypatch.setattr(module, "LOST_SECONDS", 120)
 
 
 @only_local

@@ -164,3 +164,11 @@ def _normal(text: str) -> str:
     """`text` for comparisons: one form of each character and line end, no padding."""
     lines = unicodedata.normalize("NFKC", text).replace("\u2212", "-").splitlines()
     return "\n".join(" ".join(line.split()) for line in lines).strip()
+
+
+def clipped(text: str, most: int) -> str:
+    """A text, or its two ends if it is longer than `most` characters."""
+    if len(text) <= most:
+        return text
+    note = f"\n[truncated: {len(text) - most} of {len(text)} characters left out]\n"
+    return text[: most // 2] + note + text[len(text) - most // 2 :]

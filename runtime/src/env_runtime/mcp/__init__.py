@@ -17,6 +17,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from mcp import types
 
+from ..episode.answers import clipped
 from ..episode.schema import function_definition, plain_schema
 from ..episode.types import Definitions
 from ..graders import Text, matched
@@ -112,7 +113,7 @@ class McpEpisode:
             known = ", ".join(self.tools)
             raise ValueError(f"there is no tool {name!r}; there are {known}")
         result = self._call(name, arguments)
-        text = _clipped(text_of(result), self.most_characters)
+        text = clipped(text_of(result), self.most_characters)
         if result.isError:
             raise ValueError(text or f"{name} failed")
         return Observation(text, _image_of(result))
@@ -297,14 +298,6 @@ def _listed(kind: type[McpEpisode]) -> Definitions:
         )
         for name in kind.tools or listed
     ]
-
-
-def _clipped(text: str, most: int) -> str:
-    """A text, or its two ends if it is longer than `most` characters."""
-    if len(text) <= most:
-        return text
-    note = f"\n[truncated: {len(text) - most} of {len(text)} characters left out]\n"
-    return text[: most // 2] + note + text[len(text) - most // 2 :]
 
 
 def _image_of(result: types.CallToolResult) -> str | None:

@@ -16,7 +16,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from .. import project
-from ..episode.answers import as_answer, sendable
+from ..episode.answers import as_answer, clipped, sendable
 from ..episode.declaration import declared
 from ..episode.episode import run_without_loop
 from ..episode.tasks import validation_problem
@@ -122,6 +122,29 @@ def models_not_set(domain_class: type) -> list[str]:
 def without_answers(domain_class: type) -> list[str]:
     """The models that are not set, if the class has no stand_in() for the gates."""
     return [] if declared(domain_class).stand_in else models_not_set(domain_class)
+
+
+def cut(prompt: Prompt, most: int) -> Prompt:
+    """A prompt whose texts have at most so many characters: a policy may have written one.
+
+    A model would refuse a longer text, or be busy with it.
+    """
+    if isinstance(prompt, str):
+        return clipped(prompt, most)
+    messages = []
+    for message in prompt:
+        content = message["content"]
+        if isinstance(content, str):
+            content = clipped(content, most)
+        elif isinstance(content, list):
+            content = [
+                {**part, "text": clipped(part["text"], most)}
+                if "text" in part
+                else part
+                for part in content
+            ]
+        messages.append({**message, "content": content})
+    return messages
 
 
 @dataclass
@@ -292,6 +315,8 @@ class ModelClient:
         """The model's answer, as in `Model.ask`. A class with async methods awaits it."""
         callable_tools = user_tools(tools)
         definitions = [each.tool.definition() for each in callable_tools.values()]
+        most = ModelSettings.read_model(self._name).characters
+        prompt, data = cut(prompt, 10 * most), data and clipped(data, most)
         question = Question(prompt, choices, schema, data, definitions)
         steps = self._answer(question, callable_tools)
         return steps if self._episode.awaited else run_without_loop(steps)

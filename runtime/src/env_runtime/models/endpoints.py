@@ -22,6 +22,7 @@ from .question import (
 # An endpoint with these statuses is busy. It may have room for a harmless question, and
 # none for an honest one, so they are never taken for the text's fault.
 BUSY = (429, 503, 529)
+PROMPT_SECONDS = 5.0  # an endpoint that needs longer for a harmless answer is busy, too
 
 # 32 by 32 gray pixels: some models take no smaller image
 GRAY = (
@@ -97,18 +98,19 @@ class LimitedEndpoint:
         self._room = asyncio.Semaphore(settings.concurrency)
 
     async def say(self, question: Question, messages: list[Message]) -> Completion:
-        settings = self.settings
-        if len(question.data or "") > settings.characters:
-            raise NoAnswerError(
-                f"{len(question.data or '')} characters of data are too many: a model "
-                f"is given {settings.characters} at most"
-            )
+        seconds, tools = self.settings.seconds, _tools(question, self.settings.api)
         async with self._room:
             try:
-                async with asyncio.timeout(settings.seconds):
-                    return await self._ask(messages, _tools(question, settings.api))
+                async with asyncio.timeout(seconds):
+                    return await self._ask(messages, tools)
             except TimeoutError:
-                raise ModelError(f"no answer in {settings.seconds:g} s") from None
+                late = f"no answer in {seconds:g} s"
+            try:  # a policy may ask for an endless one
+                async with asyncio.timeout(min(seconds, PROMPT_SECONDS)):
+                    await self._attempt(_harmless(messages), tools, retry=False)
+            except (TimeoutError, ModelError):
+                raise ModelError(late) from None
+            raise NoAnswerError(f"{late} to this text, but to a harmless one")
 
     async def _ask(self, messages: list[Message], tools: dict[str, Any]) -> Completion:
         """The answer. A policy must not be able to mask its sample by what it writes.

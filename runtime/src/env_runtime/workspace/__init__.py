@@ -8,7 +8,8 @@ Workspace        makes a workspace: run_command, run_python, write, read, read_w
                  Paths are relative to its folder. Text is UTF-8; other bytes read as U+FFFD.
                  The methods raise ValueError for mistakes that a caller can fix, and
                  WorkspaceError. A workspace is for one thread.
-WorkspaceError   the workspace has failed, which is not the policy's fault
+WorkspaceError   the workspace has failed, which is not the policy's fault: a new one
+                 does not run commands either
 isolation()      what keeps commands from this machine
 missing()        what this machine lacks to run an episode, or None
 refusal()        why untrusted policies should not be served here, or None
@@ -20,6 +21,7 @@ What all backends share is below: their error, settings, and the texts for a pol
 from __future__ import annotations
 
 import signal
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Self
 
@@ -31,6 +33,23 @@ MIB = 1024 * 1024
 
 class WorkspaceError(RuntimeError):
     """The workspace could not be made or has failed, which is not the policy's fault."""
+
+
+def works(make: Callable[[], Any]) -> bool:
+    """Whether a new workspace runs a command here now.
+
+    Then a workspace that has run commands, and no longer does, was lost by its policy: a
+    mask would spare that policy a bad grade.
+    """
+    try:
+        workspace = make()
+        try:
+            workspace.run_command("true")
+        finally:
+            workspace.close()
+    except (WorkspaceError, ValueError):
+        return False
+    return True
 
 
 class WorkspaceSettings(Settings):

@@ -48,6 +48,7 @@ from . import (
     folder,
     report,
     time_limit,
+    works,
 )
 from .bubblewrap import isolated, isolation, refusal
 from .disk import Limits, give, make_folders
@@ -252,9 +253,11 @@ class Workspace:
     def _touched(self, action: str) -> Generator[None]:
         """Report a failure of the workspace: an OSError or a WorkspaceError.
 
-        Under bubblewrap, and before the first command, it is the machine's. Otherwise,
-        a command may have caused it, which must not mask the episode: it can lock, move
-        and replace all folders, and kill the next command before that has started.
+        Before the first command, it is the machine's. Later, a command may have caused
+        it, which must not mask the episode: without bubblewrap, it can lock, move and
+        replace all folders, and kill the next command before that has started. With
+        bubblewrap it cannot, as far as is known, so it is the machine's if a new
+        workspace does not work either.
         """
         try:
             with _machine(action):
@@ -262,7 +265,9 @@ class Workspace:
         except WorkspaceError as error:
             code = getattr(error.__cause__, "errno", None)
             machine = code in folder.MACHINE_ERRORS
-            if self._isolated or not self._has_run or machine:
+            if not self._has_run or machine:
+                raise
+            if self._isolated and not works(type(self)):
                 raise
             raise ValueError(
                 f"{error}; an earlier command may have changed the workspace's own folders"

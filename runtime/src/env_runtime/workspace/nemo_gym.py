@@ -42,6 +42,7 @@ from . import (
     refusal_text,
     report,
     time_limit,
+    works,
 )
 from .folder import base_python, steps
 
@@ -51,7 +52,7 @@ __all__ += ["refusal"]
 # Time for a provider to answer, in addition to the command's time limit, and the time
 # after which the answer counts as lost, in seconds.
 GRACE = 15
-LOST = 120
+LOST_SECONDS = 120
 
 # A larger request is sent as a file: one argument is limited to 128 KiB.
 _INLINE = 60_000
@@ -260,6 +261,7 @@ class Workspace:
 
     def __init__(self) -> None:
         self._limits = ProviderSettings.read()
+        self._root = ""  # the folder, once the sandbox has answered
         provider = Provider.configured(self.provider)
         self._local = provider.name == "local"
         self._python = base_python() if self._local else "python3"
@@ -317,7 +319,7 @@ class Workspace:
     def close(self) -> None:
         """End the sandbox. Calling it again does nothing."""
         try:
-            _wait(self._sandbox.stop(), LOST)
+            _wait(self._sandbox.stop(), LOST_SECONDS)
         except Exception:
             logging.getLogger(__name__).exception(
                 "the provider did not end a sandbox; it may do so at its lifetime"
@@ -354,6 +356,19 @@ class Workspace:
         return report(answer["text"], status if isinstance(status, int) else 0)
 
     def _ask(self, action: str, size: int, **request: Any) -> dict[str, Any]:
+        """The answer of folder.py, see `_answered`.
+
+        A command may end the sandbox, at once or later. So one that has answered before,
+        and fails, is lost by its policy if a new one works.
+        """
+        try:
+            return self._answered(action, size, **request)
+        except WorkspaceError as error:
+            if self._root and works(type(self)):
+                raise ValueError(f"{error}; a command may have ended it") from error
+            raise
+
+    def _answered(self, action: str, size: int, **request: Any) -> dict[str, Any]:
         """The answer of folder.py, which runs in the sandbox; `text` is a string.
 
         The text has about `size` bytes. A much longer answer is a command's.
@@ -390,7 +405,7 @@ class Workspace:
 
         try:
             running = self._sandbox.exec(command, timeout_s=seconds)
-            return _wait(running, seconds + LOST)
+            return _wait(running, seconds + LOST_SECONDS)
         except TimeoutError as error:
             return SandboxExecResult(None, str(error), 124, "timeout")
         except Exception as error:
@@ -413,7 +428,7 @@ class Workspace:
             # The file is uploaded by root, and read by the image's user.
             os.chmod(file.name, 0o644)
             try:
-                _wait(self._sandbox.upload(file.name, place), LOST)
+                _wait(self._sandbox.upload(file.name, place), LOST_SECONDS)
             except Exception as error:
                 raise WorkspaceError(f"cannot upload a file: {error}") from error
         return f"@{place}"
