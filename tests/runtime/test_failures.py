@@ -1,6 +1,7 @@
 """Exceptions of a class, and requests that no endpoint takes."""
 
 import json
+import re
 import time
 
 import httpx
@@ -281,6 +282,27 @@ class Domain:
     def move(self) -> str: raise KeyError("a secret")
     def reward(self) -> float: return 0.0
 """
+
+
+CRASHING = """
+import os
+class Domain:
+    def __init__(self, task: dict): pass
+    def move(self) -> str: os.abort()
+    def reward(self) -> float: return 0.0
+"""
+
+
+def test_a_crash_of_the_process_leaves_the_line_that_caused_it():
+    with serving("-c", server_script(CRASHING)) as (process, url):
+        with httpx.Client(base_url=url, trust_env=False) as client:
+            client.post("/seed_session", json=ROW)
+            with pytest.raises(httpx.RemoteProtocolError):
+                client.post("/move", json={})
+        process.wait()
+        printed = process.stderr.read()
+    assert "Fatal Python error: Aborted" in printed
+    assert re.search(r'File "<string>", line \d+ in move', printed)
 
 
 def test_session_log_has_the_traceback_and_the_row(tmp_path):

@@ -13,6 +13,7 @@ A subclass names the class, and adds a line for each tool:
 
 import asyncio
 import contextlib
+import faulthandler
 import gc
 import hmac
 import logging
@@ -411,6 +412,8 @@ class SessionServer(SimpleResourcesServer):
             launch.log_to_file(project.of_class(cls.domain_class))
         except SettingError as error:
             sys.exit(f"server.py: {error}")
+        # A library that crashes the process leaves the line that called it in the log.
+        faulthandler.enable()
         # The modules stay, so the garbage collector need not scan them for 0.1 s.
         gc.collect()
         gc.freeze()
