@@ -308,7 +308,7 @@ async def outside(check: FlawCheck, rows: Iterable[int]) -> None:
     for number in check.in_time(rows):
         row = check.rows[number]
         if check.value(row) is None:
-            return
+            continue
         for text in ("-1", "0", "1e9", "nan", "inf", "1e999"):
             attempt, _ = await check.submitted(row, text)
             if (failure := attempt.episode.failure) and not check.models.names:
