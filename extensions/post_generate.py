@@ -75,6 +75,9 @@ class Step:
     # A module, and its arguments, that completes the class before the rows are made
     writer: list[str] = field(default_factory=list)
     paths: list[str] = field(default_factory=list)  # folders of packages it imports
+    # Tools of a new class of which only the names were given
+    stubs: list[str] = field(default_factory=list)
+    place: str = ""  # the class and its file
 
     @property
     def folders(self) -> list[Path]:
@@ -493,6 +496,18 @@ def is_skeleton(rows: Path) -> bool:
     return len(lines) == 1 and None in task.values()
 
 
+def new_class_notes(step: Step) -> list[str]:
+    """A note on tools of a new class that somebody may have in a class of their own."""
+    if step.operation != "copy" or not step.stubs:
+        return []
+    note = (
+        f"{step.place} is a new class. Write its methods without parameters: "
+        f"{', '.join(step.stubs)}. To serve a class of yours instead, save it under that "
+        "name in an empty folder, and copy into that folder"
+    )
+    return [note]
+
+
 def remove(step: Step) -> None:
     """Leave the folder as it was before Copier wrote a new project to it."""
     for name in map(str, step.folders):
@@ -629,6 +644,7 @@ def main(operation: str, given: str = "{}") -> None:
             "  uv run python make_rows.py --example --overwrite\n  uv run python gates"
         )
         steps[0] = steps[0].replace("  uv run python gates", first)
+    notes += new_class_notes(step)
     notes += [
         f"{name} is set: unset it before you run the project's commands, because uv "
         "would not find the project's own code"

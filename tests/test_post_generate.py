@@ -301,6 +301,17 @@ def test_the_next_step_for_rows_that_nobody_wrote(step, tmp_path, text, skeleton
     assert step.is_skeleton(rows) == skeleton
 
 
+def test_a_new_class_with_names_of_tools_is_noted(step):
+    given = {"stubs": ["add", "undo"], "place": "Counter in counter.py"}
+    [note] = step.new_class_notes(step.Step("copy", **given))
+    assert note.startswith(
+        "Counter in counter.py is a new class. Write its methods without parameters: "
+        "add, undo. To serve a class of yours instead, save it"
+    )
+    assert step.new_class_notes(step.Step("update", **given)) == []
+    assert step.new_class_notes(step.Step("copy")) == []
+
+
 def test_a_dataset_that_is_not_there_is_refused_before_anything_is_installed(
     step, monkeypatch, tmp_path
 ):
