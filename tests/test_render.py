@@ -4,7 +4,9 @@ import ast
 import json
 import os
 import re
+import shlex
 import shutil
+import sys
 import tomllib
 
 import jinja2
@@ -20,6 +22,7 @@ from projects import (
     imports_of,
     lint,
     python_in,
+    run,
 )
 from rendering import render_project
 
@@ -314,6 +317,34 @@ def test_the_generator_in_the_docs_makes_rows(render, tmp_path):
     assert made == "[5, 9]\n"
 
 
+def test_the_generator_in_the_docs_has_the_types_that_it_declares(tmp_path):
+    text = (ROOT / "docs/tasks-and-data.md").read_text()
+    blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    [block] = [block for block in blocks if "__main__" in block]
+    (tmp_path / "make_rows.py").write_text(block)
+    run(["ty", "check", "--python", sys.prefix, "."], tmp_path)
+
+
+@pytest.mark.slow
+def test_a_project_passes_mypy(render, tmp_path):
+    """In its nemo_gym/, as in an editor, with mypy's usual settings."""
+    for archetype in ARCHETYPES:
+        folder = render(archetype=archetype) / "nemo_gym"
+        command = ["mypy", "--cache-dir", tmp_path, "--python-executable"]
+        run([*command, sys.executable, "."], folder, MYPYPATH="..")
+
+
+def test_several_environments_pass_mypy_as_the_docs_say(render, tmp_path):
+    page = (ROOT / "docs/from/repository.md").read_text()
+    [command] = re.findall(r"`(mypy --exclude .*?)`", page)
+    for name in ("one", "two"):
+        folder = tmp_path / name
+        shutil.copytree(render(env_name=name), folder)
+    (tmp_path / "mine.py").write_text("number: int = 1\n")
+    done = run([*shlex.split(command), "--cache-dir", tmp_path / ".cache"], tmp_path)
+    assert "no issues found in 3 source files" in done.stdout
+
+
 def test_a_class_of_the_users_own_has_a_skeleton_of_make_rows(copy, tmp_path):
     """It knows the keys that the constructor reads, and what it shows first."""
     project = tmp_path / "my_env"
@@ -525,11 +556,42 @@ def test_the_readme_is_what_a_person_needs_in_that_folder(render, archetype):
     text = (render(archetype=archetype) / "nemo_gym/README.md").read_text()
     assert text.count("\n") < 150
     assert "\n\n\n" not in text
-    docs = re.findall(r"\]\(/\S+?/docs/([\w/-]+\.md)(?:#([\w-]+))?", text)
+    assert "Pages in `docs/` are the template's." in text
+    docs = re.findall(r"\(`docs/([\w/-]+\.md)`\)", text)
     assert docs
-    for name, anchor in docs:
-        assert not anchor or anchor in anchors(ROOT / "docs" / name), f"{name}#{anchor}"
+    for name in docs:
         assert (ROOT / "docs" / name).is_file(), name
+
+
+@pytest.mark.parametrize("archetype", ARCHETYPES)
+def test_no_file_has_a_path_of_the_machine_that_made_it(template, render, archetype):
+    """But the answers, in which Copier notes where a local template is."""
+    project = render(
+        archetype=archetype, siblings=FRAMEWORKS if archetype != "mcp" else []
+    )
+    for path, text in text_files(project):
+        if path.name != ".copier-answers.yml":
+            assert str(template) not in text, path
+
+
+@pytest.mark.parametrize("archetype", ARCHETYPES)
+def test_the_links_of_the_readme_lead_to_anchors(render, archetype):
+    sources = [ROOT / "template/nemo_gym/README.md.jinja"]
+    sources += [*ROOT.glob(f"archetypes/{archetype}/README.md")]
+    for source in sources:
+        pages = re.findall(
+            r"docs\([^)]*?\"([\w/-]+\.md)#([\w-]+)\"", source.read_text()
+        )
+        for name, anchor in pages:
+            assert anchor in anchors(ROOT / "docs" / name), f"{name}#{anchor}"
+
+
+def macros():
+    """The macros of names.jinja."""
+    loader = jinja2.FileSystemLoader(ROOT)
+    extensions = ["jinja2_ansible_filters.AnsibleCoreFiltersExtension"]
+    names = jinja2.Environment(loader=loader, extensions=extensions)
+    return vars(names.get_template("extensions/names.jinja").module)
 
 
 @pytest.mark.parametrize(
@@ -541,15 +603,23 @@ def test_the_readme_is_what_a_person_needs_in_that_folder(render, archetype):
         ("git+https://x.org/me/envs", "https://x.org/me/envs/blob/main/docs/"),
         ("git@x.org:me/envs.git", "https://x.org/me/envs/blob/main/docs/"),
         ("ssh://git@x.org/me/envs/", "https://x.org/me/envs/blob/main/docs/"),
-        ("/home/me/envs", "/home/me/envs/docs/"),
+        ("/home/me/envs", ""),
+        ("file:///home/me/envs", ""),
     ],
 )
 def test_links_lead_to_where_the_template_came_from(source, address):
-    loader = jinja2.FileSystemLoader(ROOT)
-    extensions = ["jinja2_ansible_filters.AnsibleCoreFiltersExtension"]
-    names = jinja2.Environment(loader=loader, extensions=extensions)
-    macros = vars(names.get_template("extensions/names.jinja").module)
-    assert macros["docs_url"](source).strip() == address
+    assert macros()["docs_url"](source).strip() == address
+
+
+@pytest.mark.parametrize(
+    ("source", "link"),
+    [
+        ("gh:me/envs", "[Tools](https://github.com/me/envs/blob/main/docs/tools.md#a)"),
+        ("/home/me/envs", "Tools (`docs/tools.md`)"),
+    ],
+)
+def test_a_page_is_linked_if_others_can_reach_it(source, link):
+    assert macros()["docs_link"](source, "Tools", "tools.md#a").strip() == link
 
 
 def test_the_links_of_the_documents_lead_somewhere():

@@ -30,7 +30,7 @@ from .runner import doing
 ROWS_AT_A_TIME = 20
 
 # Where a message about a grade sends the reader. A project has no docs/ of its own.
-GRADING = "docs/grading.md of the template, to which nemo_gym/README.md links"
+GRADING = "docs/grading.md of the template"
 
 # An episode as a framework reports it: the `reward` and, if the framework knows them, the
 # items of the trajectory, as a rollout has them.
