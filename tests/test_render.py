@@ -12,6 +12,7 @@ import tomllib
 import jinja2
 import pytest
 import yaml
+from nemo_gym.config_types import DatasetConfig
 
 from projects import (
     ARCHETYPES,
@@ -26,6 +27,7 @@ from projects import (
 )
 from rendering import render_project
 
+EVERY_ARCHETYPE = [*ARCHETYPES, "answer", "conversation", "gymnasium", "mcp"]
 BACKENDS = {
     "sandbox": ["local", "e2b", "nemo_gym"],
     "vision": ["canvas", "browser", "e2b"],
@@ -328,7 +330,7 @@ def test_the_generator_in_the_docs_has_the_types_that_it_declares(tmp_path):
 @pytest.mark.slow
 def test_a_project_passes_mypy(render, tmp_path):
     """In its nemo_gym/, as in an editor, with mypy's usual settings."""
-    for archetype in ARCHETYPES:
+    for archetype in EVERY_ARCHETYPE:
         folder = render(archetype=archetype) / "nemo_gym"
         command = ["mypy", "--cache-dir", tmp_path, "--python-executable"]
         run([*command, sys.executable, "."], folder, MYPYPATH="..")
@@ -563,18 +565,17 @@ def test_the_readme_is_what_a_person_needs_in_that_folder(render, archetype):
         assert (ROOT / "docs" / name).is_file(), name
 
 
-@pytest.mark.parametrize("archetype", ARCHETYPES)
+@pytest.mark.parametrize("archetype", EVERY_ARCHETYPE)
 def test_no_file_has_a_path_of_the_machine_that_made_it(template, render, archetype):
     """But the answers, in which Copier notes where a local template is."""
-    project = render(
-        archetype=archetype, siblings=FRAMEWORKS if archetype != "mcp" else []
-    )
+    siblings = [] if archetype in ("gymnasium", "mcp") else FRAMEWORKS
+    project = render(archetype=archetype, siblings=siblings)
     for path, text in text_files(project):
         if path.name != ".copier-answers.yml":
             assert str(template) not in text, path
 
 
-@pytest.mark.parametrize("archetype", ARCHETYPES)
+@pytest.mark.parametrize("archetype", EVERY_ARCHETYPE)
 def test_the_links_of_the_readme_lead_to_anchors(render, archetype):
     sources = [ROOT / "template/nemo_gym/README.md.jinja"]
     sources += [*ROOT.glob(f"archetypes/{archetype}/README.md")]
@@ -584,6 +585,71 @@ def test_the_links_of_the_readme_lead_to_anchors(render, archetype):
         )
         for name, anchor in pages:
             assert anchor in anchors(ROOT / "docs" / name), f"{name}#{anchor}"
+
+
+def texts_of(project):
+    """The files that a person reads first, whose words must fit the environment."""
+    names = ["README.md", "AGENTS.md", "server.py", "gates.py", "make_rows.py"]
+    names.append("tests/test_environment.py")
+    texts = [(project / "nemo_gym" / name).read_text() for name in names]
+    [cases] = project.glob("nemo_gym/resources_servers/*/verifier_cases.jsonl")
+    return "\n".join([*texts, cases.read_text()])
+
+
+OF_TOOLS = [
+    "Edit the method",
+    "one endpoint per tool",
+    "one line per tool",
+    "every tool",
+    "tool calls over HTTP",
+    "its line in `server.py`",
+    "for tool in tools",
+    "the oracle's tool calls",
+    "no tool call",
+    "`POST /<tool>`",
+]
+
+
+@pytest.mark.parametrize("answers", [{}, {"backend": "judge"}, {"dataset": "a.csv"}])
+def test_nothing_speaks_of_tools_where_there_are_none(render, answers):
+    text = texts_of(render(archetype="answer", **answers))
+    assert [words for words in OF_TOOLS if words in text] == []
+    assert "The class has none." in text
+
+
+def test_a_class_of_ones_own_without_tools_gets_no_text_about_them(copy, tmp_path):
+    (tmp_path / "my_env").mkdir()
+    (tmp_path / "my_env/my_env.py").write_text("class MyEnv: ...\n")
+    copy(tmp_path / "my_env", tools="")
+    text = texts_of(tmp_path / "my_env")
+    assert [words for words in OF_TOOLS if words in text] == []
+    lint(tmp_path / "my_env/nemo_gym/tests", "--ignore", "I001")
+
+
+def test_the_tools_of_an_mcp_server_are_not_methods_of_the_class(render):
+    text = texts_of(render(archetype="mcp"))
+    not_so = [*OF_TOOLS[:3], "its line in `server.py`", "has its line"]
+    assert [words for words in not_so if words in text] == []
+    assert "The MCP server defines them: their names" in text
+    assert "calls the MCP server's tool of that name" in text
+
+
+@pytest.mark.parametrize("archetype", EVERY_ARCHETYPE)
+def test_nobody_chose_a_license_for_the_users_rows(render, archetype):
+    """TBD is NeMo Gym's word for it on both series."""
+    [path] = render(archetype=archetype).glob("nemo_gym/configs/*_train.yaml")
+    [agent] = yaml.safe_load(path.read_text()).values()
+    [settings] = agent["responses_api_agents"].values()
+    for dataset in settings["datasets"]:
+        assert DatasetConfig.model_validate(dataset).license == "TBD"
+
+
+def test_the_manifest_says_what_its_unknown_determinism_means(render):
+    [path] = render().glob("nemo_gym/environments/*/manifest.yaml")
+    comment = re.search(
+        r"((?:^#.*\n)+)determinism: unknown\n", path.read_text(), re.MULTILINE
+    )
+    assert comment and "as the rollout gate checks" in comment[1]
 
 
 def macros():

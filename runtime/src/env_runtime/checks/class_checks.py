@@ -280,7 +280,7 @@ def _construct(domain_class: type, tools: dict[str, Tool]) -> str:
         text = " ".join(f"{type(error).__name__}: {error}".split())[:100]
         note = f" (an empty task is refused: {text})"
         if isinstance(error, KeyError):
-            note = f" (its task needs {error})"
+            note = f" (its task needs the key {error})"
     if task := _first_task(domain_class):
         try:
             run_alone(domain_class, check(task))
