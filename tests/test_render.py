@@ -590,10 +590,11 @@ def test_the_links_of_the_readme_lead_to_anchors(render, archetype):
 def texts_of(project):
     """The files that a person reads first, whose words must fit the environment."""
     names = ["README.md", "AGENTS.md", "server.py", "gates.py", "make_rows.py"]
-    names.append("tests/test_environment.py")
-    texts = [(project / "nemo_gym" / name).read_text() for name in names]
-    [cases] = project.glob("nemo_gym/resources_servers/*/verifier_cases.jsonl")
-    return "\n".join([*texts, cases.read_text()])
+    names += ["rollout.py", "play.py", "tests/test_environment.py"]
+    paths = [project / "nemo_gym" / name for name in names]
+    paths += project.glob("nemo_gym/resources_servers/*/verifier_cases.jsonl")
+    paths += project.glob("nemo_gym/configs/*.yaml")
+    return "\n".join(path.read_text() for path in paths)
 
 
 OF_TOOLS = [
@@ -606,6 +607,9 @@ OF_TOOLS = [
     "for tool in tools",
     "the oracle's tool calls",
     "no tool call",
+    "one or more tool calls",
+    "form for each tool",
+    "call tools, ",
     "`POST /<tool>`",
 ]
 
