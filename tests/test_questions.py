@@ -96,6 +96,8 @@ def test_names_without_a_class_of_ones_own_are_those_of_a_new_class(render):
     assert "class Count:" in (named / "counter.py").read_text()
     stub = render(tools="guess, add")
     assert "    def add(self) -> str:" in (stub / f"{stub.name}.py").read_text()
+    asked = render(archetype="game", domain_module="counter", tools="add")
+    assert "    def add(self) -> str:" in (asked / "counter.py").read_text()
     given = render(domain_module="counter", tools="add()")
     assert "    def add(self) -> str:" in (given / "counter.py").read_text()
 
