@@ -75,6 +75,9 @@ class Step:
     # A module, and its arguments, that completes the class before the rows are made
     writer: list[str] = field(default_factory=list)
     paths: list[str] = field(default_factory=list)  # folders of packages it imports
+    # Tools of a new class of which only the names were given
+    stubs: list[str] = field(default_factory=list)
+    place: str = ""  # the class and its file
 
     @property
     def folders(self) -> list[Path]:
@@ -396,12 +399,12 @@ def pin_python(python: str, uv: str, folder: Path = PROJECT) -> None:
     """Write .python-version, so that plain `uv run` keeps the interpreter of .venv.
 
     pyenv reads that file, too. If one of pyenv's versions has uv, pyenv would hide uv in
-    that folder. So a second line names that version. uv reads only the first line.
+    that folder. So another line names that version. uv reads only the first version.
     """
     lines = [".".join(python.split(".")[:2])]
     home = Path(uv).resolve().parents[1]
     if home.parent == pyenv_root().resolve() / "versions":
-        lines.append(home.name)
+        lines += ["# pyenv finds uv only in the version that has it:", home.name]
     text = "".join(f"{line}\n" for line in lines)
     pin = folder / ".python-version"
     if pin.read_text(encoding="utf-8") != text:
@@ -491,6 +494,34 @@ def is_skeleton(rows: Path) -> bool:
     lines = rows.read_text(encoding="utf-8").splitlines() if rows.is_file() else []
     task = (json.loads(lines[0]).get("ground_truth") or [{}])[0] if lines else {}
     return len(lines) == 1 and None in task.values()
+
+
+def new_class_notes(step: Step) -> list[str]:
+    """A note on tools of a new class that somebody may have in a class of their own."""
+    if step.operation != "copy" or not step.stubs:
+        return []
+    note = (
+        f"{step.place} is a new class. Write its methods without parameters: "
+        f"{', '.join(step.stubs)}. To serve a class of yours instead, save it under that "
+        "name in an empty folder, and copy into that folder"
+    )
+    return [note]
+
+
+def dataset_notes(step: Step) -> list[str]:
+    """A note on a dataset that make_rows.py would not find on another machine."""
+    given = step.writer[1] if step.writer[:1] == ["env_runtime.rows"] else "hf:"
+    if step.operation != "copy" or given.startswith("hf:"):
+        return []
+    found = Path(os.path.abspath(PROJECT / os.path.expanduser(given)))
+    root = Path(printed(["git", "rev-parse", "--show-toplevel"]) or ".").resolve()
+    if not given.startswith(("/", "~")) and found.resolve().is_relative_to(root):
+        return []
+    note = (
+        f"make_rows.py reads {found}, which a clone on another machine does not have. "
+        f"Copy it into {root}, and correct SOURCE in make_rows.py"
+    )
+    return [note]
 
 
 def remove(step: Step) -> None:
@@ -629,6 +660,7 @@ def main(operation: str, given: str = "{}") -> None:
             "  uv run python make_rows.py --example --overwrite\n  uv run python gates"
         )
         steps[0] = steps[0].replace("  uv run python gates", first)
+    notes += new_class_notes(step) + dataset_notes(step)
     notes += [
         f"{name} is set: unset it before you run the project's commands, because uv "
         "would not find the project's own code"

@@ -527,7 +527,7 @@ def test_pages_that_other_files_name_are_there():
             continue
         text = (ROOT / name).read_text(encoding="utf-8")
         named = re.findall(r"(?<![\w./-])docs/((?:[\w-]+/)*[\w-]+\.md)", text)
-        named += re.findall(r"\{\{ docs \}\}([\w/-]+\.md)", text)
+        named += re.findall(r"\bdocs\([^)]*?\"([\w/-]+\.md)", text)
         gone = [page for page in named if not (ROOT / "docs" / page).is_file()]
         assert gone == [], name
 
@@ -535,7 +535,7 @@ def test_pages_that_other_files_name_are_there():
 def test_a_project_links_the_page_that_the_gates_name(render):
     """env_runtime.checks.rewards.GRADING: a project has no docs/ of its own."""
     readme = (render(archetype="game") / "nemo_gym/README.md").read_text()
-    assert "/docs/grading.md)" in readme
+    assert "`docs/grading.md`" in readme
 
 
 def test_the_skill_says_what_it_is():

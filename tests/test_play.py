@@ -103,4 +103,4 @@ def test_five_games_in_chromium(projects, chromium, tmp_path):
     assert "oracle" not in json.loads(rows[1])
     printed = python_in(folders["taxi"], "gates.py", "rollout")
     assert "the oracle earns what each row says" in printed
-    assert "19 of the rows have no oracle" in printed
+    assert "19 of the rows have no known solution" in printed

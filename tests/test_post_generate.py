@@ -216,7 +216,14 @@ def test_the_pin_names_the_interpreter_and_pyenvs_uv(step, tmp_path, monkeypatch
     step.pin_python("3.12.1", "/usr/local/bin/uv")
     assert pin.read_text() == "3.12\n"
     step.pin_python("3.13.15", str(tmp_path / "pyenv/versions/3.11.7/bin/uv"))
-    assert pin.read_text() == "3.13\n3.11.7\n"
+    assert pin.read_text().splitlines() == [
+        "3.13",
+        "# pyenv finds uv only in the version that has it:",
+        "3.11.7",
+    ]
+    monkeypatch.chdir(pin.parent)
+    asked = run([UV, "python", "pin"], pin.parent)  # uv reads past the comment
+    assert asked.stdout.split("\n")[0] == "3.13"
 
 
 def test_the_script_needs_nothing_but_python():
@@ -299,6 +306,36 @@ def test_the_next_step_for_rows_that_nobody_wrote(step, tmp_path, text, skeleton
     assert not step.is_skeleton(rows)
     rows.write_text(text)
     assert step.is_skeleton(rows) == skeleton
+
+
+def test_a_new_class_with_names_of_tools_is_noted(step):
+    given = {"stubs": ["add", "undo"], "place": "Counter in counter.py"}
+    [note] = step.new_class_notes(step.Step("copy", **given))
+    assert note.startswith(
+        "Counter in counter.py is a new class. Write its methods without parameters: "
+        "add, undo. To serve a class of yours instead, save it"
+    )
+    assert step.new_class_notes(step.Step("update", **given)) == []
+    assert step.new_class_notes(step.Step("copy")) == []
+
+
+def test_a_dataset_that_a_clone_would_lack_is_noted(step, monkeypatch, tmp_path):
+    """make_rows.py has its place, which is another one on another machine."""
+    project = tmp_path / "my_env"
+    (project / "nemo_gym").mkdir(parents=True)
+    monkeypatch.chdir(project)
+
+    def notes(place):
+        return step.dataset_notes(step.Step("copy", writer=["env_runtime.rows", place]))
+
+    assert notes("hf:org/questions") == notes("../questions.csv") == []
+    outside, absolute = notes("../../questions.csv"), notes(f"{project}/questions.csv")
+    for [note], place in ((outside, tmp_path), (absolute, project)):
+        assert note.startswith(f"make_rows.py reads {place}/questions.csv, which a cl")
+        assert note.endswith(f" into {project}, and correct SOURCE in make_rows.py")
+    git(tmp_path, "init", "--quiet")
+    assert notes("../../questions.csv") == []  # the repository around it has it
+    assert step.dataset_notes(step.Step("copy", writer=["env_runtime.gymnasium"])) == []
 
 
 def test_a_dataset_that_is_not_there_is_refused_before_anything_is_installed(

@@ -73,6 +73,9 @@ def answers(project):
         ("archetype=mcp tools", "read_graph", 'tools: the mcp archetype has the tools of its server, got "read_graph"'),
         ("archetype=mcp siblings", ["ors"], "siblings: ors has the same tools in all rows, so only NeMo Gym plays an MCP server's tools"),
         ("models", ["judge", "judge"], 'models must be different, got ["judge", "judge"]'),
+        ("domain_class=Counter tools=add domain_module", "counter", 'got "counter": there is no counter.py and no counter/__init__.py in '),
+        ("tools=guess,add domain_module", "counter", ". Save your class with its tool add there first. To have a new class written instead, give the tool's signature, add()"),
+        ("domain_module=counter domain_class", "Counter", '"Counter"; if it is a class of yours, save it first: there is no counter.py'),
     ],
 )  # fmt: skip
 def test_a_bad_answer_is_refused(template, tmp_path, question, value, message):
@@ -85,6 +88,18 @@ def test_a_bad_answer_is_refused(template, tmp_path, question, value, message):
     assert last.startswith(f"Validation error for question '{question}'")
     assert message in last
     assert not destination.exists()
+
+
+def test_names_without_a_class_of_ones_own_are_those_of_a_new_class(render):
+    """The step after generation says that its tools are still to be written."""
+    named = render(domain_module="counter", domain_class="Count")
+    assert "class Count:" in (named / "counter.py").read_text()
+    stub = render(tools="guess, add")
+    assert "    def add(self) -> str:" in (stub / f"{stub.name}.py").read_text()
+    asked = render(archetype="game", domain_module="counter", tools="add")
+    assert "    def add(self) -> str:" in (asked / "counter.py").read_text()
+    given = render(domain_module="counter", tools="add()")
+    assert "    def add(self) -> str:" in (given / "counter.py").read_text()
 
 
 def test_an_answer_without_a_question_is_refused(template, tmp_path):

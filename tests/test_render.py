@@ -4,12 +4,15 @@ import ast
 import json
 import os
 import re
+import shlex
 import shutil
+import sys
 import tomllib
 
 import jinja2
 import pytest
 import yaml
+from nemo_gym.config_types import DatasetConfig
 
 from projects import (
     ARCHETYPES,
@@ -20,9 +23,11 @@ from projects import (
     imports_of,
     lint,
     python_in,
+    run,
 )
 from rendering import render_project
 
+EVERY_ARCHETYPE = [*ARCHETYPES, "answer", "conversation", "gymnasium", "mcp"]
 BACKENDS = {
     "sandbox": ["local", "e2b", "nemo_gym"],
     "vision": ["canvas", "browser", "e2b"],
@@ -314,6 +319,34 @@ def test_the_generator_in_the_docs_makes_rows(render, tmp_path):
     assert made == "[5, 9]\n"
 
 
+def test_the_generator_in_the_docs_has_the_types_that_it_declares(tmp_path):
+    text = (ROOT / "docs/tasks-and-data.md").read_text()
+    blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    [block] = [block for block in blocks if "__main__" in block]
+    (tmp_path / "make_rows.py").write_text(block)
+    run(["ty", "check", "--python", sys.prefix, "."], tmp_path)
+
+
+@pytest.mark.slow
+def test_a_project_passes_mypy(render, tmp_path):
+    """In its nemo_gym/, as in an editor, with mypy's usual settings."""
+    for archetype in EVERY_ARCHETYPE:
+        folder = render(archetype=archetype) / "nemo_gym"
+        command = ["mypy", "--cache-dir", tmp_path, "--python-executable"]
+        run([*command, sys.executable, "."], folder, MYPYPATH="..")
+
+
+def test_several_environments_pass_mypy_as_the_docs_say(render, tmp_path):
+    page = (ROOT / "docs/from/repository.md").read_text()
+    [command] = re.findall(r"`(mypy --exclude .*?)`", page)
+    for name in ("one", "two"):
+        folder = tmp_path / name
+        shutil.copytree(render(env_name=name), folder)
+    (tmp_path / "mine.py").write_text("number: int = 1\n")
+    done = run([*shlex.split(command), "--cache-dir", tmp_path / ".cache"], tmp_path)
+    assert "no issues found in 3 source files" in done.stdout
+
+
 def test_a_class_of_the_users_own_has_a_skeleton_of_make_rows(copy, tmp_path):
     """It knows the keys that the constructor reads, and what it shows first."""
     project = tmp_path / "my_env"
@@ -525,11 +558,110 @@ def test_the_readme_is_what_a_person_needs_in_that_folder(render, archetype):
     text = (render(archetype=archetype) / "nemo_gym/README.md").read_text()
     assert text.count("\n") < 150
     assert "\n\n\n" not in text
-    docs = re.findall(r"\]\(/\S+?/docs/([\w/-]+\.md)(?:#([\w-]+))?", text)
+    assert "Pages in `docs/` are the template's." in text
+    docs = re.findall(r"\(`docs/([\w/-]+\.md)`\)", text)
     assert docs
-    for name, anchor in docs:
-        assert not anchor or anchor in anchors(ROOT / "docs" / name), f"{name}#{anchor}"
+    for name in docs:
         assert (ROOT / "docs" / name).is_file(), name
+
+
+@pytest.mark.parametrize("archetype", EVERY_ARCHETYPE)
+def test_no_file_has_a_path_of_the_machine_that_made_it(template, render, archetype):
+    """But the answers, in which Copier notes where a local template is."""
+    siblings = [] if archetype in ("gymnasium", "mcp") else FRAMEWORKS
+    project = render(archetype=archetype, siblings=siblings)
+    for path, text in text_files(project):
+        if path.name != ".copier-answers.yml":
+            assert str(template) not in text, path
+
+
+@pytest.mark.parametrize("archetype", EVERY_ARCHETYPE)
+def test_the_links_of_the_readme_lead_to_anchors(render, archetype):
+    sources = [ROOT / "template/nemo_gym/README.md.jinja"]
+    sources += [*ROOT.glob(f"archetypes/{archetype}/README.md")]
+    for source in sources:
+        pages = re.findall(
+            r"docs\([^)]*?\"([\w/-]+\.md)#([\w-]+)\"", source.read_text()
+        )
+        for name, anchor in pages:
+            assert anchor in anchors(ROOT / "docs" / name), f"{name}#{anchor}"
+
+
+def texts_of(project):
+    """The files that a person reads first, whose words must fit the environment."""
+    names = ["README.md", "AGENTS.md", "server.py", "gates.py", "make_rows.py"]
+    names += ["rollout.py", "play.py", "tests/test_environment.py"]
+    paths = [project / "nemo_gym" / name for name in names]
+    paths += project.glob("nemo_gym/resources_servers/*/verifier_cases.jsonl")
+    paths += project.glob("nemo_gym/configs/*.yaml")
+    return "\n".join(path.read_text() for path in paths)
+
+
+OF_TOOLS = [
+    "Edit the method",
+    "one endpoint per tool",
+    "one line per tool",
+    "every tool",
+    "tool calls over HTTP",
+    "its line in `server.py`",
+    "for tool in tools",
+    "the oracle's tool calls",
+    "no tool call",
+    "one or more tool calls",
+    "form for each tool",
+    "call tools, ",
+    "`POST /<tool>`",
+]
+
+
+@pytest.mark.parametrize("answers", [{}, {"backend": "judge"}, {"dataset": "a.csv"}])
+def test_nothing_speaks_of_tools_where_there_are_none(render, answers):
+    text = texts_of(render(archetype="answer", **answers))
+    assert [words for words in OF_TOOLS if words in text] == []
+    assert "The class has none." in text
+
+
+def test_a_class_of_ones_own_without_tools_gets_no_text_about_them(copy, tmp_path):
+    (tmp_path / "my_env").mkdir()
+    (tmp_path / "my_env/my_env.py").write_text("class MyEnv: ...\n")
+    copy(tmp_path / "my_env", tools="")
+    text = texts_of(tmp_path / "my_env")
+    assert [words for words in OF_TOOLS if words in text] == []
+    lint(tmp_path / "my_env/nemo_gym/tests", "--ignore", "I001")
+
+
+def test_the_tools_of_an_mcp_server_are_not_methods_of_the_class(render):
+    text = texts_of(render(archetype="mcp"))
+    not_so = [*OF_TOOLS[:3], "its line in `server.py`", "has its line"]
+    assert [words for words in not_so if words in text] == []
+    assert "The MCP server defines them: their names" in text
+    assert "calls the MCP server's tool of that name" in text
+
+
+@pytest.mark.parametrize("archetype", EVERY_ARCHETYPE)
+def test_nobody_chose_a_license_for_the_users_rows(render, archetype):
+    """TBD is NeMo Gym's word for it on both series."""
+    [path] = render(archetype=archetype).glob("nemo_gym/configs/*_train.yaml")
+    [agent] = yaml.safe_load(path.read_text()).values()
+    [settings] = agent["responses_api_agents"].values()
+    for dataset in settings["datasets"]:
+        assert DatasetConfig.model_validate(dataset).license == "TBD"
+
+
+def test_the_manifest_says_what_its_unknown_determinism_means(render):
+    [path] = render().glob("nemo_gym/environments/*/manifest.yaml")
+    comment = re.search(
+        r"((?:^#.*\n)+)determinism: unknown\n", path.read_text(), re.MULTILINE
+    )
+    assert comment and "as the rollout gate checks" in comment[1]
+
+
+def macros():
+    """The macros of names.jinja."""
+    loader = jinja2.FileSystemLoader(ROOT)
+    extensions = ["jinja2_ansible_filters.AnsibleCoreFiltersExtension"]
+    names = jinja2.Environment(loader=loader, extensions=extensions)
+    return vars(names.get_template("extensions/names.jinja").module)
 
 
 @pytest.mark.parametrize(
@@ -541,15 +673,23 @@ def test_the_readme_is_what_a_person_needs_in_that_folder(render, archetype):
         ("git+https://x.org/me/envs", "https://x.org/me/envs/blob/main/docs/"),
         ("git@x.org:me/envs.git", "https://x.org/me/envs/blob/main/docs/"),
         ("ssh://git@x.org/me/envs/", "https://x.org/me/envs/blob/main/docs/"),
-        ("/home/me/envs", "/home/me/envs/docs/"),
+        ("/home/me/envs", ""),
+        ("file:///home/me/envs", ""),
     ],
 )
 def test_links_lead_to_where_the_template_came_from(source, address):
-    loader = jinja2.FileSystemLoader(ROOT)
-    extensions = ["jinja2_ansible_filters.AnsibleCoreFiltersExtension"]
-    names = jinja2.Environment(loader=loader, extensions=extensions)
-    macros = vars(names.get_template("extensions/names.jinja").module)
-    assert macros["docs_url"](source).strip() == address
+    assert macros()["docs_url"](source).strip() == address
+
+
+@pytest.mark.parametrize(
+    ("source", "link"),
+    [
+        ("gh:me/envs", "[Tools](https://github.com/me/envs/blob/main/docs/tools.md#a)"),
+        ("/home/me/envs", "Tools (`docs/tools.md`)"),
+    ],
+)
+def test_a_page_is_linked_if_others_can_reach_it(source, link):
+    assert macros()["docs_link"](source, "Tools", "tools.md#a").strip() == link
 
 
 def test_the_links_of_the_documents_lead_somewhere():

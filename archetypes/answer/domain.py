@@ -17,7 +17,8 @@ class DomainClass:
     `task` holds the `problem` and the `expected_answer`, such as "42", "12.50" or "3/4".
     """
 
-    blocking = False  # no method waits for anything
+    # No method waits for anything, so an episode needs no thread of its own.
+    blocking = False
     format_credit = 0.1  # the reward for one number in \boxed{} that is not the answer
 
     def __init__(self, task: dict[str, Any]) -> None:

@@ -36,7 +36,8 @@ class DomainClass:
     end of the contract for at most `highest_fee` dollars.
     """
 
-    blocking = False  # no method waits for anything
+    # No method waits for anything, so an episode needs no thread of its own.
+    blocking = False
 
     user: Any = None  # a model that is the customer; without one, a script is
 

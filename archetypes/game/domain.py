@@ -42,7 +42,8 @@ class DomainClass:
     `task` may hold `target`, the hidden word. Without one the word is "crane".
     """
 
-    blocking = False  # no method waits for anything
+    # No method waits for anything, so an episode needs no thread of its own.
+    blocking = False
 
     def __init__(self, task: dict[str, Any]) -> None:
         self._target = _word(task.get("target", "crane"))

@@ -108,7 +108,7 @@ def count(rng: random.Random) -> Example:
         "expected_answer": str(len(here)),
         "expected_state": graph(entities, works),
     }
-    oracle = [("read_graph", {}), "\\boxed{" + str(len(here)) + "}"]
+    oracle: list[Any] = [("read_graph", {}), "\\boxed{" + str(len(here)) + "}"]
     return Example(prompt, task, "hard", oracle=oracle)
 
 

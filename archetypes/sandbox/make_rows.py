@@ -111,7 +111,8 @@ def trail(rng: random.Random) -> Example:
 
 
 def merged_settings(rng: random.Random) -> Example:
-    files, merged = {}, {}
+    files: dict[str, str] = {}
+    merged: dict[str, dict[str, int]] = {}
     for name in ("base.ini", "override.ini"):
         content = []
         for section in rng.sample(["cache", "log", "mail", "server"], 3):

@@ -13,7 +13,7 @@ _spec = PathFinder.find_spec(
     __name__,
     [entry for entry in sys.path if not Path(entry, __name__, "gates.py").is_file()],
 )
-if _spec and _spec.loader:
+if _spec and _spec.loader and _spec.origin:
     __spec__, __file__ = _spec, _spec.origin
     __path__ = _spec.submodule_search_locations or []
     _spec.loader.exec_module(sys.modules[__name__])

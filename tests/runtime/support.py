@@ -221,6 +221,25 @@ class Generous(Mover):
         return 1.0
 
 
+class Guessing(Plain):
+    """A class with a tool `guess`, which a test completes."""
+
+    blocking = False
+    right = False
+
+    def guess(self, word: str) -> str:
+        """Guess."""
+        self.right = word == "right"
+        return "Right." if self.right else "Wrong."
+
+    def reward(self) -> float:
+        return float(self.right)
+
+    @staticmethod
+    def oracle(task: dict) -> list[tuple[str, dict]]:
+        return [("guess", {"word": "right"})]
+
+
 class Sum:
     """Asks for a sum. It has no tool."""
 

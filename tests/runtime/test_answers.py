@@ -122,7 +122,6 @@ def test_a_fixed_policy_calls_and_then_answers(gate_client, policy, kinds, answe
         ([("add",)], None),
         ([("add", 5)], None),
         ([(5, {})], None),
-        (None, None),
     ],
 )
 def test_what_an_oracle_may_return(steps, solution):

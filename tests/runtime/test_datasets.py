@@ -256,7 +256,7 @@ def test_a_broken_file_is_named_with_the_line_and_the_cure(
         (
             [],
             "none.jsonl",
-            "none.jsonl is neither a file nor a folder or pattern of fi",
+            "none.jsonl is not there: put the dataset there, or name another place, SOURC",
         ),
         ([], "*.jsonl", "*.jsonl is neither a file nor a folder or pattern of files"),
         (

@@ -32,6 +32,7 @@ from fastapi import HTTPException, Request
 from .support import (
     PNG,
     ROW,
+    Guessing,
     Mover,
     Picture,
     Plain,
@@ -41,25 +42,6 @@ from .support import (
     rows_file,
     until,
 )
-
-
-class Guessing(Plain):
-    """A class with a tool `guess`, which a test completes."""
-
-    blocking = False
-    right = False
-
-    def guess(self, word: str) -> str:
-        """Guess."""
-        self.right = word == "right"
-        return "Right." if self.right else "Wrong."
-
-    def reward(self) -> float:
-        return float(self.right)
-
-    @staticmethod
-    def oracle(task: dict) -> list[tuple[str, dict]]:
-        return [("guess", {"word": "right"})]
 
 
 @pytest.fixture
@@ -787,9 +769,7 @@ SEEDS = [{"seed": 1}, {"seed": 2}, {"seed": 3}]
 
 def test_rows_that_are_one_task_fail(run_gate, monkeypatch):
     run = functools.partial(run_gate, rollout_gate, prompt="A corridor.")
-    said = (
-        " are one task (1 prompt, 1 first observation, 1 outcome of the same calls): "
-    )
+    said = " are one task (1 prompt, 1 first observation, 1 outcome of nonsense (the same calls on each row)): "
     assert said in refusal(GateError, run, Shown, *SEEDS)
     table = {**project.here().table(), "one_task": True}
     monkeypatch.setattr(project.Project, "table", lambda self: table)
@@ -802,7 +782,11 @@ def test_rows_that_are_one_task_fail(run_gate, monkeypatch):
     ("kind", "tasks", "note"),
     [
         (Corridor, SEEDS[:1], "without an oracle"),
-        (Seeded, SEEDS, "rows: 1 prompt, 3 outcomes of the same calls"),
+        (
+            Seeded,
+            SEEDS,
+            "rows: 1 prompt, 3 outcomes of nonsense (the same calls on each row)",
+        ),
         (Corridor, SEEDS, "; two calls cannot tell if they are different tasks: the"),
         (Strict, SEEDS, "; two calls cannot tell if they are different tasks: the"),
     ],

@@ -17,7 +17,10 @@ __all__ = ["TestAttacks", "TestNemoGym", "TestRows"]
 def test_the_verifier_fixture_of_honest_rewards(
     rows, tools, monkeypatch, tmp_path, earned
 ):
-    """Noop does not earn the lowest reward, and the oracle may not earn the highest."""
+    """Noop does not earn the lowest reward, and the oracle may not earn the highest.
+
+    What they earn is known, whatever verifier_cases.jsonl says.
+    """
     domain_class: Any = project.here().load_class()
     grade = domain_class.reward
     monkeypatch.setattr(domain_class, "reward_range", (-1.0, 1.0), raising=False)
@@ -25,15 +28,10 @@ def test_the_verifier_fixture_of_honest_rewards(
     row = {**rows[0], "oracle_reward": earned}
     monkeypatch.setattr(project.Project, "rows", rows_file(tmp_path, row))
     fixture_test = TestNemoGym().test_the_verifier_fixture_passes
-    if earned == 1.0:
-        try:
-            fixture_test([row], tools)
-        except pytest.skip.Exception as skipped:
-            pytest.fail(f"skipped: {skipped}")
-    else:
-        advice = "edit expected_reward in verifier_cases.jsonl: .* earns 0.909, not 1.0"
-        with pytest.raises(pytest.skip.Exception, match=advice):
-            fixture_test([row], tools)
-        monkeypatch.setattr(domain_class, "reward", lambda self: 0.5)
-        with pytest.raises(AssertionError, match="earns 0.5, not 0.909"):
-            fixture_test([row], tools)
+    try:
+        fixture_test([row], tools, tmp_path)
+    except pytest.skip.Exception as skipped:
+        pytest.fail(f"skipped: {skipped}")
+    monkeypatch.setattr(domain_class, "reward", lambda self: 0.5)
+    with pytest.raises(AssertionError, match=f"earns 0.5, not {earned}"):
+        fixture_test([row], tools, tmp_path)

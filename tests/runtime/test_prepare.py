@@ -76,7 +76,7 @@ def test_a_license_that_nemo_gym_does_not_know(rows, tmp_path, capsys, monkeypat
     [config] = prepare.here().gym.glob("configs/*_train.yaml")
     (tmp_path / "configs").mkdir()
     shutil.copytree(prepare.here().gym / "data", tmp_path / "data")
-    changed = config.read_text().replace("Apache 2.0", "My own")
+    changed = config.read_text().replace("license: TBD", "license: My own")
     (tmp_path / "configs" / config.name).write_text(changed)
     monkeypatch.setattr(project.Project, "gym", tmp_path)
     assert prepare.main([]) == 1

@@ -307,7 +307,7 @@ def test_a_reward_for_nothing(duel, monkeypatch):
     monkeypatch.setattr(Duel, "reward", lambda self: self.points + 0.5)
     text = refusal(GateError, duel, ROW)
     assert "the policy 'noop' earns 0.5, more than 0.0. Make the grade" in text
-    assert "docs/grading.md of the template, to which nemo_gym/README.md links" in text
+    assert "docs/grading.md of the template" in text
     assert "(it called nothing; task: " in text
 
 

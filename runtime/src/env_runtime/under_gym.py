@@ -39,6 +39,7 @@ from omegaconf import DictConfig, OmegaConf
 from .checks.rewards import baseline, earned_by_oracle, reward_problem
 from .checks.server import server_tools
 from .command_line import counted, exit_status, new_parser, positive
+from .episode.tasks import solved_rows, unsolved_note
 from .episode.tools import SAY, said
 from .episode.types import Solution
 from .errors import NoOracleError, RolloutError
@@ -388,7 +389,7 @@ def _servers(path: Path) -> Iterator[tuple[str, str, str, Any]]:
 def check(path: Path, agent: str = "") -> str:
     """Check the rewards of the oracle and of noop under NeMo Gym, played by `agent`.
 
-    Plays the oracle in every other row. Returns the gate's line. Raises RolloutError if
+    Plays the oracle in every other row whose solution is known. Returns the gate's line. Raises RolloutError if
     a reward is wrong, or if there are no rows.
     """
     if agent:
@@ -399,15 +400,16 @@ def check(path: Path, agent: str = "") -> str:
         raise RolloutError(f"{path} has no rows")
     plans: list[Solution | None] = [None] * len(rows)
     why = ""
-    for number, row in enumerate(rows):
+    solved = solved_rows(domain_class, rows)
+    for number in solved[::2]:
         try:
-            if number % 2 == 0:
-                plan = solution_for(row, definitions)
-                if agent and AGENTS[agent].over_mcp:
-                    plan = Solution(said(plan.calls), plan.answer)
-                plans[number] = plan
+            plan = solution_for(rows[number], definitions)
         except NoOracleError as error:
             why = str(error)
+            break
+        if agent and AGENTS[agent].over_mcp:
+            plan = Solution(said(plan.calls), plan.answer)
+        plans[number] = plan
     scripts = [plan or Solution([]) for plan in plans]
     with tempfile.TemporaryDirectory() as folder, scripted_model(scripts) as model:
         played = Path(folder, "rows.jsonl")
@@ -432,7 +434,13 @@ def check(path: Path, agent: str = "") -> str:
                 f"{log_file()}"
             )
     nothing = baseline(domain_class, rows)
-    earned = f"the oracle earns {earned_by_oracle(domain_class, rows)}, noop {nothing}"
+    played_by_oracle = [row for row, plan in zip(rows, plans, strict=True) if plan]
+    earned = (
+        f"the oracle earns {earned_by_oracle(domain_class, played_by_oracle)}, "
+        f"noop {nothing}"
+    )
+    if note := unsolved_note(len(rows), len(solved)):
+        earned += f"; {note}"
     if why:
         earned = f"noop earns {nothing} ({why})"
     notes = ""

@@ -278,6 +278,9 @@ def _construct(domain_class: type, tools: dict[str, Tool]) -> str:
         raise
     except Exception as error:  # noqa: BLE001 - a class may need a task
         text = " ".join(f"{type(error).__name__}: {error}".split())[:100]
+        note = f" (an empty task is refused: {text})"
+        if isinstance(error, KeyError):
+            note = f" (its task needs the key {error})"
     if task := _first_task(domain_class):
         try:
             run_alone(domain_class, check(task))
@@ -289,7 +292,7 @@ def _construct(domain_class: type, tools: dict[str, Tool]) -> str:
             problem = f"{domain_class.__name__}(task) of row 1: {raised(error)}"
             hint = service_hint(type(error).__name__)
             raise GateError(problem + hint) from error
-    return f" (an empty task is refused: {text})"
+    return note
 
 
 def _first_task(domain_class: type) -> Task:

@@ -315,8 +315,9 @@ async def outside(check: FlawCheck, rows: Iterable[int]) -> None:
             for calls, answer in _awkward(check, row, text):
                 attempt, _ = await check.played(row, calls, answer)
                 if broken := attempt.broken:
-                    said = ascii(text) if len(text) < 40 else f"{text[:20]!a}..."
-                    problem = f"the {'answer' if answer or not calls else 'argument'} {said} breaks the grade: {broken}"
+                    kind = "argument" if calls and not answer else "answer"
+                    said = f"{text!a:.40}" + ("..." if len(text) > 40 else "")
+                    problem = f"the {kind} {said} breaks the grade: {broken}"
                     raise check.wrong("outside", number, problem, attempt, answer)
 
 

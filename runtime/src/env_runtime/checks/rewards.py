@@ -12,10 +12,11 @@ from ..episode.declaration import declared
 from ..episode.episode import run_alone
 from ..episode.tasks import (
     baseline_reward,
-    has_oracle,
     oracle_reward,
+    solved_rows,
     steps_of,
     task_of,
+    unsolved_note,
 )
 from ..episode.tools import tools_of
 from ..episode.types import REPLY, Definitions, Row, Solution
@@ -29,7 +30,7 @@ from .runner import doing
 ROWS_AT_A_TIME = 20
 
 # Where a message about a grade sends the reader. A project has no docs/ of its own.
-GRADING = "docs/grading.md of the template, to which nemo_gym/README.md links"
+GRADING = "docs/grading.md of the template"
 
 # An episode as a framework reports it: the `reward` and, if the framework knows them, the
 # items of the trajectory, as a rollout has them.
@@ -70,6 +71,7 @@ class RewardCheck:
         self.domain_class, self.declared = domain_class, declared(domain_class)
         self.rows, self.path = rows, path
         self.definitions = definitions
+        self._solved: list[int] | None = None
 
     def place(self, index: int) -> str:
         """The name of a row, for messages."""
@@ -78,11 +80,11 @@ class RewardCheck:
     def solved(self) -> list[int]:
         """The rows that the oracle plays.
 
-        If a class has no oracle(task), only some rows may have an `oracle`.
+        An oracle may take long, so each is asked once.
         """
-        every = range(len(self.rows))
-        known = [n for n in every if has_oracle(self.domain_class, self.rows[n])]
-        return known or [*every]
+        if self._solved is None:
+            self._solved = solved_rows(self.domain_class, self.rows)
+        return self._solved
 
     def check(
         self,
@@ -130,10 +132,20 @@ class RewardCheck:
         if not isinstance(reward, int | float):
             problem = "which is not a number"
         elif problem := reward_problem(self.domain_class, row, policy, reward):
-            problem += _advice(policy, reward)
+            problem += self._advice(policy, row, reward)
         else:
             return
         raise self.wrong(place, policy, row, result, problem)
+
+    def _advice(self, policy: str, row: Row, reward: float) -> str:
+        """What to do about a reward that a policy may not earn, for a message."""
+        if policy != "oracle":
+            key, other = "baseline_reward", f"Make the grade stricter (see {GRADING})"
+        elif not any(PLANS[policy](row, self.definitions(row))):
+            return ". Return None instead of nothing where no solution is known"
+        else:
+            key, other = "oracle_reward", "Correct the class, or its oracle"
+        return f'. {other} or, if that is honest, write "{key}": {reward} into the row'
 
     def wrong(
         self, place: str, policy: str, row: Row, result: Result, problem: str
@@ -159,10 +171,11 @@ class RewardCheck:
     def line(self) -> str:
         """The gate's line, once all policies have played."""
         solved = [self.rows[index] for index in self.solved()]
+        note = unsolved_note(len(self.rows), len(solved))
         return (
             f"{counted(len(self.rows), 'row')}: the oracle earns "
             f"{earned_by_oracle(self.domain_class, solved)}, noop and nonsense "
-            f"{baseline(self.domain_class, self.rows)}"
+            f"{baseline(self.domain_class, self.rows)}" + (f"; {note}" if note else "")
         )
 
     def line_without_oracle(self, error: NoOracleError) -> str:
@@ -200,15 +213,6 @@ def estimate_note(domain_class: type) -> str:
     )
 
 
-def _advice(policy: str, reward: float) -> str:
-    """What to do about a reward that a policy may not earn, for a message."""
-    if policy == "oracle":
-        key, other = "oracle_reward", "Correct the class, or its oracle"
-    else:
-        key, other = "baseline_reward", f"Make the grade stricter (see {GRADING})"
-    return f'. {other} or, if that is honest, write "{key}": {reward} into the row'
-
-
 def reward_problem(
     domain_class: type, row: Row, policy: str, reward: float
 ) -> str | None:
@@ -231,9 +235,7 @@ def reward_problem(
 
 
 def _unmet(domain_class: type, row: Row, plan: Solution) -> str:
-    """The class's `unmet` after the plan, played in this process; "" without one."""
-    if not hasattr(domain_class, "unmet"):
-        return ""
+    """The object's `unmet` after the plan, played in this process; "" without one."""
     tools = tools_of(domain_class)
 
     async def play() -> str:
@@ -247,7 +249,8 @@ def _unmet(domain_class: type, row: Row, plan: Solution) -> str:
                 elif declared(domain_class).has_row_tools:
                     await episode.call_row_tool(name, arguments)
             await episode.reward(plan.answer)
-            return episode.environment.unmet
+            unmet = getattr(episode.environment, "unmet", "")
+            return str(unmet() if callable(unmet) else unmet)
 
     try:
         return run_alone(domain_class, play())

@@ -78,8 +78,6 @@ def rollout_gate(client: Client, path: Path, *, quick: bool = False) -> str:
     if without_answers(domain_class):
         seen = counted(len(rows), "row")
         return f"{seen}: played by the oracle, noop and nonsense{note}{notes}"
-    if lacking := len(rows) - len(check.solved()):
-        notes += f"\n{lacking} of the rows have no oracle"
     return check.line() + note + notes + ("" if quick else check.find_flaws())
 
 
@@ -285,11 +283,13 @@ def _compare(calls: str, first: dict[str, Any], second: dict[str, Any]) -> None:
         )
 
 
+OUTCOME = "outcome of nonsense (the same calls on each row)"
+
 # The gate's note counts these, in this order: the names for one and for several
 KINDS = {
     "prompt": "prompts",
     "first observation": "first observations",
-    "outcome of the same calls": "outcomes of the same calls",
+    OUTCOME: OUTCOME.replace("outcome", "outcomes"),
     "solution": "solutions",
 }
 
@@ -315,7 +315,7 @@ class Diversity:
         """Remember what the tools answered to the same calls, and the reward."""
         outputs = [item.get("output") for item in result["output"]]
         self.answered |= any(text and not is_error(text) for text in outputs)
-        self.note("outcome of the same calls", [outputs, result["reward"]])
+        self.note(OUTCOME, [outputs, result["reward"]])
 
     def note_line(self) -> str:
         """The gate's notes, on lines of their own.

@@ -6,7 +6,7 @@ import functools
 import inspect
 import textwrap
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, fields
 from typing import Any
 
@@ -121,7 +121,7 @@ def _keys_read(method: Any, position: int) -> Task:
         source = textwrap.dedent(inspect.getsource(method))
         [function] = ast.parse(source).body
         parameter = function.args.args[position].arg  # ty: ignore[missing-attribute]
-    except (OSError, TypeError, SyntaxError, ValueError, IndexError):
+    except (OSError, TypeError, SyntaxError, ValueError, IndexError, AttributeError):
         return {}
     task: Task = {}
     for node in ast.walk(function):
@@ -176,15 +176,18 @@ def solution_of(domain_class: type, row: Row) -> Solution:
     `oracle(task)` gets the task as the constructor does, or as a dict if its annotation
     says so. It returns calls as `(tool, arguments)`. A text after the calls, or without
     calls, is the final answer. If the class has reply(), texts can stand anywhere: each
-    is a message that reply() answers. Raises NoOracleError without an oracle, or
-    if this machine lacks something that an episode needs; RolloutError if the oracle
-    raises, or returns anything else.
+    is a message that reply() answers. Raises NoOracleError without an oracle, if it
+    returns None and the row has no `oracle` either, or if this machine lacks something
+    that an episode needs; RolloutError if the oracle raises, or returns anything else.
     """
     if lacking := declared(domain_class).missing_requirement():
         raise NoOracleError(lacking)
-    if not has_oracle(domain_class, row):
-        raise NoOracleError(f"{domain_class.__name__} has no oracle(task)")
     returned = _played_by(domain_class, row)
+    if returned is None:
+        name = domain_class.__name__
+        if declared(domain_class).oracle is None:
+            raise NoOracleError(f"{name} has no oracle(task)")
+        raise NoOracleError(f"{name}.oracle(task) returned None: no known solution")
     try:
         steps = [returned] if isinstance(returned, str) else list(returned)
         answer = steps[-1] if steps and isinstance(steps[-1], str) else ""
@@ -211,8 +214,30 @@ def solution_of(domain_class: type, row: Row) -> Solution:
 
 
 def has_oracle(domain_class: type, row: Row) -> bool:
-    """Whether the solution of a row is known: by the class, or by the row."""
-    return declared(domain_class).oracle is not None or "oracle" in row
+    """Whether the solution of a row is known: by the class, or by the row.
+
+    An oracle that raises counts as one: whoever plays its row reports the error.
+    """
+    try:
+        return _played_by(domain_class, row) is not None
+    except RolloutError:
+        return True
+
+
+def solved_rows(domain_class: type, rows: Iterable[Row]) -> list[int]:
+    """The numbers, from 0, of the rows that the oracle plays: their solution is known.
+
+    If no solution is known, these are all rows: playing one raises NoOracleError.
+    """
+    known = [has_oracle(domain_class, row) for row in rows]
+    return [n for n, one in enumerate(known) if one] or [*range(len(known))]
+
+
+def unsolved_note(rows: int, solved: int) -> str:
+    """How many of the rows have no known solution, as text; "" if all have one."""
+    lacking = rows - solved
+    verb = "has" if lacking == 1 else "have"
+    return f"{lacking} of the rows {verb} no known solution" if lacking else ""
 
 
 def oracle_name(domain_class: type) -> str:
@@ -223,20 +248,24 @@ def oracle_name(domain_class: type) -> str:
 
 
 def _played_by(domain_class: type, row: Row) -> Any:
-    """Return what the class's oracle(task) returns, or the row's `oracle`."""
+    """Return what the class's oracle(task) returns, or else the row's `oracle`.
+
+    None if neither knows a solution.
+    """
     solve = declared(domain_class).oracle
     if solve is None:
-        return row["oracle"]
+        return row.get("oracle")
     task = copy.deepcopy(task_of(row))  # an oracle may change it
     if not _takes_dict(solve):
         task = read_task(domain_class, task, task_place(row))
     try:
-        return solve(task)
+        returned = solve(task)
     except Exception as error:
         raise RolloutError(
             f"{domain_class.__name__}.oracle(task) raised {type(error).__name__}: "
             f"{one_line(error)}; its task was {one_line(task, 200)}"
         ) from error
+    return row.get("oracle") if returned is None else returned
 
 
 def steps_of(domain_class: type, plan: Solution) -> Calls:

@@ -17,7 +17,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from ..command_line import counted, exit_status, new_parser, positive
-from ..episode.tasks import validation_problem
+from ..episode.tasks import solved_rows, unsolved_note, validation_problem
 from ..episode.types import Definitions, Item, Row, arguments_text
 from ..errors import NoOracleError, OutsideRangeError, RolloutError, one_line
 from ..project import here
@@ -109,6 +109,11 @@ def _run(play: Play, options: argparse.Namespace) -> int:
     rows = dict(enumerate(load_rows(options.rows)))
     if not rows:
         raise RolloutError(f"{shown(options.rows)} has no rows")
+    if options.policy == "oracle":
+        solved = solved_rows(here().load_class(), rows.values())
+        if note := unsolved_note(len(rows), len(solved)):
+            print(f"note: {note}: they are left out", file=sys.stderr)
+        rows = {number: rows[number] for number in solved}
     row_of = sampled(rows, options.temperature, options.seed)
     finished = rollouts_in(output, row_of, policy.name) if output else {}
     keys = list(product(list(rows)[: options.limit], range(options.repeats)))

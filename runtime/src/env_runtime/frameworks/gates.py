@@ -148,14 +148,17 @@ def check_rewards(domain_class: type, play: Play) -> str:
 
 
 async def _check_tricks(check: RewardCheck, play: Play) -> None:
-    domain_class, row = check.domain_class, check.rows[0]
-    for name, calls in tricks(domain_class, row, check.rows[-1]).items():
-        doing(f"row 1, {name}")
+    domain_class, solved = check.domain_class, check.solved()
+    index, row = solved[0], check.rows[solved[0]]
+    for name, calls in tricks(domain_class, row, check.rows[solved[-1]]).items():
+        doing(f"row {index + 1}, {name}")
         expected = await bare_reward(domain_class, row, calls)
-        reward = await play(0, calls)
+        reward = await play(index, calls)
         if not isinstance(reward, float) or abs(reward - expected) > 1e-9:
             problem = f"not {expected}, as in the bare class"
-            raise check.wrong(check.place(0), name, row, {"reward": reward}, problem)
+            raise check.wrong(
+                check.place(index), name, row, {"reward": reward}, problem
+            )
 
 
 def tricks(domain_class: type, row: Row, other: Row) -> dict[str, Calls]:

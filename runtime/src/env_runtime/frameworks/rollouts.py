@@ -1,5 +1,6 @@
 """Clients that play episodes on a framework's server, and the command that runs them."""
 
+import argparse
 import asyncio
 import importlib
 import json
@@ -13,6 +14,7 @@ from typing import Any, Protocol
 from ..command_line import exit_status, new_parser, positive
 from ..episode.answers import Answer
 from ..episode.declaration import declared
+from ..episode.tasks import solved_rows, unsolved_note
 from ..episode.types import Calls, Row, arguments_text
 from ..errors import NoOracleError, RolloutError
 from ..evaluation.policies import PLANS
@@ -151,7 +153,7 @@ def run_rollouts(framework: str, description: str | None) -> int:
         named = "env_url" in settings.model_fields_set
         url = options.url or (settings.env_url if named else default_url)
         domain_class, start = here().load_class(), served.connect(url)
-        rows = read_rows(domain_class)[: options.limit]
+        rows = to_play(domain_class, read_rows(domain_class), options)
         max_turns = here().number_of_turns()
         check_served(url)
 
@@ -171,6 +173,21 @@ def run_rollouts(framework: str, description: str | None) -> int:
 def policy_name(text: str) -> str:
     """The name of a policy. Until 0.6, nonsense was called garbage."""
     return "nonsense" if text == "garbage" else text
+
+
+def to_play(
+    domain_class: type, rows: list[Row], options: argparse.Namespace
+) -> dict[int, Row]:
+    """The rows that the options `policy` and `limit` name, by their numbers, from 0.
+
+    The oracle leaves out those without a known solution, and says so.
+    """
+    numbers = [*range(len(rows))]
+    if options.policy == "oracle":
+        numbers = solved_rows(domain_class, rows)
+        if note := unsolved_note(len(rows), len(numbers)):
+            print(f"note: {note}: they are left out", file=sys.stderr)
+    return {number: rows[number] for number in numbers[: options.limit]}
 
 
 def check_served(url: str) -> None:
@@ -198,11 +215,11 @@ def summary(rewards: list[float], rows: int) -> int:
 
 
 async def _rewards(
-    rollout: Callable[[int, Row], Awaitable[float]], rows: list[Row]
+    rollout: Callable[[int, Row], Awaitable[float]], rows: dict[int, Row]
 ) -> list[float]:
     """Play the rows in turn, and print the reward of each that could be played."""
     rewards = []
-    for index, row in enumerate(rows):
+    for index, row in rows.items():
         try:
             reward = await rollout(index, row)
         except NoOracleError:  # it would be the same for every other row

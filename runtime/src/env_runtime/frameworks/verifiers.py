@@ -89,7 +89,7 @@ from .episodes import (
     with_first_observation,
 )
 from .gates import check_class, check_reward, check_rewards, check_tools
-from .rollouts import policy_name, summary
+from .rollouts import policy_name, summary, to_play
 
 __all__ = ["Parts", "parts_of", "run_rollouts"]
 
@@ -470,16 +470,19 @@ def run_rollouts(taskset: str, description: str | None) -> int:
     logging.disable(logging.WARNING)
 
     def run() -> int:
-        tasks = list(tasks_of(taskset))[: options.limit]
+        every = list(tasks_of(taskset))
+        rows = [task.data.row for task in every]
+        numbers = to_play(class_of(taskset), rows, options)
+        tasks = [every[number] for number in numbers]
         plans = [plan_for(task, options.policy) for task in tasks]
         env = environment_of(taskset, agent={"max_turns": None})
         traces = asyncio.run(play(env, tasks, plans, options.concurrency))
-        for number, trace in enumerate(traces, start=1):
+        for number, trace in zip(numbers, traces, strict=True):
             if trace.ok:
-                print(f"row {number}: reward {trace.reward}")
+                print(f"row {number + 1}: reward {trace.reward}")
             else:
                 problem = problem_of(trace)
-                print(f"row {number}: failed: {problem}", file=sys.stderr)
+                print(f"row {number + 1}: failed: {problem}", file=sys.stderr)
         rewards = [trace.reward for trace in traces if trace.ok]
         return summary(rewards, len(traces))
 

@@ -33,7 +33,7 @@ from .. import auth
 from ..checks.server import starting_server, url_of
 from ..command_line import counted, exit_status, new_parser
 from ..episode.declaration import declared
-from ..episode.tasks import baseline_reward, oracle_reward
+from ..episode.tasks import baseline_reward, has_oracle, oracle_reward
 from ..episode.types import Definitions, Item, Row, as_response, function_call, message
 from ..errors import RolloutError
 from ..evaluation.client import Client, check_verdict
@@ -179,7 +179,6 @@ class PlaySession:
             "turns": self.max_turns,
             "tools": tools,
             "says": says,
-            "oracle": declared(domain_class).oracle is not None,
             "output": str(shown(self.output)),
         }
 
@@ -225,9 +224,14 @@ class PlaySession:
         return {
             **_drawn(episode, asked_models),
             "reward": result["reward"],
+            "solved": self._solves(episode.row),
             "metrics": stats.metrics,
             "out_of_turns": stats.out_of_turns,
         }
+
+    def _solves(self, row: Row) -> bool:
+        """Whether the class's own oracle(task) solves a row."""
+        return has_oracle(self.domain_class, {**row, "oracle": None})
 
     def _keep(self, asked: dict[str, Any]) -> dict[str, Any]:
         """Write what was played into the row, as its `oracle`."""
@@ -236,10 +240,10 @@ class PlaySession:
             raise RolloutError("grade the episode first")
         row, reward = episode.row, episode.rollout["reward"]
         name = row_name(episode.task + 1, self.path)
-        if declared(self.domain_class).oracle:
+        if self._solves(row):
             raise RolloutError(
                 f"{self.domain_class.__name__} has an oracle(task), which the gates and "
-                "tests use: an `oracle` in a row is for a class without one"
+                "tests use: an `oracle` in a row is for one that it does not solve"
             )
         if reward <= baseline_reward(self.domain_class, row) + 1e-9:
             raise RolloutError(f"a reward of {reward:g} proves nothing: {name} stays")

@@ -19,6 +19,7 @@ from ..command_line import counted, exit_status
 from ..episode.declaration import declared
 from ..episode.tasks import (
     baseline_reward,
+    has_oracle,
     solution_of,
     task_data_of,
     task_of,
@@ -210,7 +211,8 @@ def alike(splits: dict[str, list[Row]]) -> Iterator[str]:
         return json.dumps(row["responses_create_params"]["input"])
 
     def whole(row: Row) -> str:
-        return prompt(row) + repr(solution_of(domain_class, row))
+        known = has_oracle(domain_class, row)
+        return prompt(row) + (repr(solution_of(domain_class, row)) if known else "")
 
     what = "prompt"
     keys = {name: list(map(prompt, rows)) for name, rows in splits.items()}

@@ -92,7 +92,8 @@ from env_runtime import graders
 class $name:
     $docstring
 
-    blocking = False  # no method waits for anything
+    # No method waits for anything, so an episode needs no thread of its own.
+    blocking = False
 
     def __init__(self, task: dict[str, Any]) -> None:
         self._grader = graders.$grader($arguments)
@@ -117,7 +118,8 @@ from env_runtime import graders
 class $name:
     """One question, whose row has the tools. Nobody executes their calls."""
 
-    blocking = False  # no method waits for anything
+    # No method waits for anything, so an episode needs no thread of its own.
+    blocking = False
 
     def __init__(self, task: dict[str, Any]) -> None:
         self._grader = graders.Calls(self.oracle(task))
@@ -237,7 +239,7 @@ def rows_source(plan: Plan, title: str, place: str, splits: dict[str, str]) -> s
     of it for each of ours, if they are named.
     """
     constants = _source(place, splits)
-    constants.append("EXAMPLES = 30  # number of rows in data/example.jsonl")
+    constants.append("EXAMPLES = 30  # the most rows in data/example.jsonl")
     functions = [_NATIVE if plan.native else _example(plan)]
     if not (plan.native or plan.is_chat):
         constants.append(f"PROMPT = {_text(plan.prompt)}")

@@ -123,6 +123,11 @@ def _local(path: Path) -> dict[str, Iterator[Record]]:
         split = split_named(str(file.relative_to(root)))
         parts.setdefault(split, []).append(file)
     if not parts:
+        if not path.exists() and not glob.has_magic(str(path)):
+            raise RolloutError(
+                f"{path.absolute()} is not there: put the dataset there, or name another "
+                "place, SOURCE in make_rows.py"
+            )
         raise RolloutError(
             f"{path.absolute()} is neither a file nor a folder or pattern of files that "
             f"end with {', '.join(READERS)}: name one that is"

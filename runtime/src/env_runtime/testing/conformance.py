@@ -1,6 +1,7 @@
 """Checks of NeMo Gym's own that a server and its rows must pass, in process."""
 
 import asyncio
+import dataclasses
 import importlib.util
 import json
 import os
@@ -17,12 +18,12 @@ from pydantic import BaseModel, ConfigDict
 from ..checks.rewards import reward_problem
 from ..episode.declaration import declared
 from ..episode.schema import sample_arguments
-from ..episode.tasks import solution_of
+from ..episode.tasks import solution_of, solved_rows
 from ..episode.tools import SAY_TOOL, lists_tools, tools_in
 from ..episode.types import HARNESS, REPLY, Solution, message
 from ..errors import NoOracleError
 from ..evaluation.policies import solution_for
-from ..evaluation.rows import load_rows, read_rows
+from ..evaluation.rows import load_rows, read_rows, write_rows
 from ..gym_series import HAS_ENVIRONMENT_SERVERS
 from ..models.client import without_answers
 from ..project import here
@@ -58,22 +59,25 @@ class TestNemoGym:
         )
 
     @newer_only
-    def test_the_verifier_fixture_passes(self, rows, tools):
+    def test_the_verifier_fixture_passes(self, rows, tools, tmp_path):
         """A row's oracle may earn less than the highest reward, and noop more than the
         lowest. NeMo Gym wants the cases to earn the ends of a range: here, their own.
         """
-        solve_or_skip(rows[0], tools)
+        solved = solved_rows(here().load_class(), rows)[0]
+        solve_or_skip(rows[solved], tools)
         if without_answers(here().load_class()):
             pytest.skip("without stand_in(model, prompt) no grade can be checked")
         path = here().gym / "resources_servers" / here().name / "server.py"
-        cases = [
-            case
-            for case in load_rows(path.with_name("verifier_cases.jsonl"))
-            if case["kind"] != "malformed"
-        ]
-        if wrong := wrong_rewards(here().load_server(), cases):
+        cases = load_rows(path.with_name("verifier_cases.jsonl"))
+        for case in cases:
+            if case["request"] == {"row": 0, "calls": "oracle"}:
+                case["request"]["row"] = solved
+        graded = [case for case in cases if case["kind"] != "malformed"]
+        if wrong := wrong_rewards(here().load_server(), graded):
             pytest.skip(f"edit expected_reward in verifier_cases.jsonl: {wrong}")
-        expected = [case["expected_reward"] for case in cases]
+        expected = [case["expected_reward"] for case in graded]
+        known = tmp_path / "verifier_cases.jsonl"
+        write_rows(known, cases)
         from nemo_gym.verifier_fixture import exercise_verifier_fixture
 
         spec = importlib.util.spec_from_file_location("resources_server", path)
@@ -81,7 +85,7 @@ class TestNemoGym:
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
         checks = exercise_verifier_fixture(
-            module.VERIFIER_FIXTURE,
+            dataclasses.replace(module.VERIFIER_FIXTURE, cases_path=known),
             reward_range=(min(expected), max(expected)),
             determinism="unknown",
         )
@@ -246,7 +250,7 @@ def wrong_rewards(server_class: Any, cases: list[dict[str, Any]]) -> str:
     """Return a line on the first case with a wrong `expected_reward`; "" without one.
 
     Asserts that the oracle earns what its row promises, and doing nothing no more than
-    that may.
+    that may. What they earn becomes the `expected_reward` of their cases.
     """
     rows = load_rows(here().rows)
     for case in cases:
@@ -258,7 +262,8 @@ def wrong_rewards(server_class: Any, cases: list[dict[str, Any]]) -> str:
             domain_class, row = server_class.domain_class, rows[request.row]
             problem = reward_problem(domain_class, row, policy, reward)
             assert problem is None, f"{name!r} earns {reward}, {problem}"
-        if reward != expected:
+            case["expected_reward"] = reward
+        elif reward != expected:
             return f"{name!r} earns {reward}, not {expected}"
     return ""
 
