@@ -187,14 +187,13 @@ def test_the_loop_by_hand_of_the_page(generate, series):
     script = re.sub(r"(\.venv/bin/(?:gym \w+ \w+|ng_\w+))", rf"\1 {port}", script)
     environment = generate(archetype="game")
     (environment.folder / "results/by_hand.jsonl").unlink(missing_ok=True)
-    uv_first = {"PATH": os.pathsep.join([str(Path(UV).parent), os.environ["PATH"]])}
-    no_ray = {"RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0"}
     before = installed(environment)
     run(
         ["bash", "-eu", "-c", script],
         environment.folder,
+        PATH=os.pathsep.join([str(Path(UV).parent), os.environ["PATH"]]),
         UV_PYTHON=str(environment.python.resolve()),
-        **(uv_first | no_ray),
+        RAY_ENABLE_UV_RUN_RUNTIME_ENV="0",
     )
     lines = (environment.folder / "results/by_hand.jsonl").read_text().splitlines()
     rollouts = [json.loads(line) for line in lines]

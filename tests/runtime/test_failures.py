@@ -181,7 +181,7 @@ def test_session_log_has_the_traceback_and_the_row(tmp_path):
 class Broken(Mover):
     """Every method raises."""
 
-    def move(self, to: str, api_key: str, more: dict) -> str:
+    def move(self, to: str = "", api_key: str = "", more: dict | None = None) -> str:
         raise KeyError("a secret")
 
     def reward(self) -> float:
