@@ -6,11 +6,21 @@ import re
 
 import httpx
 import pytest
+from env_runtime import gym_series
 from env_runtime.evaluation.stats import measure
 from env_runtime.project import here
 from env_runtime.resources_server.launch import log_to_file
 
-from .support import MESSAGE, ROW, Mover, Player, app_of, server_script, serving
+from .support import (
+    MESSAGE,
+    ROW,
+    Mover,
+    Player,
+    app_of,
+    seed_by_name,
+    server_script,
+    serving,
+)
 
 
 class Mistake(Exception):
@@ -232,6 +242,25 @@ def test_one_name_leads_from_the_log_to_the_verdict_and_back(
     # The page of view.py shows the name, also if the verdict is in a file.
     if "task" not in row_name.split():
         assert measure({**row, **verdict}).name == name
+
+
+@pytest.mark.skipif(gym_series.SeedByName is None, reason="NeMo Gym 0.4 names none")
+@pytest.mark.parametrize(
+    ("rollout_id", "named"),
+    [
+        ("286-1", "_ng_task_index 286, _ng_rollout_index 1, session "),
+        ("mine-1", "id 5, session "),
+    ],
+)
+def test_a_harness_that_names_sessions_says_which_row(
+    server_of, run, caplog, rollout_id, named
+):
+    """NeMo Gym 0.7 takes its own keys out of the task."""
+    body = seed_by_name("one", ROW) | {"episode_id": {"rollout_id": rollout_id}}
+    body["task_data"] |= {"id": 5}
+    client = run(server_of(Broken))().seed(body)
+    client.call("move")
+    assert caplog.records[0].getMessage().startswith(named)
 
 
 def test_a_session_s_name_lets_nobody_play_in_it(server_of, run):

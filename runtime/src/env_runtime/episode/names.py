@@ -43,6 +43,15 @@ def episode_name(
     return ", ".join(parts + ([f"session {session}"] if session else []))
 
 
+def numbers_in(rollout_id: str) -> dict[str, int]:
+    """The keys TASK and REPEAT, of which NeMo Gym 0.7 makes a rollout's id, such as `3-0`.
+
+    {} for an id that somebody else made.
+    """
+    found = re.fullmatch(r"(\d{1,18})-(\d{1,18})", rollout_id)
+    return {TASK: int(found[1]), REPEAT: int(found[2])} if found else {}
+
+
 def shown_call(tool: str, arguments: Mapping[str, Any]) -> str:
     """A call in a few words, on one line, without values whose name is a secret's."""
     shown = [

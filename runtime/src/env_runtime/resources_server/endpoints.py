@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from .. import gym_series
 from ..episode.answers import Answer, as_answer
 from ..episode.episode import Episode
-from ..episode.names import episode_name, session_name
+from ..episode.names import episode_name, numbers_in, session_name
 from ..episode.schema import function_definition, plain_schema
 from ..episode.session import Session
 from ..episode.tasks import check_task, task_place
@@ -273,7 +273,9 @@ class Seeding:
             detail = "this session has another row's task: name another session for it"
             raise HTTPException(409, detail)
         if session is None:
-            await self._start(name, row, owner=body.episode_id)
+            # The task lacks NeMo Gym's own keys.
+            numbers = numbers_in(body.episode_id.rollout_id)
+            await self._start(name, row, body.episode_id, numbers)
         request.session[SESSION_ID_KEY] = name
         request.session[SEEDED] = True
         return gym_series.SeededByName(resources_session_id=name)
@@ -292,14 +294,18 @@ class Seeding:
         return gym_series.ClosedByName(resources_session_id=name)
 
     async def _start(
-        self, name: str, row: SeedSessionRequest, owner: Any = None
+        self,
+        name: str,
+        row: SeedSessionRequest,
+        owner: Any = None,
+        numbers: dict[str, int] | None = None,
     ) -> None:
         task = row.task
         try:
             if task:
                 place = task_place({"ground_truth": row.ground_truth})
                 check_task(self.store.domain_class, task, place)
-            keys = row.model_extra or {}
+            keys = {**(row.model_extra or {}), **(numbers or {})}
             label = episode_name(keys, task, session_name(name))
             await self.store.open(name, task, owner, label)
         except ValueError as error:
