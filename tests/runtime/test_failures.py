@@ -237,6 +237,7 @@ def test_one_name_leads_from_the_log_to_the_verdict_and_back(
             start,
             messages,
         )
+    assert len(messages) == len(starts), "each is logged once"
     assert f"(session {session})" in verdict["failure_reason"]
     assert not any("4711" in each or "crane" in each for each in messages)
     # The page of view.py shows the name, also if the verdict is in a file.
@@ -306,3 +307,29 @@ def test_the_log_is_rotated_and_a_few_older_ones_are_kept(
     ]
     assert all(each.stat().st_size <= 1000 for each in files)
     assert " 99 x" in log.read_text()
+
+
+def test_a_masked_sample_is_in_the_log(server_of, run, caplog):
+    class Failing(Mover):
+        def move(self) -> str:
+            self.infrastructure_failure = "the disk is gone"
+            return ""
+
+    connect = run(server_of(Failing))
+    client = connect().seed({**ROW, "id": 5})
+    client.call("move")
+    session = client.verdict()["session_name"]
+    messages = [record.getMessage() for record in caplog.records]
+    assert messages == [f"id 5, session {session}: the disk is gone"]
+
+
+def test_a_lost_session_is_in_the_log(server_of, run, caplog):
+    server = server_of(Mover)
+    client = run(server)().seed()
+    server._store.ended.clear()
+    server.sessions.clear()
+    verdict = client.verdict()
+    session = verdict["session_name"]
+    assert verdict["failure_reason"].endswith(f"(session {session})")
+    [message] = [record.getMessage() for record in caplog.records]
+    assert message.startswith(f"session {session}: the session was lost: ")

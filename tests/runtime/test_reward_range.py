@@ -130,8 +130,11 @@ def test_a_verdict_has_the_grade_that_is_outside_of_the_range(begin, monkeypatch
     assert "reward_outside_range" not in graded(19.0)
     assert "reward_outside_range" not in graded(float("nan"))
     monkeypatch.setattr(Duel, "reward_range_estimated", True, raising=False)
-    reason = graded(93.5)["failure_reason"]
-    assert reason.endswith("got 93.5: the range is an estimate, so correct it")
+    verdict = graded(93.5)
+    got = "got 93.5: the range is an estimate, so correct it"
+    assert verdict["failure_reason"].endswith(
+        f"{got} (session {verdict['session_name']})"
+    )
 
 
 class Penalty(Duel):

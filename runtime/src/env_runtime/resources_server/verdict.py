@@ -77,7 +77,9 @@ def verdict(
     if episode or failure is not None:
         extra["session_name"] = session_name(name)
     if failure is not None:
-        log.warning("%s: %s", episode.label if episode else store.label(name), failure)
+        # The episode itself has logged what its reward() did, with a traceback.
+        if not failure.startswith(f"{store.domain_class.__name__}.reward()"):
+            log.warning("%s: %s", store.label(name), failure)
         failure = f"{failure} (session {extra['session_name']})"
     if models and models.failure:
         extra |= judge_failed(str(failure))
