@@ -131,7 +131,17 @@ NOT_RUN = {
         "uv run python -m env_runtime.under_gym --reverify": "tests/test_nemo_gym.py runs it",
         ".venv/bin/gym env validate ": "tests/test_nemo_gym.py runs it",
         ".venv/bin/gym env test my_env": "takes a minute; tests/test_nemo_gym.py runs it",
-        ".venv/bin/ng_run ": "serves until it is stopped; tests/test_nemo_gym.py runs it",
+        **dict.fromkeys(
+            ["unset UV_PYTHON", "uv run python -m env_runtime.under_gym --stand-in"]
+            + [
+                "while kill -0 ",
+                "kill $servers",
+                ".venv/bin/ng_",
+                ".venv/bin/gym env start ",
+            ]
+            + [".venv/bin/gym eval run "],
+            "are one script; tests/test_nemo_gym.py runs it",
+        ),
         ".venv/bin/gym env test --resources-server ": "installs NeMo Gym once more; tests/test_nemo_gym.py runs it",
         ".venv/bin/gym env publish ": "needs a license; tests/test_nemo_gym.py runs it",
     },

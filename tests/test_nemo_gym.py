@@ -5,6 +5,7 @@ import json
 import os
 import re
 import socket
+from pathlib import Path
 
 import psutil
 import pytest
@@ -163,6 +164,53 @@ def test_the_commands_of_the_series_by_hand(generate, series, tmp_path):
             assert f"row {number + 1}: reward {1.0 if solved else 0.0}\n" in again
     else:
         assert "this NeMo Gym cannot reverify rollouts: that needs 0.7" in again
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("series", [nightly("0.4"), "0.7"], indirect=True)
+def test_the_loop_by_hand_of_the_page(generate, series):
+    """docs/running.md, except for its ports. UV_PYTHON is set, as by somebody in a hurry."""
+    page = (ROOT / "docs/running.md").read_text()
+    text = page[page.index("### By hand") :]
+    script, older = re.findall(r"```sh\n(.*?)```", text, re.DOTALL)[:2]
+    if series == "0.4":
+        starts = r"\.venv/bin/gym (?:env start|eval run)(?:.*\\\n)*.*\n"
+        for new, old in zip(
+            re.findall(starts, script),
+            re.findall(r"\.venv/bin/ng_(?:.*\\\n)*.*\n", older),
+            strict=True,
+        ):
+            script = script.replace(new, old)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        script = script.replace("8000", str(free.getsockname()[1]))
+    port = " ".join(head_server())
+    script = re.sub(r"(\.venv/bin/(?:gym \w+ \w+|ng_\w+))", rf"\1 {port}", script)
+    environment = generate(archetype="game")
+    (environment.folder / "results/by_hand.jsonl").unlink(missing_ok=True)
+    before = installed(environment)
+    run(
+        ["bash", "-eu", "-c", script],
+        environment.folder,
+        PATH=os.pathsep.join([str(Path(UV).parent), os.environ["PATH"]]),
+        UV_PYTHON=str(environment.python.resolve()),
+        RAY_ENABLE_UV_RUN_RUNTIME_ENV="0",
+    )
+    lines = (environment.folder / "results/by_hand.jsonl").read_text().splitlines()
+    rollouts = [json.loads(line) for line in lines]
+    assert len(rollouts) == 24
+    assert {rollout["reward"] for rollout in rollouts} == {1.0}
+    assert all(len(rollout["session_name"]) == 12 for rollout in rollouts)
+    assert installed(environment) == before, "NeMo Gym installed nothing"
+    assert_all_ended(environment)
+
+
+def installed(environment):
+    """The packages of the environment's interpreter, and of its venv."""
+    pythons = environment.python, environment.python.resolve()
+    return [
+        run([UV, "pip", "list", "--python", python], environment.folder).stdout
+        for python in pythons
+    ]
 
 
 def play_by_hand(environment, series, url, rows, output):

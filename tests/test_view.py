@@ -57,6 +57,7 @@ def rollout(task, repeat, reward):
         "responses_create_params": {"input": [{"role": "user", "content": "Play."}]},
         "response": {"model": "</title>", "output": output},
         "reward": reward,
+        "session_name": f"5e551{task:03}{repeat:04}",
     }
 
 

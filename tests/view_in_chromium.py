@@ -46,12 +46,17 @@ def of_one_file(page: Page) -> None:
     expect(lines).to_have_count(30)
     page.get_by_label("Search the text").fill("ÉPISODE <7>")
     fits(1)
+    # A name from the server's log
+    name = "_ng_task_index 2, _ng_rollout_index 0, session 5e5510020000"
+    page.get_by_label("Search the text").fill(name)
+    fits(1)
     page.get_by_role("button", name="Clear").click()
     page.get_by_label("Row").fill("3")
     fits(1)
 
     lines.first.click()
     detail = page.locator("#detail")
+    expect(detail).to_contain_text(f"In the log: {name}")
     expect(detail.get_by_role("heading", name="Row 3")).to_be_visible()
     expect(detail).to_contain_text(f"I write {IMAGE} and {SCRIPT}")
     expect(detail).to_contain_text('guess(word="</script>")')

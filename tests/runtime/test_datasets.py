@@ -481,11 +481,46 @@ def test_rows_of_train_that_are_in_the_test_split_are_named(make, tmp_path):
         (["--validation", "0"], {"train": 40}),
         (["--train", "0", "--validation", "4"], {"validation": 4}),
         (["--example"], {"example": 3}),
+        (["--benchmark", "7"], {"benchmark": 7}),
+        (
+            ["--benchmark", "7", "--validation", "3"],
+            {"benchmark": 7, "validation": 3, "train": 30},
+        ),
+        (
+            ["--benchmark", "7", "--train", "20"],
+            {"benchmark": 7, "train": 20, "validation": 2},
+        ),
     ],
 )
 def test_the_numbers_of_rows_that_are_asked_for(make, tmp_path, options, sizes):
     rows, _ = make(jsonl(tmp_path / "a.jsonl", sums(*range(40))), *options)
     assert {name: len(each) for name, each in rows.items()} == sizes
+
+
+def test_a_benchmark_is_held_out_of_train(make, tmp_path):
+    source = jsonl(tmp_path / "a.jsonl", sums(*range(40)))
+    rows, printed = make(source, "--benchmark", "10", "--validation", "5")
+    assert "out/benchmark.jsonl: 10 rows, held out of train" in printed
+    asked = [question for each in rows.values() for question in questions(each)]
+    assert sorted(asked) == sorted(map_of(40))
+    assert questions(rows["benchmark"]) != map_of(10), "not the first"
+    # What is made later leaves it out.
+    rows, printed = make(source, "--overwrite")
+    assert "10 records left out: in benchmark.jsonl (" in printed
+    asked = [question for each in rows.values() for question in questions(each)]
+    assert sorted(asked) == sorted(map_of(40))
+
+
+def test_a_benchmark_of_what_is_trained_on_is_refused(make, tmp_path):
+    source = jsonl(tmp_path / "a.jsonl", sums(*range(40)))
+    make(source)
+    rows, printed = make(source, "--benchmark", "10", status=1)
+    assert "benchmark" not in rows
+    assert "no row is left for benchmark of 40 records" in printed
+    assert "left out: in train.jsonl" in printed
+    jsonl(tmp_path / "data/test.jsonl", sums(6))
+    _, printed = make(tmp_path / "data", "--benchmark", "1", status=1)
+    assert "its own splits are test" in printed
 
 
 def test_example_rows_are_in_no_other_file(make, tmp_path):

@@ -1,13 +1,18 @@
 """Exceptions of a class, and requests that no endpoint takes."""
 
 import json
+import logging
 import re
 import time
 
 import httpx
 import pytest
+from env_runtime import gym_series
 from env_runtime.episode.session import Session
 from env_runtime.errors import GateError
+from env_runtime.evaluation.stats import measure
+from env_runtime.project import here
+from env_runtime.resources_server.launch import log_to_file
 
 from .support import (
     MESSAGE,
@@ -16,6 +21,7 @@ from .support import (
     Player,
     app_of,
     outcome,
+    seed_by_name,
     server_script,
     serving,
 )
@@ -316,6 +322,155 @@ def test_session_log_has_the_traceback_and_the_row(tmp_path):
         printed = process.stderr.read()
     assert answer.json() == {"output": "error: KeyError"}
     written = log.read_text()
-    assert "_ng_task_index 7: the tool 'move' failed" in written
+    [line] = re.findall(r" ERROR (_ng_task_index 7, session \w{12}: move.*)", written)
+    assert re.search(r": move\(\) raised KeyError \(/<string>, line \d+\)$", line)
+    assert line in printed
     assert "KeyError: 'a secret'" in written
     assert "KeyError: 'a secret'" in printed
+
+
+class Broken(Mover):
+    """Every method raises."""
+
+    def move(self, to: str = "", api_key: str = "", more: dict | None = None) -> str:
+        raise KeyError("a secret")
+
+    def reward(self) -> float:
+        raise KeyError("a secret")
+
+    def metrics(self) -> dict[str, float]:
+        raise KeyError("a secret")
+
+
+SEEDS = {
+    "_ng_task_index 7, _ng_rollout_index 2": {
+        "id": "other",
+        "_ng_task_index": 7,
+        "_ng_rollout_index": 2,
+    },
+    "id 'a\\nb'": {"id": "a\nb", "uuid": "other"},
+    "uuid 'one'": {"uuid": "one"},
+    "task a2e8a502c9d1": {},  # of json.dumps(task, sort_keys=True), by sha256sum
+}
+
+
+@pytest.mark.parametrize("row_name", SEEDS)
+def test_one_name_leads_from_the_log_to_the_verdict_and_back(
+    server_of, run, caplog, row_name
+):
+    client = run(server_of(Broken))()
+    row = {**ROW, "ground_truth": [{"secret": "crane"}], **SEEDS[row_name]}
+    client.seed(row)
+    client.call("move", to="a\n" + "b" * 1000, api_key="sk-4711", more={"pin": 4711})
+    verdict = client.verdict(row)
+    session = verdict["session_name"]
+    name = f"{row_name}, session {session}"
+    at = r"raised KeyError \(runtime/test_failures.py, line \d+\)"
+    shown = f"'a\\n{'b' * 38}'..."
+    call = f"move(to={shown}, api_key=***, more=<dict of 1>)"
+    starts = [
+        re.escape(f"{name}: {what} ")
+        for what in (call, "Broken.reward()", "Broken.metrics()")
+    ]
+    messages = [record.getMessage() for record in caplog.records]
+    for start in starts:
+        assert any(re.fullmatch(start + at, each) for each in messages), (
+            start,
+            messages,
+        )
+    assert len(messages) == len(starts), "each is logged once"
+    assert f"(session {session})" in verdict["failure_reason"]
+    assert not any("4711" in each or "crane" in each for each in messages)
+    # The page of view.py shows the name, also if the verdict is in a file.
+    if "task" not in row_name.split():
+        assert measure({**row, **verdict}).name == name
+
+
+@pytest.mark.skipif(gym_series.SeedByName is None, reason="NeMo Gym 0.4 names none")
+@pytest.mark.parametrize(
+    ("rollout_id", "named"),
+    [
+        ("286-1", "_ng_task_index 286, _ng_rollout_index 1, session "),
+        ("mine-1", "id 5, session "),
+    ],
+)
+def test_a_harness_that_names_sessions_says_which_row(
+    server_of, run, caplog, rollout_id, named
+):
+    """NeMo Gym 0.7 takes its own keys out of the task."""
+    body = seed_by_name("one", ROW) | {"episode_id": {"rollout_id": rollout_id}}
+    body["task_data"] |= {"id": 5}
+    client = run(server_of(Broken))().seed(body)
+    client.call("move")
+    assert caplog.records[0].getMessage().startswith(named)
+
+
+def test_a_session_s_name_lets_nobody_play_in_it(server_of, run):
+    """It is in rollouts, which people share."""
+    server = server_of(Mover)
+    connect = run(server)
+    client = connect().seed()
+    [session_id] = server.sessions
+    name = client.verdict()["session_name"]
+    assert len(name) == 12 and name not in session_id
+    assert name not in "".join(cookie.value or "" for cookie in client.cookies.jar)
+    assert name != connect().seed().verdict()["session_name"]
+
+
+def test_a_call_that_hangs_is_in_the_log(server_of, run, barrier, caplog):
+    class Slow(Mover):
+        def wait(self, seconds: int) -> str:
+            barrier.wait()
+            return ""
+
+    client = run(server_of(Slow, tool_seconds=0.1))().seed({**ROW, "id": 5})
+    client.call("wait", seconds=9)
+    [message] = [record.getMessage() for record in caplog.records]
+    assert re.fullmatch(
+        r"id 5, session \w{12}: wait\(seconds=9\) took more than 0.1 s \(TOOL_SECONDS\)",
+        message,
+    )
+
+
+def test_the_log_is_rotated_and_a_few_older_ones_are_kept(
+    tmp_path, monkeypatch, own_loggers
+):
+    log = tmp_path / "session.log"
+    monkeypatch.setenv("SESSION_LOG", str(log))
+    monkeypatch.setenv("SESSION_LOG_BYTES", "1000")
+    log_to_file(here())
+    for number in range(100):
+        logging.getLogger("env_runtime").error("%d %s", number, "x" * 90)
+    files = sorted(tmp_path.iterdir())
+    assert [each.name for each in files] == [
+        log.name,
+        *(f"{log.name}.{n}" for n in (1, 2, 3)),
+    ]
+    assert all(each.stat().st_size <= 1000 for each in files)
+    assert " 99 x" in log.read_text()
+
+
+def test_a_masked_sample_is_in_the_log(server_of, run, caplog):
+    class Failing(Mover):
+        def move(self) -> str:
+            self.infrastructure_failure = "the disk is gone"
+            return ""
+
+    connect = run(server_of(Failing))
+    client = connect().seed({**ROW, "id": 5})
+    client.call("move")
+    session = client.verdict()["session_name"]
+    messages = [record.getMessage() for record in caplog.records]
+    assert messages == [f"id 5, session {session}: the disk is gone"]
+
+
+def test_a_lost_session_is_in_the_log(server_of, run, caplog):
+    server = server_of(Mover)
+    client = run(server)().seed()
+    server._store.ended.clear()
+    server.sessions.clear()
+    verdict = client.verdict()
+    session = verdict["session_name"]
+    assert verdict["failure_reason"].endswith(f"(session {session})")
+    [message] = [record.getMessage() for record in caplog.records]
+    assert message.startswith(f"session {session}: the session was lost: ")

@@ -3,13 +3,15 @@
 import itertools
 import re
 import time
+from pathlib import Path
 from typing import Any, Literal
 
 import pytest
-from env_runtime.checks.attempts import FlawCheck
-from env_runtime.checks.flaws import FLAWS
+from env_runtime.checks.attempts import CURES, FlawCheck
+from env_runtime.checks.flaws import FLAWS, WRITING
 from env_runtime.errors import GateError
 
+ROOT = Path(__file__).parents[2]
 CITIES = ["quito", "lima", "oslo", "cairo", "delhi", "seoul", "rome", "bern"]
 
 
@@ -601,6 +603,22 @@ def test_a_note_says_that_the_solution_stands_in_the_prompt(look, kind, prompt, 
     )
     assert note.startswith(f"{said}description, such as 'quito' of row 1: ") == stands
     assert stands or not note
+
+
+def test_each_flaw_is_in_every_place():
+    """CONTRIBUTING.md says what a new one needs."""
+    page = (ROOT / "docs/grading.md").read_text()
+    page = page[page.index("## Flaws that the rollout gate looks for") :]
+    page = page[: page.index("\n## ")]
+    assert set(re.findall(r"^### `(\w+)`$", page, re.MULTILINE)) == {*FLAWS}
+    assert {*CURES} == {*FLAWS} >= WRITING
+    sample = f"looked for {len(FLAWS)} flaws of grades in 24 rows; "
+    assert sample in (ROOT / "README.md").read_text()
+    tests = [
+        ROOT / f"tests/runtime/{name}.py" for name in ("test_flaws", "test_flaws_owned")
+    ]
+    tested = "".join(path.read_text() for path in tests)
+    assert [name for name in FLAWS if f'"{name}"' not in tested] == []
 
 
 def test_an_unknown_name_is_not_meant(look):

@@ -232,3 +232,29 @@ def test_an_agent_may_write_requests_of_its_own(monkeypatch, earned):
     else:
         with pytest.raises(RolloutError, match="the agent sent 1 request that named"):
             under_gym.check(here().rows)
+
+
+def test_a_stand_in_solves_the_rows_that_it_writes(paths, monkeypatch, tmp_path):
+    """For NeMo Gym's commands by hand. A signal ends it."""
+    rows, _ = paths
+    linked, asked = [], []
+    monkeypatch.setattr(under_gym, "results", lambda: tmp_path / "results")
+    monkeypatch.setattr(under_gym, "link_venvs", linked.append)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+        taken = ["--stand-in", str(port), "--rows", str(rows)]
+        assert under_gym.main(taken) == 1
+
+    def pause():
+        for row in load_rows(tmp_path / "results/rows.jsonl"):
+            params = row["responses_create_params"]
+            asked.append(ask(f"http://127.0.0.1:{port}/v1", **params).json())
+        raise SystemExit(130)
+
+    monkeypatch.setattr(under_gym.signal, "pause", pause)
+    with pytest.raises(SystemExit):
+        under_gym.main(["--stand-in", str(port), "--rows", str(rows)])
+    assert linked
+    words = [row["ground_truth"][0]["target"] for row in load_rows(rows)]
+    guessed = [json.loads(each["output"][0]["arguments"])["word"] for each in asked]
+    assert guessed == words

@@ -168,6 +168,18 @@ def test_images_wherever_they_are(view):
     assert shown["image-0"] == PNG
 
 
+def test_an_episode_has_the_name_that_is_in_the_log(view):
+    """A file without a session's name, of an earlier release, has none."""
+    ids = {"_ng_task_index": 286, "_ng_rollout_index": 1, "id": "a"}
+    named = rollout(session_name="5f0c9e61a2d4", **ids)
+    [file] = view(named, rollout(**ids), rollout(session_name=[1]))["summary"]["files"]
+    assert [each["name"] for each in file["episodes"]] == [
+        "_ng_task_index 286, _ng_rollout_index 1, session 5f0c9e61a2d4",
+        "",
+        "",
+    ]
+
+
 def test_an_image_is_stored_once_for_all_episodes(tmp_path):
     rollouts = [rollout(answered(json.dumps({"output": "x", "image": PNG})))] * 50
     path = write(tmp_path / "a.jsonl", *rollouts)

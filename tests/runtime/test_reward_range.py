@@ -132,8 +132,10 @@ def test_a_verdict_has_the_grade_that_is_outside_of_the_range(begin, monkeypatch
     assert "reward_outside_range" not in graded(float("nan"))
     monkeypatch.setattr(Duel, "reward_range_estimated", True, raising=False)
     verdict = graded(93.5)
-    reason = verdict["failure_reason"]
-    assert reason.endswith("got 93.5: the range is an estimate, so correct it")
+    got = "got 93.5: the range is an estimate, so correct it"
+    assert verdict["failure_reason"].endswith(
+        f"{got} (session {verdict['session_name']})"
+    )
     assert outcome(verdict) == (19.4, False)
     assert outcome(graded(float("nan"))) == (-100.0, False)
 

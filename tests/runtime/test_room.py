@@ -108,7 +108,8 @@ def test_a_tool_that_finds_no_more_masks_the_sample(begin, monkeypatch, lack):
     assert output.startswith(f"error: no more {lack} can be ")
     verdict = client.verdict()
     assert verdict["mask_sample"]
-    assert f"error: {verdict['failure_reason']}" == output
+    session = verdict["session_name"]
+    assert f"error: {verdict['failure_reason']}" == f"{output} (session {session})"
 
 
 @pytest.mark.parametrize(

@@ -149,9 +149,41 @@ def test_a_split_shares_no_task_with_one_of_another_seed(make, tmp_path):
     assert len({*made, *keys(here().rows)}) == 180 + len(keys(here().rows))
 
 
+def test_a_benchmark_shares_no_task_with_what_is_trained_on(make, tmp_path):
+    assert make("--train", "60", "--validation", "5") == (0, "")
+    assert make("--benchmark", "60") == (0, "")
+    names = ("train", "validation", "benchmark")
+    made = [key for name in names for key in keys(tmp_path / f"{name}.jsonl")]
+    assert len(made) == len({*made}) == 125
+    # In one command, too; more rows to train on then leave it as it is.
+    again = ["--benchmark", "9", "--validation", "5", "--overwrite", "--train"]
+    assert make(*again, "20") == (0, "")
+    before = (tmp_path / "benchmark.jsonl").read_bytes()
+    assert make(*again, "40") == (0, "")
+    assert (tmp_path / "benchmark.jsonl").read_bytes() == before
+    made = [key for name in names for key in keys(tmp_path / f"{name}.jsonl")]
+    assert len(made) == len({*made}) == 54
+
+
+def test_rows_in_another_folder_are_not_those_of_data(make, tmp_path, monkeypatch):
+    """`--output bench` with the same seed repeated 70 of 100 training tasks."""
+    assert make("--train", "100", "--validation", "30") == (0, "")
+    other = tmp_path / "bench"
+    example = property(lambda own: tmp_path / "example.jsonl")
+    monkeypatch.setattr(project.Project, "rows", example)
+    assert make("--train", "100", "--validation", "0", "--output", str(other)) == (
+        0,
+        "",
+    )
+    names = ("train.jsonl", "validation.jsonl", "bench/train.jsonl")
+    made = [key for name in names for key in keys(tmp_path / name)]
+    assert len(made) == len({*made}) == 230
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        (["--example", "--benchmark", "3"], "--example goes without --train"),
         (["--train", "-1"], "argument --train: must be a number of rows, got '-1'"),
         (["--train", "0", "--validation", "0"], "leave nothing to write"),
         (["--example", "--train", "3"], "--example goes without --train"),

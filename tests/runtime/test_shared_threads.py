@@ -108,7 +108,8 @@ def test_a_session_whose_thread_others_held_is_masked(server_of, run, barrier):
     ):
         verdict = client.verdict()
         assert outcome(verdict) == (0.0, mask)
-        assert verdict["failure_reason"] == reason
+        named = reason and f"{reason} (session {verdict['session_name']})"
+        assert verdict["failure_reason"] == named
 
 
 def test_a_session_plays_on_once_its_thread_is_free(server_of, run, barrier):

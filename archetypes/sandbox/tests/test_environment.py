@@ -223,7 +223,8 @@ def test_an_infrastructure_failure_masks_the_sample(server, player, row):
     answer = player.post("/verify", json=verify_body(row)).json()
     assert answer["reward"] == 0.0
     assert answer["mask_sample"] is True
-    assert answer["failure_reason"] == "the disk is gone"
+    session = answer["session_name"]
+    assert answer["failure_reason"] == f"the disk is gone (session {session})"
 
 
 def test_the_policy_reads_what_is_wrong_with_its_call(player):

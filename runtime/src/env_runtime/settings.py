@@ -109,6 +109,7 @@ class ServerSettings(Settings):
     trusted_policy: Switch = ""  # "1": serve though commands could do harm
     session_secret: str | None = None
     session_log: str | None = None
+    session_log_bytes: PositiveInt = 1 << 25  # a larger log is rotated
     metrics: Switch = ""
     reverify: Switch = ""
     nemo_gym_config_path: str | None = None  # set by the NeMo Gym command line

@@ -2,6 +2,7 @@
 
 uv run python -m {package}.under_gym --model M --model-url http://localhost:8000/v1
 uv run python -m {package}.under_gym --reverify results/rollouts.jsonl
+uv run python -m {package}.under_gym --stand-in 8000
 
 Starts NeMo Gym's servers from this environment's own .venv, which takes half a
 minute, collects one rollout per row, prints the rewards, and ends every process that it
@@ -14,6 +15,9 @@ uv run python -m {package}.under_gym --agent claude_code --model M --model-url .
 --reverify, from NeMo Gym 0.7 on, grades the rollouts of an earlier run again, after a
 change of reward() for instance: the class's episodes are played once more, call by call.
 --judge-failed-only does so only for the rows that a model of the class could not grade.
+
+--stand-in is for NeMo Gym's commands by hand: it has their servers use this .venv, too,
+and serves a model on that port that solves the rows of results/rows.jsonl, until Ctrl-C.
 """
 
 import argparse
@@ -459,6 +463,30 @@ def check(path: Path, agent: str = "") -> str:
     return f"{len(rows)} rows under NeMo Gym{by}: {earned}{notes}"
 
 
+@handling(ENDINGS, leave)
+def stand_in(port: int, path: Path) -> None:
+    """Serve a model that solves rows, for NeMo Gym's commands by hand, until a signal.
+
+    results/rows.jsonl has the rows of `path`, each with the number of its solution.
+    Raises RolloutError if the port is taken.
+    """
+    rows, definitions = load_rows(path), server_tools()
+    plans = []
+    for row in rows:
+        try:
+            plans.append(solution_for(row, definitions))
+        except NoOracleError:
+            plans.append(Solution([]))
+    link_venvs(loop_config())
+    write_rows(results() / "rows.jsonl", numbered(rows))
+    try:
+        with scripted_model(plans, port) as model:
+            print(f"a model for results/rows.jsonl is at {model.url}", flush=True)
+            signal.pause()
+    except OSError as error:
+        raise RolloutError(f"--stand-in {port}: {error.strerror}") from None
+
+
 # ---------------------------------------------------------------------- the command
 
 
@@ -469,6 +497,9 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _run(arguments: list[str] | None) -> int:
     options = _parse(arguments)
+    if options.stand_in is not None:
+        stand_in(options.stand_in, options.rows)
+        return 0
     if options.reverify:
         only = options.judge_failed_only
         rollouts = reverify(options.reverify.resolve(), judge_failed_only=only)
@@ -524,7 +555,11 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     add("--reverify", type=Path, metavar="FILE", help=text)
     text = "grade only the rows whose judge had failed"
     add("--judge-failed-only", action="store_true", help=text)
+    text = "serve a model that solves the rows, for commands by hand"
+    add("--stand-in", type=positive, metavar="PORT", help=text)
     options = parser.parse_args(arguments)
+    if options.stand_in is not None:
+        return options
     if not options.reverify and not (options.model and options.model_url):
         parser.error("name the model with --model and --model-url")
     return options

@@ -16,6 +16,7 @@ from ..errors import ModelError, NoAnswerError, NotTextError, shortage
 from ..files import fault_of
 from .answers import Answer, as_answer, printed, scalars, sendable
 from .declaration import declared
+from .names import shown_call
 from .tasks import read_task
 from .tools import Tool
 from .types import REPLY, ModelUsage, Task
@@ -55,7 +56,7 @@ class Episode:
     over: bool = False  # whether the environment ended the episode
     keeps_calls: bool = True
     received: int = 0  # calls and messages of the policy, kept or not
-    label: str = "an episode"  # names the row in the log
+    label: str = "an episode"  # names it in the log, see episode_name
     models: ModelUsage | None = None  # the models that the class asks beside the policy
 
     def __post_init__(self) -> None:
@@ -83,7 +84,7 @@ class Episode:
     ) -> Answer:
         if self.over:
             return Answer("error: the episode is over", error="expected")
-        answer = await self.answer(name, method)
+        answer = await self.answer(name, arguments, method)
         self.keep(name, arguments, answer)
         return answer
 
@@ -103,11 +104,14 @@ class Episode:
             self.over = value is None
             return "" if value is None else value
 
-        result = await self.answer(REPLY, replied)
-        self.keep(REPLY, {"answer": answer}, result)
+        said = {"answer": answer}
+        result = await self.answer(REPLY, said, replied)
+        self.keep(REPLY, said, result)
         return None if self.over else result
 
-    async def answer(self, name: str, method: Callable[[], Any]) -> Answer:
+    async def answer(
+        self, name: str, arguments: dict[str, Any], method: Callable[[], Any]
+    ) -> Answer:
         """The method's answer. An exception becomes an output that starts `error:`."""
         try:
             value = method()
@@ -116,10 +120,12 @@ class Episode:
             return as_answer(value)
         # A tool may call sys.exit(), or a program's main function that does.
         except (Exception, SystemExit) as error:  # noqa: BLE001 - the policy reads it
-            return self.problem(name, error)
+            return self.problem(name, arguments, error)
 
-    def problem(self, name: str, error: BaseException) -> Answer:
-        """The answer that reports an exception. Logs the exception if it is a bug.
+    def problem(
+        self, name: str, arguments: dict[str, Any], error: BaseException
+    ) -> Answer:
+        """The answer to a call that raised. Logs the call and the exception of a bug.
 
         If the machine failed, the grade says nothing about the policy.
         """
@@ -127,14 +133,16 @@ class Episode:
         if own.is_expected(error) and not own.is_infrastructure(error):
             text = str(error) or type(error).__name__
             return Answer(sendable(f"error: {text}"), error="expected")
-        log.error("%s: the tool %r failed", self.label, name, exc_info=error)
+        call, fault = shown_call(name, arguments), fault_of(error)
+        log.error("%s: %s %s", self.label, call, fault, exc_info=error)
         if lack := self._machine_failed(name, error):
-            fault = self.failure or lack
-            return Answer(f"error: {lack}", error="unexpected", fault=fault)
+            return Answer(
+                f"error: {lack}", error="unexpected", fault=self.failure or lack
+            )
         kind = type(error).__name__
         if isinstance(error, NotTextError):
             return Answer(f"error: {kind}", error="unexpected", fault=str(error))
-        return Answer(f"error: {kind}", error="unexpected", fault=fault_of(error))
+        return Answer(f"error: {kind}", error="unexpected", fault=fault)
 
     def _machine_failed(self, method: str, error: BaseException) -> str:
         """Why a method's exception says nothing about the policy, which masks; "" if it does.
@@ -196,9 +204,10 @@ class Episode:
             self.grade_problem = f"{name}: {error}"
             return low
         except (Exception, SystemExit) as error:
-            log.error("%s: %s failed", self.label, name, exc_info=error)
+            fault = f"{name} {fault_of(error)}"
+            log.error("%s: %s", self.label, fault, exc_info=error)
             if not self._machine_failed("reward", error):
-                self.grade_problem = f"{name} {fault_of(error)}"
+                self.grade_problem = fault
             return low
         number = _number(value)
         if low <= number <= high:
@@ -224,9 +233,10 @@ class Episode:
             if inspect.isawaitable(values):
                 values = await values
             numbers = {str(name): float(value) for name, value in values.items()}
-        except (Exception, SystemExit):
-            name = self.domain_class.__name__
-            log.exception("%s: %s.metrics() failed", self.label, name)
+        except (Exception, SystemExit) as error:
+            name = f"{self.domain_class.__name__}.metrics()"
+            fault = fault_of(error)
+            log.error("%s: %s %s", self.label, name, fault, exc_info=error)
             return asked
         return asked | {
             k: number for k, number in numbers.items() if math.isfinite(number)
@@ -248,9 +258,10 @@ class Episode:
             closed = getattr(self.environment, "close", lambda: None)()
             if inspect.isawaitable(closed):
                 await closed
-        except (Exception, SystemExit):
-            name = self.domain_class.__name__
-            log.exception("%s: %s.close() failed", self.label, name)
+        except (Exception, SystemExit) as error:
+            name = f"{self.domain_class.__name__}.close()"
+            fault = fault_of(error)
+            log.error("%s: %s %s", self.label, name, fault, exc_info=error)
 
 
 def run_without_loop(steps: Coroutine[Any, Any, Any]) -> Any:

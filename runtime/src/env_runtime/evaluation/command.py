@@ -132,7 +132,7 @@ def _run(play: Play, options: argparse.Namespace) -> int:
         if options.repeats > 1:
             name += f", repeat {repeat + 1}"
         try:
-            row = row_of(task, repeat)
+            row = {**row_of(task, repeat), TASK: task, REPEAT: repeat}
             result = play(client, client.tools_in(row), row, policy, max_turns)
             return name, as_rollout(task, repeat, row, result)
         except NoOracleError:  # it would be the same for every other row

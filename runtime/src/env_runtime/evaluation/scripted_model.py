@@ -33,8 +33,8 @@ class ScriptedModel(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 128
 
-    def __init__(self, plans: Sequence[Calls | Solution]) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+    def __init__(self, plans: Sequence[Calls | Solution], port: int = 0) -> None:
+        super().__init__(("127.0.0.1", port), _Handler)
         self.plans = [
             plan if isinstance(plan, Solution) else Solution(plan) for plan in plans
         ]
@@ -160,10 +160,10 @@ def numbered(rows: Sequence[Row]) -> list[Row]:
 
 @contextlib.contextmanager
 def scripted_model(
-    plans: Sequence[Calls | Solution],
+    plans: Sequence[Calls | Solution], port: int = 0
 ) -> Generator[ScriptedModel, None, None]:
-    """A running ScriptedModel, on a free port of this machine."""
-    with running(ScriptedModel(plans)) as model:
+    """A running ScriptedModel on this machine, by default on a free port."""
+    with running(ScriptedModel(plans, port)) as model:
         yield model
 
 

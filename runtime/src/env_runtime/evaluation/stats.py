@@ -11,10 +11,9 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from ..episode.names import REPEAT, TASK, episode_name
 from ..episode.types import by_model, is_tool_output
 
-TASK = "_ng_task_index"  # NeMo Gym's key in a rollout: the row's number, from 0
-REPEAT = "_ng_rollout_index"  # the number of the row's repeat, from 0
 PLAYER = "played_by"  # a person's name, in what a person played
 SECONDS = "played_seconds"  # how long the person took
 
@@ -42,6 +41,7 @@ class RolloutStats(NamedTuple):
     outside_range: bool = False  # the class's grade was outside its reward_range
     not_graded: bool = False  # it has the lowest reward in place of a grade
     player: str | None = None  # the person who played, if one did
+    name: str = ""  # the episode's in the log of the server, if a verdict names it
 
 
 Figure = tuple[str, str]  # the name of a number about many episodes, and its text
@@ -66,6 +66,7 @@ def measure(rollout: dict[str, Any], task: int = 0) -> RolloutStats:
     if not isinstance(out_of_turns, bool):
         out_of_turns = bool(turns) and not models_turn
     failed = rollout.get("mask_sample") is True
+    session = rollout.get("session_name")
     number = _count(rollout.get(TASK))
     return RolloutStats(
         task=task if number is None else number,
@@ -88,6 +89,7 @@ def measure(rollout: dict[str, Any], task: int = 0) -> RolloutStats:
         outside_range="reward_outside_range" in rollout,
         not_graded=not failed and rollout.get("failure_reason") is not None,
         player=name if isinstance(name := rollout.get(PLAYER), str) else None,
+        name=episode_name(rollout, session=session) if isinstance(session, str) else "",
     )
 
 

@@ -13,6 +13,7 @@ from ..episode import tools
 from ..episode.answers import Answer
 from ..episode.declaration import declared
 from ..episode.episode import Episode, sendable
+from ..episode.names import episode_name
 from ..episode.session import Session
 from ..episode.tasks import steps_of, task_of, validation_problem
 from ..episode.tools import OVER, SAY_TOOL, Tool, make_tool, said
@@ -79,12 +80,14 @@ class AsyncEpisode:
         """
         # Only a grade by `expected_output` reads the calls.
         keeps_calls = declared(self.domain_class).reward is None
-        models = Models(self.domain_class).of_episode()
+        label = episode_name({}, self.task)
+        models = Models(self.domain_class).of_episode(label)
         make = functools.partial(
             Episode,
             self.domain_class,
             self.task,
             keeps_calls=keeps_calls,
+            label=label,
             models=models,
         )
         self._session = Session.of(self.domain_class, self.task, limits=self.limits)

@@ -3,7 +3,6 @@
 import asyncio
 import functools
 import inspect
-import itertools
 import json
 from collections.abc import Callable
 from typing import Any
@@ -19,6 +18,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from .. import gym_series
 from ..episode.answers import Answer, as_answer
 from ..episode.episode import Episode
+from ..episode.names import episode_name, numbers_in, session_name
 from ..episode.schema import function_definition, plain_schema
 from ..episode.session import Session
 from ..episode.tasks import check_task, task_place
@@ -48,10 +48,12 @@ def tool_endpoint(store: SessionStore, tool: Tool) -> Callable[..., Any]:
     """The endpoint of a tool: it plays the session's episode."""
 
     async def endpoint(request: Request, body: BaseModel) -> Any:
-        def call(episode: Episode) -> Any:
-            return episode.call(tool, tool.keywords(body))
+        arguments = tool.keywords(body)
 
-        return as_response(await store.play(request, tool.name, call))
+        def call(episode: Episode) -> Any:
+            return episode.call(tool, arguments)
+
+        return as_response(await store.play(request, tool.name, call, arguments))
 
     # FastAPI and NeMo Gym's MCP exposure read the types of body and answer from these.
     endpoint.__annotations__ |= {"body": tool.arguments, "return": ToolResponse}
@@ -89,11 +91,12 @@ def written_endpoint(
             except HTTPException:
                 raise
             except (Exception, SystemExit) as error:  # noqa: BLE001 - it is reported
-                response = answer = episode.problem(name, error)
+                response = answer = episode.problem(name, sent, error)
             episode.keep(name, sent, answer)
             return response
 
-        response = await store.play(arguments["request"], name, call, on_loop=on_loop)
+        request = arguments["request"]
+        response = await store.play(request, name, call, sent, on_loop=on_loop)
         return as_response(response) if isinstance(response, Answer) else response
 
     return endpoint
@@ -118,7 +121,10 @@ def reply_endpoint(store: SessionStore) -> Callable[[Request], Any]:
             return JSONResponse({"detail": 'the body must be {"answer": text}'}, 422)
         if request.session[SESSION_ID_KEY] not in store.sessions:
             return JSONResponse({"message": None})
-        answer = await store.play(request, REPLY, lambda episode: episode.reply(text))
+        said = {"answer": text}
+        answer = await store.play(
+            request, REPLY, lambda episode: episode.reply(text), said
+        )
         return as_response(answer, {"message": answer and user_message(answer)})
 
     return endpoint
@@ -161,7 +167,7 @@ async def play_row_tool(
     def call(episode: Episode) -> Any:
         return episode.call_row_tool(name, arguments)
 
-    return as_response(await store.play(request, name, call))
+    return as_response(await store.play(request, name, call, arguments))
 
 
 def as_response(
@@ -232,10 +238,6 @@ def _definition_of(app: FastAPI, path: str) -> dict[str, Any]:
     )
 
 
-# The keys that name a row, in the order of preference. The first is NeMo Gym's number.
-ROW_IDS = ("_ng_task_index", "id", "uuid")
-
-
 class Seeding:
     """Starts and closes sessions. `new_id` makes the id of a session."""
 
@@ -271,7 +273,9 @@ class Seeding:
             detail = "this session has another row's task: name another session for it"
             raise HTTPException(409, detail)
         if session is None:
-            await self._start(name, row, owner=body.episode_id)
+            # The task lacks NeMo Gym's own keys.
+            numbers = numbers_in(body.episode_id.rollout_id)
+            await self._start(name, row, body.episode_id, numbers)
         request.session[SESSION_ID_KEY] = name
         request.session[SEEDED] = True
         return gym_series.SeededByName(resources_session_id=name)
@@ -290,24 +294,22 @@ class Seeding:
         return gym_series.ClosedByName(resources_session_id=name)
 
     async def _start(
-        self, name: str, row: SeedSessionRequest, owner: Any = None
+        self,
+        name: str,
+        row: SeedSessionRequest,
+        owner: Any = None,
+        numbers: dict[str, int] | None = None,
     ) -> None:
         task = row.task
         try:
             if task:
                 place = task_place({"ground_truth": row.ground_truth})
                 check_task(self.store.domain_class, task, place)
-            await self.store.open(name, task, owner, _label(row, task))
+            keys = {**(row.model_extra or {}), **(numbers or {})}
+            label = episode_name(keys, task, session_name(name))
+            await self.store.open(name, task, owner, label)
         except ValueError as error:
             raise HTTPException(422, str(error)) from error
-
-
-def _label(row: SeedSessionRequest, task: dict[str, Any]) -> str:
-    """The row's name in the log."""
-    keys = row.model_extra or {}
-    names = [f"{key} {keys[key]!r:.80}" for key in ROW_IDS if key in keys]
-    start = itertools.islice(json.JSONEncoder().iterencode(task), 80)
-    return names[0] if names else f"task {''.join(start):.80}"
 
 
 def _check_owner(session: Session | None, body: Any) -> None:

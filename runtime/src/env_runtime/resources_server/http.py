@@ -210,9 +210,14 @@ class LargeBodies:
         return None
 
     def _without_session(self, scope: Scope) -> JSONResponse | None:
-        lowest = self.store.lowest_reward
-        if scope["session"].get(SEEDED):
-            reason = f"the session was lost: {lost_because(scope)}"
+        lowest, cookie = self.store.lowest_reward, scope["session"]
+        if cookie.get(SEEDED):
+            reason, label = (
+                lost_because(scope),
+                self.store.label(cookie[SESSION_ID_KEY]),
+            )
+            log.warning("%s: the session was lost: %s", label, reason)
+            reason = f"the session was lost: {reason} ({label})"
             return lowest_verdict(reason, lowest, mask=True)
         if replays(self.store.domain_class):
             return None

@@ -19,6 +19,8 @@ from .http import BoundedProtocol
 
 log = logging.getLogger(__name__)
 
+OLDER_LOGS = 3
+
 
 def configured(project: Project) -> tuple[str, dict[str, Any]]:
     """The name and the settings of the one resources server in nemo_gym/configs/."""
@@ -35,14 +37,19 @@ def configured(project: Project) -> tuple[str, dict[str, Any]]:
 def log_to_file(project: Project, suffix: str = "") -> None:
     """Log tracebacks to nemo_gym/session.log, or to SESSION_LOG, and to the console.
 
-    Each shard has its own file: two processes cannot rotate the same one.
+    At SESSION_LOG_BYTES it becomes session.log.1, and so on, up to OLDER_LOGS. Each
+    shard has its own file: two processes cannot rotate the same one.
     """
-    named = ServerSettings.read().session_log
-    path = Path((named or str(project.gym / "session.log")) + suffix)
+    settings = ServerSettings.read()
+    path = Path((settings.session_log or str(project.gym / "session.log")) + suffix)
     if not os.access(path if path.exists() else path.parent, os.W_OK):
         return  # a read-only container, whose standard error is its log
     file = logging.handlers.RotatingFileHandler(
-        path, maxBytes=1 << 20, backupCount=1, encoding="utf-8", delay=True
+        path,
+        maxBytes=settings.session_log_bytes,
+        backupCount=OLDER_LOGS,
+        encoding="utf-8",
+        delay=True,
     )
     file.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
     runtime = logging.getLogger(__name__.partition(".")[0])

@@ -119,7 +119,9 @@ def tools_of(store: SessionStore, harvested: list[Any]) -> list[Any]:
 def _say(store: SessionStore) -> Callable[..., Any]:
     async def endpoint(request: Request, body: BaseModel) -> Response:
         text = SAY_TOOL.keywords(body)["text"]
-        answer = await store.play(request, REPLY, lambda episode: episode.reply(text))
+        answer = await store.play(
+            request, REPLY, lambda episode: episode.reply(text), {"answer": text}
+        )
         return as_response(answer or Answer(OVER))
 
     return endpoint

@@ -19,6 +19,7 @@ from starlette.types import Scope
 from ..episode.answers import Answer
 from ..episode.declaration import declared
 from ..episode.episode import Episode
+from ..episode.names import session_name, shown_call
 from ..episode.session import EpisodeThreads, Session
 from ..episode.types import Task
 from ..errors import BusyThreadError, NoThreadError, TaskRefusedError, shortage
@@ -86,9 +87,9 @@ class SessionStore:
         name: str,
         task: Task,
         owner: Any = None,
-        label: str = "an episode that was not seeded",
+        label: str = "",
     ) -> Session:
-        """Start an episode under the id `name`.
+        """Start an episode under the id `name`. `label` names it in the log.
 
         Raises TaskRefusedError if the class refuses the task, ValueError if the session
         ended meanwhile, and HTTPException (503) if there is no room for it, or if a
@@ -102,6 +103,7 @@ class SessionStore:
         except NoThreadError as error:
             raise self._full(str(error)) from error
         self.sessions[name] = session
+        label = label or f"not seeded, session {session_name(name)}"
         models, keeps = self.models.of_episode(label), self.keeps_calls
 
         def make() -> Episode:
@@ -137,7 +139,7 @@ class SessionStore:
             return f"{name} took more than {seconds:g} s (TOOL_SECONDS)"
         if isinstance(error, ValueError):
             return f"{name}: {error}"
-        log.error("%s: %s failed", label, name, exc_info=error)
+        log.error("%s: %s %s", label, name, fault_of(error), exc_info=error)
         return f"{name}: {type(error).__name__}: {error}"
 
     def _make_room(self) -> None:
@@ -246,13 +248,15 @@ class SessionStore:
         request: Request,
         name: str,
         call: Callable[[Episode], Any],
+        arguments: dict[str, Any],
         *,
         on_loop: bool = False,
     ) -> Any:
         """The result of `call`, of the tool `name`, on the session's episode, in its turn.
 
         It takes at most the tool's `tool_seconds`, else TOOL_SECONDS. If the call cannot
-        be made, the result is an Answer that reports the reason.
+        be made, the result is an Answer that reports the reason. `arguments` are for the
+        log.
         """
         own, usual = self._tool_seconds.get(name), self.limits.tool_seconds
         seconds = own or usual
@@ -268,7 +272,10 @@ class SessionStore:
             reason = str(error)
         except TimeoutError:
             limit = "tool_seconds" if own else "TOOL_SECONDS"
-            reason = f"the call took more than {seconds:g} s ({limit})"
+            took = f"took more than {seconds:g} s ({limit})"
+            reason = f"the call {took}"
+            label = self.label(request.session[SESSION_ID_KEY])
+            log.warning("%s: %s %s", label, shown_call(name, arguments), took)
         except TaskRefusedError:
             reason = (
                 "this session was not seeded, and no episode can start without a task"
@@ -276,6 +283,13 @@ class SessionStore:
         except ValueError as error:
             reason = str(error)
         return Answer(f"error: {reason}", error="expected")
+
+    def label(self, name: str) -> str:
+        """The name in the log of the session with the id `name`, open or not."""
+        session = self.sessions.get(name)
+        if session is not None and session.episode is not None:
+            return session.label
+        return f"session {session_name(name)}"
 
     async def _session_of(self, request: Request) -> Session:
         """The request's open session; a default episode if the id is new.
@@ -336,11 +350,10 @@ class SessionStore:
         try:
             await session.close()
         except TimeoutError:
-            log.warning(
-                "%s: an episode was not closed within %g s (CLOSE_SECONDS)",
-                self.domain_class.__name__,
-                self.limits.close_seconds,
-            )
+            label = session.label
+            name, seconds = self.domain_class.__name__, self.limits.close_seconds
+            took = f"took more than {seconds:g} s (CLOSE_SECONDS)"
+            log.warning("%s: %s.close() %s", label, name, took)
 
     @contextlib.asynccontextmanager
     async def serving(self) -> Any:

@@ -8,6 +8,7 @@ import contextlib
 import functools
 import inspect
 import json
+import logging
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -25,6 +26,7 @@ from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from ..episode.declaration import declared
 from ..episode.episode import Episode
+from ..episode.names import session_name
 from ..episode.session import Session
 from ..episode.tools import SAY, posted
 from ..episode.types import HARNESS, REPLY, by_model, last_message
@@ -33,6 +35,8 @@ from .cookies import SEEDED
 from .endpoints import route_of
 from .messages import VerifyRequest, VerifyResponse, same_task
 from .store import IDLE, SessionStore, lost_because
+
+log = logging.getLogger(__name__)
 
 # The parts of the request that the answer repeats.
 REPEATED = {"responses_create_params", "response"}
@@ -49,9 +53,10 @@ def verdict(
     """The answer of /verify, with the session's metrics.
 
     If the environment failed rather than the policy, or if the session was lost, the
-    sample is masked and `failure_reason` says why. It also says why an episode has the
-    lowest reward in place of a grade. A policy can post a row, too. So nothing of the
-    episode is in the answer unless the row has the session's own task.
+    sample is masked and `failure_reason` says why, with the session's name, which is
+    in the log, too. It also says why an episode has the lowest reward in place of a
+    grade. A policy can post a row, too. So nothing of the episode is in the answer unless
+    the row has the session's own task.
     """
     name = request.session[SESSION_ID_KEY]
     session, ended = store.sessions.get(name), store.ended.get(name)
@@ -74,7 +79,16 @@ def verdict(
         extra["model_calls"] = calls
     if models and models.failure:
         failure = models.failure
-        extra |= judge_failed(failure)
+    reason = failure or problem
+    if episode or reason is not None:
+        extra["session_name"] = session_name(name)
+    if reason is not None:
+        # The episode itself has logged what its reward() did, with a traceback.
+        if not reason.startswith(f"{store.domain_class.__name__}.reward()"):
+            log.warning("%s: %s", store.label(name), reason)
+        reason = f"{reason} (session {extra['session_name']})"
+    if models and models.failure:
+        extra |= judge_failed(str(reason))
     if episode and episode.outside_range is not None:
         extra["reward_outside_range"] = episode.outside_range
     if episode and declared(store.domain_class).replies:
@@ -86,7 +100,7 @@ def verdict(
         response=body.response,
         reward=float(reward),
         mask_sample=failure is not None,
-        failure_reason=failure or problem,
+        failure_reason=reason,
     )
 
 

@@ -59,7 +59,7 @@ __all__ = [
     "task_skeleton",
 ]
 
-SPLIT_NAMES = ("example", "validation", "train")
+SPLIT_NAMES = ("example", "benchmark", "validation", "train")
 LEVELS = ("easy", "medium", "hard")
 # A generator that repeats known tasks this many times in a row has nothing new.
 PATIENCE = 10_000
@@ -132,6 +132,7 @@ def main(
     )
     sizes = (("validation", options.validation, 50), ("train", options.train, 200))
     counts = {name: usual if size is None else size for name, size, usual in sizes}
+    counts = {"benchmark": options.benchmark, **counts}
     counts = {name: count for name, count in counts.items() if count}
     if options.example:
         counts = {"example": examples}
@@ -176,7 +177,7 @@ def make(
 ) -> Iterator[tuple[Path, list[Row]]]:
     """Write `folder`/NAME.jsonl for each split. Yields each file and its rows.
 
-    Leaves out the tasks of data/example.jsonl, and of existing splits that are not
+    Leaves out the tasks of existing splits in `folder` and in data/ that are not
     written. Each prompt ends with the class's observation(), if it has one. Raises
     RolloutError before anything is written if a file already exists, if there are too
     few tasks, or if the class refuses one; GateError if the class or the server cannot

@@ -56,7 +56,8 @@ def from_dataset(
     generator of several, or None to leave the record out. `source` is what read() takes.
     `examples` is the number of rows of data/example.jsonl.
 
-    The splits of the source are kept. Without validation, rows of train are held out.
+    The splits of the source are kept. Without validation, rows of train are held out,
+    and so is a benchmark.
     """
     options = read_options(
         description,
@@ -81,8 +82,8 @@ def from_dataset(
                 records = parts.get("train") or next(iter(parts.values()))
                 counts = {"example": _sample(maker, records, examples, opened)}
             else:
-                limits = options.train, options.validation
-                counts = _fill(maker, parts, *limits, opened, options.output)
+                limits = {name: getattr(options, name) for name in ORDER[1:]}
+                counts = _fill(maker, parts, limits, opened, options.output)
             maker.check(counts)
         for name, count in counts.items():
             kept = name in parts or name == "example"
@@ -274,13 +275,20 @@ class RowMaker:
 
 
 # Rows of train are compared with those that measure.
-ORDER = ("test", "validation", "train")
+ORDER = ("test", "benchmark", "validation", "train")
 
 
 def _wanted(parts: dict[str, Any], options: argparse.Namespace) -> list[str]:
     """The splits to write: those of the source, and validation, held out of train."""
-    names = {*parts} | ({"validation"} if "train" in parts else set())
+    if options.benchmark and "train" not in parts:
+        raise RolloutError(
+            "--benchmark holds rows out of train, which the dataset lacks: its own splits "
+            f"are {', '.join(parts)}"
+        )
+    names = {*parts} | ({"validation", "benchmark"} if "train" in parts else set())
     names -= {name for name in ORDER[1:] if getattr(options, name) == 0}
+    if options.benchmark and options.train == options.validation == 0:
+        names = {"benchmark"}
     if not names:
         raise RolloutError("--train 0 or --validation 0 leaves nothing to write")
     return [name for name in ORDER if name in names]
@@ -289,15 +297,16 @@ def _wanted(parts: dict[str, Any], options: argparse.Namespace) -> list[str]:
 def _fill(
     maker: RowMaker,
     parts: dict[str, Iterator[Record]],
-    train: int | None,
-    validation: int | None,
+    limits: dict[str, int | None],
     files: dict[str, IO[bytes]],
     folder: Path,
 ) -> dict[str, int]:
     """Write the rows of each split, at most so many. Returns their numbers."""
     counts = dict.fromkeys(files, 0)
-    limits = {"train": train, "validation": validation}
-    holds_out = "validation" in files and "validation" not in parts
+    train, validation = limits["train"], limits["validation"]
+    benchmark = limits["benchmark"] or 0
+    divides = "validation" in files and "validation" not in parts
+    holds_out = divides or benchmark
     for name in filter(parts.__contains__, files):
         if name == "train" and holds_out:
             continue
@@ -309,21 +318,29 @@ def _fill(
     # A pass over the rows says how many there are; the hashes say which are held out.
     with tempfile.TemporaryFile(dir=folder) as spool:
         hashes = array("Q")
-        most = train + (validation or _held_out(train)) if train else None
+        most = None
+        if train:
+            most = benchmark + train + (validation or _held_out(train)) * divides
         for line, its_hash in islice(maker.lines("train", parts["train"]), most):
             spool.write(line)
             hashes.append(its_hash)
         maker.check({})  # refused records are a better reason than too few
-        count = validation or min(_held_out(train or len(hashes)), len(hashes))
+        count = benchmark
+        if divides:
+            left = len(hashes) - benchmark
+            count += validation or min(_held_out(train or left), left)
         if 0 < len(hashes) <= count:
+            asked = {"benchmark": benchmark, "validation": count - benchmark}
+            texts = [f"--{name} {number}" for name, number in asked.items() if number]
             raise RolloutError(
                 f"the dataset has {counted(len(hashes), 'row')}, too few for "
-                f"--validation {count} beside train: ask for fewer"
+                f"{' and '.join(texts)} beside train: ask for fewer"
             )
-        bound = max(heapq.nsmallest(count, hashes), default=-1)
+        drawn = [-1, *heapq.nsmallest(count, hashes)]
         spool.seek(0)
         for line, its_hash in zip(spool, hashes, strict=True):
-            name = "validation" if its_hash <= bound else "train"
+            held_out = "validation" if its_hash > drawn[benchmark] else "benchmark"
+            name = held_out if its_hash <= drawn[-1] else "train"
             if name in files:
                 files[name].write(line)
                 counts[name] += 1

@@ -92,21 +92,26 @@ def read_options(
 ) -> argparse.Namespace:
     """The options of a command. `about` says what seed, train and validation are.
 
-    Exits if they make no sense together.
+    With --benchmark alone, train and validation are 0. Exits if they make no sense together.
     """
     parser = new_parser(description)
     add = parser.add_argument
     add("--seed", type=int, default=0, help=about["seed"])
     for name in ("train", "validation"):
         add(f"--{name}", type=row_count, metavar="N", help=about[name] + "; 0 for none")
+    text = "rows of benchmark.jsonl, which are in no other split; alone: only that file"
+    add("--benchmark", type=row_count, default=0, metavar="N", help=text)
     add("--example", action="store_true", help="write only example.jsonl, anew")
     folder = project.here().rows.parent
     add("--output", type=Path, default=folder, metavar="FOLDER", help="data")
     add("--overwrite", action="store_true", help="replace files that are there")
     options = parser.parse_args(arguments)
-    if options.example and (options.train, options.validation) != (None, None):
-        parser.error("--example goes without --train and --validation")
-    if options.train == options.validation == 0:
+    numbers = options.train, options.validation
+    if options.example and (options.benchmark or numbers != (None, None)):
+        parser.error("--example goes without --train, --validation and --benchmark")
+    if options.benchmark and numbers == (None, None):
+        options.train = options.validation = 0
+    elif options.train == options.validation == options.benchmark == 0:
         parser.error("--train 0 and --validation 0 leave nothing to write")
     return options
 
@@ -116,8 +121,10 @@ def files_of(
 ) -> tuple[dict[str, Path], set[Path]]:
     """The file of each split, and the files that exist and will not be written.
 
-    Raises RolloutError if a `wanted` one already exists, unless `overwrite` is given.
+    Those of data/ are among them, whatever the `folder`. Raises RolloutError if a `wanted`
+    one already exists, unless `overwrite` is given.
     """
+    names, data = [*names], project.here().rows.parent
     paths = {name: folder / f"{name}.jsonl" for name in names}
     written = [paths[name] for name in wanted]
     for path in [] if overwrite else filter(Path.exists, written):
@@ -126,6 +133,10 @@ def files_of(
             "another folder with --output"
         )
     others = {*paths.values()} - {*written}
-    if "example" not in wanted:
-        others.add(project.here().rows)
-    return paths, set(filter(Path.exists, others))
+    if wanted == ["example"]:  # written to another folder, it may be the same
+        names.remove("example")
+    others |= {data / f"{name}.jsonl" for name in names}
+    same = {path.resolve() for path in written}
+    return paths, {
+        path for path in others if path.exists() and path.resolve() not in same
+    }
