@@ -58,6 +58,14 @@ def read_file(path: str) -> str:
     return Path(path).read_text()
 
 
+for name in os.environ.get("NAMES", "").split():
+
+    @server.tool(name)
+    def named(name: str = name) -> str:
+        """Its own name."""
+        return name
+
+
 @server.tool()
 def where() -> str:
     """The folder of the notes."""

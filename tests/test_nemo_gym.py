@@ -279,6 +279,18 @@ def test_nemo_gym_runs_the_environments_tests(generate, series):
     assert re.search(r"\d{2} passed", printed)
 
 
+@pytest.mark.slow
+@OLDER_BY_NIGHT
+def test_no_call_of_a_policy_ends_a_run(generate, series):
+    """A model that sends nothing but what an agent may stumble over."""
+    environment = generate(archetype="game")
+    printed = environment.run(str(ROOT / "tests/odd_model.py"))
+    result = json.loads(printed.splitlines()[-1])
+    assert result["samples"] == [[0.0, False, result["wanted"]]] * 24
+    assert result["sessions"] == [0]
+    assert_all_ended(environment)
+
+
 @pytest.mark.nightly
 def test_nemo_rl_reads_what_is_prepared(generate, series, tmp_path):
     """NeMo RL runs in a folder of its own, and NeMo Gym 0.4 looks only there."""

@@ -21,7 +21,7 @@ from env_runtime.episode.tools import tools_in
 from env_runtime.errors import GateError, ToolError
 from env_runtime.evaluation.rows import with_tools
 from env_runtime.frameworks.episodes import definitions_of as definitions_of_frameworks
-from env_runtime.mcp import McpEpisode, ServerLostError, State
+from env_runtime.mcp import McpEpisode, ServerLostError, State, policy_names
 from env_runtime.mcp.programs import program_of
 from env_runtime.workspace.local import isolation
 
@@ -178,6 +178,68 @@ def test_a_policy_has_the_tools_that_the_class_names(start):
         episode.call_row_tool("read_all", {})
     assert episode.ask("read_all") == {"notes": []}
     assert [tool["name"] for tool in Shelf.row_tools()] == ["add", "remove"]
+
+
+def test_names_that_a_policy_cannot_call_are_mapped():
+    """Whatever the order in which the server lists its tools."""
+    names = [
+        "a/b",
+        "a.b",
+        "a_b",
+        "verify",
+        "verify_",
+        "x",
+        "-y",
+        "\xe9 \xe9",
+        "n" * 99,
+        "",
+    ]
+    expected = {
+        "a_b": "a_b",
+        "a_b_": "a.b",
+        "a_b_1": "a/b",
+        "verify_": "verify_",
+        "verify_1": "verify",
+        "x": "x",
+        "_-y": "-y",
+        "___": "\xe9 \xe9",
+        "n" * 64: "n" * 99,
+        "_": "",
+    }
+    assert policy_names(names) == policy_names(reversed(names)) == expected
+
+
+class Odd(Notes):
+    env: ClassVar = {**Notes.env, "NAMES": "a/b a.b a_b verify reply x"}
+
+
+class FewOdd(Odd):
+    tools = ("a/b", "x")
+
+
+def test_a_server_gets_calls_by_its_own_names(isolated, start):
+    episode = start(kind=Odd)
+    calls = {"a_b": "a_b", "a_b_": "a.b", "a_b_1": "a/b", "verify_": "verify", "x": "x"}
+    for name, its in calls.items():
+        assert episode.call_row_tool(name, {}).output == its
+    assert episode.ask("a/b") == "a/b"
+    listed = [tool["name"] for tool in Odd.row_tools()]
+    assert {*calls, "reply_", "add"} <= {*listed}
+    assert not {"a/b", "a.b", "verify", "reply"} & {*listed}
+    few = start(kind=FewOdd)
+    assert few.call_row_tool("a_b_1", {}).output == "a/b"
+    with pytest.raises(ValueError, match="no tool 'verify'; there are a_b_1, x"):
+        few.call_row_tool("verify_", {})
+
+
+def test_the_gates_say_which_tools_have_other_names(gate_client, check, tmp_path):
+    line = check(Odd)
+    assert "the policy calls 'a.b' as a_b_, 'a/b' as a_b_1, 'reply' as reply_" in line
+    assert "'verify' as verify_" in line
+    client = gate_client(Odd)
+    row = with_tools(ROW, tools_in(Odd, ROW, []))
+    assert "the tools of each row" in smoke_gate(client, rows_file(tmp_path, row))
+    assert "the policy calls" not in check(Notes)
 
 
 def test_a_long_answer_loses_its_middle(start):

@@ -1,7 +1,9 @@
 """The common parts of the commands: parsers, types of options, errors."""
 
 import argparse
+import contextlib
 import importlib
+import re
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -30,13 +32,46 @@ def exit_status(name: str, run: Callable[[], int]) -> int:
     has the command's name and the error.
     """
     bypass_proxy()
-    try:
-        return run()
-    except (FixableError, OSError) as error:
-        print(f"{name}: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        return 130
+    with (
+        contextlib.redirect_stdout(Plain(sys.stdout)),
+        contextlib.redirect_stderr(Plain(sys.stderr)),
+    ):
+        try:
+            return run()
+        except (FixableError, OSError) as error:
+            print(f"{name}: {error}", file=sys.stderr)
+            return 1
+        except KeyboardInterrupt:
+            return 130
+
+
+# Control characters but tab and line feed, those that turn the direction of text, and
+# halves of characters, which no terminal takes
+_CONTROLS = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+
+
+def printable(text: str) -> str:
+    """A text in which control characters are escapes: data must not steer a terminal."""
+    return _CONTROLS.sub(lambda found: ascii(found[0])[1:-1], text)
+
+
+class Plain:
+    """An output of text that prints only what is printable.
+
+    A progress bar may go back to the start of its line.
+    """
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        back = "\r" * text.startswith("\r")
+        return self._stream.write(back + printable(text.removeprefix("\r")))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
 
 
 def counted(number: int, thing: str) -> str:

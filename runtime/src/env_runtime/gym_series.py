@@ -126,6 +126,12 @@ HAS_ENVIRONMENT_SERVERS = _has_module("base_environment_server")
 HAS_REVERIFICATION = _has_module("rollout_reverification")
 HAS_MCP = _has_module("mcp_auto_exposure")
 
+
+def observability() -> Any:
+    """0.7's module with the types of its records of episodes."""
+    return importlib.import_module("nemo_gym.rollout_observability")
+
+
 # 0.7's run_webserver has uvicorn speak HTTP with a class of its own.
 _PROTOCOL = "KeepaliveHttpToolsProtocol"
 Protocol: Any = getattr(server_utils, _PROTOCOL, HttpToolsProtocol)

@@ -251,6 +251,8 @@ def collect(
     start += ["+policy_api_key=${oc.env:POLICY_API_KEY}", *head, *VENVS]
     gather = ["eval", "run", "--no-serve", "--agent", agent_of(config)[0], *head]
     gather += ["--input", str(rows), "--output", str(new), "--limit", str(total)]
+    if HAS_ENVIRONMENT_SERVERS:  # one failed episode loses no other
+        gather.append("++route_failures_to_sidecar=true")
     if trusted:
         variables["TRUSTED_POLICY"] = "1"
     _run_servers(start, gather, variables)

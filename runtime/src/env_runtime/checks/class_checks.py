@@ -74,6 +74,7 @@ def check_class(
         to_add = lines_for(domain_class, unserved)
         notes = [f"not served: {', '.join(unserved)} (to serve it, add {to_add})"]
     tools |= lines
+    notes += _renamed(domain_class)
     _check_answer(domain_class, app)
     _check_agent(domain_class)
     for signature in signatures or []:
@@ -84,6 +85,18 @@ def check_class(
     has = ", ".join(served) or "no tools: its answer is graded"
     name = f"{domain_class.__module__}.{domain_class.__name__}"
     return "; ".join([f"{name} has {has}{refused}", *notes, *_misdescribed(lines)])
+
+
+def _renamed(domain_class: type) -> list[str]:
+    """The note on the tools of an MCP server that a policy knows by other names."""
+    renamed = getattr(domain_class, "renamed_tools", None)
+    if renamed is None or declared(domain_class).missing_requirement():
+        return []
+    with contextlib.suppress(ValueError):  # the smoke gate says why
+        if names := renamed():
+            pairs = (f"{its!r} as {own}" for own, its in names.items())
+            return [f"the policy calls {', '.join(pairs)}"]
+    return []
 
 
 def _check_agent(domain_class: type) -> None:

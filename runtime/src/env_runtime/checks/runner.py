@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TypedDict
 
-from ..command_line import new_parser
+from ..command_line import new_parser, printable
 from ..episode.declaration import declared
 from ..errors import FixableError, GateError
 from ..files import raised
@@ -180,9 +180,9 @@ def report(results: Iterable[Result], as_json: bool) -> bool:
     for result in results:
         verdict = "PASS" if result["passed"] else "FAIL"
         line = f"{verdict} {result['gate']:8} {result['seconds']:6.2f} s"
-        print(f"{line}  {result['detail']}", flush=True)
+        print(printable(f"{line}  {result['detail']}"), flush=True)
         for note in result["notes"]:
-            print(f"{'':{len(line)}}  {note}", flush=True)
+            print(printable(f"{'':{len(line)}}  {note}"), flush=True)
         passed = passed and result["passed"]
     return passed
 

@@ -61,6 +61,22 @@ def posted(arguments: str) -> Any:
         raise ValueError("nested too deeply") from None
 
 
+def call_body(names: Collection[str], name: str, arguments: str) -> Any:
+    """The body to post for a call of a policy, which may name only one of these tools.
+
+    Raises ValueError for any other name, and for arguments that nobody can post. The
+    policy reads the reason.
+    """
+    # /verify and /close_session are paths of the server, too.
+    if name not in names or name in SERVER_PATHS:
+        others = ", ".join(sorted(map(str, names))) or "none"
+        raise ValueError(f"no tool {name[:100]!r}; there are {others}")
+    try:
+        return posted(arguments)
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"the arguments are not JSON: {error}") from None
+
+
 STUB = "this tool is still to be written"  # as extensions/tools.jinja has it
 
 

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import requests
 
-from ..episode.tools import posted
+from ..episode.tools import call_body
 from ..episode.types import (
     HARNESS,
     REPLY,
@@ -193,13 +193,10 @@ class ClientSession:
         def refusal(reason: str) -> tuple[str, None]:
             return json.dumps({"output": f"error: {reason}"}, ensure_ascii=False), None
 
-        if name not in names:  # never posted: /verify is a path of the server, too
-            others = ", ".join(sorted(names)) or "none"
-            return refusal(f"no tool {name!r}; there are {others}")
         try:
-            body = posted(arguments)
-        except (ValueError, TypeError) as error:
-            return refusal(f"the arguments are not JSON: {error}")
+            body = call_body(names, name, arguments)
+        except ValueError as error:
+            return refusal(str(error))
         response = self.request("POST", f"/{name}", body)
         if response.status_code != 200:
             return refusal(problem_of(response))

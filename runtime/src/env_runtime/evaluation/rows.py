@@ -185,7 +185,8 @@ def write_rows(path: Path, rows: Iterable[Row]) -> None:
     """Write a .jsonl file whole, or leave it as it was."""
     lines = [json.dumps(row, ensure_ascii=False) + "\n" for row in rows]
     with write_atomically(path) as file:
-        file.write("".join(lines).encode("utf-8", "surrogatepass"))
+        # JSON's escapes of halves of characters, which UTF-8 cannot hold
+        file.write("".join(lines).encode("utf-8", "backslashreplace"))
 
 
 def hold_out(rows: list[Row], share: float) -> tuple[list[Row], list[Row]]:

@@ -10,15 +10,18 @@ Each episode has a server of its own, in a folder of its own.
 import atexit
 import base64
 import functools
+import itertools
 import json
+import re
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, NamedTuple
 
 from mcp import types
 
 from ..episode.answers import clipped
 from ..episode.schema import function_definition, plain_schema
+from ..episode.tools import SERVER_PATHS
 from ..episode.types import Definitions
 from ..graders import Text, matched
 from ..workspace import WorkspaceError, bubblewrap
@@ -53,7 +56,7 @@ class McpEpisode:
     env              variables of the server, beside PATH and HOME
     headers          of requests to a URL
     files            {path: text} of every task
-    tools            the names of the tools that a policy may call; (): all
+    tools            the server's names of the tools that a policy may call; (): all
     shared           whether all episodes have one server, which keeps nothing
     network          whether the server may use the network
     start_seconds    40: until it answers
@@ -108,9 +111,14 @@ class McpEpisode:
             )
 
     def call_row_tool(self, name: str, arguments: dict) -> Observation:
-        """The server's answer to a call of the policy. Raises ValueError if it fails."""
+        """The server's answer to a call of the policy. Raises ValueError if it fails.
+
+        The policy knows a tool by a name of policy_names().
+        """
+        name = self._names().get(name, name)
         if self.tools and name not in self.tools:
-            known = ", ".join(self.tools)
+            ours = {its: own for own, its in self._names().items()}
+            known = ", ".join(ours.get(its, its) for its in self.tools)
             raise ValueError(f"there is no tool {name!r}; there are {known}")
         result = self._call(name, arguments)
         text = clipped(text_of(result), self.most_characters)
@@ -176,6 +184,19 @@ class McpEpisode:
         return _listed(cls)
 
     @classmethod
+    def renamed_tools(cls) -> dict[str, str]:
+        """The tools that a policy knows by another name than the server's, by that name.
+
+        Raises ValueError if the server cannot be asked.
+        """
+        names = {tool["name"] for tool in cls.row_tools()}
+        return {
+            own: its
+            for own, its in _policy_names[cls].items()
+            if own != its and own in names
+        }
+
+    @classmethod
     def missing_requirement(cls) -> str | None:
         """Why the server cannot be started on this machine; None if it can."""
         try:
@@ -191,6 +212,17 @@ class McpEpisode:
         return None if _is_url(cls) else bubblewrap.refusal()
 
     def _call(self, tool: str, arguments: Mapping[str, Any]) -> types.CallToolResult:
+        return self._ask(lambda connection: connection.call(tool, arguments))
+
+    def _names(self) -> dict[str, str]:
+        """The server's names of its tools by those of the policy."""
+        kind = type(self)
+        if kind not in _policy_names:
+            listed = self._ask(lambda connection: connection.list_tools())
+            _policy_names[kind] = policy_names(tool.name for tool in listed)
+        return _policy_names[kind]
+
+    def _ask[T](self, request: Callable[[Connection], T]) -> T:
         try:
             # Whoever lost a shared server, the others get a new one.
             gone = self._is_shared() and self._connection and self._connection.problem
@@ -198,7 +230,7 @@ class McpEpisode:
                 self._connection = self._connected()
             if self._connection.process:
                 self._connection.process.check_quota()
-            return self._connection.call(tool, arguments)
+            return request(self._connection)
         except (ServerLostError, WorkspaceError, ProgramError) as error:
             if self._is_policys():
                 raise ValueError(str(error)) from error
@@ -257,6 +289,39 @@ def _answers(kind: type[McpEpisode], files: Mapping[str, str]) -> bool:
     return True
 
 
+# The longest name that APIs take
+MOST_CHARACTERS = 64
+
+# The server's names of a class's tools by those of the policy
+_policy_names: dict[type, dict[str, str]] = {}
+
+
+def policy_names(names: Iterable[str]) -> dict[str, str]:
+    """The names of tools by those that a policy calls them by.
+
+    APIs refuse other characters than letters, digits, _ and -, and a call of `verify` would
+    reach the server's path of that name: `a/b` becomes a_b, and `verify` verify_. If that
+    is another tool's name, a number follows.
+    """
+    names = sorted({*names})
+    ours = {name: name for name in names if _is_usable(name)}
+    for name in names:
+        if name in ours:
+            continue
+        own = re.sub(r"[^A-Za-z0-9_-]", "_", name)[:MOST_CHARACTERS]
+        if not re.match(r"\w", own):
+            own = f"_{own}"[:MOST_CHARACTERS]
+        tries = (f"{own[: MOST_CHARACTERS - 3]}_{n or ''}" for n in itertools.count())
+        free = (one for one in itertools.chain([own], tries) if one not in ours)
+        ours[next(filter(_is_usable, free))] = name
+    return ours
+
+
+def _is_usable(name: str) -> bool:
+    fits = re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_-]*", name) is not None
+    return fits and len(name) <= MOST_CHARACTERS and name not in SERVER_PATHS
+
+
 _shared: dict[type, Connection] = {}
 _one_at_a_time = threading.Lock()
 
@@ -290,9 +355,11 @@ def _listed(kind: type[McpEpisode]) -> Definitions:
             f"{kind.__name__}.tools has {', '.join(sorted(unknown))}, which the server "
             f"lacks; it has {', '.join(listed)}"
         )
+    _policy_names[kind] = policy_names(listed)
+    ours = {its: own for own, its in _policy_names[kind].items()}
     return [
         function_definition(
-            name,
+            ours[name],
             listed[name].description or name,
             plain_schema(listed[name].inputSchema),
         )

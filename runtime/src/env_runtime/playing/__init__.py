@@ -323,7 +323,7 @@ def _replace(path: Path, number: int, row: Row, kept: Row) -> None:
             "play.py again"
         )
     text = json.dumps(kept, ensure_ascii=False) + "\n"
-    lines[places[number]] = text.encode("utf-8", "surrogatepass")
+    lines[places[number]] = text.encode("utf-8", "backslashreplace")
     with write_atomically(path) as file:
         file.write(b"".join(lines))
 

@@ -196,7 +196,7 @@ def class_source(plan: Plan, name: str, title: str) -> str:
     if plan.grader == "choice":
         arguments += ', task["options"]'
     return source.substitute(
-        title=title,
+        title=quoted(title)[1:-1],
         name=name,
         key=quoted(plan.key),
         grader=plan.grader.capitalize(),
@@ -272,7 +272,7 @@ def rows_source(plan: Plan, title: str, place: str, splits: dict[str, str]) -> s
         imports.append(f"from env_runtime.graders import {', '.join(graders)}")
     imports.append(f"from env_runtime.rows import {', '.join(ours)}")
     return _MAKE_ROWS.format(
-        title=title,
+        title=quoted(title)[1:-1],
         imports="\n".join(imports),
         constants="\n".join(constants),
         functions=text,
@@ -418,14 +418,15 @@ def _assigned(name: str, parts: list[str], brackets: str) -> list[str]:
 
 def _text(text: str) -> str:
     """A text as source, on several lines if it has them."""
-    if "\n" not in text or '"""' in text or "\\" in text:
+    plain = all(line.isprintable() for line in text.split("\n"))
+    if "\n" not in text or '"""' in text or "\\" in text or not plain:
         return quoted(text)
     return f'"""\\\n{text}"""' if not text.endswith('"') else repr(text)
 
 
 def _raw(pattern: str) -> str:
     """A pattern as source."""
-    if '"' in pattern or "\n" in pattern or pattern.endswith("\\"):
+    if '"' in pattern or not pattern.isprintable() or pattern.endswith("\\"):
         return repr(pattern)
     return f'r"{pattern}"' if "\\" in pattern else f'"{pattern}"'
 

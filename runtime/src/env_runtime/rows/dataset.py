@@ -372,7 +372,7 @@ def _name(example: Convert) -> str:
 def _line(row: Row) -> bytes:
     """A row as a line. Raises TypeError or ValueError if it is not JSON."""
     text = json.dumps(row, ensure_ascii=False, allow_nan=False)
-    return f"{text}\n".encode("utf-8", "surrogatepass")
+    return f"{text}\n".encode("utf-8", "backslashreplace")
 
 
 def _whole(row: Row) -> str:

@@ -442,8 +442,13 @@ def _names(template: str) -> list[str]:
 
 
 def quoted(text: Any) -> str:
-    """A text, or a dict of texts, as source: JSON's escapes are half a character there."""
-    return json.dumps(text, ensure_ascii=False)
+    """A text, or a dict of texts, as source.
+
+    What is not printable is escaped as Python does it: JSON's escapes are half a character
+    there.
+    """
+    source = json.dumps(text, ensure_ascii=False)
+    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in source)
 
 
 def _item(of: str, name: str) -> str:

@@ -213,12 +213,25 @@ def _jsonl(path: Path) -> Iterator[Record]:
 
 def _object(line: str, place: str) -> dict[str, Any]:
     try:
-        return parse(line.encode(), place)
+        return _whole(parse(line.encode(), place), line)
     except RolloutError as error:
         cure = "mend the line or remove it"
         if line.strip() in {"{", "[", "[{"}:
             cure = "a record is one line; name the file .json if it is one JSON value"
         raise RolloutError(f"{error}: {cure}") from None
+
+
+# The escape of half a character in JSON, and half of the escapes of a whole one
+_HALF = re.compile(r"\\u[dD][89a-fA-F]")
+
+
+def _whole(value: Any, text: str) -> Any:
+    """The value of a JSON text, with U+FFFD for halves of characters: no file has them."""
+    if not _HALF.search(text):
+        return value
+    written = json.dumps(value, ensure_ascii=False)
+    pairs = written.encode("utf-16", "surrogatepass")
+    return json.loads(pairs.decode("utf-16", "replace"))
 
 
 def _json(path: Path) -> Iterator[Record]:
@@ -234,7 +247,7 @@ def _lists_in(path: Path) -> dict[str, Iterator[Record]]:
             return {"": _jsonl(path)}  # JSON lines, which many a .json file holds
         text = "".join(line for _, line in _lines(path))
     try:
-        whole = json.loads(text)
+        whole = _whole(json.loads(text), text)
     except (ValueError, RecursionError) as error:
         line = (
             f", line {error.lineno}" if isinstance(error, json.JSONDecodeError) else ""

@@ -52,6 +52,32 @@ ODD_ANSWERS = [
     '{"a": ' * 500,
 ]
 
+# Texts that a policy may write as the arguments of a call.
+ODD_ARGUMENTS = [
+    "",
+    "null",
+    "[]",
+    '"text"',
+    "7",
+    "not JSON",
+    "{'word': 1}",
+    '{"number": 99999999999999999999}',
+    '{"number": -1e999, "text": NaN}',
+    '{"number": Infinity}',
+    f'{{"number": {"9" * 400}}}',
+    f'{{"number": {"9" * 5000}}}',
+    '{"text": "\\ud800"}',
+    '{"\\udfff": 1}',
+    '{"text": "\\u0000"}',
+    '{"text": "\ud800"}',
+    '{"text": "a", "text": "b", "text": "\\ud800"}',
+    f'{{"items": {"[" * 300}{"]" * 300}}}',
+    f'{{"items": {"[" * 100_000}{"]" * 100_000}}}',
+    "[" * 100_000,
+    '{"a": ' * 1_000 + "1" + "}" * 1_000,
+    f'{{"text": "{"x" * 3_000_000}"}}',
+]
+
 # The fields of a verdict that tells nothing of an episode.
 VERDICT = {"responses_create_params", "response", "reward", "mask_sample"}
 
@@ -312,6 +338,16 @@ class TestAttacks(Attacks):
         for tool in tools:
             post(client, f"/{tool['name']}", filled(tool, text, "string"))
         check_graded(post(client, "/verify", verify_body(row)))
+
+    def test_arguments_that_a_class_may_stumble_over(self, client, row, tools, verify):
+        """A failure of the environment masks the sample. A policy may not cause one."""
+        client.post("/seed_session", json=row)
+        for tool in tools:
+            for text in ODD_ARGUMENTS:
+                body = text.encode("utf-8", "surrogatepass")
+                status = client.post(f"/{tool['name']}", content=body).status_code
+                assert status in (200, 400, 413, 422), f"{text[:80]!r}: {status}"
+        assert verify(client, row) <= baseline(row)
 
     def test_the_same_verdict_twice(self, client, row, solution):
         """A client that lost the answer posts /verify again: the answer is the same."""
