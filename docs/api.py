@@ -25,7 +25,7 @@ Commands, such as `python -m env_runtime.prepare`, print their own `--help`.
 
 # NeMo Gym 0.7 has these itself. Without them, the page is the same on both series.
 IN_0_7 = {"close_resources_session", "failure_kind", "get_reverify_mode"}
-IN_0_7 |= {"setup_cancellation_middleware"}
+IN_0_7 |= {"mcp_tools", "setup_cancellation_middleware"}
 
 
 def page() -> str:
