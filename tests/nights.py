@@ -61,6 +61,7 @@ SERVERS = [
 # Each file of tests, or suite in it, names the paths that its nightly tests protect.
 PROTECTED = {
     **{f"runtime/{name}.py": SERVERS for name in BOTH_WAYS},
+    "runtime/test_agent.py": [RUNTIME + "frameworks/nemo_gym.py"],
     "runtime/shards/test_failures.py": [RUNTIME + "scale/", *SERVERS],
     "test_classes.py": [
         "copier.yml",
