@@ -62,6 +62,7 @@ SERVERS = [
 PROTECTED = {
     **{f"runtime/{name}.py": SERVERS for name in BOTH_WAYS},
     "runtime/test_moved.py": [RUNTIME + "episode/"],
+    "runtime/test_agent.py": [RUNTIME + "frameworks/nemo_gym.py"],
     "runtime/shards/test_failures.py": [RUNTIME + "scale/", *SERVERS],
     "test_classes.py": [
         "copier.yml",

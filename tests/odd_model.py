@@ -59,7 +59,7 @@ def watched(arguments, **variables):
     if arguments[:2] == ["eval", "run"]:
         log = under_gym.log_file().read_text("utf-8", "replace")
         for url in {*re.findall(r"http://127\.0\.0\.1:\d+", log)}:
-            with contextlib.suppress(requests.RequestException, ValueError):
+            with contextlib.suppress(requests.RequestException, ValueError, KeyError):
                 health = requests.get(f"{url}/health", timeout=5).json()
                 sessions.append(health["sessions"])
 

@@ -66,7 +66,10 @@ class Plain:
     def __init__(self, stream: Any) -> None:
         self._stream = stream
 
-    def write(self, text: str) -> int:
+    def flush(self) -> None:
+        self._stream.flush()
+
+    def write(self, text: str, /) -> int:
         back = "\r" * text.startswith("\r")
         return self._stream.write(back + printable(text.removeprefix("\r")))
 
