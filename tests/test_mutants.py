@@ -49,7 +49,7 @@ MUTANTS = {
     ),
     "a policy that closes its session is masked": Mutant(
         VERDICT,
-        'if ended is not None and ended.reason.startswith("idle"):',
+        "if ended is not None and ended.reason.startswith(IDLE):",
         "if ended is not None:",
         ATTACK + "test_playing_on_after_the_end",
     ),

@@ -61,8 +61,9 @@ def test_the_model_reads_its_mistakes(play, api, model, rows, tools, a_call, pat
     model.script = [mistakes, [a_call]]
     status, printed, _ = play(*api, "--limit", "1")
     why = "the policy called seed_session, so its episode does not count"
-    row = f"row 1: reward 0.0 (without a grade: {why})"
-    assert (status, printed) == (0, [row, "mean reward: 0.0"])
+    row = f"row 1: reward 0.0, without a grade: {why} (session "
+    assert (status, printed[1:]) == (0, ["mean reward: 0.0"])
+    assert printed[0].startswith(row)
     *refused, accepted = results(model.requests[-1])
     assert len(refused) == len(mistakes)
     for mistake, result in zip(mistakes, refused, strict=True):

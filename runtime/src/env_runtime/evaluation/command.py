@@ -155,7 +155,7 @@ def _run(play: Play, options: argparse.Namespace) -> int:
                 append_rollout(output, rollout)
             note = f" (out of turns: {max_turns})" if rollout["out_of_turns"] else ""
             if reason := rollout.get("failure_reason"):
-                note += f" (without a grade: {one_line(reason)})"
+                note += f", without a grade: {one_line(reason)}"
             print(f"{name}: reward {rollout['reward']}{note}", flush=True)
     if rollouts:
         print(table(figures(rollouts, client.reward_range()[1])))
