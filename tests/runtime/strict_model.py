@@ -50,7 +50,7 @@ class _Handler(BaseHTTPRequestHandler):
         make = {
             "/v1/responses": as_response,
             "/v1/chat/completions": as_completion,
-        }[self.path]
+        }[self.path[self.path.index("/v1/") :]]  # an observed episode has a prefix
         if isinstance(answer, dict):
             status, content = 200, answer
         elif isinstance(answer, int):

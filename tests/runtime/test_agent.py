@@ -12,6 +12,7 @@ import requests
 import uvicorn
 from env_runtime.episode.types import as_response, function_call, message
 from env_runtime.frameworks import nemo_gym
+from env_runtime.gym_series import HAS_ENVIRONMENT_SERVERS
 from env_runtime.resources_server.endpoints import tool_definitions
 from env_runtime.resources_server.http import RequestGuard
 from env_runtime.testing.attacks import ODD_ANSWERS, ODD_ARGUMENTS, PATHS
@@ -35,12 +36,18 @@ KINDS = {
 }
 
 
-def agent_of(kind: type[SimpleAgent], ports: dict[str, int], **settings: Any) -> Any:
+def agent_of(
+    kind: type[SimpleAgent],
+    ports: dict[str, int],
+    observed: bool = False,
+    **settings: Any,
+) -> Any:
     """An agent of NeMo Gym, whose servers listen on these ports of this machine."""
-    servers = {
+    servers: dict[str, Any] = {
         name: {KINDS[name]: {name: {"host": "127.0.0.1", "port": port}}}
         for name, port in ports.items()
     }
+    servers["observability_enabled"] = observed
     config = SimpleAgentConfig.model_validate(
         {
             "host": "127.0.0.1",
@@ -78,6 +85,9 @@ def app_of(agent: SimpleAgent) -> FastAPI:
 
 class Bench:
     """An agent between a model and the server of an environment class."""
+
+    environment: str  # the server's address
+    stop: Callable[[], None]  # ends the agent
 
     def __init__(self, port: int, server: Any, model: Any) -> None:
         self.url, self.server, self.model = f"http://127.0.0.1:{port}", server, model
@@ -132,7 +142,10 @@ def bench(server_of, server_thread, model) -> Iterator[Callable[..., Bench]]:
 
             stack.callback(stop)
             until(lambda: runner.started)
-            return Bench(ports["agent"], server, model)
+            made = Bench(ports["agent"], server, model)
+            made.environment = f"http://127.0.0.1:{ports['environment']}"
+            made.stop = stop
+            return made
 
         yield start
 
@@ -387,6 +400,39 @@ def test_the_model_sees_the_picture_of_a_tool(bench):
     assert shown["content"][0]["image_url"] == PNG
     assert PNG not in outputs(sample)[0]
     assert outcome(sample) == (1.0, False)
+
+
+@pytest.mark.skipif(not HAS_ENVIRONMENT_SERVERS, reason="NeMo Gym 0.4 has no record")
+def test_the_record_of_an_episode_is_simple_agents(bench):
+    """But for times, and for the outputs of calls that are not posted."""
+    thought = {"type": "reasoning", "id": "r", "summary": []}
+    script = [
+        calls('{"number": 1}', "[]", "no JSON"),
+        SOLVES,
+        says(thought, message("Bye.")),
+    ]
+    records = []
+    for kind in (SimpleAgent, nemo_gym.EnvironmentAgent):
+        agent = bench(Counter, kind, observed=True)
+        agent.model.script = list(script)
+        with requests.Session() as session:
+            seed = f"{agent.environment}/seed_session"
+            session.post(seed, json=row_of(goal=3)).raise_for_status()
+            url = f"{agent.url}/ng-rollout/0-0/v1/responses"
+            params = {"input": "Go.", "tools": agent.tools}
+            response = session.post(url, json=params, timeout=20).json()
+        records.append(response["_ng_trajectory"])
+        agent.stop()
+    own, ours = records
+    assert ours.keys() == own.keys()
+    assert [turn["step_count"] for turn in ours["turns"]] == [3, 4, 4]
+    for part, same in (
+        ("turns", ("answer", "model_calls", "reasoning_content", "turn_no")),
+        ("tool_calls", ("tool_call_id", "tool_name", "status", "timing_source")),
+        ("invocations", ("invocation_id", "status", "model_calls")),
+    ):
+        for one, other in zip(ours[part], own[part], strict=True):
+            assert [one[name] for name in same] == [other[name] for name in same]
 
 
 # ---------------------------------------------------------------------- failures
