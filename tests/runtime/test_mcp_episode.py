@@ -317,7 +317,7 @@ def test_a_grade_that_asks_a_lost_server_is_the_policys_fault(start, begin):
     """The class's own reward() raises, which earns the lowest reward, unmasked."""
 
     class Asks(Notes):
-        def reward(self) -> float:
+        def reward(self, answer: str) -> float:
             return float(self.ask("read_all") == {"notes": []})
 
     client = begin(Asks)

@@ -472,7 +472,8 @@ def test_a_long_prompt_loses_its_middle(monkeypatch):
     image = {"type": "image_url", "image_url": {"url": text}}
     parts = [{"type": "text", "text": text}, image]
     messages = [{"role": "system", "content": text}, {"role": "user", "content": parts}]
-    first, second = cut(messages, 10)
+    left: Any = cut(messages, 10)
+    first, second = left
     assert first == {"role": "system", "content": short}
     assert second["content"] == [{"type": "text", "text": short}, image]
 

@@ -156,7 +156,7 @@ class Attempt:
         """
         episode = self.episode
         own = declared(episode.domain_class)
-        if episode.models and episode.models.endpoints:
+        if episode.models and episode.models.parameters:
             return ""
         if episode.outside_range is not None and own.range_is_estimated:
             return ""
