@@ -97,13 +97,13 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def repository(template: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A git repository of the working tree, tagged v0.8.2, as users have it."""
+    """A git repository of the working tree, tagged v0.9.0, as users have it."""
     folder = tmp_path_factory.mktemp("repository") / "nemo-gym-template"
     shutil.copytree(template, folder)
     git(folder, "init", "--quiet", "--initial-branch", "main")
     git(folder, "add", "--all")
     git(folder, "commit", "--quiet", "--message", "The template")
-    git(folder, "tag", "v0.8.2")
+    git(folder, "tag", "v0.9.0")
     return folder
 
 

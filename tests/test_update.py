@@ -24,7 +24,7 @@ from projects import (
 )
 from rendering import copier
 
-RELEASES = ["v0.8.1", "v0.8.0", "v0.7.0", "v0.6.1", "v0.6.0", "v0.5.0"]
+RELEASES = ["v0.8.2", "v0.8.1", "v0.8.0", "v0.7.0", "v0.6.1", "v0.6.0", "v0.5.0"]
 
 
 def updates(*archetype, quick=(), slow=()):
@@ -46,7 +46,7 @@ def releases(repository, tmp_path):
 
 @pytest.fixture
 def project(releases, tmp_path):
-    """A committed project of v0.8.2."""
+    """A committed project of v0.9.0."""
     folder = tmp_path / "my_env"
     copy(releases, folder)
     commit(folder, first=True)
@@ -55,7 +55,7 @@ def project(releases, tmp_path):
 
 @pytest.fixture
 def own(releases, tmp_path):
-    """Makes a committed project of v0.8.2 over a class, with these tools."""
+    """Makes a committed project of v0.9.0 over a class, with these tools."""
 
     def of(source, domain_class, tools):
         folder = tmp_path / "own"
@@ -130,7 +130,7 @@ def test_fixes_arrive_and_edits_stay(releases, project):
     edit(project, "nemo_gym/data/example.jsonl", "Play Wordle", "Win at Wordle")
     edit(project, "nemo_gym/server.py", *MY_TITLE)
     commit(project)
-    release(releases, "v0.9.0", FIX)
+    release(releases, "v0.10.0", FIX)
     run([COPIER, *UPDATE], project)  # the command, as users type it
     assert "Read rollouts" in (project / "nemo_gym/view.py").read_text()
     assert "app.title = 'Mine'" in (project / "nemo_gym/server.py").read_text()
@@ -141,7 +141,7 @@ def test_fixes_arrive_and_edits_stay(releases, project):
     assert rows.startswith(
         '{"responses_create_params": {"input": [{"role": "user", "content": "Win at'
     )
-    assert "_commit: v0.9.0" in (project / ".copier-answers.yml").read_text()
+    assert "_commit: v0.10.0" in (project / ".copier-answers.yml").read_text()
     assert not list(project.rglob("*.rej"))
 
 
@@ -158,14 +158,14 @@ def test_a_source_beside_the_wheels_stays(releases, project, folder):
     mine = 'mine = { path = "../", editable = true }'
     settings.write_text(f"{table}[tool.uv.sources]\n{sources}\n{mine}\n\n{rest}")
     commit(project)
-    versions = ('version = "0.8.2"', 'version = "0.9.0"')
-    release(releases, "v0.9.0", {"runtime/pyproject.toml": versions})
+    versions = ('version = "0.9.0"', 'version = "0.10.0"')
+    release(releases, "v0.10.0", {"runtime/pyproject.toml": versions})
     update(project)
     text = settings.read_text()
     assert "<<<<<<<" not in text
     sources = tomllib.loads(text)["tool"]["uv"]["sources"]
     assert sources["mine"]["path"] == "../"
-    assert "runtime-0.9.0-" in sources["nemo-gym-env-runtime"][0]["path"]
+    assert "runtime-0.10.0-" in sources["nemo-gym-env-runtime"][0]["path"]
 
 
 def test_a_tool_can_be_added_by_an_update(project):
@@ -177,7 +177,7 @@ def test_a_tool_can_be_added_by_an_update(project):
 
 
 def test_an_update_equals_a_fresh_render(releases, project, tmp_path):
-    release(releases, "v0.9.0", {k: v for k, v in FIX.items() if "template/" in k})
+    release(releases, "v0.10.0", {k: v for k, v in FIX.items() if "template/" in k})
     update(project)
     fresh = tmp_path / "fresh/my_env"
     fresh.parent.mkdir()
@@ -195,7 +195,7 @@ def test_a_class_of_ones_own_stays_through_updates(releases, own):
     project = own(CLASSES / "inventory.py", "Inventory", "look_up, receive")
     edit(project, ROWS_OF_A_CLASS, '"easy")', '"hard")')
     commit(project)
-    release(releases, "v0.9.0", {**FIX, **FIX_OF_ROWS})
+    release(releases, "v0.10.0", {**FIX, **FIX_OF_ROWS})
     update(project)
     changed = git(project, "status", "--porcelain").split()[1::2]
     assert changed == [".copier-answers.yml", ROWS_OF_A_CLASS, "nemo_gym/view.py"]
@@ -226,13 +226,13 @@ def test_a_method_called_like_the_archetypes_tool(releases, own, tmp_path):
         "    def guess(self, code: str) -> str:\n        return code\n"
     )
     project = own(tmp_path / "safe.py", "Safe", "guess(code: str)")
-    release(releases, "v0.9.0", FIX)
+    release(releases, "v0.10.0", FIX)
     update(project)
-    assert "_commit: v0.9.0" in (project / ".copier-answers.yml").read_text()
+    assert "_commit: v0.10.0" in (project / ".copier-answers.yml").read_text()
 
 
 def test_a_refused_answer_leaves_everything_as_it_was(releases, project):
-    release(releases, "v0.9.0", FIX)
+    release(releases, "v0.10.0", FIX)
     done = copier(project, *UPDATE, "--data", "tools=while()")
     assert done.returncode == 1
     assert "the tool name 'while' is a Python keyword" in done.stdout.splitlines()[-1]
@@ -255,7 +255,7 @@ def released(clone, template):
     """Tags the working tree as the next release of the same repository."""
     git(clone, "rm", "--quiet", "-r", ".")
     shutil.copytree(template, clone, dirs_exist_ok=True)
-    release(clone, "v0.8.2", {})
+    release(clone, "v0.9.0", {})
 
 
 @pytest.fixture
@@ -275,10 +275,10 @@ def earlier(history, template, tmp_path):
 @pytest.mark.parametrize(
     ("archetype", "tag"),
     [
-        *updates("game", quick=["v0.8.1"], slow=["v0.5.0"]),
+        *updates("game", quick=["v0.8.2"], slow=["v0.5.0"]),
         *updates("sandbox"),
         *updates("vision"),
-        *updates("conversation", slow=["v0.6.0"])[:5],  # it is new in 0.6
+        *updates("conversation", slow=["v0.6.0"])[:6],  # it is new in 0.6
     ],
 )
 def test_from_an_earlier_release(earlier, archetype, tag):
@@ -379,7 +379,7 @@ def test_added_dependencies_stay_when_the_templates_change(earlier, tag):
     assert tool["environment"]["max_turns"] == 9
     assert tool["uv"]["sources"] == {
         "nemo-gym-env-runtime": [
-            {"path": "vendor/nemo_gym_env_runtime-0.8.2-py3-none-any.whl"}
+            {"path": "vendor/nemo_gym_env_runtime-0.9.0-py3-none-any.whl"}
         ],
         "mine": {"path": "../lib"},
     }
@@ -409,12 +409,12 @@ def test_the_wheel_replaces_the_runtime_and_is_replaced(earlier, history):
     project = earlier("v0.5.0")
     add_package(project, "iniconfig")
     commit(project)
-    for version in ("0.8.2", "0.9.0"):
-        if version == "0.9.0":
+    for version in ("0.9.0", "0.10.0"):
+        if version == "0.10.0":
             bump = {
-                "runtime/pyproject.toml": ('version = "0.8.2"', 'version = "0.9.0"')
+                "runtime/pyproject.toml": ('version = "0.9.0"', 'version = "0.10.0"')
             }
-            release(history, "v0.9.0", bump)
+            release(history, "v0.10.0", bump)
         done = run([COPIER, "update", "--trust", "--defaults"], project)
         assert "PASS import" in done.stdout
         folder = project / "nemo_gym"
@@ -456,13 +456,13 @@ def test_an_update_installs_once_after_the_merge(releases, tmp_path):
         "    print(sys.argv[1], edited, file=log)\n"
     )
     git(releases, "commit", "--quiet", "--all", "--message", "Log")
-    git(releases, "tag", "v0.8.3")
+    git(releases, "tag", "v0.9.1")
     project = tmp_path / "my_env"
     run([COPIER, "copy", "--trust", "--defaults", releases, project], tmp_path)
     git(project, "init", "--quiet", "--initial-branch", "main")
     edit(project, "my_env.py", "Wordle", "mine: Wordle")
     commit(project)
-    release(releases, "v0.9.0", FIX)
+    release(releases, "v0.10.0", FIX)
     run([COPIER, "update", "--trust", "--defaults"], project)
     assert log.read_text().splitlines() == ["copy False", "update True"]
 
