@@ -61,6 +61,11 @@ SERVERS = [
 # Each file of tests, or suite in it, names the paths that its nightly tests protect.
 PROTECTED = {
     **{f"runtime/{name}.py": SERVERS for name in BOTH_WAYS},
+    "runtime/test_core.py": [
+        "pyproject.toml",
+        "tests/test_layers.py",
+        RUNTIME + "server.py",
+    ],
     "runtime/test_moved.py": [RUNTIME + "episode/"],
     "runtime/test_agent.py": [RUNTIME + "frameworks/nemo_gym.py"],
     "runtime/shards/test_failures.py": [RUNTIME + "scale/", *SERVERS],

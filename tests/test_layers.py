@@ -1,5 +1,7 @@
 """The layers of env_runtime: who imports whom, and how large a module is."""
 
+import ast
+import re
 import sys
 import tomllib
 from pathlib import Path
@@ -17,6 +19,45 @@ def test_the_import_contract_is_kept():
     """[tool.importlinter] of pyproject.toml; imports inside functions count."""
     command = Path(sys.executable).with_name("lint-imports")
     run([command, "--no-cache"], ROOT)
+
+
+CONTRACT = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
+# The layers in brackets. Everything else is the core.
+ROOMS = set(re.findall(r"\((\w+)\)", " ".join(CONTRACT["contracts"][0]["layers"])))
+# A room and those that it needs
+PAIRS = {
+    "frameworks": {"deploy", "trainers"},
+    "mcp": {"graders", "workspace"},
+    "package": {"deploy"},
+    "prepare": {"under_gym"},
+    "rows": {"graders"},
+    "under_gym": {"gym_agents"},
+}
+
+
+def imported_by(path: Path, *, in_functions: bool) -> set[str]:
+    """The parts of env_runtime that a module imports, such as "models"."""
+    *folders, _ = path.relative_to(RUNTIME / "src/env_runtime").parts
+    found, rest = set(), [*ast.parse(path.read_text()).body]
+    while rest:
+        node = rest.pop()
+        if isinstance(node, ast.ImportFrom) and node.level:
+            base = [*folders[: len(folders) + 1 - node.level]]
+            base += node.module.split(".") if node.module else []
+            found |= {base[0]} if base else {alias.name for alias in node.names}
+        elif in_functions or not isinstance(
+            node, ast.FunctionDef | ast.AsyncFunctionDef
+        ):
+            rest += ast.iter_child_nodes(node)
+    return found
+
+
+def test_the_core_imports_no_room_until_it_needs_it():
+    """So a server of a game loads no room, and every room can be deleted."""
+    for path in MODULES:
+        own = path.relative_to(RUNTIME / "src/env_runtime").with_suffix("").parts[0]
+        rooms = ROOMS & imported_by(path, in_functions=own in ROOMS)
+        assert rooms <= PAIRS.get(own, set()) | {own}, path
 
 
 def test_no_module_is_too_long():

@@ -25,7 +25,6 @@ from env_runtime.episode.tools import tools_of
 from env_runtime.evaluation import command
 from env_runtime.evaluation.client import Client, ClientSession
 from env_runtime.evaluation.policies import solve
-from env_runtime.models.client import texts
 from env_runtime.project import here
 from env_runtime.server import SessionServer
 from env_runtime.testing import fixtures
@@ -205,7 +204,8 @@ def begin(client_of) -> Callable[..., Player]:
 @pytest.fixture
 def own_loggers() -> Iterator[None]:
     """Loggers of a server get their handlers and levels back at the end."""
-    loggers = [logging.getLogger("env_runtime"), texts]
+    names = "env_runtime", "env_runtime.models.client.texts"
+    loggers = [*map(logging.getLogger, names)]
     before = [(each.handlers[:], each.level, each.propagate) for each in loggers]
     yield
     for each, (handlers, level, propagate) in zip(loggers, before, strict=True):

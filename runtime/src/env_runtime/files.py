@@ -85,3 +85,10 @@ def syntax_problem(error: SyntaxError) -> str:
             "and remove the lines that start with <<<<<<<, ======= and >>>>>>>"
         )
     return f"{place}: {type(error).__name__}: {error.msg}"
+
+
+def file_of(root: Path, module: str) -> Path | None:
+    """The file of a module in `root`; None if it is elsewhere, or is not a module."""
+    place = root.joinpath(*module.split("."))
+    files = (place / "__init__.py", place.with_name(f"{place.name}.py"))
+    return next((file for file in files if file.is_file()), None)

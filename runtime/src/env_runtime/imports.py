@@ -14,6 +14,8 @@ import tomllib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from .files import file_of
+
 RUNTIME = "nemo-gym-env-runtime"
 
 # These make an import optional if an `except` names them.
@@ -134,13 +136,6 @@ def _with_packages(module: str) -> list[str]:
     """A module after the packages that it is in: `a`, `a.b`, `a.b.c`."""
     parts = module.split(".")
     return [".".join(parts[: end + 1]) for end in range(len(parts))]
-
-
-def file_of(root: Path, module: str) -> Path | None:
-    """The file of a module in `root`; None if it is elsewhere, or is not a module."""
-    place = root.joinpath(*module.split("."))
-    files = (place / "__init__.py", place.with_name(f"{place.name}.py"))
-    return next((file for file in files if file.is_file()), None)
 
 
 def _files(root: Path, module: str) -> list[Path]:

@@ -23,8 +23,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from .errors import GateError, ProjectError
-from .files import raised, source_name
-from .imports import file_of, missing_modules, own_files, undeclared_packages
+from .files import file_of, raised, source_name
 from .settings import ClientSettings
 
 PACKAGE = Path(__file__).resolve().parent
@@ -214,6 +213,8 @@ class Project:
             loaded = sys.modules.get(name)
             if file and loaded and _is_file_of(loaded, file):
                 return loaded
+        from .imports import own_files
+
         own = own_files(sources, top)
         if not own or is_installed(top):
             return importlib.import_module(self.module)
@@ -284,6 +285,8 @@ class Project:
         """
         here = Path(sys.argv[0]).resolve().parent
         folder = here if (here / "pyproject.toml").is_file() else self.gym
+        from .imports import missing_modules
+
         modules = missing_modules(self.sources(), self.module)
         missing = ", ".join(modules) or name
         gates = "gates.py --write-tools" if folder == self.gym else "gates.py"
@@ -311,6 +314,8 @@ class Project:
         `folder` has a pyproject.toml; the default is nemo_gym/.
         """
         folder = folder or self.gym
+        from .imports import undeclared_packages
+
         undeclared = undeclared_packages(self.sources(), self.module, folder)
         if undeclared:
             modules, packages = ", ".join(undeclared), " ".join(undeclared.values())

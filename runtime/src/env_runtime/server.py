@@ -44,13 +44,11 @@ from starlette.types import ASGIApp
 
 from . import project
 from .auth import serving_problem
-from .episode.declaration import declared
+from .episode.declaration import declared, models_of
 from .episode.session import Session
 from .episode.tools import make_tool
 from .errors import SettingError, ShardsError, shortage
-from .models.client import Models
-from .models.endpoints import gym_endpoint
-from .resources_server import launch, over_mcp
+from .resources_server import launch
 from .resources_server.cookies import SessionCookies, cookie_refused
 from .resources_server.endpoints import (
     REPLY_ROUTE,
@@ -78,7 +76,6 @@ from .resources_server.messages import (
     VerifyResponse,
     same_task,
 )
-from .resources_server.metrics import Metrics
 from .resources_server.store import SessionStore
 from .resources_server.verdict import (
     lowest_verdict,
@@ -87,9 +84,7 @@ from .resources_server.verdict import (
     replays,
     verdict,
 )
-from .scale.deployment import deploy
-from .scale.proxy import Proxy, connected, health
-from .settings import Limits, ServerSettings
+from .settings import Limits, ServerSettings, ShardSettings
 
 __all__ = [
     "SessionServer",
@@ -138,7 +133,7 @@ class SessionServer(SimpleResourcesServer):
         keeps = self.keeps_calls
         if keeps is None:
             keeps = declared(self.domain_class).reward is None
-        models = Models(self.domain_class, lambda name: gym_endpoint(self, name))
+        models = models_of(self.domain_class, self._endpoint_of_gym)
         self._store = SessionStore(self.domain_class, self.limits, keeps, models)
         self._seeding = Seeding(self._store, self._new_id)
 
@@ -149,7 +144,7 @@ class SessionServer(SimpleResourcesServer):
         `limits` are fields of settings.Limits. Raises SettingError.
         """
         name, config = launch.configured(project.of_class(cls.domain_class))
-        Models(cls.domain_class)  # raises SettingError
+        models_of(cls.domain_class)  # raises SettingError
         settings = ServerSettings.read()
         return cls(
             config=SessionServerConfig(
@@ -234,7 +229,7 @@ class SessionServer(SimpleResourcesServer):
         Raises SettingError if it is to serve a class over MCP that MCP cannot play, and
         ShardsError in a process that serves.
         """
-        if over_mcp.serves_mcp(self):
+        if over_mcp := self._over_mcp:
             if reason := over_mcp.unplayable(self.domain_class):
                 cure = "remove `expose_tools_over_mcp: true` from configs/"
                 raise SettingError(f"{reason}; {cure}")
@@ -256,7 +251,10 @@ class SessionServer(SimpleResourcesServer):
         app.get("/tools")(lambda: self._about(app))
         inner = app.router.lifespan_context
         app.router.lifespan_context = lambda app: self._lifespan(inner(app))
-        if process := PROCESS.get(None):
+        process, settings = PROCESS.get(None), ShardSettings.read()
+        if process and (settings.shards or self.config.shards):
+            from .scale.deployment import deploy
+
             self._shards = deploy(self, process)
         return app
 
@@ -311,6 +309,8 @@ class SessionServer(SimpleResourcesServer):
         is there if no session can start now, and says why.
         """
         if self._shards:
+            from .scale.proxy import health
+
             return await health(self._shards)
         problem = self._store.problem()
         full = {"no_room": problem} if problem else {}
@@ -339,6 +339,8 @@ class SessionServer(SimpleResourcesServer):
 
     def mcp_tools(self, harvested: list[Any], catchall: Any) -> list[Any]:
         """The tools that MCP clients see. NeMo Gym 0.7 calls this method."""
+        from .resources_server import over_mcp
+
         return over_mcp.tools_of(self._store, harvested)
 
     # -------------------------------------------------------------- layers
@@ -359,10 +361,14 @@ class SessionServer(SimpleResourcesServer):
             cookies = SessionCookies(inner, self._secret, name, self._new_id)
             layers: ASGIApp = cookies
             if self._shards:
+                from .scale.proxy import Proxy
+
                 layers = Proxy(inner, cookies, self._shards, self)
             if self._id_prefix:  # behind a proxy, which has the other layers
                 return layers
             if settings.metrics == "1":
+                from .resources_server.metrics import Metrics
+
                 paths = {route.path for route in post_routes(app)}
                 layers = Metrics(layers, paths, self.health)
             # NeMo Gym's configuration may name another host.
@@ -386,6 +392,21 @@ class SessionServer(SimpleResourcesServer):
         """The key of NeMo Gym 0.7's MCP tokens. Anybody can compute its default."""
         return hmac.digest(self._secret.encode(), b"mcp", "sha256").hex()
 
+    @property
+    def _over_mcp(self) -> Any:
+        """The module that serves the tools over MCP, if configs/<env>.yaml says so."""
+        if not getattr(self.config, "expose_tools_over_mcp", False):
+            return None
+        from .resources_server import over_mcp
+
+        return over_mcp if over_mcp.serves_mcp(self) else None
+
+    def _endpoint_of_gym(self, name: str) -> Any:
+        """The endpoint of a model that NeMo Gym serves, None for others."""
+        from .models.endpoints import gym_endpoint
+
+        return gym_endpoint(self, name)
+
     def _new_id(self) -> str:
         if self._id_prefix:
             return f"{self._id_prefix}{uuid.uuid4().hex}"
@@ -393,8 +414,16 @@ class SessionServer(SimpleResourcesServer):
 
     @contextlib.asynccontextmanager
     async def _lifespan(self, inner: Any) -> AsyncGenerator[Any, None]:
-        async with inner as state, self._store.serving(), connected(self._shards):
+        async with inner as state, self._store.serving(), self._connected():
             yield state
+
+    def _connected(self) -> contextlib.AbstractAsyncContextManager[Any]:
+        """Holds connections to the shards, if there are any."""
+        if not self._shards:
+            return contextlib.nullcontext()
+        from .scale.proxy import connected
+
+        return connected(self._shards)
 
     # -------------------------------------------------------------- the process
 
@@ -437,7 +466,8 @@ class SessionServer(SimpleResourcesServer):
         """The app that a process serves without NeMo Gym's command line."""
         server = cls.build()
         app = server.setup_webserver()
-        over_mcp.expose(server, app)
+        if over_mcp := server._over_mcp:
+            over_mcp.expose(server, app)
         server.setup_liveness(app)
         app.state.server = server
         return app

@@ -23,7 +23,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from ..episode.answers import Answer
-from ..episode.declaration import declared
+from ..episode.declaration import declared, models_of
 from ..episode.episode import Episode
 from ..episode.schema import sample_arguments
 from ..episode.session import Session
@@ -32,7 +32,6 @@ from ..episode.tools import Tool, tools_of
 from ..episode.types import REPLY, Calls, Row, Solution
 from ..errors import GateError, NoOracleError
 from ..evaluation.rows import row_name
-from ..models.client import Models
 from ..project import of_class
 from ..settings import Limits
 from .kept import Kept, attributes_of, kept_by
@@ -156,7 +155,7 @@ class Attempt:
         """
         episode = self.episode
         own = declared(episode.domain_class)
-        if episode.models and episode.models.parameters:
+        if episode.models:
             return ""
         if episode.outside_range is not None and own.range_is_estimated:
             return ""
@@ -175,7 +174,7 @@ class FlawCheck:
     def __init__(self, domain_class: type, rows: list[Row]) -> None:
         self.domain_class, self.declared = domain_class, declared(domain_class)
         self.rows = rows
-        self.models = Models(domain_class)
+        self.models = models_of(domain_class)
         self.limits = Limits.read(tool_seconds=CALL_SECONDS)
         project = of_class(domain_class)
         self.tools = tools_of(domain_class, project.served_tools())
@@ -194,7 +193,7 @@ class FlawCheck:
     async def episode(self, row: Row) -> AsyncGenerator[Attempt]:
         """An episode of a row, which is closed at the end of the with block."""
         session = Session.of(self.domain_class, task_of(row), limits=self.limits)
-        models = self.models.of_episode()
+        models = self.models and self.models.of_episode()
         await session.start(
             lambda: Episode(self.domain_class, task_of(row), models=models)
         )

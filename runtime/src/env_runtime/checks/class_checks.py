@@ -38,7 +38,6 @@ from ..episode.types import REPLY, ROW_TOOL, Task
 from ..errors import GateError, RolloutError, ToolError, one_line, service_hint
 from ..evaluation.rows import episode_of, read
 from ..files import raised
-from ..models.client import model_names
 from ..project import of_class, of_loaded
 from ..resources_server.endpoints import OWN_ROUTES, post_routes, route_of
 from .server import lines_for, served_app
@@ -356,7 +355,7 @@ def _check_constructor(domain_class: type) -> None:
                 f"`def __init__(self, task: dict, {', '.join(models)})`, or "
                 f"{project.new_answer('models=...')}"
             )
-        elif names := ", ".join(model_names(domain_class)):
+        elif names := ", ".join(declared(domain_class).models):
             problem += (
                 "; if it asks models of these names, "
                 f"{project.new_answer(f"models='[{names}]'")}"
@@ -392,7 +391,7 @@ def _check_task(domain_class: type) -> None:
 
 def _check_waiting(domain_class: type) -> None:
     """Raise GateError if the class asks models, but must not wait for answers."""
-    names, own = model_names(domain_class), declared(domain_class)
+    names, own = declared(domain_class).models, declared(domain_class)
     if names and own.runs_on_loop and not own.has_async_methods:
         raise GateError(
             f"{own.place}.blocking is False, but {names[0]}.ask() waits for an answer: "

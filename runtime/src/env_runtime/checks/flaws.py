@@ -21,7 +21,6 @@ from ..episode.schema import sample_arguments
 from ..episode.types import REPLY, Calls, Row
 from ..errors import RolloutError
 from ..evaluation.rows import prompt_text
-from ..models.client import models_not_set
 from .attempts import (
     CANDIDATES,
     DIFFERENT,
@@ -481,7 +480,7 @@ def find_flaws(domain_class: type, rows: list[Row], seconds: float = SECONDS) ->
     check = FlawCheck(domain_class, rows)
     names = [name for name in FLAWS if name not in check.meant]
     own, left_out = check.declared, set[str]()
-    if own.runs_commands or own.has_row_tools or models_not_set(domain_class):
+    if own.runs_commands or own.has_row_tools or own.models_not_set:
         # A text may be a command, and a stand-in's verdict says nothing about a text.
         left_out |= WRITING
         check.writes = False

@@ -24,7 +24,6 @@ from ..errors import GateError, NoOracleError, RolloutError, service_hint
 from ..evaluation.policies import PLANS
 from ..evaluation.rows import about_task, episode_of, row_name, skeleton_note
 from ..evaluation.stats import is_error
-from ..models.client import without_answers
 from .runner import doing
 
 ROWS_AT_A_TIME = 20
@@ -222,7 +221,7 @@ def reward_problem(
     `baseline_reward`. Any reward is accepted if a model that the class asks is not set,
     and the class has no stand_in(): rewards mean nothing then.
     """
-    if without_answers(domain_class):
+    if declared(domain_class).models_without_answers:
         return None
     if policy == "oracle":
         expected = oracle_reward(domain_class, row)

@@ -28,7 +28,6 @@ from ..evaluation.rows import (
     shown,
 )
 from ..evaluation.stats import is_error
-from ..models.client import models_not_set, without_answers
 from ..project import Project, here, of_class
 from .flaws import find_flaws, what_changes
 from .rewards import Result, RewardCheck, estimate_note, naming_skeleton
@@ -75,7 +74,7 @@ def rollout_gate(client: Client, path: Path, *, quick: bool = False) -> str:
             f"pytest` counts them{estimate_note(domain_class)}{flaws}"
         )
     notes = check.diversity.note_line() + outdated + estimate_note(domain_class)
-    if without_answers(domain_class):
+    if declared(domain_class).models_without_answers:
         seen = counted(len(rows), "row")
         return f"{seen}: played by the oracle, noop and nonsense{note}{notes}"
     return check.line() + note + notes + ("" if quick else check.find_flaws())
@@ -84,9 +83,9 @@ def rollout_gate(client: Client, path: Path, *, quick: bool = False) -> str:
 def _stand_ins(domain_class: type) -> str:
     """The end of the gate's line: which models it did not ask, and what that means."""
     keys = " and ".join(
-        f"{name.upper()}_MODEL" for name in models_not_set(domain_class)
+        f"{name.upper()}_MODEL" for name in declared(domain_class).models_not_set
     )
-    if without_answers(domain_class):
+    if declared(domain_class).models_without_answers:
         return (
             f"; no grade was checked: set {keys}, or write stand_in(model, prompt) into "
             "the class"
@@ -132,7 +131,7 @@ class RolloutCheck(RewardCheck):
 
     def find_flaws(self) -> str:
         """The note about the flaws that were looked for. Raises GateError."""
-        if without_answers(self.domain_class):
+        if declared(self.domain_class).models_without_answers:
             return ""
         return f"\n{find_flaws(self.domain_class, self.rows)}"
 

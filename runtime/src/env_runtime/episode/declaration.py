@@ -18,6 +18,8 @@ from pydantic import BaseModel, ValidationError
 
 from ..errors import NotTextError, ToolError
 from ..files import source_name
+from ..project import of_class
+from ..settings import ModelSettings
 from .types import REPLY, ROW_TOOL
 
 # The runtime calls the first without an object, and the others on an episode's object.
@@ -247,6 +249,36 @@ class Declaration:
         return bool(self._member("runs_commands", False))
 
     @property
+    def models(self) -> list[str]:
+        """The models that the class asks: its constructor's parameters after the task.
+
+        A parameter with a default counts only if the answer to `models` has its name.
+        """
+        parameters = list(inspect.signature(self.domain_class).parameters.values())[1:]
+        variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+        return [
+            parameter.name
+            for parameter in parameters
+            if parameter.kind not in variadic
+            and (
+                parameter.default is parameter.empty
+                or parameter.name in of_class(self.domain_class).models
+            )
+        ]
+
+    @property
+    def models_not_set(self) -> list[str]:
+        """The models without a <NAME>_MODEL: gates need stand-ins for them."""
+        return [
+            name for name in self.models if ModelSettings.read_model(name).model is None
+        ]
+
+    @property
+    def models_without_answers(self) -> list[str]:
+        """The models that are not set, if the class has no stand_in() for the gates."""
+        return [] if self.stand_in else self.models_not_set
+
+    @property
     def stand_in(self) -> Callable[[str, str], str] | None:
         """`stand_in(model, prompt)`: what a model says in gates and tests."""
         return self._member("stand_in")
@@ -257,6 +289,21 @@ class Declaration:
         _, first = inspect.getsourcelines(self.domain_class)
         file = inspect.getsourcefile(self.domain_class) or "?"
         return f"{source_name(file)}, line {first}: {self.name}"
+
+
+def models_of(
+    domain_class: type, connect: Callable[[str], Any] = lambda name: None
+) -> Any:
+    """What an episode's models come from: `models.client.Models`.
+
+    None if the class asks no models: most servers need nothing of that package. Raises
+    SettingError.
+    """
+    if not declared(domain_class).models:
+        return None
+    from ..models.client import Models
+
+    return Models(domain_class, connect)
 
 
 @functools.cache

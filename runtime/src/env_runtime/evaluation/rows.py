@@ -13,14 +13,13 @@ from typing import Any
 from pydantic import BaseModel
 
 from ..episode.answers import Answer
-from ..episode.declaration import declared
+from ..episode.declaration import declared, models_of
 from ..episode.episode import Episode, run_alone
 from ..episode.tasks import check_task, is_native, task_of, task_place, task_skeleton
 from ..episode.tools import check_row_tools, tools_in
 from ..episode.types import Definitions, Row, Task
 from ..errors import NotTextError, RolloutError, one_line
 from ..files import raised, write_atomically
-from ..models.client import Models
 from ..project import here, of_class
 
 
@@ -203,8 +202,8 @@ def hold_out(rows: list[Row], share: float) -> tuple[list[Row], list[Row]]:
 @contextlib.asynccontextmanager
 async def episode_of(domain_class: type, task: Task) -> AsyncGenerator[Episode]:
     """An episode with the class's models, which is closed after the with block."""
-    models = Models(domain_class).of_episode()
-    episode = Episode(domain_class, task, models=models)
+    models = models_of(domain_class)
+    episode = Episode(domain_class, task, models=models and models.of_episode())
     try:
         yield episode
     finally:

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from .. import project
 from ..episode import tools
 from ..episode.answers import Answer
-from ..episode.declaration import declared
+from ..episode.declaration import declared, models_of
 from ..episode.episode import Episode, sendable
 from ..episode.names import episode_name
 from ..episode.session import Session
@@ -34,7 +34,6 @@ from ..evaluation.rows import (
     read_rows,
     with_observation,
 )
-from ..models.client import Models
 from ..project import of_class
 from ..settings import Limits
 
@@ -81,14 +80,14 @@ class AsyncEpisode:
         # Only a grade by `expected_output` reads the calls.
         keeps_calls = declared(self.domain_class).reward is None
         label = episode_name({}, self.task)
-        models = Models(self.domain_class).of_episode(label)
+        models = models_of(self.domain_class)
         make = functools.partial(
             Episode,
             self.domain_class,
             self.task,
             keeps_calls=keeps_calls,
             label=label,
-            models=models,
+            models=models and models.of_episode(label),
         )
         self._session = Session.of(self.domain_class, self.task, limits=self.limits)
         await self._session.start(make)

@@ -77,7 +77,6 @@ from ..errors import GateError, NoOracleError, SettingError
 from ..evaluation.policies import PLANS
 from ..evaluation.rows import read_rows, row_name
 from ..evaluation.scripted_model import scripted_model
-from ..models.client import model_names
 from ..project import find
 from ..settings import ModelSettings
 from .episodes import (
@@ -204,7 +203,7 @@ class RowConfig(vf.TaskConfig):
         Their values are those of this process, unless `models` says otherwise. Raises
         SettingError if it names another model.
         """
-        names = model_names(domain_class)
+        names = declared(domain_class).models
         if unknown := sorted(set(self.models) - set(names)):
             raise SettingError(
                 f"models: the class asks {', '.join(names) or 'none'}, got "

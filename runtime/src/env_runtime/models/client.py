@@ -15,7 +15,6 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from .. import project
 from ..episode.answers import as_answer, clipped, sendable
 from ..episode.declaration import declared
 from ..episode.episode import run_without_loop
@@ -95,35 +94,6 @@ async def output_of(tools: dict[str, UserTool], call: ToolCall) -> str:
     return await tools[call.name].output(call.arguments)
 
 
-def model_names(domain_class: type) -> list[str]:
-    """The models that the class asks: its constructor's parameters after the task.
-
-    A parameter with a default counts only if the answer to `models` has its name.
-    """
-    parameters = list(inspect.signature(domain_class).parameters.values())[1:]
-    variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    return [
-        parameter.name
-        for parameter in parameters
-        if parameter.kind not in variadic
-        and (
-            parameter.default is parameter.empty
-            or parameter.name in project.of_class(domain_class).models
-        )
-    ]
-
-
-def models_not_set(domain_class: type) -> list[str]:
-    """The models of the class without a <NAME>_MODEL: gates need stand-ins for them."""
-    names = model_names(domain_class)
-    return [name for name in names if ModelSettings.read_model(name).model is None]
-
-
-def without_answers(domain_class: type) -> list[str]:
-    """The models that are not set, if the class has no stand_in() for the gates."""
-    return [] if declared(domain_class).stand_in else models_not_set(domain_class)
-
-
 def cut(prompt: Prompt, most: int) -> Prompt:
     """A prompt whose texts have at most so many characters: a policy may have written one.
 
@@ -174,7 +144,7 @@ class Models:
         connect: Callable[[str], Endpoint | None] = lambda name: None,
     ) -> None:
         self.domain_class, self._connect = domain_class, connect
-        self.names = model_names(domain_class)
+        self.names = declared(domain_class).models
         for name in self.names:
             ModelSettings.read_model(name)  # raises SettingError
         self._endpoints: dict[str, Endpoint] = {}

@@ -12,7 +12,6 @@ from fastapi import FastAPI
 from omegaconf import OmegaConf
 
 from ..episode.declaration import declared
-from ..models.client import models_not_set, texts
 from ..project import Project
 from ..settings import ServerSettings, StandInSettings
 from .http import BoundedProtocol
@@ -55,6 +54,8 @@ def log_to_file(project: Project, suffix: str = "") -> None:
     runtime = logging.getLogger(__name__.partition(".")[0])
     runtime.addHandler(file)
     runtime.addHandler(logging.StreamHandler())
+    # Of models.client: what a class's models are asked, and say, is in the file only.
+    texts = logging.getLogger(f"{runtime.name}.models.client.texts")
     texts.addHandler(file)
     texts.setLevel(logging.INFO)
     texts.propagate = False
@@ -71,7 +72,7 @@ def run(app: FastAPI, worker: str) -> None:
     if not StandInSettings.read().stand_in:
         notices += [
             f"{name.upper()}_MODEL is not set: samples that need the {name} are masked"
-            for name in models_not_set(server.domain_class)
+            for name in declared(server.domain_class).models_not_set
         ]
     for text in filter(None, notices):
         log.warning(text)

@@ -24,7 +24,6 @@ from ..episode.session import EpisodeThreads, Session
 from ..episode.types import Task
 from ..errors import BusyThreadError, NoThreadError, TaskRefusedError, shortage
 from ..files import fault_of
-from ..models.client import Models
 from ..settings import Limits
 from .cookies import READ, SEEDED
 from .messages import TaskDigest, VerifyResponse
@@ -53,7 +52,7 @@ class SessionStore:
     """
 
     def __init__(
-        self, domain_class: type, limits: Limits, keeps_calls: bool, models: Models
+        self, domain_class: type, limits: Limits, keeps_calls: bool, models: Any
     ) -> None:
         self.sessions: dict[str, Session] = {}
         self.models = models
@@ -104,7 +103,7 @@ class SessionStore:
             raise self._full(str(error)) from error
         self.sessions[name] = session
         label = label or f"not seeded, session {session_name(name)}"
-        models, keeps = self.models.of_episode(label), self.keeps_calls
+        models, keeps = self.models and self.models.of_episode(label), self.keeps_calls
 
         def make() -> Episode:
             return Episode(
@@ -116,7 +115,7 @@ class SessionStore:
         except (Exception, SystemExit) as error:
             if self.sessions.pop(name, None) is session:
                 self._close_later(session)
-            if models.failure:
+            if models and models.failure:
                 raise HTTPException(503, models.failure) from error
             if isinstance(error, BusyThreadError):
                 raise self._full(str(error)) from error

@@ -11,13 +11,13 @@ import pytest
 for _name in ("attacks", "conformance"):
     pytest.register_assert_rewrite(f"{__package__}.{_name}")
 
+from ..episode.declaration import declared
 from ..episode.schema import sample_arguments
 from ..episode.tasks import baseline_reward, oracle_reward
 from ..episode.types import message
 from ..errors import NoOracleError
 from ..evaluation.policies import solution_for, solve
 from ..evaluation.rows import first_observation, shows
-from ..models.client import without_answers
 from .attacks import TestAttacks, TestConversation
 from .conformance import TestNemoGym, TestRows, verifier_fixture
 from .fixtures import (
@@ -58,3 +58,8 @@ __all__ = [
     "verify_body",
     "without_answers",
 ]
+
+
+def without_answers(domain_class: type) -> list[str]:
+    """The models that are not set, if the class has no stand_in() for tests."""
+    return declared(domain_class).models_without_answers

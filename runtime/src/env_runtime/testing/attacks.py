@@ -32,7 +32,6 @@ from ..episode.types import (
 from ..errors import NoOracleError
 from ..evaluation.policies import NONSENSE, call_everything, solution_for
 from ..evaluation.rows import prompt_text
-from ..models.client import model_names, without_answers
 from ..project import here, of_class
 from .fixtures import verify_body
 
@@ -112,7 +111,7 @@ def check_graded(answer: Any) -> None:
     assert answer.status_code == 200, answer.text
     verdict = answer.json()
     assert verdict["mask_sample"] is False, verdict["failure_reason"]
-    if not model_names(here().load_class()):
+    if not declared(here().load_class()).models:
         assert verdict["failure_reason"] is None
 
 
@@ -179,7 +178,7 @@ class TestAttacks(Attacks):
 
     def test_a_policy_that_solves_nothing_earns_nothing(self, rows):
         """docs/grading.md of the template has a section for each flaw."""
-        if without_answers(here().load_class()):
+        if declared(here().load_class()).models_without_answers:
             pytest.skip("no model answers here, so no grade means anything")
         find_flaws(here().load_class(), rows)
 
@@ -351,7 +350,7 @@ class TestAttacks(Attacks):
 
     def test_the_same_verdict_twice(self, client, row, solution):
         """A client that lost the answer posts /verify again: the answer is the same."""
-        if without_answers(here().load_class()):
+        if declared(here().load_class()).models_without_answers:
             pytest.skip("without stand_in(model, prompt) no grade can be checked")
         client.post("/seed_session", json=row)
         make_calls(client, solution.calls)

@@ -25,7 +25,6 @@ from ..errors import NoOracleError
 from ..evaluation.policies import solution_for
 from ..evaluation.rows import load_rows, read_rows, write_rows
 from ..gym_series import HAS_ENVIRONMENT_SERVERS
-from ..models.client import without_answers
 from ..project import here
 from ..resources_server.over_mcp import unplayable
 from .attacks import said, solve_or_skip
@@ -65,7 +64,7 @@ class TestNemoGym:
         """
         solved = solved_rows(here().load_class(), rows)[0]
         solve_or_skip(rows[solved], tools)
-        if without_answers(here().load_class()):
+        if declared(here().load_class()).models_without_answers:
             pytest.skip("without stand_in(model, prompt) no grade can be checked")
         path = here().gym / "resources_servers" / here().name / "server.py"
         cases = load_rows(path.with_name("verifier_cases.jsonl"))
