@@ -38,7 +38,8 @@ PAIRS = {
 def imported_by(path: Path, *, in_functions: bool) -> set[str]:
     """The parts of env_runtime that a module imports, such as "models"."""
     *folders, _ = path.relative_to(RUNTIME / "src/env_runtime").parts
-    found, rest = set(), [*ast.parse(path.read_text()).body]
+    found = set[str]()
+    rest: list[ast.AST] = [*ast.parse(path.read_text()).body]
     while rest:
         node = rest.pop()
         if isinstance(node, ast.ImportFrom) and node.level:
