@@ -286,7 +286,10 @@ class Declaration:
     @property
     def place(self) -> str:
         """The class's file and line, and its name, as messages begin."""
-        _, first = inspect.getsourcelines(self.domain_class)
+        try:
+            _, first = inspect.getsourcelines(self.domain_class)
+        except OSError:  # it was made by type(), for instance
+            return self.name
         file = inspect.getsourcefile(self.domain_class) or "?"
         return f"{source_name(file)}, line {first}: {self.name}"
 
