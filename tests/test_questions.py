@@ -70,7 +70,7 @@ def answers(project):
         ("models", ["class"], 'models must not be Python keywords, got "class"'),
         ("models", ["task"], 'policy, self, shard, task, tool, got "task"'),
         ("archetype=mcp mcp_server", "", 'mcp_server must not be empty, got ""'),
-        ("archetype=mcp tools", "read_graph", 'tools: the mcp archetype has the tools of its server, got "read_graph"'),
+        ("archetype=mcp tools", "read_graph, look at", 'tools: names of the MCP server\'s tools, such as \'create_issue, list_issues\', or nothing for all of them, got "look at"'),
         ("archetype=mcp siblings", ["ors"], "siblings: ors has the same tools in all rows, so only NeMo Gym plays an MCP server's tools"),
         ("models", ["judge", "judge"], 'models must be different, got ["judge", "judge"]'),
         ("domain_class=Counter tools=add domain_module", "counter", 'got "counter": there is no counter.py and no counter/__init__.py in '),

@@ -144,9 +144,11 @@ def test_with_bubblewrap_a_server_reads_no_other_folder(start, isolated, tmp_pat
         pytest.skip("only bubblewrap keeps a server from files")
     other = start({"files": {"a": "secret"}})
     other.ask("where")
-    folder = other._connection.process._real_home
+    folder = other._connection.process.real_home
     assert Path(folder, "a").read_text() == "secret"
-    for path in (f"{folder}/a", f"{Path(__file__)}", "/etc/shadow"):
+    diary = tmp_path / "diary.txt"
+    diary.write_text("secret")
+    for path in (f"{folder}/a", f"{diary}", "/etc/shadow"):
         with pytest.raises(ValueError, match="No such file"):
             start().call_row_tool("read_file", {"path": path})
 

@@ -15,6 +15,7 @@ import json
 import re
 import threading
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 from mcp import types
@@ -23,16 +24,20 @@ from ..episode.answers import clipped
 from ..episode.schema import function_definition, plain_schema
 from ..episode.tools import SERVER_PATHS
 from ..episode.types import Definitions
-from ..graders import Text, matched
+from ..graders import Text
 from ..workspace import WorkspaceError, bubblewrap
 from ..workspace.folder import steps
 from .connection import FOLDER, Connection, Process, ServerLostError
-from .programs import ProgramError, program_of
+from .programs import (
+    ProgramError,
+    needs_of,
+    program_of,
+    with_all_secrets,
+    with_secrets,
+)
+from .state import State, holds, json_of, text_of
 
 __all__ = ["FOLDER", "McpEpisode", "Observation", "ServerLostError", "State"]
-
-ANY = "*"  # stands for any one value in what is expected
-ORDERED = "*ordered"  # {"*ordered": [...]} is a list whose order counts
 
 
 class Observation(NamedTuple):
@@ -48,10 +53,12 @@ class McpEpisode:
     A task is a dict, and every key is optional:
 
     files            {path: text}, put into the server's folder before it starts
-    expected_state   calls and what they must answer after the episode: see State
+    expected_state   calls and what they must answer after the episode, and files of the
+                     folder: see State
     expected_answer  the text that the last message must have in a box: see graders.Text
 
-    A class may set these, beside `command`:
+    In `command`, `env` and `headers`, `{env:NAME}` stands for a variable of this process,
+    such as a token. A class may set these, beside `command`:
 
     env              variables of the server, beside PATH and HOME
     headers          of requests to a URL
@@ -59,6 +66,7 @@ class McpEpisode:
     tools            the server's names of the tools that a policy may call; (): all
     shared           whether all episodes have one server, which keeps nothing
     network          whether the server may use the network
+    readable         further files and folders that the sandbox shows to the server
     start_seconds    40: until it answers
     call_seconds     15: of a call
     most_characters  20,000: of an answer, whose middle is left out
@@ -78,6 +86,9 @@ class McpEpisode:
     # One server for all episodes: for servers that keep nothing. A URL is always shared.
     shared: ClassVar[bool] = False
     network: ClassVar[bool] = False  # whether the server may use the network
+    readable: ClassVar[
+        tuple[str, ...]
+    ] = ()  # what the sandbox shows beside the program
     # Together they must be less than TOOL_SECONDS, after which the policy is to blame.
     start_seconds: ClassVar[float] = 40
     call_seconds: ClassVar[float] = 15
@@ -105,7 +116,7 @@ class McpEpisode:
             if not isinstance(text, str):
                 problem = f"files: {path!r} must be text, got {text!r:.80}"
                 raise ValueError(problem)  # noqa: TRY004
-        if self._files and self._is_shared():
+        if (self._files or self._state.files) and self._is_shared():
             raise ValueError(
                 "files: the server is shared, so no task has files of its own"
             )
@@ -142,7 +153,8 @@ class McpEpisode:
 
         Raises ValueError for a task that expects neither.
         """
-        if not self._state.calls and self._answer is None:
+        state = [*self._state.calls, *self._state.files]
+        if not state and self._answer is None:
             raise ValueError("the task has neither expected_state nor expected_answer")
         if self._answer and not self._answer.reward(answer):
             self.unmet = f"the last message is not {self._answer.solution()!r:.200}"
@@ -150,7 +162,10 @@ class McpEpisode:
         return float(self.state_holds())
 
     def state_holds(self) -> bool:
-        """Whether the server answers each call of the task's `expected_state` so."""
+        """Whether the task's `expected_state` holds: its calls, and then its files.
+
+        If there are files, the server has ended before they are read.
+        """
         for number, (tool, arguments, expected) in enumerate(self._state.calls, 1):
             try:
                 result = self._call(tool, arguments)
@@ -168,6 +183,21 @@ class McpEpisode:
                 f"not {wanted!r:.400}"
             )
             return False
+        return not self._state.files or self._files_hold()
+
+    def _files_hold(self) -> bool:
+        try:
+            home = self._ask(Connection.end_server)
+        except (ServerLostError, WorkspaceError):  # the episode does not count
+            return False
+        except ValueError as error:  # a call lost the server: what is left counts
+            connection = self._connection
+            home = connection.end_server() if connection else ""
+            self.unmet = str(error)
+        for file in self._state.files:
+            if problem := file.problem(home):
+                self.unmet = f"expected_state: {problem}"
+                return False
         return True
 
     def close(self) -> None:
@@ -200,6 +230,8 @@ class McpEpisode:
     def missing_requirement(cls) -> str | None:
         """Why the server cannot be started on this machine; None if it can."""
         try:
+            for text in (cls.command, *cls.env.values(), *cls.headers.values()):
+                with_secrets(text)
             if not _is_url(cls):
                 program_of(cls.command)
         except ProgramError as error:
@@ -262,11 +294,20 @@ def _is_url(kind: type[McpEpisode]) -> bool:
     return kind.command.startswith(("http://", "https://"))
 
 
-def _start(kind: type[McpEpisode], files: Mapping[str, str]) -> Connection:
-    given = kind.start_seconds, kind.call_seconds, kind.headers
+def _start(
+    kind: type[McpEpisode], files: Mapping[str, str], isolated: bool | None = None
+) -> Connection:
+    given = kind.start_seconds, kind.call_seconds, with_all_secrets(kind.headers)
     if _is_url(kind):
-        return Connection(kind.command, *given)
-    process = Process(program_of(kind.command), kind.env, network=kind.network)
+        return Connection(with_secrets(kind.command), *given)
+    program, env = program_of(kind.command), with_all_secrets(kind.env)
+    more = [each for path in kind.readable for each in needs_of(Path(path))]
+    program = program._replace(
+        words=[with_secrets(word) for word in program.words],
+        readable=[*program.readable, *more],
+        variables=with_all_secrets(program.variables),
+    )
+    process = Process(program, env, network=kind.network, isolated=isolated)
     try:
         for path, text in {**kind.files, **files}.items():
             process.write(path, text)
@@ -347,9 +388,8 @@ def _listed(kind: type[McpEpisode]) -> Definitions:
         finally:
             connection.close()
     except (ServerLostError, WorkspaceError) as error:
-        raise ValueError(
-            f"{kind.__name__}: its tools are not known: {error}"
-        ) from error
+        text = f"{kind.__name__}: its tools are not known: {error}{_hint(kind, error)}"
+        raise ValueError(text) from error
     if unknown := set(kind.tools) - listed.keys():
         raise ValueError(
             f"{kind.__name__}.tools has {', '.join(sorted(unknown))}, which the server "
@@ -367,6 +407,34 @@ def _listed(kind: type[McpEpisode]) -> Definitions:
     ]
 
 
+def _hint(kind: type[McpEpisode], error: Exception) -> str:
+    """What the sandbox has to do with a server that does not start, "" if nothing."""
+    if _is_url(kind) or bubblewrap.isolation() != "bubblewrap":
+        return ""
+    program = program_of(kind.command)
+    shown = [*program.readable, Path("/usr"), Path("/etc"), Path("/proc"), Path("/dev")]
+    for word in re.findall(r"/[\w.+@%/-]*\w", str(error)):
+        path = Path(word)
+        if path.exists() and not any(path.is_relative_to(each) for each in shown):
+            return (
+                f". The sandbox does not show {path} to the server: add it to the class, "
+                f'`readable = ("{path}",)`'
+            )
+    try:
+        connection = _start(kind, {}, isolated=False)
+        try:
+            connection.list_tools()
+        finally:
+            connection.close()
+    except (ServerLostError, WorkspaceError):
+        return ". It does not start without the sandbox either"
+    return (
+        ". It starts without the sandbox, which shows it its program and the packages "
+        "around that only: name what else it reads in the class, `readable = (...)`, or "
+        "let it use the network, `network = True`"
+    )
+
+
 def _image_of(result: types.CallToolResult) -> str | None:
     """The first image of an answer, as a data: URL."""
     for item in result.content:
@@ -374,97 +442,3 @@ def _image_of(result: types.CallToolResult) -> str | None:
             data = base64.b64encode(base64.b64decode(item.data)).decode()
             return f"data:{item.mimeType};base64,{data}"
     return None
-
-
-# ------------------------------------------------------- the grade of a server's state
-
-
-class State:
-    """The answers that an MCP server must give after an episode.
-
-    `expected` are calls as [tool, arguments, answer]. An expected text is the whole text
-    of the answer, without white space at both ends. Anything else is compared with the
-    answer's JSON: objects have the same keys, and lists the same items in any order, so
-    a policy earns nothing by adding whatever might be expected. Write a list as
-    {"*ordered": [...]} if its order counts, as in what must be sorted. "*" stands for any
-    one value, such as a date that the server adds. An answer that is an error is never
-    right.
-    Raises ValueError if `expected` is not such a list.
-    """
-
-    def __init__(self, expected: Any) -> None:
-        self.calls: list[tuple[str, dict[str, Any], Any]] = []
-        for call in expected if isinstance(expected, list) else [expected]:
-            match call:
-                case [str(tool), dict(arguments), answer] if answer != ANY:
-                    fits(answer, answer)  # raises ValueError
-                    self.calls.append((tool, arguments, answer))
-                case _:
-                    raise ValueError(
-                        "expected_state must be a list of calls and their answers, such "
-                        'as [["read_graph", {}, {"entities": []}]]; got '
-                        f"{call!r:.200}"
-                    )
-
-
-def holds(expected: Any, result: types.CallToolResult) -> bool:
-    """Whether a server's answer is the expected one."""
-    text = text_of(result)
-    if result.isError:
-        return False
-    if isinstance(expected, str):
-        return text.strip() == expected.strip()
-    return fits(expected, json_of(text)) or fits(expected, result.structuredContent)
-
-
-def text_of(result: types.CallToolResult) -> str:
-    """The texts of an answer, one below the other."""
-    texts = []
-    for item in result.content:
-        match item:
-            case types.TextContent():
-                texts.append(item.text)
-            case types.EmbeddedResource(resource=types.TextResourceContents() as own):
-                texts.append(own.text)
-            case types.ResourceLink():
-                texts.append(f"{item.name}: {item.uri}")
-    return "\n".join(texts)
-
-
-def json_of(text: str) -> Any:
-    """The JSON in a text; the text itself if it has none."""
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return text
-
-
-def _ordered(expected: Any) -> list[Any] | None:
-    """The items of a list whose order counts; None for any other value."""
-    if not (isinstance(expected, Mapping) and expected.keys() == {ORDERED}):
-        return None
-    items = expected[ORDERED]
-    if not isinstance(items, list):
-        raise ValueError(f"{ORDERED!r} must be a list, got {items!r:.100}")  # noqa: TRY004
-    return items
-
-
-def fits(expected: Any, given: Any) -> bool:
-    """Whether a value of JSON is the expected one."""
-    if expected == ANY:
-        return given is not None
-    if (items := _ordered(expected)) is not None:
-        same = isinstance(given, list) and len(items) == len(given)
-        return same and all(map(fits, items, given))
-    if isinstance(expected, Mapping):
-        return (
-            isinstance(given, Mapping)
-            and expected.keys() == given.keys()
-            and all(fits(value, given[key]) for key, value in expected.items())
-        )
-    if isinstance(expected, list):
-        same = isinstance(given, list) and len(expected) == len(given)
-        return same and matched(expected, given, fits) == len(given)
-    if isinstance(expected, bool) or isinstance(given, bool):
-        return expected is given
-    return expected == given

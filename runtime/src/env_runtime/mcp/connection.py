@@ -33,6 +33,7 @@ FOLDER = disk.UNDER_BUBBLEWRAP.home
 LOOP = "mcp"  # the event loop of all sessions
 MAX_MESSAGE = 8 * MIB  # bytes of one message of a server
 END_SECONDS = 5  # until a session has ended
+START_LINES = 3  # of what a server that does not start wrote to standard error
 
 # A start takes a second of a core. One after the other, most servers are there soon.
 _starting = asyncio.Semaphore(2 * (os.cpu_count() or 1))
@@ -103,8 +104,16 @@ class Connection:
     def lose(self, problem: str) -> None:
         """Note why the server is of no more use. The first reason stays."""
         if not self.problem:
-            said = self.process.last_words() if self.process else ""
+            lines = 1 if self.answered else START_LINES
+            said = self.process.last_words(lines) if self.process else ""
             self.problem = f"the MCP server {problem}" + (f": {said}" if said else "")
+
+    def end_server(self) -> str:
+        """End the process, but leave its folder. Returns the folder's real path."""
+        assert self.process is not None
+        with suppress(TimeoutError):
+            wait(LOOP, self._end(), END_SECONDS)
+        return self.process.real_home
 
     def close(self) -> None:
         """End the session, and its process with all that it started."""
@@ -223,21 +232,27 @@ class Process:
     """
 
     def __init__(
-        self, program: Program, variables: Mapping[str, str], *, network: bool = False
+        self,
+        program: Program,
+        variables: Mapping[str, str],
+        *,
+        network: bool = False,
+        isolated: bool | None = None,
     ) -> None:
         self._program, self._network = program, network
         self._limits = disk.Limits.read()
-        self._isolated = bubblewrap.isolated()
+        self._isolated = bubblewrap.isolated() if isolated is None else isolated
         try:
             self._root = disk.new_folder()
             disk.make_folders(self._root, self._isolated)
             self._errors = tempfile.TemporaryFile(dir=self._root)  # noqa: SIM115
         except OSError as error:
             raise WorkspaceError(f"cannot make a folder: {error}") from error
-        self._real_home = f"{self._root}/home"
+        self.real_home = f"{self._root}/home"
         inside = disk.places(self._root, self._isolated)
         self.home = inside.home
-        own = {name: self._filled(text) for name, text in variables.items()}
+        given = {**program.variables, **variables}
+        own = {name: self._filled(text) for name, text in given.items()}
         self._variables = folder.variables(inside.home, inside.temporary) | own
         self._pid: int | None = None
 
@@ -248,7 +263,7 @@ class Process:
             disk.give(file, self._isolated)
 
         flags = os.O_WRONLY | os.O_CREAT
-        file = folder.open_file(self._real_home, path, flags, give)
+        file = folder.open_file(self.real_home, path, flags, give)
         folder.replace(file, text.encode())
 
     def check_quota(self) -> None:
@@ -256,17 +271,19 @@ class Process:
         if disk.measure(self._root, self._limits, 1) > 1:
             raise ValueError(f"the server's files have more than {self._limits.quota}")
 
-    def last_words(self) -> str:
-        """The last line that the server wrote to standard error."""
+    def last_words(self, lines: int = 1) -> str:
+        """The last lines that the server wrote to standard error, on one line."""
         file = self._errors.fileno()
         end = os.pread(file, 4096, max(0, os.fstat(file).st_size - 4096))
-        lines = end.decode(errors="replace").split("\n")
-        return next((line.strip()[:300] for line in lines[::-1] if line.strip()), "")
+        said = end.decode(errors="replace").split("\n")
+        return " | ".join(
+            [each.strip()[:300] for each in said if each.strip()][-lines:]
+        )
 
     def close(self) -> None:
         """Kill what is left of the server, and remove its folder."""
         if self._pid is not None and not self._isolated:
-            folder.kill_all(self._pid, f"HOME={self._real_home}")
+            folder.kill_all(self._pid, f"HOME={self.real_home}")
         self._errors.close()
         disk.remove([self._root]).wait()
 

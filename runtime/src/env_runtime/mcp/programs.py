@@ -8,10 +8,13 @@ package, and episodes start its program themselves.
 import functools
 import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,14 +30,15 @@ class Program(NamedTuple):
 
     words: list[str]  # the first is an absolute path
     readable: list[Path]
+    variables: dict[str, str]  # of `env NAME=VALUE PROGRAM`
 
 
 @functools.cache
 def program_of(command: str) -> Program:
     """The program of a command. The first call installs a package of npx or uvx.
 
-    `python` is the interpreter of this process. What the command names by an absolute
-    path can be read, and below a folder everything. Raises ProgramError.
+    `python` is the interpreter of this process. A program, and what the command names by
+    an absolute path, is read with all that it needs: see needs_of. Raises ProgramError.
 
     If MCP_PROGRAMS names a file, the first process writes what it found there, and later
     ones read it. An image has such a file, so its servers start without a network.
@@ -42,11 +46,13 @@ def program_of(command: str) -> Program:
     kept = os.environ.get("MCP_PROGRAMS")
     found = json.loads(Path(kept).read_text()) if kept and Path(kept).exists() else {}
     if command in found:
-        words, readable = found[command]
-        return Program(words, [Path(path) for path in readable])
+        words, readable, *more = found[command]
+        variables = more[0] if more else {}
+        return Program(words, [Path(path) for path in readable], variables)
     program = _found(command)
     if kept:
-        found[command] = [program.words, [str(path) for path in program.readable]]
+        readable = [str(path) for path in program.readable]
+        found[command] = [program.words, readable, program.variables]
         Path(kept).parent.mkdir(parents=True, exist_ok=True)
         Path(kept).write_text(json.dumps(found))
     return program
@@ -55,23 +61,164 @@ def program_of(command: str) -> Program:
 def _found(command: str) -> Program:
     """The program of a command, looked up on this machine. Raises ProgramError."""
     try:
-        name, *words = shlex.split(command)
+        words, variables = _without_env(shlex.split(command))
+        name, *rest = words
     except ValueError as error:
         raise ProgramError(f"the command must be a program, got {command!r}") from error
-    here, given = Path(sys.prefix), [Path(word) for word in words if word[0:1] == "/"]
-    given = [path for path in given if path.exists()]
-    if name == "npx":
-        return _of_npx(command, words)
-    if name == "uvx":
-        return _of_uvx(command, words)
+    if name in ("npx", "uvx"):
+        words, readable, _ = (_of_npx if name == "npx" else _of_uvx)(command, rest)
+    else:
+        words, readable = _of_path(command, name, rest)
+    given = [path for word in (*rest, *variables.values()) for path in _paths_in(word)]
+    readable += [each for path in given for each in needs_of(path)]
+    return Program(words, [*dict.fromkeys(readable)], variables)
+
+
+def _without_env(words: list[str]) -> tuple[list[str], dict[str, str]]:
+    """The words behind `env NAME=VALUE ...`, and the variables."""
+    variables: dict[str, str] = {}
+    if words[:1] in (["env"], ["/usr/bin/env"]):
+        words = words[1:]
+        while words and re.match(r"[A-Za-z_]\w*=", words[0]):
+            name, _, value = words[0].partition("=")
+            variables[name], words = value, words[1:]
+    return words, variables
+
+
+def _of_path(command: str, name: str, rest: list[str]) -> tuple[list[str], list[Path]]:
+    """The words and the files of a program that is not a package's."""
+    here, place = Path(sys.prefix), Path(name)
+    relative = [word for word in (name, *rest) if _is_relative(word)]
+    if relative:
+        raise ProgramError(
+            f"{relative[0]} must be an absolute path, because each episode has a folder of "
+            f"its own, in the command {command!r}"
+        )
     if name in ("python", "python3"):
-        return Program([sys.executable, *words], [here, *given])
-    if (here / "bin" / name).is_file():
-        return Program([str(here / "bin" / name), *words], [here, *given])
-    path = shutil.which(name)
-    if path is None:
-        raise ProgramError(f"{name} is not installed, for the command {command!r}")
-    return Program([os.path.realpath(path), *words], [Path(path).resolve(), *given])
+        return [sys.executable, *rest], needs_of(here / "bin/python")
+    if "/" not in name:
+        own, found = here / "bin" / name, shutil.which(name)
+        if not own.is_file() and found is None:
+            raise ProgramError(f"{name} is not installed, for the command {command!r}")
+        place = own if own.is_file() else Path(found or name)
+    elif not place.is_file():
+        raise ProgramError(f"there is no file {name}, for the command {command!r}")
+    readable = needs_of(place)
+    interpreter = _interpreter_of(place, command)
+    if interpreter:
+        readable += needs_of(Path(interpreter[0]))
+    return [*interpreter, str(place), *rest], readable
+
+
+def _is_relative(word: str) -> bool:
+    """Whether a word is the path of a program's file, from this folder on."""
+    suffixes = (".py", ".js", ".mjs", ".cjs", ".ts", ".sh")
+    plain = not word.startswith(("/", "-", "{", "http:", "https:")) and "=" not in word
+    return plain and (word.startswith(("./", "../")) or word.endswith(suffixes))
+
+
+def _paths_in(word: str) -> list[Path]:
+    """The file or folder that a word names by an absolute path, alone or behind `=`."""
+    path = Path(word.partition("=")[2] if "=" in word else word)
+    return [path] if path.is_absolute() and path.exists() else []
+
+
+def _interpreter_of(program: Path, command: str) -> list[str]:
+    """The words of a script's first line, `#!`. [] for any other program.
+
+    The sandbox has another PATH, on which `env node` may find nothing.
+    """
+    with program.open("rb") as file:
+        first = file.readline(500)
+    if not first.startswith(b"#!"):
+        return []
+    words = shlex.split(first[2:].decode(errors="replace"))
+    if words[:1] == ["/usr/bin/env"]:
+        words = words[2:] if words[1:2] == ["-S"] else words[1:]
+        found = shutil.which(words[0])
+        if found is None:
+            raise ProgramError(
+                f"{words[0]} is not installed, for {program} of {command!r}"
+            )
+        words[0] = os.path.realpath(found) if words[0] == "node" else found
+    return words
+
+
+_SECRET = re.compile(r"\{env:(\w+)\}")
+
+
+def with_secrets(text: str) -> str:
+    """A text with this process's variables in place of `{env:NAME}`.
+
+    They are read when a server starts, and are in no file. Raises ProgramError.
+    """
+    missing = [name for name in _SECRET.findall(text) if not os.environ.get(name)]
+    if missing:
+        raise ProgramError(f"{missing[0]} is not set, which the MCP server needs")
+    return _SECRET.sub(lambda found: os.environ[found[1]], text)
+
+
+def with_all_secrets(texts: Mapping[str, str]) -> dict[str, str]:
+    """The same for each value. Raises ProgramError."""
+    return {name: with_secrets(text) for name, text in texts.items()}
+
+
+# ------------------------------------------------------------------ what a program reads
+
+# A package has one of these in its uppermost folder.
+MARKERS = ["package.json", "pyproject.toml", "setup.py", "pyvenv.cfg", "node_modules"]
+
+
+def needs_of(path: Path) -> list[Path]:
+    """The files and folders that a program, a module or a folder needs to run.
+
+    These are its folder, or the package around it, the packages of Node.js above it, and
+    of a virtual environment the interpreter, and the folders of editable packages. Links
+    are followed. Of a folder that holds the user's home or temporary files, it is the file
+    and its neighbors of the same kind only.
+    """
+    found: list[Path] = []
+    for place in dict.fromkeys((path, path.resolve())):
+        if any(place.is_relative_to(folder) for folder in ("/usr", "/bin", "/lib")):
+            continue  # every sandbox has these
+        folder = place if place.is_dir() else place.parent
+        above = [each for each in (folder, *folder.parents) if not _is_wide(each)]
+        marked = [each for each in above if any((each / m).exists() for m in MARKERS)]
+        root = (marked or above or [None])[0]
+        found += [root] if root else _alone(place)
+        modules = [each / "node_modules" for each in [folder, *folder.parents]]
+        found += [each for each in modules if each.is_dir()]
+        if root and (root / "pyvenv.cfg").is_file():
+            found += _of_venv(root)
+    return [*dict.fromkeys(found)]
+
+
+def _is_wide(folder: Path) -> bool:
+    """Whether a folder holds more than programs: a home, temporary files, or all of /opt."""
+    private = (Path.home(), Path(tempfile.gettempdir()))
+    return len(folder.parts) < 3 or any(each.is_relative_to(folder) for each in private)
+
+
+def _alone(file: Path) -> list[Path]:
+    """A file, and the modules beside it."""
+    packages = [each.parent for each in file.parent.glob("*/__init__.py")]
+    return [file, *sorted(file.parent.glob(f"*{file.suffix or '.none'}")), *packages]
+
+
+def _of_venv(folder: Path) -> list[Path]:
+    """What a virtual environment needs outside of its folder."""
+    text = (folder / "pyvenv.cfg").read_text(encoding="utf-8")
+    base = re.search(r"^home *= *(.+)$", text, re.MULTILINE)
+    found = [Path(base[1]).resolve().parent] if base else []
+    for file in folder.glob("lib/*/site-packages/*.pth"):
+        lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
+        found += [
+            Path(line) for line in lines if line[:1] == "/" and Path(line).is_dir()
+        ]
+    return [each for each in found if not _is_wide(each)]
+
+
+# ------------------------------------------------------------------------ npx and uvx
 
 
 def _of_npx(command: str, words: list[str]) -> Program:
@@ -94,7 +241,7 @@ def _of_npx(command: str, words: list[str]) -> Program:
         raise ProgramError(f"the package {name} has no program, for {command!r}")
     file = (binaries.parent / name / programs).resolve()
     folders = [binaries.parent.resolve(), Path(node).resolve().parent]
-    return Program([os.path.realpath(node), str(file), *words[1:]], folders)
+    return Program([os.path.realpath(node), str(file), *words[1:]], folders, {})
 
 
 def _of_uvx(command: str, words: list[str]) -> Program:
@@ -110,7 +257,7 @@ def _of_uvx(command: str, words: list[str]) -> Program:
     said = _ask(command, ["uvx", *options, "python", "-c", code])
     place, base = map(Path, said.splitlines()[-2:])
     name = words[0].partition("@")[0].partition("=")[0]
-    return Program([str(place / "bin" / name), *words[1:]], [place, base])
+    return Program([str(place / "bin" / name), *words[1:]], [place, base], {})
 
 
 def _uvx_of_uv() -> str | None:

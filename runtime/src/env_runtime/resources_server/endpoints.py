@@ -229,10 +229,8 @@ def _definition_of(app: FastAPI, path: str) -> dict[str, Any]:
     openapi = app.openapi()
     operation = openapi["paths"][path]["post"]
     content = operation.get("requestBody", {}).get("content", {})
-    schema = plain_schema(
-        content.get("application/json", {}).get("schema", {}),
-        openapi.get("components", {}).get("schemas", {}),
-    )
+    body = content.get("application/json", {}).get("schema", {})
+    schema = plain_schema(body, openapi)
     return function_definition(
         path.removeprefix("/"), operation.get("description", ""), schema
     )

@@ -91,7 +91,7 @@ def tools_of(store: SessionStore, harvested: list[Any]) -> list[Any]:
 
     for each in harvested:
         schema = each.tool.inputSchema
-        plain = plain_schema(schema, schema.get("$defs", {}))
+        plain = plain_schema(schema)
         about = each.tool.description or each.name
         each.tool = described(function_definition(each.name, about, plain))
     listed = list(harvested)

@@ -192,11 +192,50 @@ def arguments(
 def _read_only(folders: Sequence[Path], network: bool) -> list[str]:
     """The arguments that show further files and folders, and with `network` what it needs."""
     options = []
-    for folder in folders:
+    # A folder that another one hides, such as a venv beside the rows, comes after it.
+    for folder in sorted(folders, key=lambda each: len(each.parts)):
         options += _below_folders(folder)
+        for path in (*secrets_in(folder), *_rows_in(folder)):
+            hide = ["--tmpfs"] if path.is_dir() else ["--ro-bind", os.devnull]
+            options += [*hide, str(path)]
+            options += ["--remount-ro", str(path)] if path.is_dir() else []
     for name in ("hosts", "nsswitch.conf", "resolv.conf", "ssl") if network else ():
         options += ["--ro-bind-try", f"/etc/{name}", f"/etc/{name}"]
     return options
+
+
+# Files and folders with keys, of which no sandbox shows any
+SECRETS = {".aws", ".azure", ".docker", ".gcloud", ".git-credentials", ".gnupg"}
+SECRETS |= {".kube", ".netrc", ".npmrc", ".pypirc", ".ssh"}
+DEEPEST = 3  # so many folders below one that is shown
+INSTALLED = {"node_modules", ".venv", "site-packages", ".git", "__pycache__"}
+
+
+@functools.cache
+def secrets_in(folder: Path) -> list[Path]:
+    """The files and folders in `folder` that hold the user's keys, by their names."""
+    found: list[Path] = []
+    for place, folders, files in os.walk(folder):
+        here = Path(place)
+        for name in (*folders, *files):
+            if name in SECRETS or name == ".env" or name.startswith(".env."):
+                found.append(here / name)
+        deep = len(here.relative_to(folder).parts) >= DEEPEST
+        folders[:] = (
+            [] if deep else [n for n in folders if n not in SECRETS | INSTALLED]
+        )
+    return found
+
+
+def _rows_in(folder: Path) -> list[Path]:
+    """The folders of loaded projects in `folder` that hold rows, with their answers."""
+    names = ("nemo_gym", "verifiers", "openenv", "ors")
+    found = [project.root / name for project in known() for name in names]
+    return sorted(
+        each
+        for each in found
+        if each.is_dir() and each != folder and each.is_relative_to(folder)
+    )
 
 
 def _below_folders(path: Path) -> list[str]:

@@ -1,0 +1,411 @@
+"""MCP servers as people have them: programs by their paths, in the sandbox and without it."""
+
+import json
+import os
+import shutil
+import site
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import ClassVar
+
+import pytest
+from env_runtime.episode.declaration import declared
+from env_runtime.episode.schema import plain_schema
+from env_runtime.mcp import McpEpisode
+from env_runtime.mcp.programs import needs_of, program_of
+from env_runtime.workspace.bubblewrap import secrets_in
+from env_runtime.workspace.local import isolation
+
+# As the quick start of the Python SDK has it, with a module beside it
+WEATHER = """
+import os
+from pathlib import Path
+from mcp.server.fastmcp import FastMCP
+from stations import STATIONS
+
+server = FastMCP("weather", log_level="ERROR")
+
+@server.tool()
+def temperature(city: str) -> str:
+    return str(STATIONS[city])
+
+@server.tool()
+def read(path: str) -> str:
+    return Path(path).read_text()
+
+@server.tool()
+def variable(name: str) -> str:
+    return os.environ.get(name, "not set")
+
+server.run()
+"""
+# The protocol without its SDK, which is in no registry of the tests
+NODE = """#!/usr/bin/env node
+const { greet } = require("greeting");
+const lines = require("readline").createInterface({ input: process.stdin });
+const tool = { name: "greet", inputSchema: { type: "object", properties: {} } };
+const info = { protocolVersion: "2025-06-18", capabilities: { tools: {} }, serverInfo: { name: "n", version: "1" } };
+lines.on("line", (line) => {
+  const { id, method, params } = JSON.parse(line);
+  if (id === undefined) return;
+  const text = { type: "text", text: greet(process.env.WHO || "you") };
+  const results = { initialize: info, "tools/list": { tools: [tool] }, "tools/call": { content: [text] } };
+  console.log(JSON.stringify({ jsonrpc: "2.0", id, result: results[method] || {} }));
+});
+"""
+
+
+class Own(McpEpisode):
+    start_seconds: ClassVar = 20
+    call_seconds: ClassVar = 10
+
+
+@pytest.fixture(params=["bubblewrap", "none"], autouse=True)
+def isolated(request, monkeypatch) -> bool:
+    """Whether the servers of a test run under bubblewrap."""
+    if request.param == "bubblewrap" and isolation() != "bubblewrap":
+        pytest.skip(isolation())
+    monkeypatch.setenv("SANDBOX_ISOLATION", request.param)
+    program_of.cache_clear()
+    return request.param == "bubblewrap"
+
+
+@pytest.fixture
+def play():
+    """Starts an episode over a command, which ends with the test."""
+    episodes = []
+
+    def play(command, task=None, **members):
+        kind = type("Weather", (Own,), {"command": command, **members})
+        episodes.append(kind(task or {}))
+        return episodes[-1]
+
+    yield play
+    for episode in episodes:
+        episode.close()
+
+
+@pytest.fixture
+def package(tmp_path) -> Path:
+    """A server in a package of its own: a venv, a module beside it, and a key."""
+    folder = tmp_path / "weather"
+    packages = folder / f".venv/lib/python3.{sys.version_info[1]}/site-packages"
+    packages.mkdir(parents=True)
+    # The packages of this interpreter, as an editable installation names a folder
+    (packages / "editable.pth").write_text("\n".join(site.getsitepackages()))
+    base = Path(sys._base_executable)  # ty: ignore[unresolved-attribute]
+    (folder / ".venv/bin").mkdir()
+    (folder / ".venv/bin/python").symlink_to(base)
+    (folder / ".venv/pyvenv.cfg").write_text(f"home = {base.parent}\n")
+    (folder / "pyproject.toml").write_text("[project]\nname = 'weather'\n")
+    (folder / "weather.py").write_text(WEATHER)
+    (folder / "stations.py").write_text("STATIONS = {'Oslo': 3}\n")
+    (folder / ".env").write_text("KEY=secret")
+    return folder
+
+
+@pytest.fixture
+def scripts(tmp_path) -> Path:
+    """A server of Node.js, whose packages are two folders up."""
+    if shutil.which("node") is None:
+        pytest.skip("node is not installed")
+    folder = tmp_path / "site"
+    greeting = folder / "node_modules/greeting"
+    greeting.mkdir(parents=True)
+    (greeting / "index.js").write_text("exports.greet = (who) => `Hello, ${who}`;\n")
+    (folder / "packages/server/build").mkdir(parents=True)
+    (folder / "packages/server/package.json").write_text('{"name": "server"}')
+    script = folder / "packages/server/build/index.js"
+    script.write_text(NODE)
+    script.chmod(0o755)
+    (folder / "node_modules/.bin").mkdir()
+    (folder / "node_modules/.bin/server").symlink_to(script)
+    return folder
+
+
+# ------------------------------------------------------------------ ways to a program
+
+
+def test_a_venv_and_a_module_by_their_paths(play, package):
+    episode = play(f"{package}/.venv/bin/python {package}/weather.py")
+    assert episode.ask("temperature", {"city": "Oslo"}) == 3
+
+
+def test_the_projects_python_and_a_module_beside_others(play, package):
+    assert (
+        play(f"python {package}/weather.py").ask("temperature", {"city": "Oslo"}) == 3
+    )
+
+
+def test_an_installed_program_by_its_path(play, package):
+    """Its first line names the venv's interpreter, and its package is editable."""
+    [editable] = package.rglob("editable.pth")
+    editable.write_text(f"{editable.read_text()}\n{package}\n")
+    program = package / ".venv/bin/weather"
+    program.write_text(f"#!{package}/.venv/bin/python\nimport weather\n")
+    program.chmod(0o755)
+    episode = play(f"{program} --stdio")
+    assert episode.ask("temperature", {"city": "Oslo"}) == 3
+
+
+@pytest.mark.parametrize(
+    ("command", "who"),
+    [
+        ("node {0}/packages/server/build/index.js", "you"),
+        ("{0}/packages/server/build/index.js --stdio", "you"),
+        ("env WHO=Ada {0}/node_modules/.bin/server", "Ada"),
+    ],
+)
+def test_scripts_of_node(play, scripts, command, who):
+    episode = play(command.format(scripts))
+    assert episode.ask("greet") == f"Hello, {who}"
+
+
+@pytest.mark.parametrize(
+    ("command", "problem"),
+    [
+        ("/no/such/server --stdio", "there is no file /no/such/server"),
+        ("python weather.py", "weather.py must be an absolute path"),
+        ("./server", "./server must be an absolute path"),
+        ("env TOKEN={env:NOT_SET} python -m notes", "NOT_SET is not set"),
+    ],
+)
+def test_what_is_not_there_is_named(command, problem):
+    kind = type("Missing", (Own,), {"command": command})
+    assert problem in str(declared(kind).missing_requirement())
+
+
+# ------------------------------------------------------------------ what the sandbox shows
+
+
+def test_keys_and_rows_are_not_shown(play, package, isolated, monkeypatch):
+    """Though the whole package is, and the project may be in it."""
+    rows = package / "my_env/nemo_gym/data/example.jsonl"
+    rows.parent.mkdir(parents=True)
+    rows.write_text("the answers")
+    (package / "notes.txt").write_text("a note")
+    (package / "deep/.aws").mkdir(parents=True)
+    (package / "deep/.aws/credentials").write_text("secret")
+    found = SimpleNamespace(root=package / "my_env")
+    monkeypatch.setattr("env_runtime.workspace.bubblewrap.known", lambda: {found})
+    secrets_in.cache_clear()
+    episode = play(f"{package}/.venv/bin/python {package}/weather.py")
+    assert episode.call_row_tool("read", {"path": f"{package}/notes.txt"}).output
+    hidden = [package / ".env", package / "deep/.aws/credentials", rows]
+    for path in hidden if isolated else []:
+        try:
+            assert episode.call_row_tool("read", {"path": str(path)}).output == ""
+        except ValueError as error:
+            assert "No such file" in str(error)
+
+
+def test_a_server_in_the_home_is_shown_with_its_neighbors_only(tmp_path, monkeypatch):
+    monkeypatch.setattr(Path, "home", lambda: tmp_path)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
+    for name in ("server.py", "stations.py", "diary.txt", "pyproject.toml"):
+        (tmp_path / name).touch()
+    assert needs_of(tmp_path / "server.py") == [
+        tmp_path / "server.py",
+        tmp_path / "stations.py",
+    ]
+
+
+@pytest.fixture
+def needy(package, tmp_path) -> str:
+    """The command of a server that reads a file elsewhere when it starts."""
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere/cities.txt").write_text("Oslo")
+    path = tmp_path / "elsewhere/cities.txt"
+    text = f"from pathlib import Path\nPath({str(path)!r}).read_text()\n{WEATHER}"
+    (package / "weather.py").write_text(text)
+    return f"{package}/.venv/bin/python {package}/weather.py"
+
+
+def test_a_path_that_the_sandbox_does_not_show_is_named(needy, isolated, tmp_path):
+    kind = type("Needy", (Own,), {"command": needy})
+    path = tmp_path / "elsewhere/cities.txt"
+    if not isolated:
+        assert next(tool["name"] for tool in kind.row_tools()) == "temperature"
+        return
+    with pytest.raises(ValueError, match="No such file") as raised:
+        kind.row_tools()
+    cure = f'add it to the class, `readable = ("{path}",)`'
+    assert f"The sandbox does not show {path} to the server: {cure}" in str(
+        raised.value
+    )
+    cured = type("Cured", (kind,), {"readable": (str(path),)})
+    assert next(tool["name"] for tool in cured.row_tools()) == "temperature"
+
+
+def test_the_last_lines_of_a_server_that_does_not_start(play, package):
+    (package / "weather.py").write_text("import sys\nsys.exit('one\\ntwo\\nthree')\n")
+    kind = type("Broken", (Own,), {"command": f"python {package}/weather.py"})
+    with pytest.raises(ValueError, match=r"has ended: one \| two \| three") as raised:
+        kind.row_tools()
+    if isolation() == "bubblewrap":
+        assert "It does not start without the sandbox either" in str(raised.value)
+
+
+# ------------------------------------------------------------------ keys
+
+
+def test_a_key_is_read_when_the_server_starts_and_is_in_no_file(
+    play, package, monkeypatch
+):
+    command = f"env TOKEN={{env:MY_TOKEN}} python {package}/weather.py"
+    kind = type("Weather", (Own,), {"command": command})
+    monkeypatch.delenv("MY_TOKEN", raising=False)
+    assert "MY_TOKEN is not set" in str(declared(kind).missing_requirement())
+    monkeypatch.setenv("MY_TOKEN", "secret")
+    assert declared(kind).missing_requirement() is None
+    assert "secret" not in json.dumps(program_of(command), default=str)
+    assert play(command).ask("variable", {"name": "TOKEN"}) == "secret"
+    other = play(f"python {package}/weather.py", env={"TOKEN": "{env:MY_TOKEN}"})
+    assert other.ask("variable", {"name": "TOKEN"}) == "secret"
+    assert other.ask("variable", {"name": "MY_TOKEN"}) == "not set"
+
+
+# ------------------------------------------------------------------ schemas
+
+POINT = {"type": "object", "properties": {"x": {"type": "number"}}}
+TREE = {
+    "type": "object",
+    "properties": {"left": {"$ref": "#/$defs/Tree"}, "title": {"type": "string"}},
+}
+
+
+@pytest.mark.parametrize(
+    ("schema", "plain"),
+    [
+        (  # zod 3, for a schema that is used twice
+            {"properties": {"start": POINT, "end": {"$ref": "#/properties/start"}}},
+            {"properties": {"start": POINT, "end": POINT}},
+        ),
+        (
+            {
+                "properties": {"a": {"$ref": "#/definitions/P"}},
+                "definitions": {"P": POINT},
+            },
+            {"properties": {"a": POINT}},
+        ),
+        (
+            {"items": {"anyOf": [{"$ref": "#/$defs/P"}]}, "$defs": {"P": POINT}},
+            {"items": {"anyOf": [POINT]}},
+        ),
+        (
+            {
+                "properties": {"a": {"$ref": "#/$defs/a~1b%20c"}},
+                "$defs": {"a/b c": POINT},
+            },
+            {"properties": {"a": POINT}},
+        ),
+        (  # data, in which `title` is a key like any other
+            {"title": "T", "default": {"title": "x"}, "enum": [{"title": "y"}]},
+            {"default": {"title": "x"}, "enum": [{"title": "y"}]},
+        ),
+        ({"$ref": "#/nowhere"}, {}),
+        ({"$ref": "https://example.com/schema"}, {}),
+        ({"title": "T", "default": None, "type": "string"}, {"type": "string"}),
+    ],
+)
+def test_references_of_a_schema(schema, plain):
+    assert plain_schema(schema) == plain
+
+
+def test_a_type_that_contains_itself_ends_in_its_type():
+    plain = plain_schema(
+        {"properties": {"tree": {"$ref": "#/$defs/Tree"}}, "$defs": {"Tree": TREE}}
+    )
+    depth, node = 0, plain["properties"]["tree"]
+    while "properties" in node:
+        assert node["properties"]["title"] == {"type": "string"}
+        depth, node = depth + 1, node["properties"]["left"]
+    assert (depth, node) == (2, {"type": "object"})
+
+
+def test_types_that_contain_each_other_stay_small():
+    names = [f"T{n}" for n in range(30)]
+    own = {
+        n: {
+            "type": "object",
+            "properties": {m: {"$ref": f"#/$defs/{m}"} for m in names},
+        }
+        for n in names
+    }
+    plain = plain_schema({"$ref": "#/$defs/T0", "$defs": own})
+    assert len(json.dumps(plain)) < 1_000_000
+
+
+# ------------------------------------------------------------------ files
+
+
+@pytest.mark.parametrize(
+    ("expected", "text", "holds"),
+    [
+        ({"text": "Oslo"}, "Oslo\n", True),
+        ({"text": "Oslo"}, "Oslo, Lima", False),
+        ({"contains": ["Oslo", "Lima"]}, "Lima and Oslo", True),
+        ({"contains": "Oslo"}, "oslo", False),
+        ({"json": {"a": [1, 2]}}, '{"a": [2, 1]}', True),
+        ({"json": {"a": 1}}, '{"a": 1, "b": 2}', False),
+        ({"table": [["city", "t"], ["Oslo", 3]]}, "city,t\nOslo,3.0\n", True),
+        ({"table": [["city", "t"], ["Oslo", 3]]}, "city,t\nOslo,4\n", False),
+        ({"table": [["a"]]}, "a\na\n", False),
+        ({"text": "x"}, None, False),
+    ],
+)
+def test_a_file_that_the_server_leaves(play, package, expected, text, holds):
+    files = {} if text is None else {"out.txt": text}
+    task = {"files": files, "expected_state": [{"file": "out.txt", **expected}]}
+    episode = play(f"python {package}/weather.py", task)
+    episode.ask("temperature", {"city": "Oslo"})
+    assert episode.reward("") == float(holds)
+    assert holds or "out.txt" in episode.unmet
+    assert episode.infrastructure_failure is None
+
+
+def test_a_database_that_the_server_leaves(play, package):
+    text = WEATHER.replace(
+        "server.run()",
+        """
+@server.tool()
+def keep(city: str) -> str:
+    import sqlite3
+    with sqlite3.connect("/workspace/w.db" if os.path.isdir("/workspace") else os.environ["HOME"] + "/w.db") as db:
+        db.execute("create table if not exists cities (name)")
+        db.execute("insert into cities values (?)", [city])
+    db.close()
+    return "kept"
+
+server.run()""",
+    )
+    (package / "weather.py").write_text(text)
+    state = [{"file": "w.db", "query": "select name from cities", "table": [["Oslo"]]}]
+    for city, reward in (("Oslo", 1.0), ("Lima", 0.0)):
+        episode = play(f"python {package}/weather.py", {"expected_state": state})
+        episode.call_row_tool("keep", {"city": city})
+        assert episode.reward("") == reward
+
+
+@pytest.mark.parametrize(
+    "expected",
+    [
+        {"file": "a"},
+        {"file": "a", "text": "x", "json": 1},
+        {"file": "../a", "text": "x"},
+        {"file": "a", "query": "select 1", "text": "x"},
+        {"file": "a", "table": []},
+        {"file": "a", "txt": "x"},
+    ],
+)
+def test_a_file_that_cannot_be_expected(expected):
+    with pytest.raises(ValueError):
+        Own({"expected_state": [expected]})
+
+
+def test_an_ordinary_user_may_ask_for_no_more(package):
+    """What is shown is below the package, and the interpreter."""
+    shown = program_of(f"{package}/.venv/bin/python {package}/weather.py").readable
+    assert package in shown
+    assert not {Path("/"), Path.home(), Path(os.path.sep, "tmp")} & {*shown}
