@@ -188,7 +188,7 @@ def test_keys_and_rows_are_not_shown(play, package, isolated, monkeypatch):
     (package / "deep/.aws").mkdir(parents=True)
     (package / "deep/.aws/credentials").write_text("secret")
     found = SimpleNamespace(root=package / "my_env")
-    monkeypatch.setattr("env_runtime.workspace.bubblewrap.known", lambda: {found})
+    monkeypatch.setattr("env_runtime.workspace.bubblewrap.known", lambda: [found])
     secrets_in.cache_clear()
     episode = play(f"{package}/.venv/bin/python {package}/weather.py")
     assert episode.call_row_tool("read", {"path": f"{package}/notes.txt"}).output
@@ -335,6 +335,27 @@ def test_types_that_contain_each_other_stay_small():
     }
     plain = plain_schema({"$ref": "#/$defs/T0", "$defs": own})
     assert len(json.dumps(plain)) < 1_000_000
+
+
+# ------------------------------------------------------------------ reset
+
+
+def test_a_shared_server_is_reset_before_each_episode(package):
+    state = "STATE = []\n@server.tool()\ndef add(x: str) -> list[str]:\n    STATE.append(x)\n    return STATE\n"
+    state += "@server.tool()\ndef clear() -> str:\n    STATE.clear()\n    return 'clear'\nserver.run()"
+    (package / "weather.py").write_text(WEATHER.replace("server.run()", state))
+    members = {"command": f"python {package}/weather.py", "shared": True}
+    kind = type("Shared", (Own,), members)
+    task = {"reset": [["clear", {}]]}
+    for _ in range(2):
+        assert kind(task).ask("add", {"x": "a"}) == "a"
+    assert kind({}).ask("add", {"x": "b"}) == "a\nb"
+    lost = kind({"reset": [["no_such_tool", {}]]})
+    with pytest.raises(RuntimeError, match="reset: no_such_tool failed"):
+        lost.call_row_tool("clear", {})
+    assert lost.infrastructure_failure
+    with pytest.raises(ValueError, match="reset must be a list of calls"):
+        kind({"reset": [["clear"]]})
 
 
 # ------------------------------------------------------------------ files

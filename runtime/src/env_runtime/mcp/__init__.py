@@ -35,7 +35,7 @@ from .programs import (
     with_all_secrets,
     with_secrets,
 )
-from .state import State, holds, json_of, text_of
+from .state import State, holds, json_of, reset_of, text_of
 
 __all__ = ["FOLDER", "McpEpisode", "Observation", "ServerLostError", "State"]
 
@@ -53,6 +53,8 @@ class McpEpisode:
     A task is a dict, and every key is optional:
 
     files            {path: text}, put into the server's folder before it starts
+    reset            calls as [tool, arguments], made before the episode: for a server that
+                     all episodes share, such as one behind a URL
     expected_state   calls and what they must answer after the episode, and files of the
                      folder: see State
     expected_answer  the text that the last message must have in a box: see graders.Text
@@ -103,6 +105,7 @@ class McpEpisode:
         self.infrastructure_failure: str | None = None
         self.task = task
         self._files: dict[str, str] = task.get("files") or {}
+        self._reset = reset_of(task.get("reset") or [])
         self._state = State(task.get("expected_state") or [])
         answer = task.get("expected_answer")
         self._answer = None if answer is None else Text(answer)
@@ -283,8 +286,15 @@ class McpEpisode:
 
     def _connected(self) -> Connection:
         if self._is_shared():
-            return _shared_connection(type(self))
-        return _start(type(self), self._files)
+            connection = _shared_connection(type(self))
+        else:
+            connection = _start(type(self), self._files)
+        for tool, arguments in self._reset:
+            result = connection.call(tool, arguments)
+            if result.isError:
+                raise ServerLostError(f"reset: {tool} failed: {text_of(result):.300}")
+        self._reset = []  # a new connection goes on with the episode
+        return connection
 
     def _is_shared(self) -> bool:
         return self.shared or _is_url(type(self))

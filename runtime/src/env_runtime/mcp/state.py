@@ -53,6 +53,21 @@ class State:
                     )
 
 
+def reset_of(calls: Any) -> list[tuple[str, dict[str, Any]]]:
+    """The calls before an episode. Raises ValueError if they are not such a list."""
+    found = []
+    for call in calls if isinstance(calls, list) else [calls]:
+        match call:
+            case [str(tool), dict(arguments)]:
+                found.append((tool, arguments))
+            case _:
+                raise ValueError(
+                    "reset must be a list of calls, such as "
+                    f'[["delete_all", {{}}]]; got {call!r:.200}'
+                )
+    return found
+
+
 class FileState:
     """What a file in the server's folder must hold once the server has ended.
 

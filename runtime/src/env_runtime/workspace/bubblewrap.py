@@ -19,7 +19,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from ..project import known
+from ..project import PACKAGE, known
 from . import WorkspaceError, WorkspaceSettings, refusal_text
 from .disk import NOBODY, UNDER_BUBBLEWRAP, make_folders
 from .folder import base_python
@@ -196,7 +196,7 @@ def _read_only(folders: Sequence[Path], network: bool) -> list[str]:
     for folder in sorted(folders, key=lambda each: len(each.parts)):
         options += _below_folders(folder)
         for path in (*secrets_in(folder), *_rows_in(folder)):
-            hide = ["--tmpfs"] if path.is_dir() else ["--ro-bind", os.devnull]
+            hide = ["--tmpfs"] if path.is_dir() else ["--ro-bind", str(EMPTY)]
             options += [*hide, str(path)]
             options += ["--remount-ro", str(path)] if path.is_dir() else []
     for name in ("hosts", "nsswitch.conf", "resolv.conf", "ssl") if network else ():
@@ -207,6 +207,7 @@ def _read_only(folders: Sequence[Path], network: bool) -> list[str]:
 # Files and folders with keys, of which no sandbox shows any
 SECRETS = {".aws", ".azure", ".docker", ".gcloud", ".git-credentials", ".gnupg"}
 SECRETS |= {".kube", ".netrc", ".npmrc", ".pypirc", ".ssh"}
+EMPTY = PACKAGE / "py.typed"  # shown in place of a file: a loader of .env reads nothing
 DEEPEST = 3  # so many folders below one that is shown
 INSTALLED = {"node_modules", ".venv", "site-packages", ".git", "__pycache__"}
 
