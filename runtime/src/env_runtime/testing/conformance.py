@@ -21,7 +21,7 @@ from ..episode.declaration import declared
 from ..episode.schema import sample_arguments
 from ..episode.tasks import solution_of, solved_rows
 from ..episode.tools import SAY_TOOL, lists_tools, tools_in
-from ..episode.types import HARNESS, REPLY, Row, Solution
+from ..episode.types import Row, Solution
 from ..errors import NoOracleError
 from ..evaluation.policies import solution_for
 from ..evaluation.rows import load_rows, read_rows, write_rows
@@ -29,7 +29,7 @@ from ..gym_series import HAS_ENVIRONMENT_SERVERS
 from ..models.client import without_answers
 from ..project import here
 from ..resources_server.over_mcp import unplayable
-from .attacks import said, solve_or_skip
+from .attacks import said, send, solve_or_skip
 from .fixtures import verify_body
 
 newer_only = pytest.mark.skipif(
@@ -257,8 +257,7 @@ def verdict_on(
     """
 
     def post(path: str, body: dict[str, Any]) -> dict[str, Any]:
-        headers = {HARNESS: "1"} if path == REPLY else {}
-        answer = client.post(f"/{path}", json=body, headers=headers)
+        answer = send(client, path, body)
         if answer.status_code != 200:
             raise ValueError(f"POST /{path}: {answer.status_code} {answer.text}")
         return answer.json()
