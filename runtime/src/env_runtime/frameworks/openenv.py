@@ -453,7 +453,7 @@ class Rollouts(trainers.Rollouts):
     """One episode after the other, each over a connection of its own."""
 
     _url: ClassVar[str]
-    _reward = 0.0
+    _reward: float | None = 0.0
 
     def reset(self, split: str = "train", index: int = 0, **_: Any) -> str:
         """Start an episode. Returns the text that TRL adds to the sample's prompt."""
