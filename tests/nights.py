@@ -124,6 +124,7 @@ PROTECTED = {
     "test_siblings_installed.py": [
         "template/{%",
         "tests/adapters/",
+        RUNTIME + "evaluation/episodes.py",
         RUNTIME + "frameworks/",
     ],
     "test_update.py": ["copier.yml", "extensions/", "template/"],

@@ -2,9 +2,10 @@
 
 import asyncio
 import json
+from types import SimpleNamespace
 
 import pytest
-from env_runtime.errors import ToolError
+from env_runtime.errors import RolloutError, ToolError
 from env_runtime.frameworks import episodes, openenv
 from env_runtime.project import Project
 from fastapi.testclient import TestClient
@@ -293,9 +294,27 @@ class Broken:
 
 def test_trl_has_no_reward_for_an_environment_that_failed():
     playing = environment()()
-    playing._client = Broken()
+    playing._episode = Broken()
     with pytest.raises(RuntimeError, match="the lamp exploded"):
         playing._call("switch", {"on": True})
+    assert playing.get_reward() is None
+
+
+class Blurred:
+    """A client whose server answers with an image that is none."""
+
+    def step(self, call):
+        seen = {"data": "A lamp.", "image": "data:image/png;base64,AA=="}
+        return SimpleNamespace(reward=1.0, observation=seen)
+
+
+def test_trl_has_no_reward_for_an_image_that_cannot_be_read():
+    playing = environment()()
+    with pytest.raises(RolloutError, match=r"call reset\(row\) first"):
+        playing._call("look", {})
+    playing._episode = Blurred()
+    with pytest.raises(RolloutError, match="its image cannot be read"):
+        playing._call("look", {})
     assert playing.get_reward() is None
 
 

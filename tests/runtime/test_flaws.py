@@ -2,11 +2,13 @@
 
 import itertools
 import re
+import threading
 import time
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import pytest
+from env_runtime.checks import attempts
 from env_runtime.checks.attempts import CURES, FlawCheck
 from env_runtime.checks.flaws import FLAWS, WRITING
 from env_runtime.errors import GateError
@@ -648,3 +650,23 @@ def test_a_search_that_ends_early_finds_nothing(look, monkeypatch):
         FlawCheck, "in_time", lambda check, tries: itertools.islice(tries, 3)
     )
     assert "not for fragment, candidates: rows" in look(AnyTry, rows(PLAIN))
+
+
+class Slow(Base):
+    """A tool that may take long."""
+
+    tool_seconds: ClassVar = {"guess": 600}
+    answered = threading.Event()
+
+    def guess(self, city: str) -> str:
+        """Guess a city."""
+        self.answered.wait(10)
+        return "noted"
+
+
+def test_a_search_does_not_wait_as_long_as_a_tool_may_take(look, monkeypatch):
+    monkeypatch.setattr(attempts, "CALL_SECONDS", 0.1)
+    try:
+        assert look(Slow, rows("Guess {n}.")).startswith("looked for 0 flaws")
+    finally:
+        Slow.answered.set()

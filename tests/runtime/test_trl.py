@@ -239,7 +239,7 @@ def test_a_model_talks_with_a_tool(url_of):
     image, text = episode.say(text="May I see it?")
     assert (image["type"], text) == ("image", {"type": "text", "text": "What is this?"})
     assert episode.say(text="A dog.") == "The episode is over."
-    roles = [item["role"] for item in episode._output]
+    roles = [item["role"] for item in episode._episode.output]
     assert roles == ["assistant", "user", "assistant", "user", "assistant"]
     assert episode.get_reward() == 1.0
     assert "=environment(url) alone" in refusal(RolloutError, trl.answer_reward, url)

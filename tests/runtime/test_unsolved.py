@@ -167,13 +167,29 @@ class Asked(Picky):
         return 0.5
 
 
-@pytest.mark.parametrize("kind", [Picky, Asked])
+class OnRowTools(Picky):
+    """The oracle calls a tool that only the row has."""
+
+    def call_row_tool(self, name: str, arguments: dict[str, Any]) -> str:
+        self.unmet = f"the case of the {name}"
+        return "done"
+
+    @staticmethod
+    def oracle(task: dict[str, Any]) -> Any:
+        return [("guess", {"word": "right"}), ("word", {})]
+
+    def reward(self) -> float:
+        return 0.5
+
+
+@pytest.mark.parametrize("kind", [Picky, Asked, OnRowTools])
 def test_the_gates_quote_what_an_object_says_was_missing(loads, monkeypatch, kind):
     loads(kind)
     monkeypatch.setitem(project.of_loaded, kind, here())
     monkeypatch.setattr(project.Project, "served_tools", lambda self: ["guess"])
     definition = {"name": "guess", "parameters": {"properties": {"word": {}}}}
-    check = RewardCheck(kind, [row_of(id=1)], lambda row: [definition])
+    definitions = [definition, {**definition, "name": "word"}]
+    check = RewardCheck(kind, [row_of(id=1)], lambda row: definitions)
     row, result = row_of(id=1), {"reward": 0.5}
     text = refusal(GateError, check.check_reward, "row 1", "oracle", row, result)
     assert "(the case of the word; it called guess(" in text

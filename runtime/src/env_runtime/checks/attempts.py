@@ -1,7 +1,6 @@
 """Episodes that a policy without a solution plays in this process, to try a grade."""
 
 import contextlib
-import functools
 import json
 import logging
 import math
@@ -9,7 +8,6 @@ import re
 import time
 from collections import Counter
 from collections.abc import (
-    AsyncGenerator,
     Awaitable,
     Callable,
     Generator,
@@ -20,17 +18,14 @@ from collections.abc import (
 from dataclasses import dataclass, field
 from typing import Any
 
-from pydantic import ValidationError
-
 from ..episode.answers import Answer
-from ..episode.declaration import declared, models_of
-from ..episode.episode import Episode
+from ..episode.declaration import declared
 from ..episode.schema import sample_arguments
-from ..episode.session import Session
 from ..episode.tasks import baseline_reward, oracle_reward, solution_of, task_of
-from ..episode.tools import Tool, tools_of
+from ..episode.tools import tools_of
 from ..episode.types import REPLY, Calls, Row, Solution
 from ..errors import GateError, NoOracleError
+from ..evaluation.episodes import LocalEpisode, Refusal
 from ..evaluation.rows import row_name
 from ..project import of_class
 from ..settings import Limits
@@ -93,59 +88,43 @@ def without_log() -> Generator[None]:
         logging.disable(before)
 
 
-@dataclass
-class Attempt:
-    """An episode of the class in this process, played call by call."""
+@dataclass(eq=False)
+class Attempt(LocalEpisode):
+    """An episode of the class in this process, with the outputs of its calls."""
 
-    session: Session
-    tools: dict[str, Tool]
     calls: Calls = field(default_factory=list)
     outputs: list[str] = field(default_factory=list)
 
-    async def call(self, name: str, arguments: dict[str, Any]) -> str:
-        """A tool's output; what cannot be called answers with an error.
-
-        Raises TimeoutError.
-        """
-        tool = self.tools[name]
-        try:
-            keywords = tool.keywords(tool.arguments.model_validate(arguments))
-            call = functools.partial(self.episode.call, tool, keywords)
-            output = (await self.session.perform(call)).output
-        except ValidationError as error:
-            output = f"error: {error}"
+    async def call(self, name: str, arguments: Any) -> Answer:
+        answer = await super().call(name, arguments)
+        if isinstance(answer, Refusal) and answer.problem == "timeout":
+            raise TimeoutError
         self.calls.append((name, arguments))
-        self.outputs.append(output)
-        return output
+        self.outputs.append(answer.output)
+        return answer
+
+    async def say(self, text: str) -> Answer | None:
+        answer = await super().say(text)
+        self.calls.append((REPLY, {"answer": text}))
+        self.outputs += [answer.output] if answer else []
+        return answer
 
     async def play(self, calls: Calls) -> None:
-        """Make calls, and say messages that the class replies to."""
-        for name, arguments in calls:
-            if name == REPLY:
-                said = functools.partial(self.episode.reply, arguments["answer"])
-                answer: Answer | None = await self.session.perform(said)
-                self.calls.append((name, arguments))
-                self.outputs += [answer.output] if answer else []
-            elif name in self.tools:
-                await self.call(name, arguments)
+        """Make calls, but for those of a row's own tools."""
+        await super().play([call for call in calls if call[0] in {*self.tools, REPLY}])
 
-    async def reward(self, answer: str = "") -> float:
-        return await self.session.reward(answer, CALL_SECONDS)
+    def seconds(self, name: str) -> float:
+        return CALL_SECONDS
 
     async def kept(self) -> Kept:
         """The object's SQLite tables and files, as they are now."""
-        return await self.session.perform(lambda: kept_by(self.session.environment))
+        return await self.perform(lambda: kept_by(self.episode.environment))
 
     async def state(self) -> Any:
         """The object's attributes, and what it keeps elsewhere, to be compared."""
-        environment = self.session.environment
-        texts = await self.session.perform(lambda: attributes_of(environment))
+        environment = self.episode.environment
+        texts = await self.perform(lambda: attributes_of(environment))
         return texts, (await self.kept()).content
-
-    @property
-    def episode(self) -> Episode:
-        assert self.session.episode is not None
-        return self.session.episode
 
     @property
     def broken(self) -> str:
@@ -174,7 +153,6 @@ class FlawCheck:
     def __init__(self, domain_class: type, rows: list[Row]) -> None:
         self.domain_class, self.declared = domain_class, declared(domain_class)
         self.rows = rows
-        self.models = models_of(domain_class)
         self.limits = Limits.read(tool_seconds=CALL_SECONDS)
         project = of_class(domain_class)
         self.tools = tools_of(domain_class, project.served_tools())
@@ -189,19 +167,9 @@ class FlawCheck:
         self.writes = True  # whether texts may be put into arguments
         self.deadline = math.inf  # no further row, and no further try, begins after it
 
-    @contextlib.asynccontextmanager
-    async def episode(self, row: Row) -> AsyncGenerator[Attempt]:
+    def episode(self, row: Row) -> Attempt:
         """An episode of a row, which is closed at the end of the with block."""
-        session = Session.of(self.domain_class, task_of(row), limits=self.limits)
-        models = self.models and self.models.of_episode()
-        await session.start(
-            lambda: Episode(self.domain_class, task_of(row), models=models)
-        )
-        try:
-            yield Attempt(session, self.tools)
-        finally:
-            with contextlib.suppress(TimeoutError):
-                await session.close()
+        return Attempt(self.domain_class, task_of(row), self.tools, self.limits)
 
     def in_time[T](self, tries: Iterable[T]) -> Iterator[T]:
         """The tries that begin in time, at least one."""

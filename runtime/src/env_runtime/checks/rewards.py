@@ -1,5 +1,6 @@
 """The rewards of the oracle, of doing nothing and of nonsense: the same in every framework."""
 
+import asyncio
 import contextlib
 import json
 from collections.abc import Callable, Generator, Iterable
@@ -9,7 +10,6 @@ from typing import Any
 
 from ..command_line import counted
 from ..episode.declaration import declared
-from ..episode.episode import run_alone
 from ..episode.tasks import (
     baseline_reward,
     oracle_reward,
@@ -21,8 +21,9 @@ from ..episode.tasks import (
 from ..episode.tools import tools_of
 from ..episode.types import REPLY, Definitions, Row, Solution
 from ..errors import GateError, NoOracleError, RolloutError, service_hint
+from ..evaluation.episodes import LocalEpisode
 from ..evaluation.policies import PLANS
-from ..evaluation.rows import about_task, episode_of, row_name, skeleton_note
+from ..evaluation.rows import about_task, row_name, skeleton_note
 from ..evaluation.stats import is_error
 from .runner import doing
 
@@ -31,8 +32,8 @@ ROWS_AT_A_TIME = 20
 # Where a message about a grade sends the reader. A project has no docs/ of its own.
 GRADING = "docs/grading.md of the template"
 
-# An episode as a framework reports it: the `reward` and, if the framework knows them, the
-# items of the trajectory, as a rollout has them.
+# An episode as a framework reports it: the `reward` and, if the framework knows it, the
+# `response` with the trajectory, as a rollout has it.
 Result = dict[str, Any]
 
 
@@ -155,7 +156,8 @@ class RewardCheck:
         if policy in PLANS:
             plan = PLANS[policy](row, self.definitions(row))
             calls = steps_of(self.domain_class, plan)
-            did = made_calls(calls, result.get("output", []), policy == "oracle")
+            items = result.get("response", {}).get("output", [])
+            did = made_calls(calls, items, policy == "oracle")
             if self.declared.ends_with_answer:
                 answer = f"answered {plan.answer!r:.200}"
                 did += f", and {answer if plan.answer else 'did not answer'}"
@@ -235,24 +237,17 @@ def reward_problem(
 
 def _unmet(domain_class: type, row: Row, plan: Solution) -> str:
     """The object's `unmet` after the plan, played in this process; "" without one."""
-    tools = tools_of(domain_class)
 
     async def play() -> str:
-        async with episode_of(domain_class, task_of(row)) as episode:
-            for name, arguments in steps_of(domain_class, plan):
-                if name == REPLY:
-                    await episode.reply(arguments["answer"])
-                elif tool := tools.get(name):
-                    keywords = tool.keywords(tool.arguments.model_validate(arguments))
-                    await episode.call(tool, keywords)
-                elif declared(domain_class).has_row_tools:
-                    await episode.call_row_tool(name, arguments)
-            await episode.reward(plan.answer)
-            unmet = getattr(episode.environment, "unmet", "")
-            return str(unmet() if callable(unmet) else unmet)
+        tools = tools_of(domain_class)
+        async with LocalEpisode(domain_class, task_of(row), tools) as played:
+            await played.play(steps_of(domain_class, plan))
+            await played.reward(plan.answer)
+            unmet = getattr(played.episode.environment, "unmet", "")
+            return str(await played.perform(unmet) if callable(unmet) else unmet)
 
     try:
-        return run_alone(domain_class, play())
+        return asyncio.run(play())
     except Exception:  # noqa: BLE001 - the gate's message is about something else
         return ""
 

@@ -112,7 +112,7 @@ class RolloutCheck(RewardCheck):
         result = play(self.client, tools, row, fixed_policy(policy), FIXED_TURNS)
         if reason := result.get("failure_reason"):
             raise RolloutError(f"the episode has no grade: {reason}")
-        return {**result, "policy": policy, "output": result["response"]["output"]}
+        return {**result, "policy": policy}
 
     def compare(self, index: int, result: Result) -> None:
         """Play a row once more. Raises GateError if the same calls have other results."""
@@ -228,7 +228,6 @@ class RolloutCheck(RewardCheck):
                 result = play(self.client, tools, row, talker, max_turns)
             except RolloutError as error:
                 raise GateError(f"{place}, {talker.name}: {error}") from error
-            result["output"] = result["response"]["output"]
             self.check_reward(place, "nonsense", row, result)
         if not result["out_of_turns"]:
             return ""
@@ -268,7 +267,7 @@ def _answers(items: list[dict[str, Any]]) -> list[Any]:
 
 def _compare(calls: str, first: dict[str, Any], second: dict[str, Any]) -> None:
     """Raise GateError if replaying the same calls changes an output or the reward."""
-    answers = (_answers(result["output"]) for result in (first, second))
+    answers = (_answers(result["response"]["output"]) for result in (first, second))
     for before, after in zip_longest(*answers):
         if before != after:
             raise GateError(
@@ -312,7 +311,7 @@ class Diversity:
 
     def note_outcome(self, result: dict[str, Any]) -> None:
         """Remember what the tools answered to the same calls, and the reward."""
-        outputs = [item.get("output") for item in result["output"]]
+        outputs = [item.get("output") for item in result["response"]["output"]]
         self.answered |= any(text and not is_error(text) for text in outputs)
         self.note(OUTCOME, [outputs, result["reward"]])
 

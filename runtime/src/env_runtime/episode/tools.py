@@ -370,6 +370,22 @@ def say(self, text: str) -> str:
 SAY_TOOL = make_tool(say)
 
 
+# What OpenEnv and ORS call the policy's last message.
+ANSWER = "answer"
+
+
+def answer(self, text: str) -> str:
+    """Give the final answer. The episode ends with it.
+
+    Args:
+        text: The final answer.
+    """
+    raise NotImplementedError("an episode reads the answer itself")
+
+
+ANSWER_TOOL = make_tool(answer)
+
+
 def said(calls: Calls) -> Calls:
     """Calls in which the messages to a class with reply() are calls of `say`."""
     return [

@@ -7,6 +7,7 @@ change, and must not change what a gate measures.
 import contextlib
 import functools
 import json
+import math
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
@@ -21,7 +22,9 @@ from ..episode.types import (
     Item,
     Row,
     as_response,
+    function_call,
     last_message,
+    message,
 )
 from ..errors import OutsideRangeError, RolloutError, one_line
 from ..settings import LOOPBACK, ClientSettings
@@ -179,8 +182,8 @@ class ClientSession:
         response = self.request("POST", f"/{REPLY}", {"answer": text}, headers)
         if response.status_code == 413:  # the policy wrote too much
             return []
-        message = object_in(response)["message"]
-        return [message] if message else []
+        replied = object_in(response)["message"]
+        return [replied] if replied else []
 
     def _call(
         self, names: set[str], name: str, arguments: str
@@ -234,6 +237,77 @@ def problem_of(response: requests.Response) -> str:
     return f"{response.status_code}: {one_line(detail)}"
 
 
+class ServedEpisode(contextlib.AbstractContextManager):
+    """One episode of a row on a server, as a policy plays it, and its trajectory.
+
+    It is over when nothing answers a turn, because the policy called no tool, or after
+    `max_turns` turns; `out_of_turns` says which. `model` is the name of the policy. An
+    exception in a `with` block closes it. The constructor and all methods but close()
+    raise RolloutError if the server fails.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        definitions: Definitions,
+        row: Row,
+        model: str,
+        max_turns: float = math.inf,
+    ) -> None:
+        self.client, self.definitions = client, definitions
+        self.row, self.model = row, model
+        self.output: list[Item] = []
+        self.turns_left = max_turns
+        self.over = self.out_of_turns = False
+        self._tokens = {"input_tokens": 0, "output_tokens": 0}
+        self._incomplete_reason: str | None = None
+        self._session = client.session()
+        self._session.post("/seed_session", row)
+
+    def act(self, turn: Turn) -> list[Item]:
+        """Play a turn. Returns the new items of the trajectory: it, and what answers it."""
+        self._incomplete_reason = turn.incomplete_reason
+        answers = []
+        if not turn.incomplete_reason:
+            answers = self._session.respond(self.definitions, turn)
+        self.turns_left -= 1
+        self.out_of_turns = bool(answers) and self.turns_left == 0
+        self.over = not answers or self.out_of_turns
+        self._tokens["input_tokens"] += turn.input_tokens
+        self._tokens["output_tokens"] += turn.output_tokens
+        self.output += (new := [*turn.items, *answers])
+        return new
+
+    def call(self, name: str, arguments: Any) -> list[Item]:
+        """Call a tool in a turn of its own, see `act`."""
+        return self.act(Turn([function_call(name, json.dumps(arguments))]))
+
+    def say(self, text: str) -> list[Item]:
+        """Send a message in a turn of its own, see `act`."""
+        return self.act(Turn([message(text)]))
+
+    def verify(self) -> dict[str, Any]:
+        """End the episode. Returns the answer of /verify, with the `response`."""
+        response = as_response(
+            self.model,
+            self.definitions,
+            self.output,
+            incomplete_reason=self._incomplete_reason,
+            **self._tokens,
+        )
+        verdict = self._session.post("/verify", {**self.row, "response": response})
+        return {"response": response, "out_of_turns": self.out_of_turns, **verdict}
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            self.close()
+
+    def close(self) -> None:
+        """End the episode without a grade. If that fails, the idle limit ends it."""
+        with contextlib.suppress(RolloutError):
+            self._session.post("/close_session", {})
+
+
 # A function like `play` below; nemo_gym/rollout.py has the user's own.
 Play = Callable[[Client, Definitions, Row, Policy, int], dict[str, Any]]
 
@@ -241,39 +315,16 @@ Play = Callable[[Client, Definitions, Row, Policy, int], dict[str, Any]]
 def play(
     client: Client, definitions: Definitions, row: Row, policy: Policy, max_turns: int
 ) -> dict[str, Any]:
-    """Play one episode. Returns the answer of /verify, with the `response`.
+    """Play one episode. Returns the answer of /verify, see ServedEpisode.
 
-    The episode ends when nothing answers the policy, because it called no tool, or after
-    `max_turns` turns; `out_of_turns` says which. Raises RolloutError if the server or the model fails. The
-    episode then has no reward.
+    Raises RolloutError if the server or the model fails. The episode then has no reward.
     """
-    session = client.session()
-    session.post("/seed_session", row)
-    output: list[Item] = []
-    usage = {"input_tokens": 0, "output_tokens": 0}
-    reason, out_of_turns = None, True
-    try:
-        for _ in range(max_turns):
-            turn = policy.turn(row, definitions, output)
-            output += turn.items
-            usage["input_tokens"] += turn.input_tokens
-            usage["output_tokens"] += turn.output_tokens
-            reason = turn.incomplete_reason
-            results = [] if reason else session.respond(definitions, turn)
-            output += results
-            if not results:
-                out_of_turns = False
-                break
-    except RolloutError:
-        with contextlib.suppress(RolloutError):
-            session.post("/close_session", {})
-        raise
-    response = as_response(
-        policy.name, definitions, output, incomplete_reason=reason, **usage
-    )
-    verdict = session.post("/verify", {**row, "response": response})
-    check_verdict(verdict, client.reward_range())
-    return {"response": response, "out_of_turns": out_of_turns, **verdict}
+    with ServedEpisode(client, definitions, row, policy.name, max_turns) as episode:
+        while not episode.over:
+            episode.act(policy.turn(row, definitions, episode.output))
+        result = episode.verify()
+    check_verdict(result, client.reward_range())
+    return result
 
 
 def check_verdict(

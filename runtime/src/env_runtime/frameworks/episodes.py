@@ -3,20 +3,13 @@
 import functools
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import Any, Literal
-
-from pydantic import ValidationError
+from typing import Any
 
 from .. import project
 from ..episode import tools
-from ..episode.answers import Answer
-from ..episode.declaration import declared, models_of
-from ..episode.episode import Episode, sendable
-from ..episode.names import episode_name
-from ..episode.session import Session
-from ..episode.tasks import steps_of, task_of, validation_problem
-from ..episode.tools import OVER, SAY_TOOL, Tool, make_tool, said
+from ..episode.declaration import declared
+from ..episode.tasks import steps_of, task_of
+from ..episode.tools import ANSWER, ANSWER_TOOL, SAY_TOOL, Tool, said
 from ..episode.types import (
     ROW_TOOL,
     Calls,
@@ -27,6 +20,7 @@ from ..episode.types import (
     images_in,
 )
 from ..errors import GateError, ToolError
+from ..evaluation.episodes import LocalEpisode
 from ..evaluation.policies import PLANS, solution_for
 from ..evaluation.rows import (
     first_observation,
@@ -35,62 +29,16 @@ from ..evaluation.rows import (
     with_observation,
 )
 from ..project import of_class
-from ..settings import Limits
-
-# Why a call was not made, or did not end.
-Problem = Literal["", "unknown tool", "bad arguments", "timeout"]
 
 
-@dataclass(frozen=True)
-class Refusal(Answer):
-    """The answer to a call that the class did not answer itself."""
-
-    problem: Problem = ""
-
-
-class AsyncEpisode:
-    """An episode for a server on an event loop. None of its methods blocks the loop.
-
-    It looks up tools by name, validates their arguments, and repeats its last grade
-    after the end; a Session does the rest. TOOL_SECONDS, or the class's `tool_seconds`,
-    limits each call, and TOOL_SECONDS each grade.
-    With `answer_tool`, and if the class grades the policy's last message, the tool
-    `answer` takes that message and ends the episode. If the class has reply(), the tool
-    `say` calls it, and the episode ends when it returns None.
-    """
+class AsyncEpisode(LocalEpisode):
+    """An episode for a framework's server, with `answer` if the class grades that."""
 
     def __init__(
         self, domain_class: type, task: Task, *, answer_tool: bool = False
     ) -> None:
-        self.domain_class, self.task = domain_class, task
-        self.tools = (tools_and_answer if answer_tool else tools_of)(domain_class)
-        self.limits = Limits.read()
-        self.over = False  # answered or closed: all further calls are refused
-        self._closed = False
-        self._session: Session | None = None
-        self._reward = declared(domain_class).lowest_reward
-        self._said = ""  # the last message to reply()
-
-    async def start(self) -> None:
-        """Make the object.
-
-        Raises TimeoutError, and what the constructor raises: ValueError for a task that
-        the class refuses.
-        """
-        # Only a grade by `expected_output` reads the calls.
-        keeps_calls = declared(self.domain_class).reward is None
-        label = episode_name({}, self.task)
-        models = models_of(self.domain_class)
-        make = functools.partial(
-            Episode,
-            self.domain_class,
-            self.task,
-            keeps_calls=keeps_calls,
-            label=label,
-            models=models and models.of_episode(label),
-        )
-        self._session = Session.of(self.domain_class, self.task, limits=self.limits)
-        await self._session.start(make)
+        tools = (tools_and_answer if answer_tool else tools_of)(domain_class)
+        super().__init__(domain_class, task, tools)
 
     @property
     def failure(self) -> str | None:
@@ -101,61 +49,12 @@ class AsyncEpisode:
         asked = episode.models.failure if episode.models else None
         return asked or episode.failure
 
-    async def call(self, name: str, arguments: Any) -> Answer:
-        """Call a tool with arguments from JSON. The answer reports any problem.
-
-        Raises RuntimeError before start().
-        """
-        if self.over:
-            return refusal("the episode is over")
-        tool = self.tools.get(name)
-        if tool is None:
-            there_are = ", ".join(self.tools) or "none"
-            return refusal(f"no tool {name!r}; there are {there_are}", "unknown tool")
-        try:
-            keywords = tool.keywords(tool.arguments.model_validate(arguments))
-        except ValidationError as error:
-            return refusal(validation_problem(error), "bad arguments")
-        session, episode = self._started()
-        if tool is ANSWER_TOOL:
-            return await self._answered(keywords["text"])
-        usual = self.limits.tool_seconds
-        seconds = declared(self.domain_class).tool_seconds.get(name, usual)
-        play: Any = functools.partial(episode.call, tool, keywords)
-        if tool is SAY_TOOL:
-            self._said = keywords["text"]
-            play = functools.partial(episode.reply, self._said)
-        try:
-            answer = await session.perform(play, seconds)
-        except TimeoutError:
-            return refusal(f"{name} took more than {seconds:g} seconds", "timeout")
-        return await self._answered(self._said) if answer is None else answer
-
-    async def _answered(self, text: str) -> Answer:
-        """Grade the final answer. The first one counts."""
-        await self.reward(text)
-        self.over = True
-        return Answer(OVER)
-
     async def opened(self, row: Row) -> Row:
         """The episode's row, with a prompt that ends with the class's observation().
 
         Raises TimeoutError, and what observation() raises.
         """
-        session, episode = self._started()
-        return with_observation(row, await session.perform(episode.observation))
-
-    async def reward(self, answer: str = "") -> float:
-        """The grade so far, within the class's reward_range. It is final after the end.
-
-        `answer` is the policy's last message, for a class that grades it. An episode
-        whose last call hangs earns the lowest reward.
-        """
-        if not self.over and self._session and self._session.episode:
-            seconds = self.limits.tool_seconds
-            answer = answer or self._said
-            self._reward = await self._session.reward(answer, seconds)
-        return self._reward
+        return with_observation(row, await self.perform(self.episode.observation))
 
     async def valid_reward(self) -> float:
         """The grade so far. Raises RuntimeError if it says nothing about the policy."""
@@ -174,57 +73,15 @@ class AsyncEpisode:
         """The metrics as a part of what a framework sends beside a reward."""
         return {"metrics": self.metrics} if self.metrics else {}
 
-    async def close(self) -> None:
-        """Close the object, once.
-
-        Raises TimeoutError if a call hangs; the object is closed after that call.
-        """
-        session, closed = self._session, self._closed
-        self.over = self._closed = True
-        if session is not None and not closed:
-            await session.close()
-
-    def _started(self) -> tuple[Session, Episode]:
-        if self._session is None or self._session.episode is None:
-            raise RuntimeError("the episode is not started")
-        return self._session, self._session.episode
-
-
-def refusal(reason: str, problem: Problem = "") -> Refusal:
-    """The answer to a call that cannot be made."""
-    text = sendable(f"error: {reason}")
-    return Refusal(text, error="expected", problem=problem)
-
 
 async def bare_reward(domain_class: type, row: Row, calls: Calls) -> float:
     """The reward that calls earn on a row, with no framework around the class.
 
     A call of `answer` is the policy's last message, if the class grades it.
     """
-    episode = AsyncEpisode(domain_class, task_of(row), answer_tool=True)
-    await episode.start()
-    try:
-        for name, arguments in calls:
-            await episode.call(name, arguments)
+    async with AsyncEpisode(domain_class, task_of(row), answer_tool=True) as episode:
+        await episode.play(calls)
         return await episode.reward()
-    finally:
-        await episode.close()
-
-
-# What OpenEnv and ORS call the policy's last message.
-ANSWER = "answer"
-
-
-def answer(self, text: str) -> str:
-    """Give the final answer. The episode ends with it.
-
-    Args:
-        text: The final answer.
-    """
-    raise NotImplementedError("an episode reads the answer itself")
-
-
-ANSWER_TOOL = make_tool(answer)
 
 
 def tools_of(domain_class: type) -> dict[str, Tool]:

@@ -38,20 +38,19 @@ from openenv.core.utils import run_async_safely
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 
-from .. import auth, errors, project
+from .. import auth, errors, project, trainers
 from ..checks.server import outdated_manifests
 from ..episode.answers import Answer
 from ..episode.tasks import task_of
 from ..episode.types import Row
 from ..errors import GateError
+from ..evaluation.episodes import Refusal
 from ..project import Project
 from ..project import find as find_project
 from ..settings import ClientSettings
-from ..trainers import tool_method, tool_result
 from .episodes import (
     SPLIT_FILES,
     AsyncEpisode,
-    Refusal,
     as_mcp,
     images_of,
     prompt_of,
@@ -450,44 +449,31 @@ def connect(url: str) -> Start:
     return start
 
 
-class Rollouts:
-    """One episode after the other. TRL calls the methods that do not begin with `_`."""
+class Rollouts(trainers.Rollouts):
+    """One episode after the other, each over a connection of its own."""
 
     _url: ClassVar[str]
-
-    def __init__(self) -> None:
-        self._client: Any = None
-        self._reward: float | None = 0.0
+    _reward: float | None = 0.0
 
     def reset(self, split: str = "train", index: int = 0, **_: Any) -> str:
         """Start an episode. Returns the text that TRL adds to the sample's prompt."""
         # A new connection: the server closes a connection that is idle between batches.
         self._close()
-        self._client = client_of(self._url).sync()
-        self._client.connect()
-        start = self._client.reset(split=split, index=index)
+        self._episode = client_of(self._url).sync()
+        self._episode.connect()
+        start = self._episode.reset(split=split, index=index)
         self._reward = start.reward
         return start.observation["prompt"]
 
     def get_reward(self) -> float | None:
         """The grade so far. None if the environment failed: TRL leaves that out."""
-        return self._reward
+        return None if self._failure else self._reward
 
-    def _call(self, name: str, arguments: dict[str, Any]) -> Any:
-        try:
-            call = CallToolAction(tool_name=name, arguments=arguments)
-            result = self._client.step(call)
-        except Exception:
-            self._reward = None
-            raise
-        if self._reward is not None:
-            self._reward = result.reward
-        return tool_result(result.observation["data"], result.observation["image"])
-
-    def _close(self) -> None:
-        client, self._client = self._client, None
-        if client is not None:
-            client.close()
+    def _play(self, name: str, arguments: dict[str, Any]) -> tuple[str, str | None]:
+        call = CallToolAction(tool_name=name, arguments=arguments)
+        result = self._episode.step(call)
+        self._reward = result.reward
+        return result.observation["data"], result.observation["image"]
 
 
 def trl_environment(domain_class: type, url: str) -> type[Rollouts]:
@@ -498,7 +484,9 @@ def trl_environment(domain_class: type, url: str) -> type[Rollouts]:
     found = tools_and_answer(domain_class)
     if "get_reward" in found:
         raise errors.ToolError("TRL calls get_reward() itself: rename the tool")
-    methods = {name: tool_method(tool.definition()) for name, tool in found.items()}
+    methods = {
+        name: trainers.tool_method(tool.definition()) for name, tool in found.items()
+    }
     return type("OpenEnvEnvironment", (Rollouts,), {"_url": url, **methods})
 
 

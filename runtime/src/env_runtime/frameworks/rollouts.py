@@ -17,11 +17,12 @@ from ..episode.declaration import declared
 from ..episode.tasks import solved_rows, unsolved_note
 from ..episode.types import Calls, Row, arguments_text
 from ..errors import NoOracleError, RolloutError
+from ..evaluation.episodes import refusal
 from ..evaluation.policies import PLANS
 from ..evaluation.rows import read_rows
 from ..project import here
 from ..settings import ClientSettings
-from .episodes import ANSWER, calls_for, definitions_of, refusal
+from .episodes import ANSWER, calls_for, definitions_of
 
 __all__ = ["run_rollouts"]
 

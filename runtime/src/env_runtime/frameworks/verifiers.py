@@ -264,12 +264,9 @@ class Row(vf.Task[RowData, State, RowConfig]):
         """Grade the last message in an episode of its own, in this process."""
         config = cast(RowConfig, self.config)
         os.environ.update(config.variables(self.tools.domain_class))
-        episode = AsyncEpisode(self.tools.domain_class, self.data.ground_truth)
-        await episode.start()
-        try:
+        domain_class = self.tools.domain_class
+        async with AsyncEpisode(domain_class, self.data.ground_truth) as episode:
             await state.grade(episode)
-        finally:
-            await episode.close()
 
     async def validate(self, runtime: vf.Runtime) -> bool | None:
         """Whether the class's oracle earns what the row promises, for vf-validate."""

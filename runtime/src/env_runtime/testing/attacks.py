@@ -83,12 +83,13 @@ VERDICT = {"responses_create_params", "response", "reward", "mask_sample"}
 
 def make_calls(client: TestClient, calls: Calls) -> list[Any]:
     """Call tools, and post messages as a harness does. Returns the answers."""
-    return [
-        client.post(
-            f"/{tool}", json=sent, headers={HARNESS: "1"} if tool == REPLY else {}
-        ).json()
-        for tool, sent in calls
-    ]
+    return [send(client, tool, sent).json() for tool, sent in calls]
+
+
+def send(client: TestClient, path: str, body: dict[str, Any]) -> Any:
+    """The answer to a call of a tool, or to a message that a harness posts."""
+    headers = {HARNESS: "1"} if path == REPLY else {}
+    return client.post(f"/{path}", json=body, headers=headers)
 
 
 def post(

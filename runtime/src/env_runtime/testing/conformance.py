@@ -6,6 +6,7 @@ import importlib.util
 import json
 import os
 import time
+from multiprocessing.pool import ThreadPool
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,14 +21,14 @@ from ..episode.declaration import declared
 from ..episode.schema import sample_arguments
 from ..episode.tasks import solution_of, solved_rows
 from ..episode.tools import SAY_TOOL, lists_tools, tools_in
-from ..episode.types import HARNESS, REPLY, Solution, message
+from ..episode.types import Row, Solution
 from ..errors import NoOracleError
 from ..evaluation.policies import solution_for
 from ..evaluation.rows import load_rows, read_rows, write_rows
 from ..gym_series import HAS_ENVIRONMENT_SERVERS
 from ..project import here
 from ..resources_server.over_mcp import unplayable
-from .attacks import said, solve_or_skip
+from .attacks import said, send, solve_or_skip
 from .fixtures import verify_body
 
 newer_only = pytest.mark.skipif(
@@ -149,34 +150,19 @@ class TestNemoGym:
         assert isinstance(json.loads(called.content[0].text)["output"], str)
         assert [call.tool for call in session.calls] == [tool, tool]
 
-    def test_20_concurrent_episodes(self, server, rows, tools):
-        async def play(transport, row):
+    def test_20_concurrent_episodes(self, connect, server, rows, tools):
+        def play(number: int) -> str | None:
             """Why the episode may not earn its reward; None if it may."""
-            async with httpx.AsyncClient(
-                transport=transport, base_url="http://server", timeout=60
-            ) as client:
-                await client.post("/seed_session", json=row)
-                try:
-                    policy, solution = "oracle", solution_for(row, tools)
-                except NoOracleError:
-                    policy, solution = "noop", Solution([])
-                for tool, arguments in solution.calls:
-                    headers = {HARNESS: "1"} if tool == REPLY else {}
-                    answer = await client.post(
-                        f"/{tool}", json=arguments, headers=headers
-                    )
-                    assert answer.status_code == 200, answer.text
-                body = verify_body(row, said(solution))
-                answer = await client.post("/verify", json=body)
-                reward = answer.json()["reward"]
-                return reward_problem(here().load_class(), row, policy, reward)
+            row = rows[number % len(rows)]
+            try:
+                policy, plan = "oracle", solution_for(row, tools)
+            except NoOracleError:
+                policy, plan = "noop", Solution([])
+            reward = verdict_on(connect(), row, plan)["reward"]
+            return reward_problem(here().load_class(), row, policy, reward)
 
-        async def play_all():
-            transport = httpx.ASGITransport(server.setup_webserver())
-            episodes = [play(transport, rows[n % len(rows)]) for n in range(20)]
-            return await asyncio.gather(*episodes)
-
-        assert asyncio.run(play_all()) == [None] * 20
+        with ThreadPool(20) as pool:
+            assert pool.map(play, range(20)) == [None] * 20
         assert not server.sessions
 
 
@@ -232,17 +218,11 @@ def verifier_fixture(server_class: Any, cases: Path) -> Any:
 
 def replay(server: Any, case: Any) -> dict[str, Any]:
     """The answer of /verify. Raises ValueError if a request is refused."""
+    row, plan = load_rows(here().rows)[case.row], Solution(case.calls, case.answer)
+    if case.calls == "oracle":
+        plan = solution_of(server.domain_class, row)
     client = TestClient(server.setup_webserver())
-    row = load_rows(here().rows)[case.row]
-    calls, answer = case.calls, case.answer
-    if calls == "oracle":
-        calls, answer = solution_of(server.domain_class, row)
-    _post(client, "/seed_session", row)
-    for tool, arguments in calls:
-        _post(client, f"/{tool}", arguments)
-    output = [message(answer)] if answer else []
-    body = verify_body({**row, **(case.model_extra or {})}, output)
-    return _post(client, "/verify", body)
+    return verdict_on(client, row, plan, **(case.model_extra or {}))
 
 
 def wrong_rewards(server_class: Any, cases: list[dict[str, Any]]) -> str:
@@ -267,9 +247,21 @@ def wrong_rewards(server_class: Any, cases: list[dict[str, Any]]) -> str:
     return ""
 
 
-def _post(client: TestClient, path: str, body: dict[str, Any]) -> dict[str, Any]:
-    headers = {HARNESS: "1"} if path == f"/{REPLY}" else {}
-    response = client.post(path, json=body, headers=headers)
-    if response.status_code != 200:
-        raise ValueError(f"POST {path}: {response.status_code} {response.text}")
-    return response.json()
+def verdict_on(
+    client: TestClient, row: Row, plan: Solution, **changed: Any
+) -> dict[str, Any]:
+    """The answer of /verify after a plan, with keys of the row `changed`.
+
+    Raises ValueError if a request is refused.
+    """
+
+    def post(path: str, body: dict[str, Any]) -> dict[str, Any]:
+        answer = send(client, path, body)
+        if answer.status_code != 200:
+            raise ValueError(f"POST /{path}: {answer.status_code} {answer.text}")
+        return answer.json()
+
+    post("seed_session", row)
+    for tool, arguments in plan.calls:
+        post(tool, arguments)
+    return post("verify", verify_body({**row, **changed}, said(plan)))

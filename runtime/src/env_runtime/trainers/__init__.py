@@ -16,6 +16,39 @@ from typing import Any, Literal
 from ..errors import RolloutError
 
 
+class Rollouts:
+    """One rollout after the other. TRL calls the methods that do not begin with `_`.
+
+    TRL shows the model an exception of a tool, and goes on. If the server failed, the
+    model would be trained on that failure, so that sample has no reward: `_failure`. A
+    subclass has reset(), which sets `_episode`, get_reward(), and `_play`.
+    """
+
+    def __init__(self) -> None:
+        self._episode: Any = None  # None if there is nothing to play or to grade
+        self._failure: str | None = None
+
+    def _call(self, name: str, arguments: dict[str, Any]) -> str | list[dict[str, Any]]:
+        """The result of a call that the model sees. Raises what _play raises."""
+        if self._episode is None:
+            raise RolloutError(f"{name} has no session: call reset(row) first")
+        try:
+            return tool_result(*self._play(name, arguments))
+        except Exception as error:
+            self._failure = f"{name}: {error}"
+            raise
+
+    def _play(self, name: str, arguments: dict[str, Any]) -> tuple[str, str | None]:
+        """The text that answers a call, and its image as a data: URL."""
+        raise NotImplementedError
+
+    def _close(self) -> None:
+        """Close the episode, if there is one, before another one starts."""
+        episode, self._episode, self._failure = self._episode, None, None
+        if episode is not None:
+            episode.close()
+
+
 def tool_method(tool: dict[str, Any]) -> Callable[..., Any]:
     """A method for a tool definition, which calls `_call(name, arguments)` of its object.
 

@@ -13,7 +13,6 @@ the model's last message, add such a function, or use it alone if there are no t
     GRPOTrainer(..., reward_funcs=answer_reward(url))
 """
 
-import contextlib
 import json
 import logging
 from collections.abc import Callable
@@ -22,21 +21,12 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from ..episode.tools import OVER, SAY, SAY_TOOL
-from ..episode.types import (
-    Definitions,
-    Item,
-    Row,
-    as_response,
-    content_text,
-    function_call,
-    images_in,
-    message,
-)
+from ..episode.types import Definitions, Row, content_text, images_in, message
 from ..errors import RolloutError
-from ..evaluation.client import Client, ClientSession
+from ..evaluation.client import Client, ServedEpisode
 from ..evaluation.rows import load_rows, messages_of
 from ..project import here
-from . import tool_method, tool_result
+from . import Rollouts, tool_method
 
 log = logging.getLogger(__name__)
 
@@ -151,9 +141,7 @@ def answer_reward(url: str | None = None) -> Callable[..., list[float | None]]:
     has_tools = bool(client.tools())
 
     def grade(text: str, completion: list[dict[str, Any]]) -> float | None:
-        session, row = client.session(), json.loads(text)
-        session.post("/seed_session", row)
-        return _verdict(session, row, [], [message(_answer(completion))])
+        return _reward(ServedEpisode(client, [], json.loads(text), "trl"), completion)
 
     def nemo_gym(
         completions: list[list[dict[str, Any]]],
@@ -169,8 +157,7 @@ def answer_reward(url: str | None = None) -> Callable[..., list[float | None]]:
         with ThreadPoolExecutor(ANSWERS_AT_ONCE) as pool:
             if environments is None:
                 return list(pool.map(grade, row, completions))
-            answers = map(_answer, completions)
-            return list(pool.map(_Rollouts._grade, environments, answers))
+            return list(pool.map(_Rollouts._grade, environments, completions))
 
     return nemo_gym
 
@@ -182,35 +169,32 @@ def _answer(completion: list[dict[str, Any]]) -> str:
     return (text or "").rpartition("</think>")[2].partition("<think>")[0]
 
 
-def _verdict(
-    session: ClientSession, row: Row, definitions: Definitions, output: list[Item]
+def _reward(
+    episode: ServedEpisode, completion: list[dict[str, Any]] | None
 ) -> float | None:
-    """The reward of a trajectory, which ends its session. None if it is masked."""
-    response = as_response("trl", definitions, output)
-    answer = session.post("/verify", {**row, "response": response})
-    if answer.get("mask_sample"):
-        log.warning("a rollout has no reward: %s", answer.get("failure_reason"))
+    """The reward of an episode, which ends it. None if it is masked.
+
+    The last message of the `completion` is graded, too.
+    """
+    if completion is not None:
+        episode.output.append(message(_answer(completion)))
+    with episode:
+        verdict = episode.verify()
+    if verdict.get("mask_sample"):
+        log.warning("a rollout has no reward: %s", verdict.get("failure_reason"))
         return None
-    return float(answer["reward"])
+    return float(verdict["reward"])
 
 
-class _Rollouts:
-    """One rollout after the other, each in a session of its own.
+class _Rollouts(Rollouts):
+    """Rollouts on a server, each in a session of its own.
 
-    TRL shows the model an exception of a tool, and goes on. If the server failed, the
-    model would be trained on that failure, so the reward of that sample is None. An
-    exception of `reset` or `get_reward` ends the training.
+    An exception of `reset` or `get_reward` ends the training.
     """
 
     _client: ClassVar[Client]
     _definitions: ClassVar[Definitions]
-
-    def __init__(self) -> None:
-        self._session: ClientSession | None = None  # None if no session is open
-        self._row: Row | None = None  # None while there is nothing to play or to grade
-        self._output: list[Item] = []
-        self._failure: str | None = None
-        self._graded = False  # whether answer_reward has graded the rollout
+    _graded = False  # whether answer_reward has graded the rollout
 
     def reset(self, row: str, **rest: Any) -> None:
         """Start an episode of `row`, the dataset's JSON text.
@@ -218,12 +202,9 @@ class _Rollouts:
         Raises RolloutError if the server refuses it, or does not answer.
         """
         self._close()
-        self._row, self._output, self._failure = None, [], None
         self._graded = False
         seed = json.loads(row)
-        self._session = self._client.session()  # a cookie is good for one episode
-        self._session.post("/seed_session", seed)
-        self._row = seed
+        self._episode = ServedEpisode(self._client, self._definitions, seed, "trl")
 
     def get_reward(self) -> float | None:
         """Grade the rollout within the class's reward_range, and end its session.
@@ -235,55 +216,28 @@ class _Rollouts:
         """
         return None if self._graded else self._grade()
 
-    def _grade(self, answer: str | None = None) -> float | None:
+    def _grade(self, completion: list[dict[str, Any]] | None = None) -> float | None:
         """Grade like get_reward, with the model's last message if that is graded."""
-        self._graded = answer is not None
-        row, self._row = self._row, None
-        if row is None or self._session is None:
+        self._graded = completion is not None
+        if self._episode is None:
             raise RolloutError(
                 "nothing to grade: call reset(row) before each get_reward()"
             )
         if self._failure:
-            self._close()
             log.warning("a rollout has no reward: %s", self._failure)
+            self._close()
             return None
-        output = self._output + ([] if answer is None else [message(answer)])
-        reward = _verdict(self._session, row, self._definitions, output)
-        self._session = None  # /verify has ended it
-        return reward
+        episode, self._episode = self._episode, None
+        return _reward(episode, completion)
 
-    def _close(self) -> None:
-        """End the session, if one is open. If that fails, the idle limit ends it."""
-        session, self._session = self._session, None
-        if session is not None:
-            with contextlib.suppress(RolloutError):
-                session.post("/close_session", {})
-
-    def _call(self, name: str, arguments: dict[str, Any]) -> str | list[dict[str, Any]]:
-        """The result that the model sees: the same text as with NeMo Gym's agents."""
-        if self._row is None or self._session is None:
-            raise RolloutError(f"{name} has no session: call reset(row) first")
-        call = function_call(name, json.dumps(arguments))
-        try:
-            if name == SAY and self._client.replies():
-                text, images = self._say(str(arguments.get("text", "")))
-            else:
-                items = self._session.call_tools(self._definitions, [call])
-                self._output += [call, *items]
-                text = items[0]["output"]
-                images = images_in(items[1:])
-            return tool_result(text, images[0] if images else None)
-        except RolloutError as error:
-            self._failure = f"{name}: {error}"
-            raise
-
-    def _say(self, text: str) -> tuple[str, list[str]]:
-        """The text of the environment's reply, and its images as data: URLs."""
-        assert self._session is not None
-        if not text:
-            return "error: the text is empty", []
-        said = message(text)
-        replied = self._session.reply([said])
-        self._output += [said, *replied]
-        shown = content_text(replied[0]["content"]) if replied else OVER
-        return shown, images_in(replied)
+    def _play(self, name: str, arguments: dict[str, Any]) -> tuple[str, str | None]:
+        """The same text as with NeMo Gym's agents, and the image."""
+        if name != SAY or not self._client.replies():
+            answers = self._episode.call(name, arguments)[1:]
+            text = answers[0]["output"]
+        elif said := str(arguments.get("text", "")):
+            answers = self._episode.say(said)[1:]
+            text = content_text(answers[0]["content"]) if answers else OVER
+        else:
+            return "error: the text is empty", None
+        return text, next(iter(images_in(answers)), None)
