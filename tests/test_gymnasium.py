@@ -17,7 +17,7 @@ import runtime.rendered  # noqa: F401  # makes env_runtime importable
 import gymnasium
 import numpy as np
 import pytest
-from env_runtime.episode.schema import sample_arguments
+from env_runtime.episode.samples import sample_arguments
 from env_runtime.episode.tools import make_tool
 from env_runtime.errors import GateError
 from env_runtime.gymnasium import facts_of, rules

@@ -21,7 +21,7 @@ import runtime.rendered  # noqa: F401  # makes env_runtime importable
 # isort: split
 import pytest
 from env_runtime.episode.declaration import declared
-from env_runtime.episode.schema import sample_of
+from env_runtime.episode.samples import sample_of
 from env_runtime.episode.tasks import (
     is_native,
     oracle_reward,

@@ -20,7 +20,7 @@ import uvicorn
 from env_runtime import project
 from env_runtime.checks.class_checks import check_class
 from env_runtime.checks.flaws import find_flaws
-from env_runtime.episode.schema import sample_arguments
+from env_runtime.episode.samples import sample_arguments
 from env_runtime.episode.tools import tools_of
 from env_runtime.evaluation import command
 from env_runtime.evaluation.client import Client, ClientSession

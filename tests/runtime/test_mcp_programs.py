@@ -94,7 +94,7 @@ def package(tmp_path) -> Path:
     packages.mkdir(parents=True)
     # The packages of this interpreter, as an editable installation names a folder
     (packages / "editable.pth").write_text("\n".join(site.getsitepackages()))
-    base = Path(sys._base_executable)  # ty: ignore[unresolved-attribute]
+    base = Path(sys._base_executable)  # ty: ignore[missing-attribute]
     (folder / ".venv/bin").mkdir()
     (folder / ".venv/bin/python").symlink_to(base)
     (folder / ".venv/pyvenv.cfg").write_text(f"home = {base.parent}\n")

@@ -9,7 +9,7 @@ from unittest import mock
 
 import pytest
 from env_runtime.episode.answers import printed
-from env_runtime.episode.schema import sample_arguments
+from env_runtime.episode.samples import sample_arguments
 from env_runtime.episode.tools import tools_of
 from env_runtime.resources_server import http
 from env_runtime.resources_server.cookies import SessionCookies

@@ -8,7 +8,7 @@ import pytest
 from env_runtime.checks.class_checks import check_class
 from env_runtime.checks.server import write_tools
 from env_runtime.checks.smoke import smoke_gate
-from env_runtime.episode.schema import sample_arguments
+from env_runtime.episode.samples import sample_arguments
 from env_runtime.episode.tools import SERVER_PATHS, tools_of
 from env_runtime.episode.types import function_call, message
 from env_runtime.errors import GateError, RolloutError

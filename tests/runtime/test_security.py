@@ -4,7 +4,7 @@ import json
 
 import pytest
 import uvicorn
-from env_runtime.episode.schema import sample_arguments
+from env_runtime.episode.samples import sample_arguments
 from env_runtime.project import here
 
 from .support import Plain, Player, app_of, refusal

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import pytest
 import requests
-from env_runtime.episode.schema import sample_arguments
+from env_runtime.episode.samples import sample_arguments
 from env_runtime.errors import RolloutError
 from env_runtime.evaluation.client import Client, ClientSession
 from env_runtime.evaluation.policies import solve

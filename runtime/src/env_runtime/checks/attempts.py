@@ -20,7 +20,7 @@ from typing import Any
 
 from ..episode.answers import Answer
 from ..episode.declaration import declared
-from ..episode.schema import sample_arguments
+from ..episode.samples import sample_arguments
 from ..episode.tasks import baseline_reward, oracle_reward, solution_of, task_of
 from ..episode.tools import tools_of
 from ..episode.types import REPLY, Calls, Row, Solution

@@ -17,7 +17,7 @@ from itertools import islice
 from typing import Any
 
 from ..command_line import counted
-from ..episode.schema import sample_arguments
+from ..episode.samples import sample_arguments
 from ..episode.types import REPLY, Calls, Row
 from ..errors import RolloutError
 from ..evaluation.rows import prompt_text

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..command_line import counted
 from ..episode.declaration import declared
-from ..episode.schema import sample_arguments
+from ..episode.samples import sample_arguments
 from ..episode.tasks import is_native, task_of
 from ..episode.tools import STUB, lists_tools, tools_in
 from ..episode.types import HARNESS, REPLY, Definitions, Row, as_response

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from .. import project
-from ..episode.schema import sample_arguments
+from ..episode.samples import sample_arguments
 from ..episode.tasks import oracle_name, solution_of, steps_of
 from ..episode.tools import tools_in, tools_of
 from ..episode.types import (

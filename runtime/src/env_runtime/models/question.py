@@ -9,7 +9,8 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from ..episode.schema import plain_schema, sample_of
+from ..episode.samples import sample_of
+from ..episode.schema import plain_schema
 from ..episode.types import Definitions, arguments_text
 from ..errors import ModelError, one_line
 from . import Message, Prompt

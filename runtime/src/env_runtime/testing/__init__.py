@@ -12,7 +12,7 @@ for _name in ("attacks", "conformance"):
     pytest.register_assert_rewrite(f"{__package__}.{_name}")
 
 from ..episode.declaration import declared
-from ..episode.schema import sample_arguments
+from ..episode.samples import sample_arguments
 from ..episode.tasks import baseline_reward, oracle_reward
 from ..episode.types import message
 from ..errors import NoOracleError

@@ -9,7 +9,7 @@ from fastapi.testclient import TestClient
 
 from ..checks.flaws import find_flaws
 from ..episode.declaration import declared
-from ..episode.schema import sample_arguments
+from ..episode.samples import sample_arguments
 from ..episode.tasks import (
     baseline_reward,
     is_native,

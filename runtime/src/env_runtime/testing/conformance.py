@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict
 
 from ..checks.rewards import reward_problem
 from ..episode.declaration import declared
-from ..episode.schema import sample_arguments
+from ..episode.samples import sample_arguments
 from ..episode.tasks import solution_of, solved_rows
 from ..episode.tools import SAY_TOOL, lists_tools, tools_in
 from ..episode.types import Row, Solution
