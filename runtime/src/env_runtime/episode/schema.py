@@ -20,6 +20,15 @@ def function_definition(
     }
 
 
+def chat_tools(definitions: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Tools of the Responses API as Chat Completions takes them."""
+    names = ("name", "description", "parameters")
+    return [
+        {"type": "function", "function": {name: one[name] for name in names}}
+        for one in definitions
+    ]
+
+
 def plain_schema(schema: Any, definitions: dict[str, Any] | None = None) -> Any:
     """A JSON Schema with every reference replaced by its definition.
 
