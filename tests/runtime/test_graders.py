@@ -6,6 +6,7 @@ import string
 import time
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pytest
 from env_runtime import graders
@@ -179,7 +180,7 @@ GRADERS = [*BOXED, Json({"answer": 42}), Json({"answer": 42}, partial=True)]
 
 def test_each_grader_is_in_every_place():
     """CONTRIBUTING.md says what a new one needs."""
-    examples = [*GRADERS, Table([("a", 1)]), Calls([("look", {"x": 1})])]
+    examples: list[Any] = [*GRADERS, Table([("a", 1)]), Calls([("look", {"x": 1})])]
     names = {type(grader).__name__ for grader in examples}
     assert names == {*graders.__all__} - {"INSTRUCTIONS"}
     page = (Path(__file__).parents[2] / "docs/grading.md").read_text()
