@@ -7,7 +7,7 @@ import importlib
 import inspect
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, get_origin
 
 PAGE = Path(__file__).with_suffix(".md")
 MODULES = ["server", "gates", "rollouts", "rows", "graders", "testing", "models"]
@@ -48,9 +48,10 @@ def entry(name: str, thing: Any) -> Iterator[str]:
         yield f"### `{name}`, a fixture"
         yield inspect.getdoc(wrapped()) or ""
         return
-    if isinstance(thing, str):
+    if isinstance(thing, str) or get_origin(thing) is Annotated:
+        text = isinstance(thing, str)
         yield f"### `{name}`"
-        yield f"The text `{thing}`"
+        yield f"The text `{thing}`" if text else f"The type {thing.__metadata__[0]}."
         return
     yield f"### `{name}{signature(thing)}`"
     yield inspect.getdoc(thing) or ""

@@ -227,62 +227,53 @@ def numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", version)[:3])
 
 
-def bounds(required: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The lowest version that a specifier allows, and the lowest above all of them.
+PATCHES = 60  # no series of Python has had as many releases
 
-    It has clauses as PEP 440 and Poetry write them. excluded() has those with `!=`.
-    """
-    low, high = (0, 0, 0), (99, 0, 0)
+
+def allowed(required: str) -> list[tuple[int, ...]]:
+    """The releases of Python that a specifier allows, as PEP 440 or Poetry writes it."""
+    # Copier requires it, and runs this script.
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
+    clauses = []
     for operator, version in re.findall(r"([<>=!~^]*)\s*([\w.*+-]+)", required):
-        digits = numbers(version)
-        full = (*digits, 0, 0)[:3]
-        after = (*full[:2], full[2] + 1)  # the next release
-        above = (99, 0, 0)
-        if operator in ("<", "<="):
-            above = full if operator == "<" else after
-        elif operator == "^" or (operator == "~=" and len(digits) < 3):
-            above = (full[0] + 1, 0, 0)
-        elif operator in ("~", "~=") or ("*" in version and operator != "!="):
-            above = (full[0], full[1] + 1, 0)
-        elif operator in ("==", "===", ""):
-            above = after
-        if operator == ">":
-            low = max(low, after)
-        elif operator not in ("<", "<=", "!="):
-            low = max(low, full)
-        high = min(high, above)
-    return low, high
-
-
-def excluded(required: str) -> dict[tuple[int, ...], str]:
-    """The releases, or series, that a specifier leaves out with `!=`, and its clauses."""
-    found = re.findall(r"!=\s*([\d.]+?)(\.\*)?(?=[,\s]|$)", required)
-    return {numbers(text): f"!={text}{series}" for text, series in found}
+        if operator in ("^", "~"):  # Poetry's
+            *kept, last = numbers(version)[: 1 if operator == "^" else 2]
+            clauses += [f">={version}", f"<{'.'.join(map(str, [*kept, last + 1]))}"]
+        else:
+            clauses.append(f"{operator or '=='}{version}")
+    try:
+        specifiers = SpecifierSet(",".join(clauses))
+    except InvalidSpecifier:
+        raise Problem(
+            f"requires-python is {required!r}, which is no specifier"
+        ) from None
+    releases = [(3, minor, patch) for minor in range(20) for patch in range(PATCHES)]
+    return [one for one in releases if ".".join(map(str, one)) in specifiers]
 
 
 def satisfies(version: tuple[int, ...], required: str) -> bool:
-    low, high = bounds(required)
-    full = (*version, 0, 0)[:3]
-    left_out = any(full[: len(one)] == one for one in excluded(required))
-    return low <= full < high and not left_out
+    return version in allowed(required)
 
 
 def narrowed(required: str, wanted: str) -> str:
     """The specifier of versions that two specifiers allow. Raises Problem if none is."""
-    ours, theirs = bounds(required), bounds(wanted)
-    low, high = max(ours[0], theirs[0]), min(ours[1], theirs[1])
-    if low >= high:
+    unequal = re.compile(r"!=\s*[\d.]+\*?")
+    ours, theirs = allowed(required), set(allowed(unequal.sub("", wanted)))
+    both = [one for one in ours if one in theirs]
+    if not both:
         raise Problem(
             f"this repository's requires-python is {wanted!r}, and NeMo Gym needs "
             f"{required!r}: no version is in both"
         )
+    low, (major, minor, patch) = both[0], both[-1]
+    between = {one for one in ours if low <= one <= both[-1]}
     left_out = [
-        clause
-        for version, clause in excluded(wanted).items()
-        if low <= (*version, 99)[:3] and version < high
+        one for one in unequal.findall(wanted) if not between <= set(allowed(one))
     ]
-    if (low, high) == ours:
+    if len(between) == len(ours):
         return ",".join([required, *left_out])
+    high = (major, minor, patch + 1) if patch < PATCHES - 1 else (major, minor + 1, 0)
     texts = [".".join(map(str, one if one[2] else one[:2])) for one in (low, high)]
     return ",".join([f">={texts[0]},<{texts[1]}", *left_out])
 
@@ -597,12 +588,8 @@ def narrow_python(folder: Path, wanted: str) -> None:
     if text == required:
         return
     replace(folder / "pyproject.toml", f'"{required}"', f'"{text}"')
-    low, high = bounds(text)
-    fitting = [
-        n
-        for n in (13, 12, 14)
-        if low < (3, n + 1, 0) and high > (3, n, 0) and (3, n) not in excluded(text)
-    ]
+    series = {one[:2] for one in allowed(text)}
+    fitting = [minor for minor in (13, 12, 14) if (3, minor) in series]
     image = folder / "Dockerfile"
     if fitting and image.is_file():
         replace(image, "python:3.13-slim", f"python:3.{fitting[0]}-slim")

@@ -23,7 +23,7 @@ PUBLIC = {
     "sample_arguments server shows solution_for solve start tools verifier_fixture "
     "verify verify_body without_answers",
     "models": "AsyncModel Model",
-    "gymnasium": "Facts GymnasiumEpisode Observation TabularEpisode facts_of rules",
+    "gymnasium": "Action Facts GymnasiumEpisode Observation TabularEpisode facts_of rules",
 }
 # What the files in verifiers/, openenv/ and ors/ take of env_runtime.frameworks
 FRAMEWORKS_PUBLIC = {

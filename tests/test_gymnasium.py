@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Annotated, Any, Literal, TypedDict
 
 import runtime.rendered  # noqa: F401  # makes env_runtime importable
 
@@ -24,6 +24,7 @@ from env_runtime.gymnasium import facts_of, rules
 from env_runtime.gymnasium.__main__ import with_environment
 from gymnasium import spaces
 from PIL import Image
+from pydantic import Field, TypeAdapter
 
 from projects import ROOT, import_path, lint, load_module, run
 from rendering import render_project
@@ -31,42 +32,45 @@ from rendering import render_project
 STYLE = f"--config={ROOT / 'pyproject.toml'}"
 MINIGRID = "minigrid:MiniGrid-Empty-5x5-v0"
 # Each environment's actions, the range of its returns, and whether it has an oracle.
-ENVIRONMENTS: dict[str, tuple[str, tuple[float, float], bool]] = {
+ENVIRONMENTS: dict[str, tuple[Any, tuple[float, float], bool]] = {
     "FrozenLake-v1": (
-        'Literal["move_left", "move_down", "move_right", "move_up"]',
+        Literal["move_left", "move_down", "move_right", "move_up"],
         (0.0, 1.0),
         True,
     ),
     "Taxi-v4": (
-        (
-            "Literal[\n"
-            '    "move_south",\n    "move_north",\n    "move_east",\n    "move_west",\n'
-            '    "pickup_passenger",\n    "drop_off_passenger",\n]'
-        ),
+        Literal[
+            "move_south",
+            "move_north",
+            "move_east",
+            "move_west",
+            "pickup_passenger",
+            "drop_off_passenger",
+        ],
         (-500.0, 20.0),
         True,
     ),
     "CliffWalking-v1": (
-        'Literal["move_up", "move_right", "move_down", "move_left"]',
+        Literal["move_up", "move_right", "move_down", "move_left"],
         (-5000.0, 0.0),
         True,
     ),
-    "Blackjack-v1": ('Literal["stick", "hit"]', (-1.0, 1.0), False),
+    "Blackjack-v1": (Literal["stick", "hit"], (-1.0, 1.0), False),
     "CartPole-v1": (
-        'Literal["push_cart_to_the_left", "push_cart_to_the_right"]',
+        Literal["push_cart_to_the_left", "push_cart_to_the_right"],
         (0.0, 50.0),
         False,
     ),
     "Pendulum-v1": (
-        (
-            "Annotated[\n    list[Annotated[float, Field(ge=-2.0, le=2.0)]], "
-            "Field(min_length=1, max_length=1)\n]"
-        ),
+        Annotated[
+            list[Annotated[float, Field(ge=-2.0, le=2.0)]],
+            Field(min_length=1, max_length=1),
+        ],
         (-850.0, 0.0),
         False,
     ),
     MINIGRID: (
-        'Literal["left", "right", "forward", "pickup", "drop", "toggle", "done"]',
+        Literal["left", "right", "forward", "pickup", "drop", "toggle", "done"],
         (0.0, 1.0),
         False,
     ),
@@ -117,6 +121,11 @@ def write_frames(write, frames) -> Write:
     return functools.partial(write, source=frames)
 
 
+def schema_of(action: Any) -> Any:
+    """The type of an action as a policy sees it."""
+    return TypeAdapter(action).json_schema()
+
+
 def action_of(module: Any, *, high: bool = False) -> Any:
     definition = make_tool(module.MyEnv.step).definition()
     return sample_arguments(definition, high=high)["action"]
@@ -133,7 +142,8 @@ def test_the_class_is_written_for_frozen_lake_already(render, backend):
 def test_the_class_says_what_the_environment_has(write, tmp_path, name):
     action, reward_range, has_oracle = ENVIRONMENTS[name]
     text, module = write(name)
-    assert f"\nAction = {action}\n" in text
+    assert schema_of(facts_of(module.MyEnv).action) == schema_of(action)
+    assert "(self, action: Action) -> str:" in text
     assert (module.MyEnv.id, module.MyEnv.reward_range) == (name, reward_range)
     assert hasattr(module.MyEnv, "oracle") == has_oracle
     lint(tmp_path, STYLE)
@@ -201,9 +211,9 @@ def picture(seen: Any) -> Image.Image:
     ],
 )
 def test_an_episode_as_frames(write_frames, tmp_path, name):
-    text, module = write_frames(name)
-    assert f"\nAction = {ENVIRONMENTS[name][0]}\n" in text
+    _, module = write_frames(name)
     environment = module.MyEnv
+    assert schema_of(facts_of(environment).action) == schema_of(ENVIRONMENTS[name][0])
     assert hasattr(environment, "oracle") == ENVIRONMENTS[name][2]
     assert (
         environment({"seed": 3}).observation() == environment({"seed": 3}).observation()
@@ -226,10 +236,8 @@ def test_an_episode_as_frames(write_frames, tmp_path, name):
     lint(tmp_path, STYLE)
 
 
-def test_a_box_as_frames_has_its_imports_in_order(write_frames, tmp_path):
-    text, module = write_frames("Pendulum-v1")
-    assert "import GymnasiumEpisode, Observation\nfrom pydantic import Field\n" in text
-    assert "from typing import Annotated\n" in text
+def test_a_box_as_frames(write_frames, tmp_path):
+    _, module = write_frames("Pendulum-v1")
     lint(tmp_path, STYLE)
     episode = module.MyEnv({"seed": 1})
     first = episode.observation()
@@ -277,31 +285,29 @@ class Spaces(gymnasium.Env):
         return 1, 0.5, True, False, {}
 
 
-SPACES: dict[str, tuple[Any, str, Any]] = {
+SPACES: dict[str, tuple[Any, Any, Any]] = {
     "Discrete": (
         spaces.Discrete(3, start=-1),
-        "Annotated[int, Field(ge=-1, le=1)]",
+        Annotated[int, Field(ge=-1, le=1)],
         -1,
     ),
     "MultiDiscrete": (
         spaces.MultiDiscrete([2, 3]),
-        (
-            "Annotated[\n    list[Annotated[int, Field(ge=0, le=2)]], "
-            "Field(min_length=2, max_length=2)\n]"
-        ),
+        Annotated[
+            list[Annotated[int, Field(ge=0, le=2)]], Field(min_length=2, max_length=2)
+        ],
         [1, 2],
     ),
     "MultiBinary": (
         spaces.MultiBinary(2),
-        "Annotated[list[bool], Field(min_length=2, max_length=2)]",
+        Annotated[list[bool], Field(min_length=2, max_length=2)],
         [True, False],
     ),
     "Box": (
         spaces.Box(-np.inf, 1.0, (2, 2)),
-        (
-            "Annotated[\n    list[Annotated[float, Field(le=1.0)]], "
-            "Field(min_length=4, max_length=4)\n]"
-        ),
+        Annotated[
+            list[Annotated[float, Field(le=1.0)]], Field(min_length=4, max_length=4)
+        ],
         [0.0, 0.5, 1.0, -9.5],
     ),
     "Dict": (
@@ -313,26 +319,31 @@ SPACES: dict[str, tuple[Any, str, Any]] = {
                 "the_levers": spaces.MultiBinary(2),
             }
         ),
-        (
-            'TypedDict(\n    "Action",\n    {\n'
-            '        "go to": Annotated[int, Field(ge=0, le=2)],\n'
-            '        "push": Annotated[\n'
-            "            list[Annotated[float, Field(ge=-1.0, le=1.0)]],\n"
-            "            Field(min_length=2, max_length=2),\n        ],\n"
-            '        "say": Annotated[str, Field(min_length=1, max_length=5)],\n'
-            '        "the_levers": Annotated[list[bool], '
-            "Field(min_length=2, max_length=2)],\n    },\n)"
+        TypedDict(
+            "Action",
+            {
+                "go to": Annotated[int, Field(ge=0, le=2)],
+                "push": Annotated[
+                    list[Annotated[float, Field(ge=-1.0, le=1.0)]],
+                    Field(min_length=2, max_length=2),
+                ],
+                "say": Annotated[str, Field(min_length=1, max_length=5)],
+                "the_levers": Annotated[list[bool], Field(min_length=2, max_length=2)],
+            },
         ),
         {"go to": 2, "push": [0.5, -7.0], "say": "hello", "the_levers": [True, False]},
     ),
     "Tuple": (
         spaces.Tuple([spaces.Discrete(2), spaces.MultiDiscrete([2, 3])]),
-        (
-            'TypedDict(  # noqa: UP013\n    "Action",\n    {\n'
-            '        "action_0": Annotated[int, Field(ge=0, le=1)],\n'
-            '        "action_1": Annotated[\n'
-            "            list[Annotated[int, Field(ge=0, le=2)]], "
-            "Field(min_length=2, max_length=2)\n        ],\n    },\n)"
+        TypedDict(
+            "Action",
+            {
+                "action_0": Annotated[int, Field(ge=0, le=1)],
+                "action_1": Annotated[
+                    list[Annotated[int, Field(ge=0, le=2)]],
+                    Field(min_length=2, max_length=2),
+                ],
+            },
         ),
         {"action_1": [1, 2], "action_0": 1},
     ),
@@ -359,8 +370,8 @@ def register():
 @pytest.mark.parametrize("kind", SPACES)
 def test_the_type_of_other_action_spaces(write, register, tmp_path, kind):
     space, action, good = SPACES[kind]
-    text, module = write(register(space))
-    assert f"\nAction = {action}\n" in text
+    _, module = write(register(space))
+    assert schema_of(facts_of(module.MyEnv).action) == schema_of(action)
     episode = module.MyEnv({})
     assert episode.step(good) == "1\nReward: 0.5. The episode is over."
     assert episode.reward() == 0.5
@@ -368,22 +379,37 @@ def test_the_type_of_other_action_spaces(write, register, tmp_path, kind):
     lint(tmp_path, STYLE)
 
 
-def test_another_environment_keeps_the_methods(write, register, tmp_path):
-    """Down to the first method, the file is written anew."""
+def test_another_environment_keeps_all_other_lines(write, register, tmp_path):
     text, _ = write(register(SPACES["Dict"][0]))
     text = text.replace("Take one action", "Pull a lever").replace("50  #", "40  #")
-    text += '\n    def peek(self, deep: Literal["no", "yes"]) -> str:\n        return deep\n'
-    (tmp_path / "my_env.py").write_text(
-        text.replace("TypedDict", "Literal, TypedDict", 1)
-    )
+    text += "\n    def peek(self, deep: bool) -> str:\n        return str(deep)\n"
+    (tmp_path / "my_env.py").write_text(text)
     changed, _ = written(tmp_path, "FrozenLake-v1")
     (tmp_path / "my_env.py").write_text(changed)
-    action = ENVIRONMENTS["FrozenLake-v1"][0]
-    assert "\nfrom typing import Literal\n" in changed
-    assert f"\nAction = {action}\n\n\nclass MyEnv(TabularEpisode):\n" in changed
-    assert "    max_steps = 40  # " in changed
-    assert changed.endswith(text[text.index("    def step") :])
+    lines = {*text.splitlines()} ^ {*changed.splitlines()}
+    words = {line.strip().partition(" = ")[0] for line in lines}
+    title = {line for line in words if line.endswith('an object plays one episode."""')}
+    assert words - title == {"id", "render_mode", "reward_range_estimated"}
+    assert "reward_range = (0.0, 1.0)" in changed
     lint(tmp_path, STYLE)
+
+
+@pytest.mark.parametrize("name", ["FrozenLake-v1", "Taxi-v4"])
+def test_a_class_of_an_earlier_release_has_its_own_action(project, tmp_path, name):
+    """It is still written for its own environment, but another one needs another type."""
+    text = (project / "my_env.py").read_text()
+    text = text.replace("Action, GymnasiumEpisode", "TabularEpisode")
+    text = text.replace("(GymnasiumEpisode)", "(TabularEpisode)")
+    text = text.replace("\n\nclass", f"\n{BEFORE_0_7.splitlines()[4]}\n\n\nclass")
+    (tmp_path / "my_env.py").write_text(f"from typing import Literal\n{text}")
+    old, new = class_in(tmp_path / "my_env.py"), class_in(project / "my_env.py")
+    assert facts_of(old) == facts_of(new)
+    assert old.oracle({"seed": 1}) == new.oracle({"seed": 1})
+    if name == old.id:
+        assert written(tmp_path, name)[0] == (tmp_path / "my_env.py").read_text()
+    else:
+        with pytest.raises(GateError, match="MyEnv has the Action of FrozenLake-v1"):
+            written(tmp_path, name)
 
 
 def test_models_and_more_tools_stand_in_the_class(render, tmp_path):
@@ -517,8 +543,9 @@ def test_an_environment_that_shows_no_text(write, register, capsys, kind, proble
 def test_actions_that_are_no_enumeration_give_no_names(write, register, monkeypatch):
     """Tetris of tetris-gymnasium has an object there that cannot be iterated."""
     monkeypatch.setattr(Spaces, "actions", SimpleNamespace(left=0), raising=False)
-    text, _ = write(register(spaces.Discrete(2)))
-    assert "\nAction = Annotated[int, Field(ge=0, le=1)]\n" in text
+    _, module = write(register(spaces.Discrete(2)))
+    number = Annotated[int, Field(ge=0, le=1)]
+    assert schema_of(facts_of(module.MyEnv).action) == schema_of(number)
 
 
 HORIZON = "no random episode ended within max_steps, 50, and the environment allows 200"

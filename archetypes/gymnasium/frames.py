@@ -1,13 +1,9 @@
 """FrozenLake-v1 of Gymnasium as one class: an object plays one episode."""
 
-from typing import Literal
-
-from env_runtime.gymnasium import Observation, TabularEpisode
-
-Action = Literal["move_left", "move_down", "move_right", "move_up"]
+from env_runtime.gymnasium import Action, GymnasiumEpisode, Observation
 
 
-class DomainClass(TabularEpisode):
+class DomainClass(GymnasiumEpisode):
     """One episode. Its task may have a `seed`, and `options` for gymnasium.make()."""
 
     id = "FrozenLake-v1"

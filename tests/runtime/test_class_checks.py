@@ -373,6 +373,14 @@ def test_every_type_of_an_answer_is_compared():
 
 
 @pytest.mark.parametrize(
+    "code", ["at: str = str(1)", "at: int.__class__", "at: list[a]"]
+)
+def test_no_signature_is_evaluated(code):
+    with pytest.raises(ValueError, match=r"malformed node|no parameter has the type"):
+        check(Base, signatures=asked(code))
+
+
+@pytest.mark.parametrize(
     ("declared", "problem"),
     [
         ({"look": 600, "trian": 1}, "names trian, which is not a tool; there are look"),

@@ -7,7 +7,8 @@ import shutil
 import subprocess
 
 import pytest
-from env_runtime import deploy
+from detect_secrets.core import scan
+from env_runtime import deploy, shipped
 from env_runtime.errors import DeployError
 from env_runtime.project import here
 from huggingface_hub import HfApi
@@ -22,11 +23,9 @@ def git(folder, *arguments):
 @pytest.fixture(autouse=True)
 def scanner(monkeypatch):
     """detect-secrets takes seconds for a project: it scans the test's own file only."""
-    scan = deploy.scan.scan_file
+    real = scan.scan_file
     monkeypatch.setattr(
-        deploy.scan,
-        "scan_file",
-        lambda path: scan(path) if path.endswith("notes.py") else [],
+        scan, "scan_file", lambda path: real(path) if path.endswith("notes.py") else []
     )
 
 
@@ -34,7 +33,7 @@ def scanner(monkeypatch):
 def folder(tmp_path, monkeypatch):
     """A copy of what this project deploys, with a lock file of its own."""
     root = tmp_path / "project"
-    for path in [*deploy.collect(here()), "nemo_gym/Dockerfile", ".gitignore"]:
+    for path in [*shipped.collect(here()), "nemo_gym/Dockerfile", ".gitignore"]:
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(here().root / path, root / path)
     monkeypatch.setitem(vars(here()), "root", root)
@@ -467,6 +466,6 @@ PATTERNS = {
 
 @pytest.mark.parametrize("patterns", PATTERNS)
 def test_patterns_have_the_meaning_that_docker_gives_them(patterns):
-    matches = deploy.matcher(patterns.split("\n")).match_file
+    matches = shipped.matcher(patterns.split("\n")).match_file
     matched, others = (paths.split() for paths in PATTERNS[patterns])
     assert [path for path in (*matched, *others) if matches(path)] == matched

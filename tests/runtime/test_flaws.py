@@ -9,8 +9,8 @@ from typing import Any, ClassVar, Literal
 
 import pytest
 from env_runtime.checks import attempts
-from env_runtime.checks.attempts import CURES, FlawCheck
-from env_runtime.checks.flaws import FLAWS, WRITING
+from env_runtime.checks.attempts import FlawCheck
+from env_runtime.checks.flaws import FLAWS
 from env_runtime.errors import GateError
 
 ROOT = Path(__file__).parents[2]
@@ -613,9 +613,7 @@ def test_each_flaw_is_in_every_place():
     page = page[page.index("## Flaws that the rollout gate looks for") :]
     page = page[: page.index("\n## ")]
     assert set(re.findall(r"^### `(\w+)`$", page, re.MULTILINE)) == {*FLAWS}
-    assert {*CURES} == {*FLAWS} >= WRITING
-    sample = f"looked for {len(FLAWS)} flaws of grades in 24 rows; "
-    assert sample in (ROOT / "README.md").read_text()
+    assert all(flaw.cure for flaw in FLAWS.values())
     tests = [
         ROOT / f"tests/runtime/{name}.py" for name in ("test_flaws", "test_flaws_owned")
     ]

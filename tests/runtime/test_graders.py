@@ -1,11 +1,15 @@
 r"""Graders: what solves a task, and that nothing else does."""
 
 import json
+import re
 import string
 import time
 from decimal import Decimal
+from pathlib import Path
+from typing import Any
 
 import pytest
+from env_runtime import graders
 from env_runtime.graders import INSTRUCTIONS, Calls, Choice, Json, Number, Table, Text
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -172,6 +176,18 @@ def test_forms_of_the_same_answer_earn_one(grader, answer):
 
 BOXED = [Number("42"), Text("42"), Text("42", partial=True), Choice("B", ["41", "42"])]
 GRADERS = [*BOXED, Json({"answer": 42}), Json({"answer": 42}, partial=True)]
+
+
+def test_each_grader_is_in_every_place():
+    """CONTRIBUTING.md says what a new one needs."""
+    examples: list[Any] = [*GRADERS, Table([("a", 1)]), Calls([("look", {"x": 1})])]
+    names = {type(grader).__name__ for grader in examples}
+    assert names == {*graders.__all__} - {"INSTRUCTIONS"}
+    page = (Path(__file__).parents[2] / "docs/grading.md").read_text()
+    page = page.partition("\n## Graders\n")[2].partition("\n## ")[0]
+    assert set(re.findall(r"^\| `(\w+)\(", page, re.MULTILINE)) == names
+    for grader in examples:
+        assert grader.reward(grader.solution()) == 1.0
 
 
 @given(st.text())

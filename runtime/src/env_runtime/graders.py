@@ -479,7 +479,10 @@ def _cells(row: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def _cell(value: Any) -> tuple[str, Any]:
-    """A value of a row as it is compared. A policy's query may return any number."""
+    """A value of a row as it is compared. A policy's query may return any number.
+
+    Unlike in JSON, True is 1, because a database may have no booleans.
+    """
     if isinstance(value, int | float | Decimal):
         with contextlib.suppress(ArithmeticError, ValueError):  # 10**400, sNaN
             number = float(value)

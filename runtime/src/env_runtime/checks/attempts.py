@@ -56,25 +56,31 @@ PARTS = {
     "end of a sentence": re.compile(r"\b(?=(\w[^.,;:!?\n]*))"),
 }
 
-CURES = {
-    "echo": "Compare whole values instead of `in`, and limit the length of an argument",
-    "crowd": "Compare the whole answer, so that a list of guesses is a wrong one",
-    "form": "Compare the answer with the row's own, and not only its form",
-    "fragment": "Compare the whole answer, and not whether it is in the expected one",
-    "outside": "Let reward() return what a wrong answer earns: if it raises, or leaves reward_range, the episode earns the lowest reward",
-    "candidates": "Let a wrong try end the episode, or cost something",
-    "leak": "Take the answer out of the prompt, or ask for what has to be found out",
-    "choices": "Grade what was chosen, and let the first choice count",
-    "reader": "Do not let an answer say what would have been right while the policy can go on",
-    "again": "Count each thing once, and bound the sum: an episode whose reward is outside of reward_range earns the lowest",
-    "shared": "Make it in __init__, `self.NAME = ...`, also where it is a default "
-    "argument, a cache, or a connection of the module",
-    "loop": "Await instead, or make the tool a plain `def`, which runs in a thread",
-    "early": "Grade what the calls before it did, or leave them out of the oracle if "
-    "nobody needs them",
-    "owned": "Grade over a copy that no tool can change, open the tool's connection "
-    "read-only, or check that all the rest is unchanged",
-}
+
+@dataclass
+class Flaw:
+    """A policy that solves nothing, and what helps against it.
+
+    As a decorator of the function that plays it, it is listed in FLAWS by that name.
+    """
+
+    cure: str  # the sentence of the message that says what to do
+    # Of a policy on many rows: the share on which it must earn the full reward
+    share: float = MOST
+    writes: bool = True  # whether it writes texts of its own into arguments
+    slow: bool = False  # whether its episodes have many calls
+    first: bool = False  # whether it goes first, because others would be blamed for it
+
+    def __call__(self, play: Any) -> "Flaw":
+        self.play, self.name = play, play.__name__
+        FLAWS[self.name] = self
+        return self
+
+    def holds(self, solved: int, played: int) -> bool:
+        return solved >= self.share * played - 1e-9
+
+
+FLAWS: dict[str, Flaw] = {}
 
 
 @contextlib.contextmanager
@@ -158,10 +164,10 @@ class FlawCheck:
         self.tools = tools_of(domain_class, project.served_tools())
         self.definitions = [tool.definition() for tool in self.tools.values()]
         self.meant = set(project.table().get("meant", []))
-        if unknown := sorted(self.meant - {*CURES}):
+        if unknown := sorted(self.meant - {*FLAWS}):
             raise GateError(
                 f"pyproject.toml, [tool.environment]: `meant` names {', '.join(unknown)}, "
-                f"but the flaws are {', '.join(CURES)}"
+                f"but the flaws are {', '.join(FLAWS)}"
             )
         self._oracles: dict[int, Solution] = {}
         self.writes = True  # whether texts may be put into arguments
@@ -247,7 +253,7 @@ class FlawCheck:
 
     def wrong(
         self,
-        flaw: str,
+        flaw: Flaw,
         row: int,
         problem: str,
         attempt: Attempt | None = None,
@@ -260,9 +266,9 @@ class FlawCheck:
         task = json.dumps(task_of(self.rows[row]), ensure_ascii=False)
         did += f"{'; ' if did else ''}task: {task[:200]}"
         return GateError(
-            f"{row_name(row + 1)}: {problem} ({did}). {CURES[flaw]}: see `{flaw}` in "
+            f"{row_name(row + 1)}: {problem} ({did}). {flaw.cure}: see `{flaw.name}` in "
             f"{GRADING}. If it is meant, write "
-            f'`meant = ["{flaw}"]` below [tool.environment] in pyproject.toml, or a '
+            f'`meant = ["{flaw.name}"]` below [tool.environment] in pyproject.toml, or a '
             "`baseline_reward` into the row"
         )
 
@@ -325,20 +331,15 @@ def check_enough(played: int) -> None:
         raise UndecidedError
 
 
-def _is_share(solved: int, played: int, share: float) -> bool:
-    return solved >= share * played - 1e-9
-
-
 async def on_many(
     check: FlawCheck,
     rows: Iterable[int],
-    flaw: str,
+    flaw: Flaw,
     who: str,
-    share: float,
     play: Callable[[int], Awaitable[Attempt | None]],
     answers: Mapping[int, str] | None = None,
 ) -> None:
-    """Raise GateError if a policy earns the full reward on a share of the rows.
+    """Raise GateError if a policy earns the full reward on the flaw's share of rows.
 
     `play` returns the episode of a row if it earned that, else None. `answers` are
     what the policy answered. Raises UndecidedError.
@@ -350,10 +351,10 @@ async def on_many(
         played += 1
         if attempt := await play(number):
             solved.append((number, attempt))
-        elif not _is_share(len(numbers) - played + len(solved), len(numbers), share):
+        elif not flaw.holds(len(numbers) - played + len(solved), len(numbers)):
             return
     check_enough(played)
-    if _is_share(len(solved), played, share):
+    if flaw.holds(len(solved), played):
         number, attempt = solved[0]
         problem = f"{who} earns the full reward on {len(solved)} of {played} rows"
         answer = answers[number] if answers else ""
@@ -363,9 +364,8 @@ async def on_many(
 async def with_tries(
     check: FlawCheck,
     rows: Iterable[int],
-    flaw: str,
+    flaw: Flaw,
     who: str,
-    share: float,
     calls_at: Callable[[Row], Awaitable[Calls]],
 ) -> None:
     """Raise GateError if calls, most of them wrong, solve a share of the rows."""
@@ -381,13 +381,13 @@ async def with_tries(
         return attempt if earned else None
 
     if check.tools:
-        await on_many(check, rows, flaw, who, share, play)
+        await on_many(check, rows, flaw, who, play)
 
 
 async def same_part(
     check: FlawCheck,
     numbers: list[int],
-    flaw: str,
+    flaw: Flaw,
     who: str,
     source: Callable[[Row], Awaitable[str]],
     submit: Callable[[Row, str], Awaitable[tuple[Attempt, float]]],
@@ -400,7 +400,7 @@ async def same_part(
     check_enough(len(numbers))
     failures: Counter[tuple[str, int]] = Counter()
     parts: list[dict[tuple[str, int], str]] = []
-    allowed = int(len(numbers) * (1 - MOST))
+    allowed = int(len(numbers) * (1 - flaw.share))
     kept: set[tuple[str, int]] | None = None
     for number in check.in_time(numbers):
         row, told = check.rows[number], {}
@@ -416,9 +416,7 @@ async def same_part(
             return
     played, kinds = len(parts), [*PARTS]
     check_enough(played)
-    kept = {
-        one for one in kept or () if _is_share(played - failures[one], played, MOST)
-    }
+    kept = {one for one in kept or () if flaw.holds(played - failures[one], played)}
     if not kept:
         return
     best = min(kept, key=lambda one: (failures[one], abs(one[1]), kinds.index(one[0])))

@@ -244,10 +244,7 @@ def _check_signature(tools: dict[str, Tool], signature: dict[str, Any]) -> None:
     if name not in tools or not signature["given"]:
         return
     method: Any = tools[name].method
-    answered: dict[str, Any] = {"Literal": typing.Literal}
-    code = f"def tool(self, {', '.join(signature['parameters'])}): ..."
-    exec(code, answered)  # noqa: S102 - the user's own answer, which copier.yml checked
-    expected, actual = _parameters(answered["tool"]), _parameters(method)
+    expected, actual = [*map(_answered, signature["parameters"])], _parameters(method)
     if expected != actual:
         raise GateError(
             f"{where(method)}: {method.__qualname__} takes "
@@ -255,6 +252,40 @@ def _check_signature(tools: dict[str, Tool], signature: dict[str, Any]) -> None:
             f"({', '.join(map(str, expected))}): correct the method, or copy again with "
             f"-d tools='{name}'"
         )
+
+
+def _answered(code: str) -> inspect.Parameter:
+    """A parameter of a signature in the answers, which copier.yml checked.
+
+    Nothing is evaluated: other code than `size: int = 3` raises ValueError.
+    """
+    [node] = ast.parse(code).body
+    assert isinstance(node, ast.AnnAssign)
+    empty = inspect.Parameter.empty
+    return inspect.Parameter(
+        ast.unparse(node.target),
+        inspect.Parameter.POSITIONAL_OR_KEYWORD,
+        default=empty if node.value is None else ast.literal_eval(node.value),
+        annotation=_type_of(node.annotation),
+    )
+
+
+_TYPES: dict[str, Any] = {"Literal": typing.Literal, "list": list}
+_TYPES |= {kind.__name__: kind for kind in (str, int, float, bool)}
+
+
+def _type_of(node: ast.expr) -> Any:
+    """The type that an annotation in the answers names: those of extensions/tools.jinja."""
+    match node:
+        case ast.Name(name) if name in _TYPES:
+            return _TYPES[name]
+        case ast.Subscript(ast.Name("Literal") as kind, values):
+            return _type_of(kind)[ast.literal_eval(values)]
+        case ast.Subscript(ast.Name("list") as kind, item):
+            return _type_of(kind)[_type_of(item)]
+        case ast.BinOp(kind, ast.BitOr(), ast.Constant(None)):
+            return _type_of(kind) | None
+    raise ValueError(f"no parameter has the type {ast.unparse(node)}")
 
 
 def _parameters(function: Any) -> list[inspect.Parameter]:

@@ -12,7 +12,7 @@ import json
 import re
 import time
 from collections import Counter, defaultdict
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any
 
@@ -25,9 +25,11 @@ from .attempts import (
     CANDIDATES,
     DIFFERENT,
     FEWEST_ROWS,
+    FLAWS,
     HALF,
     MOST,
     Attempt,
+    Flaw,
     FlawCheck,
     UndecidedError,
     check_enough,
@@ -49,6 +51,7 @@ BLOCKED_SECONDS = 0.05
 # ------------------------------------------------------------------------ the flaws
 
 
+@Flaw("Compare whole values instead of `in`, and limit the length of an argument")
 async def echo(check: FlawCheck, rows: Iterable[int]) -> None:
     """Every argument of text, and the last message, is the whole prompt."""
     for number in check.in_time(rows):
@@ -58,23 +61,10 @@ async def echo(check: FlawCheck, rows: Iterable[int]) -> None:
         attempt, reward = await check.played(row, [*check.filled(text)], answer)
         if check.full(row, reward):
             problem = f"a policy that only repeats the prompt earns {reward}"
-            raise check.wrong("echo", number, problem, attempt, answer)
+            raise check.wrong(echo, number, problem, attempt, answer)
 
 
-async def candidates(check: FlawCheck, rows: Iterable[int]) -> None:
-    """Each part of the prompt, and of errors, is an argument, all in one episode."""
-
-    async def calls_at(row: Row) -> Calls:
-        attempt, _ = await check.played(row, [*check.filled("7")])
-        sources = map(parts_of, [prompt_text(row), *attempt.outputs])
-        texts = [islice(each.values(), CANDIDATES) for each in sources]
-        tried = dict.fromkeys(text for each in texts for text in each)
-        return [call for text in tried for call in check.filled(text)]
-
-    who = "a policy that tries what the prompt, or an error, names one after the other"
-    await with_tries(check, rows, "candidates", who, HALF, calls_at)
-
-
+@Flaw("Take the answer out of the prompt, or ask for what has to be found out")
 async def leak(check: FlawCheck, rows: Iterable[int]) -> None:
     """The same part of each prompt is the answer, such as its last number."""
 
@@ -86,24 +76,82 @@ async def leak(check: FlawCheck, rows: Iterable[int]) -> None:
 
     if check.declared.ends_with_answer:
         who = "a policy that answers with a part of the prompt"
-        await same_part(check, [*rows], "leak", who, source, submit)
+        await same_part(check, [*rows], leak, who, source, submit)
 
 
-async def choices(check: FlawCheck, rows: Iterable[int]) -> None:
-    """All values of a Literal, an Enum, or a small range, one after the other."""
-    calls: Calls = []
-    for tool in check.definitions:
-        for name, schema in tool["parameters"]["properties"].items():
-            for value in choices_of(schema):
-                calls.append((tool["name"], {**sample_arguments(tool), name: value}))
-    who = "a policy that makes every choice there is"
+@Flaw("Compare the whole answer, so that a list of guesses is a wrong one")
+async def crowd(check: FlawCheck, rows: Iterable[int]) -> None:
+    """The right answer among those of other rows."""
 
-    async def calls_at(row: Row) -> Calls:
-        return calls
+    def text(own: str, others: list[str]) -> str:
+        some = others[:10]
+        half = len(some) // 2  # a last answer may count, and a first one
+        return ", ".join([*some[:half], own, *some[half:]])
 
-    await with_tries(check, rows, "choices", who, MOST, calls_at)
+    who = "a policy that lists many answers, the right one among them,"
+    await _instead(check, rows, crowd, who, text)
 
 
+@Flaw("Compare the answer with the row's own, and not only its form")
+async def form(check: FlawCheck, rows: Iterable[int]) -> None:
+    """The answer of another row."""
+    who = "a policy that submits another row's answer"
+    await _instead(check, rows, form, who, lambda own, others: others[0])
+
+
+@Flaw("Compare the whole answer, and not whether it is in the expected one", share=HALF)
+async def fragment(check: FlawCheck, rows: Iterable[int]) -> None:
+    """One character, such as the most frequent letter."""
+    for character in "aeo1.!":
+        await _instead(
+            check,
+            rows,
+            fragment,
+            f"a policy that submits {character!r} each time",
+            lambda own, others, one=character: one if len(own) > 3 else "",
+        )
+
+
+async def _instead(
+    check: FlawCheck,
+    rows: Iterable[int],
+    flaw: Flaw,
+    who: str,
+    text: Callable[[str, list[str]], str],
+) -> None:
+    """Raise GateError if a text earns as much as the right one on a share of the rows.
+
+    `text` gets what a row's oracle submits, and what those of other rows do. A row for
+    which it returns "" is left out.
+    """
+    numbers = [*rows]
+    values = {
+        number: value
+        for number in numbers
+        if (value := check.value(check.rows[number])) is not None
+    }
+    if not values:
+        return
+    check_enough(len(numbers))
+    if len({*values.values()}) < DIFFERENT:
+        return
+    given = {
+        number: one
+        for number, own in values.items()
+        if (one := text(own, [v for v in dict.fromkeys(values.values()) if v != own]))
+    }
+
+    if len(given) < FEWEST_ROWS:
+        return
+
+    async def play(number: int) -> Attempt | None:
+        attempt, reward = await check.submitted(check.rows[number], given[number])
+        return attempt if check.full(check.rows[number], reward) else None
+
+    await on_many(check, given, flaw, who, play, given)
+
+
+@Flaw("Do not let an answer say what would have been right while the policy can go on")
 async def reader(check: FlawCheck, rows: Iterable[int]) -> None:
     """The same part of what was said about a wrong call, or message, is sent next."""
     numbers = [*rows]
@@ -132,7 +180,7 @@ async def reader(check: FlawCheck, rows: Iterable[int]) -> None:
             return await check.played(row, [wrong, *corrected])
 
         who = "a policy that repeats what was said to it"
-        await same_part(check, numbers, "reader", who, source, submit)
+        await same_part(check, numbers, reader, who, source, submit)
 
 
 def _said(check: FlawCheck, text: str) -> Calls:
@@ -141,6 +189,42 @@ def _said(check: FlawCheck, text: str) -> Calls:
     return [*check.filled(text), *messages]
 
 
+@Flaw("Let a wrong try end the episode, or cost something", share=HALF)
+async def candidates(check: FlawCheck, rows: Iterable[int]) -> None:
+    """Each part of the prompt, and of errors, is an argument, all in one episode."""
+
+    async def calls_at(row: Row) -> Calls:
+        attempt, _ = await check.played(row, [*check.filled("7")])
+        sources = map(parts_of, [prompt_text(row), *attempt.outputs])
+        texts = [islice(each.values(), CANDIDATES) for each in sources]
+        tried = dict.fromkeys(text for each in texts for text in each)
+        return [call for text in tried for call in check.filled(text)]
+
+    who = "a policy that tries what the prompt, or an error, names one after the other"
+    await with_tries(check, rows, candidates, who, calls_at)
+
+
+@Flaw("Grade what was chosen, and let the first choice count")
+async def choices(check: FlawCheck, rows: Iterable[int]) -> None:
+    """All values of a Literal, an Enum, or a small range, one after the other."""
+    calls: Calls = []
+    for tool in check.definitions:
+        for name, schema in tool["parameters"]["properties"].items():
+            for value in choices_of(schema):
+                calls.append((tool["name"], {**sample_arguments(tool), name: value}))
+    who = "a policy that makes every choice there is"
+
+    async def calls_at(row: Row) -> Calls:
+        return calls
+
+    await with_tries(check, rows, choices, who, calls_at)
+
+
+@Flaw(
+    "Count each thing once, and bound the sum: an episode whose reward is outside of reward_range earns the lowest",
+    slow=True,
+    writes=False,
+)
 async def again(check: FlawCheck, rows: Iterable[int]) -> None:
     """The oracle's last call twice, and each other call many times.
 
@@ -168,7 +252,7 @@ async def again(check: FlawCheck, rows: Iterable[int]) -> None:
             outside = attempt.episode.outside_range
             if outside is not None and not check.declared.range_is_estimated:
                 problem = f"a policy that repeats a call earns {outside}, outside of reward_range"
-                raise check.wrong("again", number, problem, attempt)
+                raise check.wrong(again, number, problem, attempt)
             # Steps of a way differ in what they show; a thing that counts twice does not.
             same = len(set(attempt.outputs)) == 1
             if plan in repeated and same and check.full(row, reward):
@@ -179,9 +263,14 @@ async def again(check: FlawCheck, rows: Iterable[int]) -> None:
                         f"one {kind}, {REPEATS} times, earns {reward}, as much as the "
                         f"oracle's {len(calls)} calls"
                     )
-                    raise check.wrong("again", number, problem, alone)
+                    raise check.wrong(again, number, problem, alone)
 
 
+@Flaw(
+    "Grade what the calls before it did, or leave them out of the oracle if nobody needs them",
+    slow=True,
+    writes=False,
+)
 async def early(check: FlawCheck, rows: Iterable[int]) -> None:
     """The oracle's last call alone, on rows whose calls before it change something.
 
@@ -219,9 +308,12 @@ async def early(check: FlawCheck, rows: Iterable[int]) -> None:
 
     if not check.declared.ends_with_answer:
         who = "a policy that makes only the oracle's last call"
-        await on_many(check, numbers, "early", who, MOST, play)
+        await on_many(check, numbers, early, who, play)
 
 
+@Flaw(
+    "Grade over a copy that no tool can change, open the tool's connection read-only, or check that all the rest is unchanged"
+)
 async def owned(check: FlawCheck, rows: Iterable[int]) -> None:
     """The object's own tools change everything in one of its tables or files.
 
@@ -245,10 +337,10 @@ async def owned(check: FlawCheck, rows: Iterable[int]) -> None:
                 continue
             who = "a policy that changes everything in a table or a file"
             if check.full(row, reward):
-                raise check.wrong("owned", number, f"{who} earns {reward}", attempt)
+                raise check.wrong(owned, number, f"{who} earns {reward}", attempt)
             if broken := attempt.broken:
                 problem = f"{who} breaks the grade: {broken}"
-                raise check.wrong("owned", number, problem, attempt)
+                raise check.wrong(owned, number, problem, attempt)
 
 
 def _destroying(check: FlawCheck, kept: Kept) -> Iterator[Calls]:
@@ -269,113 +361,11 @@ def _destroying(check: FlawCheck, kept: Kept) -> Iterator[Calls]:
             yield [(tool, {**sent, **dict.fromkeys(others, "")})]
 
 
-async def crowd(check: FlawCheck, rows: Iterable[int]) -> None:
-    """The right answer among those of other rows."""
-
-    def text(own: str, others: list[str]) -> str:
-        some = others[:10]
-        half = len(some) // 2  # a last answer may count, and a first one
-        return ", ".join([*some[:half], own, *some[half:]])
-
-    who = "a policy that lists many answers, the right one among them,"
-    await _instead(check, rows, "crowd", who, MOST, text)
-
-
-async def form(check: FlawCheck, rows: Iterable[int]) -> None:
-    """The answer of another row."""
-    who = "a policy that submits another row's answer"
-    await _instead(check, rows, "form", who, MOST, lambda own, others: others[0])
-
-
-async def fragment(check: FlawCheck, rows: Iterable[int]) -> None:
-    """One character, such as the most frequent letter."""
-    for character in "aeo1.!":
-        await _instead(
-            check,
-            rows,
-            "fragment",
-            f"a policy that submits {character!r} each time",
-            HALF,
-            lambda own, others, one=character: one if len(own) > 3 else "",
-        )
-
-
-# Answers and arguments that a grade may not be able to read
-AWKWARD = ["", "six", "-1", "0", "1e9", "1e-320", "nan", "inf", "1e999", 400 * "9"]
-AWKWARD += ["\ud800", "{", "[[1]]", "null", "\\boxed{", "1/0", "\N{SUPERSCRIPT TWO}"]
-
-
-async def outside(check: FlawCheck, rows: Iterable[int]) -> None:
-    """Answers and arguments that break the grade: no number, a huge one, nothing."""
-    for number in check.in_time(rows):
-        row = check.rows[number]
-        texts = AWKWARD if number == 0 else AWKWARD[:9]  # the other rows have less time
-        for text in check.in_time(texts):
-            for calls, answer in _awkward(check, row, text):
-                attempt, _ = await check.played(row, calls, answer)
-                if broken := attempt.broken:
-                    kind = "argument" if calls and not answer else "answer"
-                    said = f"{text!a:.40}" + ("..." if len(text) > 40 else "")
-                    problem = f"the {kind} {said} breaks the grade: {broken}"
-                    raise check.wrong("outside", number, problem, attempt, answer)
-
-
-def _awkward(check: FlawCheck, row: Row, text: str) -> Iterator[tuple[Calls, str]]:
-    """Episodes in which a text is the answer, or each argument of text or a number."""
-    calls, _ = check.oracle(row)
-    if check.declared.takes_answer:
-        yield [], text
-        if calls:
-            yield calls, text
-    if check.writes:
-        for call in check.filled(text):
-            yield [call], ""
-            if len(calls) > 1:
-                yield [*calls[:-1], call], ""
-    if check.declared.replies:
-        yield [(REPLY, {"answer": text})], ""
-
-
-async def _instead(
-    check: FlawCheck,
-    rows: Iterable[int],
-    flaw: str,
-    who: str,
-    share: float,
-    text: Callable[[str, list[str]], str],
-) -> None:
-    """Raise GateError if a text earns as much as the right one on a share of the rows.
-
-    `text` gets what a row's oracle submits, and what those of other rows do. A row for
-    which it returns "" is left out.
-    """
-    numbers = [*rows]
-    values = {
-        number: value
-        for number in numbers
-        if (value := check.value(check.rows[number])) is not None
-    }
-    if not values:
-        return
-    check_enough(len(numbers))
-    if len({*values.values()}) < DIFFERENT:
-        return
-    given = {
-        number: one
-        for number, own in values.items()
-        if (one := text(own, [v for v in dict.fromkeys(values.values()) if v != own]))
-    }
-
-    if len(given) < FEWEST_ROWS:
-        return
-
-    async def play(number: int) -> Attempt | None:
-        attempt, reward = await check.submitted(check.rows[number], given[number])
-        return attempt if check.full(check.rows[number], reward) else None
-
-    await on_many(check, given, flaw, who, share, play, given)
-
-
+@Flaw(
+    "Make it in __init__, `self.NAME = ...`, also where it is a default argument, a cache, or a connection of the module",
+    first=True,
+    writes=False,
+)
 async def shared(check: FlawCheck, rows: Iterable[int]) -> None:
     """The oracle plays beside an episode that does nothing, and before another one."""
     for number in check.in_time(rows):
@@ -399,9 +389,14 @@ async def shared(check: FlawCheck, rows: Iterable[int]) -> None:
                     else ", so episodes share something"
                 )
                 problem = f"doing nothing earns {reward} {when} an episode that was solved{shares}"
-                raise check.wrong("shared", number, problem, solver)
+                raise check.wrong(shared, number, problem, solver)
 
 
+@Flaw(
+    "Await instead, or make the tool a plain `def`, which runs in a thread",
+    first=True,
+    writes=False,
+)
 async def loop(check: FlawCheck, rows: Iterable[int]) -> None:
     """A tool of an async class may not hold up the other episodes."""
     if not check.declared.runs_on_loop:
@@ -423,28 +418,7 @@ async def loop(check: FlawCheck, rows: Iterable[int]) -> None:
                     f"{name} holds up all episodes of this process for "
                     f"{1000 * seconds:.0f} ms, because it waits on the event loop"
                 )
-                raise check.wrong("loop", number, problem, attempt)
-
-
-FLAWS: dict[str, Callable[[FlawCheck, Iterable[int]], Coroutine[Any, Any, None]]] = {
-    "shared": shared,
-    "loop": loop,
-    "outside": outside,
-    "echo": echo,
-    "leak": leak,
-    "crowd": crowd,
-    "form": form,
-    "fragment": fragment,
-    "reader": reader,
-    "candidates": candidates,
-    "choices": choices,
-    "again": again,
-    "early": early,
-    "owned": owned,  # the last one, because it destroys
-}
-# These write texts of their own into arguments.
-WRITING = {"echo", "leak", "crowd", "form", "fragment", "candidates", "choices"}
-WRITING |= {"reader", "owned"}
+                raise check.wrong(loop, number, problem, attempt)
 
 
 async def _blocked(work: Callable[[], Awaitable[Any]]) -> float:
@@ -469,6 +443,47 @@ async def _blocked(work: Callable[[], Awaitable[Any]]) -> float:
     return longest
 
 
+# Answers and arguments that a grade may not be able to read
+AWKWARD = ["", "six", "-1", "0", "1e9", "1e-320", "nan", "inf", "1e999", 400 * "9"]
+AWKWARD += ["\ud800", "{", "[[1]]", "null", "\\boxed{", "1/0", "\N{SUPERSCRIPT TWO}"]
+
+
+@Flaw(
+    "Let reward() return what a wrong answer earns: if it raises, or leaves reward_range, the episode earns the lowest reward",
+    first=True,
+    writes=False,
+)
+async def outside(check: FlawCheck, rows: Iterable[int]) -> None:
+    """Answers and arguments that break the grade: no number, a huge one, nothing."""
+    for number in check.in_time(rows):
+        row = check.rows[number]
+        texts = AWKWARD if number == 0 else AWKWARD[:9]  # the other rows have less time
+        for text in check.in_time(texts):
+            for calls, answer in _awkward(check, row, text):
+                attempt, _ = await check.played(row, calls, answer)
+                if broken := attempt.broken:
+                    kind = "argument" if calls and not answer else "answer"
+                    said = f"{text!a:.40}" + ("..." if len(text) > 40 else "")
+                    problem = f"the {kind} {said} breaks the grade: {broken}"
+                    raise check.wrong(outside, number, problem, attempt, answer)
+
+
+def _awkward(check: FlawCheck, row: Row, text: str) -> Iterator[tuple[Calls, str]]:
+    """Episodes in which a text is the answer, or each argument of text or a number."""
+    calls, _ = check.oracle(row)
+    if check.declared.takes_answer:
+        yield [], text
+        if calls:
+            yield calls, text
+    if check.writes:
+        for call in check.filled(text):
+            yield [call], ""
+            if len(calls) > 1:
+                yield [*calls[:-1], call], ""
+    if check.declared.replies:
+        yield [(REPLY, {"answer": text})], ""
+
+
 # ------------------------------------------------------------------------- the gate
 
 
@@ -478,15 +493,15 @@ def find_flaws(domain_class: type, rows: list[Row], seconds: float = SECONDS) ->
     Raises GateError at the first flaw.
     """
     check = FlawCheck(domain_class, rows)
-    names = [name for name in FLAWS if name not in check.meant]
-    own, left_out = check.declared, set[str]()
+    own, flaws = check.declared, [*FLAWS.values()]
     if own.runs_commands or own.has_row_tools or own.models_not_set:
         # A text may be a command, and a stand-in's verdict says nothing about a text.
-        left_out |= WRITING
+        flaws = [flaw for flaw in flaws if not flaw.writes]
         check.writes = False
-    if own.runs_commands:  # each takes a while
-        left_out |= {"again", "early"}
-    names = [name for name in names if name not in left_out]
+    if own.runs_commands:  # each call takes a while
+        flaws = [flaw for flaw in flaws if not flaw.slow]
+    flaws.sort(key=lambda flaw: not flaw.first)
+    names = [flaw.name for flaw in flaws if flaw.name not in check.meant]
     most, looked = 0, list[str]()
     with without_log():
         one = asyncio.run(_seconds_of_an_episode(check))
@@ -498,7 +513,7 @@ def find_flaws(domain_class: type, rows: list[Row], seconds: float = SECONDS) ->
             numbers = range(min(len(rows), max(1, int(share / one / 4))))
             check.deadline = time.monotonic() + share
             try:
-                asyncio.run(FLAWS[name](check, numbers))
+                asyncio.run(FLAWS[name].play(check, numbers))
             except TimeoutError:
                 break  # so would the others be
             except (RolloutError, ValueError, UndecidedError):

@@ -15,15 +15,18 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from .. import shipped
 from ..command_line import exit_status, new_parser
-from ..deploy import check_new, copy_files, lock_warnings, matcher, wanted
 from ..project import Project, here
-from .episodes import SPLIT_FILES
 
 # Patterns, as in a .dockerignore. Other files are copied only if --add names them.
-NEEDED = ["openenv", "nemo_gym/pyproject.toml", "nemo_gym/server.py"]
-NEEDED += [f"nemo_gym/data/{name}" for name in SPLIT_FILES.values()]
-NEEDED += ["nemo_gym/vendor/*.whl", "!openenv/dist"]
+NEEDED = [
+    "openenv",
+    *shipped.READ,
+    *shipped.ROWS,
+    "nemo_gym/vendor/*.whl",
+    "!openenv/dist",
+]
 
 # Files of openenv/ that are copied to the root, too: OpenEnv and pip look for them there.
 AT_ROOT = ["Dockerfile", "README.md", "openenv.yaml", "*_trl.py", "*_openenv/**"]
@@ -46,7 +49,7 @@ def main(arguments: list[str] | None = None) -> int:
     files = write_space(project, options.folder.resolve(), options.add)
     print("\n".join(files))
     if "openenv/uv.lock" in files:
-        for warning in lock_warnings(project.root / "openenv/uv.lock"):
+        for warning in shipped.lock_warnings(project.root / "openenv/uv.lock"):
             print(f"warning: {warning}", file=sys.stderr)
     print(NEXT.format(count=len(files), folder=options.folder))
     return 0
@@ -58,13 +61,13 @@ def write_space(project: Project, folder: Path, named: Sequence[str] = ()) -> li
     `named` are patterns of further files. Raises DeployError if the folder already
     exists, or if a file holds a key.
     """
-    check_new(folder)
+    shipped.check_new(folder)
     source = project.root / "openenv"
     ignore = source / "Dockerfile.dockerignore"
-    files = wanted(project, folder, [*NEEDED, *named], ignore)
-    copy_files(project, files, folder)
+    files = shipped.wanted(project, folder, [*NEEDED, *named], ignore)
+    shipped.copy_files(project, files, folder)
     own = "pyproject.toml" in files  # of the user's package, which the image builds
-    at_root = matcher(AT_ROOT if own else [*AT_ROOT, "pyproject.toml"])
+    at_root = shipped.matcher(AT_ROOT if own else [*AT_ROOT, "pyproject.toml"])
     for path in files:
         place = path.removeprefix("openenv/")
         if place != path and at_root.match_file(place):

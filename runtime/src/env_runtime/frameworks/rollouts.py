@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from ..command_line import exit_status, new_parser, positive
 from ..episode.answers import Answer
 from ..episode.declaration import declared
+from ..episode.schema import chat_tools
 from ..episode.tasks import solved_rows, unsolved_note
 from ..episode.types import Calls, Row, arguments_text
 from ..errors import NoOracleError, RolloutError
@@ -72,11 +73,7 @@ async def converse(
     message is its answer, if the class grades an answer. Images come in a user message
     after the tools' answers. Raises OSError if the model fails.
     """
-    keys = ("name", "description", "parameters")
-    tools = [
-        {"type": "function", "function": {key: definition[key] for key in keys}}
-        for definition in definitions_of(domain_class)
-    ]
+    tools = chat_tools(definitions_of(domain_class))
     messages, text = [*prompt], ""
     for _ in range(max_turns):
         message = await asyncio.to_thread(_complete, messages, tools)

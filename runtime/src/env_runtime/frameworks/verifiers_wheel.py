@@ -5,7 +5,7 @@ So the wheel installs no other name of this project, and two environments in one
 have different releases of env_runtime. An editable installation uses the installed one.
 
 verifiers/hatch_build.py imports this module from env_runtime's wheel while a wheel is
-built. It needs only hatchling.
+built. It needs only hatchling, and what that needs.
 """
 
 import re
@@ -19,16 +19,11 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from ..shipped import READ, ROWS
+
 __all__ = ["CustomBuildHook"]
 
 RUNTIME, PACKAGE = "nemo-gym-env-runtime", __name__.partition(".")[0]
-
-# Files of the project that the runtime reads: rows of each split, max_turns, the tools.
-READ = [
-    *("nemo_gym/data/example.jsonl", "nemo_gym/data/train.jsonl"),
-    *("nemo_gym/data/validation.jsonl", "nemo_gym/pyproject.toml"),
-    "nemo_gym/server.py",
-]
 
 
 class CustomBuildHook(BuildHookInterface):
@@ -47,7 +42,7 @@ class CustomBuildHook(BuildHookInterface):
         content.mkdir()
         (unpacked / PACKAGE).rename(content / runtime)
         [metadata] = unpacked.glob("*.dist-info/METADATA")
-        read = [path for path in READ if (project / path).is_file()]
+        read = [path for path in [*READ, *ROWS] if (project / path).is_file()]
         for path in [*self.config["include"], *read]:
             copy(project, path, content / runtime / "_project", runtime)
         for path in self.build_config.only_include.values():

@@ -1,7 +1,8 @@
 """Episodes of Gymnasium: what the class of archetype `gymnasium` derives from.
 
-    class Taxi(TabularEpisode):
+    class Taxi(GymnasiumEpisode):
         id = "Taxi-v4"
+        render_mode = "ansi"
         reward_range = (-500.0, 20.0)
 
         def step(self, action: Action) -> str:
@@ -9,7 +10,8 @@
             reward = self.take(action)
             return f"{self.observation()} Reward: {reward:g}"
 
-`python -m env_runtime.gymnasium ID` writes such a class for another environment.
+`python -m env_runtime.gymnasium ID` writes the id, the render_mode and the reward_range of
+another environment into such a class.
 """
 
 import base64
@@ -17,14 +19,18 @@ import functools
 import inspect
 import io
 import json
+import math
 import os
 import re
 import sys
+from enum import Enum, IntEnum
 from typing import (
+    Annotated,
     Any,
     ClassVar,
     Literal,
     NamedTuple,
+    TypedDict,
     get_args,
     get_origin,
     get_type_hints,
@@ -32,9 +38,22 @@ from typing import (
 
 import gymnasium
 import numpy as np
-from gymnasium.spaces import Box, Dict, Tuple
+from gymnasium.spaces import (
+    Box,
+    Dict,
+    Discrete,
+    MultiBinary,
+    MultiDiscrete,
+    Text,
+    Tuple,
+)
+from pydantic import Field
+
+from ..errors import GateError, one_line
+from ..files import raised_at
 
 __all__ = [
+    "Action",
     "Facts",
     "GymnasiumEpisode",
     "Observation",
@@ -53,6 +72,10 @@ LEGENDS = {
 }
 
 
+# GymnasiumEpisode puts the type itself in its place.
+Action = Annotated[Any, "of an action, which comes from the environment's action space"]
+
+
 class Observation(NamedTuple):
     """A text, and a picture as a data: URL."""
 
@@ -65,7 +88,9 @@ class GymnasiumEpisode:
 
     A task may have the `seed`, and `options` for gymnasium.make(). Its `id` must be the
     class's. A subclass has the tool: it calls `take`, asks `done`, and answers with
-    `observation()`, or with an Observation that has the `picture`.
+    `observation()`, or with an Observation that has the `picture`. If its `action` is an
+    Action, the class gets the type of the action space, and an oracle if the environment
+    has a table of transitions, `P`.
     """
 
     id: ClassVar[str]
@@ -76,6 +101,16 @@ class GymnasiumEpisode:
     pixels: ClassVar[int] = 256
     max_steps: ClassVar[int] = 50  # the episode is truncated after this many actions
     reward_range: ClassVar[tuple[float, float]] = (0.0, 1.0)  # for a whole episode
+    oracle: ClassVar[Any]
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        hints = getattr(vars(cls).get(cls.tool), "__annotations__", {})
+        if hints.get("action") in (Action, "Action"):
+            environment = make(cls.id)
+            hints["action"] = action_type(environment)
+            if transitions(environment) and not hasattr(cls, "oracle"):
+                cls.oracle = vars(TabularEpisode)["oracle"]
 
     def __init__(self, task: dict[str, Any]) -> None:
         # gymnasium.make() would import the module in another id.
@@ -146,7 +181,10 @@ class GymnasiumEpisode:
 
 
 class TabularEpisode(GymnasiumEpisode):
-    """One episode of an environment that has a table of its transitions, `P`."""
+    """One episode of an environment that has a table of its transitions, `P`.
+
+    Classes of earlier releases name it.
+    """
 
     @classmethod
     def oracle(cls, task: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
@@ -244,3 +282,121 @@ def move_in(space: Any, value: Any) -> Any:
         return value
     move = np.asarray(value, space.dtype).reshape(space.shape)[()]
     return np.clip(move, space.low, space.high) if isinstance(space, Box) else move
+
+
+# ---------------------------------------------------------------- of an environment
+
+
+def make(name: str) -> Any:
+    """Make an environment. Raises GateError if there is no such environment."""
+    try:
+        return gymnasium.make(name)
+    except Exception as error:  # any package may raise anything
+        problem = f"gymnasium.make({name!r}) failed: {named(error)}."
+        if isinstance(error, (gymnasium.error.UnregisteredEnv, ModuleNotFoundError)):
+            problem += (
+                " If another package has the environment, install it, and name the "
+                "module that registers it before the id: minigrid:MiniGrid-Empty-5x5-v0"
+            )
+        raise GateError(problem) from error
+
+
+def named(error: Exception) -> str:
+    """An error of a package on one line. Without a text, its place."""
+    kind, text = type(error).__name__, one_line(error).rstrip(".")
+    return f"{kind}: {text}" if text else f"{kind} in {raised_at(error) or 'Python'}"
+
+
+def transitions(environment: Any) -> dict[int, Any]:
+    """The environment's table of transitions, `P`; empty if it has none."""
+    table = getattr(environment.unwrapped, "P", None)
+    return table if isinstance(table, dict) else {}
+
+
+def action_names(environment: Any) -> list[str]:
+    """The names of a discrete environment's actions; empty if it has none.
+
+    They come from `actions`, an enumeration or a list of its members, from
+    get_action_meanings(), or from the list `- 0: Move left` in the documentation.
+    """
+    inner, space = environment.unwrapped, environment.action_space
+    if not isinstance(space, Discrete) or space.start != 0:
+        return []
+    actions = getattr(inner, "actions", None)
+    if isinstance(actions, type) and issubclass(actions, IntEnum):
+        names = {each.value: each.name for each in actions}
+    elif isinstance(actions, (list, tuple)) and all(
+        isinstance(each, Enum) for each in actions or "-"
+    ):
+        names = {number: each.name for number, each in enumerate(actions)}
+    elif hasattr(inner, "get_action_meanings"):
+        names = dict(enumerate(inner.get_action_meanings()))
+    else:
+        text = (inspect.getdoc(type(inner)) or "").partition("Action Space")[2]
+        text = text.partition("\n## ")[0]
+        found = re.findall(r"^\s*[-*] (\d+): ([^(\n]+)", text, re.MULTILINE)
+        names = {int(number): name for number, name in found}
+    words = [_word(names.get(number, "")) for number in range(int(space.n))]
+    return words if all(words) and len(set(words)) == len(words) else []
+
+
+def _word(name: str) -> str:
+    """A name as the policy writes it: `Don't accelerate` is `dont_accelerate`."""
+    name = name.replace("'", "").lower()
+    return "_".join(re.findall(r"[a-z0-9]+", name))
+
+
+# Of types that only the environment knows
+_ANNOTATED: Any = Annotated
+_LITERAL: Any = Literal
+_TYPED_DICT: Any = TypedDict
+
+
+def action_type(environment: Any) -> Any:
+    """The type of an action. Raises GateError if there is none for its space."""
+    if names := action_names(environment):
+        return _LITERAL[tuple(names)]
+    space, name = environment.action_space, environment.spec.id
+    match space:
+        case Dict():
+            parts = {str(key): part for key, part in space.items()}
+        case Tuple():
+            parts = {f"action_{n}": part for n, part in enumerate(space.spaces)}
+        case _:
+            return _type(space, name)
+    return _TYPED_DICT("Action", {key: _type(parts[key], name) for key in parts})
+
+
+def _type(space: Any, name: str) -> Any:
+    """The type of an action that is no Dict or Tuple."""
+    match space:
+        case Discrete():
+            return _bounded(int, space.start, space.start + space.n - 1)
+        case MultiDiscrete():
+            highest = (space.start + space.nvec).max() - 1
+            item = _bounded(int, space.start.min(), highest)
+        case Text():
+            return _sized(str, space.min_length, space.max_length)
+        case MultiBinary():
+            item = bool
+        case Box():
+            kind = int if space.dtype.kind in "iu" else float
+            item = _bounded(kind, space.low.min(), space.high.max())
+        case _:
+            raise GateError(
+                f"{name} has the action space {space}, for which no type can be written: "
+                "write step() by hand, in a class of your own"
+            )
+    count = math.prod(space.shape)
+    return _sized(list[item], count, count)
+
+
+def _sized(kind: Any, least: int, most: int) -> Any:
+    return _ANNOTATED[kind, Field(min_length=least, max_length=most)]
+
+
+def _bounded(kind: type[int] | type[float], low: Any, high: Any) -> Any:
+    """The type of a number. An infinite bound is none."""
+    ends = [("ge", low), ("le", high)]
+    bounds: Any = {name: kind(end) for name, end in ends if math.isfinite(end)}
+    return _ANNOTATED[kind, Field(**bounds)] if bounds else kind

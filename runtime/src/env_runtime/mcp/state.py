@@ -202,7 +202,10 @@ def _ordered(expected: Any) -> list[Any] | None:
 
 
 def fits(expected: Any, given: Any) -> bool:
-    """Whether a value of JSON is the expected one."""
+    """Whether a value of JSON is the expected one.
+
+    `graders.Json` compares otherwise: here lists have any order, and "*" is any value.
+    """
     if expected == ANY:
         return given is not None
     if (items := _ordered(expected)) is not None:

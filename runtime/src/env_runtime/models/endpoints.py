@@ -5,6 +5,7 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
+from ..episode.schema import chat_tools
 from ..errors import ModelError, NoAnswerError, one_line
 from ..event_loop import loop_of
 from ..settings import ModelSettings
@@ -220,13 +221,7 @@ def _tools(question: Question, api: str) -> dict[str, Any]:
     """The parts of a request about tools, none if the question has no tools."""
     if not question.tools:
         return {}
-    tools = question.tools
-    if api == "chat":
-        names = ("name", "description", "parameters")
-        tools = [
-            {"type": "function", "function": {name: tool[name] for name in names}}
-            for tool in tools
-        ]
+    tools = chat_tools(question.tools) if api == "chat" else question.tools
     choice = "none" if question.tools_used_up else "auto"
     return {"tools": tools, "tool_choice": choice}
 

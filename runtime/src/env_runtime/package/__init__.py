@@ -23,7 +23,6 @@ from packaging.utils import canonicalize_name, parse_wheel_filename
 from tqdm import tqdm
 
 from ..command_line import counted
-from ..deploy import collect, copy_files, matcher, pyproject
 from ..episode.tasks import is_native
 from ..episode.types import Row
 from ..errors import DeployError
@@ -31,6 +30,7 @@ from ..evaluation.rows import hold_out, load_rows, row_name, write_rows
 from ..imports import RUNTIME, own_files
 from ..project import Project
 from ..settings import ToolSettings
+from ..shipped import READ, collect, copy_files, matcher, pyproject
 
 MANIFEST = "nemo-environment.yaml"
 SERVERS, AGENTS = "resources_servers", "responses_api_agents"
@@ -204,8 +204,7 @@ def _write_project(project: Project, folder: Path) -> None:
     code = own_files(project.sources(), project.top_name())
     files = [file.relative_to(root).as_posix() for file in code]
     files += filter(matcher(patterns).match_file, known)
-    files += ["nemo_gym/server.py", "nemo_gym/pyproject.toml"]
-    files += [f"nemo_gym/configs/{project.name}.yaml"]
+    files += [*READ, f"nemo_gym/configs/{project.name}.yaml"]
     copy_files(project, list(dict.fromkeys(files)), folder / "env_runtime" / "_project")
 
 
