@@ -97,7 +97,7 @@ MUTANTS = {
     ),
     "the task of any row counts": Mutant(
         VERDICT,
-        "session is not None and body.task_like(session.task) == session.task",
+        "session is not None and compared_task(body, session.task) == session.task",
         "session is not None",
         ATTACK + "test_the_task_of_another_row",
     ),

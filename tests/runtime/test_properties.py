@@ -1,7 +1,6 @@
 """What holds for every input: hypothesis looks for one for which it does not."""
 
 import asyncio
-import functools
 import itertools
 import json
 from types import SimpleNamespace
@@ -14,7 +13,7 @@ from env_runtime.episode.schema import sample_arguments
 from env_runtime.episode.tools import tools_of
 from env_runtime.resources_server import http
 from env_runtime.resources_server.http import SessionCookies
-from env_runtime.resources_server.messages import TaskDigest, VerifyRequest
+from env_runtime.resources_server.messages import TaskDigest, compared_task
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from nemo_gym.server_utils import SESSION_ID_KEY
@@ -75,10 +74,8 @@ TASKS = st.dictionaries(KEYS, VALUES, min_size=1, max_size=4)
 
 def fits(task: dict[str, Any], posted: dict[str, Any], *, native: bool) -> bool:
     """Whether a session and what is kept of an ended one accept the posted task."""
-    truth = None if native else [posted]
-    body: Any = SimpleNamespace(task=posted, ground_truth=truth)
-    body.task_like = functools.partial(VerifyRequest.task_like, body)
-    while_open = body.task_like(task) == task
+    body: Any = SimpleNamespace(task=posted, native=native)
+    while_open = compared_task(body, task) == task
     assert while_open == TaskDigest.of(task).fits(body)
     return while_open
 

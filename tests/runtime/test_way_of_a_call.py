@@ -38,7 +38,7 @@ def functions_of(action: Callable[[], Any]) -> list[tuple[str, str]]:
     try:
         action()
     finally:
-        threading.setprofile_all_threads(None)  # ty: ignore[invalid-argument-type]
+        threading.setprofile_all_threads(None)
     return list(found)
 
 

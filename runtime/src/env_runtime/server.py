@@ -232,9 +232,7 @@ class SessionServer(SimpleResourcesServer):
             self._store.counts_calls = True
             over_mcp.show_images()
         own = declared(self.domain_class)
-        app = (
-            super().setup_webserver()
-        )  # NeMo Gym makes the app, and takes no arguments
+        app = super().setup_webserver()
         app.router.redirect_slashes = False  # a redirect repeats the Host header
         # NeMo Gym 0.4 has no such route.
         if not route_of(app, "/close_session"):

@@ -65,7 +65,8 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """Count a head, which may be complete before anything else counts its bytes."""
         self._unparsed = 0
-        self._head_is_there()
+        if self._timer is not None:  # most heads arrive at once
+            self._head_is_there()
         sizes = [len(name) + len(value) + HEADER_BYTES for name, value in self.headers]
         self._head = len(self.url) + sum(sizes)
         if self._head > MAX_HEAD_BYTES:

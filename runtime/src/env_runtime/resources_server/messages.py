@@ -174,20 +174,14 @@ class VerifyRequest(_Row, BaseVerifyRequest):
     model_config = ConfigDict(extra="allow")
 
     @property
+    def native(self) -> bool:
+        """Whether the row is in NeMo Gym's native format."""
+        return is_native({"ground_truth": self.ground_truth})
+
+    @property
     def answer(self) -> str:
         """The text of the policy's last message, "" if there is none."""
         return last_message(self.response.output)
-
-    def task_like(self, keys: Collection[str]) -> Task:
-        """The part of the row's task that is compared with a session's.
-
-        In a native row, these are the `keys` that the session's task has: between
-        /seed_session and /verify, NeMo Gym may add keys of its own.
-        """
-        task = self.task
-        if keys and is_native({"ground_truth": self.ground_truth}):
-            return {key: task[key] for key in keys if key in task}
-        return task
 
     @model_validator(mode="wrap")
     @classmethod
@@ -291,5 +285,16 @@ class TaskDigest:
 
     def fits(self, body: VerifyRequest) -> bool:
         """Whether the row of /verify has this task."""
-        task = body.task_like(self.keys)
+        task = compared_task(body, self.keys)
         return len(task) == len(self.keys) and TaskDigest.of(task) == self
+
+
+def compared_task(body: VerifyRequest, keys: Collection[str]) -> Task:
+    """The part of a row's task that is compared with a session's, which has `keys`.
+
+    In a native row, these are only those keys: between /seed_session and /verify, NeMo
+    Gym may add keys of its own.
+    """
+    if body.native and keys:
+        return {key: body.task[key] for key in keys if key in body.task}
+    return body.task

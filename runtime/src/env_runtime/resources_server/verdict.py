@@ -28,7 +28,7 @@ from ..episode.types import by_model
 from ..settings import ServerSettings
 from .cookies import SEEDED
 from .endpoints import route_of
-from .messages import VerifyRequest, VerifyResponse, policy_seeds
+from .messages import VerifyRequest, VerifyResponse, compared_task, policy_seeds
 from .store import IDLE, SessionStore, lost_because
 
 log = logging.getLogger(__name__)
@@ -68,7 +68,9 @@ def decide(store: SessionStore, request: Request, body: VerifyRequest) -> Decisi
         return decision
     name = request.session[SESSION_ID_KEY]
     session, ended = store.sessions.get(name), store.ended.get(name)
-    same_task = session is not None and body.task_like(session.task) == session.task
+    same_task = (
+        session is not None and compared_task(body, session.task) == session.task
+    )
     own = session if same_task and session.seeded and session.episode else None
     lost = None
     if ended is not None and ended.reason.startswith(IDLE):
