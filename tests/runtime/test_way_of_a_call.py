@@ -24,7 +24,7 @@ PAGE = ROOT / "docs/internals/how-it-works.md"
 def functions_of(action: Callable[[], Any]) -> list[tuple[str, str]]:
     """The functions of the server that run during an action, in the order of their first call.
 
-    Each is a file of the runtime and a name with its class. All threads count.
+    Each is a file of the runtime and a name. All threads count.
     """
     found: dict[tuple[str, str], None] = {}
 
@@ -32,7 +32,7 @@ def functions_of(action: Callable[[], Any]) -> list[tuple[str, str]]:
         path = Path(frame.f_code.co_filename)
         if event == "call" and path.is_relative_to(PACKAGE):
             place = path.relative_to(PACKAGE).as_posix()
-            found.setdefault((place, frame.f_code.co_qualname))
+            found.setdefault((place, frame.f_code.co_name))
 
     threading.setprofile_all_threads(note)
     try:

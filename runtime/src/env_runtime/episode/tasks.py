@@ -7,10 +7,7 @@ import typing
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from pydantic import (
-    TypeAdapter,
-    ValidationError,
-)
+from pydantic import TypeAdapter, ValidationError
 
 from ..errors import NoOracleError, RolloutError, ToolError, one_line
 from .declaration import declared, hint_of

@@ -34,7 +34,7 @@ class BoundedProtocol(HttpToolsProtocol):
     _unread: asyncio.TimerHandle | None = None  # runs until an answer is taken
     _unparsed = 0  # bytes since a head ended, or since a part of a body
     _full = False  # whether there were too many connections when it began
-    _head = 0  # bytes of the path and of all headers of the last complete head
+    _head = 0  # bytes of the headers since a head was complete, and of its path
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
@@ -62,15 +62,21 @@ class BoundedProtocol(HttpToolsProtocol):
         elif self._timer is None and (not self.cycle or self.cycle.response_complete):
             self._await_head()
 
-    def on_headers_complete(self) -> None:
+    def on_header(self, name: bytes, value: bytes) -> None:
         """Count a head, which may be complete before anything else counts its bytes."""
+        self._head += len(name) + len(value) + HEADER_BYTES
+        if self._head > MAX_HEAD_BYTES:
+            raise ValueError("the head is too long")
+        super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
         self._unparsed = 0
         if self._timer is not None:  # most heads arrive at once
             self._head_is_there()
-        sizes = [len(name) + len(value) + HEADER_BYTES for name, value in self.headers]
-        self._head = len(self.url) + sum(sizes)
+        self._head += len(self.url)
         if self._head > MAX_HEAD_BYTES:
             raise ValueError("the head is too long")
+        self._head = 0
         if len(self.pipeline) >= MAX_PIPELINED:
             raise ValueError("too many requests on one connection")
         super().on_headers_complete()

@@ -33,6 +33,7 @@ from .verdict import lowest_verdict, replays
 
 log = logging.getLogger(__name__)
 
+LARGE = ("/verify", "/aggregate_metrics")  # their bodies hold a trajectory
 BODY_SECONDS = 60.0  # a slower body is answered with 408
 MAX_COOKIE_BYTES = 1 << 12  # FastAPI parses all cookies of each request
 
@@ -57,15 +58,9 @@ class RequestGuard:
     ) -> None:
         self.app, self.settings, self.cookies = app, settings, cookies
         self.lowest_reward = lowest_reward
-        self._most_bytes, trajectory = (
-            limits.max_body_bytes,
-            limits.max_trajectory_bytes,
-        )
-        self._most_at = {
-            "/seed_session": limits.max_seed_bytes,
-            "/verify": trajectory,
-            "/aggregate_metrics": trajectory,
-        }
+        self._most = limits.max_body_bytes
+        self._most_at = dict.fromkeys(LARGE, limits.max_trajectory_bytes)
+        self._most_at["/seed_session"] = limits.max_seed_bytes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -75,7 +70,7 @@ class RequestGuard:
             status, detail = problem
             await JSONResponse({"detail": detail}, status)(scope, receive, send)
             return
-        most = self._most_at.get(scope["path"], self._most_bytes)
+        most = self._most_at.get(scope["path"], self._most)
         deadline = asyncio.get_running_loop().time() + BODY_SECONDS
         exchange = Exchange(self.cookies, scope, receive, send, most, deadline)
         try:

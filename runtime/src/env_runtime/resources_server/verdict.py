@@ -1,7 +1,4 @@
-"""/verify: one verdict for each episode, which never changes.
-
-The row's task must be the session's.
-"""
+"""/verify: one verdict for each episode, which never changes."""
 
 import contextlib
 import functools
