@@ -43,7 +43,7 @@ MUTANTS = {
     ),
     "a body of unknown length has no limit": Mutant(
         HTTP,
-        "if received > self._limit(scope):",
+        "if self.received > self.most:",
         "if False:",
         "test_limits.py::test_a_body_of_unknown_length_has_the_same_limit",
     ),
@@ -72,13 +72,13 @@ MUTANTS = {
         "test_both_ways.py::test_both_ways_have_the_same_answers",
     ),
     "every server signs with the same secret": Mutant(
-        COOKIES,
+        HTTP,
         "URLSafeSerializer(secret, ",
         'URLSafeSerializer("secret", ',
         "test_security.py::test_cookies_are_good_while_the_secret_is_the_same",
     ),
     "a lost session starts anew": Mutant(
-        COOKIES,
+        HTTP,
         "session[SEEDED] = True",
         "pass",
         "test_protocol.py::test_a_cookie_of_another_start_is_lost_and_masked",
@@ -96,9 +96,9 @@ MUTANTS = {
         "test_seeding.py::test_two_clients_play_two_episodes",
     ),
     "the task of any row counts": Mutant(
-        "server.py",
-        "return session if same_task(session.task, body) else None",
-        "return session",
+        VERDICT,
+        "session is not None and compared_task(body, session.task) == session.task",
+        "session is not None",
         ATTACK + "test_the_task_of_another_row",
     ),
     "a verdict ends nothing": Mutant(

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import uvicorn
-from env_runtime.resources_server import http
+from env_runtime.resources_server import connections
 from nemo_gym import server_utils
 from uvicorn.config import HTTP_PROTOCOLS
 
@@ -21,8 +21,8 @@ REQUEST = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
 def port(serve, monkeypatch) -> Iterator[int]:
     """Serves the game with the protocol of `python server.py`. Patience is short."""
     for name in ("HEAD_SECONDS", "ANSWER_SECONDS", "REFUSAL_SECONDS"):
-        monkeypatch.setattr(http, name, 0.2)
-    with over_http(serve(), http=http.BoundedProtocol) as port:
+        monkeypatch.setattr(connections, name, 0.2)
+    with over_http(serve(), http=connections.BoundedProtocol) as port:
         yield port
 
 
@@ -50,7 +50,7 @@ def test_a_head_that_never_ends_is_refused(port, start):
 def test_a_long_path_gets_an_answer(port):
     """A policy chooses the names of tools. An agent must not fail because of one."""
     with connect(port) as client:
-        path = b"x" * (http.MAX_HEAD_BYTES + 1)
+        path = b"x" * (connections.MAX_HEAD_BYTES + 1)
         client.sendall(b"POST /" + path)
         assert client.recv(1000).startswith(b"HTTP/1.1 431 ")
         assert client.recv(1000) == b""
@@ -125,7 +125,7 @@ def test_some_requests_in_a_row_are_answered(port):
 def test_a_long_body_is_not_taken_for_a_head(port, monkeypatch):
     """Sending it may take longer than a head may."""
     for name in ("ANSWER_SECONDS", "REFUSAL_SECONDS"):
-        monkeypatch.setattr(http, name, 20)
+        monkeypatch.setattr(connections, name, 20)
     with connect(port) as client:
         length = 8 << 20
         head = f"POST /seed_session HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}"
@@ -144,20 +144,20 @@ def test_nemo_gym_serves_with_these_limits(monkeypatch):
     """run_webserver chooses uvicorn's protocol by itself."""
     monkeypatch.setattr(server_utils, "KeepaliveHttpToolsProtocol", None, raising=False)
     monkeypatch.setitem(HTTP_PROTOCOLS, "auto", "httptools")
-    http.bound_connections_of_gym()
+    connections.bound_connections_of_gym()
     chosen: Any = getattr(server_utils, "KeepaliveHttpToolsProtocol")  # noqa: B009
     if chosen is None:  # 0.4: uvicorn's default
         config = uvicorn.Config(print)  # any app
         config.load()
         chosen = config.http_protocol_class
-    assert issubclass(chosen, http.BoundedProtocol)
+    assert issubclass(chosen, connections.BoundedProtocol)
 
 
 def test_connections_leave_files_for_episodes(serve, monkeypatch):
-    monkeypatch.setattr(http, "most_connections", lambda: 2)
-    monkeypatch.setattr(http, "TURNED_AWAY", 1)
+    monkeypatch.setattr(connections, "most_connections", lambda: 2)
+    monkeypatch.setattr(connections, "TURNED_AWAY", 1)
     with (
-        over_http(serve(), http=http.BoundedProtocol) as port,
+        over_http(serve(), http=connections.BoundedProtocol) as port,
         contextlib.ExitStack() as stack,
     ):
         first, second, third = (stack.enter_context(connect(port)) for _ in range(3))

@@ -12,8 +12,8 @@ from env_runtime.episode.answers import printed
 from env_runtime.episode.samples import sample_arguments
 from env_runtime.episode.tools import tools_of
 from env_runtime.resources_server import http
-from env_runtime.resources_server.cookies import SessionCookies
-from env_runtime.resources_server.messages import TaskDigest, same_task
+from env_runtime.resources_server.http import SessionCookies
+from env_runtime.resources_server.messages import TaskDigest, compared_task
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from nemo_gym.server_utils import SESSION_ID_KEY
@@ -75,7 +75,7 @@ TASKS = st.dictionaries(KEYS, VALUES, min_size=1, max_size=4)
 def fits(task: dict[str, Any], posted: dict[str, Any], *, native: bool) -> bool:
     """Whether a session and what is kept of an ended one accept the posted task."""
     body: Any = SimpleNamespace(task=posted, native=native)
-    while_open = same_task(task, body)
+    while_open = compared_task(body, task) == task
     assert while_open == TaskDigest.of(task).fits(body)
     return while_open
 

@@ -17,7 +17,8 @@ from env_runtime.episode.episode import (
     as_answer,
     run_without_loop,
 )
-from env_runtime.episode.tasks import solution_of, task_skeleton
+from env_runtime.episode.task_keys import task_skeleton
+from env_runtime.episode.tasks import solution_of
 from env_runtime.episode.tools import tools_of
 from env_runtime.errors import GateError, RolloutError
 from env_runtime.evaluation.rows import (

@@ -13,7 +13,7 @@ from unittest import mock
 import httpx
 import pytest
 from env_runtime.errors import ShardsError
-from env_runtime.resources_server import http, store
+from env_runtime.resources_server import connections, store
 from env_runtime.scale import deployment
 from env_runtime.scale import proxy as shard_proxy
 from fastapi import HTTPException
@@ -309,4 +309,7 @@ def test_a_server_at_a_limit_of_its_process(limit, files, reason):
 
 
 def test_most_connections_leave_files_for_the_classes():
-    assert http.most_connections() == resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2
+    assert (
+        connections.most_connections()
+        == resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2
+    )

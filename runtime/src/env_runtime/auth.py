@@ -5,6 +5,7 @@ server that listens on 127.0.0.1 only. A page's owner may even point a name to 1
 so that the page and the server seem to be one site (DNS rebinding).
 """
 
+import contextlib
 import hmac
 import ipaddress
 import json
@@ -30,7 +31,15 @@ def origin_problem(scope: Mapping[str, Any], settings: ServerSettings) -> str | 
     host, origin = headers.get(b"host", b""), headers.get(b"origin")
     if origin is not None and origin.partition(b"://")[2] != host:
         return "this server answers no pages of other sites"
-    if settings.any_host or _is_own(host.decode("latin-1"), scope, settings):
+    found = HOST.fullmatch(host.decode("latin-1"))
+    name = found[1].lower() if found else ""
+    # The address at which the request arrived: a rebound name would not be equal to it.
+    address, _ = scope.get("server") or ("", 0)
+    address = address.removeprefix("::ffff:")  # of IPv4, if HOST is an IPv6 address
+    own = name in ("localhost", settings.host.lower(), address)
+    with contextlib.suppress(ValueError):
+        own = own or ipaddress.ip_address(name).is_loopback
+    if own or settings.any_host:
         return None
     return (
         "without API_TOKEN or ALLOW_ANYBODY=1, this server answers requests to its own "
@@ -38,7 +47,7 @@ def origin_problem(scope: Mapping[str, Any], settings: ServerSettings) -> str | 
     )
 
 
-def refusal(
+def access_problem(
     scope: Mapping[str, Any], settings: ServerSettings, *headers: bytes
 ) -> tuple[int, str] | None:
     """The status and the reason if a request gets no answer.
@@ -57,20 +66,6 @@ def refusal(
     if accepted or scope["path"] == "/health":
         return None
     return 401, "this server needs Authorization: Bearer <API_TOKEN>"
-
-
-def _is_own(host: str, scope: Mapping[str, Any], settings: ServerSettings) -> bool:
-    found = HOST.fullmatch(host)
-    name = found[1].lower() if found else ""
-    # The address at which the request arrived: a rebound name would not be equal to it.
-    address, _ = scope.get("server") or ("", 0)
-    address = address.removeprefix("::ffff:")  # of IPv4, if HOST is an IPv6 address
-    if name in ("localhost", settings.host.lower(), address):
-        return True
-    try:
-        return ipaddress.ip_address(name).is_loopback
-    except ValueError:
-        return False
 
 
 def serving_problem(domain_class: type, host: str | None = None) -> str | None:
@@ -124,7 +119,7 @@ def guarded(app: Any) -> Any:
     async def guard(scope: Any, receive: Any, send: Any) -> None:
         refused = None
         if scope["type"] != "lifespan":
-            refused = refusal(scope, settings, b"x-api-key")
+            refused = access_problem(scope, settings, b"x-api-key")
         if refused is None:
             await app(scope, receive, send)
         elif scope["type"] == "websocket":

@@ -49,7 +49,8 @@ from .episode.session import Session
 from .episode.tools import make_tool
 from .errors import SettingError, ShardsError, shortage
 from .resources_server import launch
-from .resources_server.cookies import SessionCookies, cookie_refused
+from .resources_server.connections import bound_connections_of_gym
+from .resources_server.cookies import cookie_refused
 from .resources_server.endpoints import (
     REPLY_ROUTE,
     Seeding,
@@ -62,7 +63,7 @@ from .resources_server.endpoints import (
     with_row_tools,
     written_endpoint,
 )
-from .resources_server.http import LargeBodies, RequestGuard, bound_connections_of_gym
+from .resources_server.http import LargeBodies, RequestGuard, SessionCookies
 from .resources_server.messages import (
     TOO_LONG,
     AggregateRequest,
@@ -74,13 +75,12 @@ from .resources_server.messages import (
     ToolResponse,
     VerifyRequest,
     VerifyResponse,
-    same_task,
 )
 from .resources_server.store import SessionStore
 from .resources_server.verdict import (
+    decide,
     lowest_verdict,
     make_final,
-    policy_seeds,
     replays,
     verdict,
 )
@@ -206,12 +206,8 @@ class SessionServer(SimpleResourcesServer):
         policy called `seed_session`: an episode of a task that the policy chose must
         not count.
         """
-        session = self.sessions.get(request.session[SESSION_ID_KEY])
-        if session is None or not session.seeded or session.episode is None:
-            return None
-        if policy_seeds(body):
-            return None
-        return session if same_task(session.task, body) else None
+        decision = decide(self._store, request, body)
+        return decision.own if decision.problem is None else None
 
     def verify_response(
         self, request: Request, body: VerifyRequest, reward: float
@@ -235,20 +231,26 @@ class SessionServer(SimpleResourcesServer):
                 raise SettingError(f"{reason}; {cure}")
             self._store.counts_calls = True
             over_mcp.show_images()
+        own = declared(self.domain_class)
         app = super().setup_webserver()
         app.router.redirect_slashes = False  # a redirect repeats the Host header
+        # NeMo Gym 0.4 has no such route.
         if not route_of(app, "/close_session"):
             app.post("/close_session")(self.close_resources_session)
-        if declared(self.domain_class).replies:
+        if own.replies:
             # Not a route of FastAPI's: NeMo Gym would serve it over MCP.
             reply = reply_endpoint(self._store)
             app.add_route(REPLY_ROUTE, reply, methods=["POST"], include_in_schema=False)
-        if declared(self.domain_class).has_row_tools:
+        if own.has_row_tools:
+            # Names that only rows have: no route is known in advance.
             app.router.default = with_row_tools(self._store, app.router.default)
+        # In place of NeMo Gym's route, which grades an episode as often as it is asked.
         make_final(self._store, app)
+        # In place of FastAPI's route, which makes its description on the event loop.
         describe_off_loop(app)
         app.get("/health")(self.health)
         app.get("/tools")(lambda: self._about(app))
+        # Around what there is: sessions end with the server, and NeMo Gym ends none.
         inner = app.router.lifespan_context
         app.router.lifespan_context = lambda app: self._lifespan(inner(app))
         process, settings = PROCESS.get(None), ShardSettings.read()
@@ -341,7 +343,7 @@ class SessionServer(SimpleResourcesServer):
         """The tools that MCP clients see. NeMo Gym 0.7 calls this method."""
         from .resources_server import over_mcp
 
-        return over_mcp.tools_of(self._store, harvested)
+        return over_mcp.listed_tools(self._store, harvested)
 
     # -------------------------------------------------------------- layers
 

@@ -25,7 +25,8 @@ from ..episode.declaration import (
     where,
 )
 from ..episode.episode import run_alone
-from ..episode.tasks import task_of, task_reader, task_skeleton
+from ..episode.task_keys import task_skeleton
+from ..episode.tasks import task_of, task_reader
 from ..episode.tools import (
     Tool,
     fields_of,

@@ -14,7 +14,7 @@ from typing import Any
 
 from ..command_line import counted
 from ..episode.declaration import declared, public_methods
-from ..episode.tasks import task_skeleton
+from ..episode.task_keys import task_skeleton
 from ..episode.tools import SERVER_PATHS, not_a_name, tools_in
 from ..episode.types import Definitions
 from ..errors import GateError, RolloutError, ToolError

@@ -61,6 +61,9 @@ class Episode:
 
     def __post_init__(self) -> None:
         self._kept_characters = 0
+        own = declared(self.domain_class)
+        self._has_reward, self._takes_answer = own.reward is not None, own.takes_answer
+        self._reward_range = own.reward_range
         # A copy: /verify compares the task, which a constructor may change.
         task = read_task(self.domain_class, copy.deepcopy(self.task))
         models = self.models.parameters if self.models else {}
@@ -69,7 +72,7 @@ class Episode:
     async def call(self, tool: Tool, arguments: dict[str, Any]) -> Answer:
         """Call a tool with arguments that its model has validated. Never raises."""
         method = functools.partial(getattr(self.environment, tool.name), **arguments)
-        return await self._call(tool.name, arguments, method)
+        return await self._answer(tool.name, arguments, method)
 
     async def call_row_tool(self, name: str, arguments: dict[str, Any]) -> Answer:
         """Have the class answer a call of a tool that only the row has. Never raises.
@@ -77,16 +80,7 @@ class Episode:
         The class must have call_row_tool().
         """
         method = functools.partial(self.environment.call_row_tool, name, arguments)
-        return await self._call(name, arguments, method)
-
-    async def _call(
-        self, name: str, arguments: dict[str, Any], method: Callable[[], Any]
-    ) -> Answer:
-        if self.over:
-            return Answer("error: the episode is over", error="expected")
-        answer = await self.answer(name, arguments, method)
-        self.keep(name, arguments, answer)
-        return answer
+        return await self._answer(name, arguments, method)
 
     async def reply(self, answer: str) -> Answer | None:
         """The class's reply to a message of the policy; None ends the episode.
@@ -104,23 +98,25 @@ class Episode:
             self.over = value is None
             return "" if value is None else value
 
-        said = {"answer": answer}
-        result = await self.answer(REPLY, said, replied)
-        self.keep(REPLY, said, result)
+        result = await self._answer(REPLY, {"answer": answer}, replied)
         return None if self.over else result
 
-    async def answer(
+    async def _answer(
         self, name: str, arguments: dict[str, Any], method: Callable[[], Any]
     ) -> Answer:
-        """The method's answer. An exception becomes an output that starts `error:`."""
+        """The method's answer, which is kept. An exception becomes an output `error:`."""
+        if self.over:
+            return Answer("error: the episode is over", error="expected")
         try:
             value = method()
             if inspect.isawaitable(value):
                 value = await value
-            return as_answer(value)
+            answer = as_answer(value)
         # A tool may call sys.exit(), or a program's main function that does.
         except (Exception, SystemExit) as error:  # noqa: BLE001 - the policy reads it
-            return self.problem(name, arguments, error)
+            answer = self.problem(name, arguments, error)
+        self.keep(name, arguments, answer)
+        return answer
 
     def problem(
         self, name: str, arguments: dict[str, Any], error: BaseException
@@ -183,18 +179,16 @@ class Episode:
         has the reason: the policy may have caused it, so it must not mask the sample. An `infrastructure_failure` of the class, or one
         of its `infrastructure_errors`, is a `failure`, which does.
         """
-        grade = declared(self.domain_class).reward
-        if grade is None:
+        if not self._has_reward:
             return float(printed(self.calls, self.task.get("expected_output") or ""))
-        takes_answer = declared(self.domain_class).takes_answer
-        reward = await self._graded([sendable(answer)] if takes_answer else [])
+        reward = await self._graded([sendable(answer)] if self._takes_answer else [])
         failed = getattr(self.environment, "infrastructure_failure", None)
         self.failure = failed or self.failure
         return reward
 
     async def _graded(self, arguments: list[str]) -> float:
         name = f"{self.domain_class.__name__}.reward()"
-        low, high = declared(self.domain_class).reward_range
+        low, high = self._reward_range
         try:
             value = self.environment.reward(*arguments)
             if inspect.isawaitable(value):
@@ -209,7 +203,10 @@ class Episode:
             if not self._machine_failed("reward", error):
                 self.grade_problem = fault
             return low
-        number = _number(value)
+        try:  # numpy's numbers are numbers, too
+            number = float(value) if hasattr(type(value), "__float__") else math.nan
+        except (TypeError, ValueError, OverflowError):  # such as an array of two
+            number = math.nan
         if low <= number <= high:
             return number
         self.grade_problem = (
@@ -255,7 +252,7 @@ class Episode:
     async def close(self) -> None:
         """Close the object, if its class has close(). Logs an exception."""
         try:
-            closed = getattr(self.environment, "close", lambda: None)()
+            closed = getattr(self.environment, "close", dict)()
             if inspect.isawaitable(closed):
                 await closed
         except (Exception, SystemExit) as error:
@@ -291,13 +288,3 @@ def _shown(value: Any) -> str:
         return f"{value!r:.80}"
     except Exception:  # noqa: BLE001 - the class may define it
         return f"a {type(value).__name__} that cannot be shown"
-
-
-def _number(value: Any) -> float:
-    """A grade as a float, NaN if it is not a number. numpy's numbers are numbers, too."""
-    if not hasattr(type(value), "__float__"):
-        return math.nan
-    try:
-        return float(value)
-    except (TypeError, ValueError, OverflowError):  # such as an array of two
-        return math.nan

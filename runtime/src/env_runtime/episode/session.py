@@ -192,6 +192,8 @@ class Session:
     busy: int = 0  # calls in progress
     job: Job | None = None  # the one in the thread that runs, or is next
     hung: bool = False  # whether a call of its own was given up
+    grading: bool = False  # whether the last grade has begun
+    name: str = ""  # its public name, see session_name()
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     verifying: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -252,6 +254,11 @@ class Session:
         """Whether a call of its own has been running for longer than it may."""
         return self.job is not None and self.job.hangs()
 
+    def on_episode(self, method: Callable[..., Any], *given: Any) -> Any:
+        """Call a method of Episode, or a function like one. To be performed in turn."""
+        assert self.episode is not None
+        return method(self.episode, *given)
+
     async def perform(
         self,
         job: Callable[[], Any],
@@ -310,23 +317,21 @@ class Session:
         An episode whose last call still hangs earns the lowest reward: it was the
         policy's call.
         """
-        started = False
-
-        async def grade() -> float:
-            nonlocal started
-            started = True
-            assert self.episode is not None
-            reward = await self.episode.reward(answer)
-            self.metrics = await self.episode.metrics()
-            return reward
-
+        self.grading = False
         try:
-            return await self.perform(grade, seconds)
+            return await self.perform(functools.partial(self._grade, answer), seconds)
         except TimeoutError:
             assert self.episode is not None
-            if started:
+            if self.grading:
                 self.episode.grade_problem = f"the grade took more than {seconds:g} s"
             return declared(self.episode.domain_class).lowest_reward
+
+    async def _grade(self, answer: str) -> float:
+        assert self.episode is not None
+        self.grading = True
+        reward = await self.episode.reward(answer)
+        self.metrics = await self.episode.metrics()
+        return reward
 
     async def close(self) -> None:
         """Close the episode, after the calls that wait and a job that hangs.
@@ -334,25 +339,23 @@ class Session:
         Raises TimeoutError after CLOSE_SECONDS. A thread closes the episode even then, as
         soon as it can.
         """
-
-        async def close_episode() -> None:
-            if self.episode is not None:
-                await self.episode.close()
-
         seconds = self.limits.close_seconds
         async with self.lock:
             if self.thread is None:
                 async with asyncio.timeout(seconds):
-                    await close_episode()
+                    await self._close_episode()
                 return
             thread = self.thread
-            closing = asyncio.wrap_future(
-                thread.run(
-                    lambda: _finish(close_episode()), self.limits.tool_seconds
-                ).result
+            job = thread.run(
+                lambda: _finish(self._close_episode()), self.limits.tool_seconds
             )
+            closing = asyncio.wrap_future(job.result)
             closing.add_done_callback(lambda _: thread.threads.release(thread))
             await asyncio.wait_for(asyncio.shield(closing), seconds)
+
+    async def _close_episode(self) -> None:
+        if self.episode is not None:
+            await self.episode.close()
 
 
 def _finish(value: Any) -> Any:

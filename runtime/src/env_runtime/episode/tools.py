@@ -35,18 +35,21 @@ class Arguments(BaseModel):
 
     @model_validator(mode="wrap")
     @classmethod
-    def few_problems(cls, body: Any, validate: Any) -> Any:
-        """Raise one error instead of more than MAX_PROBLEMS: each error costs time."""
+    def checked(cls, body: Any, validate: Any) -> Any:
+        """Raise an error with few problems."""
         try:
             return validate(body)
         except ValidationError as error:
-            if error.error_count() <= MAX_PROBLEMS:
-                raise
-            raise PydanticCustomError(
-                "too_many_problems",
-                "{count} values are not what they should be",
-                {"count": error.error_count()},
-            ) from None
+            raise few_problems(error) from None
+
+
+def few_problems(error: ValidationError) -> ValidationError | PydanticCustomError:
+    """The error, or another one for more than MAX_PROBLEMS: each of them costs time."""
+    count = error.error_count()
+    if count <= MAX_PROBLEMS:
+        return error
+    text = "{count} values are not what they should be"
+    return PydanticCustomError("too_many_problems", text, {"count": count})
 
 
 def posted(arguments: str) -> Any:

@@ -34,6 +34,36 @@ class Solution(NamedTuple):
     answer: str = ""
 
 
+# Keys of a row that are NeMo Gym's, or that say how the row is graded.
+NOT_IN_TASK = frozenset(
+    ["responses_create_params", "agent_ref", "task_source", "response", "reward"]
+    + ["oracle", "oracle_reward", "baseline_reward"]
+    + ["mask_sample", "failure_kind", "failure_reason"]
+)
+
+
+def is_native(row: Row) -> bool:
+    """Whether the row is in NeMo Gym's native format: its task is its own keys."""
+    truth = row.get("ground_truth")
+    return not isinstance(truth, list) or bool(truth and not isinstance(truth[0], dict))
+
+
+def task_of(row: Row) -> Task:
+    """The task in a row: `ground_truth[0]`, or the row's own keys if it is native.
+
+    A row whose `ground_truth` is missing, or holds no objects, is in NeMo Gym's
+    native format. Its task is all its keys, except those of NeMo Gym and of the grade.
+    """
+    truth = row.get("ground_truth")
+    if not is_native(row):
+        return truth[0] if truth else {}
+    return {
+        key: value
+        for key, value in row.items()
+        if key not in NOT_IN_TASK and not key.startswith("_ng_")
+    }
+
+
 class ModelUsage(Protocol):
     """An episode's models, which its class asks: models.client.EpisodeModels."""
 

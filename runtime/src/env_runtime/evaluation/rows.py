@@ -15,7 +15,8 @@ from pydantic import BaseModel
 from ..episode.answers import Answer
 from ..episode.declaration import declared, models_of
 from ..episode.episode import Episode, run_alone
-from ..episode.tasks import check_task, is_native, task_of, task_place, task_skeleton
+from ..episode.task_keys import task_skeleton
+from ..episode.tasks import check_task, is_native, task_of, task_place
 from ..episode.tools import check_row_tools, tools_in
 from ..episode.types import Definitions, Row, Task
 from ..errors import NotTextError, RolloutError, one_line

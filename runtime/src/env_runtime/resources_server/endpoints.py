@@ -48,12 +48,9 @@ def tool_endpoint(store: SessionStore, tool: Tool) -> Callable[..., Any]:
     """The endpoint of a tool: it plays the session's episode."""
 
     async def endpoint(request: Request, body: BaseModel) -> Any:
-        arguments = tool.keywords(body)
-
-        def call(episode: Episode) -> Any:
-            return episode.call(tool, arguments)
-
-        return as_response(await store.play(request, tool.name, call, arguments))
+        sent = tool.keywords(body)
+        answer = await store.call(request, tool.name, sent, Episode.call, tool, sent)
+        return as_response(answer)
 
     # FastAPI and NeMo Gym's MCP exposure read the types of body and answer from these.
     endpoint.__annotations__ |= {"body": tool.arguments, "return": ToolResponse}
@@ -79,27 +76,31 @@ def written_endpoint(
 
     @functools.wraps(function)
     async def endpoint(**arguments: Any) -> Any:
-        body = arguments.get("body")
+        body, request = arguments.get("body"), arguments["request"]
         sent = body.model_dump(mode="json") if isinstance(body, BaseModel) else {}
-
-        async def call(episode: Episode) -> Any:
-            try:
-                response = function(**arguments)
-                if inspect.isawaitable(response):
-                    response = await response
-                answer = as_answer(str(getattr(response, "output", "")))
-            except HTTPException:
-                raise
-            except (Exception, SystemExit) as error:  # noqa: BLE001 - it is reported
-                response = answer = episode.problem(name, sent, error)
-            episode.keep(name, sent, answer)
-            return response
-
-        request = arguments["request"]
-        response = await store.play(request, name, call, sent, on_loop=on_loop)
+        given = name, sent, functools.partial(function, **arguments)
+        response = await store.call(
+            request, name, sent, _written_call, *given, on_loop=on_loop
+        )
         return as_response(response) if isinstance(response, Answer) else response
 
     return endpoint
+
+
+async def _written_call(
+    episode: Episode, name: str, sent: dict[str, Any], function: Callable[[], Any]
+) -> Any:
+    try:
+        response = function()
+        if inspect.isawaitable(response):
+            response = await response
+        answer = as_answer(str(getattr(response, "output", "")))
+    except HTTPException:
+        raise
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - it is reported
+        response = answer = episode.problem(name, sent, error)
+    episode.keep(name, sent, answer)
+    return response
 
 
 def reply_endpoint(store: SessionStore) -> Callable[[Request], Any]:
@@ -122,9 +123,7 @@ def reply_endpoint(store: SessionStore) -> Callable[[Request], Any]:
         if request.session[SESSION_ID_KEY] not in store.sessions:
             return JSONResponse({"message": None})
         said = {"answer": text}
-        answer = await store.play(
-            request, REPLY, lambda episode: episode.reply(text), said
-        )
+        answer = await store.call(request, REPLY, said, Episode.reply, text)
         return as_response(answer, {"message": answer and user_message(answer)})
 
     return endpoint
@@ -150,7 +149,7 @@ def with_row_tools(store: SessionStore, otherwise: ASGIApp) -> ASGIApp:
         except (ValueError, RecursionError):
             arguments = None
         if isinstance(arguments, dict):
-            response = await play_row_tool(store, request, name, arguments)
+            response = await call_row_tool(store, request, name, arguments)
         else:
             detail = "the arguments must be an object of JSON, and not nested deeply"
             response = JSONResponse({"detail": detail}, 422)
@@ -159,15 +158,13 @@ def with_row_tools(store: SessionStore, otherwise: ASGIApp) -> ASGIApp:
     return app
 
 
-async def play_row_tool(
+async def call_row_tool(
     store: SessionStore, request: Request, name: str, arguments: dict[str, Any]
 ) -> Response:
     """The answer to a call of a tool that only the session's row has."""
-
-    def call(episode: Episode) -> Any:
-        return episode.call_row_tool(name, arguments)
-
-    return as_response(await store.play(request, name, call, arguments))
+    method = Episode.call_row_tool
+    answer = await store.call(request, name, arguments, method, name, arguments)
+    return as_response(answer)
 
 
 def as_response(

@@ -1,35 +1,39 @@
-"""The outermost layer: the API token, foreign browser pages, and limits on each request.
+"""The layers around the routes, the outermost first.
 
-A connection, a head, a body and a trajectory all have limits before anything reads them.
+RequestGuard checks the API token, foreign browser pages, and limits on each request.
+SessionCookies says which session a request is of. LargeBodies needs to know that: it
+has bodies parsed one after the other, and counts those of each session.
 
-It is plain ASGI. NeMo Gym's own layers use Starlette's BaseHTTPMiddleware, which costs
+They are plain ASGI. NeMo Gym's own layers use Starlette's BaseHTTPMiddleware, which costs
 more than the rest of a call.
 """
 
 import asyncio
+import contextlib
 import functools
-import json
 import logging
-import resource
+import re
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
+import itsdangerous
 from fastapi import HTTPException
 from fastapi.responses import JSONResponse
 from nemo_gym.server_utils import SESSION_ID_KEY
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from .. import auth, gym_series
+from ..auth import access_problem
 from ..settings import Limits, ServerSettings
-from .cookies import SEEDED, SessionCookies, cookie_refused
+from .cookies import NOT_FOR_SESSIONS, READ, SEEDED, cookie_refused
 from .store import SessionStore, lost_because, remember
 from .verdict import lowest_verdict, replays
 
 log = logging.getLogger(__name__)
 
-# Routes whose bodies hold a trajectory.
-LARGE = ("/verify", "/aggregate_metrics")
+LARGE = ("/verify", "/aggregate_metrics")  # their bodies hold a trajectory
 BODY_SECONDS = 60.0  # a slower body is answered with 408
 MAX_COOKIE_BYTES = 1 << 12  # FastAPI parses all cookies of each request
 
@@ -49,99 +53,160 @@ class RequestGuard:
         app: ASGIApp,
         limits: Limits,
         settings: ServerSettings,
-        cookies: SessionCookies,
+        cookies: "SessionCookies",
         lowest_reward: float = 0.0,
     ) -> None:
-        self.app = app
-        self.limits, self.settings, self.cookies = limits, settings, cookies
+        self.app, self.settings, self.cookies = app, settings, cookies
         self.lowest_reward = lowest_reward
+        self._most = limits.max_body_bytes
+        self._most_at = dict.fromkeys(LARGE, limits.max_trajectory_bytes)
+        self._most_at["/seed_session"] = limits.max_seed_bytes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        if refusal := self._first_refusal(scope):  # before its cookies are read
-            await refusal(scope, receive, send)
+        if problem := access_problem(scope, self.settings):
+            status, detail = problem
+            await JSONResponse({"detail": detail}, status)(scope, receive, send)
             return
-        cookie, session = self.cookies.read(scope)
-        started = False
-
-        async def answer(message: Message) -> None:
-            nonlocal started
-            if message["type"] == "http.response.start":
-                started = True
-                headers = list(message.get("headers", []))
-                if session and all(name != b"set-cookie" for name, _ in headers):
-                    headers.append(self.cookies.header(session, session, cookie))
-                message = {**message, "headers": headers}
-            await send(message)
-
+        most = self._most_at.get(scope["path"], self._most)
+        deadline = asyncio.get_running_loop().time() + BODY_SECONDS
+        exchange = Exchange(self.cookies, scope, receive, send, most, deadline)
         try:
-            if refusal := self._refusal(scope):
-                await refusal(scope, receive, answer)
-            else:
-                await self.app(scope, self._bounded(scope, receive), answer)
+            refusal = self._refusal(scope, most)
+            await (refusal or self.app)(scope, exchange.receive, exchange.send)
         except Exception:
-            if not started:
+            if not exchange.answered:
                 failure = JSONResponse({"detail": "the server failed"}, 500)
-                await failure(scope, receive, answer)
+                await failure(scope, receive, exchange.send)
             raise
 
-    def _first_refusal(self, scope: Scope) -> JSONResponse | None:
-        """The answer to a client without the API token, or with too many cookies."""
-        if refused := auth.refusal(scope, self.settings):
-            status, detail = refused
-            return JSONResponse({"detail": detail}, status)
-        cookies = (value for name, value in scope["headers"] if name == b"cookie")
+    def _refusal(self, scope: Scope, most: int) -> JSONResponse | None:
+        """The answer to a request whose headers are enough to refuse it."""
+        headers, path = dict(scope["headers"]), scope["path"]
+        cookies = [value for name, value in scope["headers"] if name == b"cookie"]
         if sum(map(len, cookies)) > MAX_COOKIE_BYTES:
             detail = f"the request's cookies are over {MAX_COOKIE_BYTES} bytes"
             return JSONResponse({"detail": detail}, 431)
-        return None
-
-    def _refusal(self, scope: Scope) -> JSONResponse | None:
-        """The answer to a request whose headers are enough to refuse it."""
-        headers, path = dict(scope["headers"]), scope["path"]
         if not path.isprintable():
             # Routes also match `/seed_session\n`, but layers compare the exact path.
             return JSONResponse({"detail": "Not Found"}, 404)
-        if int(headers.get(b"content-length", b"0")) <= self._limit(scope):
+        if int(headers.get(b"content-length", b"0")) <= most:
             return None
-        error = TooMuchError(413, self._too_long(scope))
+        error = TooMuchError(413, f"the request body is over {most} bytes")
         if path == "/verify":
             log.warning("/verify: %s; the episode earns no reward", error.detail)
-        return refusal(error, path, self.lowest_reward)
+        return error_answer(error, path, self.lowest_reward)
 
-    def _limit(self, scope: Scope) -> int:
-        if scope["path"].endswith("/seed_session"):
-            return self.limits.max_seed_bytes
-        large = scope["path"].endswith(LARGE)
-        return self.limits.max_trajectory_bytes if large else self.limits.max_body_bytes
 
-    def _too_long(self, scope: Scope) -> str:
-        return f"the request body is over {self._limit(scope)} bytes"
+@dataclass
+class Exchange:
+    """A request whose body is received within limits, and its answer with a cookie."""
 
-    def _bounded(self, scope: Scope, receive: Receive) -> Receive:
-        """A `receive` that raises HTTPException if the body is too long or too slow."""
-        deadline = asyncio.get_running_loop().time() + BODY_SECONDS
-        received, complete = 0, False
+    cookies: "SessionCookies"
+    scope: Scope
+    receive_part: Receive
+    send_on: Send
+    most: int  # bytes of the body
+    deadline: float  # of the body, in the loop's time
+    received: int = 0
+    complete: bool = False
+    answered: bool = False  # whether the answer began
 
-        async def counted() -> Message:
-            nonlocal received, complete
-            if complete:  # the next message is the client's disconnect
-                return await receive()
-            try:
-                async with asyncio.timeout_at(deadline):
-                    part = await receive()
-            except TimeoutError:
-                detail = f"the body took over {BODY_SECONDS:g} s"
-                raise HTTPException(408, detail) from None
-            received += len(part.get("body", b""))
-            complete = not part.get("more_body")
-            if received > self._limit(scope):
-                raise HTTPException(413, self._too_long(scope))
-            return part
+    async def receive(self) -> Message:
+        """Raise HTTPException if the body is too long or too slow."""
+        if self.complete:  # the next message is the client's disconnect
+            return await self.receive_part()
+        try:
+            async with asyncio.timeout_at(self.deadline):
+                part = await self.receive_part()
+        except TimeoutError:
+            detail = f"the body took over {BODY_SECONDS:g} s"
+            raise HTTPException(408, detail) from None
+        self.received += len(part.get("body", b""))
+        self.complete = not part.get("more_body")
+        if self.received > self.most:
+            raise HTTPException(413, f"the request body is over {self.most} bytes")
+        return part
 
-        return counted
+    async def send(self, message: Message) -> None:
+        """Add the request's cookie to an answer that sets none."""
+        if message["type"] == "http.response.start":
+            self.answered = True
+            headers = list(message.get("headers", []))
+            cookie, session = self.cookies.read(self.scope)
+            if session and b"set-cookie" not in dict(headers):
+                headers.append(self.cookies.header(session, session, cookie))
+            message = {**message, "headers": headers}
+        await self.send_on(message)
+
+
+class SessionCookies:
+    """Gives every request its `request.session`, with an id in SESSION_ID_KEY.
+
+    It replaces Starlette's SessionMiddleware, and works less for each request: it
+    remembers what a cookie holds, and a session that did not change keeps its cookie.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        secret: str,
+        name: str,
+        new_id: Callable[[], str] = lambda: str(uuid.uuid4()),
+    ) -> None:
+        self.app, self.name, self._new_id = app, name, new_id
+        # A search is cheap even if a client sends thousands of cookies.
+        self._pair = re.compile(rb"(?:^|;)\s*%s=([^;]*)" % re.escape(name.encode()))
+        self._signer = itsdangerous.URLSafeSerializer(secret, salt=name)
+        self._load = functools.lru_cache(maxsize=10_000)(self._signer.loads)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        cookie, before = self.read(scope)
+        session = scope["session"] = dict(before)
+        if SESSION_ID_KEY not in session:
+            session[SESSION_ID_KEY] = self._new_id()
+            if cookie and scope["path"] != "/seed_session":
+                # A default episode would grade 0.0 for an episode that was lost.
+                session[SEEDED] = True
+                scope["lost"] = (
+                    "its cookie is from another server, or from before a restart"
+                )
+
+        async def answer(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"].append(self.header(session, before, cookie))
+            await send(message)
+
+        await self.app(scope, receive, answer)
+
+    def read(self, scope: Scope) -> tuple[str, dict[str, Any]]:
+        """A request's cookie and its content, {} if the signature is wrong.
+
+        Several layers need them. The first one that asks keeps them in the scope.
+        """
+        if READ not in scope:
+            cookie, content = "", {}
+            for header, value in scope["headers"]:
+                if header == b"cookie" and (found := self._pair.search(value)):
+                    cookie = found[1].decode("latin-1").rstrip()
+                    with contextlib.suppress(itsdangerous.BadSignature):
+                        content = self._load(cookie) if cookie else {}
+                    break
+            scope[READ] = cookie, content
+        return scope[READ]
+
+    def header(
+        self, session: dict[str, Any], before: dict[str, Any], cookie: str
+    ) -> tuple[bytes, bytes]:
+        """The header that sets `session`. `before` is the content of `cookie`."""
+        text = cookie if session == before else str(self._signer.dumps(session))
+        line = f"{self.name}={text}; path=/; httponly; samesite=lax"
+        return b"set-cookie", line.encode()
 
 
 LARGE_BYTES = 1 << 16  # a shorter body is read immediately
@@ -159,7 +224,7 @@ MAX_VERDICTS = 100  # large bodies that one session may post to /verify
 
 
 class LargeBodies:
-    """The layer between the cookies and the app."""
+    """Has large bodies parsed one after the other, with time for others in between."""
 
     def __init__(self, app: ASGIApp, store: SessionStore) -> None:
         self.app, self.store = app, store
@@ -173,14 +238,16 @@ class LargeBodies:
             return
         length = dict(scope["headers"]).get(b"content-length", b"")
         large = not length or int(length) > LARGE_BYTES
-        answer = self._refusal(scope, large)
+        answer = None
+        if large or scope["path"] in NOT_FOR_SESSIONS:
+            answer = self._refusal(scope, large)
         if answer is None and large:
             try:
                 body, separators = await read_body(receive, scope["path"])
             except ClientDisconnect:
                 return
             except HTTPException as error:
-                answer = refusal(error, scope["path"], self.store.lowest_reward)
+                answer = error_answer(error, scope["path"], self.store.lowest_reward)
             else:
                 receive = received(body, receive)
                 if separators + len(body) // BYTES_PER_SEPARATOR > MANY_SEPARATORS:
@@ -197,12 +264,12 @@ class LargeBodies:
         named = session is not None and session.owner is not None
         refused = cookie_refused(path, cookie)
         if refused and not (named and path == "/seed_session"):
-            return refusal(refused, path, self.store.lowest_reward)
+            return error_answer(refused, path, self.store.lowest_reward)
         if path == "/verify" and large:
             if session is None and name not in self.store.ended:
                 return self._without_session(scope)
             posted = self._large_posts.get(name, 0)
-            remember(self._large_posts, name, 0, self.store.limits.remembered)
+            remember(self._large_posts, name, 0, self.store.remembered)
             self._large_posts[name] = posted + 1
             if posted >= MAX_VERDICTS:
                 reason = f"over {MAX_VERDICTS} large bodies were posted to /verify"
@@ -212,10 +279,8 @@ class LargeBodies:
     def _without_session(self, scope: Scope) -> JSONResponse | None:
         lowest, cookie = self.store.lowest_reward, scope["session"]
         if cookie.get(SEEDED):
-            reason, label = (
-                lost_because(scope),
-                self.store.label(cookie[SESSION_ID_KEY]),
-            )
+            reason = lost_because(scope)
+            label = self.store.label(cookie[SESSION_ID_KEY])
             log.warning("%s: the session was lost: %s", label, reason)
             reason = f"the session was lost: {reason} ({label})"
             return lowest_verdict(reason, lowest, mask=True)
@@ -258,7 +323,7 @@ class TooMuchError(HTTPException):
     """A body is too long, or has too many commas and brackets."""
 
 
-def refusal(error: HTTPException, path: str, lowest_reward: float) -> JSONResponse:
+def error_answer(error: HTTPException, path: str, lowest_reward: float) -> JSONResponse:
     """The answer to a request, outside of FastAPI's own stack.
 
     A trajectory that is too much earns the lowest reward.
@@ -316,150 +381,3 @@ def received(body: bytes, receive: Receive) -> Receive:
         return messages.pop() if messages else await receive()
 
     return again
-
-
-MAX_HEAD_BYTES = 1 << 14  # limit on a request's line and headers, and on trailers
-HEADER_BYTES = 32  # added to each header's own, as HTTP/2 does: each one costs time
-MAX_PIPELINED = 2  # requests that wait for the answer to an earlier one
-HEAD_SECONDS = 30.0  # limit from the first byte of a head to its last
-ANSWER_SECONDS = 60.0  # limit for a client to take enough of an answer for more
-REFUSAL_SECONDS = 5.0  # time for a client to take a refusal before the close
-
-HEAD_TOO_LONG = b"HTTP/1.1 431 Request Header Fields Too Large\r\n"
-HEAD_TOO_LONG += b"connection: close\r\ncontent-length: 0\r\n\r\n"
-# Files that connections beyond the limit use, each until it has its refusal
-TURNED_AWAY = 0.1
-
-
-class BoundedProtocol(HttpToolsProtocol):
-    """Closes a connection whose client sends an endless head, or reads no answers.
-
-    A parser's work on a head grows with the square of its length, and nothing else runs
-    meanwhile.
-    """
-
-    _timer: asyncio.TimerHandle | None = None  # runs until a head is complete
-    _unread: asyncio.TimerHandle | None = None  # runs until an answer is taken
-    _unparsed = 0  # bytes since a head ended, or since a part of a body
-    _full = False  # whether there were too many connections when it began
-    _head = 0  # bytes of the path and of all complete headers of a request
-
-    def connection_made(self, transport: Any) -> None:
-        super().connection_made(transport)
-        self._await_head()
-        self._full = len(self.connections) > most_connections()
-        if len(self.connections) > most_connections() * (1 + TURNED_AWAY):
-            transport.abort()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._head_is_there()
-        self.resume_writing()
-        super().connection_lost(exc)
-
-    def data_received(self, data: bytes) -> None:
-        if self._full:  # a refusal before the request could get lost
-            self._refuse(no_room())
-        if self._full or self._head > MAX_HEAD_BYTES:  # it was refused
-            return
-        self._unparsed += len(data)
-        super().data_received(data)
-        if self.transport.is_closing() or self._head > MAX_HEAD_BYTES:
-            return
-        if self._unparsed > MAX_HEAD_BYTES:
-            self._refuse()
-        elif self._timer is None and (not self.cycle or self.cycle.response_complete):
-            self._await_head()
-
-    def on_message_begin(self) -> None:
-        self._head = 0
-        super().on_message_begin()
-
-    def on_url(self, url: bytes) -> None:
-        self._count_head(len(url))
-        super().on_url(url)
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        self._count_head(len(name) + len(value) + HEADER_BYTES)
-        super().on_header(name, value)
-
-    def on_headers_complete(self) -> None:
-        self._unparsed = 0
-        self._head_is_there()
-        if len(self.pipeline) >= MAX_PIPELINED:
-            raise ValueError("too many requests on one connection")
-        super().on_headers_complete()
-
-    def on_body(self, body: bytes) -> None:
-        self._unparsed = 0
-        super().on_body(body)
-
-    def pause_writing(self) -> None:
-        super().pause_writing()
-        if self._unread is None:
-            self._unread = self.loop.call_later(ANSWER_SECONDS, self.transport.abort)
-
-    def resume_writing(self) -> None:
-        super().resume_writing()
-        if self._unread is not None:
-            self._unread.cancel()
-            self._unread = None
-
-    def send_400_response(self, msg: str) -> None:
-        """Answer what the parser refuses, or what a method here raised ValueError for."""
-        if self._head > MAX_HEAD_BYTES:
-            self._refuse()
-        else:
-            super().send_400_response(msg)
-
-    def _count_head(self, size: int) -> None:
-        """Count bytes of a head, which may be complete before anything else counts them.
-
-        Raises ValueError if there are too many.
-        """
-        self._head += size
-        if self._head > MAX_HEAD_BYTES:
-            raise ValueError("the head is too long")
-
-    def _refuse(self, answer: bytes = HEAD_TOO_LONG) -> None:
-        """Answer 431: a policy may have chosen the path, and its agent needs an answer.
-
-        An immediate close, with unread bytes, would discard the answer.
-        """
-        self.transport.write(answer)
-        self.transport.pause_reading()
-        self._head_is_there()
-        self._timer = self.loop.call_later(REFUSAL_SECONDS, self.transport.abort)
-
-    def _await_head(self) -> None:
-        self._timer = self.loop.call_later(HEAD_SECONDS, self.transport.abort)
-
-    def _head_is_there(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
-
-def no_room() -> bytes:
-    """The answer to a client that is one too many."""
-    detail = f"all {most_connections()} connections are in use: half of ulimit -n"
-    body = json.dumps({"detail": detail}).encode()
-    return (
-        b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\nretry-after: 2\r\n"
-        b"x-no-room: 1\r\ncontent-type: application/json\r\n"
-        b"content-length: %d\r\n\r\n%s" % (len(body), body)
-    )
-
-
-@functools.cache
-def most_connections() -> int:
-    """Half of the files that this process may open: episodes need the other half."""
-    return resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2
-
-
-class BoundedProtocolOfGym(BoundedProtocol, gym_series.Protocol):
-    """The same for NeMo Gym 0.7, whose own protocol keeps TCP connections alive."""
-
-
-def bound_connections_of_gym() -> None:
-    """Have NeMo Gym's `run_webserver` serve with these limits."""
-    gym_series.use_protocol(BoundedProtocolOfGym)

@@ -14,7 +14,7 @@ from omegaconf import OmegaConf
 from ..episode.declaration import declared
 from ..project import Project
 from ..settings import ServerSettings, StandInSettings
-from .http import BoundedProtocol
+from .connections import BoundedProtocol
 
 log = logging.getLogger(__name__)
 

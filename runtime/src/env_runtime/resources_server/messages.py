@@ -8,9 +8,11 @@ import hashlib
 import json
 from collections.abc import Collection
 from dataclasses import dataclass
+from string import whitespace
 from types import NoneType
 from typing import Annotated, Any, Self, get_args
 
+import yarl
 from nemo_gym.base_resources_server import (
     BaseResourcesServerConfig,
     BaseVerifyRequest,
@@ -34,9 +36,9 @@ from pydantic_core import PydanticCustomError
 
 from .. import gym_series
 from ..episode.answers import Answer
-from ..episode.tasks import is_native, task_of, validation_problem
-from ..episode.tools import Arguments
-from ..episode.types import Task, last_message
+from ..episode.tasks import validation_problem
+from ..episode.tools import few_problems
+from ..episode.types import Task, is_native, last_message, task_of
 from ..settings import ShardSettings
 
 _INPUT = NeMoGymResponseCreateParamsNonStreaming.model_fields["input"].annotation
@@ -62,7 +64,11 @@ TOO_LONG = "trajectory_too_long"  # the type of the validation error
 
 
 def reject_oversized(body: dict[str, Any]) -> None:
-    """Raise PydanticCustomError of the type TOO_LONG if a trajectory is too long."""
+    """Raise PydanticCustomError of the type TOO_LONG if a trajectory is too long.
+
+    Raises ValueError at the first malformed item of a long one: pydantic would describe
+    every malformed item, while nothing else runs.
+    """
     parts = [body.get("response"), body.get("responses_create_params")]
     logprobs: list[Any] = []
     items = _count(parts, MAX_ITEMS, logprobs)
@@ -71,6 +77,18 @@ def reject_oversized(body: dict[str, Any]) -> None:
         raise PydanticCustomError(
             TOO_LONG, "the trajectory has more than {most}", {"most": most}
         )
+    for (part, key), item_type in ITEMS.items():
+        found = body[part].get(key) if isinstance(body.get(part), dict) else None
+        if not isinstance(found, list) or len(found) <= MANY_ITEMS:
+            continue
+        for number, item in enumerate(found):
+            try:
+                item_type.validate_python(item)
+            except (ValidationError, TypeError) as error:
+                problem = error
+                if isinstance(error, ValidationError):
+                    problem = validation_problem(error)
+                raise ValueError(f"{part}.{key}.{number}: {problem}") from None
 
 
 def _count(rest: list[Any], most: int, logprobs: list[Any] | None = None) -> int:
@@ -85,17 +103,14 @@ def _count(rest: list[Any], most: int, logprobs: list[Any] | None = None) -> int
             for key, child in value.items():
                 if key == "logprobs" and logprobs is not None:
                     logprobs.append(child)
-                elif not _only_numbers(key, child):
+                elif not (isinstance(child, list) and key in NUMBERS) or not (
+                    NUMBERS[key].issuperset(map(type, child))
+                ):
                     rest.append(child)
         elif isinstance(value, list):
             items += len(value)
             rest += value[:most]
     return items
-
-
-def _only_numbers(key: str, value: Any) -> bool:
-    kinds = NUMBERS.get(key, set())
-    return isinstance(value, list) and kinds.issuperset(map(type, value))
 
 
 class SessionServerConfig(BaseResourcesServerConfig):
@@ -149,7 +164,7 @@ class SeedSessionRequest(_Row):
     """A dataset row, as NeMo Gym's agents post it: only its task counts."""
 
 
-class VerifyRequest(_Row, Arguments, BaseVerifyRequest):
+class VerifyRequest(_Row, BaseVerifyRequest):
     """A finished trajectory, and the row with its task.
 
     The row has `ground_truth: [task]`. In NeMo Gym's native format, its own keys are
@@ -174,9 +189,10 @@ class VerifyRequest(_Row, Arguments, BaseVerifyRequest):
         """Raise an error of the type TOO_LONG for a trajectory with too many items."""
         if isinstance(body, dict):
             reject_oversized(body)
-            _reject_malformed(body)
         try:
             request = validate(body)
+        except ValidationError as error:
+            raise few_problems(error) from None
         except TypeError as error:  # NeMo Gym's validators raise it for `"role": {}`
             raise ValueError(f"the trajectory cannot be read: {error}") from error
         if not request.task and request.ground_truth in (None, []):
@@ -198,23 +214,27 @@ class VerifyResponse(BaseVerifyResponse):
     failure_reason: str | None = None
 
 
-def _reject_malformed(body: dict[str, Any]) -> None:
-    """Raise ValueError at the first malformed item of a long trajectory.
+LONGEST_URL = 65_536  # httpx refuses a longer one
 
-    pydantic would describe every malformed item, while nothing else runs.
+
+def policy_seeds(body: BaseVerifyRequest) -> bool:
+    """Whether the policy of a trajectory posted to /seed_session."""
+    calls = [item for item in body.response.output if item.type == "function_call"]
+    paths = [url_of(call.name).path for call in calls]
+    return "seed_session" in [path.strip(f"/{whitespace}") for path in paths]
+
+
+def url_of(tool: str) -> yarl.URL:
+    """The URL to which an agent posts a call of `tool`, which may be any name.
+
+    The root, which answers no call, if the name makes no URL that can be posted to.
     """
-    for (part, key), item_type in ITEMS.items():
-        items = body[part].get(key) if isinstance(body.get(part), dict) else None
-        if not isinstance(items, list) or len(items) <= MANY_ITEMS:
-            continue
-        for number, item in enumerate(items):
-            try:
-                item_type.validate_python(item)
-            except (ValidationError, TypeError) as error:
-                problem = error
-                if isinstance(error, ValidationError):
-                    problem = validation_problem(error)
-                raise ValueError(f"{part}.{key}.{number}: {problem}") from None
+    root = yarl.URL("http://agent/")
+    try:
+        url = yarl.URL(f"{root}{tool}")
+    except ValueError:  # not a URL
+        return root
+    return url if len(str(url)) <= LONGEST_URL else root
 
 
 def user_message(reply: Answer) -> dict[str, Any]:
@@ -251,11 +271,6 @@ if gym_series.SeedByName is not None:
     CloseResponse = gym_series.ClosedByName | SessionResponse
 
 
-def same_task(task: Task, body: VerifyRequest) -> bool:
-    """Whether the row of /verify has the task that the session was seeded with."""
-    return _compared(body, task) == task
-
-
 @dataclass(frozen=True)
 class TaskDigest:
     """The keys of a task, and a digest of their values: a row may be 30 MB long."""
@@ -270,15 +285,15 @@ class TaskDigest:
 
     def fits(self, body: VerifyRequest) -> bool:
         """Whether the row of /verify has this task."""
-        task = _compared(body, self.keys)
+        task = compared_task(body, self.keys)
         return len(task) == len(self.keys) and TaskDigest.of(task) == self
 
 
-def _compared(body: VerifyRequest, keys: Collection[str]) -> Task:
-    """The part of a row's task that counts.
+def compared_task(body: VerifyRequest, keys: Collection[str]) -> Task:
+    """The part of a row's task that is compared with a session's, which has `keys`.
 
-    In a native row, these are the `keys` that the session's task has: between
-    /seed_session and /verify, NeMo Gym may add keys of its own.
+    In a native row, these are only those keys: between /seed_session and /verify, NeMo
+    Gym may add keys of its own.
     """
     if body.native and keys:
         return {key: body.task[key] for key in keys if key in body.task}

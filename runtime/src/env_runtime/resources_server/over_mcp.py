@@ -19,11 +19,12 @@ from starlette.types import Scope
 from .. import gym_series
 from ..episode.answers import Answer
 from ..episode.declaration import declared
+from ..episode.episode import Episode
 from ..episode.schema import function_definition, plain_schema
 from ..episode.tools import OVER, SAY, SAY_TOOL
 from ..episode.types import REPLY
 from ..errors import SettingError
-from .endpoints import as_response, play_row_tool
+from .endpoints import as_response, call_row_tool
 from .store import SessionStore
 
 
@@ -54,7 +55,7 @@ def unplayable(domain_class: type) -> str | None:
     return None
 
 
-def tools_of(store: SessionStore, harvested: list[Any]) -> list[Any]:
+def listed_tools(store: SessionStore, harvested: list[Any]) -> list[Any]:
     """The tools that MCP lists: NeMo Gym's `harvested` routes, and the class's others.
 
     The others are the tools of row_tools(), and `say` for a class with reply(). Every
@@ -119,9 +120,8 @@ def tools_of(store: SessionStore, harvested: list[Any]) -> list[Any]:
 def _say(store: SessionStore) -> Callable[..., Any]:
     async def endpoint(request: Request, body: BaseModel) -> Response:
         text = SAY_TOOL.keywords(body)["text"]
-        answer = await store.play(
-            request, REPLY, lambda episode: episode.reply(text), {"answer": text}
-        )
+        said = {"answer": text}
+        answer = await store.call(request, REPLY, said, Episode.reply, text)
         return as_response(answer or Answer(OVER))
 
     return endpoint
@@ -129,7 +129,7 @@ def _say(store: SessionStore) -> Callable[..., Any]:
 
 def _row_tool(store: SessionStore, name: str) -> Callable[..., Any]:
     async def endpoint(request: Request, body: dict[str, Any]) -> Response:
-        return await play_row_tool(store, request, name, body)
+        return await call_row_tool(store, request, name, body)
 
     return endpoint
 

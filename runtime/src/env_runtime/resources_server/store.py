@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import functools
 import logging
 import os
 import resource
@@ -26,7 +27,7 @@ from ..errors import BusyThreadError, NoThreadError, TaskRefusedError, shortage
 from ..files import fault_of
 from ..settings import Limits
 from .cookies import READ, SEEDED
-from .messages import TaskDigest, VerifyResponse
+from .messages import TaskDigest
 
 log = logging.getLogger(__name__)
 
@@ -61,6 +62,8 @@ class SessionStore:
         self.keeps_calls = keeps_calls
         self.counts_calls = False  # whether a verdict says how many calls it got
         self._tool_seconds = declared(domain_class).tool_seconds
+        self.replies = declared(domain_class).replies
+        self.remembered = limits.remembered  # ended sessions
         # Ids that ended, oldest first: a late call must not bring an episode back.
         self.ended: dict[str, Ended] = {}
         # Ids that a harness closed before it seeded them. They are kept apart: any client
@@ -101,8 +104,8 @@ class SessionStore:
             )
         except NoThreadError as error:
             raise self._full(str(error)) from error
-        self.sessions[name] = session
-        label = label or f"not seeded, session {session_name(name)}"
+        self.sessions[name], session.name = session, session_name(name)
+        label = label or f"not seeded, session {session.name}"
         models, keeps = self.models and self.models.of_episode(label), self.keeps_calls
 
         def make() -> Episode:
@@ -125,12 +128,12 @@ class SessionStore:
             if lack:
                 log.error("%s: no session: %s", label, lack, exc_info=error)
                 raise self._full(lack) from error
-            raise TaskRefusedError(self._refusal(error, label)) from error
+            raise TaskRefusedError(self._class_problem(error, label)) from error
         if self.sessions.get(name) is not session:
             raise ValueError("this session ended while it started")
         return session
 
-    def _refusal(self, error: BaseException, label: str) -> str:
+    def _class_problem(self, error: BaseException, label: str) -> str:
         """Why the constructor failed, in one line."""
         name = f"{self.domain_class.__name__}(task)"
         if isinstance(error, TimeoutError) and not str(error):
@@ -201,11 +204,6 @@ class SessionStore:
             self._lack, self._looked = _files() or _memory(), now
         return self._lack
 
-    def count(self, verdict: VerifyResponse) -> None:
-        """Count a verdict that is no grade, for /health."""
-        self.masked += verdict.mask_sample
-        self.not_graded += bool(verdict.failure_reason) and not verdict.mask_sample
-
     def counts(self) -> dict[str, Any]:
         """The figures of /health. Those that say that something is wrong are left out if 0."""
         abandoned, now = self._abandoned(), time.monotonic()
@@ -242,30 +240,26 @@ class SessionStore:
 
     # -------------------------------------------------------------- turns
 
-    async def play(
+    async def call(
         self,
         request: Request,
         name: str,
-        call: Callable[[Episode], Any],
-        arguments: dict[str, Any],
-        *,
+        sent: dict[str, Any],
+        method: Callable[..., Any],
+        *given: Any,
         on_loop: bool = False,
     ) -> Any:
-        """The result of `call`, of the tool `name`, on the session's episode, in its turn.
+        """The result of `method(episode, *given)` on the session's episode, in its turn.
 
-        It takes at most the tool's `tool_seconds`, else TOOL_SECONDS. If the call cannot
-        be made, the result is an Answer that reports the reason. `arguments` are for the
-        log.
+        It takes at most the `tool_seconds` of the tool `name`, else TOOL_SECONDS. If the
+        call cannot be made, the result is an Answer that reports the reason. `sent` are
+        the arguments for the log.
         """
         own, usual = self._tool_seconds.get(name), self.limits.tool_seconds
         seconds = own or usual
         try:
             session = await self._session_of(request)
-
-            def job() -> Any:
-                assert session.episode is not None
-                return call(session.episode)
-
+            job = functools.partial(session.on_episode, method, *given)
             return await session.perform(job, seconds, on_loop=on_loop)
         except BusyThreadError as error:
             reason = str(error)
@@ -274,7 +268,7 @@ class SessionStore:
             took = f"took more than {seconds:g} s ({limit})"
             reason = f"the call {took}"
             label = self.label(request.session[SESSION_ID_KEY])
-            log.warning("%s: %s %s", label, shown_call(name, arguments), took)
+            log.warning("%s: %s %s", label, shown_call(name, sent), took)
         except TaskRefusedError:
             reason = (
                 "this session was not seeded, and no episode can start without a task"
@@ -317,14 +311,14 @@ class SessionStore:
         session = self.sessions.pop(name, None)
         if session is not None:
             ended = Ended(reason, TaskDigest.of(session.task), verdict)
-            remember(self.ended, name, ended, self.limits.remembered)
+            remember(self.ended, name, ended, self.remembered)
             if reason.startswith(IDLE):
                 log.warning("%s: the session was %s", session.label, reason)
             self._close_later(session)
 
     def close_unseeded(self, name: str) -> None:
         """Remember that an id was closed, so that a late seed cannot use it."""
-        remember(self.unseeded, name, None, self.limits.remembered)
+        remember(self.unseeded, name, None, self.remembered)
 
     def end_idle(self) -> None:
         """End the sessions that were idle for SESSION_IDLE_SECONDS."""

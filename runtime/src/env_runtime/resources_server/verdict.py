@@ -1,8 +1,4 @@
-"""/verify: one verdict for each episode, which never changes.
-
-The row's task must be the session's. With REVERIFY=1, a trajectory without a session is
-played again.
-"""
+"""/verify: one verdict for each episode, which never changes."""
 
 import contextlib
 import functools
@@ -11,15 +7,12 @@ import json
 import logging
 import time
 import uuid
-from collections.abc import Callable, Iterator
-from itertools import groupby
-from string import whitespace
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
-import yarl
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, Response
-from nemo_gym.base_resources_server import BaseVerifyRequest
 from nemo_gym.server_utils import SESSION_ID_KEY
 from pydantic import BaseModel
 from pydantic_core import PydanticSerializationError, to_jsonable_python
@@ -28,12 +21,11 @@ from ..episode.declaration import declared
 from ..episode.episode import Episode
 from ..episode.names import session_name
 from ..episode.session import Session
-from ..episode.tools import SAY, posted
-from ..episode.types import HARNESS, REPLY, by_model, last_message
+from ..episode.types import by_model
 from ..settings import ServerSettings
 from .cookies import SEEDED
 from .endpoints import route_of
-from .messages import VerifyRequest, VerifyResponse, same_task
+from .messages import VerifyRequest, VerifyResponse, compared_task, policy_seeds
 from .store import IDLE, SessionStore, lost_because
 
 log = logging.getLogger(__name__)
@@ -44,7 +36,48 @@ REPEATED = {"responses_create_params", "response"}
 RECEIVED = "tool_calls_received"
 # The texts of models, which the memory of an ended session leaves out.
 TEXTS = {"model_calls"}
+# The key of the scope under which the decision on a request is kept.
+DECISION = "env_runtime.decision"
 SEEDED_BY_POLICY = "the policy called seed_session, so its episode does not count"
+
+
+@dataclass
+class Decision:
+    """Whether an episode counts before it is graded, and why not."""
+
+    body: VerifyRequest
+    own: Session | None  # the request's session, if the row has its task
+    same_task: bool  # the same for a session that no harness seeded
+    lost: str | None  # why the sample is masked
+    problem: str | None  # why the episode earns the lowest reward in place of a grade
+
+
+def decide(store: SessionStore, request: Request, body: VerifyRequest) -> Decision:
+    """The one decision on a request to /verify, which is kept in its scope.
+
+    An episode counts if a harness seeded it with exactly the row's task, and if the
+    policy did not call `seed_session`: an episode of a task that the policy chose must
+    not count. A policy can post a row, too. So nothing of the episode is told unless the
+    row has the session's own task.
+    """
+    decision = request.scope.get(DECISION)
+    if decision is not None and decision.body is body:
+        return decision
+    name = request.session[SESSION_ID_KEY]
+    session, ended = store.sessions.get(name), store.ended.get(name)
+    same_task = (
+        session is not None and compared_task(body, session.task) == session.task
+    )
+    own = session if same_task and session.seeded and session.episode else None
+    lost = None
+    if ended is not None and ended.reason.startswith(IDLE):
+        lost = f"the session was lost: {ended.reason}"
+    elif ended is None and session is None and request.session.get(SEEDED):
+        lost = f"the session was lost: {lost_because(request.scope)}"
+    problem = SEEDED_BY_POLICY if policy_seeds(body) else None
+    decision = Decision(body, own, same_task, lost, problem)
+    request.scope[DECISION] = decision
+    return decision
 
 
 def verdict(
@@ -55,43 +88,35 @@ def verdict(
     If the environment failed rather than the policy, or if the session was lost, the
     sample is masked and `failure_reason` says why, with the session's name, which is
     in the log, too. It also says why an episode has the lowest reward in place of a
-    grade. A policy can post a row, too. So nothing of the episode is in the answer unless
-    the row has the session's own task.
+    grade.
     """
-    name = request.session[SESSION_ID_KEY]
-    session, ended = store.sessions.get(name), store.ended.get(name)
-    episode = session.episode if session and _is_own(session, body) else None
-    failure = episode.failure if episode else None
-    problem = episode.grade_problem if episode else None
-    if policy_seeds(body):
-        problem = SEEDED_BY_POLICY
-    if ended is not None and ended.reason.startswith(IDLE):
-        failure = f"the session was lost: {ended.reason}"
-    elif ended is None and session is None and request.session.get(SEEDED):
-        failure = f"the session was lost: {lost_because(request.scope)}"
-    fields = VerifyResponse.model_fields
-    metrics = session.metrics if session and episode else {}
-    extra: dict[str, Any] = {k: v for k, v in metrics.items() if k not in fields}
-    if episode and store.counts_calls:
-        extra[RECEIVED] = episode.received
-    models = episode.models if episode else None
-    if models and (calls := models.trace()):
-        extra["model_calls"] = calls
-    if models and models.failure:
-        failure = models.failure
+    decision, name = decide(store, request, body), request.session[SESSION_ID_KEY]
+    session, failure, problem = decision.own, decision.lost, decision.problem
+    episode = session.episode if session else None
+    extra: dict[str, Any] = {}
+    if session and episode:
+        fields = VerifyResponse.model_fields
+        extra |= {k: v for k, v in session.metrics.items() if k not in fields}
+        failure, problem = episode.failure, problem or episode.grade_problem
+        if store.counts_calls:
+            extra[RECEIVED] = episode.received
+        if episode.models and (calls := episode.models.trace()):
+            extra["model_calls"] = calls
+    judged = episode.models.failure if episode and episode.models else None
+    failure = judged or failure
     reason = failure or problem
     if episode or reason is not None:
-        extra["session_name"] = session_name(name)
+        extra["session_name"] = session.name if session else session_name(name)
     if reason is not None:
         # The episode itself has logged what its reward() did, with a traceback.
         if not reason.startswith(f"{store.domain_class.__name__}.reward()"):
             log.warning("%s: %s", store.label(name), reason)
         reason = f"{reason} (session {extra['session_name']})"
-    if models and models.failure:
+    if judged:
         extra |= judge_failed(str(reason))
     if episode and episode.outside_range is not None:
         extra["reward_outside_range"] = episode.outside_range
-    if episode and declared(store.domain_class).replies:
+    if episode and store.replies:
         extra["ended_by"] = _ended_by(episode, failure, body)
     return VerifyResponse.model_construct(
         None,
@@ -130,17 +155,6 @@ def judge_failed(reason: str) -> dict[str, str]:
     }
 
 
-def _is_own(session: Session, body: VerifyRequest) -> bool:
-    return session.seeded and same_task(session.task, body)
-
-
-def policy_seeds(body: BaseVerifyRequest) -> bool:
-    """Whether the policy of a trajectory posted to /seed_session."""
-    calls = [item for item in body.response.output if item.type == "function_call"]
-    paths = [url_of(call.name).path for call in calls]
-    return "seed_session" in [path.strip(f"/{whitespace}") for path in paths]
-
-
 def make_final(store: SessionStore, app: FastAPI) -> None:
     """Wrap the app's /verify, which calls `verify(request, body)` of server.py.
 
@@ -164,19 +178,24 @@ def make_final(store: SessionStore, app: FastAPI) -> None:
             unknown = session is None and ended is None
             seeded = request.session.get(SEEDED)
             if unknown and not seeded and replays(store.domain_class):
+                from .replay import replay  # few servers need it
+
                 return await replay(store, app, request)
             response = grade(request=request, body=body)
             if inspect.isawaitable(response):
                 response = await response
-            if isinstance(response, VerifyResponse):
-                store.count(response)
+            if isinstance(response, VerifyResponse):  # /health counts what is no grade
+                not_graded = bool(response.failure_reason) and not response.mask_sample
+                store.not_graded += not_graded
+                store.masked += response.mask_sample
             if isinstance(response, BaseModel) and session is not None:
-                reason = "verified with another task"
-                values: dict[str, Any] = {"reward": store.lowest_reward}
-                if same_task(session.task, body):
+                reason, values = "verified", {}
+                if decide(store, request, body).same_task:
                     kept = REPEATED | TEXTS
-                    reason = "verified"
-                    values = {k: v for k, v in response if k not in kept}
+                    values |= {k: v for k, v in response if k not in kept}
+                else:
+                    reason = "verified with another task"
+                    values |= {"reward": store.lowest_reward}
                 store.end(name, reason, values)
         return _as_json(response)
 
@@ -242,78 +261,8 @@ def lowest_verdict(reason: str, lowest: float, mask: bool = False) -> JSONRespon
     )
 
 
-LONGEST_URL = 65_536  # httpx refuses a longer one
-
-
 def replays(domain_class: type) -> bool:
     """Whether /verify grades an episode that is over by playing it once more."""
     return (
         declared(domain_class).deterministic and ServerSettings.read().reverify == "1"
     )
-
-
-def url_of(tool: str) -> yarl.URL:
-    """The URL to which an agent posts a call of `tool`, which may be any name.
-
-    The root, which answers no call, if the name makes no URL that can be posted to.
-    """
-    root = yarl.URL("http://agent/")
-    try:
-        url = yarl.URL(f"{root}{tool}")
-    except ValueError:  # not a URL
-        return root
-    return url if len(str(url)) <= LONGEST_URL else root
-
-
-def _steps(response: dict[str, Any]) -> Iterator[tuple[str | None, Any]]:
-    """The calls in a trajectory that an agent has posted: a tool, and the body.
-
-    A turn without a call is a message that a class may reply to: the tool is None.
-    """
-    output = response["output"]
-    turns = [list(items) for is_turn, items in groupby(output, by_model) if is_turn]
-    if response.get("incomplete_details") and output and by_model(output[-1]):
-        turns.pop()  # it was cut off, and no agent acts upon it
-    for turn in turns:
-        calls = [item for item in turn if item.get("type") == "function_call"]
-        for call in calls:
-            with contextlib.suppress(ValueError):
-                yield call["name"], posted(call["arguments"])
-        if not calls and (text := last_message(turn)):
-            yield None, {"answer": text}
-
-
-async def replay(store: SessionStore, app: FastAPI, request: Request) -> Response:
-    """The verdict on a fresh episode, after what the request's trajectory did.
-
-    The recorded outputs are not read: a policy may have written them.
-    """
-    import httpx  # only here: its import takes a moment
-
-    body: dict[str, Any] = await request.json()
-    token = request.headers.get("authorization")
-    async with httpx.AsyncClient(
-        transport=httpx.ASGITransport(app),
-        base_url=str(url_of("")),
-        headers={"authorization": token} if token else {},
-        timeout=None,
-    ) as client:
-        client.headers["content-type"] = "application/json"
-        row = {key: value for key, value in body.items() if key != "response"}
-        # httpx cannot write the lone surrogates that a trajectory may have.
-        answer = await client.post("/seed_session", content=json.dumps(row))
-        says = declared(store.domain_class).replies
-        for tool, sent in _steps(body["response"]):
-            if not answer.is_success:
-                break
-            headers = {}
-            # Over MCP, what the policy says to the environment is a call.
-            if says and tool == SAY and isinstance(sent, dict):
-                tool, sent = None, {"answer": sent.get("text", "")}
-            if tool is None:
-                tool, headers = REPLY, {HARNESS: "1"}
-            content = json.dumps(sent)
-            await client.post(str(url_of(tool)), content=content, headers=headers)
-        if answer.is_success:
-            answer = await client.post("/verify", content=json.dumps(body))
-    return Response(answer.content, answer.status_code, media_type="application/json")

@@ -17,13 +17,12 @@ from .. import project
 from ..checks.server import server_tools
 from ..command_line import counted, exit_status
 from ..episode.declaration import declared
+from ..episode.task_keys import task_data_of, task_skeleton
 from ..episode.tasks import (
     baseline_reward,
     has_oracle,
     solution_of,
-    task_data_of,
     task_of,
-    task_skeleton,
 )
 from ..episode.types import Row
 from ..errors import RolloutError

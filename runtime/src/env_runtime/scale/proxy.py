@@ -25,8 +25,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ..errors import shortage
 from ..resources_server import over_mcp
-from ..resources_server.cookies import MAX_ID_CHARACTERS, SEEDED, SessionCookies
-from ..resources_server.http import read_body, received, refusal
+from ..resources_server.cookies import MAX_ID_CHARACTERS, SEEDED
+from ..resources_server.http import SessionCookies, error_answer, read_body, received
 from ..resources_server.store import FULL
 from ..settings import ShardSettings
 from .shard import ABOUT_PATH, KEY_HEADER
@@ -289,7 +289,7 @@ class Proxy:
             body, _ = await read_body(receive, scope["path"])
             await self._pass_on(scope, body, session, receive, send)
         except HTTPException as error:
-            answer = refusal(error, scope["path"], self.server.lowest_reward)
+            answer = error_answer(error, scope["path"], self.server.lowest_reward)
             await answer(scope, receive, send)
         except ClientDisconnect:
             pass

@@ -21,7 +21,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ..project import find
 from ..resources_server import over_mcp
-from ..resources_server.http import BoundedProtocol
+from ..resources_server.connections import BoundedProtocol
 from ..resources_server.launch import log_to_file
 from ..settings import Limits, ShardSettings
 
