@@ -22,9 +22,8 @@ from ..episode.tools import tools_of
 from ..episode.types import REPLY, Definitions, Row, Solution
 from ..errors import GateError, NoOracleError, RolloutError, service_hint
 from ..evaluation.episodes import LocalEpisode
-from ..evaluation.policies import PLANS
+from ..evaluation.policies import PLANS, is_error
 from ..evaluation.rows import about_task, row_name, skeleton_note
-from ..evaluation.stats import is_error
 from .runner import doing
 
 ROWS_AT_A_TIME = 20

@@ -17,6 +17,7 @@ from ..evaluation.policies import (
     NONSENSE,
     Turn,
     fixed_policy,
+    is_error,
     solution_for,
 )
 from ..evaluation.rows import (
@@ -27,7 +28,6 @@ from ..evaluation.rows import (
     read_rows,
     shown,
 )
-from ..evaluation.stats import is_error
 from ..project import Project, here, of_class
 from .flaws import find_flaws, what_changes
 from .rewards import Result, RewardCheck, estimate_note, naming_skeleton

@@ -1,5 +1,6 @@
 """Policies: oracle, noop and nonsense, and one that the user wrote."""
 
+import contextlib
 import importlib
 import json
 from collections.abc import Callable
@@ -209,3 +210,27 @@ PLANS: dict[str, Plan] = {
 def fixed_policy(name: str) -> FixedPolicy:
     """The policy "oracle", "noop" or "nonsense"."""
     return FixedPolicy(name, PLANS[name])
+
+
+def items(value: Any) -> list[dict[str, Any]]:
+    """The objects in a list of items; [] if `value` is not a list."""
+    listed = value if isinstance(value, list) else []
+    return [item for item in listed if isinstance(item, dict)]
+
+
+def is_error(output: Any) -> bool:
+    """Whether a tool's output is an error, as the server or an agent writes it.
+
+    The server answers {"output": "error: ..."} or, to malformed calls, {"detail": ...};
+    NeMo Gym's agent writes {"error": ...} if the arguments are not JSON.
+    """
+    answer: Any = output
+    if isinstance(output, list):  # parts of text and images
+        answer = next((str(part.get("text")) for part in items(output)), "")
+    with contextlib.suppress(ValueError, TypeError, RecursionError):
+        answer = json.loads(answer)
+    if isinstance(answer, dict):
+        if "output" not in answer:
+            return "error" in answer or "detail" in answer
+        answer = answer["output"]
+    return isinstance(answer, str) and answer.startswith("error:")

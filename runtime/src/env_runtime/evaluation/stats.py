@@ -4,7 +4,6 @@ A rollout is an object of NeMo Gym's rollout files, which rollout.py writes too.
 """
 
 import contextlib
-import json
 import math
 import statistics
 from collections import defaultdict
@@ -13,6 +12,7 @@ from typing import Any, NamedTuple
 
 from ..episode.names import REPEAT, TASK, episode_name
 from ..episode.types import by_model, is_tool_output
+from .policies import is_error, items
 
 PLAYER = "played_by"  # a person's name, in what a person played
 SECONDS = "played_seconds"  # how long the person took
@@ -91,30 +91,6 @@ def measure(rollout: dict[str, Any], task: int = 0) -> RolloutStats:
         player=name if isinstance(name := rollout.get(PLAYER), str) else None,
         name=episode_name(rollout, session=session) if isinstance(session, str) else "",
     )
-
-
-def items(value: Any) -> list[dict[str, Any]]:
-    """The objects in a list of items; [] if `value` is not a list."""
-    listed = value if isinstance(value, list) else []
-    return [item for item in listed if isinstance(item, dict)]
-
-
-def is_error(output: Any) -> bool:
-    """Whether a tool's output is an error, as the server or an agent writes it.
-
-    The server answers {"output": "error: ..."} or, to malformed calls, {"detail": ...};
-    NeMo Gym's agent writes {"error": ...} if the arguments are not JSON.
-    """
-    answer: Any = output
-    if isinstance(output, list):  # parts of text and images
-        answer = next((str(part.get("text")) for part in items(output)), "")
-    with contextlib.suppress(ValueError, TypeError, RecursionError):
-        answer = json.loads(answer)
-    if isinstance(answer, dict):
-        if "output" not in answer:
-            return "error" in answer or "detail" in answer
-        answer = answer["output"]
-    return isinstance(answer, str) and answer.startswith("error:")
 
 
 def _object(value: Any) -> dict[str, Any]:
