@@ -4,7 +4,7 @@ import contextlib
 import importlib
 import json
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from .. import project
 from ..episode.samples import sample_arguments
