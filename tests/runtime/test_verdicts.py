@@ -226,3 +226,29 @@ def test_calls_are_kept_for_a_grader_that_reads_them(
     else:
         with pytest.raises(RuntimeError, match="keeps_calls = True"):
             _ = session.calls
+
+
+# ---------------------------------------------------------------------- thinking
+
+
+@pytest.mark.parametrize(
+    ("said", "heard"),
+    [
+        ("5", "5"),
+        (" 5 ", " 5 "),
+        ("<think>3? \\boxed{3}</think>\n\\boxed{5}", "\\boxed{5}"),
+        ("3?</think>5", "5"),  # the prompt ends with <think>
+        ("<think>3</think>4<think>5</think>6", "6"),
+        ("<think>\\boxed{5}", ""),
+        ("5 <think>or 6", ""),
+        ("<think>5</think>", ""),
+    ],
+)
+def test_an_answer_is_graded_without_the_thinking(begin, said, heard):
+    """A box in a thought is no answer, and neither is a thought that was cut off."""
+
+    class Listens(Plain):
+        def reward(self, answer: str) -> float:
+            return float(answer == heard)
+
+    assert begin(Listens).reward(output=[message(said)]) == 1.0

@@ -172,3 +172,15 @@ def clipped(text: str, most: int) -> str:
         return text
     note = f"\n[truncated: {len(text) - most} of {len(text)} characters left out]\n"
     return text[: most // 2] + note + text[len(text) - most // 2 :]
+
+
+def without_thinking(text: str) -> str:
+    """The answer in a message: what follows the last `</think>`.
+
+    A thought that is not closed was cut off before there was an answer. Most model
+    servers take thoughts out themselves.
+    """
+    _, end, answer = text.rpartition("</think>")
+    if "<think>" in answer:
+        return ""
+    return answer.strip() if end else text

