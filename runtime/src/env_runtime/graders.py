@@ -66,8 +66,22 @@ def _boxes(text: str) -> list[str | None]:
     return [*found, None] if depth else found
 
 
+def last_box(text: Any) -> str | None:
+    r"""The content of a text's last \boxed{}, as solutions have it; None without one."""
+    return next(reversed(_boxes(str(text))), None)
+
+
 class _Boxed[Value]:
     """A grader of what is in a box."""
+
+    @classmethod
+    def takes(cls, *expected: Any) -> bool:
+        """Whether a grader can be made of what is expected."""
+        try:
+            cls(*expected)
+        except (TypeError, ValueError):
+            return False
+        return True
 
     def read(self, answer: str) -> Value | None:
         r"""The value in the answer's \boxed{}.
@@ -109,7 +123,8 @@ _NUMBER = re.compile(
             | (?: dozen | hundred | thousand | lakh | crore | [mbtr]+illi(?: on | ard ) )
               (?: s | ths? )? ) \b )
         (?! (?<! \s ) (?-i: [GKT] ) \b )
-        [^\W\d_]{1,20} (?: \ [^\W\d_]{1,20} )? (?: / [^\W\d_]{1,20} )?
+        (?: [(] [^\W\d_]{2,20} (?: \ [^\W\d_]{1,20} ){0,3} [)]
+          | [^\W\d_]{1,20} (?: \ [^\W\d_]{1,20} )? (?: / [^\W\d_]{1,20} )? )
         # and a power of a length, or below a slash of a second
         (?: (?: (?<= /s | [\W\d_]m ) | (?<= [\W\d_] (?: [cdkmnµμ]m | ft | in | yd | mi ) ) )
             \^ (?: [23] | [{] [23] [}] ) )?
@@ -190,8 +205,9 @@ def _as_frac(vulgar: re.Match[str]) -> str:
 class Text(_Boxed[str]):
     r"""A short text in \boxed{}, compared without case, quotes and a leading article.
 
-    `expected` is a text, or several of which one is enough. With `partial`, another text
-    earns the F1 score of its words.
+    `expected` is a text, or several of which one is enough. LaTeX may be spelled and spaced
+    in other ways, as in \frac12 and \frac{1}{2}, and a number without a unit as Number reads
+    it. With `partial`, another text earns the F1 score of its words.
     """
 
     def __init__(
@@ -210,7 +226,7 @@ class Text(_Boxed[str]):
         text = self.read(answer)
         if text is None:
             return 0.0
-        scores = [_f1(text, _normal(expected)) for expected in self._texts]
+        scores = [_score(text, _normal(expected)) for expected in self._texts]
         return max(scores) if self._partial else float(1.0 in scores)
 
     def solution(self) -> str:
@@ -227,7 +243,7 @@ class Text(_Boxed[str]):
 
 def _unstyled(text: str) -> str:
     r"""A text without \text{}, $ and ** around it, and with plain spaces."""
-    text = _SPACE.sub(" ", _STYLE.sub(r"\1", text))
+    text = _SPACE.sub(" ", _STYLE.sub(r"\1", text.replace("\\!", "")))
     marked = _MARKED.fullmatch(text)
     return marked[2] if marked else text
 
@@ -250,10 +266,42 @@ def _plain(text: str) -> str:
     return _ARTICLE.sub("", _EDGES.sub("", text)) or text
 
 
-def _f1(text: str, expected: str) -> float:
-    """1.0 for the same text, else the harmonic mean of precision and recall of words."""
-    if text == expected:
+# Spellings of the same formula
+_SPELLINGS = [
+    (re.compile(r"\\(?:left|right)(?![a-z])"), ""),
+    (re.compile(r"\\[dt]frac"), r"\\frac"),
+    (re.compile(r"\\frac\s*(\d)\s*(\d)"), r"\\frac{\1}{\2}"),
+    (re.compile(r"\\sqrt\s*(\w)"), r"\\sqrt{\1}"),
+    (re.compile(r"([\^_])\s*\{\s*(\w)\s*\}"), r"\1\2"),
+    (re.compile(r"(?<!\w) | (?!\w)"), ""),  # spaces that part no words
+]
+
+
+def _spelled(text: str) -> str:
+    for pattern, instead in _SPELLINGS:
+        text = pattern.sub(instead, text)
+    return text
+
+
+def _plain_number(text: str) -> Fraction | None:
+    """The number of a text without a unit; 007 is a code."""
+    if re.search(r"[^\W\d_]", re.sub(r"\\[a-z]+", "", text)) or re.match(r"0\d", text):
+        return None
+    return Number._parse(text)
+
+
+def _score(text: str, expected: str) -> float:
+    """1.0 for the same text or number, else the F1 score of the words."""
+    if text == expected or _spelled(text) == _spelled(expected):
         return 1.0
+    number = _plain_number(expected)
+    if number is not None and number == _plain_number(text):
+        return 1.0
+    return _f1(text, expected)
+
+
+def _f1(text: str, expected: str) -> float:
+    """The harmonic mean of precision and recall of words."""
     words, others = Counter(text.split()), Counter(expected.split())
     score = 2 * (words & others).total() / (words.total() + others.total())
     return min(score, 0.99)  # the same words in another order
@@ -269,7 +317,7 @@ class Choice(_Boxed[str]):
     and so on. `expected` is a letter, or the text of an option.
     """
 
-    def __init__(self, expected: str, options: Sequence[Any] | int) -> None:
+    def __init__(self, expected: str | None, options: Sequence[Any] | int) -> None:
         count = options if isinstance(options, int) else len(options)
         if not 2 <= count <= 26:
             raise ValueError(f"a choice needs 2 to 26 options, got {count}")
@@ -278,8 +326,15 @@ class Choice(_Boxed[str]):
         self._options = dict(zip(letters, texts or count * [""], strict=True))
         if len({*texts} - {""}) < len(texts):
             raise ValueError(f"options must be different texts, got {options!r:.200}")
+        if expected is None:
+            raise ValueError("expected an option, got None")
         expected = str(expected)
         self._expected = self._parse(expected)
+        same = [key for key, text in self._options.items() if text == _normal(expected)]
+        if same and same != [self._expected]:
+            raise ValueError(
+                f"expected {expected!r:.80} is a letter, and the text of option {same[0]}"
+            )
         if self._expected is None:
             among = ", ".join(self._options) if not texts else f"{options!r:.200}"
             raise ValueError(
