@@ -92,6 +92,25 @@ def splits_of(source: Source) -> dict[str, Iterator[Record]]:
     return {name: _of_split(name, records) for name, records in parts.items()}
 
 
+def parts_named(text: str) -> dict[str, str]:
+    """The part of the dataset for each of our splits. Raises RolloutError."""
+    pairs = [part.partition("=")[::2] for part in text.split(",") if part.strip()]
+    splits = {name.strip(): part.strip() for name, part in pairs}
+    if not splits.keys() <= {"train", "validation", "test"} or "" in splits.values():
+        raise RolloutError(
+            f"splits are like train=train.jsonl,validation=dev.jsonl, got {text!r}: name "
+            "a file of the folder, or a split of the Hub, for train, validation, test"
+        )
+    return splits
+
+
+def part_of(source: str, part: str) -> str:
+    """A file of a folder, or a split of a dataset on the Hub."""
+    if not source.startswith("hf:"):
+        return f"{source}/{part}"
+    return f"{source}:{part}" if source.count(":") > 1 else f"{source}::{part}"
+
+
 def _of_split(name: str, records: Iterator[Record]) -> Iterator[Record]:
     for record in records:
         record.split = name
