@@ -26,7 +26,9 @@ from ..errors import one_line
 from ..files import write_atomically
 from ..project import here
 from .chat import responses_input
-from .choosing import GRADERS, Chooser
+from .choosing import Chooser
+from .columns import GRADERS
+from .golds import OwnGrade
 from .plan import BOXED, Plan, Unfit
 from .records import Record, Source, part_of, parts_named, splits_of
 from .source import class_source, rows_source
@@ -54,7 +56,11 @@ def main(arguments: list[str] | None = None) -> int:
         source = place if hub else os.path.normpath(os.path.expanduser(place))
         parts = {ours: part_of(source, its) for ours, its in splits.items()}
         chooser = Chooser(first_records(parts or source), f"{COMMAND} {place}")
-        plan = chooser.choose(options.prompt, options.expected, options.grader)
+        own = ""
+        try:
+            plan = chooser.choose(options.prompt, options.expected, options.grader)
+        except OwnGrade as error:
+            plan, own = chooser.without_gold(), str(error)
         if not place.startswith(("hf:", "/", "~")):
             place = Path(os.path.relpath(source, project.gym)).as_posix()
         name = source.partition(":")[2] if hub else Path(source).name
@@ -76,7 +82,13 @@ def main(arguments: list[str] | None = None) -> int:
                 continue
             with write_atomically(path) as file:
                 file.write(text.encode())
-        print(*told(chooser, name), sep="\n")
+        if own:
+            print(
+                f"{name} wants a grade of its own: {own}. Write reward(answer) and oracle(task) "
+                f"in {of_class.name}, and the prompt in make_rows.py. The gates fail until then"
+            )
+        else:
+            print(*told(chooser, name), sep="\n")
         return 0
 
     return exit_status("rows", run)

@@ -49,7 +49,7 @@ class Path(NamedTuple):
 
     def of(self, record: Mapping[str, Any]) -> Any:
         """The value; None if the record lacks it."""
-        value = record.get(self.column)
+        value: Any = record.get(self.column)
         try:
             for kind, key in self.steps:
                 if kind == "item":

@@ -105,6 +105,30 @@ class $name:
         return "RIGHT" if text[:half] == text[-half:] else "WRONG"
 ''')
 
+_OWN = Template('''"""$title"""
+
+from typing import Any
+
+
+class $name:
+    """One question, whose answer a rule grades. The task has all columns of its record."""
+
+    # No method waits for anything, so an episode needs no thread of its own.
+    blocking = False
+
+    def __init__(self, task: dict[str, Any]) -> None:
+        self._task = task
+
+    def reward(self, answer: str) -> float:
+        """1.0 if the last message is right for the task, else 0.0."""
+        raise NotImplementedError("write reward()")
+
+    @staticmethod
+    def oracle(task: dict[str, Any]) -> str:
+        """The last message that solves `task`."""
+        raise NotImplementedError("write oracle()")
+''')
+
 # The docstring of a class, by its grader
 _SAYS = {
     "number": r'r"""One question. The last message has a number in \boxed{}."""',
@@ -116,7 +140,7 @@ _SAYS = {
 
 def class_source(plan: Plan, name: str, title: str) -> str:
     """The module of the class `name`."""
-    source = {"calls": _CALLS, "judge": _JUDGE}.get(plan.grader, _BOXED)
+    source = {"calls": _CALLS, "judge": _JUDGE, "own": _OWN}.get(plan.grader, _BOXED)
     arguments = f"task[{quoted(plan.key)}]"
     if plan.grader == "choice":
         arguments += ', task["options"]'
@@ -151,6 +175,9 @@ data/example.jsonl anew. This file is yours: change what a record becomes.
 if __name__ == "__main__":
     sys.exit(from_dataset({function}, SOURCE, EXAMPLES, __doc__))
 '''
+_OWN_EXAMPLE = '''def example(record: Record) -> Example | None:
+    """The row of a record. None leaves it out."""
+    return Example(filled(PROMPT, record), dict(record))'''
 _NATIVE = '''def example(record: Record) -> dict[str, Any]:
     """The row of a record: it is one already."""
     return record'''
@@ -165,6 +192,8 @@ def rows_source(plan: Plan, title: str, place: str, splits: dict[str, str]) -> s
     constants = _source(place, splits)
     constants.append("EXAMPLES = 30  # the most rows in data/example.jsonl")
     functions = [_NATIVE if plan.native else _example(plan)]
+    if plan.grader == "own":
+        functions = [_OWN_EXAMPLE]
     if not (plan.native or plan.is_chat):
         constants.append(f"PROMPT = {_text(plan.prompt)}")
     if names := _option_names(plan.options):

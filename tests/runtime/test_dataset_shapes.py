@@ -1,0 +1,89 @@
+"""Public datasets, as they are: each shape is right by one command, or is asked about."""
+
+import contextlib
+import json
+import runpy
+from pathlib import Path
+
+import pyarrow
+import pyarrow.parquet
+import pytest
+from env_runtime.rows import read, responses_input
+from env_runtime.rows.choosing import Chooser
+from env_runtime.rows.plan import Unfit
+
+from .shapes import COUNT, SHAPES, Shape
+from .test_dataset_projects import written
+
+__all__ = ["written"]
+RIGHT = [name for name, shape in SHAPES.items() if not shape.asks]
+ASKED = [name for name, shape in SHAPES.items() if shape.asks]
+
+
+def source_of(shape: Shape) -> str:
+    records = [shape.record(n) for n in range(COUNT)]
+    path = Path("..", f"data.{shape.kind}")
+    if shape.kind == "parquet":
+        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(records), path)
+    else:
+        path.write_text("".join(f"{json.dumps(each)}\n" for each in records))
+    return str(path)
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_a_public_shape_is_right_by_one_command(written, name):
+    shape = SHAPES[name]
+    source = source_of(shape)
+    printed = written(source, *shape.options)
+    assert not printed.startswith("failed"), printed
+    module = runpy.run_path(str(Path("make_rows.py").resolve()))
+    kind = runpy.run_path("../quiz.py")["Quiz"]
+    records = [*read(source)]
+    made = [module["example"](record) for record in records]
+    rows = [row for row in made if row]
+    assert len(rows) >= 0.95 * COUNT
+    first = json.dumps(responses_input(rows[0].prompt), ensure_ascii=False)
+    text = first.replace("\\n", "\n").replace("\\\\", "\\")
+    for part in shape.prompt:
+        assert part in text
+    for part in shape.without:
+        assert part not in text
+    if shape.solution:
+        assert kind.oracle(rows[0].task) == shape.solution
+    check_grades(kind, rows)
+    # What the command shows is what the file makes.
+    plan = Chooser(records).choose(*chosen(shape.options))
+    planned = []
+    for record in records:
+        planned.append(None)
+        with contextlib.suppress(Unfit):
+            planned[-1] = plan.apply(record)
+    assert planned == made
+
+
+def chosen(options):
+    given = dict(zip(options[::2], options[1::2], strict=True))
+    return [given.get(f"--{name}", "") for name in ("prompt", "expected", "grader")]
+
+
+def check_grades(kind, rows):
+    """Each gold earns 1.0 in its row, and the golds of rows that differ earn nothing."""
+    solutions = [kind.oracle(row.task) for row in rows]
+    for row, solution in zip(rows, solutions, strict=True):
+        others = [other for other in solutions if other != solution][:5]
+        if isinstance(solution, str):
+            assert kind(row.task).reward(solution) == 1.0
+            assert not any(kind(row.task).reward(other) for other in others)
+            continue
+        for calls in [solution, *others]:
+            episode = kind(row.task)
+            for call in calls:
+                episode.call_row_tool(*call)
+            assert episode.reward() == float(calls is solution)
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_what_a_shape_does_not_tell_is_asked(written, name):
+    shape = SHAPES[name]
+    printed = written(source_of(shape), *shape.options)
+    assert shape.asks in printed
