@@ -62,7 +62,7 @@ class Chooser(Golds):
             name for name in self.columns if any(name not in r for r in self.records)
         }
         self._choose_prompt(prompt)
-        if column := self._named(("tools", "functions")):
+        if column := self._named(("tools", "functions", "function")):
             plan.tools = self._path(column)
         if grader in (None, "", "choice"):
             self._choose_options(asked=grader == "choice")
@@ -142,7 +142,11 @@ class Chooser(Golds):
                 for n in self.columns
                 if folded(n) not in (*EXPECTED, "id") and self._is_text(n)
             ]
-            if not prompt and len(others) == 1 and not OPTION.fullmatch(others[0]):
+            if (
+                not prompt
+                and len(others) == 1
+                and not OPTION.fullmatch(folded(others[0]))
+            ):
                 prompt, why = f"{{{others[0]}}}", "the only other column"
             named = self._named(PROMPTS)
             if not prompt and named:
@@ -226,7 +230,7 @@ class Chooser(Golds):
             for record in self.records
             if not is_empty(record.get(column))
         ]
-        words = {*folded(column).split("_")}
+        words = {*re.findall("[a-z]+", folded(column))} | {*folded(column).split("_")}
         is_context = folded(column) in CONTEXTS
         if re.search(r"[.\[{}]", column):
             return "a name that no template can have"
@@ -243,7 +247,7 @@ class Chooser(Golds):
             if not is_empty(r.get(column))
         ]
         inside = [
-            t.strip() in m or (len(m) > 20 and m.strip() in t)
+            (t.strip() in m and 3 * len(t) > len(m)) or (len(m) > 20 and m.strip() in t)
             for t, m in zip(texts, main, strict=True)
         ]
         if sum(inside) >= FIT * len(texts):

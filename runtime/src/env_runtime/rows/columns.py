@@ -18,6 +18,9 @@ FIT = 0.95  # the share of complete records that have to fit
 LABELS, FEWEST = 10, 5
 SAME = 0.8  # the share of equal answers that is worth a note
 SHORT = 12  # the most words of an answer that is compared as text
+SENTENCE = re.compile(
+    r"(?:\S+\s+){4,}\S+[.!?]\s*"
+)  # which people word in their own way
 OFTEN_EMPTY = 0.2  # the share of records that may lack a column of the prompt
 
 
@@ -47,7 +50,7 @@ CLASSES = words("label gold_label target class category intent sentiment")
 INDEXES = words(
     "cop answer_idx answer_index correct_index correct_option correct_choice"
 )
-OPTIONS = words("options choices endings candidates mc1_targets")
+OPTIONS = words("options choices endings candidates choice option")
 # Columns of one option each, such as A, option_b, choice3, opa, sol1, answerA, ending0
 OPTION = re.compile(
     r"(|op|opt|option|choice|ending|sol|answer|alternative)_?([a-j]|\d)", re.IGNORECASE
@@ -58,8 +61,8 @@ WRONG = re.compile(
 # Words in names of columns that explain an answer, are about a record, or are a model's
 EXPLAINS = words(
     "explanation explain rationale exp reason reasons reasoning cot chain thought thinking "
-    "solution solutions support supporting hint hints proof equation equations formula "
-    "annotated decomposition derivation working step steps feedback revision revised validator "
+    "solution solutions support supporting proof equation equations formula "
+    "annotated decomposition derivation fact combinedfact working step steps feedback revision revised validator "
     "response responses output outputs completion generated generation generations prediction "
     "correct incorrect wrong distractor answer answers gold label labels target truth comment "
     "note estimate confidence program chosen rejected logical facts expected evidence"
@@ -79,7 +82,13 @@ TESTS = (
     {"test", "prompt", "canonical_solution"},
 )
 TESTS += ({"input_output", "question"}, {"tests", "code"})
-RULES = ({"instruction_id_list"}, {"nums", "target"}, {"numbers", "target"})
+RULES = (
+    {"instruction_id_list"},
+    {"constraint_type"},
+    {"instruction_id"},
+    {"nums", "target"},
+    {"numbers", "target"},
+)
 # The text before the answer in a long solution
 BEFORE = {"####": r"####\s*(.+)"}
 BEFORE["answer:"] = r"(?i)answer\s*(?:is|:)\s*(.+)"

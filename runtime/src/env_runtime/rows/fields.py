@@ -86,8 +86,11 @@ def _object_as_text(value: Mapping[str, Any]) -> str:
 
 
 def with_images(prompt: str, *images: Any) -> Any:
-    """A prompt with images before it, each a URL, bytes or an object with `bytes`."""
-    urls = [image_url(image) for image in images if not is_empty(image)]
+    """A prompt with images before it: each a URL, bytes, an object with `bytes`, or a list."""
+    flat = [
+        one for each in images for one in (each if isinstance(each, list) else [each])
+    ]
+    urls = [image_url(image) for image in flat if not is_empty(image)]
     if not urls:
         return prompt
     parts = [{"type": "image_url", "image_url": url} for url in urls]

@@ -20,7 +20,9 @@ from .columns import (
     LABELS,
     OPTION,
     OPTIONS,
+    PAIRS,
     SAME,
+    SENTENCE,
     WRONG,
     YES_NO,
     Columns,
@@ -34,7 +36,7 @@ from .columns import (
     text_of,
 )
 from .fields import as_text, is_empty, listed_in, names_in
-from .plan import FIRST, Options, Path, Unfit
+from .plan import FIRST, Options, Path, Unfit, shown
 from .records import Record
 
 
@@ -49,13 +51,14 @@ class Golds(Columns):
 
     def _choose_options(self, asked: bool) -> None:
         plan, in_prompt = self.plan, names_in(self.plan.prompt)
-        if column := self._named(OPTIONS):
-            path = self._path(column)
-            value = self._first(column)
-            if isinstance(value, Mapping) and "choices" in value:  # TruthfulQA
-                path = path.then("item", "choices")
-            plan.options = Options("column", [path], listed=column in in_prompt)
-            return
+        for column in filter(None, (self._named([name]) for name in OPTIONS)):
+            options = Options(
+                "column", [self._path(column)], listed=column in in_prompt
+            )
+            several = [len(options.of(record)) > 1 for record in self.records]
+            if sum(several) >= 0.5 * len(several):
+                plan.options = options
+                return
         wrong = [n for n in self.columns if WRONG.fullmatch(folded(n))]
         if wrong and (
             right := self._named(("correct_answer", "best_answer", "answer"))
@@ -65,7 +68,7 @@ class Golds(Columns):
             return
         groups: dict[str, list[str]] = {}
         for name in self.columns:
-            if match := OPTION.fullmatch(name):
+            if match := OPTION.fullmatch(folded(name)):
                 groups.setdefault(match[1].lower(), []).append(name)
         several = [names for names in groups.values() if len(names) > 1]
         for names in several:
@@ -290,6 +293,11 @@ class Golds(Columns):
             self._share(texts, lambda text: "true" in text and "false" in text) >= 0.5
         )
         asked = self._share(texts, lambda t: "?" in t or YES_NO.match(t)) >= 0.5
+        if folded(self._main()) in PAIRS and self.why_prompt != "as asked":
+            raise RolloutError(
+                f"{plan.gold.column} is true or false, and no column asks the question: ask it "
+                f"with --prompt '{{{self._main()}}} ... Is that so?'"
+            )
         plan.words = ("yes", "no") if asked and not told else ("true", "false")
         plan.options = Options("labels", labels=[*plan.words])
         self.reasons.append(f"true and false are {' and '.join(plan.words)}")
@@ -317,14 +325,30 @@ class Golds(Columns):
             )
             return "number", f"{whole} are numbers"
         if all(isinstance(gold, Mapping) for gold in golds):
+            if any(
+                re.match("func|check|constraint|rule|verif", key) for key in golds[0]
+            ):
+                raise OwnGrade(f"{plan.gold.column} names a rule: {shown(golds[0])}")
             return "json", f"all {len(golds)} are objects"
         parts = [p for one in golds for p in (one if isinstance(one, list) else [one])]
-        if len(parts) > len(golds) and not all(isinstance(p, str) for p in parts):
+        has_objects = any(isinstance(part, Mapping | list) for part in parts)
+        if has_objects and plan.tools:
+            raise RolloutError(
+                f"{plan.gold.column} does not have calls with `name` and `arguments`, but "
+                f"{shown(golds[0])}: rewrite them, or name a grader with --grader"
+            )
+        several = len(parts) > len(golds) and not all(isinstance(p, str) for p in parts)
+        if has_objects or several:
             return "json", f"all {len(golds)} are lists"
         texts = [str(part) for part in parts]
-        if self._share(texts, is_short) >= FIT:
+        told = self._share(texts, SENTENCE.fullmatch) < 0.5
+        if told and self._share(texts, is_short) >= FIT:
             counts = Counter(texts)
-            labels = sorted(text for text in counts if counts[text] >= len(texts) / 100)
+            labels = sorted(
+                text
+                for text in counts
+                if counts[text] >= len(texts) / 100 and re.search(r"\w", text)
+            )
             covered = sum(counts[label] for label in labels) >= FIT * len(texts)
             different = len({label.casefold() for label in labels}) == len(labels)
             few = covered and 1 < len(labels) <= LABELS and different
@@ -387,7 +411,9 @@ class Golds(Columns):
         if options and options.kind == "columns":
             names = [path.column for path in options.paths]
             ways["the name of a column"] = names
-            ends = [match[2] for name in names if (match := OPTION.fullmatch(name))]
+            ends = [
+                match[2] for name in names if (match := OPTION.fullmatch(folded(name)))
+            ]
             ways["the end of a column's name"] = ends
         ways["a letter or the text of an option"] = None
         ways["the number of an option, from 0"] = range(26)
@@ -442,6 +468,7 @@ class Golds(Columns):
         if not fits[best] or fits[best] < FIT * count:
             if (
                 options.kind == "columns"
+                and all(len(path.column) == 1 for path in options.paths)
                 and not grader
                 and (not fits[best] >= 0.5 * count or count < 0.5 * len(whole))
             ):

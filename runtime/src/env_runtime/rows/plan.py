@@ -49,20 +49,11 @@ class Path(NamedTuple):
 
     def of(self, record: Mapping[str, Any]) -> Any:
         """The value; None if the record lacks it."""
-        value: Any = record.get(self.column)
+        value = record.get(self.column)
         try:
             for kind, key in self.steps:
-                if kind == "item":
-                    value = value[key]
-                elif kind == "each":
-                    value = [each[key] for each in value]
-                elif kind == PARSED:
-                    value = json.loads(value)
-                elif kind == FIRST:
-                    value = value[0]
-                else:
-                    value = golds_of(value)
-        except (KeyError, TypeError, ValueError, IndexError):
+                value = _step(value, kind, key)
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError):
             return None
         return value
 
@@ -244,6 +235,16 @@ class Plan:
         if column in self.lists or (self.tools and column == self.tools.column):
             return "questions" if column in self.lists else "tools"
         return "id" if column == "id" and self.has_id else ""
+
+
+def _step(value: Any, kind: str, key: str) -> Any:
+    if kind == "item":
+        return value[key]
+    if kind == "each":
+        return [each[key] for each in value]
+    if kind == PARSED:
+        return json.loads(value)
+    return value[0] if kind == FIRST else golds_of(value)
 
 
 def quoted(text: Any) -> str:
