@@ -87,3 +87,35 @@ def test_what_a_shape_does_not_tell_is_asked(written, name):
     shape = SHAPES[name]
     printed = written(source_of(shape), *shape.options)
     assert shape.asks in printed
+
+
+CLASSES = {
+    "a label without a name": ({}, "label is one of 0, 1, 2, and nothing says what"),
+    "a label with a name": (
+        {"names": ["entailment", "neutral", "contradiction"], "_type": "ClassLabel"},
+        "grader: choice (all 39 are one of 3 labels)",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_labels_are_their_names_if_the_dataset_tells_them(written, name):
+    feature, said = CLASSES[name]
+    record = SHAPES["SNLI with numbers"].record
+    records = [record(n) if n != 7 else record(n) | {"label": -1} for n in range(COUNT)]
+    told = json.dumps({"info": {"features": {"label": feature}}})
+    table = pyarrow.Table.from_pylist(records)
+    table = table.replace_schema_metadata({"huggingface": told})
+    pyarrow.parquet.write_table(table, "../data.parquet")
+    if feature:
+        assert said in written("../data.parquet")
+        module = runpy.run_path(str(Path("make_rows.py").resolve()))
+        made = [module["example"](record) for record in read("../data.parquet")]
+        golds = [row.task["expected_answer"] for row in made if row]
+        assert golds[:3] == feature["names"] and made[7] is None
+    else:
+        records[7]["label"] = 1
+        pyarrow.parquet.write_table(
+            pyarrow.Table.from_pylist(records), "../data.parquet"
+        )
+        assert said in written("../data.parquet")

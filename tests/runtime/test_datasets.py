@@ -55,6 +55,13 @@ WRITERS = {
     "a.jsonl.gz": lambda p: p.write_bytes(gzip.compress(jsonl(p).read_bytes())),
     "a.json": lambda p: p.write_text(json.dumps(RECORDS, indent=2)),
     "squad.json": lambda p: p.write_text(json.dumps({"version": 1, "data": RECORDS})),
+    "crlf.jsonl": lambda p: p.write_bytes(
+        jsonl(p).read_bytes().replace(b"\n", b"\r\n")
+    ),
+    "cr.jsonl": lambda p: p.write_bytes(jsonl(p).read_bytes().replace(b"\n", b"\r")),
+    "a.jsonl.zst": lambda p: p.write_bytes(
+        pyarrow.compress(jsonl(p).read_bytes(), "zstd", asbytes=True)
+    ),
     "a.csv": lambda p: p.write_text("\ufeff" + quoted(RECORDS, ",")),
     "semicolons.csv": lambda p: p.write_text(quoted(RECORDS, ";")),
     "a.csv.gz": lambda p: p.write_bytes(gzip.compress(quoted(RECORDS, ",").encode())),
@@ -77,6 +84,20 @@ def test_each_format_gives_the_same_records(tmp_path, name):
     whole = {"a.json": "item", "squad.json": "data, item"}
     kind = whole.get(name, "row" if name.endswith(("arrow", "parquet")) else "line")
     assert records[1].place == f"{path}, {kind} {number}"
+
+
+TABLES = {
+    "sep=;\nquestion;answer\nWhy?;1\n": "Excel's first line",
+    ",question,answer\n0,Why?,1\n": "the index of pandas",
+    "question,answer\r\nWhy?,1\r\n": "Windows",
+    "question,answer\rWhy?,1\r": "old Macs",
+}
+
+
+@pytest.mark.parametrize("text", TABLES, ids=TABLES.values())
+def test_a_table_is_read_as_programs_write_it(tmp_path, text):
+    (tmp_path / "a.csv").write_bytes(text.encode())
+    assert [*read(tmp_path / "a.csv")] == [{"question": "Why?", "answer": "1"}]
 
 
 def test_places_are_relative_to_the_working_directory(tmp_path, monkeypatch):

@@ -72,7 +72,7 @@ ABOUT = words(
     "subject topic category domain field level difficulty grade type kind tag tags lang "
     "language license author date year time created version title name meta metadata exam "
     "canary score rating count length config concept email file filename path style ability "
-    "extra_info data_source word_count tokens"
+    "extra_info data_source word_count tokens unnamed"
 )
 IMAGES = words("image images img picture figure photo")
 # Columns of tests, and of rules, that no expected answer stands for

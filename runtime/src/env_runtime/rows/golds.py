@@ -125,6 +125,7 @@ class Golds(Columns):
         else:
             plan.answered = plan.answered and plan.is_chat
             plan.gold = self._path(column)
+            plan.classes = [*self.records[0].classes.get(column, [])]
             if plan.options and self._share(self._values(plan.gold), is_single) >= FIT:
                 plan.gold = plan.gold.then(FIRST)
         if pattern:

@@ -111,6 +111,7 @@ class Plan:
     missing: set[str] = field(default_factory=set)  # columns that some records lack
     images: list[str] = field(default_factory=list)
     gold: Path = field(default_factory=lambda: Path(""))
+    classes: list[str] = field(default_factory=list)  # the names of golds, from 0
     pattern: str = ""  # finds the answer in the gold
     boxed: bool = False  # whether the answer is in the gold's last box
     words: tuple[str, str] | None = None  # what true and false are called
@@ -171,6 +172,8 @@ class Plan:
             gold = messages[-1].get(self.chat_key)
         else:
             gold = self.gold.of(record)
+        if self.classes:
+            gold = dict(enumerate(self.classes)).get(gold)
         if gold in (None, "", []):
             raise Unfit(f"without {self.gold.column}", incomplete=True)
         if self.boxed:

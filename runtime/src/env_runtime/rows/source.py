@@ -198,6 +198,8 @@ def rows_source(plan: Plan, title: str, place: str, splits: dict[str, str]) -> s
         constants.append(f"PROMPT = {_text(plan.prompt)}")
     if names := _option_names(plan.options):
         constants += _assigned("OPTIONS", [*map(quoted, names)], "[]")
+    if plan.classes:
+        constants += _assigned("CLASSES", [*map(quoted, plan.classes)], "[]")
     if plan.pattern:
         constants.append(f"PATTERN = {_raw(plan.pattern)}  # of the answer")
     if plan.lists:
@@ -338,6 +340,8 @@ def _gold(plan: Plan) -> list[str]:
     source = plan.gold.source(_value(plan, plan.gold.column))
     if plan.answered and plan.gold.column == plan.prompt:
         source = f"answer[{quoted(plan.chat_key)}]"
+    if plan.classes:
+        source = f"dict(enumerate(CLASSES)).get({source})"
     lines = [
         f"    expected = {source}",
         '    if expected in (None, "", []):',
