@@ -14,8 +14,8 @@ from env_runtime.graders import (
     Number,
     Table,
     Text,
-    last_box,
 )
+from env_runtime.notation import last_box
 from hypothesis import assume, given
 from hypothesis import strategies as st
 

@@ -39,6 +39,7 @@ from ..evaluation.rows import (
     with_served_tools,
     write_rows,
 )
+from ..notation import last_box
 from .chat import responses_input
 from .dataset import from_dataset
 from .examples import LONG_PROMPT, Example, files_of, read_options, row_of, task_key
@@ -51,6 +52,7 @@ from .fields import (
     shuffled,
     with_images,
 )
+from .programs import functions_in
 from .records import Record, read
 
 __all__ = [
@@ -60,8 +62,10 @@ __all__ = [
     "call_everything",
     "filled",
     "from_dataset",
+    "functions_in",
     "golds_of",
     "labels_of",
+    "last_box",
     "letter_of",
     "load_rows",
     "main",

@@ -14,7 +14,9 @@ printed with the reason. Both files are written anew. Then run:
 import contextlib
 import json
 import os
+import shlex
 import sys
+from argparse import Namespace
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -25,6 +27,7 @@ from ..episode.types import content_text, images_in
 from ..errors import one_line
 from ..files import write_atomically
 from ..project import here
+from . import programs
 from .chat import responses_input
 from .choosing import Chooser
 from .columns import GRADERS
@@ -48,6 +51,7 @@ def main(arguments: list[str] | None = None) -> int:
     add("--grader", choices=GRADERS, help="what compares the answer")
     add("--overwrite", action="store_true", help="replace what is there")
     add("--splits", default="", help="such as train=train,validation=dev")
+    add("--tests", action="store_true", help="the records are programs with tests")
     options = parser.parse_args(arguments)
 
     def run() -> int:
@@ -55,12 +59,7 @@ def main(arguments: list[str] | None = None) -> int:
         hub = place.startswith("hf:")
         source = place if hub else os.path.normpath(os.path.expanduser(place))
         parts = {ours: part_of(source, its) for ours, its in splits.items()}
-        chooser = Chooser(first_records(parts or source), f"{COMMAND} {place}")
-        own = ""
-        try:
-            plan = chooser.choose(options.prompt, options.expected, options.grader)
-        except OwnGrade as error:
-            plan, own = chooser.without_gold(), str(error)
+        records = first_records(parts or source)
         if not place.startswith(("hf:", "/", "~")):
             place = Path(os.path.relpath(source, project.gym)).as_posix()
         name = source.partition(":")[2] if hub else Path(source).name
@@ -69,29 +68,50 @@ def main(arguments: list[str] | None = None) -> int:
         of_class = package if package.exists() else module.with_suffix(".py")
         paths = [of_class, project.gym / "make_rows.py"]
         kept = [path for path in paths if not options.overwrite and _is_finished(path)]
-        plan.keeps_class = of_class in kept
+        if options.tests:
+            plan, kept = Plan(prompt=programs.PROMPT, grader="tests"), [of_class]
+            example = programs.example_source(records)
+            lines = [f"{name}: looked at {counted(len(records), 'program')} with tests"]
+        else:
+            plan, lines = _chosen(records, options, name, of_class)
+            plan.keeps_class, example = of_class in kept, ""
+        title = f"Questions of {name}, with a grade."
         sources = [
-            class_source(
-                plan, project.class_name, f"Questions of {name}, with a grade."
-            ),
-            rows_source(plan, name, place, splits),
+            class_source(plan, project.class_name, title),
+            rows_source(plan, name, place, splits, example),
         ]
         for path, text in zip(paths, sources, strict=True):
             if path in kept:
-                print(f"{path.name} is there and stays: --overwrite replaces it")
+                if not options.tests:
+                    print(f"{path.name} is there and stays: --overwrite replaces it")
                 continue
             with write_atomically(path) as file:
                 file.write(text.encode())
-        if own:
-            print(
-                f"{name} wants a grade of its own: {own}. Write reward(answer) and oracle(task) "
-                f"in {of_class.name}, and the prompt in make_rows.py. The gates fail until then"
-            )
-        else:
-            print(*told(chooser, name), sep="\n")
+        print(*lines, sep="\n")
         return 0
 
     return exit_status("rows", run)
+
+
+def _chosen(
+    records: list[Record], options: Namespace, name: str, of_class: Path
+) -> tuple[Plan, list[str]]:
+    """The plan for records, and the lines that show it."""
+    given = {name: getattr(options, name) for name in ("prompt", "expected", "grader")}
+    words = [COMMAND, shlex.quote(options.source)]
+    words += [
+        f"--{name} {shlex.quote(value)}" for name, value in given.items() if value
+    ]
+    chooser = Chooser(records, " ".join(words))
+    try:
+        plan = chooser.choose(**given)
+    except OwnGrade as error:
+        line = (
+            f"{name} wants a grade of its own: {error}. Write reward(answer) and oracle(task) in "
+            f"{of_class.name}, and the prompt in make_rows.py. The gates fail until then"
+        )
+        return chooser.without_gold(), [line]
+    return plan, [*told(chooser, name)]
 
 
 COMMAND = "uv run python -m env_runtime.rows"

@@ -22,6 +22,7 @@ from .columns import (
     OFTEN_EMPTY,
     OPTION,
     PAIRS,
+    PROGRAMS,
     PROMPTS,
     RULES,
     TESTS,
@@ -99,6 +100,11 @@ class Chooser(Golds):
             raise RolloutError(
                 "its answers are programs, which tests grade: copy with -d "
                 "archetype=sandbox in place of archetype=answer"
+            )
+        if any(names <= columns for names in PROGRAMS):
+            raise RolloutError(
+                "its answers are programs, and how their tests run is not known: copy with -d "
+                "archetype=sandbox, without a dataset, and write the rows in its make_rows.py"
             )
         if found := next((names for names in RULES if names <= columns), None):
             names = " and ".join(name for name in self.columns if folded(name) in found)

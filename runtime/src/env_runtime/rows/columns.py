@@ -76,12 +76,13 @@ ABOUT = words(
 )
 IMAGES = words("image images img picture figure photo")
 # Columns of tests, and of rules, that no expected answer stands for
-TESTS = (
-    {"test_list"},
-    {"test", "entry_point"},
-    {"test", "prompt", "canonical_solution"},
+TESTS = ({"test_list"}, {"test", "entry_point"})
+PROGRAMS = (
+    {"input_output"},
+    {"tests", "code"},
+    {"public_test_cases"},
+    {"private_test_cases"},
 )
-TESTS += ({"input_output", "question"}, {"tests", "code"})
 RULES = (
     {"instruction_id_list"},
     {"constraint_type"},

@@ -9,7 +9,8 @@ from statistics import median
 from typing import Any
 
 from ..errors import RolloutError
-from ..graders import Choice, Number, last_box
+from ..graders import Choice, Number
+from ..notation import last_box
 from .columns import (
     BEFORE,
     CLASSES,

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from ..errors import one_line
-from ..graders import INSTRUCTIONS, Choice, Number, Text, last_box
+from ..graders import INSTRUCTIONS, Choice, Number, Text
+from ..notation import last_box
 from .examples import Example
 from .fields import (
     as_text,

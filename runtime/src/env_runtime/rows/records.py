@@ -21,7 +21,7 @@ from datetime import date, time, timedelta
 from decimal import Decimal
 from itertools import chain, islice, takewhile
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from ..command_line import needed
 from ..errors import RolloutError, one_line

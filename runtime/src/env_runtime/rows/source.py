@@ -140,7 +140,9 @@ _SAYS = {
 
 def class_source(plan: Plan, name: str, title: str) -> str:
     """The module of the class `name`."""
-    source = {"calls": _CALLS, "judge": _JUDGE, "own": _OWN}.get(plan.grader, _BOXED)
+    source = {"calls": _CALLS, "judge": _JUDGE, "own": _OWN, "tests": _OWN}.get(
+        plan.grader, _BOXED
+    )
     arguments = f"task[{quoted(plan.key)}]"
     if plan.grader == "choice":
         arguments += ', task["options"]'
@@ -183,18 +185,22 @@ _NATIVE = '''def example(record: Record) -> dict[str, Any]:
     return record'''
 
 
-def rows_source(plan: Plan, title: str, place: str, splits: dict[str, str]) -> str:
+def rows_source(
+    plan: Plan, title: str, place: str, splits: dict[str, str], example: str = ""
+) -> str:
     """The text of make_rows.py.
 
     `place` is the dataset's, from the file's folder or on the Hub. `splits` has the part
-    of it for each of ours, if they are named.
+    of it for each of ours, if they are named. `example` is the function's text if the plan
+    is of programs.
     """
     constants = _source(place, splits)
     constants.append("EXAMPLES = 30  # the most rows in data/example.jsonl")
-    functions = [_NATIVE if plan.native else _example(plan)]
-    if plan.grader == "own":
-        functions = [_OWN_EXAMPLE]
-    if not (plan.native or plan.is_chat):
+    if example or plan.grader == "own":
+        functions = [example or _OWN_EXAMPLE]
+    else:
+        functions = [_NATIVE if plan.native else _example(plan)]
+    if not (plan.native or plan.is_chat) or example:
         constants.append(f"PROMPT = {_text(plan.prompt)}")
     if names := _option_names(plan.options):
         constants += _assigned("OPTIONS", [*map(quoted, names)], "[]")
@@ -206,7 +212,7 @@ def rows_source(plan: Plan, title: str, place: str, splits: dict[str, str]) -> s
         functions.append(_nested(plan.lists))
     text = "\n\n\n".join(functions)
     names = {n.id for n in ast.walk(ast.parse(text)) if isinstance(n, ast.Name)}
-    graders = ["INSTRUCTIONS", "Choice", "Number", "Text", "last_box"]
+    graders = ["INSTRUCTIONS", "Choice", "Number", "Text"]
     if plan.grader == "json" and "INSTRUCTIONS" in text:
         constants.append(f'INSTRUCTIONS = "{JSON_INSTRUCTIONS}"')
         graders.remove("INSTRUCTIONS")
@@ -237,11 +243,15 @@ _HELPERS = (
     "Record",
     "filled",
     "from_dataset",
+    "functions_in",
     "golds_of",
     "labels_of",
+    "last_box",
     "letter_of",
+    "options_of",
+    "shuffled",
+    "with_images",
 )
-_HELPERS += ("options_of", "shuffled", "with_images")
 
 
 def _imported(module: str, names: list[str]) -> list[str]:
