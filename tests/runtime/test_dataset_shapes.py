@@ -119,3 +119,48 @@ def test_labels_are_their_names_if_the_dataset_tells_them(written, name):
             pyarrow.Table.from_pylist(records), "../data.parquet"
         )
         assert said in written("../data.parquet")
+
+
+@pytest.mark.parametrize("name", ["Countdown", "IFEval"])
+def test_a_rule_gets_a_class_whose_grade_is_still_to_be_written(written, name):
+    source = source_of(SHAPES[name])
+    assert "Write reward(answer) and oracle(task) in quiz.py" in written(source)
+    module = runpy.run_path(str(Path("make_rows.py").resolve()))
+    [record, *_] = read(source)
+    row = module["example"](record)
+    assert row.task == record and row.prompt
+    kind = runpy.run_path("../quiz.py")["Quiz"]
+    with pytest.raises(NotImplementedError, match="write reward"):
+        kind(row.task).reward("\\boxed{25}")
+
+
+CODE = {
+    "HumanEval": "def f3(x):\n    return x",
+    "MBPP": "def f3(x): return x",
+}
+
+
+@pytest.mark.parametrize("name", ["HumanEval", "MBPP"])
+def test_programs_with_tests_become_rows_of_a_sandbox(written, name):
+    def record(n):
+        code = {
+            "code": f"def f{n}(x): return x",
+            "test_list": [f"assert f{n}({n}) == {n}"],
+        }
+        return SHAPES[name].record(n) | (code if name == "MBPP" else {})
+
+    Path("../quiz.py").write_text("class Quiz: ...\n")
+    source = source_of(Shape(record))
+    assert "looked at 40 programs with tests" in written(source, "--tests")
+    assert Path("../quiz.py").read_text() == "class Quiz: ...\n"
+    module = runpy.run_path(str(Path("make_rows.py").resolve()))
+    row = module["example"]([*read(source)][3])
+    assert row.task["names"] == ["f3"] and "f3(x):" in row.prompt
+    assert row.task["reference"] == CODE[name]
+    assert row.task["tests"] not in row.prompt and "assert" not in row.prompt
+
+
+def test_a_sandbox_takes_no_questions(written):
+    assert "a sandbox takes programs with tests" in written(
+        source_of(SHAPES["SVAMP"]), "--tests"
+    )

@@ -544,6 +544,17 @@ def test_a_benchmark_of_what_is_trained_on_is_refused(make, tmp_path):
     assert "its own splits are test" in printed
 
 
+def test_a_split_without_answers_is_not_written(make, tmp_path):
+    jsonl(tmp_path / "data/train.jsonl", sums(*range(9)))
+    jsonl(tmp_path / "data/test.jsonl", [{"question": "?", "answer": None}])
+    rows, printed = make(tmp_path / "data", "--validation", "2")
+    assert {name: len(its) for name, its in rows.items()} == {
+        "train": 7,
+        "validation": 2,
+    }
+    assert "out/test.jsonl is not written: no record of test makes a row" in printed
+
+
 def test_example_rows_are_in_no_other_file(make, tmp_path):
     source = jsonl(tmp_path / "a.jsonl", sums(*range(40)))
     make(source, "--example")

@@ -36,6 +36,8 @@ from .golds import Golds, OwnGrade
 from .plan import Path, Plan, Unfit, shown
 from .records import Record
 
+MOST = 3000  # so many questions of records that hold several are looked at
+
 
 class Chooser(Golds):
     """Chooses a plan for the first records of a dataset, and says why."""
@@ -126,7 +128,7 @@ class Chooser(Golds):
                 Record({**record, **item}, record.place)
                 for record in self.records
                 for item in record.get(lists[0]) or []
-            ]
+            ][:MOST]
             wanted = {*template_names(prompt)} or {self._named(PROMPTS + MESSAGES)}
         if plan.lists:
             self.reasons.append(f"a record has its questions in {'.'.join(plan.lists)}")

@@ -8,7 +8,7 @@ from ..errors import RolloutError
 from .fields import is_empty
 from .records import Record
 
-PROMPT = "Write the code in solution.py. Only that file counts: tests that you cannot see call it."
+PROMPT = "Write the code in solution.py. Hidden tests call it; nothing else counts."
 
 _HUMAN_EVAL = '''def example(record: Record) -> Example | None:
     """The row of a record. None leaves it out."""
