@@ -15,8 +15,9 @@ PUBLIC = {
     "gates": "main",
     "rollouts": "Client ClientSession Policy RolloutError Turn as_response check_verdict "
     "function_call main message play_page view",
-    "rows": "Example Record baseline_reward call_everything from_dataset load_rows main read "
-    "responses_input server_tools task_data_of task_skeleton",
+    "rows": "Example Record baseline_reward call_everything filled from_dataset functions_in golds_of "
+    "labels_of last_box letter_of load_rows main options_of read responses_input server_tools "
+    "shuffled task_data_of task_skeleton with_images",
     "graders": "INSTRUCTIONS Calls Choice Json Number Table Text",
     "testing": "NoOracleError TestAttacks TestConversation TestNemoGym TestRows baseline_reward client "
     "connect first_observation message oracle_reward pytest_terminal_summary rows "

@@ -27,10 +27,11 @@ ROOMS = set(re.findall(r"\((\w+)\)", " ".join(CONTRACT["contracts"][0]["layers"]
 # A room and those that it needs
 PAIRS = {
     "frameworks": {"deploy", "trainers"},
+    "graders": {"notation"},
     "mcp": {"graders", "workspace"},
     "package": {"deploy"},
     "prepare": {"under_gym"},
-    "rows": {"graders"},
+    "rows": {"graders", "notation"},
     "under_gym": {"gym_agents"},
 }
 

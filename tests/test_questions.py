@@ -185,6 +185,7 @@ def test_every_answer_is_recorded(render):
         "dependencies": "numpy>=2 gymnasium[toy-text]",
         "models": ["judge", "user"],
         "backend": "e2b",
+        "dataset": "",
         "nemo_gym_source": "git",
         "max_turns": 7,
         "space": "me/box",
@@ -202,7 +203,10 @@ def test_only_the_archetype_answer_takes_a_dataset(template, tmp_path):
     options = ["--trust", "--defaults", "--skip-tasks", "--data=dataset=a.csv"]
     done = copier(tmp_path, "copy", *options, template, "made")
     assert done.returncode == 1
-    assert "dataset is a question of the archetype answer, got game" in done.stdout
+    assert (
+        "dataset is a question of the archetypes answer and sandbox, got game"
+        in done.stdout
+    )
     assert not (tmp_path / "made").exists()
 
 

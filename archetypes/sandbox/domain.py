@@ -3,9 +3,11 @@
 A task is a dict (the row's ground_truth[0]), every key optional:
 
 files            {path: content}, put into the workspace before the first tool call
-expected_output  the text to submit; without it no episode of the task can be solved
+expected_output  the text to submit; without it or tests no episode can be solved
 expected_files   {path: content} that the workspace must hold as well
 solution         [[tool, arguments], ...], the calls before the submission, for `oracle`
+tests            a program that calls functions of solution.py, after the episode, with
+                 `names`, the functions, and `reference`, a right solution.py
 
 Only the files ever reach the workspace. The package env_runtime.workspace has the places
 where it can run, and their limits.
@@ -24,6 +26,7 @@ from env_runtime.workspace.local import (
     missing,
     refusal,
 )
+from env_runtime.workspace.tested import passes
 
 # White space that may surround the content of an expected file, in bytes.
 _PADDING = 4096
@@ -120,9 +123,12 @@ class DomainClass:
     def reward(self) -> float:
         """1.0 if the last submission and the expected files are right, else 0.0.
 
-        A link or a folder in place of an expected file is wrong. If the workspace is
+        With tests, 1.0 if solution.py passes them. A link or a folder in place of an expected file is wrong. If the workspace is
         lost during the check, `infrastructure_failure` is set.
         """
+        if self._task.get("tests"):
+            with self._opened() as workspace:
+                return float(passes(workspace, Workspace, self._task))
         expected = self._task.get("expected_output")
         if expected is None or self.submitted is None:
             return 0.0
@@ -196,6 +202,9 @@ class DomainClass:
     @staticmethod
     def oracle(task: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
         """The calls that solve `task`: its solution, then the answer."""
+        if task.get("tests"):
+            content = task["reference"]
+            return [("write_file", {"path": "solution.py", "content": content})]
         steps = task.get("solution")
         if steps is None:
             files = task.get("expected_files") or {}

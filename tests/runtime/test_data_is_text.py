@@ -10,9 +10,9 @@ from env_runtime.checks.runner import report
 from env_runtime.command_line import exit_status, printable
 from env_runtime.errors import RolloutError
 from env_runtime.evaluation.rows import load_rows, write_rows
-from env_runtime.rows.__main__ import class_source, rows_source
-from env_runtime.rows.plan import Plan
+from env_runtime.rows.choosing import Chooser
 from env_runtime.rows.records import Record, read
+from env_runtime.rows.source import class_source, rows_source
 
 CODE = (
     'a"""; import os; os.abort(); """ \\" {x} {{y}} \\N{DASH} $name \n\r\0\x85\u2028b'
@@ -28,9 +28,8 @@ def names_in(source):
 
 def sources(name, column, value="What?", answer="4", **options):
     records = [Record({column: value, "answer": answer}, "line 1")] * 2
-    plan = Plan(records)
     options = {"prompt": "", "expected": "answer", "grader": None, **options}
-    plan.choose(**options)
+    plan = Chooser(records).choose(**options)
     title = f"Questions of {name}, with a grade."
     return class_source(plan, "Mine", title), rows_source(plan, name, name, {})
 

@@ -166,9 +166,13 @@ CASES = {
         r"\boxed{0}",
     ),
     "Alpaca's input may be empty": (
-        records(input=lambda n: "", instruction=question, output=str),
+        records(
+            input=lambda n: f"On day {n} of it." if n % 2 else "",
+            instruction=question,
+            output=str,
+        ),
         [],
-        ["{input}\\n\\n{instruction}"],
+        ["Input: {input}\\n\\nInstruction: {instruction}"],
         r"\boxed{0}",
     ),
     "numbers but for one": (
@@ -275,7 +279,7 @@ CASES = {
     "SQuAD": (
         squad,
         [],
-        ["in paragraphs.qas", "{context}\\n\\n{question}", "left out: title"],
+        ["in paragraphs.qas", "{context}\\n\\nQuestion: {question}", "left out: title"],
         r"\boxed{Orm1}",
     ),
     "messages": (chat, [], ["the assistant's last message"], r"\boxed{0}"),
@@ -384,12 +388,16 @@ def test_what_is_not_clear_is_asked_for(written, columns, options, complaint):
 
 
 @pytest.mark.parametrize("nested", [False, True])
-def test_a_record_without_an_answer_is_named_by_its_place(written, nested):
+def test_a_record_without_an_answer_is_left_out_and_named_by_its_place(written, nested):
     found = [{"question": question(n), "answer": n} for n in NUMBERS]
     del found[7]["answer"]
     lines("data.jsonl", [{"parts": [each]} for each in found] if nested else found)
     printed = written("../data.jsonl")
-    assert 'data.jsonl, line 8 has no record["answer"]: {' in printed
+    assert "1 of 12 left out, without answer\n" in printed
+    assert "data.jsonl, line 8\n" in printed and "grader: number" in printed
+    module = runpy.run_path(str(Path("make_rows.py").resolve()))
+    made = [module["example"](each) for each in found]
+    assert [n for n, row in enumerate(made) if row is None] == [7]
 
 
 def test_files_that_are_finished_stay(written):

@@ -55,6 +55,13 @@ WRITERS = {
     "a.jsonl.gz": lambda p: p.write_bytes(gzip.compress(jsonl(p).read_bytes())),
     "a.json": lambda p: p.write_text(json.dumps(RECORDS, indent=2)),
     "squad.json": lambda p: p.write_text(json.dumps({"version": 1, "data": RECORDS})),
+    "crlf.jsonl": lambda p: p.write_bytes(
+        jsonl(p).read_bytes().replace(b"\n", b"\r\n")
+    ),
+    "cr.jsonl": lambda p: p.write_bytes(jsonl(p).read_bytes().replace(b"\n", b"\r")),
+    "a.jsonl.zst": lambda p: p.write_bytes(
+        pyarrow.compress(jsonl(p).read_bytes(), "zstd", asbytes=True)
+    ),
     "a.csv": lambda p: p.write_text("\ufeff" + quoted(RECORDS, ",")),
     "semicolons.csv": lambda p: p.write_text(quoted(RECORDS, ";")),
     "a.csv.gz": lambda p: p.write_bytes(gzip.compress(quoted(RECORDS, ",").encode())),
@@ -77,6 +84,20 @@ def test_each_format_gives_the_same_records(tmp_path, name):
     whole = {"a.json": "item", "squad.json": "data, item"}
     kind = whole.get(name, "row" if name.endswith(("arrow", "parquet")) else "line")
     assert records[1].place == f"{path}, {kind} {number}"
+
+
+TABLES = {
+    "sep=;\nquestion;answer\nWhy?;1\n": "Excel's first line",
+    ",question,answer\n0,Why?,1\n": "the index of pandas",
+    "question,answer\r\nWhy?,1\r\n": "Windows",
+    "question,answer\rWhy?,1\r": "old Macs",
+}
+
+
+@pytest.mark.parametrize("text", TABLES, ids=TABLES.values())
+def test_a_table_is_read_as_programs_write_it(tmp_path, text):
+    (tmp_path / "a.csv").write_bytes(text.encode())
+    assert [*read(tmp_path / "a.csv")] == [{"question": "Why?", "answer": "1"}]
 
 
 def test_places_are_relative_to_the_working_directory(tmp_path, monkeypatch):
@@ -521,6 +542,17 @@ def test_a_benchmark_of_what_is_trained_on_is_refused(make, tmp_path):
     jsonl(tmp_path / "data/test.jsonl", sums(6))
     _, printed = make(tmp_path / "data", "--benchmark", "1", status=1)
     assert "its own splits are test" in printed
+
+
+def test_a_split_without_answers_is_not_written(make, tmp_path):
+    jsonl(tmp_path / "data/train.jsonl", sums(*range(9)))
+    jsonl(tmp_path / "data/test.jsonl", [{"question": "?", "answer": None}])
+    rows, printed = make(tmp_path / "data", "--validation", "2")
+    assert {name: len(its) for name, its in rows.items()} == {
+        "train": 7,
+        "validation": 2,
+    }
+    assert "out/test.jsonl is not written: no record of test makes a row" in printed
 
 
 def test_example_rows_are_in_no_other_file(make, tmp_path):

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from env_runtime import graders
 from env_runtime.graders import INSTRUCTIONS, Calls, Choice, Json, Number, Table, Text
+from env_runtime.notation import last_box
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -160,6 +161,13 @@ def test_calls_count_in_any_order(calls, random):
         (Text("50%"), box(r"50\%")),
         (Text("1250 men"), box("1,250 men")),
         (Text("f{x}"), box(r"f\{x\}")),
+        (Number("025"), box("25")),
+        (Number(r"10,\!080"), box("10080")),
+        (Number("9 (apples)"), box("9")),
+        (Text(r"2\sqrt{3}"), box(r"2 \sqrt3")),
+        (Text("(3, 4]"), box(r"\left(3,4\right]")),
+        (Text(r"(\frac12, x^{2})"), box(r"(\dfrac{1}{2}, x^2)")),
+        (Text("0.5"), box(r"\frac12")),
         (
             Choice("B", 4),
             box("\N{FULLWIDTH LATIN CAPITAL LETTER B}"),
@@ -173,6 +181,35 @@ def test_forms_of_the_same_answer_earn_one(grader, answer):
 
 
 # ------------------------------------------------------------------- what does not
+
+
+@pytest.mark.parametrize(
+    ("expected", "other"),
+    [
+        ("007", "7"),
+        ("42", "42 km"),
+        ("5", "5 M"),
+        ("10", "010"),
+        ("New York", "NewYork"),
+    ],
+)
+def test_a_text_is_no_other_text_because_of_its_spelling(expected, other):
+    assert Text(expected).reward(box(other)) == 0.0
+
+
+def test_a_choice_says_which_options_it_cannot_take():
+    assert Choice.takes("B", ["1", "2"])
+    assert not Choice.takes("B", ["1", "1"])
+    assert not Choice.takes(None, ["None", "some"])
+    # A policy that writes A could mean either.
+    assert not Choice.takes("A", ["B", "A"]) and Choice.takes("A", ["A", "B"])
+
+
+def test_the_last_box_of_a_text_is_balanced():
+    assert last_box(r"\boxed{1}, so \boxed{37}$, which is $\frac{74}{2}$") == "37"
+    assert last_box(r"\boxed{\frac{1}{2}}.") == r"\frac{1}{2}"
+    assert last_box("none") is None
+
 
 BOXED = [Number("42"), Text("42"), Text("42", partial=True), Choice("B", ["41", "42"])]
 GRADERS = [*BOXED, Json({"answer": 42}), Json({"answer": 42}, partial=True)]

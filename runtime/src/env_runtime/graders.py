@@ -31,6 +31,15 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
+from .notation import (
+    boxes_in,
+    normal,
+    number_in,
+    plain_number,
+    spelled,
+    unstyled,
+)
+
 __all__ = ["INSTRUCTIONS", "Calls", "Choice", "Json", "Number", "Table", "Text"]
 
 # The box is empty, so a policy that repeats the prompt earns nothing.
@@ -38,36 +47,18 @@ INSTRUCTIONS = "End with the final answer in \\boxed{}, once and without other w
 
 LONGEST = 100_000  # the most characters of an answer that is read
 
-# ------------------------------------------------------------------------- boxes
-
-_BRACE = re.compile(r"\\boxed\s*\{|\\[{}]|[{}]")
-_STYLE = re.compile(r"\\(?:text|text(?:bf|it|rm)|math(?:rm|bf|it)|mbox)\s*\{([^{}]*)\}")
-_SPACE = re.compile(r"\\[ ,;:!]|~")
-_MARKED = re.compile(r"\s*(\$|\*\*)(.*)(?<!\\)\1\s*", re.DOTALL)
-
-
-def _boxes(text: str) -> list[str | None]:
-    """The contents of a text's boxes, in order; None for a box without an end.
-
-    A box in a box is a part of the outer one, and an empty box is left out.
-    """
-    found: list[str | None] = []
-    start, depth = -1, 0
-    for match in _BRACE.finditer(text):
-        brace = match[0]
-        if depth and brace == "}":
-            depth -= 1
-            if not depth and text[start : match.start()].strip():
-                found.append(text[start : match.start()].strip())
-        elif depth and not brace.startswith("\\{") and brace != "\\}":
-            depth += 1
-        elif brace.startswith("\\boxed"):
-            start, depth = match.end(), 1
-    return [*found, None] if depth else found
-
 
 class _Boxed[Value]:
     """A grader of what is in a box."""
+
+    @classmethod
+    def takes(cls, *expected: Any) -> bool:
+        """Whether a grader can be made of what is expected."""
+        try:
+            cls(*expected)
+        except (TypeError, ValueError):
+            return False
+        return True
 
     def read(self, answer: str) -> Value | None:
         r"""The value in the answer's \boxed{}.
@@ -76,7 +67,7 @@ class _Boxed[Value]:
         """
         if len(answer) > LONGEST:
             return None
-        values = {None if box is None else self._parse(box) for box in _boxes(answer)}
+        values = {None if box is None else self._parse(box) for box in boxes_in(answer)}
         return values.pop() if len(values) == 1 else None
 
     def _parse(self, box: str) -> Value | None:
@@ -86,41 +77,6 @@ class _Boxed[Value]:
 
 # ------------------------------------------------------------------------- numbers
 
-# -3, 1,250.75, 3/4, \frac{3}{4}, 2\frac{1}{2}, 1.5e-3, 2 \times 10^{6}. A currency before
-# it, and a currency, a percent sign, degrees or a unit behind it, is left out.
-_NUMBER = re.compile(
-    r"""
-    (?P<sign> [-+\u2212]?) \s* (?:\\?[$€£¥])? \s*
-    (?:
-        (?P<whole> \d{1,40} )? \s* \\[dt]?frac \s*
-        (?: [{](?P<over> -?\d{1,40} )[}] \s* [{](?P<under> [1-9]\d{0,39} )[}]
-          | (?P<short> \d[1-9] ) )
-      | (?P<plain> \d{1,40} \s* / \s* [1-9]\d{0,39}
-          | (?: (?: \d{1,40} | \d{1,3} (?: (?: , | [{],[}] | \  ) \d{3} ){1,12} )
-                (?: \.\d{0,40} )? | \.\d{1,40} )
-            (?: e[-+]?\d{1,2} | \s* (?: \\times | \\cdot | × ) \s* 10 \s* \^
-                (?: \d | [{] -?\d{1,2} [}] ) )? )
-    )
-    \s*
-    (?P<unit> \\?[%$€£¥] | (?: \^ [{]? \\circ [}]? | ° ) (?: \s* [CF] )? | [℃℉]
-      # a unit of one or two words, but no factor, constant or variable
-      | (?! .* (?<! [^\W\d_] ) (?: or | and | b | bln | bn | mil | mio | mln | mn | mrd | tn
-            | squared | cubed | factorial | pi | [eixyz] | (?-i: [kM] )
-            | (?: dozen | hundred | thousand | lakh | crore | [mbtr]+illi(?: on | ard ) )
-              (?: s | ths? )? ) \b )
-        (?! (?<! \s ) (?-i: [GKT] ) \b )
-        [^\W\d_]{1,20} (?: \ [^\W\d_]{1,20} )? (?: / [^\W\d_]{1,20} )?
-        # and a power of a length, or below a slash of a second
-        (?: (?: (?<= /s | [\W\d_]m ) | (?<= [\W\d_] (?: [cdkmnµμ]m | ft | in | yd | mi ) ) )
-            \^ (?: [23] | [{] [23] [}] ) )?
-    )? \.?
-    """,
-    re.VERBOSE | re.IGNORECASE,
-)
-_POWERS = {ord(digit): f"^{n}" for n, digit in enumerate("⁰¹²³⁴⁵⁶⁷⁸⁹")}
-_VULGAR = re.compile("[¼-¾⅐-⅞]")
-_SEPARATORS = re.compile(r"\{,\}|,|\s")
-_POWER = re.compile(r"(?:\\times|\\cdot|×)10\^\{?(-?\d+)\}?")
 # A fraction may be rounded to six places, and a small one to three digits.
 _PLACES, _DIGITS = Fraction(1, 2 * 10**6), Fraction(1, 2000)
 
@@ -144,7 +100,7 @@ class Number(_Boxed[Fraction]):
     @classmethod
     def reads(cls, text: Any) -> bool:
         """Whether a value is a number that this grader reads, as `1,250` is."""
-        return cls._parse(str(text)) is not None
+        return number_in(str(text)) is not None
 
     def reward(self, answer: str) -> float:
         """1.0 for the expected number, else 0.0."""
@@ -156,32 +112,8 @@ class Number(_Boxed[Fraction]):
         """The number in a box."""
         return "\\boxed{" + self._text + "}"
 
-    @staticmethod
-    def _parse(box: str) -> Fraction | None:
-        text = _unstyled(box).strip() if len(box) <= 200 else ""
-        text = _VULGAR.sub(_as_frac, text.translate(_POWERS))
-        match = _NUMBER.fullmatch(text) if text.isprintable() else None
-        if match is None or any(map(_is_value, match["unit"] or "")):
-            return None
-        if plain := match["plain"]:
-            number = Fraction(_POWER.sub(r"e\1", _SEPARATORS.sub("", plain)))
-        else:
-            over, under = match["short"] or (match["over"], match["under"])
-            number = int(match["whole"] or 0) + Fraction(int(over), int(under))
-        return -number if match["sign"] in ("-", "\u2212") else number
-
-
-def _is_value(character: str) -> bool:
-    """Whether a character of a unit is rather a number or a variable: 万, π, ⁿ, 𝑥."""
-    form = unicodedata.decomposition(character)
-    is_variable = character == "π" or form.startswith(("<super>", "<font>"))
-    is_number = character.isnumeric() and not character.isdecimal()
-    return is_number or (is_variable and character != "ℓ")  # a liter
-
-
-def _as_frac(vulgar: re.Match[str]) -> str:
-    over, under = unicodedata.normalize("NFKC", vulgar[0]).split("\N{FRACTION SLASH}")
-    return "\\frac{" + over + "}{" + under + "}"
+    def _parse(self, box: str) -> Fraction | None:
+        return number_in(box)
 
 
 # ------------------------------------------------------------------------- texts
@@ -190,8 +122,9 @@ def _as_frac(vulgar: re.Match[str]) -> str:
 class Text(_Boxed[str]):
     r"""A short text in \boxed{}, compared without case, quotes and a leading article.
 
-    `expected` is a text, or several of which one is enough. With `partial`, another text
-    earns the F1 score of its words.
+    `expected` is a text, or several of which one is enough. LaTeX may be spelled and spaced
+    in other ways, as in \frac12 and \frac{1}{2}, and a number without a unit as Number reads
+    it. With `partial`, another text earns the F1 score of its words.
     """
 
     def __init__(
@@ -200,7 +133,7 @@ class Text(_Boxed[str]):
         several = isinstance(expected, Iterable) and not isinstance(expected, str)
         self._texts = [str(text) for text in ([*expected] if several else [expected])]
         self._partial = partial
-        if not self._texts or not all(map(_normal, self._texts)):
+        if not self._texts or not all(map(normal, self._texts)):
             raise ValueError(f"expected texts that are not empty, got {expected!r:.80}")
         if self.reward(self.solution()) != 1.0:
             raise ValueError(f"no box can hold the text {self._texts[0]!r:.80}")
@@ -210,50 +143,33 @@ class Text(_Boxed[str]):
         text = self.read(answer)
         if text is None:
             return 0.0
-        scores = [_f1(text, _normal(expected)) for expected in self._texts]
+        scores = [_score(text, normal(expected)) for expected in self._texts]
         return max(scores) if self._partial else float(1.0 in scores)
 
     def solution(self) -> str:
         """The first text in a box."""
         text = self._texts[0]
-        if _boxes("\\boxed{" + text + "}") != [text.strip()]:
+        if boxes_in("\\boxed{" + text + "}") != [text.strip()]:
             text = re.sub(r"(?<!\\)[{}]", r"\\\g<0>", text)
             text += " " * text.endswith("\\")
         return "\\boxed{" + text + "}"
 
     def _parse(self, box: str) -> str | None:
-        return _normal(box) or None
+        return normal(box) or None
 
 
-def _unstyled(text: str) -> str:
-    r"""A text without \text{}, $ and ** around it, and with plain spaces."""
-    text = _SPACE.sub(" ", _STYLE.sub(r"\1", text))
-    marked = _MARKED.fullmatch(text)
-    return marked[2] if marked else text
-
-
-def _normal(text: str) -> str:
-    """A text for comparisons: without LaTeX's styles and escapes, case and padding."""
-    return _plain(re.sub(r"\\([{}%$&#_])", r"\1", _unstyled(text)))
-
-
-_EDGES = re.compile(r"^[\s\"'“”‘’«»`]+|[\s\"'“”‘’«».,;:!?`]+$")
-_CHARACTERS = str.maketrans("\u2212\u2019\u2018", "-''")
-_ARTICLE = re.compile(r"^(?:the|an?)\s+(?=\S)")
-_COMMA = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
-
-
-def _plain(text: str) -> str:
-    """A text for comparisons: one form of each character, no case, no padding."""
-    text = unicodedata.normalize("NFKC", text).translate(_CHARACTERS).casefold()
-    text = " ".join(_COMMA.sub("", text).split())
-    return _ARTICLE.sub("", _EDGES.sub("", text)) or text
+def _score(text: str, expected: str) -> float:
+    """1.0 for the same text or number, else the F1 score of the words."""
+    if text == expected or spelled(text) == spelled(expected):
+        return 1.0
+    number = plain_number(expected)
+    if number is not None and number == plain_number(text):
+        return 1.0
+    return _f1(text, expected)
 
 
 def _f1(text: str, expected: str) -> float:
-    """1.0 for the same text, else the harmonic mean of precision and recall of words."""
-    if text == expected:
-        return 1.0
+    """The harmonic mean of precision and recall of words."""
     words, others = Counter(text.split()), Counter(expected.split())
     score = 2 * (words & others).total() / (words.total() + others.total())
     return min(score, 0.99)  # the same words in another order
@@ -269,17 +185,24 @@ class Choice(_Boxed[str]):
     and so on. `expected` is a letter, or the text of an option.
     """
 
-    def __init__(self, expected: str, options: Sequence[Any] | int) -> None:
+    def __init__(self, expected: str | None, options: Sequence[Any] | int) -> None:
         count = options if isinstance(options, int) else len(options)
         if not 2 <= count <= 26:
             raise ValueError(f"a choice needs 2 to 26 options, got {count}")
-        texts = [] if isinstance(options, int) else [_normal(str(o)) for o in options]
+        texts = [] if isinstance(options, int) else [normal(str(o)) for o in options]
         letters = string.ascii_uppercase[:count]
         self._options = dict(zip(letters, texts or count * [""], strict=True))
         if len({*texts} - {""}) < len(texts):
             raise ValueError(f"options must be different texts, got {options!r:.200}")
+        if expected is None:
+            raise ValueError("expected an option, got None")
         expected = str(expected)
         self._expected = self._parse(expected)
+        same = [key for key, text in self._options.items() if text == normal(expected)]
+        if same and same != [self._expected]:
+            raise ValueError(
+                f"expected {expected!r:.80} is a letter, and the text of option {same[0]}"
+            )
         if self._expected is None:
             among = ", ".join(self._options) if not texts else f"{options!r:.200}"
             raise ValueError(
@@ -304,12 +227,12 @@ class Choice(_Boxed[str]):
 
     def _parse(self, box: str) -> str | None:
         """The letter of an option."""
-        box = unicodedata.normalize("NFKC", _unstyled(box)).strip()
+        box = unicodedata.normalize("NFKC", unstyled(box)).strip()
         if match := _LETTER.fullmatch(box):
-            letter, text = match[1].upper(), _normal(match[2] or "")
+            letter, text = match[1].upper(), normal(match[2] or "")
             if letter in self._options and text in ("", self._options[letter]):
                 return letter
-        text = _normal(box)
+        text = normal(box)
         same = [letter for letter, option in self._options.items() if option == text]
         return same[0] if text and same else None
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..command_line import counted
 from ..episode.declaration import declared
-from ..episode.tasks import is_native
+from ..episode.tasks import is_native, oracle_reward
 from ..episode.tools import lists_tools
 from ..episode.types import REPLY, Definitions, Item, Row, Solution, by_model, message
 from ..errors import GateError, NoOracleError, RolloutError
@@ -32,6 +32,7 @@ from ..project import Project, here, of_class
 from .flaws import find_flaws, what_changes
 from .rewards import Result, RewardCheck, estimate_note, naming_skeleton
 from .server import outdated_manifests
+from .written import check_written
 
 # The number of rows that are played twice, to compare the outputs and the rewards.
 ROWS_TWICE = 5
@@ -74,6 +75,7 @@ def rollout_gate(client: Client, path: Path, *, quick: bool = False) -> str:
             f"pytest` counts them{estimate_note(domain_class)}{flaws}"
         )
     notes = check.diversity.note_line() + outdated + estimate_note(domain_class)
+    notes += "" if quick else check.check_written()
     if declared(domain_class).models_without_answers:
         seen = counted(len(rows), "row")
         return f"{seen}: played by the oracle, noop and nonsense{note}{notes}"
@@ -128,6 +130,21 @@ class RolloutCheck(RewardCheck):
                     text = f"{error}. Or episodes share {shares}, which changes as they play"
                     raise GateError(f"{text}: make it in __init__") from None
                 raise
+
+    def check_written(self) -> str:
+        """The note on golds of a dataset, as people write them. Raises GateError."""
+        if self.declared.replies or any(map(self.client.tools_in, self.rows)):
+            return ""
+        solutions = {
+            index: solution_for(self.rows[index], []).answer for index in self.solved()
+        }
+
+        def earns(index: int, text: str) -> bool:
+            row = self.rows[index]
+            result = play(self.client, [], row, _Answer(text), 1)
+            return result["reward"] >= oracle_reward(self.domain_class, row)
+
+        return check_written(self.rows, solutions, earns)
 
     def find_flaws(self) -> str:
         """The note about the flaws that were looked for. Raises GateError."""
@@ -235,6 +252,18 @@ class RolloutCheck(RewardCheck):
             f"\nreply() has not ended row 1 after {max_turns} messages of nonsense: only "
             "max_turns ends such an episode"
         )
+
+
+class _Answer:
+    """A policy whose last message is given."""
+
+    name = "a given answer"
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def turn(self, row: Row, definitions: Definitions, output: list[Item]) -> Turn:
+        return Turn([message(self._text)])
 
 
 class _Talker:

@@ -38,9 +38,20 @@ from ..evaluation.rows import (
     with_served_tools,
     write_rows,
 )
+from ..notation import last_box
 from .chat import responses_input
 from .dataset import from_dataset
 from .examples import LONG_PROMPT, Example, files_of, read_options, row_of, task_key
+from .fields import (
+    filled,
+    golds_of,
+    labels_of,
+    letter_of,
+    options_of,
+    shuffled,
+    with_images,
+)
+from .programs import functions_in
 from .records import Record, read
 
 __all__ = [
@@ -48,14 +59,23 @@ __all__ = [
     "Record",
     "baseline_reward",
     "call_everything",
+    "filled",
     "from_dataset",
+    "functions_in",
+    "golds_of",
+    "labels_of",
+    "last_box",
+    "letter_of",
     "load_rows",
     "main",
+    "options_of",
     "read",
     "responses_input",
     "server_tools",
+    "shuffled",
     "task_data_of",
     "task_skeleton",
+    "with_images",
 ]
 
 SPLIT_NAMES = ("example", "benchmark", "validation", "train")

@@ -84,7 +84,16 @@ def from_dataset(
             else:
                 limits = {name: getattr(options, name) for name in ORDER[1:]}
                 counts = _fill(maker, parts, limits, opened, options.output)
+            # A test split without answers is often beside one to train on.
+            empty = [n for n in counts if n in parts and n != "train" and not counts[n]]
+            if any(counts.values()):
+                counts = {n: count for n, count in counts.items() if n not in empty}
             maker.check(counts)
+        for name in empty:
+            paths[name].unlink()
+            print(
+                f"{shown(paths[name])} is not written: no record of {name} makes a row"
+            )
         for name, count in counts.items():
             kept = name in parts or name == "example"
             note = "" if kept else ", held out of train"

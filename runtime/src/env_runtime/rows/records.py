@@ -10,6 +10,7 @@ import csv
 import functools
 import glob
 import gzip
+import io
 import json
 import math
 import re
@@ -20,7 +21,7 @@ from datetime import date, time, timedelta
 from decimal import Decimal
 from itertools import chain, islice, takewhile
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from ..command_line import needed
 from ..errors import RolloutError, one_line
@@ -36,6 +37,7 @@ SPLIT_WORDS = {
     "test": {"test", "testing", "eval", "evaluation"},
 }
 HUB = re.compile(r"hf:([\w.-]+/[\w.-]+|[\w.-]+)(?::([^:]*))?(?::([^:]+))?")
+LINES = 4096  # so many bytes tell how lines end
 LFS = b"version https://git-lfs"
 POINTER = " is only a pointer to a file in Git LFS: `git lfs pull` gets the file"
 
@@ -44,14 +46,16 @@ class Record(dict[str, Any]):
     """One record of a dataset, a dict, and where it comes from.
 
     `place` is its file and line, for messages: `questions.jsonl, line 3`. `split` is
-    train, validation or test, or "" if the source has no splits.
+    train, validation or test, or "" if the source has no splits. `classes` has the names of
+    numbers in a column, if the dataset tells them (ClassLabel of the Hub).
     """
 
-    __slots__ = ("place", "split")
+    __slots__ = ("classes", "place", "split")
 
     def __init__(self, values: Mapping[str, Any], place: str) -> None:
         super().__init__(values)
         self.place, self.split = place, ""
+        self.classes: Mapping[str, list[str]] = {}
 
 
 def read(source: Source, split: str | None = None) -> Iterator[Record]:
@@ -90,6 +94,25 @@ def splits_of(source: Source) -> dict[str, Iterator[Record]]:
     else:
         parts = _hub(source) if str(source).startswith("hf:") else _local(Path(source))
     return {name: _of_split(name, records) for name, records in parts.items()}
+
+
+def parts_named(text: str) -> dict[str, str]:
+    """The part of the dataset for each of our splits. Raises RolloutError."""
+    pairs = [part.partition("=")[::2] for part in text.split(",") if part.strip()]
+    splits = {name.strip(): part.strip() for name, part in pairs}
+    if not splits.keys() <= {"train", "validation", "test"} or "" in splits.values():
+        raise RolloutError(
+            f"splits are like train=train.jsonl,validation=dev.jsonl, got {text!r}: name "
+            "a file of the folder, or a split of the Hub, for train, validation, test"
+        )
+    return splits
+
+
+def part_of(source: str, part: str) -> str:
+    """A file of a folder, or a split of a dataset on the Hub."""
+    if not source.startswith("hf:"):
+        return f"{source}/{part}"
+    return f"{source}:{part}" if source.count(":") > 1 else f"{source}::{part}"
 
 
 def _of_split(name: str, records: Iterator[Record]) -> Iterator[Record]:
@@ -150,7 +173,8 @@ def _has_records(path: Path, root: Path) -> bool:
 
 
 def _suffix(path: Path) -> str:
-    return Path(path.name.removesuffix(".gz")).suffix.lower()
+    name = path.name.removesuffix(".gz").removesuffix(".zst")
+    return Path(name).suffix.lower()
 
 
 def _file(path: Path) -> Iterator[Record]:
@@ -186,8 +210,29 @@ def _arrow_errors() -> tuple[type[Exception], ...]:
     return (loaded.ArrowException,) if loaded else ()
 
 
-def _open(path: Path) -> IO[bytes]:
-    return gzip.open(path) if path.suffix == ".gz" else path.open("rb")  # type: ignore
+def _open(path: Path) -> Any:
+    if path.suffix == ".zst":
+        stream = needed("pyarrow", path).input_stream(str(path), compression="zstd")
+        file: Any = io.BufferedReader(stream)
+    else:
+        file = gzip.open(path) if path.suffix == ".gz" else path.open("rb")  # noqa: SIM115
+    start = file.peek(LINES)[:LINES]
+    if b"\r" in start and b"\n" not in start:  # as Macs once wrote lines
+        return _CarriageReturns(file)
+    return file
+
+
+class _CarriageReturns(contextlib.AbstractContextManager["_CarriageReturns"]):
+    """A file whose lines end with carriage returns alone."""
+
+    def __init__(self, file: Any) -> None:
+        self._text = io.TextIOWrapper(file, encoding="latin-1", newline="\r")
+
+    def __iter__(self) -> Iterator[bytes]:
+        return (line.replace("\r", "\n").encode("latin-1") for line in self._text)
+
+    def __exit__(self, *_: object) -> None:
+        self._text.close()
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
@@ -305,6 +350,8 @@ def _separated(path: Path, delimiter: str) -> Iterator[Record]:
 
     file = lines()
     head = next((line for line in file if line.strip()), "")
+    if match := re.fullmatch(r"sep=(.)\s*", head):  # for Excel
+        delimiter, head = match[1], next((line for line in file if line.strip()), "")
     if delimiter not in head:  # a spreadsheet may write semicolons, or tabs
         delimiter = max(f"{delimiter};\t,|", key=head.count)
     rows = csv.reader(chain([head], file), delimiter=delimiter, strict=True)
@@ -324,14 +371,17 @@ def _separated(path: Path, delimiter: str) -> Iterator[Record]:
             continue
         if not columns:
             columns = fields
-            _check_columns(columns, place)
+            # pandas writes its index without a name, as the first column.
+            _check_columns(columns[1:] if columns[0] == "" else columns, place)
         elif len(fields) != len(columns):
             raise RolloutError(
                 f"{place}: {len(fields)} fields for {len(columns)} columns: quote a field "
                 "that holds the separator, a quote or a line break"
             )
         else:
-            yield Record(dict(zip(columns, fields, strict=True)), place)
+            values = dict(zip(columns, fields, strict=True))
+            values.pop("", None)
+            yield Record(values, place)
 
 
 def _check_columns(columns: list[str], place: str) -> None:
@@ -348,29 +398,46 @@ def _check_columns(columns: list[str], place: str) -> None:
 
 def _parquet(path: Path) -> Iterator[Record]:
     with needed("pyarrow.parquet", path).ParquetFile(path) as file:
-        yield from _numbered(path, file.iter_batches(batch_size=1000))
+        classes = _classes(file.schema_arrow.metadata)
+        yield from _numbered(path, file.iter_batches(batch_size=1000), classes)
 
 
 def _arrow(path: Path) -> Iterator[Record]:
     pyarrow, ipc = needed("pyarrow", path), needed("pyarrow.ipc", path)
     with pyarrow.memory_map(str(path)) as file:
         try:
-            batches: Any = ipc.open_stream(file)  # as `datasets` writes it
+            whole: Any = ipc.open_stream(file)  # as `datasets` writes it
+            batches: Any = whole
         except pyarrow.ArrowInvalid:
             file.seek(0)
             whole = ipc.open_file(file)
             batches = map(whole.get_batch, range(whole.num_record_batches))
-        yield from _numbered(path, batches)
+        yield from _numbered(path, batches, _classes(whole.schema.metadata))
 
 
-def _numbered(path: Path, batches: Iterable[Any]) -> Iterator[Record]:
+def _classes(metadata: Mapping[bytes, bytes] | None) -> dict[str, list[str]]:
+    """The names of classes, as `datasets` writes them into Parquet and Arrow files."""
+    with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError):
+        features = json.loads((metadata or {})[b"huggingface"])["info"]["features"]
+        kinds = features.items()
+        return {
+            n: kind["names"] for n, kind in kinds if kind.get("_type") == "ClassLabel"
+        }
+    return {}
+
+
+def _numbered(
+    path: Path, batches: Iterable[Any], classes: Mapping[str, list[str]]
+) -> Iterator[Record]:
     """The records of Arrow's batches, of which each may be large."""
     number = 0
     for batch in batches:
         for start in range(0, batch.num_rows, 1000):
             for values in batch.slice(start, 1000).to_pylist():
                 number += 1
-                yield Record(_plain(values), f"{path}, row {number}")
+                record = Record(_plain(values), f"{path}, row {number}")
+                record.classes = classes
+                yield record
 
 
 def _plain(value: Any) -> Any:
@@ -426,9 +493,13 @@ def _hub(source: Place) -> dict[str, Iterator[Record]]:
 
 def _streamed(place: str, stream: Any) -> Iterator[Record]:
     with _from_hub(place):
+        features = getattr(stream, "features", None) or {}
+        classes = {n: f.names for n, f in features.items() if hasattr(f, "names")}
         # Images and audio stay bytes, as they are in the same Parquet files.
         for number, values in enumerate(stream.decode(False), start=1):
-            yield Record(_plain(values), f"{place}, row {number}")
+            record = Record(_plain(values), f"{place}, row {number}")
+            record.classes = classes
+            yield record
 
 
 @contextlib.contextmanager

@@ -1,0 +1,64 @@
+"""Answers as people write them: the gold of each row, and what is no answer to it."""
+
+import re
+import string
+from collections.abc import Callable
+from typing import Any
+
+from ..command_line import counted
+from ..episode.tasks import task_of
+from ..episode.types import Row
+from ..errors import GateError
+
+BOX = re.compile(r"\\boxed\{(.*)\}", re.DOTALL)
+OTHERS = 3  # so many golds of other rows are tried in each
+FORMS = ("The answer is \\boxed{%s}.", "$$\\boxed{ %s }$$")
+LETTERS = ("**\\boxed{(%s)}**", "\\boxed{%s.}")
+
+
+def check_written(
+    rows: list[Row], solutions: dict[int, str], earns: Callable[[int, str], bool]
+) -> str:
+    """A note on the answers that were tried in rows of a dataset; "" for other rows.
+
+    `solutions` has the last message that solves a row, by its index. `earns` plays a message
+    in a row, and says whether it earns what the row promises. Raises GateError if a gold does
+    not earn in a form that people use, or if something else does.
+    """
+    golds = {
+        index: match[1]
+        for index, text in solutions.items()
+        if (match := BOX.fullmatch(text)) and "expected_answer" in task_of(rows[index])
+    }
+    if not golds or len(golds) < len(solutions):
+        return ""
+    tried = 0
+    for index, gold in golds.items():
+        task = task_of(rows[index])
+        for form in [*FORMS, *(LETTERS if "options" in task else ())]:
+            if not earns(index, text := form % gold):
+                raise GateError(
+                    f"row {index + 1}: the gold, written {text!r}, earns less"
+                )
+        others = _others(task, gold, [*golds.values()])
+        wrong = [each for each in others if earns(index, f"\\boxed{{{each}}}")]
+        is_choice = "options" in task
+        if wrong and (is_choice or len(wrong) == len(others) > 1):
+            what = "another option" if is_choice else "the gold of another row"
+            raise GateError(
+                f"row {index + 1}: {what}, {wrong[0]!r:.80}, earns as much as {gold!r:.80}"
+            )
+        tried += len(others)
+    return (
+        f"\ngolds earn as people write them; {counted(tried, 'other answer')} in "
+        f"{counted(len(golds), 'row')} looked at"
+    )
+
+
+def _others(task: dict[str, Any], gold: str, golds: list[str]) -> list[str]:
+    """Answers that are not the gold: other options, or golds of other rows."""
+    options = task.get("options")
+    if options is None:
+        return [each for each in dict.fromkeys(golds) if each != gold][:OTHERS]
+    count = options if isinstance(options, int) else len(options)
+    return [each for each in string.ascii_uppercase[:count] if each != gold]

@@ -1,0 +1,362 @@
+"""A plan for a dataset: as asked, or chosen by looking at its records.
+
+Raises RolloutError for what the records do not tell. Nothing is guessed: a wrong choice
+would be an environment that looks right.
+"""
+
+import contextlib
+import re
+from collections.abc import Mapping
+
+from ..episode.tasks import task_of
+from ..errors import RolloutError
+from ..graders import Choice
+from .columns import (
+    ABOUT,
+    CONTEXTS,
+    EXPECTED,
+    EXPLAINS,
+    FIT,
+    IMAGES,
+    MESSAGES,
+    OFTEN_EMPTY,
+    OPTION,
+    PAIRS,
+    PROGRAMS,
+    PROMPTS,
+    RULES,
+    TESTS,
+    folded,
+    is_number,
+    is_texts,
+    template_names,
+)
+from .fields import as_text, is_empty, names_in
+from .golds import Golds, OwnGrade
+from .plan import Path, Plan, Unfit, shown
+from .records import Record
+
+MOST = 3000  # so many questions of records that hold several are looked at
+
+
+class Chooser(Golds):
+    """Chooses a plan for the first records of a dataset, and says why."""
+
+    def choose(
+        self, prompt: str = "", expected: str = "", grader: str | None = ""
+    ) -> Plan:
+        """The plan. Raises RolloutError if a part is neither given nor clear."""
+        plan = self.plan
+        if plan.native:
+            rows = self.records
+            self.records = [Record(task_of(row), row.place) for row in rows]
+            self.reasons.append("the rows are NeMo Gym's and stay as they are")
+            plan.key = expected or self._named(EXPECTED)
+            self._check(plan.key, "the expected answer", "expected", "COLUMN")
+            plan.gold = Path(plan.key)
+            if any("tools" in row["responses_create_params"] for row in rows):
+                plan.tools = Path("tools")
+            self._choose_grader(grader)
+            return plan
+        if not (prompt and expected):
+            self._refuse_others()
+        self._choose_lists(prompt)
+        plan.missing = {
+            name for name in self.columns if any(name not in r for r in self.records)
+        }
+        self._choose_prompt(prompt)
+        if column := self._named(("tools", "functions", "function")):
+            plan.tools = self._path(column)
+        if grader in (None, "", "choice"):
+            self._choose_options(asked=grader == "choice")
+        self._choose_expected(expected, grader)
+        self._choose_grader(grader)
+        if not prompt and not plan.is_chat:
+            self._choose_contexts()
+        plan.needed = self._needed()
+        plan.has_id = "id" in self.columns and "id" not in plan.missing
+        self.reasons.insert(0, f"prompt: {plan.prompt!r} ({self.why_prompt})")
+        self._count_fits(asked=bool(grader or expected))
+        for name in self.columns:
+            if not plan.became(name):
+                self.unused.setdefault(name, "")
+        return plan
+
+    def without_gold(self) -> Plan:
+        """The plan for a dataset that wants a grade of its own: all columns are the task."""
+        texts = [name for name in self.columns if self._is_text(name)]
+        asks = next((name for name in texts if folded(name) in PROMPTS), "")
+        names = [asks] if asks else [n for n in self.columns if folded(n) not in ABOUT]
+        self.plan = Plan(grader="own")
+        self.plan.prompt = "\n\n".join(
+            f"{{{name}}}" if asks else f"{name}: {{{name}}}" for name in names
+        )
+        return self.plan
+
+    # ------------------------------------------------------------------ other kinds
+
+    def _refuse_others(self) -> None:
+        """Raise RolloutError for datasets that no expected answer grades."""
+        columns = {folded(name) for name in self.columns}
+        if any(names <= columns for names in TESTS):
+            raise RolloutError(
+                "its answers are programs, which tests grade: copy with -d "
+                "archetype=sandbox in place of archetype=answer"
+            )
+        if any(names <= columns for names in PROGRAMS):
+            raise RolloutError(
+                "its answers are programs, and how their tests run is not known: copy with -d "
+                "archetype=sandbox, without a dataset, and write the rows in its make_rows.py"
+            )
+        if found := next((names for names in RULES if names <= columns), None):
+            names = " and ".join(name for name in self.columns if folded(name) in found)
+            raise OwnGrade(f"no column is the answer: {names} tell what it must do")
+
+    # ------------------------------------------------------------------ the prompt
+
+    def _choose_lists(self, prompt: str) -> None:
+        """Find the questions in records that hold several, such as SQuAD's."""
+        plan = self.plan
+        wanted = {*template_names(prompt)} or {self._named(PROMPTS + MESSAGES)}
+        while not wanted <= {*self.columns}:
+            known = self.columns
+            lists = [n for n in known if n not in plan.lists and self._has_objects(n)]
+            if not lists or len(plan.lists) == 3:
+                return
+            plan.lists.append(lists[0])
+            self.records = [
+                Record({**record, **item}, record.place)
+                for record in self.records
+                for item in record.get(lists[0]) or []
+            ][:MOST]
+            wanted = {*template_names(prompt)} or {self._named(PROMPTS + MESSAGES)}
+        if plan.lists:
+            self.reasons.append(f"a record has its questions in {'.'.join(plan.lists)}")
+
+    def _choose_prompt(self, prompt: str) -> None:
+        why = "as asked"
+        if not prompt:
+            chat = next((n for n in MESSAGES if self._has_messages(n)), "")
+            asks = self._named(
+                name for name in PROMPTS if name != chat and self._is_text(name)
+            )
+            prompt, why = chat, "a column of messages"
+            if not (asks or chat):
+                asks = self._named(PAIRS)
+            if asks:
+                prompt, why = f"{{{asks}}}", "a column of that name"
+            others = [
+                n
+                for n in self.columns
+                if folded(n) not in (*EXPECTED, "id") and self._is_text(n)
+            ]
+            if (
+                not prompt
+                and len(others) == 1
+                and not OPTION.fullmatch(folded(others[0]))
+            ):
+                prompt, why = f"{{{others[0]}}}", "the only other column"
+            named = self._named(PROMPTS)
+            if not prompt and named:
+                raise OwnGrade(
+                    f"{named} is no text, such as {self._first(named)!r:.80}"
+                )
+            self._check(prompt, "the prompt", "prompt", "{COLUMN}")
+        elif prompt in self.columns and not self._has_objects(prompt):
+            prompt = f"{{{prompt}}}"
+        for name in template_names(prompt) or [prompt]:
+            if name in self.columns and re.search(r"[.\[]", name):
+                raise RolloutError(
+                    f"no template can name the column {name!r}: rename it, without . and ["
+                )
+            if name not in self.columns:
+                raise RolloutError(
+                    f"the prompt {prompt!r} names {name!r}, and the columns are "
+                    f"{', '.join(self.columns)}"
+                )
+        self.plan.prompt, self.why_prompt = prompt, why
+        self.plan.images = [n for n in self.columns if self._are_images(n)]
+        if self.plan.is_chat:
+            last = self._first(prompt)[-1]
+            plan = self.plan
+            plan.answered = last.get("role", last.get("from")) in ("assistant", "gpt")
+            plan.chat_key = "value" if "value" in last else "content"
+            asked = [*self._first(prompt)][-2] if plan.answered else last
+            plan.chat_in_parts = isinstance(asked.get(plan.chat_key), list)
+
+    def _are_images(self, column: str) -> bool:
+        """Whether a column holds images. Raises RolloutError if only their names."""
+        value = self._first(column)
+        value = value[0] if isinstance(value, list) and value else value
+        if isinstance(value, bytes) or (
+            isinstance(value, Mapping) and "bytes" in value
+        ):
+            return True
+        text = value if isinstance(value, str) else ""
+        if text.startswith("data:image/"):
+            return True
+        is_file = re.search(r"(?i)\.(png|jpe?g|gif|webp|bmp|tiff?)(\?\S*)?$", text)
+        named = folded(column) in IMAGES or column.lower().endswith(("image", "img"))
+        if is_file and text.startswith("http"):
+            return True
+        if (
+            named
+            and text
+            and (is_file or " " not in text)
+            or (is_file and " " not in text)
+        ):
+            raise RolloutError(
+                f"the column {column!r} names images, such as {text!r:.80}, and a row needs "
+                "the image itself: put it into the records, as a URL or as bytes of Parquet"
+            )
+        return False
+
+    def _choose_contexts(self) -> None:
+        """Put what the question is about into the prompt, in the order of the file."""
+        plan = self.plan
+        main = names_in(plan.prompt)
+        parts = []
+        for name in self.columns:
+            reason = "" if plan.became(name) else self._apart(name)
+            if reason:
+                self.unused[name] = reason
+            elif name in main or not plan.became(name):
+                parts.append(name)
+        if len(parts) > 1:
+            titles = [name.replace("_", " ").strip().capitalize() for name in parts]
+            pairs = zip(titles, parts, strict=True)
+            plan.prompt = "\n\n".join(f"{title}: {{{name}}}" for title, name in pairs)
+            self.why_prompt = "the columns that the question is about"
+
+    def _apart(self, column: str) -> str:
+        """Why a column is not in the prompt; "" if it belongs to it.
+
+        Raises RolloutError if that is not clear.
+        """
+        values = [
+            record[column]
+            for record in self.records
+            if not is_empty(record.get(column))
+        ]
+        words = {*re.findall("[a-z]+", folded(column))} | {*folded(column).split("_")}
+        is_context = folded(column) in CONTEXTS
+        if re.search(r"[.\[{}]", column):
+            return "a name that no template can have"
+        if not is_context and words & {*EXPLAINS}:
+            return "about the answer"
+        if not is_context and words & {*ABOUT}:
+            return "about the record"
+        if not is_context and not all(is_texts(value) for value in values):
+            return "no text"
+        texts = [as_text(value) for value in values]
+        main = [
+            as_text(r.get(self._main()))
+            for r in self.records
+            if not is_empty(r.get(column))
+        ]
+        inside = [
+            (t.strip() in m and 3 * len(t) > len(m)) or (len(m) > 20 and m.strip() in t)
+            for t, m in zip(texts, main, strict=True)
+        ]
+        if sum(inside) >= FIT * len(texts):
+            return "the question again"
+        if is_context:
+            return ""
+        if len({*texts}) < max(2, len(texts) / 3):
+            return "few values"
+        if all(" " not in text.strip() for text in texts) and all(
+            map(is_number, texts)
+        ):
+            return "no text"
+        if all(re.fullmatch(r"\S*[\d_/:.-]\S*", text) for text in texts):
+            return "a name or a number"
+        if self._leaks(column):
+            with_it = f"{{{column}}}\n\n{{{self._main()}}}"
+            self._doubt(
+                f"whether {column} belongs to the prompt is not clear: it holds the answer, as "
+                f"a passage or as an explanation, such as {shown(texts[0])!r}",
+                {"prompt": with_it},
+                {"prompt": f"{{{self._main()}}}"},
+            )
+        return ""
+
+    def _leaks(self, column: str) -> bool:
+        """Whether a column has the answer in many records."""
+        found = count = 0
+        for record in self.records:
+            with contextlib.suppress(Unfit):
+                for gold in self._said(record):
+                    count += 1
+                    text = as_text(record.get(column)).casefold()
+                    found += bool(re.search(rf"(?<!\w){re.escape(gold)}(?!\w)", text))
+                    break
+        return count > 0 and found >= 0.3 * count
+
+    def _said(self, record: Record) -> list[str]:
+        """The answers to a record as text, without letters of options."""
+        plan = self.plan
+        gold = plan.expected(record)
+        options = plan.options.of(record) if plan.options else None
+        if isinstance(options, list) and plan.options and plan.options.kind != "labels":
+            letter = plan.letter(record, gold)
+            if Choice.takes(letter, options):
+                gold = options[ord(Choice(letter, options).solution()[7]) - ord("A")]
+        golds = gold if isinstance(gold, list) else [gold]
+        return [text for each in golds if (text := as_text(each).strip().casefold())]
+
+    def _needed(self) -> list[str]:
+        """The columns that may not be empty: Alpaca's `input` often is."""
+        plan, names = self.plan, list(dict.fromkeys(names_in(self.plan.prompt)))
+        if plan.is_chat:
+            names = [plan.prompt]
+        count = len(self.records)
+        needed = [
+            name
+            for name in names
+            if sum(is_empty(r.get(name)) for r in self.records) <= OFTEN_EMPTY * count
+            and (folded(name) != "input" or len(names) == 1)
+        ]
+        paths = [plan.gold, *(plan.options.paths if plan.options else [])]
+        needed += [path.column for path in paths if path.steps and not plan.answered]
+        return list(dict.fromkeys(needed or names))
+
+    # ------------------------------------------------------------------ what fits
+
+    def _count_fits(self, asked: bool) -> None:
+        """Say which records are left out. Raises RolloutError if too few fit."""
+        plan, made = self.plan, 0
+        reasons: dict[str, list[str]] = {}
+        misfits: list[str] = []
+        for record in self.records:
+            try:
+                plan.apply(record)
+                made += 1
+            except Unfit as unfit:
+                if unfit.incomplete:
+                    reasons.setdefault(str(unfit), []).append(record.place)
+                else:
+                    misfits.append(f"{record.place}: {unfit}")
+        asked_for = [
+            n for n in plan.needed if n in (*names_in(plan.prompt), plan.prompt)
+        ]
+        lacking = [p for r, p in reasons.items() if r.partition(" ")[2] in asked_for]
+        if places := [place for each in lacking for place in each]:
+            which = " or ".join(asked_for)
+            self._left_out(places, f"without {which}")
+        for reason, places in reasons.items():
+            if reason.partition(" ")[2] not in asked_for:
+                self._left_out(places, reason)
+        if misfits and not asked and made < FIT * (made + len(misfits)):
+            self._doubt(
+                f"only {made} of {made + len(misfits)} records fit the grader {plan.grader}; the "
+                f"others would be left out, such as {misfits[0]}",
+                {"grader": plan.grader},
+                {"grader": "text" if plan.grader != "text" else "judge"},
+            )
+        if misfits:
+            self._left_out(misfits, "that do not fit")
+
+    def _left_out(self, places: list[str], why: str) -> None:
+        more = ", ..." if len(places) > 3 else ""
+        self.reasons.append(f"{len(places)} of {len(self.records)} left out, {why}")
+        self.reasons.append(f"  {'; '.join(places[:3])}{more}")

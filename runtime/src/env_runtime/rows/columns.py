@@ -1,0 +1,283 @@
+"""The columns of a dataset's first records, and what their names tell."""
+
+import contextlib
+import json
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ..errors import RolloutError
+from ..graders import Number
+from .fields import as_text, is_empty, names_in
+from .plan import ALIASES, PARSED, Path, Plan
+from .records import Record
+
+GRADERS = ("number", "choice", "text", "json", "judge", "calls")
+FIT = 0.95  # the share of complete records that have to fit
+# Answers are labels if there are few of them, each so many times on average.
+LABELS, FEWEST = 10, 5
+SAME = 0.8  # the share of equal answers that is worth a note
+SHORT = 12  # the most words of an answer that is compared as text
+SENTENCE = re.compile(
+    r"(?:\S+\s+){4,}\S+[.!?]\s*"
+)  # which people word in their own way
+OFTEN_EMPTY = 0.2  # the share of records that may lack a column of the prompt
+
+
+def words(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
+
+
+# Names of columns in lower case, the most likely first
+PROMPTS = words(
+    "question problem prompt instruction query input goal question_stem stem ctx puzzle "
+    "riddle utterance claim statement sentence text task"
+)
+CONTEXTS = words(
+    "context contexts passage passages article paragraph paragraphs document documents story "
+    "input body premise background scenario dialogue table code snippet abstract transcript "
+    "narrative hypothesis sentence1 sentence2 pre_text post_text description ctx"
+)
+PAIRS = words("premise sentence1 hypothesis")  # of what is compared, without a question
+MESSAGES = words("messages conversations conversation chat prompt")
+EXPECTED = words(
+    "expected_answer final_answer answer answers answerkey answer_key correct_answer "
+    "correct_option correct gold gold_label ground_truth target label_text label_name label "
+    "final_decision cop answer_idx answer_index correct_index correct_choice best_answer "
+    "answers_spans solution output response completion intent category"
+)
+CLASSES = words("label gold_label target class category intent sentiment")
+INDEXES = words(
+    "cop answer_idx answer_index correct_index correct_option correct_choice"
+)
+OPTIONS = words("options choices endings candidates choice option")
+# Columns of one option each, such as A, option_b, choice3, opa, sol1, answerA, ending0
+OPTION = re.compile(
+    r"(|op|opt|option|choice|ending|sol|answer|alternative)_?([a-j]|\d)", re.IGNORECASE
+)
+WRONG = re.compile(
+    r"(?:distractor|incorrect|wrong)_?(?:answer|option|choice)?s?_?\d*", re.IGNORECASE
+)
+# Words in names of columns that explain an answer, are about a record, or are a model's
+EXPLAINS = words(
+    "explanation explain rationale exp reason reasons reasoning cot chain thought thinking "
+    "solution solutions support supporting proof equation equations formula "
+    "annotated decomposition derivation fact combinedfact working step steps feedback revision revised validator "
+    "response responses output outputs completion generated generation generations prediction "
+    "correct incorrect wrong distractor answer answers gold label labels target truth comment "
+    "note estimate confidence program chosen rejected logical facts expected evidence"
+)
+ABOUT = words(
+    "id ids idx index uid uuid guid qid key hash url link source src dataset split subset "
+    "subject topic category domain field level difficulty grade type kind tag tags lang "
+    "language license author date year time created version title name meta metadata exam "
+    "canary score rating count length config concept email file filename path style ability "
+    "extra_info data_source word_count tokens unnamed"
+)
+IMAGES = words("image images img picture figure photo")
+# Columns of tests, and of rules, that no expected answer stands for
+TESTS = ({"test_list"}, {"test", "entry_point"})
+PROGRAMS = (
+    {"input_output"},
+    {"tests", "code"},
+    {"public_test_cases"},
+    {"private_test_cases"},
+)
+RULES = (
+    {"instruction_id_list"},
+    {"constraint_type"},
+    {"instruction_id"},
+    {"nums", "target"},
+    {"numbers", "target"},
+)
+# The text before the answer in a long solution
+BEFORE = {"####": r"####\s*(.+)"}
+BEFORE["answer:"] = r"(?i)answer\s*(?:is|:)\s*(.+)"
+
+
+class Columns:
+    """The first records of a dataset, the plan for them, and what was found so far."""
+
+    def __init__(self, records: list[Record], command: str = "") -> None:
+        """`command` is what the user ran, for messages that complete it."""
+        self.records, self.command = records, command
+        self.plan = Plan(native="responses_create_params" in records[0])
+        self.reasons: list[str] = []
+        self.unused: dict[str, str] = {}  # why columns are left out
+        self.why_prompt = ""
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns that have a value in a record."""
+        found = {name: False for record in self.records for name in record}
+        for record in self.records:
+            for name, value in record.items():
+                found[name] = found[name] or not is_empty(value)
+        return [name for name, has_value in found.items() if has_value]
+
+    def _doubt(self, problem: str, *choices: dict[str, str]) -> None:
+        """Raise RolloutError with a command for each way to go on."""
+        lines = [problem]
+        for choice in choices:
+            given = " ".join(
+                f"--{name} {shell(value)}" for name, value in choice.items()
+            )
+            copied = " ".join(f"-d {shell(f'{n}={v}')}" for n, v in choice.items())
+            lines.append(
+                f"  {self.command} {given}    # or copy with {copied}".rstrip()
+            )
+        raise RolloutError("\n".join(lines))
+
+    def _main(self) -> str:
+        return next(iter(names_in(self.plan.prompt)), self.plan.prompt)
+
+    def _values(self, path: Path) -> list[Any]:
+        """The values of the records at a path, those that are empty left out."""
+        plan = self.plan
+        if plan.answered and path.column == plan.prompt:
+            found = [
+                (r.get(plan.prompt) or [{}])[-1].get(plan.chat_key)
+                for r in self.records
+            ]
+        else:
+            found = [path.of(record) for record in self.records]
+        return [value for value in found if not is_empty(value)]
+
+    @staticmethod
+    def _share(values: Iterable[Any], test: Any) -> float:
+        values = [*values]
+        return (
+            sum(bool(test(value)) for value in values) / len(values) if values else 0.0
+        )
+
+    # ------------------------------------------------------------------ the columns
+
+    def _named(self, names: Iterable[str]) -> str:
+        """The column with the first of the names, in any case; "" if there is none."""
+        by_name = {folded(column): column for column in reversed(self.columns)}
+        return next((by_name[name] for name in names if name in by_name), "")
+
+    def _first(self, column: str) -> Any:
+        """The first value of a column that is not empty."""
+        values = (record.get(column) for record in self.records)
+        return next((value for value in values if not is_empty(value)), "")
+
+    def _is_text(self, name: str) -> bool:
+        """Whether the column of a name, in any case, holds text."""
+        column = name if name in self.columns else self._named([name])
+        return isinstance(self._first(column), str) if column else False
+
+    def _has_objects(self, column: str) -> bool:
+        """Whether a column holds lists of objects."""
+        value = self._first(column)
+        return isinstance(value, list) and isinstance(value[0], Mapping)
+
+    def _has_messages(self, column: str) -> bool:
+        column = self._named([column])
+        if not column or not self._has_objects(column):
+            return False
+        return bool({"role", "from"} & {*self._first(column)[0]})
+
+    def _path(self, column: str) -> Path:
+        """The path to a column, or to a part of it, as in `answers.text`."""
+        name, _, part = (
+            (column, "", "") if column in self.columns else column.partition(".")
+        )
+        value, path = self._first(name), Path(name)
+        one = value[0] if isinstance(value, list) and value else value
+        if not part and isinstance(one, Mapping):
+            if {*one} <= {"text", "answer_start"}:
+                part = "text"  # SQuAD's answers
+            elif "aliases" in one and "value" in one:
+                return path.then(ALIASES)
+            else:
+                part = next((key for key in ("spans", "answer") if key in one), "")
+        if part and isinstance(value, list):
+            return path.then("each", part)
+        if part:
+            for key in part.split("."):
+                path = path.then("item", key)
+            return path
+        if isinstance(value, str) and value.strip()[:1] in ("{", "["):
+            with contextlib.suppress(ValueError):
+                json.loads(value)
+                return path.then(PARSED)
+        return path
+
+    def _check(self, found: str, what: str, option: str, value: str) -> None:
+        """Raise RolloutError if no column was found."""
+        if not found:
+            raise RolloutError(
+                f"which column is {what} is not clear: there are "
+                f"{', '.join(self.columns)}. Name it with --{option} '{value}', or "
+                f"-d {option}='{value}'"
+            )
+
+
+YES_NO = re.compile(
+    r"(?:is|are|was|were|do|does|did|can|could|has|have|had|will|would|should)\b"
+)
+
+
+def folded(name: str) -> str:
+    return re.sub(r"[\s.-]+", "_", name.strip().lower())
+
+
+def shell(text: str) -> str:
+    return text if re.fullmatch(r"[\w=.-]+", text) else f"'{text}'"
+
+
+def template_names(template: str) -> list[str]:
+    """The columns that a template names. Raises RolloutError if it is none."""
+    try:
+        return names_in(template)
+    except ValueError as error:
+        raise RolloutError(
+            f"the prompt {template!r} is not a template: {error}"
+        ) from None
+
+
+def check_pattern(pattern: str) -> None:
+    """Raise RolloutError for a pattern without exactly one group."""
+    try:
+        groups = re.compile(pattern).groups
+    except re.error as error:
+        raise RolloutError(
+            f"expected has a wrong pattern {pattern!r}: {error}"
+        ) from None
+    if groups != 1:
+        raise RolloutError(
+            f"expected has the pattern {pattern!r}: it needs one group, as in '#### (.*)'"
+        )
+
+
+def text_of(value: Any) -> str:
+    return as_text(value).strip().casefold()
+
+
+def is_texts(value: Any) -> bool:
+    """Whether a value is text, or a list of texts."""
+    parts = value if isinstance(value, list) else [value]
+    return all(isinstance(part, str) for part in parts)
+
+
+def is_single(value: Any) -> bool:
+    return isinstance(value, list) and len(value) == 1
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value is a number, and not 12 km; `9 (apples)` is ASDiv's."""
+    text = re.sub(r"\\[a-z]+|\(.*\)$", "", str(value))
+    return Number.reads(value) and not re.search(r"[^\W\d_]{2}", text)
+
+
+def is_short(text: str) -> bool:
+    return 0 < len(text.split()) <= SHORT
+
+
+def are_calls(value: Any) -> bool:
+    """Whether a value is a list of calls, each with a name and arguments."""
+    return isinstance(value, list) and all(
+        isinstance(call, Mapping) and {"name", "arguments"} <= call.keys()
+        for call in value
+    )

@@ -1,0 +1,242 @@
+"""Values of records, as make_rows.py and the plan behind it read them."""
+
+import ast
+import contextlib
+import json
+import re
+import string
+from collections.abc import Iterable, Iterator, Mapping
+from hashlib import blake2b
+from typing import Any
+
+from .chat import image_url
+
+LETTERS = string.ascii_uppercase
+_NOTHING: tuple[Any, ...] = (None, "", [], {})
+
+
+def is_empty(value: Any) -> bool:
+    """Whether a record lacks a value: null, or nothing but space."""
+    return value in _NOTHING or (isinstance(value, str) and not value.strip())
+
+
+# ------------------------------------------------------------------------- prompts
+
+
+def filled(template: str, record: Mapping[str, Any]) -> str:
+    """A template with the record's values as text.
+
+    A paragraph whose columns are all empty is left out: not every record has a context.
+    """
+    texts = _Texts({name: as_text(value) for name, value in record.items()})
+    paragraphs = []
+    for paragraph in template.split("\n\n"):
+        names = names_in(paragraph)
+        if not names or any(texts[name].strip() for name in names):
+            paragraphs.append(paragraph.format_map(texts))
+    return "\n\n".join(paragraphs)
+
+
+class _Texts(dict[str, str]):
+    def __missing__(self, name: str) -> str:
+        return ""
+
+
+def names_in(template: str) -> list[str]:
+    """The columns that a template names. Raises ValueError if it is none."""
+    return [name for _, name, _, _ in string.Formatter().parse(template) if name]
+
+
+def as_text(value: Any) -> str:
+    """A value as a prompt shows it: lists as lines, tables as rows, JSON's constants."""
+    if isinstance(value, str):
+        return value
+    if value is None:
+        return ""
+    if isinstance(value, Mapping):
+        return _object_as_text(value)
+    if isinstance(value, list):
+        if any(isinstance(each, list) for each in value):
+            return "\n".join(
+                " | ".join(map(as_text, each)) for each in map(_row, value)
+            )
+        short = all(isinstance(each, int | float) for each in value)
+        return (", " if short else "\n").join(map(as_text, value))
+    return str(value)
+
+
+def _row(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _object_as_text(value: Mapping[str, Any]) -> str:
+    for name in ("contexts", "text"):  # beside labels of them
+        if name in value:
+            return as_text(value[name])
+    columns = [*value.values()]
+    if {"header", "rows"} <= value.keys():
+        return as_text([value["header"], *value["rows"]])
+    lists = all(isinstance(each, list) for each in columns)
+    if lists and len({*map(len, columns)}) == 1:  # such as titles and their sentences
+        return "\n\n".join(
+            "\n".join(" ".join(map(as_text, _row(part))) for part in parts)
+            for parts in zip(*columns, strict=True)
+        )
+    return "\n".join(f"{name}: {as_text(each)}" for name, each in value.items())
+
+
+def with_images(prompt: str, *images: Any) -> Any:
+    """A prompt with images before it: each a URL, bytes, an object with `bytes`, or a list."""
+    flat = [
+        one for each in images for one in (each if isinstance(each, list) else [each])
+    ]
+    urls = [image_url(image) for image in flat if not is_empty(image)]
+    if not urls:
+        return prompt
+    parts = [{"type": "image_url", "image_url": url} for url in urls]
+    content = [*parts, {"type": "text", "text": prompt}]
+    return [{"role": "user", "content": content}]
+
+
+# ------------------------------------------------------------------------- options
+
+# A letter or a number before an option: (A), A), A., a ), 1.
+_OWN = re.compile(r"\s*[(\[]?\s*([A-Za-z]|\d{1,2})\s*[)\].:]\s*(?=\S)(.*)", re.DOTALL)
+_TOKEN = re.compile(r"(?:^|(?<=[\s,;]))[(\[]?([A-Za-z])\s?[)\].:](?=[\s\S])")
+
+
+def options_of(value: Any) -> list[str]:
+    """The texts of options, without letters of their own.
+
+    `value` is a list of texts, or of objects with a text, an object with lists of `text`
+    and `label`, an object of letters, or a text that lists them: `(A) 10 (B) 20`. Empty ones at
+    the end are left out. Returns [] if one before them is empty.
+    """
+    return [text for _, text in _pairs(value)]
+
+
+def labels_of(value: Any) -> list[str]:
+    """The letters or labels that options have of their own; [] if they have none."""
+    labels = [label for label, _ in _pairs(value)]
+    return labels if all(labels) else []
+
+
+def letter_of(gold: Any, names: Iterable[Any]) -> str | None:
+    """The letter of the place at which `names` has the gold; None if none has it.
+
+    `range(26)` are the numbers of options that are counted from 0.
+    """
+    keys, key = [_key(name) for name in names], _key(gold)
+    known = key in keys[: len(LETTERS)] and keys.count(key) == 1
+    return LETTERS[keys.index(key)] if known else None
+
+
+def shuffled(options: Iterable[Any]) -> list[str]:
+    """Options in an order that their texts decide, so the right one is at any place."""
+    texts = [as_text(option).strip() for option in options if not is_empty(option)]
+    whole = json.dumps(sorted(texts))
+    return sorted(texts, key=lambda text: blake2b(f"{whole}{text}".encode()).digest())
+
+
+def _key(value: Any) -> str:
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return str(value).strip(" ()[].:").casefold()
+
+
+def _pairs(value: Any) -> list[tuple[str, str]]:
+    """The label and the text of each option; a label is "" if it has none."""
+    if isinstance(value, str):
+        return _pairs_in(value)
+    if isinstance(value, Mapping):
+        if isinstance(value.get("text"), list):
+            texts = value["text"]
+            labels = value.get("label") or value.get("labels") or [""] * len(texts)
+            return _whole(zip(map(str, labels), texts, strict=False))
+        return _whole(value.items())
+    if not isinstance(value, list):
+        return []
+    if all(isinstance(each, Mapping) for each in value):
+        return _whole(map(_labeled, value))
+    own = [_OWN.fullmatch(str(each)) for each in value]
+    if own and all(own):
+        labels = [match[1] for match in own if match]
+        ordered = (_first(labels, LETTERS), _first(labels, "123456789"))
+        if [*map(_key, labels)] in ordered:
+            return _whole((match[1], match[2]) for match in own if match)
+    return _whole(("", each) for each in value)
+
+
+def _first(labels: list[str], of: str) -> list[str]:
+    return [*of[: len(labels)].casefold()]
+
+
+def _labeled(option: Mapping[str, Any]) -> tuple[str, Any]:
+    def first(*names: str) -> Any:
+        return next((option[name] for name in names if name in option), "")
+
+    return (
+        str(first("label", "key", "letter", "id")),
+        first("text", "content", "value", "option", "answer"),
+    )
+
+
+def _whole(pairs: Iterable[tuple[str, Any]]) -> list[tuple[str, str]]:
+    """Pairs without empty ones at the end; [] if others are empty."""
+    found = [(label, as_text(text).strip()) for label, text in pairs]
+    while found and not found[-1][1]:
+        found.pop()
+    return found if all(text for _, text in found) else []
+
+
+def _pairs_in(text: str) -> list[tuple[str, str]]:
+    """The options that a text lists: JSON, Python's list, or a letter before each."""
+    if text.lstrip()[:1] in ("[", "{"):
+        for parse in (json.loads, ast.literal_eval):
+            with contextlib.suppress(ValueError, SyntaxError, RecursionError):
+                value = parse(text.strip())
+                return [] if isinstance(value, str) else _pairs(value)
+    if found := listed_in(text):
+        return found
+    for separator in ("\n", "|", ";"):
+        if separator in text.strip():
+            return _whole(("", part) for part in text.strip().split(separator))
+    return []
+
+
+def listed_in(text: str) -> list[tuple[str, str]]:
+    """The letters and texts of the last list of options in a text, from A or a."""
+    runs = [run for run in _runs(text) if len(run) > 1]
+    if not runs:
+        return []
+    run = runs[-1]
+    ends = [match.start() for match in run[1:]]
+    last = text[run[-1].end() :]
+    parts = [text[m.end() : end] for m, end in zip(run, ends, strict=False)]
+    if all("\n" not in part.strip() for part in parts):
+        last = last.lstrip().partition("\n")[0]
+    letters = [match[1] for match in run]
+    texts = [part.strip().rstrip(",;").strip() for part in [*parts, last]]
+    return _whole(zip(letters, texts, strict=True))
+
+
+def _runs(text: str) -> Iterator[list[re.Match[str]]]:
+    """Runs of letters before options, each from A or a on."""
+    run: list[re.Match[str]] = []
+    for match in _TOKEN.finditer(text):
+        letter = match[1]
+        if run and ord(letter) == ord(run[-1][1]) + 1:
+            run.append(match)
+        elif letter in "Aa":
+            yield run
+            run = [match]
+    yield run
+
+
+# ------------------------------------------------------------------------- golds
+
+
+def golds_of(value: Mapping[str, Any]) -> list[Any]:
+    """All spellings of a gold that has aliases, the usual one first."""
+    spelled = [value.get("value"), *(value.get("aliases") or [])]
+    return list(dict.fromkeys(each for each in spelled if not is_empty(each)))

@@ -1,0 +1,553 @@
+"""The gold of each record, the options that it may name, and what compares answers."""
+
+import contextlib
+import json
+import re
+from collections import Counter
+from collections.abc import Mapping
+from statistics import median
+from typing import Any
+
+from ..errors import RolloutError
+from ..graders import Choice, Number
+from ..notation import last_box
+from .columns import (
+    BEFORE,
+    CLASSES,
+    EXPECTED,
+    FEWEST,
+    FIT,
+    INDEXES,
+    LABELS,
+    OPTION,
+    OPTIONS,
+    PAIRS,
+    SAME,
+    SENTENCE,
+    WRONG,
+    YES_NO,
+    Columns,
+    are_calls,
+    check_pattern,
+    folded,
+    is_number,
+    is_short,
+    is_single,
+    is_texts,
+    text_of,
+)
+from .fields import as_text, is_empty, listed_in, names_in
+from .plan import FIRST, Options, Path, Unfit, shown
+from .records import Record
+
+
+class OwnGrade(RolloutError):
+    """A dataset that no grader here is for: its rows need a grade of their own."""
+
+
+class Golds(Columns):
+    """Chooses the part of a plan that grades."""
+
+    # ------------------------------------------------------------------ the options
+
+    def _choose_options(self, asked: bool) -> None:
+        plan, in_prompt = self.plan, names_in(self.plan.prompt)
+        for column in filter(None, (self._named([name]) for name in OPTIONS)):
+            options = Options(
+                "column", [self._path(column)], listed=column in in_prompt
+            )
+            several = [len(options.of(record)) > 1 for record in self.records]
+            if sum(several) >= 0.5 * len(several):
+                plan.options = options
+                return
+        wrong = [n for n in self.columns if WRONG.fullmatch(folded(n))]
+        if wrong and (
+            right := self._named(("correct_answer", "best_answer", "answer"))
+        ):
+            plan.options = Options("shuffled", [Path(right), *map(Path, wrong)])
+            plan.splatted = {n for n in wrong if isinstance(self._first(n), list)}
+            return
+        groups: dict[str, list[str]] = {}
+        for name in self.columns:
+            if match := OPTION.fullmatch(folded(name)):
+                groups.setdefault(match[1].lower(), []).append(name)
+        several = [names for names in groups.values() if len(names) > 1]
+        for names in several:
+            listed = all(name in in_prompt for name in names)
+            if listed or not {*names} & {*in_prompt}:
+                plan.options = Options("columns", [*map(Path, names)], listed=listed)
+                return
+
+    def _listed_in_prompt(self, golds: list[Any]) -> None:
+        """Find options in the prompts, if the golds are letters of them."""
+        plan = self.plan
+        letters = [
+            re.fullmatch(r"\(?([A-Za-z])[).]?", str(gold).strip()) for gold in golds
+        ]
+        if plan.options or sum(map(bool, letters)) < FIT * len(golds):
+            return
+        column = self._main()
+        texts = [as_text(record.get(column)) for record in self.records]
+        if plan.is_chat:
+            texts = [
+                as_text(plan._asked(r, None)[-1][plan.chat_key]) for r in self.records
+            ]
+        has = [bool(listed_in(text)) for text in texts]
+        if sum(has) < FIT * len(has):
+            raise RolloutError(
+                f"{plan.gold.column} has letters, such as {golds[0]!r}, and neither a column "
+                "nor the prompt has the options: name the columns with --prompt "
+                "'{question} A. {first} B. {second}' --grader choice"
+            )
+        kind = "letters" if plan.is_chat else "column"
+        plan.options = Options(kind, [Path(column)] * (kind == "column"), listed=True)
+
+    # ------------------------------------------------------------------ the gold
+
+    def _choose_expected(self, given: str, grader: str | None) -> None:
+        plan = self.plan
+        column, pattern = given, ""
+        if given not in self.columns and "=" in given:
+            column, _, pattern = given.partition("=")
+        match = re.fullmatch(r"(.+) from ([01])", column)
+        if match and column not in self.columns:
+            column = match[1]
+            plan.names = range(int(match[2]), 26 + int(match[2]))
+        why = "as asked"
+        if not column:
+            column, why = self._gold(grader)
+        self._check(column, "the expected answer", "expected", "COLUMN")
+        if not {column, column.partition(".")[0]} & {*self.columns}:
+            raise RolloutError(
+                f"expected names {column!r}, and the columns are {', '.join(self.columns)}"
+            )
+        if plan.answered and column == plan.prompt:
+            plan.gold = Path(column)
+        else:
+            plan.answered = plan.answered and plan.is_chat
+            plan.gold = self._path(column)
+            plan.classes = [*self.records[0].classes.get(column, [])]
+            if plan.options and self._share(self._values(plan.gold), is_single) >= FIT:
+                plan.gold = plan.gold.then(FIRST)
+        if pattern:
+            check_pattern(pattern)
+            plan.pattern = pattern
+        elif not plan.options and grader != "judge":
+            why = self._find_pattern() or why
+        part = "the last \\boxed{}" if plan.boxed else plan.pattern
+        self.reasons.append(f"expected: {column}{f'={part}' if part else ''} ({why})")
+
+    def _gold(self, grader: str | None) -> tuple[str, str]:
+        """The column of the gold, and why. Raises RolloutError for two that differ."""
+        plan = self.plan
+        used = {*names_in(plan.prompt), *plan.images, *plan.lists}
+        if plan.options and plan.options.kind == "columns":
+            used |= {path.column for path in plan.options.paths}
+        columns = [name for name in self.columns if name not in used]
+        found = [
+            column for name in EXPECTED for column in columns if folded(column) == name
+        ]
+        if plan.options and plan.options.kind == "shuffled":
+            return plan.options.paths[0].column, "beside the wrong ones"
+        if found:
+            self._refuse_two(found)
+            return found[0], "a column of that name"
+        if plan.answered:
+            return plan.prompt, "the assistant's last message"
+        for column in columns:
+            value = self._first(column)
+            if isinstance(value, Mapping) and (
+                key := next((n for n in EXPECTED if n in value), "")
+            ):
+                return f"{column}.{key}", "a part of that name"
+        others = [name for name in columns if name != "id"]
+        if len(others) == 1:
+            return others[0], "the only other column"
+        if others and all(not is_texts(self._first(name)) for name in others):
+            raise OwnGrade(f"no column is the answer: there are {', '.join(others)}")
+        return "", ""
+
+    def _refuse_two(self, found: list[str]) -> None:
+        """Raise RolloutError if another column could be the gold, and says another."""
+        first = self._values(self._path(found[0]))
+        if not self._are_golds(first):
+            return
+        for other in found[1:]:
+            if folded(other) in EXPECTED[EXPECTED.index("solution") :]:
+                return
+            pairs = [
+                (a, b)
+                for r in self.records
+                if not is_empty(a := self._path(found[0]).of(r))
+                and not is_empty(b := self._path(other).of(r))
+            ]
+            golds = self._are_golds([b for _, b in pairs])
+            if golds and not self._agree(found[0], other, pairs):
+                self._doubt(
+                    f"two columns could be the expected answer: {found[0]}, such as "
+                    f"{pairs[0][0]!r:.80}, and {other}, such as {pairs[0][1]!r:.80}",
+                    {"expected": found[0]},
+                    {"expected": other},
+                )
+
+    def _are_golds(self, values: list[Any]) -> bool:
+        texts = [text for value in values for text in [as_text(value)]]
+        return bool(texts) and self._share(texts, is_short) >= FIT
+
+    def _agree(self, one: str, other: str, pairs: list[tuple[Any, Any]]) -> bool:
+        """Whether two columns say the same: the same text, or always one for the other."""
+        same = [text_of(a) in text_of(b) or text_of(b) in text_of(a) for a, b in pairs]
+        if sum(same) >= FIT * len(pairs):
+            return True
+        by_first: dict[str, set[str]] = {}
+        for a, b in pairs:
+            by_first.setdefault(as_text(a), set()).add(as_text(b))
+        values = {as_text(b) for _, b in pairs}
+        few = len(by_first) <= LABELS and len(by_first) == len(values)
+        if few and all(len(each) == 1 for each in by_first.values()):
+            return True
+        if not self.plan.options:
+            return False
+        readings = [self._best_reading(self._path(name)) for name in (one, other)]
+        letters = [
+            self._letters(self._path(n), r)
+            for n, r in zip((one, other), readings, strict=True)
+        ]
+        both = [(a, b) for a, b in zip(*letters, strict=True) if a and b]
+        return len(both) >= 0.5 * len(pairs) and sum(
+            a == b for a, b in both
+        ) >= FIT * len(both)
+
+    def _find_pattern(self) -> str:
+        """Find the short answer in long golds. Returns why, "" if the whole is one."""
+        plan = self.plan
+        texts = self._values(plan.gold)
+        if not all(isinstance(text, str) for text in texts):
+            return ""
+        if self._share(texts, is_number) >= FIT:
+            return ""
+        short = self._share(texts, is_short) >= FIT
+        boxes = [last_box(text) for text in texts]
+        if self._share(boxes, lambda box: bool(box) and is_short(box)) >= FIT:
+            plan.boxed = True
+            return "each has \\boxed{ before the answer"
+        for name, pattern in [*BEFORE.items()][: 1 if short else None]:
+            found = [re.search(pattern, text) for text in texts]
+            if self._share(found, lambda one: bool(one) and is_short(one[1])) >= FIT:
+                plan.pattern = pattern
+                return f"each has {name} before the answer"
+        return ""
+
+    # ------------------------------------------------------------------ the grader
+
+    def _golds(self) -> list[Any]:
+        """The golds of the records, as the plan finds them."""
+        golds = []
+        for record in self.records:
+            with contextlib.suppress(Unfit):
+                golds.append(self.plan.expected(record))
+        return golds
+
+    def _choose_grader(self, grader: str | None) -> None:
+        plan, golds = self.plan, self._golds()
+        if not golds:
+            fits = f" that fits {plan.pattern!r}" if plan.pattern else ""
+            source = plan.gold.source(f"record[{json.dumps(plan.gold.column)}]")
+            raise RolloutError(f"no record has an answer in {source}{fits}")
+        if not plan.native and self._share(golds, lambda g: isinstance(g, bool)) == 1.0:
+            self._choosewords()
+            golds = self._golds()
+        if not plan.native and grader in (None, "", "choice"):
+            self._listed_in_prompt(golds)
+        found, why = (grader, "as asked") if grader else self._grader_for(golds)
+        plan.grader = found
+        if found == "choice":
+            self._choose_names(grader)
+        if plan.grader != "choice":
+            plan.options = plan.options if plan.words and found == "choice" else None
+        found = plan.grader
+        if found == "calls" and not plan.tools:
+            raise RolloutError(
+                "the grader calls needs a column `tools`, their definitions"
+            )
+        if found == "number" and not plan.native:
+            odd = [gold for gold in golds if not Number.reads(gold)]
+            if len(odd) == len(golds):
+                raise RolloutError(
+                    f"the grader number needs numbers, and none of {len(odd)} answers is "
+                    f"one, such as {odd[0]!r:.80}: name another grader"
+                )
+            if odd:
+                why += f"; {len(odd)} of {len(golds)} left out, such as {odd[0]!r:.80}"
+        self.reasons.append(f"grader: {found} ({why})")
+        [(most, count)] = Counter(map(str, golds)).most_common(1)
+        if count >= SAME * len(golds) and len(golds) > 1:
+            self.reasons.append(
+                f"{count} of {len(golds)} answers are {most!r:.80}: a policy that always "
+                "says so earns as much"
+            )
+
+    def _choosewords(self) -> None:
+        """Call true and false as the question does."""
+        plan = self.plan
+        texts = [as_text(r.get(self._main())).casefold() for r in self.records]
+        told = (
+            self._share(texts, lambda text: "true" in text and "false" in text) >= 0.5
+        )
+        asked = self._share(texts, lambda t: "?" in t or YES_NO.match(t)) >= 0.5
+        if folded(self._main()) in PAIRS and self.why_prompt != "as asked":
+            raise RolloutError(
+                f"{plan.gold.column} is true or false, and no column asks the question: ask it "
+                f"with --prompt '{{{self._main()}}} ... Is that so?'"
+            )
+        plan.words = ("yes", "no") if asked and not told else ("true", "false")
+        plan.options = Options("labels", labels=[*plan.words])
+        self.reasons.append(f"true and false are {' and '.join(plan.words)}")
+
+    def _grader_for(self, golds: list[Any]) -> tuple[str, str]:
+        """The grader of the golds, and why. Raises RolloutError."""
+        plan = self.plan
+        if plan.tools and self._share(golds, are_calls) >= FIT:
+            return "calls", "each record has tools, and calls of them"
+        if plan.options:
+            return "choice", "each record has options"
+        if folded(plan.gold.column) in INDEXES:
+            raise RolloutError(
+                f"{plan.gold.column} names an option, and no column has the options: there are "
+                f"{', '.join(self.columns)}. Name them with --prompt and --grader choice"
+            )
+        padded = self._share(golds, lambda g: re.match(r"\s*0\d", str(g))) == 1.0
+        odd = [g for g in golds if not is_number(g) or padded]
+        if len(odd) <= (1 - FIT) * len(golds):
+            self._refuse_classes(golds)
+            whole = (
+                f"all {len(golds)}"
+                if not odd
+                else f"{len(golds) - len(odd)} of {len(golds)}"
+            )
+            return "number", f"{whole} are numbers"
+        if all(isinstance(gold, Mapping) for gold in golds):
+            if any(
+                re.match("func|check|constraint|rule|verif", key) for key in golds[0]
+            ):
+                raise OwnGrade(f"{plan.gold.column} names a rule: {shown(golds[0])}")
+            return "json", f"all {len(golds)} are objects"
+        parts = [p for one in golds for p in (one if isinstance(one, list) else [one])]
+        has_objects = any(isinstance(part, Mapping | list) for part in parts)
+        if has_objects and plan.tools:
+            raise RolloutError(
+                f"{plan.gold.column} does not have calls with `name` and `arguments`, but "
+                f"{shown(golds[0])}: rewrite them, or name a grader with --grader"
+            )
+        several = len(parts) > len(golds) and not all(isinstance(p, str) for p in parts)
+        if has_objects or several:
+            return "json", f"all {len(golds)} are lists"
+        texts = [str(part) for part in parts]
+        told = self._share(texts, SENTENCE.fullmatch) < 0.5
+        if told and self._share(texts, is_short) >= FIT:
+            counts = Counter(texts)
+            labels = sorted(
+                text
+                for text in counts
+                if counts[text] >= len(texts) / 100 and re.search(r"\w", text)
+            )
+            covered = sum(counts[label] for label in labels) >= FIT * len(texts)
+            different = len({label.casefold() for label in labels}) == len(labels)
+            few = covered and 1 < len(labels) <= LABELS and different
+            if few and FEWEST * len(labels) <= len(golds):
+                plan.options = Options("labels", labels=labels)
+                whole = (
+                    f"all {len(golds)}" if len(counts) == len(labels) else "nearly all"
+                )
+                return "choice", f"{whole} are one of {len(labels)} labels"
+            if 2 * len(odd) < len(golds):
+                return "text", (
+                    f"{len(golds) - len(odd)} of {len(golds)} are numbers, but not "
+                    f"{odd[0]!r:.80}: --grader number leaves out those that are not numbers"
+                )
+            return "text", f"all {len(golds)} are short texts"
+        words = median(len(text.split()) for text in texts)
+        raise RolloutError(
+            f"how to compare the answers is not clear: they have {words:g} words (the "
+            f"median), such as {max(texts, key=len)!r:.80}. Have a model compare them with "
+            "--grader judge, or name the part that counts with --expected 'COLUMN=PATTERN'"
+        )
+
+    def _refuse_classes(self, golds: list[Any]) -> None:
+        """Raise RolloutError for numbers that stand for something, or are in the prompt."""
+        plan = self.plan
+        values = {str(gold) for gold in golds}
+        is_class = folded(plan.gold.column) in CLASSES and len(values) <= LABELS
+        whole = all(re.fullmatch(r"-?\d{1,2}(\.0)?", value) for value in values)
+        zero_one = values <= {"0", "1", "0.0", "1.0"}
+        few = len(golds) >= FEWEST * len(values) > FEWEST
+        if whole and few and (is_class or zero_one) and self.why_prompt != "as asked":
+            listed = ", ".join(sorted(values))
+            raise RolloutError(
+                f"{plan.gold.column} is one of {listed}, and nothing says what they mean: say "
+                f"it in the prompt, such as --prompt '{{{self._main()}}} Answer 0 for no, 1 "
+                "for yes.'"
+            )
+        if self.why_prompt == "as asked" or plan.native or plan.is_chat:
+            return
+        said = 0
+        for record in self.records:
+            with contextlib.suppress(Unfit):
+                gold, text = (
+                    str(plan.expected(record)),
+                    as_text(record.get(self._main())),
+                )
+                found = re.search(rf"(?<![\d.]){re.escape(gold)}(?![\d.]|\w)", text)
+                said += len(gold) > 1 and bool(found)
+        if said >= 0.9 * len(golds):
+            raise OwnGrade(f"{plan.gold.column} is in the question, as an input")
+
+    # ------------------------------------------------------------------ names of options
+
+    def _readings(self, path: Path) -> dict[str, Any]:
+        """The ways in which a gold may name an option, the surest first."""
+        options = self.plan.options
+        ways: dict[str, Any] = {}
+        if options and options.kind == "column":
+            ways["the label of an option"] = []
+        if options and options.kind == "columns":
+            names = [path.column for path in options.paths]
+            ways["the name of a column"] = names
+            ends = [
+                match[2] for name in names if (match := OPTION.fullmatch(folded(name)))
+            ]
+            ways["the end of a column's name"] = ends
+        ways["a letter or the text of an option"] = None
+        ways["the number of an option, from 0"] = range(26)
+        ways["the number of an option, from 1"] = range(1, 27)
+        return ways
+
+    def _letters(self, path: Path, reading: Any) -> list[str | None]:
+        """The letter of each record's gold in one reading, None where it does not fit."""
+        plan = self.plan
+        kept = plan.names, plan.gold
+        plan.names, plan.gold = reading, path
+        letters: list[str | None] = []
+        try:
+            for record in self.records:
+                letter = None
+                with contextlib.suppress(Unfit):
+                    assert plan.options
+                    options = plan.options.of(record)
+                    gold = plan.letter(record, plan.expected(record))
+                    if Choice.takes(gold, options):
+                        letter = Choice(gold, options).solution()[7:-1]
+                letters.append(letter)
+        finally:
+            plan.names, plan.gold = kept
+        return letters
+
+    def _best_reading(self, path: Path) -> Any:
+        ways = self._readings(path)
+        fits = {
+            why: sum(map(bool, self._letters(path, way))) for why, way in ways.items()
+        }
+        return ways[max(fits, key=lambda why: fits[why])]
+
+    def _choose_names(self, grader: str | None) -> None:
+        """Find how a gold names an option: by letter, text, label or number."""
+        plan = self.plan
+        if not plan.options:
+            raise RolloutError(
+                "the grader choice needs a column `options`, or A, B, C, D"
+            )
+        options = plan.options
+        shown_as = ", ".join(path.column for path in options.paths) or options.labels
+        if plan.names is not None or options.kind in ("labels", "shuffled", "letters"):
+            self.reasons.append(f"options: {shown_as or 'in the prompt'}")
+            return
+        ways = self._readings(plan.gold)
+        letters = {why: self._letters(plan.gold, way) for why, way in ways.items()}
+        whole = [self._countable(record) for record in self.records]
+        count = sum(whole)
+        fits = {why: sum(map(bool, found)) for why, found in letters.items()}
+        best = max(fits, key=lambda why: fits[why])
+        if not fits[best] or fits[best] < FIT * count:
+            if (
+                options.kind == "columns"
+                and all(len(path.column) == 1 for path in options.paths)
+                and not grader
+                and (not fits[best] >= 0.5 * count or count < 0.5 * len(whole))
+            ):
+                # Columns called A and B need not be options, unless golds are letters.
+                golds = self._golds()
+                if (
+                    self._share(golds, lambda g: re.fullmatch(r"[A-Ja-j]|\d", str(g)))
+                    < FIT
+                ):
+                    plan.options = None
+                    plan.grader, why = self._grader_for(golds)
+                    return
+            wrong = next(
+                (n for n, ok in enumerate(whole) if ok and not letters[best][n]), 0
+            )
+            self._unclear(
+                self.records[wrong],
+                "Make it a letter, the text of an option, or its number",
+            )
+        if options.listed and options.kind == "columns" and not grader:
+            golds = self._golds()
+            if (
+                self._share(golds, lambda g: re.fullmatch(r"\(?[A-Ja-j]\)?", str(g)))
+                < FIT
+            ):
+                plan.options = None  # the prompt compares the columns
+                plan.grader, _ = self._grader_for(golds)
+                return
+        for why, found in letters.items():
+            if (
+                why != best
+                and fits[why] == fits[best]
+                and self._differ(found, letters[best])
+            ):
+                if why.startswith("the number") and not best.startswith("the number"):
+                    golds = self._golds()
+                    if not (
+                        best.startswith("a letter")
+                        and self._share(golds, is_number) >= FIT
+                    ):
+                        continue  # a label or a letter is sure
+                    if any(isinstance(gold, str) for gold in golds):
+                        continue  # texts of options, all of which are there
+                name = plan.gold.column
+                record = self.records[next(n for n, ok in enumerate(whole) if ok)]
+                self._unclear(
+                    record,
+                    f"It may be {best}, or {why}",
+                    {"expected": f"{name} from 0"},
+                    {"expected": f"{name} from 1"},
+                )
+        plan.names = ways[best]
+        if best.startswith("a letter"):
+            plan.names = None
+        self.reasons.append(f"options: {shown_as}; an answer is {best}")
+
+    def _countable(self, record: Record) -> bool:
+        """Whether a record has a gold, and options that a choice can take."""
+        plan = self.plan
+        try:
+            plan.expected(record)
+        except Unfit:
+            return False
+        options = plan.options.of(record) if plan.options else []
+        return isinstance(options, int) or Choice.takes("A", options)
+
+    @staticmethod
+    def _differ(one: list[str | None], other: list[str | None]) -> bool:
+        return any(a != b for a, b in zip(one, other, strict=True) if a and b)
+
+    def _unclear(self, record: Record, cure: str, *choices: dict[str, str]) -> None:
+        plan = self.plan
+        source = plan.gold.source(f"record[{json.dumps(plan.gold.column)}]")
+        listed = plan.options.of(record) if plan.options else []
+        gold = plan.gold.of(record)
+        self._doubt(
+            f"how {source} names an option is not clear, such as {gold!r:.80} of "
+            f"{listed!r:.200} ({record.place}). {cure}",
+            *choices,
+        )
