@@ -23,8 +23,8 @@ Commands, such as `python -m env_runtime.prepare`, print their own `--help`.
 `uv run python docs/api.py` writes this page from the docstrings.
 """
 
-# What NeMo Gym calls or has itself, in one of its release series or in both. The page leaves
-# these out by name: it must not depend on the series that is installed.
+# NeMo Gym calls these or has them itself, in one of its release series or in both. The page
+# leaves them out by name: it must not depend on the series that is installed.
 OF_NEMO_GYM = {"aggregate_metrics", "close_resources_session", "failure_kind"}
 OF_NEMO_GYM |= {"get_reverify_mode", "get_session_middleware_key", "mcp_tools"}
 OF_NEMO_GYM |= {"model_post_init", "seed_session", "setup_cancellation_middleware"}

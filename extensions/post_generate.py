@@ -246,7 +246,7 @@ def allowed(required: str) -> list[tuple[int, ...]]:
         specifiers = SpecifierSet(",".join(clauses))
     except InvalidSpecifier:
         raise Problem(
-            f"requires-python is {required!r}, which is no specifier"
+            f"requires-python is {required!r}, which does not name versions as pip does"
         ) from None
     releases = [(3, minor, patch) for minor in range(20) for patch in range(PATCHES)]
     return [one for one in releases if ".".join(map(str, one)) in specifiers]

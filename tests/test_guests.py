@@ -328,7 +328,11 @@ def test_a_folder_of_the_repositorys_own_stays(add, tmp_path):
         ("^3.13", ">=3.13,<3.15", "3.13"),
         ("<3.12", None, "no version is in both"),
         (">=3.15", None, "no version is in both"),
-        ("3.x", None, "requires-python is '3.x', which is no specifier"),
+        (
+            "3.x",
+            None,
+            "requires-python is '3.x', which does not name versions as pip does",
+        ),
     ],
 )
 def test_pythons_that_the_repository_refuses_are_left_out(

@@ -1,4 +1,4 @@
-"""Answers as people write them: the gold of each row, and what is no answer to it."""
+"""Answers as people write them: the gold of each row, and answers that are wrong."""
 
 import re
 import string
@@ -12,8 +12,9 @@ from ..errors import GateError
 
 BOX = re.compile(r"\\boxed\{(.*)\}", re.DOTALL)
 OTHERS = 3  # so many golds of other rows are tried in each
-FORMS = ("The answer is \\boxed{%s}.", "$$\\boxed{ %s }$$")
-LETTERS = ("**\\boxed{(%s)}**", "\\boxed{%s.}")
+# ANSWER stands for the gold.
+FORMS = (r"The answer is \boxed{ANSWER}.", r"$$\boxed{ ANSWER }$$")
+LETTERS = (r"**\boxed{(ANSWER)}**", r"\boxed{ANSWER.}")
 
 
 def check_written(
@@ -36,12 +37,12 @@ def check_written(
     for index, gold in golds.items():
         task = task_of(rows[index])
         for form in [*FORMS, *(LETTERS if "options" in task else ())]:
-            if not earns(index, text := form % gold):
+            if not earns(index, text := form.replace("ANSWER", gold)):
                 raise GateError(
                     f"row {index + 1}: the gold, written {text!r}, earns less"
                 )
         others = _others(task, gold, [*golds.values()])
-        wrong = [each for each in others if earns(index, f"\\boxed{{{each}}}")]
+        wrong = [each for each in others if earns(index, "\\boxed{" + each + "}")]
         is_choice = "options" in task
         if wrong and (is_choice or len(wrong) == len(others) > 1):
             what = "another option" if is_choice else "the gold of another row"

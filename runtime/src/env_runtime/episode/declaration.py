@@ -297,7 +297,7 @@ class Declaration:
 def models_of(
     domain_class: type, connect: Callable[[str], Any] = lambda name: None
 ) -> Any:
-    """What an episode's models come from: `models.client.Models`.
+    """The class's models, of which each episode gets its own: `models.client.Models`.
 
     None if the class asks no models: most servers need nothing of that package. Raises
     SettingError.

@@ -51,7 +51,7 @@ class Episode:
     task: Task = field(default_factory=dict)
     calls: list[Call] = field(default_factory=list)
     failure: str | None = None  # why the grade says nothing about the policy: a mask
-    grade_problem: str | None = None  # why there is no grade, but the lowest reward
+    grade_problem: str | None = None  # why it has the lowest reward in place of a grade
     outside_range: float | None = None  # the class's grade, if reward_range lacks it
     over: bool = False  # whether the environment ended the episode
     keeps_calls: bool = True
