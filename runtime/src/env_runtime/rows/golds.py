@@ -57,9 +57,18 @@ class Golds(Columns):
                 "column", [self._path(column)], listed=column in in_prompt
             )
             several = [len(options.of(record)) > 1 for record in self.records]
-            if sum(several) >= 0.5 * len(several):
-                plan.options = options
-                return
+            if sum(several) < 0.5 * len(several):
+                continue
+            if folded(column) == "answers" and not self._names_one(options):
+                continue
+            texts = [as_text(record.get(self._main())) for record in self.records]
+            told = [
+                all(text in asked for text in options.of(record)) and listed_in(asked)
+                for record, asked in zip(self.records, texts, strict=True)
+            ]
+            options.listed |= sum(map(bool, told)) >= FIT * len(told)
+            plan.options = options
+            return
         wrong = [n for n in self.columns if WRONG.fullmatch(folded(n))]
         if wrong and (
             right := self._named(("correct_answer", "best_answer", "answer"))
@@ -77,6 +86,16 @@ class Golds(Columns):
             if listed or not {*names} & {*in_prompt}:
                 plan.options = Options("columns", [*map(Path, names)], listed=listed)
                 return
+
+    def _names_one(self, options: Options) -> bool:
+        """Whether another column has numbers or letters, as ReClor's label of `answers`."""
+        for column in filter(None, (self._named([name]) for name in EXPECTED)):
+            values = [as_text(value) for value in self._values(Path(column))]
+            if column != options.paths[0].column and values:
+                named = self._share(values, re.compile(r"[A-Ja-j]|\d").fullmatch) >= FIT
+                if named:
+                    return True
+        return False
 
     def _listed_in_prompt(self, golds: list[Any]) -> None:
         """Find options in the prompts, if the golds are letters of them."""
@@ -141,7 +160,7 @@ class Golds(Columns):
         """The column of the gold, and why. Raises RolloutError for two that differ."""
         plan = self.plan
         used = {*names_in(plan.prompt), *plan.images, *plan.lists}
-        if plan.options and plan.options.kind == "columns":
+        if plan.options and plan.options.kind in ("columns", "column"):
             used |= {path.column for path in plan.options.paths}
         columns = [name for name in self.columns if name not in used]
         found = [
@@ -377,7 +396,9 @@ class Golds(Columns):
         """Raise RolloutError for numbers that stand for something, or are in the prompt."""
         plan = self.plan
         values = {str(gold) for gold in golds}
-        is_class = folded(plan.gold.column) in CLASSES and len(values) <= LABELS
+        name = folded(plan.gold.column)
+        is_class = name in CLASSES or (name not in EXPECTED and not plan.gold.steps)
+        is_class = is_class and len(values) <= LABELS
         whole = all(re.fullmatch(r"-?\d{1,2}(\.0)?", value) for value in values)
         zero_one = values <= {"0", "1", "0.0", "1.0"}
         few = len(golds) >= FEWEST * len(values) > FEWEST
