@@ -808,6 +808,12 @@ SHAPES: dict[str, Shape] = {
         ("What did", "D. the town 0"),
         box("A"),
     ),
+    "aliases in a column of their own": Shape(
+        lambda n: {"question": ask(n), "answer": f"Orm{n}", "aliases": [f"Lake {n}"]},
+        ("What did",),
+        box("Orm0"),
+        without=("Lake",),
+    ),
     # ------------------------------------------------------------ what is asked
     "SNLI with numbers": Shape(
         lambda n: {
@@ -941,5 +947,20 @@ SHAPES: dict[str, Shape] = {
             "label": n % 2 == 0,
         },
         asks="no column asks the question",
+    ),
+    "Banking77 with numbers": Shape(
+        lambda n: {"text": f"{story(n)} Help me.", "label": n % 20},
+        asks="and nothing says what they mean",
+    ),
+    "AMC with letters in the box": Shape(
+        lambda n: {
+            "problem": f"{story(n)} $\\textbf{{(A)}} {n} \\textbf{{(B)}} 9$",
+            "solution": f"So $\\boxed{{\\textbf{{(B) }}{n}}}$.",
+        },
+        asks="has a letter and an option",
+    ),
+    "a passage without a question": Shape(
+        lambda n: {"context": story(n), "answer": f"Orm{n}"},
+        asks="which column is the prompt is not clear",
     ),
 }

@@ -151,7 +151,7 @@ class Chooser(Golds):
             others = [
                 n
                 for n in self.columns
-                if folded(n) not in (*EXPECTED, "id") and self._is_text(n)
+                if folded(n) not in (*EXPECTED, *CONTEXTS, "id") and self._is_text(n)
             ]
             if (
                 not prompt

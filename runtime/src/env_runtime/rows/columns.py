@@ -68,6 +68,7 @@ AGAIN = {
     "rephrased",
     "formatted",
 }
+SPAN = {"text", "answer_start", "answer_end", "start", "end"}
 # Words in names of columns that explain an answer, are about a record, or are a model's
 EXPLAINS = words(
     "explanation explain rationale exp reason reasons reasoning cot chain thought thinking "
@@ -75,7 +76,8 @@ EXPLAINS = words(
     "annotated decomposition derivation fact combinedfact working step steps feedback revision revised validator "
     "response responses output outputs completion generated generation generations prediction "
     "correct incorrect wrong distractor answer answers gold label labels target truth comment "
-    "note estimate confidence program chosen rejected logical facts expected evidence"
+    "note estimate confidence program chosen rejected logical facts expected evidence alias aliases alternative alternatives synonym synonyms "
+    "accepted acceptable variants possible"
 )
 ABOUT = words(
     "id ids idx index uid uuid guid qid key hash url link source src dataset split subset "
@@ -196,7 +198,7 @@ class Columns:
         value, path = self._first(name), Path(name)
         one = value[0] if isinstance(value, list) and value else value
         if not part and isinstance(one, Mapping):
-            if {*one} <= {"text", "answer_start"}:
+            if "text" in one and {*one} <= SPAN:
                 part = "text"  # SQuAD's answers
             elif "aliases" in one and "value" in one:
                 return path.then(ALIASES)

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..errors import RolloutError
 from ..graders import Choice, Number
-from ..notation import last_box
+from ..notation import last_box, unstyled
 from .columns import (
     BEFORE,
     CLASSES,
@@ -100,10 +100,15 @@ class Golds(Columns):
     def _listed_in_prompt(self, golds: list[Any]) -> None:
         """Find options in the prompts, if the golds are letters of them."""
         plan = self.plan
-        letters = [
-            re.fullmatch(r"\(?([A-Za-z])[).]?", str(gold).strip()) for gold in golds
-        ]
-        if plan.options or sum(map(bool, letters)) < FIT * len(golds):
+        said = [unstyled(str(gold)).strip() for gold in golds]
+        if plan.options:
+            return
+        if self._share(said, re.compile(r"\([A-K]\)\s*\S.*").fullmatch) >= FIT:
+            raise RolloutError(
+                f"{plan.gold.column} has a letter and an option, such as {said[0]!r:.80}: take "
+                "the letter with --expected 'COLUMN=PATTERN' --grader choice"
+            )
+        if self._share(said, re.compile(r"\(?[A-Za-z][).]?").fullmatch) < FIT:
             return
         column = self._main()
         texts = [as_text(record.get(column)) for record in self.records]
@@ -398,10 +403,11 @@ class Golds(Columns):
         values = {str(gold) for gold in golds}
         name = folded(plan.gold.column)
         is_class = name in CLASSES or (name not in EXPECTED and not plan.gold.steps)
-        is_class = is_class and len(values) <= LABELS
-        whole = all(re.fullmatch(r"-?\d{1,2}(\.0)?", value) for value in values)
+        most = len(golds) / 2 if name in CLASSES else LABELS
+        is_class = is_class and len(values) <= most
+        whole = all(re.fullmatch(r"-?\d{1,3}(\.0)?", value) for value in values)
         zero_one = values <= {"0", "1", "0.0", "1.0"}
-        few = len(golds) >= FEWEST * len(values) > FEWEST
+        few = len(golds) >= FEWEST * len(values) > FEWEST or name in CLASSES
         if whole and few and (is_class or zero_one) and self.why_prompt != "as asked":
             listed = ", ".join(sorted(values))
             raise RolloutError(
