@@ -71,7 +71,7 @@ class Chooser(Golds):
         if column := self._named(("tools", "functions", "function")):
             plan.tools = self._path(column)
         if grader in (None, "", "choice"):
-            self._choose_options(asked=grader == "choice")
+            self._choose_options()
         self._choose_expected(expected, grader)
         self._choose_grader(grader)
         if not prompt and not plan.is_chat:

@@ -50,7 +50,7 @@ class Golds(Columns):
 
     # ------------------------------------------------------------------ the options
 
-    def _choose_options(self, asked: bool) -> None:
+    def _choose_options(self) -> None:
         plan, in_prompt = self.plan, names_in(self.plan.prompt)
         for column in filter(None, (self._named([name]) for name in OPTIONS)):
             options = Options(
@@ -286,10 +286,10 @@ class Golds(Columns):
         found, why = (grader, "as asked") if grader else self._grader_for(golds)
         plan.grader = found
         if found == "choice":
-            self._choose_names(grader)
-        if plan.grader != "choice":
-            plan.options = plan.options if plan.words and found == "choice" else None
-        found = plan.grader
+            found, why = self._choose_names(grader) or (found, why)
+            plan.grader = found
+        if found != "choice":
+            plan.options = None
         if found == "calls" and not plan.tools:
             raise RolloutError(
                 "the grader calls needs a column `tools`, their definitions"
@@ -476,8 +476,11 @@ class Golds(Columns):
         }
         return ways[max(fits, key=lambda why: fits[why])]
 
-    def _choose_names(self, grader: str | None) -> None:
-        """Find how a gold names an option: by letter, text, label or number."""
+    def _choose_names(self, grader: str | None) -> tuple[str, str] | None:
+        """Find how a gold names an option: by letter, text, label or number.
+
+        Returns another grader, and why, if columns called A and B are no options.
+        """
         plan = self.plan
         if not plan.options:
             raise RolloutError(
@@ -487,7 +490,7 @@ class Golds(Columns):
         shown_as = ", ".join(path.column for path in options.paths) or options.labels
         if plan.names is not None or options.kind in ("labels", "shuffled", "letters"):
             self.reasons.append(f"options: {shown_as or 'in the prompt'}")
-            return
+            return None
         ways = self._readings(plan.gold)
         letters = {why: self._letters(plan.gold, way) for why, way in ways.items()}
         whole = [self._countable(record) for record in self.records]
@@ -508,8 +511,7 @@ class Golds(Columns):
                     < FIT
                 ):
                     plan.options = None
-                    plan.grader, why = self._grader_for(golds)
-                    return
+                    return self._grader_for(golds)
             wrong = next(
                 (n for n, ok in enumerate(whole) if ok and not letters[best][n]), 0
             )
@@ -524,8 +526,7 @@ class Golds(Columns):
                 < FIT
             ):
                 plan.options = None  # the prompt compares the columns
-                plan.grader, _ = self._grader_for(golds)
-                return
+                return self._grader_for(golds)
         for why, found in letters.items():
             if (
                 why != best
@@ -553,6 +554,7 @@ class Golds(Columns):
         if best.startswith("a letter"):
             plan.names = None
         self.reasons.append(f"options: {shown_as}; an answer is {best}")
+        return None
 
     def _countable(self, record: Record) -> bool:
         """Whether a record has a gold, and options that a choice can take."""
