@@ -102,6 +102,25 @@ def test_an_environment_over_a_dataset(generate, tmp_path):
         environment.run("gates.py", "rollout", "--rows", str(rows))
 
 
+@pytest.mark.slow
+def test_programs_with_tests_become_a_sandbox(generate, tmp_path):
+    dataset = tmp_path / "programs.jsonl"
+    records = [
+        {
+            "text": f"Write a function to add {n}.",
+            "code": f"def add_it(x, y=0):\n    return x + y + {n}",
+            "test_list": [
+                f"assert add_it(1) == {n + 1}",
+                f"assert add_it(2, 2) == {n + 4}",
+            ],
+        }
+        for n in range(6)
+    ]
+    dataset.write_text("".join(f"{json.dumps(each)}\n" for each in records))
+    environment = generate(archetype="sandbox", dataset=str(dataset))
+    assert EARNED in environment.green()[-1]
+
+
 def test_the_newest_nemo_gym_of_the_series_is_there(generate, series):
     code = "import importlib.metadata as m; print(m.version('nemo-gym'))"
     assert generate(archetype="game").run("-c", code).startswith(series)

@@ -704,6 +704,116 @@ SHAPES: dict[str, Shape] = {
             "key",
         ),
     ),
+    "ReClor": Shape(
+        lambda n: {
+            "context": story(n),
+            "question": ask(n),
+            "answers": four(n),
+            "label": n * 7 % 4,
+            "id_string": f"train_{n}",
+        },
+        ("red apples", "B. the river 0"),
+        box("A"),
+    ),
+    "MetaMathQA": Shape(
+        lambda n: {
+            "query": f"{story(n)} How?",
+            "original_question": f"What is y{n} here?",
+            "response": f"{why(n)} The answer is: {n}",
+            "type": "GSM_Rephrased",
+        },
+        ("How?",),
+        box(0),
+        without=("y0", "Because"),
+    ),
+    "Skywork-OR1": Shape(
+        lambda n: {
+            "prompt": [{"role": "user", "content": ask(n)}],
+            "reward_model": {"ground_truth": json.dumps([hard(n)]), "style": "rule"},
+        },
+        ("What did",),
+        box(r"\frac{0}{7}"),
+    ),
+    "HLE": Shape(
+        lambda n: {
+            **ids(n),
+            "question": ask(n),
+            "image": "" if n % 9 else "data:image/png;base64,AAAA",
+            "answer": f"Orm{n}",
+            "answer_type": "exactMatch",
+            "rationale": why(n),
+        },
+        ("What did", "data:image"),
+        box("Orm0"),
+        without=("Because",),
+    ),
+    "MMMU": Shape(
+        lambda n: {
+            **ids(n),
+            "question": f"<image 1> {ask(n)}",
+            "options": str(four(n)),
+            "explanation": "",
+            "image_1": {"bytes": PNG + bytes([n]), "path": None},
+            "image_2": None,
+            "answer": letter(n),
+        },
+        ("What did", "A. the lake 0", "data:image"),
+        box("A"),
+        kind="parquet",
+    ),
+    "QASC": Shape(
+        lambda n: {
+            **ids(n),
+            "question": ask(n),
+            "choices": {"text": four(n), "label": [*"ABCD"]},
+            "answerKey": letter(n),
+            "fact1": f"a fact about {n} here",
+            "combinedfact": f"it was {four(n)[0]}",
+            "formatted_question": f"{ask(n)} (A) x",
+        },
+        ("What did", "A. the lake 0"),
+        box("A"),
+        without=("a fact", "it was"),
+    ),
+    "FinQA": Shape(
+        lambda n: {
+            **ids(n),
+            "pre_text": [story(n)],
+            "post_text": ["The end."],
+            "table": [["year", "sales"], ["2001", str(n)]],
+            "question": ask(n),
+            "answer": f"{n}.5%",
+            "program_re": f"subtract({n}, 3)",
+        },
+        ("red apples", "year | sales", "What did"),
+        box("0.5%"),
+        without=("subtract",),
+    ),
+    "options in the question and in a column": Shape(
+        lambda n: {
+            "question": f"{ask(n)}\n{own('{}. {}', four(n))}",
+            "options": four(n),
+            "answer": letter(n),
+        },
+        ("D. the town 0",),
+        box("A"),
+        without=("D. the town 0\n\nA. the lake 0",),
+    ),
+    "a CSV file with spaces in its names": Shape(
+        lambda n: {
+            "Question": ask(n),
+            **{f"Option {a}": t for a, t in zip("ABCD", four(n), strict=True)},
+            "Correct Answer": letter(n),
+        },
+        ("What did", "D. the town 0"),
+        box("A"),
+    ),
+    "aliases in a column of their own": Shape(
+        lambda n: {"question": ask(n), "answer": f"Orm{n}", "aliases": [f"Lake {n}"]},
+        ("What did",),
+        box("Orm0"),
+        without=("Lake",),
+    ),
     # ------------------------------------------------------------ what is asked
     "SNLI with numbers": Shape(
         lambda n: {
@@ -791,5 +901,66 @@ SHAPES: dict[str, Shape] = {
     "long answers": Shape(
         lambda n: {"question": ask(n), "answer": f"{why(n)} {why(n)}"},
         asks="how to compare the answers is not clear",
+    ),
+    "prompts that repeat": Shape(
+        lambda n: {
+            "question_id": n,
+            "turns": [n],
+            "task": ["olympiad", "AMPS"][n % 2],
+            "ground_truth": f"Orm{n}",
+        },
+        asks="20 of 40 prompts are 'olympiad",
+    ),
+    "stars": Shape(
+        lambda n: {"review": story(n), "stars": n % 5 + 1},
+        asks="stars is one of 1, 2, 3, 4, 5, and nothing says what they mean",
+    ),
+    "RLVR-IFEval": Shape(
+        lambda n: {
+            "prompt": ask(n),
+            "ground_truth": json.dumps({"func_name": "x", "N": n}),
+            "constraint_type": "x",
+        },
+        asks="a grade of its own",
+    ),
+    "BFCL": Shape(
+        lambda n: {
+            "question": ask(n),
+            "function": [{"name": "f", "parameters": {}}],
+            "ground_truth": [{"f": {"x": [n]}}],
+        },
+        asks="does not have calls with `name` and `arguments`",
+    ),
+    "ARC as its authors wrote it": Shape(
+        lambda n: {
+            **ids(n),
+            "question": {"stem": ask(n), "choices": [{"text": "x", "label": "A"}]},
+            "answerKey": "A",
+        },
+        asks="question is an object with stem, choices",
+    ),
+    "WiC": Shape(
+        lambda n: {
+            "word": f"wor{n}",
+            "sentence1": f"The wor{n} is here.",
+            "sentence2": f"A wor{n} is not there.",
+            "label": n % 2 == 0,
+        },
+        asks="no column asks the question",
+    ),
+    "Banking77 with numbers": Shape(
+        lambda n: {"text": f"{story(n)} Help me.", "label": n % 20},
+        asks="and nothing says what they mean",
+    ),
+    "AMC with letters in the box": Shape(
+        lambda n: {
+            "problem": f"{story(n)} $\\textbf{{(A)}} {n} \\textbf{{(B)}} 9$",
+            "solution": f"So $\\boxed{{\\textbf{{(B) }}{n}}}$.",
+        },
+        asks="has a letter and an option",
+    ),
+    "a passage without a question": Shape(
+        lambda n: {"context": story(n), "answer": f"Orm{n}"},
+        asks="which column is the prompt is not clear",
     ),
 }

@@ -2,7 +2,9 @@
 
 import contextlib
 import json
+import re
 import runpy
+import shlex
 from pathlib import Path
 
 import pyarrow
@@ -87,6 +89,39 @@ def test_what_a_shape_does_not_tell_is_asked(written, name):
     shape = SHAPES[name]
     printed = written(source_of(shape), *shape.options)
     assert shape.asks in printed
+
+
+DOUBTS = ["two golds", "an index that is never 0 or 4", "a passage or an explanation"]
+
+
+@pytest.mark.parametrize("name", DOUBTS)
+def test_a_doubt_has_the_commands_to_choose_from(written, name):
+    printed = written(source_of(SHAPES[name]))
+    start = r"(?ms)^  uv run python -m env_runtime\.rows (.*?)    # or copy with -d "
+    commands = re.findall(start, printed)
+    made = []
+    for each in commands:
+        assert not written(*shlex.split(each), "--overwrite").startswith("failed")
+        made.append(Path("make_rows.py").read_text())
+    assert len({*made}) == 2
+
+
+def test_a_record_that_does_not_fit_is_left_out_and_named(written):
+    printed = written(source_of(SHAPES["MMLU"]))
+    assert "1 of 40 left out, that do not fit" in printed
+    assert "data.jsonl, line 26: the grader choice does not take" in printed
+    module = runpy.run_path(str(Path("make_rows.py").resolve()))
+    made = [module["example"](record) for record in read("../data.jsonl")]
+    assert [n for n, row in enumerate(made) if row is None] == [25]
+
+
+def test_too_many_records_that_do_not_fit_are_asked_about(written):
+    def record(n):
+        return SHAPES["MMLU"].record(n) | ({"answer": 9} if n % 10 == 0 else {})
+
+    printed = written(source_of(Shape(record)))
+    assert 'how record["answer"] names an option is not clear, such as 9 of' in printed
+    assert "data.jsonl, line 1)" in printed
 
 
 CLASSES = {

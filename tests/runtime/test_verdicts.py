@@ -248,7 +248,7 @@ def test_an_answer_is_graded_without_the_thinking(begin, said, heard):
     """A box in a thought is no answer, and neither is a thought that was cut off."""
 
     class Listens(Plain):
-        def reward(self, answer: str) -> float:
+        def reward(self, answer: str = "") -> float:
             return float(answer == heard)
 
     assert begin(Listens).reward(output=[message(said)]) == 1.0

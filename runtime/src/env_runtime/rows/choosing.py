@@ -6,6 +6,7 @@ would be an environment that looks right.
 
 import contextlib
 import re
+from collections import Counter
 from collections.abc import Mapping
 
 from ..episode.tasks import task_of
@@ -13,9 +14,11 @@ from ..errors import RolloutError
 from ..graders import Choice
 from .columns import (
     ABOUT,
+    AGAIN,
     CONTEXTS,
     EXPECTED,
     EXPLAINS,
+    FEWEST,
     FIT,
     IMAGES,
     MESSAGES,
@@ -31,7 +34,7 @@ from .columns import (
     is_texts,
     template_names,
 )
-from .fields import as_text, is_empty, names_in
+from .fields import as_text, filled, is_empty, names_in
 from .golds import Golds, OwnGrade
 from .plan import Path, Plan, Unfit, shown
 from .records import Record
@@ -68,7 +71,7 @@ class Chooser(Golds):
         if column := self._named(("tools", "functions", "function")):
             plan.tools = self._path(column)
         if grader in (None, "", "choice"):
-            self._choose_options(asked=grader == "choice")
+            self._choose_options()
         self._choose_expected(expected, grader)
         self._choose_grader(grader)
         if not prompt and not plan.is_chat:
@@ -148,7 +151,7 @@ class Chooser(Golds):
             others = [
                 n
                 for n in self.columns
-                if folded(n) not in (*EXPECTED, "id") and self._is_text(n)
+                if folded(n) not in (*EXPECTED, *CONTEXTS, "id") and self._is_text(n)
             ]
             if (
                 not prompt
@@ -157,6 +160,11 @@ class Chooser(Golds):
             ):
                 prompt, why = f"{{{others[0]}}}", "the only other column"
             named = self._named(PROMPTS)
+            if not prompt and named and isinstance(self._first(named), Mapping):
+                raise RolloutError(
+                    f"{named} is an object with {', '.join(self._first(named))}: write these as "
+                    "columns of their own, and take that file"
+                )
             if not prompt and named:
                 raise OwnGrade(
                     f"{named} is no text, such as {self._first(named)!r:.80}"
@@ -175,7 +183,7 @@ class Chooser(Golds):
                     f"{', '.join(self.columns)}"
                 )
         self.plan.prompt, self.why_prompt = prompt, why
-        self.plan.images = [n for n in self.columns if self._are_images(n)]
+        self._choose_images()
         if self.plan.is_chat:
             last = self._first(prompt)[-1]
             plan = self.plan
@@ -184,32 +192,37 @@ class Chooser(Golds):
             asked = [*self._first(prompt)][-2] if plan.answered else last
             plan.chat_in_parts = isinstance(asked.get(plan.chat_key), list)
 
-    def _are_images(self, column: str) -> bool:
-        """Whether a column holds images. Raises RolloutError if only their names."""
+    def _choose_images(self) -> None:
+        """Find the columns of images. Raises RolloutError if there are only their names."""
+        named = ""
+        for column in self.columns:
+            words = {*re.findall("[a-z]+", folded(column))}
+            if words & {*EXPLAINS, "preview", "thumbnail"}:
+                continue
+            kind = self._images(column)
+            self.plan.images += [column] * (kind == "images")
+            named = named or column * (kind == "names")
+        if named and not self.plan.images:
+            raise RolloutError(
+                f"the column {named!r} names images, such as {self._first(named)!r:.80}, and a "
+                "row needs the image itself: put it into the records, as a URL or as bytes "
+                "of Parquet"
+            )
+
+    def _images(self, column: str) -> str:
+        """What a column holds: images, their names, or "" for neither."""
         value = self._first(column)
         value = value[0] if isinstance(value, list) and value else value
         if isinstance(value, bytes) or (
             isinstance(value, Mapping) and "bytes" in value
         ):
-            return True
-        text = value if isinstance(value, str) else ""
-        if text.startswith("data:image/"):
-            return True
+            return "images"
+        text = value if isinstance(value, str) and " " not in value else ""
         is_file = re.search(r"(?i)\.(png|jpe?g|gif|webp|bmp|tiff?)(\?\S*)?$", text)
+        if text.startswith("data:image/") or (is_file and text.startswith("http")):
+            return "images"
         named = folded(column) in IMAGES or column.lower().endswith(("image", "img"))
-        if is_file and text.startswith("http"):
-            return True
-        if (
-            named
-            and text
-            and (is_file or " " not in text)
-            or (is_file and " " not in text)
-        ):
-            raise RolloutError(
-                f"the column {column!r} names images, such as {text!r:.80}, and a row needs "
-                "the image itself: put it into the records, as a URL or as bytes of Parquet"
-            )
-        return False
+        return "names" if is_file or (named and text) else ""
 
     def _choose_contexts(self) -> None:
         """Put what the question is about into the prompt, in the order of the file."""
@@ -227,6 +240,14 @@ class Chooser(Golds):
             pairs = zip(titles, parts, strict=True)
             plan.prompt = "\n\n".join(f"{title}: {{{name}}}" for title, name in pairs)
             self.why_prompt = "the columns that the question is about"
+        asked = [filled(plan.prompt, record) for record in self.records]
+        images = plan.images or len(asked) < FEWEST
+        if not images and len({*asked}) < 0.5 * len(asked):
+            [(most, count)] = Counter(asked).most_common(1)
+            raise RolloutError(
+                f"{count} of {len(asked)} prompts are {shown(most)!r}, so they lack a question: "
+                f"there are {', '.join(self.columns)}. Name the columns with --prompt"
+            )
 
     def _apart(self, column: str) -> str:
         """Why a column is not in the prompt; "" if it belongs to it.
@@ -240,6 +261,8 @@ class Chooser(Golds):
         ]
         words = {*re.findall("[a-z]+", folded(column))} | {*folded(column).split("_")}
         is_context = folded(column) in CONTEXTS
+        if words & AGAIN:
+            return "the question again"
         if re.search(r"[.\[{}]", column):
             return "a name that no template can have"
         if not is_context and words & {*EXPLAINS}:

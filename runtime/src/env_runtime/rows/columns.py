@@ -1,7 +1,5 @@
 """The columns of a dataset's first records, and what their names tell."""
 
-import contextlib
-import json
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -39,9 +37,9 @@ CONTEXTS = words(
     "narrative hypothesis sentence1 sentence2 pre_text post_text description ctx"
 )
 PAIRS = words("premise sentence1 hypothesis")  # of what is compared, without a question
-MESSAGES = words("messages conversations conversation chat prompt")
+MESSAGES = words("messages conversations conversation chat prompt input")
 EXPECTED = words(
-    "expected_answer final_answer answer answers answerkey answer_key correct_answer "
+    "expected_answer final_answer ideal answer answers answerkey answer_key correct_answer "
     "correct_option correct gold gold_label ground_truth target label_text label_name label "
     "final_decision cop answer_idx answer_index correct_index correct_choice best_answer "
     "answers_spans solution output response completion intent category"
@@ -50,7 +48,9 @@ CLASSES = words("label gold_label target class category intent sentiment")
 INDEXES = words(
     "cop answer_idx answer_index correct_index correct_option correct_choice"
 )
-OPTIONS = words("options choices endings candidates choice option")
+OPTIONS = words(
+    "options choices endings candidates choice option answer_choices answers"
+)
 # Columns of one option each, such as A, option_b, choice3, opa, sol1, answerA, ending0
 OPTION = re.compile(
     r"(|op|opt|option|choice|ending|sol|answer|alternative)_?([a-j]|\d)", re.IGNORECASE
@@ -58,6 +58,17 @@ OPTION = re.compile(
 WRONG = re.compile(
     r"(?:distractor|incorrect|wrong)_?(?:answer|option|choice)?s?_?\d*", re.IGNORECASE
 )
+# Words in names of columns that have the prompt again, in another form
+AGAIN = {
+    "question",
+    "questions",
+    "problem",
+    "prompt",
+    "original",
+    "rephrased",
+    "formatted",
+}
+SPAN = {"text", "answer_start", "answer_end", "start", "end"}
 # Words in names of columns that explain an answer, are about a record, or are a model's
 EXPLAINS = words(
     "explanation explain rationale exp reason reasons reasoning cot chain thought thinking "
@@ -65,7 +76,8 @@ EXPLAINS = words(
     "annotated decomposition derivation fact combinedfact working step steps feedback revision revised validator "
     "response responses output outputs completion generated generation generations prediction "
     "correct incorrect wrong distractor answer answers gold label labels target truth comment "
-    "note estimate confidence program chosen rejected logical facts expected evidence"
+    "note estimate confidence program chosen rejected logical facts expected evidence alias aliases alternative alternatives synonym synonyms "
+    "accepted acceptable variants possible"
 )
 ABOUT = words(
     "id ids idx index uid uuid guid qid key hash url link source src dataset split subset "
@@ -92,7 +104,7 @@ RULES = (
 )
 # The text before the answer in a long solution
 BEFORE = {"####": r"####\s*(.+)"}
-BEFORE["answer:"] = r"(?i)answer\s*(?:is|:)\s*(.+)"
+BEFORE["answer:"] = r"(?i)answer\s*(?:is\s*:?|:)\s*(.+)"
 
 
 class Columns:
@@ -186,7 +198,7 @@ class Columns:
         value, path = self._first(name), Path(name)
         one = value[0] if isinstance(value, list) and value else value
         if not part and isinstance(one, Mapping):
-            if {*one} <= {"text", "answer_start"}:
+            if "text" in one and {*one} <= SPAN:
                 part = "text"  # SQuAD's answers
             elif "aliases" in one and "value" in one:
                 return path.then(ALIASES)
@@ -197,11 +209,12 @@ class Columns:
         if part:
             for key in part.split("."):
                 path = path.then("item", key)
-            return path
-        if isinstance(value, str) and value.strip()[:1] in ("{", "["):
-            with contextlib.suppress(ValueError):
-                json.loads(value)
-                return path.then(PARSED)
+        parsed = path.then(PARSED)
+        found = [(path.of(record), parsed.of(record)) for record in self.records]
+        found = [(text, value) for text, value in found if not is_empty(text)]
+        if found and all(isinstance(text, str) for text, _ in found):
+            is_json = [isinstance(value, list | Mapping) for _, value in found]
+            path = parsed if sum(is_json) >= FIT * len(found) else path
         return path
 
     def _check(self, found: str, what: str, option: str, value: str) -> None:

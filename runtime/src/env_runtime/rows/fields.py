@@ -56,6 +56,8 @@ def as_text(value: Any) -> str:
     if isinstance(value, Mapping):
         return _object_as_text(value)
     if isinstance(value, list):
+        if value and all(isinstance(e, Mapping) and {*e} == {*value[0]} for e in value):
+            value = [[*value[0]], *([*each.values()] for each in value)]
         if any(isinstance(each, list) for each in value):
             return "\n".join(
                 " | ".join(map(as_text, each)) for each in map(_row, value)

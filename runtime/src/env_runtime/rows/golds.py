@@ -10,7 +10,7 @@ from typing import Any
 
 from ..errors import RolloutError
 from ..graders import Choice, Number
-from ..notation import last_box
+from ..notation import last_box, unstyled
 from .columns import (
     BEFORE,
     CLASSES,
@@ -50,16 +50,25 @@ class Golds(Columns):
 
     # ------------------------------------------------------------------ the options
 
-    def _choose_options(self, asked: bool) -> None:
+    def _choose_options(self) -> None:
         plan, in_prompt = self.plan, names_in(self.plan.prompt)
         for column in filter(None, (self._named([name]) for name in OPTIONS)):
             options = Options(
                 "column", [self._path(column)], listed=column in in_prompt
             )
             several = [len(options.of(record)) > 1 for record in self.records]
-            if sum(several) >= 0.5 * len(several):
-                plan.options = options
-                return
+            if sum(several) < 0.5 * len(several):
+                continue
+            if folded(column) == "answers" and not self._names_one(options):
+                continue
+            texts = [as_text(record.get(self._main())) for record in self.records]
+            told = [
+                all(text in asked for text in options.of(record)) and listed_in(asked)
+                for record, asked in zip(self.records, texts, strict=True)
+            ]
+            options.listed |= sum(map(bool, told)) >= FIT * len(told)
+            plan.options = options
+            return
         wrong = [n for n in self.columns if WRONG.fullmatch(folded(n))]
         if wrong and (
             right := self._named(("correct_answer", "best_answer", "answer"))
@@ -78,13 +87,28 @@ class Golds(Columns):
                 plan.options = Options("columns", [*map(Path, names)], listed=listed)
                 return
 
+    def _names_one(self, options: Options) -> bool:
+        """Whether another column has numbers or letters, as ReClor's label of `answers`."""
+        for column in filter(None, (self._named([name]) for name in EXPECTED)):
+            values = [as_text(value) for value in self._values(Path(column))]
+            if column != options.paths[0].column and values:
+                named = self._share(values, re.compile(r"[A-Ja-j]|\d").fullmatch) >= FIT
+                if named:
+                    return True
+        return False
+
     def _listed_in_prompt(self, golds: list[Any]) -> None:
         """Find options in the prompts, if the golds are letters of them."""
         plan = self.plan
-        letters = [
-            re.fullmatch(r"\(?([A-Za-z])[).]?", str(gold).strip()) for gold in golds
-        ]
-        if plan.options or sum(map(bool, letters)) < FIT * len(golds):
+        said = [unstyled(str(gold)).strip() for gold in golds]
+        if plan.options:
+            return
+        if self._share(said, re.compile(r"\([A-K]\)\s*\S.*").fullmatch) >= FIT:
+            raise RolloutError(
+                f"{plan.gold.column} has a letter and an option, such as {said[0]!r:.80}: take "
+                "the letter with --expected 'COLUMN=PATTERN' --grader choice"
+            )
+        if self._share(said, re.compile(r"\(?[A-Za-z][).]?").fullmatch) < FIT:
             return
         column = self._main()
         texts = [as_text(record.get(column)) for record in self.records]
@@ -141,7 +165,7 @@ class Golds(Columns):
         """The column of the gold, and why. Raises RolloutError for two that differ."""
         plan = self.plan
         used = {*names_in(plan.prompt), *plan.images, *plan.lists}
-        if plan.options and plan.options.kind == "columns":
+        if plan.options and plan.options.kind in ("columns", "column"):
             used |= {path.column for path in plan.options.paths}
         columns = [name for name in self.columns if name not in used]
         found = [
@@ -262,10 +286,10 @@ class Golds(Columns):
         found, why = (grader, "as asked") if grader else self._grader_for(golds)
         plan.grader = found
         if found == "choice":
-            self._choose_names(grader)
-        if plan.grader != "choice":
-            plan.options = plan.options if plan.words and found == "choice" else None
-        found = plan.grader
+            found, why = self._choose_names(grader) or (found, why)
+            plan.grader = found
+        if found != "choice":
+            plan.options = None
         if found == "calls" and not plan.tools:
             raise RolloutError(
                 "the grader calls needs a column `tools`, their definitions"
@@ -377,10 +401,13 @@ class Golds(Columns):
         """Raise RolloutError for numbers that stand for something, or are in the prompt."""
         plan = self.plan
         values = {str(gold) for gold in golds}
-        is_class = folded(plan.gold.column) in CLASSES and len(values) <= LABELS
-        whole = all(re.fullmatch(r"-?\d{1,2}(\.0)?", value) for value in values)
+        name = folded(plan.gold.column)
+        is_class = name in CLASSES or (name not in EXPECTED and not plan.gold.steps)
+        most = len(golds) / 2 if name in CLASSES else LABELS
+        is_class = is_class and len(values) <= most
+        whole = all(re.fullmatch(r"-?\d{1,3}(\.0)?", value) for value in values)
         zero_one = values <= {"0", "1", "0.0", "1.0"}
-        few = len(golds) >= FEWEST * len(values) > FEWEST
+        few = len(golds) >= FEWEST * len(values) > FEWEST or name in CLASSES
         if whole and few and (is_class or zero_one) and self.why_prompt != "as asked":
             listed = ", ".join(sorted(values))
             raise RolloutError(
@@ -449,8 +476,11 @@ class Golds(Columns):
         }
         return ways[max(fits, key=lambda why: fits[why])]
 
-    def _choose_names(self, grader: str | None) -> None:
-        """Find how a gold names an option: by letter, text, label or number."""
+    def _choose_names(self, grader: str | None) -> tuple[str, str] | None:
+        """Find how a gold names an option: by letter, text, label or number.
+
+        Returns another grader, and why, if columns called A and B are no options.
+        """
         plan = self.plan
         if not plan.options:
             raise RolloutError(
@@ -460,7 +490,7 @@ class Golds(Columns):
         shown_as = ", ".join(path.column for path in options.paths) or options.labels
         if plan.names is not None or options.kind in ("labels", "shuffled", "letters"):
             self.reasons.append(f"options: {shown_as or 'in the prompt'}")
-            return
+            return None
         ways = self._readings(plan.gold)
         letters = {why: self._letters(plan.gold, way) for why, way in ways.items()}
         whole = [self._countable(record) for record in self.records]
@@ -481,8 +511,7 @@ class Golds(Columns):
                     < FIT
                 ):
                     plan.options = None
-                    plan.grader, why = self._grader_for(golds)
-                    return
+                    return self._grader_for(golds)
             wrong = next(
                 (n for n, ok in enumerate(whole) if ok and not letters[best][n]), 0
             )
@@ -497,8 +526,7 @@ class Golds(Columns):
                 < FIT
             ):
                 plan.options = None  # the prompt compares the columns
-                plan.grader, _ = self._grader_for(golds)
-                return
+                return self._grader_for(golds)
         for why, found in letters.items():
             if (
                 why != best
@@ -526,6 +554,7 @@ class Golds(Columns):
         if best.startswith("a letter"):
             plan.names = None
         self.reasons.append(f"options: {shown_as}; an answer is {best}")
+        return None
 
     def _countable(self, record: Record) -> bool:
         """Whether a record has a gold, and options that a choice can take."""
