@@ -1,4 +1,4 @@
-"""NeMo Gym's simple_agent, except that the environment can show images, and reply."""
+"""NeMo Gym's simple_agent, with images and replies, and no call that ends a run."""
 
 from env_runtime.frameworks.nemo_gym import EnvironmentAgent
 
