@@ -198,7 +198,8 @@ class Choice(_Boxed[str]):
             raise ValueError("expected an option, got None")
         expected = str(expected)
         self._expected = self._parse(expected)
-        same = [key for key, text in self._options.items() if text == normal(expected)]
+        said = normal(expected)
+        same = [key for key, text in self._options.items() if text == said]
         if same and same != [self._expected]:
             raise ValueError(
                 f"expected {expected!r:.80} is a letter, and the text of option {same[0]}"

@@ -2,6 +2,7 @@
 
 import ast
 import contextlib
+import functools
 import json
 import re
 import string
@@ -28,20 +29,15 @@ def filled(template: str, record: Mapping[str, Any]) -> str:
 
     A paragraph whose columns are all empty is left out: not every record has a context.
     """
-    texts = _Texts({name: as_text(value) for name, value in record.items()})
     paragraphs = []
     for paragraph in template.split("\n\n"):
-        names = names_in(paragraph)
-        if not names or any(texts[name].strip() for name in names):
+        texts = {name: as_text(record.get(name)) for name in names_in(paragraph)}
+        if not texts or any(text.strip() for text in texts.values()):
             paragraphs.append(paragraph.format_map(texts))
     return "\n\n".join(paragraphs)
 
 
-class _Texts(dict[str, str]):
-    def __missing__(self, name: str) -> str:
-        return ""
-
-
+@functools.cache
 def names_in(template: str) -> list[str]:
     """The columns that a template names. Raises ValueError if it is none."""
     return [name for _, name, _, _ in string.Formatter().parse(template) if name]
