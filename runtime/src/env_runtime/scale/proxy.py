@@ -247,7 +247,7 @@ async def health(shards: list[ShardClient]) -> dict[str, Any]:
     for each in up:
         totals.update({k: n for k, n in each.items() if isinstance(n, int)})
         idle += each.get("longest_idle", [])
-    totals |= {"shards": len(shards), "shards_up": len(up)}
+    totals.update(shards=len(shards), shards_up=len(up))
     # A shard that has room takes the sessions of one that has none.
     problems = [each["no_room"] for each in up if "no_room" in each]
     more: dict[str, Any] = {"longest_idle": idle} if idle else {}
