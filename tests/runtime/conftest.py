@@ -19,7 +19,7 @@ import pytest
 import uvicorn
 from env_runtime import project
 from env_runtime.checks.class_checks import check_class
-from env_runtime.checks.flaws import find_flaws
+from env_runtime.checks.search import find_flaws, floor_note
 from env_runtime.episode.samples import sample_arguments
 from env_runtime.episode.tools import tools_of
 from env_runtime.evaluation import command
@@ -265,13 +265,21 @@ def gate(gate_client, tmp_path) -> Callable[..., str]:
 def look(monkeypatch) -> Callable[..., str]:
     """Looks for flaws in the grade of a class, as the rollout gate does."""
 
-    def look(kind: type, rows: list[dict[str, Any]], meant: Sequence[str] = ()) -> str:
+    def look(
+        kind: type,
+        rows: list[dict[str, Any]],
+        meant: Sequence[str] = (),
+        seconds: float = 100.0,
+        **table: Any,
+    ) -> str:
         monkeypatch.setitem(project.of_loaded, kind, here())
-        table = {**here().table(), "meant": [*meant]}
+        table = {**here().table(), "meant": [*meant], **table}
         monkeypatch.setattr(project.Project, "table", lambda self: table)
         served = list(tools_of(kind))
         monkeypatch.setattr(project.Project, "served_tools", lambda self: served)
-        return find_flaws(kind, rows, seconds=100)
+        looked = find_flaws(kind, rows, seconds, seconds)
+        weak = "WEAK " if looked.weak else ""
+        return weak + looked.text + floor_note(kind, rows, looked.earned)
 
     return look
 

@@ -1,6 +1,5 @@
 """Flawed grades that the gates find, and honest ones that they leave alone."""
 
-import itertools
 import re
 import threading
 import time
@@ -9,8 +8,7 @@ from typing import Any, ClassVar, Literal
 
 import pytest
 from env_runtime.checks import attempts
-from env_runtime.checks.attempts import FlawCheck
-from env_runtime.checks.flaws import FLAWS
+from env_runtime.checks.search import FLAWS
 from env_runtime.errors import GateError
 
 ROOT = Path(__file__).parents[2]
@@ -514,7 +512,7 @@ LEAKY = "Where is the office? (row {city}-{n}) The city is ({city})."
             Thanks,
             PLAIN,
             "again",
-            r"one message, 10 times, earns 1\.0, .* 2 calls \(it called 'Thank you, quito\.'",
+            r"repeats one message, 10 times, .* 8 of 8 rows \(it called 'Thank you, quito\.'",
         ),
         (
             Kitchen,
@@ -528,13 +526,24 @@ LEAKY = "Where is the office? (row {city}-{n}) The city is ({city})."
             "choices",
             "makes every choice there is earns the full reward",
         ),
-        (Farm, PLAIN, "again", r"one call, 10 times, earns 1\.0, as much as"),
+        (
+            Farm,
+            PLAIN,
+            "again",
+            r"one call, 10 times, earns the full .*take\(stone=1\).*, 10 times",
+        ),
         (Inspected, PLAIN, "again", r"10 times, .* \(it called inspect\(stone=4\)"),
         (
             Unbounded,
             PLAIN,
             "again",
             r"repeats a call earns 1\.25, outside of reward_range",
+        ),
+        (
+            AlwaysOrNever,
+            "Is number {n} right? Answer always or never",
+            "constant",
+            r"always answers 'never' earns the full reward on 8 of 8 rows",
         ),
         (
             Blocks,
@@ -554,7 +563,10 @@ def test_a_flaw_is_named_with_its_cure(look, kind, prompt, flaw, says):
     # What other episodes left would be found as something else; what blocks is slow.
     if flaw not in ("shared", "loop"):
         meant = ["echo", "crowd"] if flaw in ("echo", "crowd") else [flaw]
-        assert f"{len(FLAWS) - len(meant)} flaws" in look(kind, rows(prompt), meant)
+        meant = sorted({*meant, "constant"})
+        note = look(kind, rows(prompt), meant)
+        assert note.startswith("looked for ")
+        assert f"; {', '.join(meant)} meant" in note
 
 
 @pytest.mark.parametrize(
@@ -572,7 +584,6 @@ def test_a_flaw_is_named_with_its_cure(look, kind, prompt, flaw, says):
         (Overlap, "Which capital is meant? Say: capital NAME"),
         (Crane, PLAIN),
         (LastWord, PLAIN),
-        (AlwaysOrNever, "Is number {n} right? Answer always or never"),
         (ListsThemOnce, PLAIN),
         (AsksTheSame, PLAIN),
         (LooksUp, PLAIN),
@@ -582,9 +593,10 @@ def test_a_flaw_is_named_with_its_cure(look, kind, prompt, flaw, says):
 )
 def test_an_honest_grade_is_left_alone(look, kind, prompt):
     note, _, _ = look(kind, rows(prompt)).partition("\n")
-    assert note == (
-        f"looked for {len(FLAWS)} flaws of grades in 8 rows; `uv run pytest` attacks the "
-        "grade further"
+    assert re.fullmatch(
+        r"looked for \d+ flaws of grades in 8 rows: [\w, ]+; `uv run pytest` attacks the "
+        "grade further",
+        note,
     )
 
 
@@ -595,11 +607,11 @@ def test_an_honest_grade_is_left_alone(look, kind, prompt):
         (Base, LISTED, True),
         (Answers, PLAIN, False),
         (Described, PLAIN, True),
-        (AlwaysOrNever, "Is number {n} right? Answer always or never", False),
     ],
 )
 def test_a_note_says_that_the_solution_stands_in_the_prompt(look, kind, prompt, stands):
     _, _, note = look(kind, rows(prompt)).partition("\n")
+    note = re.split(r"^with", note, flags=re.MULTILINE)[0]
     said = (
         "what the oracle submits stands in the prompt of 8 of 8 rows, or in a tool's "
     )
@@ -630,24 +642,17 @@ def test_an_unknown_name_is_not_meant(look):
 
 def test_two_rows_are_too_few_to_tell_luck_from_a_flaw(look):
     """The line says so, instead of that nothing was found."""
-    few = "in 2 rows, not for leak, crowd, form, fragment: rows are few, or episodes "
-    assert few in look(Answers, rows(LEAKY, 2))
+    few = "WEAK looked for 2 flaws of grades in 2 rows: echo, outside; not for leak, crowd, "
+    few += "form, constant, fragment: they need 4 rows"
+    assert look(Answers, rows(LEAKY, 2)).startswith(few)
     with pytest.raises(GateError, match="only repeats the prompt"):
         look(Contains, rows(LISTED, 1))
 
 
-def test_a_search_that_ends_early_finds_nothing(look, monkeypatch):
-    """The time is over after some rows, none of which the policy solves."""
-    monkeypatch.setattr(
-        FlawCheck, "in_time", lambda check, tries: itertools.islice(tries, 4)
+def test_a_search_without_time_says_so(look):
+    assert look(AnyTry, rows(PLAIN), seconds=0.0).startswith(
+        "WEAK looked for 0 flaws of grades in 0 rows; not for "
     )
-    assert look(AnyTry, rows(PLAIN)).startswith(
-        f"looked for {len(FLAWS)} flaws of grades in 8 rows; "
-    )
-    monkeypatch.setattr(
-        FlawCheck, "in_time", lambda check, tries: itertools.islice(tries, 3)
-    )
-    assert "not for fragment, candidates: rows" in look(AnyTry, rows(PLAIN))
 
 
 class Slow(Base):
@@ -665,6 +670,8 @@ class Slow(Base):
 def test_a_search_does_not_wait_as_long_as_a_tool_may_take(look, monkeypatch):
     monkeypatch.setattr(attempts, "CALL_SECONDS", 0.1)
     try:
-        assert look(Slow, rows("Guess {n}.")).startswith("looked for 0 flaws")
+        note = look(Slow, rows("Guess {n}."))
+        assert note.startswith("WEAK looked for 0 flaws")
+        assert "; not for shared: a call takes more than 0.1 s; not for " in note
     finally:
         Slow.answered.set()

@@ -13,7 +13,7 @@ from .checks.rollout import rollout_gate
 from .checks.runner import Gate, new_gate_parser, report, requirement_note, run
 from .checks.server import end_of, starting_server, url_of, write_tools
 from .checks.smoke import check_paths, server_gate, smoke_gate, smoke_without_rows
-from .command_line import exit_status
+from .command_line import exit_status, row_count
 from .errors import FixableError, GateError
 from .evaluation.client import Client
 from .imports import not_in_image
@@ -35,8 +35,10 @@ def main(description: str | None, arguments: list[str] | None = None) -> int:
     add("--under-gym", action="store_true", help=text)
     text = "with --under-gym: simple, haystack, claude_code or codex plays"
     add("--agent", default="", metavar="NAME", help=text)
-    text = "leave out the policies that look for flaws in the grade"
+    text = "look for flaws in the grade for 4 seconds, and not for up to a minute"
     add("--quick", action="store_true", help=text)
+    text = "play the first N rows in the rollout gate"
+    add("--limit", type=row_count, metavar="N", help=text)
     text = "write the server's tool definitions into the rows, then run the named gates"
     add("--write-tools", action="store_true", help=text)
     # The answer to `tools` when the project was generated, as JSON.
@@ -133,7 +135,11 @@ def _gates(
             from .under_gym import check
 
             return check(rows, options.agent)
-        return checked(lambda server: rollout_gate(server, rows, quick=options.quick))
+        return checked(
+            lambda server: rollout_gate(
+                server, rows, limit=options.limit, quick=options.quick
+            )
+        )
 
     return {
         "import": import_gate,

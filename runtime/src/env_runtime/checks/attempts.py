@@ -1,20 +1,14 @@
 """Episodes that a policy without a solution plays in this process, to try a grade."""
 
+import asyncio
 import contextlib
+import copy
 import json
 import logging
-import math
 import re
 import time
-from collections import Counter
-from collections.abc import (
-    Awaitable,
-    Callable,
-    Generator,
-    Iterable,
-    Iterator,
-    Mapping,
-)
+from collections import Counter, defaultdict
+from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,7 +26,10 @@ from ..settings import Limits
 from .kept import Kept, attributes_of, kept_by
 from .rewards import GRADING, made_calls
 
-CALL_SECONDS = 5.0  # a longer call fails
+CALL_SECONDS = 10.0  # a longer call ends the search for a flaw
+# The search goes on for so long after ENOUGH_ROWS rows, and at most for MOST_SECONDS.
+SECONDS, MOST_SECONDS, ENOUGH_ROWS = 4.0, 60.0, 8
+AT_ONCE = 8  # episodes that are played at the same time
 CANDIDATES = 40  # the most parts of a text that are tried
 CHOICES = 12  # a parameter with more values has no choice that is tried
 
@@ -70,6 +67,7 @@ class Flaw:
     writes: bool = True  # whether it writes texts of its own into arguments
     slow: bool = False  # whether its episodes have many calls
     first: bool = False  # whether it goes first, because others would be blamed for it
+    blind: bool = False  # whether it knows nothing of a row's solution
 
     def __call__(self, play: Any) -> "Flaw":
         self.play, self.name = play, play.__name__
@@ -100,6 +98,7 @@ class Attempt(LocalEpisode):
 
     calls: Calls = field(default_factory=list)
     outputs: list[str] = field(default_factory=list)
+    note: str = ""  # what a message says of this episode besides its calls
 
     async def call(self, name: str, arguments: Any) -> Answer:
         answer = await super().call(name, arguments)
@@ -150,15 +149,44 @@ class Attempt(LocalEpisode):
     def did(self) -> str:
         """The calls, for a message."""
         items = [{"output": output} for output in self.outputs]
-        return made_calls(self.calls, items)
+        return made_calls(self.calls, items) + self.note
+
+
+@dataclass
+class Clock:
+    """When a search ends, in seconds of time.monotonic()."""
+
+    seconds: float
+    most_seconds: float
+
+    def __post_init__(self) -> None:
+        self.started = time.monotonic()
+
+    def allows(self, number: int) -> bool:
+        """Whether the try of this number, from 0, may begin."""
+        passed = time.monotonic() - self.started
+        return passed < (
+            self.most_seconds
+            if number < ENOUGH_ROWS
+            else min(self.seconds, self.most_seconds)
+        )
+
+    def stop(self) -> None:
+        self.most_seconds = 0.0
 
 
 class FlawCheck:
-    """The class, its rows, and the flaws that were looked for."""
+    """The class, its rows, and the search for one flaw."""
 
-    def __init__(self, domain_class: type, rows: list[Row]) -> None:
+    def __init__(
+        self,
+        domain_class: type,
+        rows: list[Row],
+        seconds: float = SECONDS,
+        most_seconds: float = MOST_SECONDS,
+    ) -> None:
         self.domain_class, self.declared = domain_class, declared(domain_class)
-        self.rows = rows
+        self.rows, self._numbers = rows, {id(row): n for n, row in enumerate(rows)}
         self.limits = Limits.read(tool_seconds=CALL_SECONDS)
         project = of_class(domain_class)
         self.tools = tools_of(domain_class, project.served_tools())
@@ -171,26 +199,102 @@ class FlawCheck:
             )
         self._oracles: dict[int, Solution] = {}
         self.writes = True  # whether texts may be put into arguments
-        self.deadline = math.inf  # no further row, and no further try, begins after it
+        self.clock = Clock(seconds, most_seconds)
+        self.at_once = 1 if "shared" in self.meant else AT_ONCE
+        self._free = asyncio.Semaphore(self.at_once)
+        self.flaw: Flaw | None = None
+        self.played_rows: set[int] = set()  # in which this search had an episode
+        self.is_late = False  # whether the clock left out a try
+        # The rewards of policies that know no solution, by their names and the rows
+        self.earned: defaultdict[str, dict[int, float]] = defaultdict(dict)
+
+    def of(self, flaw: Flaw | None = None) -> "FlawCheck":
+        """The search for one flaw. Solutions, rewards and the clock are those of all."""
+        own = copy.copy(self)
+        own.flaw, own.played_rows = flaw, set()
+        return own
 
     def episode(self, row: Row) -> Attempt:
         """An episode of a row, which is closed at the end of the with block."""
+        self.played_rows.add(self._numbers[id(row)])
         return Attempt(self.domain_class, task_of(row), self.tools, self.limits)
 
-    def in_time[T](self, tries: Iterable[T]) -> Iterator[T]:
-        """The tries that begin in time, at least one."""
-        for number, each in enumerate(tries):
-            if number and time.monotonic() > self.deadline:
-                return
-            yield each
+    async def each_row[R](
+        self,
+        numbers: Iterable[int],
+        play: Callable[[int], Awaitable[R]],
+        stop: Callable[[], bool] = lambda: False,
+    ) -> list[R]:
+        """Play rows until `stop`: ENOUGH_ROWS of them, and more if there is time.
+
+        Otherwise as each().
+        """
+        return await self._each(numbers, play, self.clock.allows, stop)
+
+    async def each[T, R](
+        self, tries: Iterable[T], play: Callable[[T], Awaitable[R]]
+    ) -> list[R]:
+        """Play tries, AT_ONCE at a time, and the first of them whatever the time.
+
+        Returns their results in order. Raises what the first of them raises.
+        """
+        return await self._each(tries, play, lambda _: self.clock.allows(0))
+
+    async def _each[T, R](
+        self,
+        tries: Iterable[T],
+        play: Callable[[T], Awaitable[R]],
+        allows: Callable[[int], bool],
+        stop: Callable[[], bool] = lambda: False,
+    ) -> list[R]:
+        results: dict[int, R] = {}
+        errors: dict[int, Exception] = {}
+        todo = enumerate(tries)
+
+        async def work() -> None:
+            for number, one in todo:
+                if number and not allows(number):
+                    self.is_late |= not self.clock.allows(0)
+                    return
+                try:
+                    results[number] = await play(one)
+                except Exception as error:  # noqa: BLE001 - it is raised below
+                    errors[number] = error
+                if errors or stop():
+                    return
+
+        await asyncio.gather(*(work() for _ in range(self.at_once)))
+        if errors:
+            raise errors[min(errors)]
+        return [results[number] for number in sorted(results)]
 
     async def played(
-        self, row: Row, calls: Calls, answer: str = ""
+        self, row: Row, calls: Calls, answer: str = "", who: str = ""
     ) -> tuple[Attempt, float]:
-        """An episode in which these calls were made, and its reward."""
-        async with self.episode(row) as attempt:
+        """An episode in which these calls were made, and its reward.
+
+        `who` is the name of the policy that made them, if it knows no solution.
+        """
+        async with self._free, self.episode(row) as attempt:
             await attempt.play(calls)
-            return attempt, await attempt.reward(answer)
+            reward = await attempt.reward(answer)
+        if who or (self.flaw and self.flaw.blind):
+            rewards = self.earned[who or self.flaw.name]
+            number = self._numbers[id(row)]
+            rewards[number] = max(reward, rewards.get(number, reward))
+        return attempt, reward
+
+    async def observed(self, row: Row, calls: Calls) -> Attempt:
+        """An episode in which these calls were made, for what they are answered."""
+        async with self._free, self.episode(row) as attempt:
+            await attempt.play(calls)
+            return attempt
+
+    def bounds(self) -> tuple[float, float]:
+        """What nothing may earn, and what a solution earns, on average of the rows."""
+        kind, count = self.domain_class, len(self.rows)
+        low = sum(baseline_reward(kind, row) for row in self.rows)
+        return low / count, sum(oracle_reward(kind, row) for row in self.rows) / count
 
     def full(self, row: Row, reward: float) -> bool:
         """Whether a reward is that of a solved row, and more than nonsense may earn."""
@@ -221,7 +325,9 @@ class FlawCheck:
         ]
         return texts[0] if len(texts) == 1 and calls[-1][0] != REPLY else None
 
-    async def submitted(self, row: Row, text: str) -> tuple[Attempt, float]:
+    async def submitted(
+        self, row: Row, text: str, who: str = ""
+    ) -> tuple[Attempt, float]:
         """The oracle's episode with `text` in place of what it submits."""
         calls, answer = self.oracle(row).calls, text
         if not self.declared.ends_with_answer:
@@ -231,7 +337,7 @@ class FlawCheck:
                 for key, value in sent.items()
             }
             calls, answer = [*before, (name, new)], ""
-        return await self.played(row, calls, answer)
+        return await self.played(row, calls, answer, who)
 
     def samples(self, *, high: bool = False) -> Calls:
         """A valid but senseless call of each tool."""
@@ -253,7 +359,6 @@ class FlawCheck:
 
     def wrong(
         self,
-        flaw: Flaw,
         row: int,
         problem: str,
         attempt: Attempt | None = None,
@@ -263,7 +368,8 @@ class FlawCheck:
         did = attempt.did if attempt and attempt.calls else ""
         if answer:
             did += f"{'; ' if did else ''}it answered {answer!r:.200}"
-        task = json.dumps(task_of(self.rows[row]), ensure_ascii=False)
+        assert self.flaw
+        flaw, task = self.flaw, json.dumps(task_of(self.rows[row]), ensure_ascii=False)
         did += f"{'; ' if did else ''}task: {task[:200]}"
         return GateError(
             f"{row_name(row + 1)}: {problem} ({did}). {flaw.cure}: see `{flaw.name}` in "
@@ -334,7 +440,6 @@ def check_enough(played: int) -> None:
 async def on_many(
     check: FlawCheck,
     rows: Iterable[int],
-    flaw: Flaw,
     who: str,
     play: Callable[[int], Awaitable[Attempt | None]],
     answers: Mapping[int, str] | None = None,
@@ -344,50 +449,37 @@ async def on_many(
     `play` returns the episode of a row if it earned that, else None. `answers` are
     what the policy answered. Raises UndecidedError.
     """
-    numbers, played = [*rows], 0
+    numbers, failed = [*rows], 0
+    assert check.flaw
+    holds = check.flaw.holds
     check_enough(len(numbers))
-    solved: list[tuple[int, Attempt]] = []
-    for number in check.in_time(numbers):
-        played += 1
-        if attempt := await play(number):
-            solved.append((number, attempt))
-        elif not flaw.holds(len(numbers) - played + len(solved), len(numbers)):
-            return
-    check_enough(played)
-    if flaw.holds(len(solved), played):
-        number, attempt = solved[0]
-        problem = f"{who} earns the full reward on {len(solved)} of {played} rows"
+
+    async def play_row(number: int) -> Attempt | None:
+        nonlocal failed
+        attempt = await play(number)
+        failed += attempt is None
+        return attempt
+
+    def is_honest() -> bool:
+        return not holds(len(numbers) - failed, len(numbers))
+
+    attempts = await check.each_row(numbers, play_row, is_honest)
+    if is_honest():
+        return
+    check_enough(len(attempts))
+    solved = {n: one for n, one in zip(numbers, attempts, strict=False) if one}
+    if solved and holds(len(solved), len(attempts)):
+        number, attempt = next(iter(solved.items()))
+        problem = (
+            f"{who} earns the full reward on {len(solved)} of {len(attempts)} rows"
+        )
         answer = answers[number] if answers else ""
-        raise check.wrong(flaw, number, problem, attempt, answer)
-
-
-async def with_tries(
-    check: FlawCheck,
-    rows: Iterable[int],
-    flaw: Flaw,
-    who: str,
-    calls_at: Callable[[Row], Awaitable[Calls]],
-) -> None:
-    """Raise GateError if calls, most of them wrong, solve a share of the rows."""
-
-    async def play(number: int) -> Attempt | None:
-        row = check.rows[number]
-        attempt, reward = await check.played(row, await calls_at(row))
-        # As many calls as the oracle makes may all have been right.
-        calls, right = len(attempt.calls), len(check.oracle(row).calls)
-        if right > 1:  # a refused call was no try of such a task
-            calls = sum(not one.startswith("error:") for one in attempt.outputs)
-        earned = calls - right >= SURPLUS and check.full(row, reward)
-        return attempt if earned else None
-
-    if check.tools:
-        await on_many(check, rows, flaw, who, play)
+        raise check.wrong(number, problem, attempt, answer)
 
 
 async def same_part(
     check: FlawCheck,
     numbers: list[int],
-    flaw: Flaw,
     who: str,
     source: Callable[[Row], Awaitable[str]],
     submit: Callable[[Row, str], Awaitable[tuple[Attempt, float]]],
@@ -398,25 +490,37 @@ async def same_part(
     Raises UndecidedError.
     """
     check_enough(len(numbers))
+    assert check.flaw
     failures: Counter[tuple[str, int]] = Counter()
     parts: list[dict[tuple[str, int], str]] = []
-    allowed = int(len(numbers) * (1 - flaw.share))
+    allowed = int(len(numbers) * (1 - check.flaw.share))
     kept: set[tuple[str, int]] | None = None
-    for number in check.in_time(numbers):
-        row, told = check.rows[number], {}
-        parts.append(parts_of(await source(row)))
-        kept = {*parts[0]} if kept is None else kept
+    for number in numbers:
+        if parts and not check.clock.allows(len(parts)):
+            check.is_late |= not check.clock.allows(0)
+            break
+        row = check.rows[number]
+        own = parts_of(await source(row))
+        kept = {*own} if kept is None else kept
+        tried = [*dict.fromkeys(own[one] for one in sorted(kept) if one in own)]
+
+        async def earns(text: str, row: Row = row) -> bool:
+            return check.full(row, (await submit(row, text))[1])
+
+        told = dict(zip(tried, await check.each(tried, earns), strict=False))
+        if len(told) < len(tried):
+            break
+        parts.append(own)
         for feature in kept:
-            text = parts[-1].get(feature)
-            if text is not None and text not in told:
-                told[text] = check.full(row, (await submit(row, text))[1])
-            failures[feature] += text is None or not told[text]
+            failures[feature] += not told.get(own.get(feature, ""))
         kept = {feature for feature in kept if failures[feature] <= allowed}
         if not kept:
             return
     played, kinds = len(parts), [*PARTS]
     check_enough(played)
-    kept = {one for one in kept or () if flaw.holds(played - failures[one], played)}
+    kept = {
+        one for one in kept or () if check.flaw.holds(played - failures[one], played)
+    }
     if not kept:
         return
     best = min(kept, key=lambda one: (failures[one], abs(one[1]), kinds.index(one[0])))
@@ -430,4 +534,4 @@ async def same_part(
         if check.full(check.rows[number], reward):
             problem = f"{who} ({ordinal}) earns the full reward {solved}"
             answer = text if check.declared.ends_with_answer else ""
-            raise check.wrong(flaw, number, problem, attempt, answer)
+            raise check.wrong(number, problem, attempt, answer)

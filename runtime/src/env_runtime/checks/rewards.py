@@ -71,6 +71,8 @@ class RewardCheck:
         self.rows, self.path = rows, path
         self.definitions = definitions
         self._solved: list[int] | None = None
+        # The rewards of policies that know no solution, by their names and the rows
+        self.earned: dict[str, dict[int, float]] = {}
 
     def place(self, index: int) -> str:
         """The name of a row, for messages."""
@@ -121,6 +123,8 @@ class RewardCheck:
                     note = about_task(self.domain_class, row) + service_hint(problem)
                     where = f"{self.place(index)}, policy {policy!r}"
                     raise GateError(f"{where}: {problem}{note}") from result
+                if policy != "oracle":
+                    self.earned.setdefault(policy, {})[index] = result["reward"]
                 with naming_skeleton(self.domain_class, row):
                     self.check_reward(self.place(index), policy, row, result)
                     seen(index, result)

@@ -29,22 +29,26 @@ from ..evaluation.rows import (
     shown,
 )
 from ..project import Project, here, of_class
-from .flaws import find_flaws, what_changes
+from .attempts import MOST_SECONDS, SECONDS
 from .rewards import Result, RewardCheck, estimate_note, naming_skeleton
+from .runner import Weak
+from .search import find_flaws, floor_note, what_changes
 from .server import outdated_manifests
-from .written import check_written
 
 # The number of rows that are played twice, to compare the outputs and the rewards.
 ROWS_TWICE = 5
 
 
-def rollout_gate(client: Client, path: Path, *, quick: bool = False) -> str:
-    """Play every row of `path` with each policy. Unless `quick`, look for flaws, too.
+def rollout_gate(
+    client: Client, path: Path, *, limit: int | None = None, quick: bool = False
+) -> str:
+    """Play the rows of `path`, or the first of them, with each policy, and look for flaws.
 
-    Returns the gate's line, and its notes. Raises GateError and RolloutError.
+    With `quick`, the search ends after SECONDS, whatever it has looked at. Returns the
+    gate's line, and its notes. Raises GateError and RolloutError.
     """
     domain_class = here().load_class()
-    rows = read_rows(domain_class, path)
+    rows = read_rows(domain_class, path)[:limit]
     for manifest, problem, _ in outdated_manifests(domain_class):
         raise GateError(
             f"{shown(manifest)} {problem}: "
@@ -62,24 +66,32 @@ def rollout_gate(client: Client, path: Path, *, quick: bool = False) -> str:
     outdated = check.outdated_tools(path)
     check.check("nonsense", check.play, check.compare)
     note += check.check_end(max_turns)
+    known = True
     try:
         check.check_turns(max_turns)
         check.check("oracle", check.play, check.compare)
+        line = check.line()
     except NoOracleError as error:
-        flaws = "" if quick else check.find_flaws()
-        return (
-            f"{check.line_without_oracle(error)}{note}{check.diversity.note_line()}{outdated}\n"
-            "without an oracle, nothing shows that "
+        known, line = False, check.line_without_oracle(error)
+    note += check.diversity.note_line() + outdated
+    if not known:
+        note += (
+            "\nwithout an oracle, nothing shows that "
             f"{declared(domain_class).highest_reward} can be earned, or that no episode "
             "earns more; the attack tests that need one are skipped, and `uv run "
-            f"pytest` counts them{estimate_note(domain_class)}{flaws}"
+            "pytest` counts them"
         )
-    notes = check.diversity.note_line() + outdated + estimate_note(domain_class)
-    notes += "" if quick else check.check_written()
+    note += estimate_note(domain_class) + (check.check_written() if known else "")
     if declared(domain_class).models_without_answers:
         seen = counted(len(rows), "row")
-        return f"{seen}: played by the oracle, noop and nonsense{note}{notes}"
-    return check.line() + note + notes + ("" if quick else check.find_flaws())
+        played = "the oracle, noop" if known else "noop"
+        return f"{seen}: played by {played} and nonsense{note}"
+    looked = find_flaws(
+        domain_class, rows, most_seconds=SECONDS if quick else MOST_SECONDS
+    )
+    floor = floor_note(domain_class, rows, {**check.earned, **looked.earned})
+    text = f"{line}{note}\n{looked.text}{floor}"
+    return Weak(text) if looked.weak else text
 
 
 def _stand_ins(domain_class: type) -> str:
@@ -144,13 +156,9 @@ class RolloutCheck(RewardCheck):
             result = play(self.client, [], row, _Answer(text), 1)
             return result["reward"] >= oracle_reward(self.domain_class, row)
 
-        return check_written(self.rows, solutions, earns)
+        from .written import check_written
 
-    def find_flaws(self) -> str:
-        """The note about the flaws that were looked for. Raises GateError."""
-        if declared(self.domain_class).models_without_answers:
-            return ""
-        return f"\n{find_flaws(self.domain_class, self.rows)}"
+        return check_written(self.rows, solutions, earns)
 
     def outdated_tools(self, path: Path) -> str:
         """A note on the rows that list other tools than the server; "" without any."""

@@ -23,6 +23,10 @@ from ..settings import bypass_proxy
 Gate = Callable[[], str]
 
 
+class Weak(str):
+    """What a gate saw that passed, but looked at less than it should."""
+
+
 # A gate says nothing for this long. Then it says what it does.
 QUIET_SECONDS = 10.0
 LONGEST_PAUSE = 60.0  # between two lines that no terminal overwrites
@@ -68,6 +72,7 @@ class Result(TypedDict):
 
     gate: str
     passed: bool
+    weak: bool  # it passed, but looked at less than it should
     seconds: float
     detail: str  # what the gate saw, or the error, with what to do
     notes: list[str]  # what else it saw
@@ -125,14 +130,16 @@ def run(
     os.environ.setdefault("STAND_IN", "1")
     bypass_proxy()
     for name, gate in gates.items():
-        started, notes = time.monotonic(), list[str]()
+        started, notes, weak = time.monotonic(), list[str](), False
         try:
             if name != "import" and not allow_missing:
                 _check_requirement()
             # A program that reads both outputs as JSON shall find nothing else there.
             shows = progress or sys.stderr.isatty()
             with _progress(name) if shows else contextlib.nullcontext():
-                passed, (detail, *notes) = True, gate().split("\n")
+                seen = gate()
+                passed, (detail, *notes) = True, seen.split("\n")
+                weak = isinstance(seen, Weak)
         except (FixableError, ValueError) as error:
             passed, detail = False, str(error)
         except Exception as error:  # noqa: BLE001 - a bug is a failed gate, too
@@ -141,6 +148,7 @@ def run(
         yield {
             "gate": name,
             "passed": passed,
+            "weak": weak,
             "seconds": seconds,
             "detail": detail,
             "notes": notes,
@@ -178,7 +186,7 @@ def report(results: Iterable[Result], as_json: bool) -> bool:
         return all(result["passed"] for result in seen)
     passed = True
     for result in results:
-        verdict = "PASS" if result["passed"] else "FAIL"
+        verdict = "WEAK" if result["weak"] else "PASS" if result["passed"] else "FAIL"
         line = f"{verdict} {result['gate']:8} {result['seconds']:6.2f} s"
         print(printable(f"{line}  {result['detail']}"), flush=True)
         for note in result["notes"]:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from ..checks.flaws import find_flaws
+from ..checks.search import find_flaws
 from ..episode.declaration import declared
 from ..episode.samples import sample_arguments
 from ..episode.tasks import (

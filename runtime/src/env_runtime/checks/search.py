@@ -1,0 +1,214 @@
+"""The search for flaws in a grade, and what a policy without a solution earns at most."""
+
+import asyncio
+import contextlib
+import json
+import re
+from collections.abc import Awaitable
+from dataclasses import dataclass
+
+from ..command_line import counted
+from ..episode.types import Row
+from ..errors import GateError, RolloutError
+from ..evaluation.rows import prompt_text, row_name
+from ..project import of_class
+from . import attempts, flaws, state_flaws  # noqa: F401 - they fill FLAWS
+from .attempts import (
+    DIFFERENT,
+    ENOUGH_ROWS,
+    FEWEST_ROWS,
+    FLAWS,
+    MOST,
+    MOST_SECONDS,
+    SECONDS,
+    Flaw,
+    FlawCheck,
+    UndecidedError,
+    without_log,
+)
+from .kept import changed, state_of
+from .near_misses import near_misses
+from .rewards import GRADING
+from .runner import doing
+
+# From this share of the range on, what a policy without a solution earns is noted.
+HIGH_FLOOR = 0.3
+
+
+@dataclass
+class Looked:
+    """What a search found, as the gate's notes, and whether it looked at less than it should."""
+
+    text: str
+    weak: bool
+    earned: dict[str, dict[int, float]]  # as FlawCheck has it
+
+
+def find_flaws(
+    domain_class: type,
+    rows: list[Row],
+    seconds: float = SECONDS,
+    most_seconds: float = MOST_SECONDS,
+) -> Looked:
+    """Look for each flaw, on ENOUGH_ROWS rows at least, and on more within `seconds`.
+
+    Raises GateError for the first flaw that is found.
+    """
+    check = FlawCheck(domain_class, rows, seconds, most_seconds)
+    own, wanted = check.declared, [*FLAWS.values()]
+    if own.runs_commands or own.has_row_tools or own.models_not_set:
+        # A text may be a command, and a stand-in's verdict says nothing about a text.
+        wanted = [flaw for flaw in wanted if not flaw.writes]
+        check.writes = False
+    if own.runs_commands:  # each call takes a while
+        wanted = [flaw for flaw in wanted if not flaw.slow]
+    wanted = [flaw for flaw in wanted if flaw.name not in check.meant]
+    with without_log():
+        return asyncio.run(_look(check, wanted))
+
+
+async def _look(check: FlawCheck, wanted: list[Flaw]) -> Looked:
+    looked: dict[
+        str, int
+    ] = {}  # the flaws that had something to play, and in how many rows
+    causes: dict[str, list[str]] = {}  # why the others were not looked for
+    # Episodes that share something on purpose would be taken for one another.
+    turns = asyncio.Semaphore(1 if "shared" in check.meant else len(wanted) + 1)
+
+    async def look(flaw: Flaw) -> None:
+        search, cause = check.of(flaw), ""
+        try:
+            async with turns:
+                if check.clock.allows(0):
+                    await flaw.play(search, range(len(check.rows)))
+            search.is_late |= not search.played_rows and not check.clock.allows(0)
+        except TimeoutError:
+            check.clock.stop()  # further calls would take as long
+            cause = f"a call takes more than {attempts.CALL_SECONDS:g} s"
+        except UndecidedError:
+            few = f"they need {FEWEST_ROWS} rows"
+            cause = (
+                few
+                if len(check.rows) < FEWEST_ROWS
+                else "too few of their rows can be played"
+            )
+        except (RolloutError, ValueError) as error:
+            cause = f"the class refuses the row: {error}"
+        played = len(search.played_rows)
+        if search.is_late and played < min(ENOUGH_ROWS, len(check.rows)):
+            cause = "there was no time"
+        if cause:
+            causes.setdefault(cause, []).append(flaw.name)
+        elif played:
+            looked[flaw.name] = played
+        doing(f"looks for flaws: {len(looked)} of {len(wanted)} looked for")
+
+    for flaw in wanted:
+        if flaw.first:
+            await look(flaw)
+    tasks = [asyncio.create_task(look(flaw)) for flaw in wanted if not flaw.first]
+    table = asyncio.create_task(_in_turn(turns, near_misses(check)))
+    try:
+        for task in [*tasks, table]:
+            await task
+    except GateError:
+        check.clock.stop()
+        await asyncio.gather(*tasks, table, return_exceptions=True)
+        raise
+    rows = max(looked.values(), default=0)
+    names = [flaw.name for flaw in FLAWS.values() if flaw.name in looked]
+    text = (
+        f"looked for {counted(len(looked), 'flaw')} of grades in {counted(rows, 'row')}"
+    )
+    text += f": {', '.join(names)}" if names else ""
+    for cause, left in causes.items():
+        text += f"; not for {', '.join(left)}: {cause}"
+    text += f"; {', '.join(sorted(check.meant))} meant" if check.meant else ""
+    note = _standing(check, rows) + table.result()
+    text += f"; `uv run pytest` attacks the grade further{note}"
+    return Looked(text, bool(causes), check.earned)
+
+
+async def _in_turn(turns: asyncio.Semaphore, work: Awaitable[str]) -> str:
+    async with turns:
+        return await work
+
+
+def floor_note(
+    domain_class: type, rows: list[Row], earned: dict[str, dict[int, float]]
+) -> str:
+    """What policies without a solution earned at most, on average and in a row, as a note.
+
+    `earned` has their rewards by their names and the rows' numbers. Raises GateError if the
+    mean is above `floor` of [tool.environment].
+    """
+    check = FlawCheck(domain_class, rows)
+    means = {
+        who: sum(rewards.values()) / len(rewards)
+        for who, rewards in earned.items()
+        if len(rewards) >= min(FEWEST_ROWS, len(rows))
+    }
+    if not means:
+        return ""
+    best = max(means, key=lambda who: means[who])
+    low, high = check.bounds()
+    said = "without a solution, no policy earns more than nothing"
+    if means[best] > low + 1e-9:
+        # A constant call is right in the row that it was taken from.
+        top, number, lucky = max(
+            (reward, -n, who)
+            for who, rewards in earned.items()
+            for n, reward in rewards.items()
+            if not who.startswith("always ")
+        )
+        said = (
+            f"without a solution, a policy earns at most {means[best]:.3g} on average "
+            f"({best}, {counted(len(earned[best]), 'row')}), and {top:.3g} in a row "
+            f"({lucky}, {row_name(1 - number)})"
+        )
+    pinned = of_class(domain_class).table().get("floor")
+    if pinned is not None:
+        if means[best] > pinned + 1e-9:
+            raise GateError(
+                f"{said}, but `floor` below [tool.environment] in pyproject.toml is {pinned}: "
+                f"make the grade stricter, or raise it; see `floor` in {GRADING}"
+            )
+        return f"\n{said}; floor = {pinned}"
+    if means[best] - low >= HIGH_FLOOR * (high - low):
+        said += (
+            ": training would find that. Make the grade stricter, leave easy rows out, or pin "
+            f"it with `floor = {means[best]:.2g}`, see `floor` in {GRADING}"
+        )
+    return f"\n{said}"
+
+
+def _standing(check: FlawCheck, rows: int) -> str:
+    """A note if what the oracle submits can be read in most prompts, else ""."""
+    described = json.dumps([tool["description"] for tool in check.definitions])
+    found: dict[str, int] = {}
+    solved = 0
+    for number, row in enumerate(check.rows[:rows]):
+        value = check.value(row)
+        if value is None or check.declared.has_row_tools:
+            return ""
+        text = f"{prompt_text(row)} {described}"
+        if len(value) > 2 and re.search(rf"(?<!\w){re.escape(value)}(?!\w)", text):
+            found.setdefault(value, number)
+            solved += 1
+    if len(found) < DIFFERENT or solved < MOST * rows:
+        return ""
+    value, number = next(iter(found.items()))
+    return (
+        f"\nwhat the oracle submits stands in the prompt of {solved} of {rows} rows, or in a "
+        f"tool's description, such as {value!r:.60} of row {number + 1}: take it out, unless the "
+        "policy has to choose or copy it"
+    )
+
+
+def what_changes(domain_class: type, row: Row) -> str:
+    """The class attributes and globals that change while the policy nonsense plays."""
+    check = FlawCheck(domain_class, [row])
+    before = state_of(domain_class)
+    with without_log(), contextlib.suppress(Exception):  # the class may refuse the row
+        asyncio.run(check.played(row, check.samples(high=True)))
+    return changed(before, state_of(domain_class))

@@ -1,0 +1,211 @@
+"""Flaws of the state: grades that tools destroy, episodes that share or hold up, bad values."""
+
+import asyncio
+import functools
+import time
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from typing import Any
+
+from ..episode.types import REPLY, Calls, Row
+from .attempts import CANDIDATES, Flaw, FlawCheck
+from .kept import Kept, changed, quoted, state_of
+
+BLOCKED_SECONDS = 0.05
+
+
+@Flaw(
+    "Grade over a copy that no tool can change, open the tool's connection read-only, or check that all the rest is unchanged"
+)
+async def owned(check: FlawCheck, rows: Iterable[int]) -> None:
+    """The object's own tools change everything in one of its tables or files.
+
+    Nothing is touched that another episode has, too, or that is not in a temporary folder.
+    """
+
+    async def play(number: int) -> None:
+        row = check.rows[number]
+        calls = check.oracle(row).calls
+        async with check.episode(row) as idle, check.episode(row) as solver:
+            before = await idle.kept()
+            await solver.play(calls)
+            solved = await solver.kept()
+        if not calls or not before.content or before.places & solved.places:
+            check.played_rows.discard(number)
+            return
+
+        async def destroy(plan: Calls) -> None:
+            async with check.episode(row) as attempt:
+                await attempt.play(plan)
+                left = (await attempt.kept()).content
+                reward = await attempt.reward()
+            if left in (before.content, solved.content):
+                return
+            who = "a policy that changes everything in a table or a file"
+            if check.full(row, reward):
+                raise check.wrong(number, f"{who} earns {reward}", attempt)
+            if broken := attempt.broken:
+                problem = f"{who} breaks the grade: {broken}"
+                raise check.wrong(number, problem, attempt)
+
+        await check.each(_destroying(check, before), destroy)
+
+    if check.tools:
+        await check.each_row(rows, play)
+
+
+def _destroying(check: FlawCheck, kept: Kept) -> Iterator[Calls]:
+    """Calls of one tool that may change all of a table or a file: SQL, keys, names."""
+    texts: list[list[str]] = []
+    for table, columns in kept.tables.items():
+        name = quoted(table)
+        texts += [[f"DELETE FROM {name}"], [f"DROP TABLE {name}"]]
+        texts.append([f"UPDATE {name} SET {quoted(one)} = NULL" for one in columns])
+        texts.append([str(row[0]) for row in kept.content[table][:CANDIDATES]])
+    for each in texts:
+        calls = [call for text in each for call in check.filled(text)]
+        for tool in dict.fromkeys(name for name, _ in calls):
+            yield [call for call in calls if call[0] == tool]
+    for file in kept.files:
+        for tool, sent in check.filled(file):
+            others = [name for name, value in sent.items() if value == file][1:]
+            yield [(tool, {**sent, **dict.fromkeys(others, "")})]
+
+
+@Flaw(
+    "Make it in __init__, `self.NAME = ...`, also where it is a default argument, a cache, or a connection of the module",
+    first=True,
+    writes=False,
+)
+async def shared(check: FlawCheck, rows: Iterable[int]) -> None:
+    """The oracle plays beside an episode that does nothing, and before another one."""
+    for played, number in enumerate(rows):  # one after the other: they may share
+        if played and not check.clock.allows(played):
+            break
+        row, other = check.rows[number], check.rows[(number + 1) % len(check.rows)]
+        calls = check.oracle(row).calls or check.samples(high=True)
+        if not calls:
+            continue
+        before = state_of(check.domain_class)
+        async with check.episode(row) as idle:
+            async with check.episode(row) as solver:
+                await solver.play(calls)
+                await solver.reward()
+            earned = [(row, "beside", await idle.reward())]
+        for task in (row, other):
+            async with check.episode(task) as idle:
+                earned.append((task, "after", await idle.reward()))
+        for task, when, reward in earned:
+            if check.too_much(task, reward):
+                names = changed(before, state_of(check.domain_class))
+                shares = (
+                    f": they share {names}"
+                    if names
+                    else ", so episodes share something"
+                )
+                problem = f"doing nothing earns {reward} {when} an episode that was solved{shares}"
+                raise check.wrong(number, problem, solver)
+
+
+@Flaw(
+    "Await instead, or make the tool a plain `def`, which runs in a thread",
+    first=True,
+    writes=False,
+)
+async def loop(check: FlawCheck, rows: Iterable[int]) -> None:
+    """A tool of an async class may not hold up the other episodes."""
+    if not check.declared.runs_on_loop:
+        return
+    for played, number in enumerate(rows):  # one after the other: time is measured
+        if played and not check.clock.allows(played):
+            break
+        row = check.rows[number]
+        calls = check.oracle(row).calls or check.samples()
+        for name, arguments in calls[:20]:
+            if name not in check.tools:
+                continue
+            for _ in range(3):  # a busy machine is slow once
+                async with check.episode(row) as attempt:
+                    work = functools.partial(attempt.call, name, arguments)
+                    seconds = await _blocked(work)
+                if seconds < BLOCKED_SECONDS:
+                    break
+            else:
+                problem = (
+                    f"{name} holds up all episodes of this process for "
+                    f"{1000 * seconds:.0f} ms, because it waits on the event loop"
+                )
+                raise check.wrong(number, problem, attempt)
+
+
+async def _blocked(work: Callable[[], Awaitable[Any]]) -> float:
+    """The longest time in seconds for which `work` kept the event loop from others."""
+    longest, last = 0.0, time.monotonic()
+
+    async def tick() -> None:
+        nonlocal longest, last
+        while True:
+            await asyncio.sleep(0)
+            now = time.monotonic()
+            longest, last = max(longest, now - last), now
+
+    ticking = asyncio.create_task(tick())
+    await asyncio.sleep(0)
+    longest, last = 0.0, time.monotonic()
+    try:
+        await work()
+        await asyncio.sleep(0)
+    finally:
+        ticking.cancel()
+    return longest
+
+
+# Answers and arguments that a grade may not be able to read
+AWKWARD = ["", "six", "-1", "0", "1e9", "1e-320", "nan", "inf", "1e999", 400 * "9"]
+AWKWARD += ["\ud800", "{", "[[1]]", "null", "\\boxed{", "1/0", "\N{SUPERSCRIPT TWO}"]
+
+
+@Flaw(
+    "Let reward() return what a wrong answer earns: if it raises, or leaves reward_range, the episode earns the lowest reward",
+    first=True,
+    writes=False,
+)
+async def outside(check: FlawCheck, rows: Iterable[int]) -> None:
+    """Answers and arguments that break the grade: no number, a huge one, nothing."""
+
+    async def play(number: int) -> None:
+        row = check.rows[number]
+        texts = AWKWARD if number == 0 else AWKWARD[:9]  # the other rows have less time
+        tries = [
+            (text, calls, answer)
+            for text in texts
+            for calls, answer in _awkward(check, row, text)
+        ]
+
+        async def attempt_one(one: tuple[str, Calls, str]) -> None:
+            text, calls, answer = one
+            attempt, _ = await check.played(row, calls, answer)
+            if broken := attempt.broken:
+                kind = "argument" if calls and not answer else "answer"
+                said = f"{text!a:.40}" + ("..." if len(text) > 40 else "")
+                problem = f"the {kind} {said} breaks the grade: {broken}"
+                raise check.wrong(number, problem, attempt, answer)
+
+        await check.each(tries, attempt_one)
+
+    await check.each_row(rows, play)
+
+
+def _awkward(check: FlawCheck, row: Row, text: str) -> Iterator[tuple[Calls, str]]:
+    """Episodes in which a text is the answer, or each argument of text or a number."""
+    calls, _ = check.oracle(row)
+    if check.declared.takes_answer:
+        yield [], text
+        if calls:
+            yield calls, text
+    if check.writes:
+        for call in check.filled(text):
+            yield [call], ""
+            if len(calls) > 1:
+                yield [*calls[:-1], call], ""
+    if check.declared.replies:
+        yield [(REPLY, {"answer": text})], ""
