@@ -67,6 +67,7 @@ class Flaw:
     writes: bool = True  # whether it writes texts of its own into arguments
     slow: bool = False  # whether its episodes have many calls
     first: bool = False  # whether it goes first, because others would be blamed for it
+    alone: bool = False  # whether no other search may go on meanwhile
     blind: bool = False  # whether it knows nothing of a row's solution
 
     def __call__(self, play: Any) -> "Flaw":
@@ -79,6 +80,10 @@ class Flaw:
 
 
 FLAWS: dict[str, Flaw] = {}
+
+
+class TimeIsOverError(Exception):
+    """The search has to end."""
 
 
 @contextlib.contextmanager
@@ -99,8 +104,11 @@ class Attempt(LocalEpisode):
     calls: Calls = field(default_factory=list)
     outputs: list[str] = field(default_factory=list)
     note: str = ""  # what a message says of this episode besides its calls
+    clock: "Clock | None" = None
 
     async def call(self, name: str, arguments: Any) -> Answer:
+        if self.clock and not self.clock.allows(0):
+            raise TimeIsOverError
         answer = await super().call(name, arguments)
         if isinstance(answer, Refusal) and answer.problem == "timeout":
             raise TimeoutError
@@ -217,19 +225,22 @@ class FlawCheck:
     def episode(self, row: Row) -> Attempt:
         """An episode of a row, which is closed at the end of the with block."""
         self.played_rows.add(self._numbers[id(row)])
-        return Attempt(self.domain_class, task_of(row), self.tools, self.limits)
+        attempt = Attempt(self.domain_class, task_of(row), self.tools, self.limits)
+        attempt.clock = self.clock
+        return attempt
 
     async def each_row[R](
         self,
         numbers: Iterable[int],
         play: Callable[[int], Awaitable[R]],
         stop: Callable[[], bool] = lambda: False,
+        at_once: int = AT_ONCE,
     ) -> list[R]:
         """Play rows until `stop`: ENOUGH_ROWS of them, and more if there is time.
 
         Otherwise as each().
         """
-        return await self._each(numbers, play, self.clock.allows, stop)
+        return await self._each(numbers, play, self.clock.allows, stop, at_once)
 
     async def each[T, R](
         self, tries: Iterable[T], play: Callable[[T], Awaitable[R]]
@@ -246,6 +257,7 @@ class FlawCheck:
         play: Callable[[T], Awaitable[R]],
         allows: Callable[[int], bool],
         stop: Callable[[], bool] = lambda: False,
+        at_once: int = AT_ONCE,
     ) -> list[R]:
         results: dict[int, R] = {}
         errors: dict[int, Exception] = {}
@@ -258,12 +270,15 @@ class FlawCheck:
                     return
                 try:
                     results[number] = await play(one)
+                except TimeIsOverError:
+                    self.is_late = True
+                    return
                 except Exception as error:  # noqa: BLE001 - it is raised below
                     errors[number] = error
                 if errors or stop():
                     return
 
-        await asyncio.gather(*(work() for _ in range(self.at_once)))
+        await asyncio.gather(*(work() for _ in range(min(at_once, self.at_once))))
         if errors:
             raise errors[min(errors)]
         return [results[number] for number in sorted(results)]
@@ -463,7 +478,9 @@ async def on_many(
     def is_honest() -> bool:
         return not holds(len(numbers) - failed, len(numbers))
 
-    attempts = await check.each_row(numbers, play_row, is_honest)
+    # So many rows decide if all of them fail.
+    decisive = int(len(numbers) * (1 - check.flaw.share)) + 1
+    attempts = await check.each_row(numbers, play_row, is_honest, decisive)
     if is_honest():
         return
     check_enough(len(attempts))

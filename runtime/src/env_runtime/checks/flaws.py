@@ -33,6 +33,7 @@ from .kept import changed
 from .rewards import made_calls
 
 REPEATS = 10
+MOST_CALLS = 100  # of an episode with many tries
 SURPLUS = 2  # calls beyond the oracle's, which were wrong tries
 # What a grade may take by mistake: the first option, a yes, nothing, what fails to run
 FIXED = ["A", "yes", "true", "0", "1", "none", "{}", "[]", "(", "1/0"]
@@ -196,7 +197,8 @@ async def candidates(check: FlawCheck, rows: Iterable[int]) -> None:
         sources = map(parts_of, [prompt_text(row), *attempt.outputs])
         texts = [islice(each.values(), CANDIDATES) for each in sources]
         tried = dict.fromkeys(text for each in texts for text in each)
-        return [call for text in tried for call in check.filled(text)]
+        calls = (call for text in tried for call in check.filled(text))
+        return [*islice(calls, MOST_CALLS)]
 
     who = "a policy that tries what the prompt, or an error, names one after the other"
     if any(check.filled("7")) or any(check.filled("x")):
@@ -294,7 +296,7 @@ async def again(check: FlawCheck, rows: Iterable[int]) -> None:
             alone.note = f", {REPEATS} times"
             return None if check.full(row, once) else alone
 
-        repeated = [REPEATS * [call] for call in [*distinct[:5], *unused[:5]]]
+        repeated = [REPEATS * [call] for call in [*distinct[:3], *unused[:3]]]
         plans = [[*calls, calls[-1]]] if calls else []
         found = await check.each([*plans, *repeated], repeat)
         return next(filter(None, found), None)
@@ -418,9 +420,10 @@ async def constant(check: FlawCheck, rows: Iterable[int]) -> None:
             if check.full(row, reward):
                 full[number] = attempt
 
-        await check.each_row(
-            numbers, play, lambda: played >= FEWEST_ROWS and not earned
-        )
+        def earns_nothing() -> bool:
+            return played >= FEWEST_ROWS and not earned
+
+        await check.each_row(numbers, play, earns_nothing, FEWEST_ROWS)
         check_enough(played)
         if check.flaw and check.flaw.holds(len(full), played):
             number = min(full)

@@ -3,70 +3,34 @@
 import contextlib
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import AsyncIterator, Iterator
+from typing import Any, NamedTuple
 
-from ..episode.types import REPLY, Row, Solution, task_of
+from ..episode.types import REPLY, Calls, Row, task_of
 from ..errors import GateError, RolloutError
 from ..evaluation.policies import is_error
 from ..project import of_class
-from .attempts import Attempt, FlawCheck, choices_of
+from .attempts import ENOUGH_ROWS, FEWEST_ROWS, Attempt, FlawCheck, choices_of
 from .kept import changed
 from .rewards import GRADING
 
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
-BOXED = re.compile(r"(\\boxed\{)(.*)(\})", re.DOTALL)
-OCCURRENCES, OTHERS = 3, 3  # of an argument in a row's calls, and of other values
+BOXED = re.compile(r"(?<=\\boxed\{).*(?=\})", re.DOTALL)
 ANOTHER = "another value"
+OTHERS = 2  # so many of them are tried
+LEAVES = 5  # values of the task that an added call may have
 
-# A tool and its argument, ("", "answer"), or a tool and what was done to its call
-Place = tuple[str, str]
-LEFT_OUT, ADDED = " left out", " added"
-
-
-class _Table:
-    """In how many rows a changed episode earned less, as much, or was refused."""
-
-    def __init__(self) -> None:
-        self.rows: defaultdict[tuple[Place, str], Counter[str]] = defaultdict(Counter)
-        self.places: defaultdict[Place, Counter[str]] = defaultdict(Counter)
-
-    def add_row(self, seen: dict[tuple[Place, str], set[str]]) -> None:
-        best: dict[Place, set[str]] = defaultdict(set)
-        for (place, kind), outcomes in seen.items():
-            self.rows[place, kind][_of(outcomes)] += 1
-            best[place] |= outcomes
-        for place, outcomes in best.items():
-            self.places[place][_of(outcomes)] += 1
-
-    def lines(self) -> Iterator[str]:
-        names = {place: _name(place) for place in self.places}
-        width = max(map(len, names.values()), default=0)
-        for place, outcomes in self.places.items():
-            played = outcomes["falls"] + outcomes["same"]
-            text = f"{outcomes['falls']} of {played} rows"
-            if not played:
-                text = f"- (refused in {outcomes['refused']} rows)"
-            same = [
-                kind
-                for (other, kind), seen in self.rows.items()
-                if other == place and kind and seen["same"] and not seen["falls"]
-            ]
-            if same:
-                text += f"; {', '.join(same)} earns the same"
-            yield f"  {names[place]:{width}}  {text}"
+Steps = Calls  # a solution's calls, and its answer as a call of ""
 
 
-def _of(outcomes: set[str]) -> str:
-    """A row's outcome: one change that matters is enough."""
-    return next(one for one in ("falls", "same", "refused") if one in outcomes)
+class Change(NamedTuple):
+    """An oracle's steps with one thing changed."""
 
-
-def _name(place: Place) -> str:
-    tool, argument = place
-    if argument in (LEFT_OUT, ADDED):
-        return tool + argument
-    return f"{tool}.{argument}" if tool else argument
+    place: str  # such as "guess.word", "answer", "guess left out", "guess added"
+    kind: (
+        str  # the value, such as "a neighbor"; "" for a call that is left out or added
+    )
+    steps: Steps
 
 
 async def near_misses(check: FlawCheck) -> str:
@@ -76,208 +40,205 @@ async def near_misses(check: FlawCheck) -> str:
     """
     pinned = of_class(check.domain_class).table().get("graded", [])
     if not check.writes or not check.clock.allows(0):
-        return (
-            "\n`graded` is not checked: the class runs commands, or there was no time"
-            if pinned
-            else ""
-        )
-    table, pool = _Table(), _pool(check)
-    search = check.of()
+        why = "the class runs commands, or there was no time"
+        return f"\n`graded` is not checked: {why}" if pinned else ""
+    search = _Search(check.of())
     with contextlib.suppress(TimeoutError, RolloutError, ValueError):  # a flaw says so
-        await search.each_row(
-            range(len(check.rows)), lambda n: _row(search, n, pool, table)
+        await search.check.each_row(
+            range(len(check.rows)), search.play_row, search.is_enough, FEWEST_ROWS
         )
     for name in pinned:
-        outcomes = {_name(place): seen for place, seen in table.places.items()}.get(
-            name
-        )
-        problem = "another value earns the same"
-        if outcomes is None:
-            problem = f"the oracle's calls have {', '.join(map(_name, table.places)) or 'nothing'}"
-        elif outcomes["falls"]:
+        seen = search.places.get(name)
+        if seen and seen["falls"]:
             continue
-        elif not outcomes["same"]:
-            problem = "each other value is refused, which shows nothing of the grade"
+        there_are = ", ".join(search.places) or "nothing"
+        problem = f"what the oracle does has {there_are}"
+        if seen:
+            problem = "another value earns the same"
+            if not seen["same"]:
+                problem = (
+                    "each other value is refused, which shows nothing of the grade"
+                )
         raise GateError(
             f"pyproject.toml, [tool.environment]: `graded` names {name}, but {problem}: let "
             f"reward() look at it; see `graded` in {GRADING}"
         )
-    lines = [*table.lines()]
-    if not lines:
-        return ""
-    return (
-        "\nwith one thing of the oracle's changed, the reward falls in\n"
-        + "\n".join(lines)
-    )
+    lines = search.lines()
+    title = "with one thing of the oracle's changed, the reward falls in"
+    return "\n".join(["", title, *lines]) if lines else ""
 
 
-def _pool(check: FlawCheck) -> dict[Place, list[Any]]:
-    """The different values of each argument, and of the answer, in all oracles' calls."""
-    pool: defaultdict[Place, list[Any]] = defaultdict(list)
-    for row in check.rows:
-        for tool, sent in _steps(check.oracle(row)):
-            for name, value in sent.items():
-                if value not in pool[tool, name]:
-                    pool[tool, name].append(value)
-    return pool
+class _Search:
+    """In how many rows a changed episode earned less, as much, or was refused."""
 
+    def __init__(self, check: FlawCheck) -> None:
+        self.check, self.played = check, 0
+        self.places: dict[str, Counter[str]] = defaultdict(Counter)
+        self.kinds: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+        # The different values of each argument, and of the answer, in all solutions
+        self.values: dict[tuple[str, str], list[Any]] = defaultdict(list)
+        for row in check.rows:
+            for tool, sent in self.steps(row):
+                for name, value in sent.items():
+                    if value not in self.values[tool, name]:
+                        self.values[tool, name].append(value)
 
-def _steps(solution: Solution) -> list[tuple[str, dict[str, Any]]]:
-    """The calls of a solution, and its answer as a call of "" """
-    answer = [("", {"answer": solution.answer})] if solution.answer else []
-    return [*solution.calls, *answer]
+    def is_enough(self) -> bool:
+        """Whether only spare time is left for further rows."""
+        return self.played >= FEWEST_ROWS and not self.check.clock.allows(ENOUGH_ROWS)
 
+    def steps(self, row: Row) -> Steps:
+        calls, answer = self.check.oracle(row)
+        if (
+            not answer or self.check.declared.replies
+        ):  # the messages are among the calls
+            return calls
+        return [*calls, ("", {"answer": answer})]
 
-async def _play(
-    check: FlawCheck, row: Row, steps: list[tuple[str, Any]]
-) -> tuple[Attempt, float]:
-    answer = "".join(sent["answer"] for tool, sent in steps if not tool)
-    return await check.played(row, [step for step in steps if step[0]], answer)
+    async def play(self, row: Row, steps: Steps) -> tuple[Attempt, float]:
+        answer = "".join(sent["answer"] for tool, sent in steps if not tool)
+        return await self.check.played(row, [one for one in steps if one[0]], answer)
 
+    async def play_row(self, number: int) -> None:
+        """Play a row's oracle with one thing changed, as often as there are things."""
+        row = self.check.rows[number]
+        if not (steps := self.steps(row)):
+            return
+        solved, highest = await self.play(row, steps)
+        if not self.check.full(row, highest):
+            return
+        errors = sum(map(is_error, solved.outputs))
+        seen: dict[tuple[str, str], set[str]] = defaultdict(set)
 
-async def _row(
-    check: FlawCheck, number: int, pool: dict[Place, list[Any]], table: _Table
-) -> None:
-    """Play a row's oracle with one thing changed, as often as there are things."""
-    row = check.rows[number]
-    steps = _steps(check.oracle(row))
-    if not steps:
-        return
-    solved, highest = await _play(check, row, steps)
-    if not check.full(row, highest):
-        return
-    errors = sum(map(is_error, solved.outputs))
-    seen: defaultdict[tuple[Place, str], set[str]] = defaultdict(set)
+        async def play(change: Change) -> None:
+            attempt, reward = await self.play(row, change.steps)
+            outcome = "falls" if reward < highest - 1e-9 else "same"
+            if change.kind and sum(map(is_error, attempt.outputs)) > errors:
+                outcome = "refused"
+            seen[change.place, change.kind].add(outcome)
 
-    async def play(change: tuple[Place, str, list[tuple[str, Any]]]) -> None:
-        place, kind, changed_steps = change
-        attempt, reward = await _play(check, row, changed_steps)
-        outcome = "falls" if reward < highest - 1e-9 else "same"
-        if kind and sum(map(is_error, attempt.outputs)) > errors:
-            outcome = "refused"
-        seen[place, kind].add(outcome)
+        changes = [*self.changes(number, steps)]
+        changes += [change async for change in self.added(number, steps)]
+        await self.check.each(changes, play)
+        self.played += 1
+        best: dict[str, set[str]] = defaultdict(set)
+        for (place, kind), outcomes in seen.items():
+            self.kinds[place, kind][_worst(outcomes)] += 1
+            best[place] |= outcomes
+        for place, outcomes in best.items():
+            self.places[place][_worst(outcomes)] += 1
 
-    changes = [*_changes(check, row, steps, pool)]
-    changes += [one async for one in _added(check, row, steps, pool)]
-    await check.each(changes, play)
-    table.add_row(seen)
-
-
-def _changes(
-    check: FlawCheck,
-    row: Row,
-    steps: list[tuple[str, Any]],
-    pool: dict[Place, list[Any]],
-) -> Iterator[tuple[Place, str, list[tuple[str, Any]]]]:
-    """The place, the kind, and the steps of each change of a value, or without a call."""
-    schemas = {
-        (tool["name"], name): schema
-        for tool in check.definitions
-        for name, schema in tool["parameters"]["properties"].items()
-    }
-    places: defaultdict[Place, list[int]] = defaultdict(list)
-    for n, (tool, sent) in enumerate(steps):
-        for name in sent:
-            places[tool, name].append(n)
-    for (tool, name), where in places.items():
-        for n in dict.fromkeys([where[0], where[-1], *where[:OCCURRENCES]]):
+    def changes(self, number: int, steps: Steps) -> Iterator[Change]:
+        """A value of each argument replaced, in one of its calls, or a call left out."""
+        task = [*_leaves(task_of(self.check.rows[number]))]
+        schemas = {
+            (tool["name"], name): schema
+            for tool in self.check.definitions
+            for name, schema in tool["parameters"]["properties"].items()
+        }
+        where: dict[tuple[str, str], list[int]] = defaultdict(list)
+        for n, (tool, sent) in enumerate(steps):
+            for name in sent:
+                where[tool, name].append(n)
+        for (tool, name), places in where.items():
+            n = places[number % len(places)]  # another one in each row
             value = steps[n][1][name]
-            others = [*pool[tool, name], *choices_of(schemas.get((tool, name), {}))]
-            others += [one for one in _leaves(task_of(row)) if type(one) is type(value)]
-            for kind, other in _other_values(value, others):
+            others = [*self.values[tool, name]]
+            others += choices_of(schemas.get((tool, name), {}))
+            others += [one for one in task if type(one) is type(value)]
+            different = [one for one in others if one != value][:OTHERS]
+            kinds = [*_near(value)]
+            tried = [(ANOTHER, one) for one in different]
+            if kinds:
+                tried.append(kinds[number % len(kinds)])
+            for kind, other in tried:
                 new = (tool, {**steps[n][1], name: other})
-                yield (tool, name), kind, [*steps[:n], new, *steps[n + 1 :]]
-    for tool in dict.fromkeys(tool for tool, _ in steps if tool not in ("", REPLY)):
-        if len(steps) > 1:
-            n = max(n for n, step in enumerate(steps) if step[0] == tool)
-            yield (tool, LEFT_OUT), "", [*steps[:n], *steps[n + 1 :]]
+                place = f"{tool}.{name}" if tool else name
+                yield Change(place, kind, [*steps[:n], new, *steps[n + 1 :]])
+        last = {tool: n for n, (tool, _) in enumerate(steps) if tool not in ("", REPLY)}
+        for tool, n in last.items() if len(steps) > 1 else ():
+            yield Change(f"{tool} left out", "", [*steps[:n], *steps[n + 1 :]])
+
+    async def added(self, number: int, steps: Steps) -> AsyncIterator[Change]:
+        """The steps after a call that changes something, of another tool in each row."""
+        check, made = self.check, {name for name, _ in steps}
+        others = [sample for sample in check.samples() if sample[0] not in made]
+        if not others:
+            return
+        tool, sample = others[number % len(others)]
+        row = check.rows[number]
+        known = {name: values[0] for (_, name), values in self.values.items()}
+        leaves = [one for one in _leaves(task_of(row)) if isinstance(one, str)]
+        for leaf in [*dict.fromkeys(leaves)][:LEAVES] or [""]:
+            given = {
+                name: known.get(name, leaf if isinstance(value, str) else value)
+                for name, value in sample.items()
+            }
+            async with check.episode(row) as idle, check.episode(row) as busy:
+                await busy.play([(tool, given)])
+                (before, kept), (after, left) = await idle.state(), await busy.state()
+            differs = changed(before, after) or changed(kept, left)
+            if differs and not any(map(is_error, busy.outputs)):
+                yield Change(f"{tool} added", "", [(tool, given), *steps])
+                return
+
+    def lines(self) -> list[str]:
+        """A line for each place."""
+        lines, width = [], max(map(len, self.places), default=0)
+        for place, seen in self.places.items():
+            same = [
+                kind
+                for (other, kind), rows in self.kinds.items()
+                if other == place and kind and rows["same"] and not rows["falls"]
+            ]
+            text = f"{seen['falls']} of {seen['falls'] + seen['same']} rows"
+            if not seen["falls"] + seen["same"]:
+                text = f"- ({seen['refused']} rows: each other value is refused)"
+            if same:
+                text += f"; the same is earned by {', '.join(same)}"
+            lines.append(f"  {place:{width}}  {text}")
+        return lines
+
+
+def _worst(outcomes: set[str]) -> str:
+    """A row's outcome: one change that matters is enough."""
+    return next(one for one in ("falls", "same", "refused") if one in outcomes)
 
 
 def _leaves(value: Any) -> Iterator[Any]:
-    """The texts and numbers in a task."""
-    if isinstance(value, dict | list):
-        for part in value.values() if isinstance(value, dict) else value:
-            yield from _leaves(part)
-    else:
+    """The texts, numbers and truth values in a task."""
+    if not isinstance(value, dict | list):
         yield value
+        return
+    for part in value.values() if isinstance(value, dict) else value:
+        yield from _leaves(part)
 
 
-def _other_values(value: Any, others: list[Any]) -> Iterator[tuple[str, Any]]:
-    """Values in place of one, with what they are."""
-    different = [
-        one for n, one in enumerate(others) if one != value and one not in others[:n]
-    ]
-    for one in different[:OTHERS]:
-        yield ANOTHER, one
+def _near(value: Any) -> Iterator[tuple[str, Any]]:
+    """Values near one, with what they are."""
     if isinstance(value, bool):
         yield ANOTHER, not value
     elif isinstance(value, int | float):
         yield "a neighbor", value + 1
         if value:
+            more = value * 1.5
             yield (
                 "half as much again",
-                type(value)(value * 1.5 + (0.5 if value > 0 else -0.5)),
+                more if isinstance(value, float) else round(more),
             )
             yield "its negative", -value
-    elif isinstance(value, list):
+    elif isinstance(value, list) and value:
         yield "an empty list", []
-        if len(value) > 1:
-            yield "a part", value[:-1]
+        yield "a part", value[: len(value) // 2]
         if value[::-1] != value:
             yield "another order", value[::-1]
     elif isinstance(value, str) and value:
         yield "an empty text", ""
-        before, text, after = (
-            match.groups() if (match := BOXED.search(value)) else ("", value, "")
-        )
-        if found := [*NUMBER.finditer(text)]:
-            last, number = found[-1], float(found[-1][0])
-            for kind, other in _other_values(number, []):
-                new = f"{text[: last.start()]}{other:g}{text[last.end() :]}"
-                yield kind, value.replace(before + text + after, before + new + after)
-        elif len(text) > 3:
-            yield (
-                "a prefix",
-                value.replace(
-                    before + text + after, before + text[: len(text) // 2] + after
-                ),
-            )
-
-
-async def _added(
-    check: FlawCheck,
-    row: Row,
-    steps: list[tuple[str, Any]],
-    pool: dict[Place, list[Any]],
-):
-    """The oracle's steps after a call of another tool that changes something."""
-    known = {name: value for (_, name), values in pool.items() for value in values[:1]}
-    for tool in check.definitions:
-        names = tool["parameters"]["properties"]
-        if tool["name"] in {name for name, _ in steps} or not names:
-            continue
-        sample = dict(
-            next(call for call in check.samples() if call[0] == tool["name"])[1]
-        )
-        for leaf in [*dict.fromkeys(map(_text, _leaves(task_of(row))))][:5]:
-            given = {
-                name: known.get(
-                    name,
-                    leaf
-                    if isinstance(sample.get(name, leaf), str)
-                    else sample.get(name),
-                )
-                for name in names
-            }
-            async with check.episode(row) as idle, check.episode(row) as busy:
-                await busy.play([(tool["name"], given)])
-                (before, kept), (after, left) = await idle.state(), await busy.state()
-            if not any(map(is_error, busy.outputs)) and (
-                changed(before, after) or changed(kept, left)
-            ):
-                yield (tool["name"], ADDED), "", [(tool["name"], given), *steps]
-                break
-
-
-def _text(value: Any) -> str:
-    return str(value)
+        inner = match[0] if (match := BOXED.search(value)) else value
+        numbers = [*NUMBER.finditer(inner)]
+        if not numbers and len(inner) > 3:
+            yield "a prefix", value.replace(inner, inner[: len(inner) // 2])
+        for last in numbers[-1:]:
+            for kind, other in _near(float(last[0])):
+                new = f"{inner[: last.start()]}{other:g}{inner[last.end() :]}"
+                yield kind, value.replace(inner, new)

@@ -27,6 +27,7 @@ from ..evaluation.rows import about_task, row_name, skeleton_note
 from .runner import doing
 
 ROWS_AT_A_TIME = 20
+CHANCE = 0.1  # the share of the rows that nonsense may solve by chance
 
 # Where a message about a grade sends the reader. A project has no docs/ of its own.
 GRADING = "docs/grading.md of the template"
@@ -73,6 +74,7 @@ class RewardCheck:
         self._solved: list[int] | None = None
         # The rewards of policies that know no solution, by their names and the rows
         self.earned: dict[str, dict[int, float]] = {}
+        self.by_chance: list[GateError] = []  # rows that nonsense solves
 
     def place(self, index: int) -> str:
         """The name of a row, for messages."""
@@ -109,6 +111,7 @@ class RewardCheck:
                 return error
 
         numbers = self.solved() if policy == "oracle" else [*range(len(self.rows))]
+        lucky: list[GateError] = []
         doing(f"{policy} plays {counted(len(numbers), 'row')}")
         with ThreadPool(min(ROWS_AT_A_TIME, len(numbers))) as pool:
             # Several rows at a time show problems with threads.
@@ -126,8 +129,16 @@ class RewardCheck:
                 if policy != "oracle":
                     self.earned.setdefault(policy, {})[index] = result["reward"]
                 with naming_skeleton(self.domain_class, row):
-                    self.check_reward(self.place(index), policy, row, result)
+                    try:
+                        self.check_reward(self.place(index), policy, row, result)
+                    except GateError as error:
+                        if policy != "nonsense":
+                            raise
+                        lucky.append(error)
                     seen(index, result)
+        if len(lucky) > CHANCE * len(numbers):
+            raise lucky[0]
+        self.by_chance += lucky
 
     def check_reward(self, place: str, policy: str, row: Row, result: Result) -> None:
         """Raise GateError if a policy does not earn what it should on a row."""
@@ -167,6 +178,8 @@ class RewardCheck:
             did += "; "
             if policy == "oracle" and (unmet := _unmet(self.domain_class, row, plan)):
                 did = f"{unmet}; {did}"
+            if policy == "nonsense":
+                did = _repeated(self.domain_class, row, plan) + did
         if policy == "noop":
             text += ". Leave the row out if its task is solved from the start"
         task = json.dumps(task_of(row), ensure_ascii=False)
@@ -179,14 +192,25 @@ class RewardCheck:
         return (
             f"{counted(len(self.rows), 'row')}: the oracle earns "
             f"{earned_by_oracle(self.domain_class, solved)}, noop and nonsense "
-            f"{baseline(self.domain_class, self.rows)}" + (f"; {note}" if note else "")
+            f"{baseline(self.domain_class, self.rows)}"
+            + (f"; {note}" if note else "")
+            + self._chance()
+        )
+
+    def _chance(self) -> str:
+        """A note on rows that nonsense solves, else ""."""
+        if not self.by_chance:
+            return ""
+        return (
+            f"\nby chance, nonsense earns in {counted(len(self.by_chance), 'row')}: leave such "
+            f"a row out if many policies would. {self.by_chance[0]}"
         )
 
     def line_without_oracle(self, error: NoOracleError) -> str:
         """The gate's line if no row's solution is known."""
         nothing = baseline(self.domain_class, self.rows)
         seen = counted(len(self.rows), "row")
-        return f"{seen}: noop and nonsense earn {nothing} ({error})"
+        return f"{seen}: noop and nonsense earn {nothing} ({error}){self._chance()}"
 
 
 def baseline(domain_class: type, rows: Iterable[Row]) -> str:
@@ -238,19 +262,43 @@ def reward_problem(
     return f"not {most}" if exact else f"more than {most}"
 
 
-def _unmet(domain_class: type, row: Row, plan: Solution) -> str:
-    """The object's `unmet` after the plan, played in this process; "" without one."""
+async def _played(domain_class: type, row: Row, plan: Solution) -> tuple[float, str]:
+    """The reward of a plan that is played in this process, and the object's `unmet`."""
+    tools = tools_of(domain_class)
+    async with LocalEpisode(domain_class, task_of(row), tools) as played:
+        await played.play(steps_of(domain_class, plan))
+        reward = await played.reward(plan.answer)
+        unmet = getattr(played.episode.environment, "unmet", "")
+        return reward, str(await played.perform(unmet) if callable(unmet) else unmet)
 
-    async def play() -> str:
-        tools = tools_of(domain_class)
-        async with LocalEpisode(domain_class, task_of(row), tools) as played:
-            await played.play(steps_of(domain_class, plan))
-            await played.reward(plan.answer)
-            unmet = getattr(played.episode.environment, "unmet", "")
-            return str(await played.perform(unmet) if callable(unmet) else unmet)
+
+def _unmet(domain_class: type, row: Row, plan: Solution) -> str:
+    """The object's `unmet` after the plan; "" without one."""
+    try:
+        return asyncio.run(_played(domain_class, row, plan))[1]
+    except Exception:  # noqa: BLE001 - the gate's message is about something else
+        return ""
+
+
+def _repeated(domain_class: type, row: Row, plan: Solution) -> str:
+    """The first call of a plan that earns more each time, for a message; "" without one."""
+
+    async def find() -> str:
+        for name, sent in plan.calls:
+            rewards = [
+                (await _played(domain_class, row, Solution(n * [(name, sent)])))[0]
+                for n in (1, 3)
+            ]
+            if rewards[0] < rewards[1]:
+                once, thrice = rewards
+                return (
+                    f"it is repetition that earns: {name}({_arguments(sent)}) earns {once:g} "
+                    f"once, and {thrice:g} three times, so count each thing once; "
+                )
+        return ""
 
     try:
-        return asyncio.run(play())
+        return asyncio.run(find())
     except Exception:  # noqa: BLE001 - the gate's message is about something else
         return ""
 

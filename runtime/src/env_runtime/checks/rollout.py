@@ -34,6 +34,7 @@ from .rewards import Result, RewardCheck, estimate_note, naming_skeleton
 from .runner import Weak
 from .search import find_flaws, floor_note, what_changes
 from .server import outdated_manifests
+from .splits import players_note, splits_note
 
 # The number of rows that are played twice, to compare the outputs and the rewards.
 ROWS_TWICE = 5
@@ -89,8 +90,10 @@ def rollout_gate(
     looked = find_flaws(
         domain_class, rows, most_seconds=SECONDS if quick else MOST_SECONDS
     )
-    floor = floor_note(domain_class, rows, {**check.earned, **looked.earned})
-    text = f"{line}{note}\n{looked.text}{floor}"
+    players, by_players = players_note(domain_class, path, rows)
+    earned = {**check.earned, **looked.earned, **by_players}
+    text = f"{line}{note}{splits_note(domain_class, path)}\n{looked.text}{players}"
+    text += floor_note(domain_class, rows, earned)
     return Weak(text) if looked.weak else text
 
 

@@ -103,10 +103,11 @@ async def _look(check: FlawCheck, wanted: list[Flaw]) -> Looked:
             looked[flaw.name] = played
         doing(f"looks for flaws: {len(looked)} of {len(wanted)} looked for")
 
+    wanted.sort(key=lambda flaw: not flaw.first)
     for flaw in wanted:
-        if flaw.first:
+        if flaw.alone:
             await look(flaw)
-    tasks = [asyncio.create_task(look(flaw)) for flaw in wanted if not flaw.first]
+    tasks = [asyncio.create_task(look(flaw)) for flaw in wanted if not flaw.alone]
     table = asyncio.create_task(_in_turn(turns, near_misses(check)))
     try:
         for task in [*tasks, table]:
@@ -154,6 +155,10 @@ def floor_note(
     low, high = check.bounds()
     said = "without a solution, no policy earns more than nothing"
     if means[best] > low + 1e-9:
+        said = (
+            f"without a solution, a policy earns at most {means[best]:.3g} on average "
+            f"({best}, {counted(len(earned[best]), 'row')})"
+        )
         # A constant call is right in the row that it was taken from.
         top, number, lucky = max(
             (reward, -n, who)
@@ -161,11 +166,8 @@ def floor_note(
             for n, reward in rewards.items()
             if not who.startswith("always ")
         )
-        said = (
-            f"without a solution, a policy earns at most {means[best]:.3g} on average "
-            f"({best}, {counted(len(earned[best]), 'row')}), and {top:.3g} in a row "
-            f"({lucky}, {row_name(1 - number)})"
-        )
+        if top > means[best]:
+            said += f", and {top:.3g} in a row ({lucky}, {row_name(1 - number)})"
     pinned = of_class(domain_class).table().get("floor")
     if pinned is not None:
         if means[best] > pinned + 1e-9:

@@ -74,6 +74,7 @@ def _destroying(check: FlawCheck, kept: Kept) -> Iterator[Calls]:
 @Flaw(
     "Make it in __init__, `self.NAME = ...`, also where it is a default argument, a cache, or a connection of the module",
     first=True,
+    alone=True,
     writes=False,
 )
 async def shared(check: FlawCheck, rows: Iterable[int]) -> None:
@@ -109,6 +110,7 @@ async def shared(check: FlawCheck, rows: Iterable[int]) -> None:
 @Flaw(
     "Await instead, or make the tool a plain `def`, which runs in a thread",
     first=True,
+    alone=True,
     writes=False,
 )
 async def loop(check: FlawCheck, rows: Iterable[int]) -> None:
@@ -205,7 +207,7 @@ def _awkward(check: FlawCheck, row: Row, text: str) -> Iterator[tuple[Calls, str
     if check.writes:
         for call in check.filled(text):
             yield [call], ""
-            if len(calls) > 1:
+            if len(calls) > 1 and call[0] == calls[-1][0]:
                 yield [*calls[:-1], call], ""
     if check.declared.replies:
         yield [(REPLY, {"answer": text})], ""

@@ -24,7 +24,7 @@ from .types import REPLY, ROW_TOOL
 
 # The runtime calls the first without an object, and the others on an episode's object.
 STATIC = ("oracle", "missing_requirement", "notice", "refuse_to_serve", "row_tools")
-STATIC += ("stand_in",)
+STATIC += ("stand_in", "shallow")
 METHODS = ("reward", "close", "metrics", "observation", REPLY, ROW_TOOL)
 
 # Exceptions that a class raises on purpose, beside its own.

@@ -3,6 +3,7 @@
 import copy
 import functools
 import inspect
+import json
 import typing
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -82,6 +83,14 @@ def solution_of(domain_class: type, row: Row) -> Solution:
         if declared(domain_class).oracle is None:
             raise NoOracleError(f"{name} has no oracle(task)")
         raise NoOracleError(f"{name}.oracle(task) returned None: no known solution")
+    return as_solution(domain_class, returned, oracle_name(domain_class))
+
+
+def as_solution(domain_class: type, returned: Any, name: str) -> Solution:
+    """The calls and the answer that an oracle, or a player, of this name returned.
+
+    Raises RolloutError if it is anything else.
+    """
     try:
         steps = [returned] if isinstance(returned, str) else list(returned)
         answer = steps[-1] if steps and isinstance(steps[-1], str) else ""
@@ -101,7 +110,7 @@ def solution_of(domain_class: type, row: Row) -> Solution:
         if declared(domain_class).replies:
             texts = "messages as text"
         raise RolloutError(
-            f"{oracle_name(domain_class)} must return the calls, (tool, "
+            f"{name} must return the calls, (tool, "
             f"arguments) each, and {texts}; got {returned!r:.200}"
         )
     return Solution(calls, answer)
@@ -149,17 +158,34 @@ def _played_by(domain_class: type, row: Row) -> Any:
     solve = declared(domain_class).oracle
     if solve is None:
         return row.get("oracle")
-    task = copy.deepcopy(task_of(row))  # an oracle may change it
-    if not _takes_dict(solve):
+    returned = on_task(
+        domain_class, solve, row, f"{domain_class.__name__}.oracle(task)"
+    )
+    return row.get("oracle") if returned is None else returned
+
+
+def on_task(
+    domain_class: type, function: Callable[[Any], Any], row: Row, name: str
+) -> Any:
+    """Return what a function says to the task of a row, which it gets as the class does.
+
+    It gets a dict if its annotation says so. Raises RolloutError if it raises.
+    """
+    task = copy.deepcopy(task_of(row))  # it may be changed
+    if not _takes_dict(function):
         task = read_task(domain_class, task, task_place(row))
     try:
-        returned = solve(task)
+        return function(task)
     except Exception as error:
         raise RolloutError(
-            f"{domain_class.__name__}.oracle(task) raised {type(error).__name__}: "
+            f"{name} raised {type(error).__name__}: "
             f"{one_line(error)}; its task was {one_line(task, 200)}"
         ) from error
-    return row.get("oracle") if returned is None else returned
+
+
+def task_key(task: Task) -> str:
+    """A text that two tasks share if they differ in nothing but their `id`."""
+    return json.dumps({k: v for k, v in task.items() if k != "id"}, sort_keys=True)
 
 
 def steps_of(domain_class: type, plan: Solution) -> Calls:

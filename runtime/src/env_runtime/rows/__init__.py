@@ -22,6 +22,7 @@ from ..episode.tasks import (
     baseline_reward,
     has_oracle,
     solution_of,
+    task_key,
     task_of,
 )
 from ..episode.types import Row
@@ -41,7 +42,7 @@ from ..evaluation.rows import (
 from ..notation import last_box
 from .chat import responses_input
 from .dataset import from_dataset
-from .examples import LONG_PROMPT, Example, files_of, read_options, row_of, task_key
+from .examples import LONG_PROMPT, Example, files_of, read_options, row_of
 from .fields import (
     filled,
     golds_of,

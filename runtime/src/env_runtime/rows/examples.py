@@ -82,11 +82,6 @@ def row_of(example: Any, place: str) -> Row:
     return row | {name: value for name, value in known.items() if value} | rewards
 
 
-def task_key(task: dict[str, Any]) -> str:
-    """A text that two tasks share if they differ in nothing but their `id`."""
-    return json.dumps({k: v for k, v in task.items() if k != "id"}, sort_keys=True)
-
-
 def read_options(
     description: str | None, arguments: list[str] | None, **about: str
 ) -> argparse.Namespace:

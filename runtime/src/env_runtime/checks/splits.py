@@ -1,0 +1,222 @@
+"""The files of a project's rows beside one another, and what shallow players earn in them."""
+
+import asyncio
+import importlib
+import importlib.util
+import inspect
+import re
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from ..command_line import counted
+from ..episode.tasks import as_solution, on_task, task_key
+from ..episode.types import Row, task_of
+from ..errors import GateError, RolloutError
+from ..evaluation.rows import messages_of, prompt_text, read, shown
+from ..files import file_of
+from ..project import of_class
+from .attempts import FEWEST_ROWS, MOST, FlawCheck, without_log
+from .runner import doing
+
+Player = Callable[[Any], Any]
+
+# Rows of a file that are compared, and those that players play
+COMPARED, PLAYED = 20_000, 200
+PLAYER_SECONDS = 20.0
+# A number, a quoted text, or a name: words with a capital inside of a sentence
+VALUES = re.compile(
+    r"[\"'`“][^\"'`”\n]{1,200}[\"'`”]|-?\d[\d.,:/]*|(?<=[\w,;] )(?:[A-Z][\w'-]*\s?)+"
+)
+
+
+def players_of(domain_class: type) -> dict[str, Player]:
+    """An author's own shallow players, by their names.
+
+    These are the functions of policies.py beside the class, and `shallow(task)` of the class.
+    Each gets the task, and returns what oracle(task) returns. Raises GateError if policies.py
+    cannot be imported.
+    """
+    own = getattr(domain_class, "shallow", None)
+    players = {"shallow": own} if own else {}
+    project = of_class(domain_class)
+    package, _, _ = project.module.rpartition(".")
+    name = f"{package}.policies" if package else f"{project.module}_policies"
+    place = file_of(project.sources(), f"{package}.policies".lstrip("."))
+    if place is None:
+        return players
+    try:
+        if package:
+            module = importlib.import_module(name)
+        else:  # another module may be called `policies`
+            spec = importlib.util.spec_from_file_location(name, place)
+            assert spec and spec.loader
+            module = sys.modules[name] = importlib.util.module_from_spec(spec)
+            spec.loader.exec_module(module)
+    except Exception as error:
+        raise GateError(f"{shown(place)}: {type(error).__name__}: {error}") from error
+    return players | {
+        key: value
+        for key, value in vars(module).items()
+        if inspect.isfunction(value)
+        and value.__module__ == name
+        and not key.startswith("_")
+    }
+
+
+def player_of(domain_class: type, name: str) -> Player:
+    """A player by its name. Raises RolloutError if there is none."""
+    players = players_of(domain_class)
+    if name not in players:
+        there_are = ", ".join(players) or "none: write policies.py beside the class"
+        raise RolloutError(f"no player {name!r}; there are {there_are}")
+    return players[name]
+
+
+def rewards_of(
+    domain_class: type, rows: list[Row], name: str, player: Player
+) -> tuple[dict[int, float], set[int]]:
+    """A player's rewards by the rows' numbers, and the rows that it solves.
+
+    Raises RolloutError if it raises, or returns no calls.
+    """
+    check = FlawCheck(domain_class, rows, PLAYER_SECONDS, PLAYER_SECONDS)
+    rewards: dict[int, float] = {}
+    solved: set[int] = set()
+
+    async def play(number: int) -> None:
+        returned = on_task(domain_class, player, rows[number], name)
+        calls, answer = as_solution(domain_class, returned or [], name)
+        _, rewards[number] = await check.played(rows[number], calls, answer)
+        if check.full(rows[number], rewards[number]):
+            solved.add(number)
+
+    with without_log():
+        asyncio.run(check.each_row(range(len(rows)), play))
+    return rewards, solved
+
+
+def players_note(
+    domain_class: type, path: Path, rows: list[Row]
+) -> tuple[str, dict[str, dict[int, float]]]:
+    """What shallow players earn in each file, as notes, and their rewards in `rows`.
+
+    `path` is the file of `rows`. Raises GateError.
+    """
+    note, earned = "", {}
+    for name, player in players_of(domain_class).items():
+        doing(f"the player {name} plays")
+        for file in [path, *_others(path)]:
+            some = rows if file == path else [*islice(read(file), PLAYED)]
+            rewards, solved = rewards_of(domain_class, some, name, player)
+            if file == path:
+                earned[name] = rewards
+            levels: defaultdict[str, list[bool]] = defaultdict(list)
+            for number in rewards:
+                levels[some[number].get("difficulty", "")].append(number in solved)
+            by = [
+                f"{level} {sum(of)} of {len(of)}"
+                for level, of in levels.items()
+                if level
+            ]
+            mean = sum(rewards.values()) / max(len(rewards), 1)
+            note += (
+                f"\n{name} earns {mean:.3g} on average in {shown(file)}, and solves "
+                f"{len(solved)} of {counted(len(rewards), 'row')}"
+                + (f" ({', '.join(by)})" if by else "")
+            )
+    return note, earned
+
+
+def _others(path: Path) -> list[Path]:
+    """The other files of rows in the folder of a file."""
+    return sorted(
+        one for one in path.parent.glob("*.jsonl") if one.resolve() != path.resolve()
+    )
+
+
+def splits_note(domain_class: type, path: Path) -> str:
+    """What the files of rows beside `path` share, and the answers that are right too often.
+
+    Raises GateError if two of them have the same task, or if one answer is right in most
+    rows of a file.
+    """
+    files = [path, *_others(path)]
+    if len(files) == 1:
+        return ""
+    rows = {file: [*islice(read(file), COMPARED)] for file in files}
+    one_task = of_class(domain_class).table().get("one_task")
+    note = ""
+    for file in files:
+        note += _usual_answer(domain_class, file, rows[file], one_task)
+    train = next((file for file in files if file.stem == "train"), None)
+    for file in files if train else ():
+        if file == train or file.stem == "example":
+            continue
+        assert train
+        tasks = {task_key(task_of(row)) for row in rows[train]}
+        same = [
+            n for n, row in enumerate(rows[file]) if task_key(task_of(row)) in tasks
+        ]
+        if same and not one_task:
+            raise GateError(
+                f"{shown(file)}: {len(same)} of {counted(len(rows[file]), 'row')} have the task "
+                f"of a row in {shown(train)}, such as row {same[0] + 1}: make_rows.py writes "
+                "files that share none"
+            )
+        note += _templates_note(file, rows[file], train, rows[train])
+    return note
+
+
+def _templates_note(
+    file: Path, rows: list[Row], train: Path, trained: Iterable[Row]
+) -> str:
+    """A note if most prompts of a file are those of another, but for their values."""
+    known = Counter(map(template_of, trained))
+    own = [template_of(row) for row in rows]
+    same = [n for n, template in enumerate(own) if template in known]
+    if len(known) == 1 or len({*own}) == 1 or len(same) < len(own) / 2:
+        return ""  # one prompt for all is that of a game
+    text = " ".join(prompt_text(rows[same[0]]).split())
+    return (
+        f"\n{len(same)} of {counted(len(own), 'prompt')} of {shown(file)} are prompts of "
+        f"{shown(train)} but for numbers, names and quoted values, such as {text!r:.120}: "
+        "they measure little that training has not seen"
+    )
+
+
+def template_of(row: Row) -> str:
+    """A row's prompt with a placeholder for each number, name and quoted text."""
+    content = [message.get("content") for message in messages_of(row)]
+    return VALUES.sub("_", str(content))
+
+
+def _usual_answer(
+    domain_class: type, file: Path, rows: list[Row], one_task: Any
+) -> str:
+    """A note if one answer is right in half of a file's rows; "" without any."""
+    check = FlawCheck(domain_class, rows)
+    right: Counter[str] = Counter()
+    for number, row in enumerate(rows):
+        if not check.clock.allows(number):
+            break
+        value = check.value(row)
+        if value is None or len(check.oracle(row).calls) > 1:
+            return ""
+        right[value] += 1
+    played = right.total()
+    if one_task or played < FEWEST_ROWS:
+        return ""
+    [(value, count)] = right.most_common(1)
+    said = (
+        f"{shown(file)}: {value!r:.60} is right in {count} of {counted(played, 'row')}"
+    )
+    if count >= MOST * played and "constant" not in check.meant:
+        raise GateError(
+            f'{said}: let the right answers differ, or write `meant = ["constant"]` below '
+            "[tool.environment] in pyproject.toml"
+        )
+    return f"\n{said}" if count >= played / 2 else ""
