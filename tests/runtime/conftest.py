@@ -270,6 +270,7 @@ def look(monkeypatch) -> Callable[..., str]:
         rows: list[dict[str, Any]],
         meant: Sequence[str] = (),
         seconds: float = 100.0,
+        usual: float = 100.0,
         **table: Any,
     ) -> str:
         monkeypatch.setitem(project.of_loaded, kind, here())
@@ -277,7 +278,7 @@ def look(monkeypatch) -> Callable[..., str]:
         monkeypatch.setattr(project.Project, "table", lambda self: table)
         served = list(tools_of(kind))
         monkeypatch.setattr(project.Project, "served_tools", lambda self: served)
-        looked = find_flaws(kind, rows, seconds, seconds)
+        looked = find_flaws(kind, rows, usual, seconds)
         weak = "WEAK " if looked.weak else ""
         return weak + looked.text + floor_note(kind, rows, looked.earned)
 

@@ -1,5 +1,6 @@
 """Flawed grades that the gates find, and honest ones that they leave alone."""
 
+import json
 import re
 import threading
 import time
@@ -434,6 +435,110 @@ class Library(Base):
         return [("look", {}), ("guess", {"city": task["city"]})]
 
 
+class Searched(Kitchen):
+    """Searches are counted and written down, and answered with something new."""
+
+    searches = 0
+
+    def step(self, name: str) -> str:
+        """Search."""
+        self.searches += 1
+        self.steps.append(name)
+        return f"{name}: {len(name)} letters, {self.task['n']} inhabitants"
+
+
+class Cooked(Kitchen):
+    """An answer repeats what was done: it tells nothing that was not known."""
+
+    def step(self, name: str) -> str:
+        """Do a step."""
+        self.steps.append(name)
+        return f"You {name}."
+
+
+class Cancelled(Base):
+    """The prompt gives the order, and any other is refused."""
+
+    def guess(self, city: str) -> str:
+        """Cancel the order of a city."""
+        if city != self.task["city"]:
+            raise ValueError(f"there is no order of {city}")
+        return super().guess(city)
+
+
+class Climb:
+    """Ten single steps are a proper way to the highest step."""
+
+    def __init__(self, task: dict[str, Any]) -> None:
+        self.goal, self.at = task["n"] + 3, 0
+
+    def step(self) -> str:
+        """Climb a step."""
+        self.at += 1
+        return "climbed"
+
+    def climb(self, steps: int) -> str:
+        """Climb some steps."""
+        self.at += steps
+        return "climbed"
+
+    def reward(self) -> float:
+        return float(self.at == self.goal)
+
+    @staticmethod
+    def oracle(task: dict[str, Any]) -> Any:
+        return [("climb", {"steps": task["n"] + 3})]
+
+
+class FirstOption(Answers):
+    def reward(self, answer: str) -> float:
+        return float(answer == "A")
+
+    @staticmethod
+    def oracle(task: dict[str, Any]) -> Any:
+        return "A"
+
+
+class MostlyYes(Answers):
+    def reward(self, answer: str) -> float:
+        return float(answer == self.oracle(self.task))
+
+    @staticmethod
+    def oracle(task: dict[str, Any]) -> Any:
+        return "no" if task["n"] == 5 else "yes"
+
+
+class EmptyPasses(Answers):
+    """Each key of the answer is compared, and there may be none."""
+
+    def reward(self, answer: str) -> float:
+        try:
+            found = json.loads(answer)
+        except ValueError:
+            return 0.0
+        if not isinstance(found, dict):
+            return 0.0
+        return float(all(self.task.get(key) == value for key, value in found.items()))
+
+    @staticmethod
+    def oracle(task: dict[str, Any]) -> Any:
+        return json.dumps({"city": task["city"]})
+
+
+class FailurePasses(Answers):
+    """Nothing is known of an answer that cannot be read."""
+
+    def reward(self, answer: str) -> float:
+        try:
+            return float(int(answer) == self.task["n"])
+        except ValueError:
+            return float(bool(answer) and not answer[0].isalpha())
+
+    @staticmethod
+    def oracle(task: dict[str, Any]) -> Any:
+        return str(task["n"])
+
+
 class Described(Base):
     def guess(self, city: str) -> str:
         """Guess one of quito, lima, oslo, cairo, delhi, seoul, rome, bern."""
@@ -545,6 +650,16 @@ LEAKY = "Where is the office? (row {city}-{n}) The city is ({city})."
             "constant",
             r"always answers 'never' earns the full reward on 8 of 8 rows",
         ),
+        (FirstOption, PLAIN, "constant", "always answers 'A' .* 8 of 8 rows"),
+        (MostlyYes, PLAIN, "constant", "always answers 'yes' .* 7 of 8 rows"),
+        (EmptyPasses, PLAIN, "constant", r"always answers '\{\}' .* 8 of 8 rows"),
+        (FailurePasses, PLAIN, "constant", r"always answers '\{\}' .* 8 of 8 rows"),
+        (
+            Cooked,
+            "Cook {city}: wash, cut, boil. Then serve it.",
+            "early",
+            r"only the oracle's last call .*; the calls before it change steps;",
+        ),
         (
             Blocks,
             PLAIN,
@@ -589,6 +704,9 @@ def test_a_flaw_is_named_with_its_cure(look, kind, prompt, flaw, says):
         (LooksUp, PLAIN),
         (Detective, LISTED),
         (Library, "Take {city}, please."),
+        (Searched, "Take {city}, please."),
+        (Cancelled, "Cancel the order of {city}, please: (number {n})."),
+        (Climb, PLAIN),
     ],
 )
 def test_an_honest_grade_is_left_alone(look, kind, prompt):
@@ -631,6 +749,21 @@ def test_each_flaw_is_in_every_place():
     ]
     tested = "".join(path.read_text() for path in tests)
     assert [name for name in FLAWS if f'"{name}"' not in tested] == []
+
+
+class Waiting(Base):
+    """Each call takes a while, as one that starts a process."""
+
+    def guess(self, city: str) -> str:
+        """Guess a city."""
+        time.sleep(0.02)
+        return super().guess(city)
+
+
+def test_a_slow_class_gets_the_time_that_it_needs(look):
+    """Eight rows and all flaws, although the usual time is over."""
+    note = look(Waiting, rows(LISTED), seconds=60.0, usual=0.0)
+    assert re.match(r"looked for 10 flaws of grades in 8 rows: echo, ", note), note
 
 
 def test_an_unknown_name_is_not_meant(look):

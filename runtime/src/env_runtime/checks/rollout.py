@@ -28,13 +28,13 @@ from ..evaluation.rows import (
     read_rows,
     shown,
 )
+from ..files import file_of
 from ..project import Project, here, of_class
 from .attempts import MOST_SECONDS, SECONDS
 from .rewards import Result, RewardCheck, estimate_note, naming_skeleton
 from .runner import Weak
 from .search import find_flaws, floor_note, what_changes
 from .server import outdated_manifests
-from .splits import players_note, splits_note
 
 # The number of rows that are played twice, to compare the outputs and the rewards.
 ROWS_TWICE = 5
@@ -90,11 +90,27 @@ def rollout_gate(
     looked = find_flaws(
         domain_class, rows, most_seconds=SECONDS if quick else MOST_SECONDS
     )
-    players, by_players = players_note(domain_class, path, rows)
-    earned = {**check.earned, **looked.earned, **by_players}
-    text = f"{line}{note}{splits_note(domain_class, path)}\n{looked.text}{players}"
+    earned = {**check.earned, **looked.earned}
+    files, players = "", ""
+    if beside(domain_class, path):
+        from .splits import players_note, splits_note
+
+        files = splits_note(domain_class, path)
+        players, by_players = players_note(domain_class, path, rows)
+        earned |= by_players
+    text = f"{line}{note}{files}\n{looked.text}{players}"
     text += floor_note(domain_class, rows, earned)
     return Weak(text) if looked.weak else text
+
+
+def beside(domain_class: type, path: Path) -> bool:
+    """Whether there are other files of rows, or shallow players."""
+    module = file_of(of_class(domain_class).sources(), of_class(domain_class).module)
+    return (
+        len([*path.parent.glob("*.jsonl")]) > 1
+        or hasattr(domain_class, "shallow")
+        or bool(module and module.with_name("policies.py").is_file())
+    )
 
 
 def _stand_ins(domain_class: type) -> str:

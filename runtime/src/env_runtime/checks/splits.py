@@ -27,6 +27,7 @@ Player = Callable[[Any], Any]
 # Rows of a file that are compared, and those that players play
 COMPARED, PLAYED = 20_000, 200
 PLAYER_SECONDS = 20.0
+HELD_OUT = ("validation", "benchmark", "test")  # files that share no task with train
 # A number, a quoted text, or a name: words with a capital inside of a sentence
 VALUES = re.compile(
     r"[\"'`“][^\"'`”\n]{1,200}[\"'`”]|-?\d[\d.,:/]*|(?<=[\w,;] )(?:[A-Z][\w'-]*\s?)+"
@@ -154,7 +155,7 @@ def splits_note(domain_class: type, path: Path) -> str:
         note += _usual_answer(domain_class, file, rows[file], one_task)
     train = next((file for file in files if file.stem == "train"), None)
     for file in files if train else ():
-        if file == train or file.stem == "example":
+        if file.stem not in HELD_OUT:
             continue
         assert train
         tasks = {task_key(task_of(row)) for row in rows[train]}

@@ -1,0 +1,296 @@
+"""What the rollout gate says of grades that look at less than they should."""
+
+import re
+from typing import Any
+
+import pytest
+from env_runtime.errors import GateError
+
+NAMES = ["Ann", "Bob", "Cem", "Dee", "Eve", "Fay", "Gus", "Hal"]
+HOURS = range(9, 17)
+
+
+def asking(*tasks: dict[str, Any]) -> list[dict[str, Any]]:
+    return [
+        {
+            "responses_create_params": {"input": f"Do what is asked in number {n}."},
+            "ground_truth": [task],
+        }
+        for n, task in enumerate(tasks)
+    ]
+
+
+class Calendar:
+    """One meeting of all who are asked, at an hour that is free, and not before ten."""
+
+    def __init__(self, task: dict[str, Any]) -> None:
+        self.task, self.event = task, None
+        self.fixed = dict(task["fixed"])  # who is busy at which hour
+
+    def create_event(self, attendees: list[str], hour: int, title: str) -> str:
+        """Create the meeting."""
+        if unknown := {*attendees} - {*NAMES}:
+            raise ValueError(f"nobody is called {', '.join(unknown)}")
+        self.event = {*attendees}, hour, title
+        return "created"
+
+    def move_event(self, name: str, hour: int) -> str:
+        """Move what a person has planned."""
+        if name not in self.fixed:
+            raise ValueError(f"{name} has no event")
+        self.fixed[name] = hour
+        return "moved"
+
+    def asked(self) -> bool:
+        return self.event is not None and self.event[0] == {*self.task["asked"]}
+
+    def free(self) -> bool:
+        assert self.event
+        return self.event[1] not in [self.fixed.get(name) for name in self.event[0]]
+
+    def allowed(self) -> bool:
+        assert self.event
+        return 10 <= self.event[1] == self.task["hour"]
+
+    def kept(self) -> bool:
+        return self.fixed == self.task["fixed"]
+
+    def reward(self) -> float:
+        good = self.asked() and self.free() and self.allowed() and self.kept()
+        return float(good)
+
+    @staticmethod
+    def oracle(task: dict[str, Any]) -> Any:
+        meeting = {"attendees": task["asked"], "hour": task["hour"], "title": "Talk"}
+        return [("create_event", meeting)]
+
+
+class AnybodyMayCome(Calendar):
+    def asked(self) -> bool:
+        return self.event is not None and bool(self.event[0])
+
+
+class AnyHour(Calendar):
+    def allowed(self) -> bool:
+        return True
+
+    def free(self) -> bool:
+        return True
+
+
+class FixedEventsMove(Calendar):
+    def kept(self) -> bool:
+        return True
+
+
+MEETINGS = asking(
+    *(
+        {
+            "asked": [NAMES[n], NAMES[(n + 1) % 8]],
+            "hour": 10 + n % 6,
+            "fixed": {NAMES[n]: 9, NAMES[(n + 3) % 8]: 16},
+        }
+        for n in range(8)
+    )
+)
+
+
+@pytest.mark.parametrize(
+    ("kind", "matters", "does_not"),
+    [
+        (Calendar, ["attendees", "hour"], ["title"]),
+        (AnybodyMayCome, ["hour"], ["title"]),
+        (AnyHour, ["attendees"], ["hour", "title"]),
+        (FixedEventsMove, ["attendees", "hour"], ["title"]),
+    ],
+)
+def test_the_table_names_what_the_grade_depends_on(look, kind, matters, does_not):
+    note = look(kind, MEETINGS, ["constant", "form"])
+    assert "\nwith one thing of the oracle's changed, the reward falls in\n" in note
+    falls = dict(
+        re.findall(r"^  (create_event\.\w+|\w+ \w+) +(\d) of 8", note, re.MULTILINE)
+    )
+    assert all(falls[f"create_event.{name}"] == "8" for name in matters), note
+    assert all(falls[f"create_event.{name}"] == "0" for name in does_not), note
+    moved = re.search(r"^  move_event added +(\d) of 8", note, re.MULTILINE)
+    assert moved
+    assert (moved[1] == "8") == (kind is not FixedEventsMove), note
+
+
+def test_a_value_that_never_matters_is_named(look):
+    note = look(AnybodyMayCome, MEETINGS, ["constant", "form"])
+    line = re.search(r"create_event\.attendees +(.*)", note)
+    assert line and "the same is earned by another value" in line[1]
+
+
+def test_graded_pins_an_argument(look):
+    pins = ["create_event.attendees", "create_event.hour"]
+    assert "create_event.hour" in look(Calendar, MEETINGS, graded=pins)
+    with pytest.raises(
+        GateError, match=r"`graded` names create_event\.hour, but anoth"
+    ):
+        look(AnyHour, MEETINGS, ["constant", "form"], graded=pins)
+    with pytest.raises(
+        GateError, match=r"`graded` names place, but what the oracle doe"
+    ):
+        look(Calendar, MEETINGS, graded=["place"])
+
+
+class Answers:
+    def __init__(self, task: dict[str, Any]) -> None:
+        self.expected = task["expected"]
+
+    @staticmethod
+    def oracle(task: dict[str, Any]) -> Any:
+        return str(task["expected"])
+
+
+class Prefix(Answers):
+    def reward(self, answer: str) -> float:
+        return float(len(answer) > 1 and self.expected.startswith(answer))
+
+
+class Tolerant(Answers):
+    def reward(self, answer: str) -> float:
+        try:
+            return float(abs(float(answer) / self.expected - 1) <= 0.6)
+        except (ValueError, OverflowError):
+            return 0.0
+
+
+class Sorted(Answers):
+    def sort(self, names: list[str]) -> str:
+        """Hand in the sorted names."""
+        self.names = names
+        return "noted"
+
+    names: tuple | list = ()
+
+    def reward(self) -> float:
+        return float(sorted(self.names) == self.expected)
+
+    @staticmethod
+    def oracle(task: dict[str, Any]) -> Any:
+        return [("sort", {"names": task["expected"]})]
+
+
+class Negative(Answers):
+    sold = 0
+
+    def sell(self, quantity: int) -> str:
+        """Sell some."""
+        self.sold = quantity
+        return "sold"
+
+    def reward(self) -> float:
+        return float(abs(self.sold) == self.expected)
+
+    @staticmethod
+    def oracle(task: dict[str, Any]) -> Any:
+        return [("sell", {"quantity": task["expected"]})]
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected", "named"),
+    [
+        (Prefix, [f"{name} of {name}" for name in NAMES], "a prefix"),
+        (Tolerant, [10**n for n in range(1, 9)], "half as much again"),
+        (Sorted, [[NAMES[n], f"{NAMES[n]}y"] for n in range(8)], "another order"),
+        (Negative, range(11, 19), "its negative"),
+    ],
+)
+def test_a_planted_flaw_is_in_the_table(look, kind, expected, named):
+    note = look(kind, asking(*({"expected": one} for one in expected)))
+    line = re.search(r"; the same is earned by (.*)", note)
+    assert line and named in line[1], note
+
+
+class Refusing(Calendar):
+    """Other attendees are refused, and nobody looks at those of the meeting."""
+
+    def create_event(self, attendees: list[str], hour: int, title: str) -> str:
+        """Create the meeting."""
+        if attendees != self.task["asked"]:
+            raise ValueError("these do not want to meet")
+        return super().create_event(attendees, hour, title)
+
+
+def test_a_value_that_is_refused_shows_nothing(look):
+    note = look(Refusing, MEETINGS)
+    assert re.search(r"attendees +- \(8 rows: each other value is refused\)", note)
+    with pytest.raises(GateError, match="is refused, which shows nothing of the grade"):
+        look(Refusing, MEETINGS, graded=["create_event.attendees"])
+
+
+class Payments:
+    """Which payment pays which invoice: a share of the right pairs is earned."""
+
+    def __init__(self, task: dict[str, Any]) -> None:
+        self.task, self.pairs = task, {}
+
+    def pay(self, payment: str, invoice: str) -> str:
+        """Say which invoice a payment pays."""
+        self.pairs[payment] = invoice
+        return "noted"
+
+    def reward(self) -> float:
+        right = self.task["pairs"]
+        found = sum(self.pairs.get(payment) == right[payment] for payment in right)
+        return found / len(right)
+
+    @staticmethod
+    def oracle(task: dict[str, Any]) -> Any:
+        return [("pay", {"payment": a, "invoice": b}) for a, b in task["pairs"].items()]
+
+    @staticmethod
+    def shallow(task: dict[str, Any]) -> Any:
+        """The first payment pays the first invoice, and so on."""
+        numbers = range(len(task["pairs"]))
+        return [("pay", {"payment": f"p{n}", "invoice": f"i{n}"}) for n in numbers]
+
+
+LEDGERS = asking(
+    *(
+        {"pairs": {"p0": "i0", "p1": "i1" if n % 2 else "i2", "p2": f"i{n}"}}
+        for n in range(8)
+    )
+)
+
+
+class Tags:
+    """Partial credit for each right tag, none for a wrong one."""
+
+    def __init__(self, task: dict[str, Any]) -> None:
+        self.right = task["tags"]
+
+    def reward(self, answer: str) -> float:
+        said = {*answer.split()}
+        return len(said & {*self.right}) / len(self.right) if said else 0.0
+
+    @staticmethod
+    def oracle(task: dict[str, Any]) -> Any:
+        return " ".join(task["tags"])
+
+
+TAGGED = asking(*({"tags": ["news", f"tag{n}"]} for n in range(8)))
+
+
+def test_the_floor_is_what_a_policy_without_a_solution_earns(look):
+    note = look(Payments, LEDGERS)
+    assert re.search(
+        r"without a solution, a policy earns at most 0\.333 on average \(always calls "
+        r'pay\(payment="p0", invoice="i0"\), 8 rows\)[^\n]*: training would find that\.',
+        note,
+    )
+    note = look(Tags, TAGGED)
+    assert "a policy earns at most 0.5" in note
+    assert "`floor = 0.56`" in note
+
+
+@pytest.mark.parametrize(("kind", "rows"), [(Payments, LEDGERS), (Tags, TAGGED)])
+def test_a_floor_can_be_pinned(look, kind, rows):
+    assert look(kind, rows, floor=0.6).endswith("; floor = 0.6")
+    with pytest.raises(
+        GateError, match=r"but `floor` below \[tool.environment\] in pyp"
+    ):
+        look(kind, rows, floor=0.2)

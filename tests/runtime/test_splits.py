@@ -1,0 +1,163 @@
+"""The files of a project's rows beside one another, shallow players, and nonsense that earns."""
+
+import json
+import re
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+from env_runtime.errors import GateError
+from env_runtime.project import here
+
+from .support import rollout_gate
+
+CITIES = ["quito", "lima", "oslo", "cairo", "delhi", "seoul", "rome", "bern"]
+
+
+class Cities:
+    """Name the city of the task."""
+
+    def __init__(self, task: dict[str, Any]) -> None:
+        self.city = task["city"]
+
+    def reward(self, answer: str) -> float:
+        return float(answer == self.city)
+
+    @staticmethod
+    def oracle(task: dict[str, Any]) -> str:
+        return task["city"]
+
+
+class Short(Cities):
+    @staticmethod
+    def shallow(task: dict[str, Any]) -> str | None:
+        """It knows only the short ones."""
+        return task["city"] if len(task["city"]) == 4 else None
+
+
+def rows_of(cities: Iterable[str], prompt: str = "Which city is number {n}?") -> list:
+    return [
+        {
+            "responses_create_params": {"input": prompt.format(n=n, city=city)},
+            "ground_truth": [{"city": city}],
+            "difficulty": "easy" if len(city) == 4 else "hard",
+        }
+        for n, city in enumerate(cities)
+    ]
+
+
+@pytest.fixture
+def play(gate, tmp_path) -> Callable[..., str]:
+    """Runs the rollout gate over example rows, beside files of other rows."""
+
+    def run(kind: type, **files: list[dict[str, Any]]) -> str:
+        for name, rows in files.items():
+            lines = "".join(f"{json.dumps(row)}\n" for row in rows)
+            (tmp_path / f"{name}.jsonl").write_text(lines)
+        return gate(rollout_gate, kind, *rows_of(CITIES))
+
+    return run
+
+
+def test_files_that_share_a_task_fail(play):
+    more = [f"{city}ville" for city in CITIES]
+    play(Cities, train=rows_of(more[:6]), validation=rows_of(more[6:]))
+    with pytest.raises(
+        GateError, match=r"validation\.jsonl: 2 of 4 rows have the task"
+    ):
+        play(Cities, train=rows_of(more[:6]), validation=rows_of(more[4:]))
+
+
+def test_prompts_that_differ_in_their_values_are_counted(play):
+    trained = rows_of(CITIES, "Where does Ann meet '{city}' at {n}:15?")
+    trained += rows_of(["paris"], "Who lives in {city}?")
+    others = rows_of(
+        [f"{city}ville" for city in CITIES], "Where does Bob meet 'x' at {n}?"
+    )
+    others += rows_of(["nice"], "What is {city} known for?")
+    note = play(Cities, train=trained, validation=others)
+    assert re.search(
+        r"8 of 9 prompts of \S*validation\.jsonl are prompts of \S*train\.jsonl but for "
+        r"numbers, names and quoted values, such as \"Where does Bob meet 'x' at 0\?\"",
+        note,
+    )
+    one_prompt = [rows_of([f"{city}{tail}" for city in CITIES]) for tail in "ab"]
+    note = play(Cities, train=one_prompt[0], validation=one_prompt[1])
+    assert "but for numbers" not in note
+
+
+def test_an_answer_that_is_mostly_right_fails_its_file(play):
+    usual = rows_of(["quito"] * 9 + CITIES[:2])
+    with pytest.raises(
+        GateError, match=r"train\.jsonl: 'quito' is right in 10 of 11 rows"
+    ):
+        play(Cities, train=usual)
+    note = play(Cities, train=rows_of(["quito"] * 6 + CITIES[1:5]))
+    assert re.search(r"train\.jsonl: 'quito' is right in 6 of 10 rows", note)
+
+
+def test_shallow_players_are_measured_in_each_file(play):
+    note = play(Short, train=rows_of(["nice", "turin"]))
+    assert re.search(
+        r"shallow earns 0\.5 on average in \S+, and solves 4 of 8 rows \(hard 0 of 4, easy 4 of 4\)",
+        note,
+    )
+    assert re.search(r"in \S*train\.jsonl, and solves 1 of 2 rows", note)
+    assert "at most 0.5 on average (shallow, 8 rows)" in note
+
+
+def test_players_may_stand_beside_the_class(play):
+    place = here().sources() / "policies.py"
+    place.write_text(
+        "def always_rome(task):\n    return 'rome'\n\ndef _not_this(task): ...\n"
+    )
+    try:
+        assert re.search(r"\nalways_rome earns 0\.125 .* 1 of 8 rows", play(Cities))
+        place.write_text("import nothing_of_this_name\n")
+        with pytest.raises(GateError, match=r"policies\.py: ModuleNotFoundError"):
+            play(Cities)
+    finally:
+        place.unlink()
+
+
+class Lucky(Cities):
+    """Nonsense contains a number, which one of the rows asks for."""
+
+    def reward(self, answer: str) -> float:
+        return float(answer == self.city or (self.city == "bern" and "31337" in answer))
+
+
+class Looks(Cities):
+    """Points for each look."""
+
+    looks = 0
+
+    def look(self, place: int) -> str:
+        """Look somewhere."""
+        self.looks += 1
+        return f"{place} looks nice"
+
+    def reward(self) -> float:  # ty: ignore[invalid-method-override]
+        return min(self.looks / 10, 1.0)
+
+    @staticmethod
+    def oracle(task: dict[str, Any]) -> Any:
+        return [("look", {"place": n}) for n in range(10)]
+
+
+def test_nonsense_may_solve_a_row_by_chance(play, gate):
+    rows = rows_of([*CITIES, *(f"{city}ville" for city in CITIES)])
+    note = gate(rollout_gate, Lucky, *rows)
+    assert "\nby chance, nonsense earns in 1 row: " in note
+    assert "row 8" in note
+    with pytest.raises(GateError, match="the policy 'nonsense' earns 1.0, not 0.0"):
+        gate(rollout_gate, Lucky, *rows[:8])
+
+
+def test_what_earns_by_repetition_is_named(gate):
+    rows = rows_of(CITIES)
+    with pytest.raises(
+        GateError,
+        match=r"it is repetition that earns: look\(place=1\) earns 0\.1 once, and 0\.3 three",
+    ):
+        gate(rollout_gate, Looks, *rows)
