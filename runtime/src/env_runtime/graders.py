@@ -18,6 +18,7 @@ Number, Choice and Text read what the last message has in \boxed{}: nothing outs
 box counts, and neither do two boxes that differ. `INSTRUCTIONS` asks for that in a prompt.
 """
 
+import contextlib
 import functools
 import json
 import math
@@ -199,7 +200,9 @@ class Choice(_Boxed[str]):
         if isinstance(options, int):
             pairs = [(letter, "") for letter in string.ascii_uppercase[:count]]
         else:
-            pairs = _labeled(options) or [*zip(string.ascii_uppercase, options)]
+            pairs = _labeled(options) or [
+                *zip(string.ascii_uppercase, options, strict=False)
+            ]
         self._options = {letter: normal(str(text)) for letter, text in pairs}
         texts = {*self._options.values()}
         if texts != {""} and ("" in texts or len(texts) < count):
@@ -218,8 +221,9 @@ class Choice(_Boxed[str]):
         for said in filter(None, (expected, self._expected, text)):
             if len(read := self._readings(said)) > 1:
                 raise ValueError(
-                    f"{said!r:.80} is the letter of option {read[0]}, and the text of "
-                    f"option {read[1]}: write options whose texts are no letters of others"
+                    f"{read[0]} is the letter of an option, and the text of option "
+                    f"{read[1]}, so an answer may mean either: give the options other "
+                    "texts, or letters in the order from A"
                 )
 
     @property
@@ -275,15 +279,17 @@ def _labeled(options: Sequence[Any]) -> list[tuple[str, str]] | None:
 _LABEL = re.compile(r"[(\[]?([A-Z])(?:[.:)\]]\s*(.*))?", re.DOTALL)
 # B, (B), [B], Option B, B. Lima, B - Lima
 _LETTER = re.compile(
-    r"(?:(?:option|choice|answer)\s*:?\s*)?[(\[]?([a-z])[)\]]?(?:\s*[.:),-]\s*|\s+|$)(.+)?",
+    r"(?:(?:option|choice|answer)\s*:?\s*)?[(\[]?([a-z])[)\]]?(?:\s*[.:),]\s*|\s*-\s*(?=\S)|\s+|$)(.+)?",
     re.IGNORECASE | re.DOTALL,
 )
 
 
 # ------------------------------------------------------------------------- JSON
 
+# A block without an end is one, too.
 _FENCE = re.compile(
-    r"```(?:json)?[ \t]*\r?\n(.*?)```[ \t]*(?=\r?\n|\Z)", re.DOTALL | re.IGNORECASE
+    r"```(?:json)?[ \t]*\r?\n(?:(.*?)```[ \t]*(?=\r?\n|\Z)|.*)",
+    re.DOTALL | re.IGNORECASE,
 )
 
 
@@ -328,7 +334,7 @@ class Json:
             return None
         try:
             document = json.loads(
-                blocks[0] if blocks else answer,
+                (blocks[0] if blocks else answer).lstrip("\ufeff"),
                 object_pairs_hook=_without_repeats,
                 parse_constant=_refused,
             )
@@ -424,13 +430,16 @@ class Table:
         if not rows:
             raise ValueError("expected no rows: a query that finds nothing would earn")
         for row in rows:
-            if isinstance(row, str | Mapping):
-                raise ValueError(f"expected rows as lists of values, got {row!r:.80}")
+            if isinstance(row, str | Mapping):  # its keys would be compared
+                raise ValueError(f"expected rows as lists, got {row!r:.80}")  # noqa: TRY004
         self._rows, self._ordered = [tuple(row) for row in rows], ordered
 
     def reward(self, rows: Iterable[Sequence[Any]] | None) -> float:
         """1.0 for the expected rows, else 0.0. None is a query that failed."""
-        given = [_cells(row) for row in rows or ()]
+        rows = [*(rows or ())]
+        if any(isinstance(row, str | Mapping) for row in rows):
+            return 0.0
+        given = [_cells(row) for row in rows]
         expected = [_cells(row) for row in self._rows]
         if self._ordered:
             return float(given == expected)
@@ -441,23 +450,30 @@ class Table:
         return self._rows
 
 
-_LARGEST = 10**300
-
-
 def _cells(row: Sequence[Any]) -> tuple[Any, ...]:
     return tuple(map(_cell, row))
 
 
 def _cell(value: Any) -> tuple[str, Any]:
     """A value of a row as it is compared. A policy's query may return any number."""
-    if isinstance(value, Real | Decimal) and -_LARGEST < value < _LARGEST:
-        number = Fraction(value if isinstance(value, int | Decimal) else float(value))
-        if abs(number) >= 10**9:
-            return ("number", round(number, 2))
-        return ("number", f"{float(number) + 0.0:.9g}")
+    if isinstance(value, Real | Decimal):
+        with contextlib.suppress(ArithmeticError):  # NaN
+            if abs(value) < 10**9:
+                return ("number", f"{float(value) + 0.0:.9g}")
+            if abs(value) < 10**300:
+                return ("number", _to_a_hundredth(value))
     if isinstance(value, int):
         return ("number", value)  # thousands of digits make no text
     return (type(value).__name__, str(value))
+
+
+def _to_a_hundredth(value: Any) -> Fraction | float:
+    """A number as a float if a float has all of its digits: 10**23 is 1e23."""
+    if not isinstance(value, int | Decimal):
+        value = float(value)
+    number = round(Fraction(value), 2)
+    nearest = float(number)
+    return nearest if number in (nearest, Fraction(repr(nearest))) else number
 
 
 class Calls:

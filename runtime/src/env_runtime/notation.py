@@ -62,11 +62,11 @@ def unstyled(text: str) -> str:
     return text
 
 
-_RAISED = re.compile("[⁺⁻]?[⁰¹²³⁴⁵⁶⁷⁸⁹]+")
-_LOWERED = re.compile("(?<=[0-9])[₀-₉]+|[₀-₉]+(?=[0-9])")
-_VULGAR = re.compile("[¼-¾⅐-⅞↉]|[⁰¹²³⁴⁵⁶⁷⁸⁹]+\N{FRACTION SLASH}[₀-₉]+")
+_RAISED = re.compile("[⁺⁻]?[⁰¹²³⁴-⁹]+")
+_LOWERED = re.compile("(?<=[0-9])[₀-₉]+|(?<![₀-₉])[₀-₉]+(?=[0-9])")
+_VULGAR = re.compile("[¼-¾⅐-⅞↉]|(?<![⁰¹²³⁴-⁹])[⁰¹²³⁴-⁹]+\N{FRACTION SLASH}[₀-₉]+")
 _SIGNS = str.maketrans(
-    dict.fromkeys("\u2010\u2011\u2012\u2013\u2212\ufe63\uff0d", "-")
+    dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2212\ufe63\uff0d", "-")
     | dict.fromkeys("\u2044\u2215", "/")
     | dict.fromkeys("\u2018\u2019", "'")
 )
@@ -137,7 +137,7 @@ def quantity_in(text: str) -> Quantity | None:
     text = unstyled(text) if len(text) <= 200 else ""
     text = re.sub(r"\\(?:left|right)(?![a-zA-Z])", "", typed(text)).strip()
     text = re.sub(r"^\$([^$]*)(?<!\\)\$(?=\s*[^\d\s])", r"\1 ", text)  # $5$ cm
-    while text[:1] + text[-1:] in ("()", "{}"):
+    while text[:1] + text[-1:] == "{}" or re.fullmatch(r"\([^,]*\)", text):  # (1,250)
         text = text[1:-1].strip()
     if "\n" in text or not (text := re.sub(r"\s+", " ", text)).isprintable():
         return None
@@ -189,7 +189,8 @@ def plain_number(text: str) -> tuple[Fraction, str] | None:
     if found is None or re.match(r"-?0\d", text):
         return None
     signs = _tidy(found.money + found.unit)
-    return None if re.search(r"[^%°\W]|[\^/(]", signs) else (found.number, signs)
+    is_sign = signs in ("", "%", "°") or re.fullmatch(_MONEY, signs)
+    return (found.number, signs) if is_sign else None
 
 
 def same_number(one: str, other: str) -> bool:
@@ -223,7 +224,7 @@ _SYMBOLS |= _CODES | _words(
     "% ° °C °F $ € £ ¥ h ℓ K C F ft in yd mi lb lbs oz sec secs min mins hr hrs yr yrs wk wks mo mos am pm "
     "gal qt tsp tbsp cc hp bar atm psi dB rad deg mph kph kmh rpm bpm ppm fps px ha"
 )
-_ANY_CASE = {each.casefold() for each in _SYMBOLS if len(each) > 1} - {"mm", "mb"}
+_ANY_CASE = {each.casefold() for each in _SYMBOLS if len(each) > 1} - {"mm", "mn"}
 _LENGTHS = _words("m ft in yd mi foot feet inch yard mile unit meter metre")
 # Units, and what is counted without an -s
 _NOUNS = _LENGTHS | _words(
@@ -237,25 +238,25 @@ _PLURAL = re.compile(r"[a-z]{2,}[^siu\W]s")
 _SCALE = re.compile(r"(?:kilo|centi|milli|micro|mega|giga)(?=[a-z]{3})")
 # These words change the value of the number before them, so they are no units.
 _NUMERAL = re.compile(
-    r"(?:zero|nil|nought|naught|one|two|three|four|fiv|six|seven|eight|nin|ten|eleven|twel[fv]"
-    r"|fif|eigh|(?:thir|four|fif|six|seven|eigh|nine)teen|(?:twen|thir|for|fif|six|seven|eigh"
-    r"|nine)t(?:y|i)|first|third|hal[fv]|quarter|hundred|thousand|[a-z]*[b-z]illi(?:on|ard)"
-    r"|dozen|gross|score|myriad|grand|googol(?:plex)?|lakh?|lac|crore|arab|kharab|[bmt]il|tn"
-    r"|[bm]l?n|mio|mrd|mega|giga|tera|couple|pair|trio|once|twice|thrice"
+    r"(?:zero|zeroe|nil|one|two|three|four|five|six|sixe|seven|eight|nine|ten|eleven|twelve"
+    r"|(?:thir|four|fif|six|seven|eigh|nine)teen|(?:twen|thir|for|fif|six|seven|eigh|nine)t"
+    r"(?:y|ie)|fif|eigh|nin|twelf|first|third|half|halve|quarter|hundred|thousand"
+    r"|[a-z]*[b-z]illi(?:on|ard)|dozen|gross|score|myriad|grand|googol|googolplex|lakh|lac"
+    r"|[ck]rore|arab|kharab|mega|giga|tera|couple|pair|trio|quartet|quintet|octet|nonet|ream|duo"
     r"|(?:sing|doub|trip|quadrup|quintup)le"
     # in French, Spanish and German
-    r"|mill?e?|millone|millare|milliers?|cien(?:to)?|cent[ae]na|centaine|decena|di[xz]aine"
-    r"|do[cz]ena|douzaine|tausend|hundert|dutzend|tre|cinco|sei|siete|ocho|nueve|diez"
-    r"|deux|troi|quatre|cinq|sept|huit|neuf|zwei|drei|vier|sech|acht|neun|zehn)"
-    r"e?(?:s|d|th|ths|fold|some)?"
+    r"|millier|mille|millone|millare|ciento?|cent[ae]na|centaine|decena|di[xz]aine|douzaine"
+    r"|do[cz]ena|tausend|hundert|dutzend|cinco|siete|ocho|nueve|diez|deux|troi|quatre|cinq"
+    r"|sept|huit|neuf|zwei|drei|vier|sech|acht|neun|zehn)(?:s|d|th|ths|fold|some)?"
 )
 _OPERATORS = _words(
     "and nor not but plus minus add added over into from than less times divided multiplied "
     "subtract subtracted increased decreased raised power mod modulo modulus point dot comma "
-    "cross choose root squared cubed factorial exponent sin sine sinh cos cosine cosh tan "
-    "tangent tanh arcsin arccos arctan cot sec csc log logarithm exp sqrt lim max min gcd lcm "
-    "det abs floor ceil ceiling inf infinity infinite nan undefined equals equal negative "
-    "positive tau phi euler until without except"
+    "cross choose root squared cubed factorial exponent sin sine sines sinh cos cosine cosines "
+    "cosh tan tangent tanh arcsin arccos arctan cot sec csc log logarithm exp sqrt lim max min "
+    "gcd lcm det abs floor ceil ceiling inf infinity infinities infinite nan undefined equals "
+    "equal negative positive tau phi euler until without except nought naught once twice "
+    "thrice mil bil tril bln mln mio mrd cien dos tres seis"
 )
 _TAIL = re.compile(
     r" (?:left|old|tall|long|wide|high|deep|away|apart|ago|remaining|altogether|overall|each"
@@ -305,7 +306,7 @@ def _tidy(unit: str) -> str:
     r"""A unit without LaTeX's commands: ^\circ is °, \% is %, and `squared` is ^2."""
     unit = re.sub(r"\^ ?(?:\\circ|\{ ?(?:\\circ|o) ?\})|\\degree(?![a-z])", "°", unit)
     unit = re.sub(r"\\(?:cdot|times)(?![a-z])|[⋅∙*]", "·", unit.replace("\\Omega", "Ω"))
-    unit = re.sub(r"\\mu(?![a-z])|μ", "µ", unit)
+    unit = re.sub(r"\\mu(?![a-z]) ?|μ", "µ", unit.replace("U.S.", "US"))
     unit = unit.replace("℃", "°C").replace("℉", "°F").replace("° ", "°")
     unit = re.sub(r"\\([%$€£])", r"\1", unit).strip().removesuffix(".").strip()
     unit = re.sub(r" squared$", "^2", re.sub(r" cubed$", "^3", unit))
@@ -316,17 +317,19 @@ def _is_counted(text: str) -> bool:
     """Whether a text is a product of units, as kg m^2 is, or names what is counted."""
     text = re.sub(r"^(?:square|sq|cubic|cu)\.? ", "", text)
     atoms = [_ATOM.fullmatch(part) for part in re.split(" ?· ?| ", text)]
-    if all(atom and _is_known(atom[1]) for atom in atoms):
-        first = atoms[0]
-        if len(atoms) > 1 or first is None:
-            return True
-        return int(first[2] or 1) < 2 or _is_length(first[1])
-    *before, noun = _TAIL.sub("", text.casefold()).split()
+    if len(atoms) == 1 and (atom := atoms[0]):
+        return _is_known(atom[1]) and (int(atom[2] or 1) < 2 or _is_length(atom[1]))
+    if all(atom and atom[1] in _SYMBOLS and atom[1] not in "%$€£¥" for atom in atoms):
+        return True
+    *before, noun = _TAIL.sub("", text).split()
     return (
         len(before) < 3
-        and (_is_noun(noun) or _is_known(noun))
-        and all(re.fullmatch(r"[a-z]{3,}(?:-[a-z]+)*|us", word) for word in before)
-        and not any(map(_changes_value, before))
+        and _is_known(noun)
+        and all(
+            re.fullmatch(r"[a-z]{3,}(?:-[a-z]+)*|us", word.casefold())
+            and not _changes_value(word.casefold())
+            for word in before
+        )
     )
 
 
@@ -396,17 +399,19 @@ def normal(text: str) -> str:
 
 _WORD = re.compile(r"\\[A-Za-z]+|[^\\]+|\\")  # \Delta is not \delta
 _COMMAS = re.compile(r"(?<![\d.,(\[{])[1-9]\d{0,2}(?:,\d{3})+(?![\d,])")
-_QUOTED = re.compile("""(["'“«`]+)(.*)(["'”»`]+)""", re.DOTALL)
-_PADDING = re.compile(r"[\s.,;:?]+$|(?<![\d\s)\]}|])\s*!+$")  # 5! is a factorial
+_QUOTED = re.compile("""["'“«`](.*)["'”»`]""", re.DOTALL)
 _ARTICLE = re.compile(r"^(?:the\s+(?=\S)|an?\s+(?=[^\W\d_]{2}))")
 
 
 def _stripped(text: str) -> str:
     """A text without quotes around it, and without the marks that end a sentence."""
-    shorter = _PADDING.sub("", text).strip()
-    if quoted := _QUOTED.fullmatch(shorter):
-        shorter = quoted[2].strip()
-    return shorter if shorter == text else _stripped(shorter)
+    for _ in range(_NESTED):
+        text = text.rstrip(" .,;:?")
+        if not re.search(r"[\d)}\]|']\s*$", bare := text.rstrip("!")):
+            text = bare  # 5! is a factorial
+        if quoted := _QUOTED.fullmatch(text):
+            text = quoted[1].strip()
+    return text
 
 
 # Spellings of the same formula
