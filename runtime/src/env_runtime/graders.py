@@ -204,6 +204,11 @@ class Choice(_Boxed[str]):
                 *zip(string.ascii_uppercase, options, strict=False)
             ]
         self._options = {letter: normal(str(text)) for letter, text in pairs}
+        self._articles = {
+            letter
+            for letter, text in pairs
+            if re.match(r"a\s", str(text), re.IGNORECASE)
+        }
         texts = {*self._options.values()}
         if texts != {""} and ("" in texts or len(texts) < count):
             raise ValueError(f"options must be different texts, got {options!r:.200}")
@@ -262,7 +267,10 @@ class Choice(_Boxed[str]):
             if text is not None and rest in ("", text, f"({text})"):
                 read.append(letter)
         said = normal(box)
-        read += [key for key, text in self._options.items() if text and text == said]
+        for key, text in self._options.items():
+            is_letter = box.startswith("A ") and key not in self._articles
+            if text and text == said and not is_letter:
+                read.append(key)
         return [*dict.fromkeys(read)]
 
 

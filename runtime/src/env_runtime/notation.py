@@ -35,10 +35,13 @@ def last_box(text: Any) -> str | None:
 
 # ------------------------------------------------------------------------- styles
 
+_INNER = r"((?:[^{}]++|\{(?:[^{}]++|\{[^{}]*+\})*+\})*+)\}"  # with braces in braces
 _STYLE = re.compile(
     r"\\(?:text(?:bf|it|rm|sf|tt|normal)?|math(?:rm|bf|it|sf|tt|normal)|mbox|boldsymbol"
-    r"|bm|emph|operatorname|underline)\s*\{([^{}]*)\}"
-    r"|\{\s*\\(?:bf|it|rm|sf|tt|em)(?![a-zA-Z])([^{}]*)\}"
+    r"|bm|emph|operatorname|underline)\s*\{"
+    + _INNER
+    + r"|\{\s*\\(?:bf|it|rm|sf|tt|em)(?![a-zA-Z])"
+    + _INNER
 )
 _SWITCH = re.compile(
     r"\\(?:(?:display|text|script)style|bf|it|rm|sf|tt|em|large|Large)(?![a-zA-Z])\s*"
@@ -134,10 +137,11 @@ class Quantity(NamedTuple):
 
 def quantity_in(text: str) -> Quantity | None:
     """The number at the beginning of a text, and what follows it; None without one."""
-    text = unstyled(text) if len(text) <= 200 else ""
+    text = unstyled(text.replace(",\\!", "{,}")) if len(text) <= 200 else ""
     text = re.sub(r"\\(?:left|right)(?![a-zA-Z])", "", typed(text)).strip()
     text = re.sub(r"^\$([^$]*)(?<!\\)\$(?=\s*[^\d\s])", r"\1 ", text)  # $5$ cm
-    while text[:1] + text[-1:] == "{}" or re.fullmatch(r"\([^,]*\)", text):  # (1,250)
+    is_pair = "," in text.replace("{,}", "")  # (1,250)
+    while text[:1] + text[-1:] in ("{}", "()"[is_pair:]):
         text = text[1:-1].strip()
     if "\n" in text or not (text := re.sub(r"\s+", " ", text)).isprintable():
         return None
@@ -240,14 +244,18 @@ _SCALE = re.compile(r"(?:kilo|centi|milli|micro|mega|giga)(?=[a-z]{3})")
 _NUMERAL = re.compile(
     r"(?:zero|zeroe|nil|one|two|three|four|five|six|sixe|seven|eight|nine|ten|eleven|twelve"
     r"|(?:thir|four|fif|six|seven|eigh|nine)teen|(?:twen|thir|for|fif|six|seven|eigh|nine)t"
-    r"(?:y|ie)|fif|eigh|nin|twelf|first|third|half|halve|quarter|hundred|thousand"
+    r"(?:y|ie)|fif|eigh|nin|twelf|first|third|half|halve|hundred|thousand"
     r"|[a-z]*[b-z]illi(?:on|ard)|dozen|gross|score|myriad|grand|googol|googolplex|lakh|lac"
-    r"|[ck]rore|arab|kharab|mega|giga|tera|couple|pair|trio|quartet|quintet|octet|nonet|ream|duo"
+    r"|[ck]rore|arab|kharab|mega|giga|tera"
     r"|(?:sing|doub|trip|quadrup|quintup)le"
     # in French, Spanish and German
     r"|millier|mille|millone|millare|ciento?|cent[ae]na|centaine|decena|di[xz]aine|douzaine"
     r"|do[cz]ena|tausend|hundert|dutzend|cinco|siete|ocho|nueve|diez|deux|troi|quatre|cinq"
     r"|sept|huit|neuf|zwei|drei|vier|sech|acht|neun|zehn)(?:s|d|th|ths|fold|some)?"
+)
+# So do these, unless the expected value has them.
+_GROUPS = re.compile(
+    r"(?:couple|pair|duo|trio|quarter|(?:quart|quint|sext|oct|non)et|ream)s?"
 )
 _OPERATORS = _words(
     "and nor not but plus minus add added over into from than less times divided multiplied "
@@ -296,7 +304,7 @@ def may_be_unit(text: str) -> bool:
     words = _tidy(text).casefold().split()
     return 0 < len(words) < 4 and all(
         re.fullmatch(r"[^\W\d_]{3,}|[\u3040-\ud7af]{1,2}", word)
-        and not _changes_value(word)
+        and (_GROUPS.fullmatch(word) or not _changes_value(word))
         and not any(map(_is_value, word))
         for word in words
     )
@@ -370,9 +378,10 @@ def _is_below(text: str) -> bool:
 
 
 def _changes_value(word: str) -> bool:
-    """Whether a word is a numeral, an operator, a function or a constant."""
+    """Whether a word is a numeral, a group, an operator, a function or a constant."""
     return any(
-        _NUMERAL.fullmatch(part) or part in _OPERATORS for part in word.split("-")
+        _NUMERAL.fullmatch(part) or _GROUPS.fullmatch(part) or part in _OPERATORS
+        for part in word.split("-")
     )
 
 
@@ -388,7 +397,7 @@ def _is_value(character: str) -> bool:
 
 def normal(text: str) -> str:
     """A text for comparisons: without LaTeX's styles and escapes, case and padding."""
-    text = re.sub(r"\\([{}%$&#_])", r"\1", unstyled(text))
+    text = re.sub(r"\\([{}%$&#_])", r"\1", unstyled(text).replace("{,}", ","))
     text = unicodedata.normalize("NFKC", typed(text)).translate(_SIGNS)
     text = _WORD.sub(
         lambda word: word[0] if word[0][0] == "\\" else word[0].casefold(), text
