@@ -6,6 +6,7 @@ import string
 import time
 from decimal import Decimal
 from fractions import Fraction
+from typing import Any
 
 import pytest
 from env_runtime.graders import Calls, Choice, Json, Number, Table, Text
@@ -481,7 +482,8 @@ def test_cells_of_each_type_are_the_same_number_and_no_other():
 
 def test_rows_are_no_texts_and_no_objects():
     """Their letters, or their keys, would be compared."""
-    for row in ({"a": 1}, "a"):
+    rows: list[Any] = [{"a": 1}, "a"]
+    for row in rows:
         with pytest.raises(ValueError, match="expected rows as lists"):
             Table([row])
         assert Table([("a",)]).reward([row]) == 0.0
