@@ -195,12 +195,28 @@ def test_a_word_that_changes_a_number_is_no_unit():
             "apples^2",
         ),
         *("th", "and a half", "% %", "or six apples", "twenty-one", "half-dozens"),
-        *("mille", "millones", "tausend", "docenas", "centaines", "mil dollars"),
+        *(
+            "mille",
+            "millones",
+            "tausend",
+            "docenas",
+            "centaines",
+            "mil dollars",
+            "fivehundreds",
+            "tenfolds",
+            "/xyz",
+            "/two",
+        ),
     ]
     gaps = ["", " ", r"\,", r"\ ", "-"]
     forms = [f"5{gap}{word}" for gap in gaps for word in words]
     forms += [rf"5\text{{ {word}}}" for word in words]
     forms += [f"5 ({word})" for word in words]
+    forms += [f"${gap}5 {scale}" for gap in ("", " ") for scale in "mkKMBG"]
+    forms += [f"{sign}5{scale}" for sign in ("$", "€") for scale in "mkKMBG"]
+    forms += [
+        f"5 {scale} {money}" for scale in "mkKM" for money in ("USD", "€", "dollars")
+    ]
     assert paid(Number(5), forms) == []
 
 

@@ -148,6 +148,8 @@ def quantity_in(text: str) -> Quantity | None:
     match = _NUMBER.fullmatch(text.replace("{-}", "-"))
     if match is None or (match["sign"] and match["inner"]):
         return None
+    if match["money"] and re.fullmatch(r" ?[^\W\d_]", match["unit"]):  # $5m, $5 K
+        return None
     number = _value(match)
     if number is None:
         return None
@@ -225,11 +227,13 @@ _SYMBOLS = {
     for prefix in ["", *prefixes]
 } - {"B"}
 _SYMBOLS |= _CODES | _words(
-    "% ° °C °F $ € £ ¥ h ℓ K C F ft in yd mi lb lbs oz sec secs min mins hr hrs yr yrs wk wks mo mos am pm "
-    "gal qt tsp tbsp cc hp bar atm psi dB rad deg mph kph kmh rpm bpm ppm fps px ha"
+    "% ° °C °F $ € £ ¥ h ℓ K C F ft in yd mi lb lbs oz sec secs min mins hr hrs yr yrs wk "
+    "wks mo mos am pm gal qt tsp tbsp cc hp bar atm psi dB rad deg mph kph kmh rpm bpm ppm "
+    "fps px ha"
 )
+_FACTORS = _SYMBOLS - _CODES - {*"%°$€£¥", "am", "pm"}  # of N m
 _ANY_CASE = {each.casefold() for each in _SYMBOLS if len(each) > 1} - {"mm", "mn"}
-_LENGTHS = _words("m ft in yd mi foot feet inch yard mile unit meter metre")
+_LENGTHS = _words("m ft in yd mi foot feet inch inches yard mile unit meter metre")
 # Units, and what is counted without an -s
 _NOUNS = _LENGTHS | _words(
     "gram kilo pound ounce ton tonne liter litre gallon quart pint cup tablespoon teaspoon "
@@ -251,7 +255,7 @@ _NUMERAL = re.compile(
     # in French, Spanish and German
     r"|millier|mille|millone|millare|ciento?|cent[ae]na|centaine|decena|di[xz]aine|douzaine"
     r"|do[cz]ena|tausend|hundert|dutzend|cinco|siete|ocho|nueve|diez|deux|troi|quatre|cinq"
-    r"|sept|huit|neuf|zwei|drei|vier|sech|acht|neun|zehn)(?:s|d|th|ths|fold|some)?"
+    r"|sept|huit|neuf|zwei|drei|vier|sech|acht|neun|zehn)+(?:s|d|ths?|folds?|somes?)?"
 )
 # So do these, unless the expected value has them.
 _GROUPS = re.compile(
@@ -271,7 +275,7 @@ _TAIL = re.compile(
     r"|apiece|more|fewer|(?:in )?total|in all)$"
 )
 _ATOM = re.compile(r"([^\W\d_]+|[%°]|°[CF]|[$€£¥])(?:\^\{?([-+]?\d)\}?)?")
-_BELOW = re.compile(r" ?/ ?|(?:^| )(?:per|an?|each|every|of) ")
+_BELOW = re.compile(r"( ?/ ?|(?:^| )(?:per|an?|each|every|of) )")
 
 
 def is_unit(text: str) -> bool:
@@ -284,12 +288,13 @@ def is_unit(text: str) -> bool:
         return False
     if (text := _tidy(text)) in ("", "%", "°") or re.fullmatch(_MONEY, text):
         return True
-    above, *below = _BELOW.split(text)
+    above, *below = _BELOW.split(text)  # with what parts them
     if above and not _is_counted(above):
         return False
-    return (bool(above) or text.startswith(("/", "per "))) and all(
-        map(_is_below, below)
-    )
+    if not above and not text.startswith(("/", "per ")):
+        return False
+    pairs = zip(below[::2], below[1::2], strict=True)
+    return all(_is_below(text, is_word="/" not in by) for by, text in pairs)
 
 
 def same_unit(one: str, other: str) -> bool:
@@ -327,7 +332,7 @@ def _is_counted(text: str) -> bool:
     atoms = [_ATOM.fullmatch(part) for part in re.split(" ?· ?| ", text)]
     if len(atoms) == 1 and (atom := atoms[0]):
         return _is_known(atom[1]) and (int(atom[2] or 1) < 2 or _is_length(atom[1]))
-    if all(atom and atom[1] in _SYMBOLS and atom[1] not in "%$€£¥" for atom in atoms):
+    if all(atom and atom[1] in _FACTORS for atom in atoms) and text[:2] != "K ":
         return True
     *before, noun = _TAIL.sub("", text).split()
     return (
@@ -357,24 +362,25 @@ def _is_noun(word: str) -> bool:
 
 def _is_length(word: str) -> bool:
     """Whether the square of a unit is one, too: 5 s^2 is a formula."""
-    word = word.removesuffix("es") if word == "inches" else word
-    return _SCALE.sub("", word.casefold()).removesuffix("s") in _LENGTHS or word in {
-        prefix + "m" for prefix in _PREFIXES["m"]
-    }
+    plain = _SCALE.sub("", word.casefold())
+    return {plain, plain.removesuffix("s")} & _LENGTHS != set() or re.fullmatch(
+        f"[{_PREFIXES['m']}]m", word
+    ) is not None
 
 
-def _is_below(text: str) -> bool:
-    """Whether a text is a unit below a slash, such as s^2, or a noun behind `per`."""
+def _is_below(text: str, is_word: bool) -> bool:
+    """Whether a text is a unit, as s^2 is below a slash; with `is_word`, or any noun."""
     text = text[1:-1] if text[:1] + text[-1:] in ("()", "{}") else text
     atoms = [_ATOM.fullmatch(part) for part in re.split(" ?· ?| ", text)]
     return len(atoms) < 4 and all(
-        atom
-        and (
-            _is_known(atom[1])
-            or (re.fullmatch("[a-z]{3,}", atom[0]) and not _changes_value(atom[1]))
-        )
+        atom and (_is_known(atom[1]) or (is_word and _is_word(atom[0])))
         for atom in atoms
     )
+
+
+def _is_word(text: str) -> bool:
+    """Whether a text is a word that leaves the number before it as it is."""
+    return bool(re.fullmatch("[a-z]{3,}", text)) and not _changes_value(text)
 
 
 def _changes_value(word: str) -> bool:
