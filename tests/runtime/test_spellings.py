@@ -50,6 +50,7 @@ UNITS = [
     *(" apples", " red apples", r"\text{ gift bags}", " (apples)", " cups of flour"),
     *(" people", " feet tall", " years old", " square units", " sq. ft.", " units^2"),
     *("/day", " per day", " meters per second squared", " times", " books left", " pm"),
+    *(r"\,\frac{\text{m}}{\text{s}^2}", r" \dfrac{km}{h}"),
 ]
 
 

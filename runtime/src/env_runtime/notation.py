@@ -317,6 +317,7 @@ def may_be_unit(text: str) -> bool:
 
 def _tidy(unit: str) -> str:
     r"""A unit without LaTeX's commands: ^\circ is °, \% is %, and `squared` is ^2."""
+    unit = re.sub(r"\\[dt]?frac *\{([^{}]*)\} *\{([^{}]*)\}", r"\1/\2", unit)
     unit = re.sub(r"\^ ?(?:\\circ|\{ ?(?:\\circ|o) ?\})|\\degree(?![a-z])", "°", unit)
     unit = re.sub(r"\\(?:cdot|times)(?![a-z])|[⋅∙*]", "·", unit.replace("\\Omega", "Ω"))
     unit = re.sub(r"\\mu(?![a-z]) ?|μ", "µ", unit.replace("U.S.", "US"))
