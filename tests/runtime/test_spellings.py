@@ -444,6 +444,12 @@ def test_a_letter_that_may_mean_two_options_is_refused(options, unclear):
         assert paid(Choice(option, options), unclear) == []
 
 
+def test_options_need_texts_or_letters():
+    for options in (["", ""], ["Lima", ""], ["A) Lima", "B)"], ["A) Lima", "B) lima"]):
+        with pytest.raises(ValueError, match="options must be different texts"):
+            Choice("A", options)
+
+
 # ------------------------------------------------------------------- documents, rows, calls
 
 

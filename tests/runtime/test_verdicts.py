@@ -271,7 +271,7 @@ def test_a_box_in_a_thought_is_no_answer(begin, said, reward):
     """Neither a grader nor a judge, which is asked in reward(), reads it."""
 
     class Boxed(Plain):
-        async def reward(self, answer: str) -> float:
+        async def reward(self, answer: str = "") -> float:
             assert "think" not in answer
             return Number("5").reward(answer)
 

@@ -197,12 +197,12 @@ class Choice(_Boxed[str]):
         count = options if isinstance(options, int) else len(options)
         if not 2 <= count <= 26:
             raise ValueError(f"a choice needs 2 to 26 options, got {count}")
+        letters = string.ascii_uppercase[:count]
         if isinstance(options, int):
-            pairs = [(letter, "") for letter in string.ascii_uppercase[:count]]
+            pairs = labeled = [(letter, "") for letter in letters]
         else:
-            pairs = _labeled(options) or [
-                *zip(string.ascii_uppercase, options, strict=False)
-            ]
+            labeled = _labeled(options)
+            pairs = labeled or [*zip(letters, options, strict=True)]
         self._options = {letter: normal(str(text)) for letter, text in pairs}
         self._articles = {
             letter
@@ -210,14 +210,15 @@ class Choice(_Boxed[str]):
             if re.match(r"a\s", str(text), re.IGNORECASE)
         }
         texts = {*self._options.values()}
-        if texts != {""} and ("" in texts or len(texts) < count):
+        are_letters = texts == {""} and labeled is not None
+        if not are_letters and ("" in texts or len(texts) < count):
             raise ValueError(f"options must be different texts, got {options!r:.200}")
         if expected is None:
             raise ValueError("expected an option, got None")
         expected = str(expected)
         read = self._readings(expected)
         if not read:
-            among = ", ".join(self._options) if texts == {""} else f"{options!r:.200}"
+            among = ", ".join(self._options) if are_letters else f"{options!r:.200}"
             raise ValueError(
                 f"expected one of the options {among}, got {expected!r:.80}"
             )
@@ -287,7 +288,8 @@ def _labeled(options: Sequence[Any]) -> list[tuple[str, str]] | None:
 _LABEL = re.compile(r"[(\[]?([A-Z])(?:[.:)\]]\s*(.*))?", re.DOTALL)
 # B, (B), [B], Option B, B. Lima, B - Lima
 _LETTER = re.compile(
-    r"(?:(?:option|choice|answer)\s*:?\s*)?[(\[]?([a-z])[)\]]?(?:\s*[.:),]\s*|\s*-\s*(?=\S)|\s+|$)(.+)?",
+    r"(?:(?:option|choice|answer)\s*:?\s*)?[(\[]?([a-z])[)\]]?"
+    r"(?:\s*[.:),]\s*|\s*-\s*(?=\S)|\s+|$)(.+)?",
     re.IGNORECASE | re.DOTALL,
 )
 
