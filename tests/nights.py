@@ -176,7 +176,14 @@ GAME_FIRST = [
 SAME_ON_BOTH = ["class_checks", "dataset_projects", "datasets", "deploy", "flaws"]
 SAME_ON_BOTH += ["flaws_owned", "framework_protocol", "frameworks", "gates", "graders"]
 SAME_ON_BOTH += ["imports", "llm", "models", "package", "play", "properties", "report"]
-SAME_ON_BOTH += ["rows_generator", "slim_image", "stats", "trl", "dataset_shapes"]
+SAME_ON_BOTH += [
+    "rows_generator",
+    "slim_image",
+    "spellings",
+    "stats",
+    "trl",
+    "dataset_shapes",
+]
 SAME_ON_BOTH += ["data_is_text", "tested_programs", "written"]
 # Other modules of which some tests need one series
 OF_ONE_SERIES = ["test_api", "test_coverage", "test_layers", "test_ports"]

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from env_runtime.episode.tasks import solution_of
 from env_runtime.episode.types import function_call, message
+from env_runtime.graders import Number
 
 from .support import ROW, Generous, Mover, Plain, Riddle, at_once, outcome, row_of
 
@@ -252,3 +253,32 @@ def test_an_answer_is_graded_without_the_thinking(begin, said, heard):
             return float(answer == heard)
 
     assert begin(Listens).reward(output=[message(said)]) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("said", "reward"),
+    [
+        (r"<think>\boxed{7}?</think>\boxed{5}", 1.0),
+        (r"<think>\boxed{5}</think>\boxed{7}", 0.0),
+        (r"<think>\boxed{5}</think>", 0.0),
+        (r"<think>\boxed{5}", 0.0),
+        (r"\boxed{5}<think>\boxed{5}", 0.0),
+        (r"</think>\boxed{5}", 1.0),
+        (r"\boxed{5}</think>", 0.0),
+    ],
+)
+def test_a_box_in_a_thought_is_no_answer(begin, said, reward):
+    """Neither a grader nor a judge, which is asked in reward(), reads it."""
+
+    class Boxed(Plain):
+        async def reward(self, answer: str = "") -> float:
+            assert "think" not in answer
+            return Number("5").reward(answer)
+
+    assert begin(Boxed).reward(output=[message(said)]) == reward
+
+
+def test_a_text_that_is_expected_of_a_tool_is_no_message(begin):
+    row = row_of(expected_output="5")
+    for said in ("5", "<think>5</think>5", "</think>5"):
+        assert begin(Ungraded, row).reward(row, [message(said)]) == 0.0

@@ -29,14 +29,18 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
+from numbers import Real
 from typing import Any
 
 from .notation import (
     boxes_in,
+    may_be_unit,
     normal,
     number_in,
-    plain_number,
+    quantity_in,
+    same_number,
     spelled,
+    typed,
     unstyled,
 )
 
@@ -84,23 +88,26 @@ _PLACES, _DIGITS = Fraction(1, 2 * 10**6), Fraction(1, 2000)
 class Number(_Boxed[Fraction]):
     r"""One number in \boxed{}: `42`, `-1,250.75`, `3/4`, `\frac{3}{4}`, `\$5`, `20\%`, `3 km`.
 
-    A currency, a percent sign and a unit, such as m^2 and °C, do not count. Decimals count
-    to six places. A formula, such as 3π, 3x or 10⁶, is not a number, because the policy has
-    to compute it. Neither are 5k, 5 M and 5 million. 5K is none, and 5 K is 5 kelvin.
+    A currency, a percent sign and a unit do not count. A unit is a known one, such as m^2,
+    °C and miles per hour, a plural, such as red apples, or what `expected` has. Decimals
+    count to six places, and (5) is 5. A formula, such as 3π, 3x or 10⁶, is not a number,
+    because the policy has to compute it. Neither are 5k, 5 million, 5 dozen and 5 halves.
+    5K is none, and 5 K is 5 kelvin.
     """
 
     def __init__(self, expected: str | float) -> None:
-        number = self._parse(str(expected))
-        if number is None:
+        self._text = str(expected)
+        found = quantity_in(self._text)
+        if found is None or not may_be_unit(found.unit):
             raise ValueError(
                 f"expected a number such as 42, 12.50 or 3/4, got {expected!r:.80}"
             )
-        self._expected, self._text = number, str(expected)
+        self._expected, self._unit = found.number, found.unit
 
     @classmethod
     def reads(cls, text: Any) -> bool:
         """Whether a value is a number that this grader reads, as `1,250` is."""
-        return number_in(str(text)) is not None
+        return cls.takes(text)
 
     def reward(self, answer: str) -> float:
         """1.0 for the expected number, else 0.0."""
@@ -113,7 +120,7 @@ class Number(_Boxed[Fraction]):
         return "\\boxed{" + self._text + "}"
 
     def _parse(self, box: str) -> Fraction | None:
-        return number_in(box)
+        return number_in(box, self._unit)
 
 
 # ------------------------------------------------------------------------- texts
@@ -162,8 +169,7 @@ def _score(text: str, expected: str) -> float:
     """1.0 for the same text or number, else the F1 score of the words."""
     if text == expected or spelled(text) == spelled(expected):
         return 1.0
-    number = plain_number(expected)
-    if number is not None and number == plain_number(text):
+    if same_number(text, expected):
         return 1.0
     return _f1(text, expected)
 
@@ -182,40 +188,61 @@ class Choice(_Boxed[str]):
     r"""One of several options in \boxed{}, by its letter, its text, or both.
 
     `options` are their texts, or how many there are: at most 26, with the letters A, B, C
-    and so on. `expected` is a letter, or the text of an option.
+    and so on. Options that have letters, as `A) Lima`, `C) Quito` and a plain `D` do, keep
+    them, if they ascend from A. `expected` is a letter, or the text of an option. It is
+    refused if its letter is the text of another option, as C is among C, C++ and C#.
     """
 
     def __init__(self, expected: str | None, options: Sequence[Any] | int) -> None:
         count = options if isinstance(options, int) else len(options)
         if not 2 <= count <= 26:
             raise ValueError(f"a choice needs 2 to 26 options, got {count}")
-        texts = [] if isinstance(options, int) else [normal(str(o)) for o in options]
         letters = string.ascii_uppercase[:count]
-        self._options = dict(zip(letters, texts or count * [""], strict=True))
-        if len({*texts} - {""}) < len(texts):
+        if isinstance(options, int):
+            pairs = labeled = [(letter, "") for letter in letters]
+        else:
+            labeled = _labeled(options)
+            pairs = labeled or [*zip(letters, options, strict=True)]
+        self._options = {letter: normal(str(text)) for letter, text in pairs}
+        self._articles = {
+            letter
+            for letter, text in pairs
+            if re.match(r"a\s", str(text), re.IGNORECASE)
+        }
+        texts = {*self._options.values()}
+        are_letters = texts == {""} and labeled is not None
+        if not are_letters and ("" in texts or len(texts) < count):
             raise ValueError(f"options must be different texts, got {options!r:.200}")
         if expected is None:
             raise ValueError("expected an option, got None")
         expected = str(expected)
-        self._expected = self._parse(expected)
-        said = normal(expected)
-        same = [key for key, text in self._options.items() if text == said]
-        if same and same != [self._expected]:
-            raise ValueError(
-                f"expected {expected!r:.80} is a letter, and the text of option {same[0]}"
-            )
-        if self._expected is None:
-            among = ", ".join(self._options) if not texts else f"{options!r:.200}"
+        read = self._readings(expected)
+        if not read:
+            among = ", ".join(self._options) if are_letters else f"{options!r:.200}"
             raise ValueError(
                 f"expected one of the options {among}, got {expected!r:.80}"
             )
+        self._expected = read[0]
+        text = self._options[self._expected]
+        for said in filter(None, (expected, self._expected, text)):
+            if len(read := self._readings(said)) > 1:
+                raise ValueError(
+                    f"{read[0]} is the letter of an option, and the text of option "
+                    f"{read[1]}, so an answer may mean either: give the options other "
+                    "texts, or letters in the order from A"
+                )
+
+    @property
+    def index(self) -> int:
+        """The place of the expected option, from 0."""
+        return [*self._options].index(self._expected)
 
     @staticmethod
     def listed(options: Sequence[Any]) -> str:
         """The options for a prompt, a line each: `A. Lima`, if they have no letters."""
-        pairs = [*zip(string.ascii_uppercase, map(str, options), strict=False)]
-        if all(re.match(rf"[(\[]?{letter}[.:)\]]", text) for letter, text in pairs):
-            return "\n".join(text for _, text in pairs)
+        if _labeled(options):
+            return "\n".join(map(str, options))
+        pairs = zip(string.ascii_uppercase, options, strict=False)
         return "\n".join(f"{letter}. {text}" for letter, text in pairs)
 
     def reward(self, answer: str) -> float:
@@ -224,29 +251,56 @@ class Choice(_Boxed[str]):
 
     def solution(self) -> str:
         """The letter in a box."""
-        return "\\boxed{" + str(self._expected) + "}"
+        return "\\boxed{" + self._expected + "}"
 
     def _parse(self, box: str) -> str | None:
-        """The letter of an option."""
-        box = unicodedata.normalize("NFKC", unstyled(box)).strip()
+        """The letter of an option; None if a text may name two."""
+        read = self._readings(box)
+        return read[0] if len(read) == 1 else None
+
+    def _readings(self, box: str) -> list[str]:
+        """The letters of the options that a text may name, first that of its letter."""
+        box = unicodedata.normalize("NFKC", typed(unstyled(box))).strip()
+        read: list[str] = []
         if match := _LETTER.fullmatch(box):
-            letter, text = match[1].upper(), normal(match[2] or "")
-            if letter in self._options and text in ("", self._options[letter]):
-                return letter
-        text = normal(box)
-        same = [letter for letter, option in self._options.items() if option == text]
-        return same[0] if text and same else None
+            letter, rest = match[1].upper(), normal(match[2] or "")
+            text = self._options.get(letter)
+            if text is not None and rest in ("", text, f"({text})"):
+                read.append(letter)
+        said = normal(box)
+        for key, text in self._options.items():
+            is_letter = box.startswith("A ") and key not in self._articles
+            if text and text == said and not is_letter:
+                read.append(key)
+        return [*dict.fromkeys(read)]
 
 
+def _labeled(options: Sequence[Any]) -> list[tuple[str, str]] | None:
+    """The letters and texts of options that have letters of their own, else None."""
+    found = [_LABEL.fullmatch(str(option).strip()) for option in options]
+    pairs = [(match[1], match[2] or "") for match in found if match]
+    letters = [letter for letter, _ in pairs]
+    ascends = letters == sorted({*letters}) and letters[:1] == ["A"]
+    return pairs if ascends and len(pairs) == len(options) else None
+
+
+# A, A. Lima, (A) Lima
+_LABEL = re.compile(r"[(\[]?([A-Z])(?:[.:)\]]\s*(.*))?", re.DOTALL)
 # B, (B), [B], Option B, B. Lima, B - Lima
 _LETTER = re.compile(
-    r"(?:option\s+)?[(\[]?([a-z])[)\]]?\s*[.:),-]?(\s.+)?", re.IGNORECASE | re.DOTALL
+    r"(?:(?:option|choice|answer)\s*:?\s*)?[(\[]?([a-z])[)\]]?"
+    r"(?:\s*[.:),]\s*|\s*-\s*(?=\S)|\s+|$)(.+)?",
+    re.IGNORECASE | re.DOTALL,
 )
 
 
 # ------------------------------------------------------------------------- JSON
 
-_FENCE = re.compile(r"```(?:json)?[ \t]*\n(.*?)```", re.DOTALL)
+# A block without an end is one, too.
+_FENCE = re.compile(
+    r"```(?:json)?[ \t]*\r?\n(?:(.*?)```[ \t]*(?=\r?\n|\Z)|.*)",
+    re.DOTALL | re.IGNORECASE,
+)
 
 
 class Json:
@@ -290,7 +344,7 @@ class Json:
             return None
         try:
             document = json.loads(
-                blocks[0] if blocks else answer,
+                (blocks[0] if blocks else answer).lstrip("\ufeff"),
                 object_pairs_hook=_without_repeats,
                 parse_constant=_refused,
             )
@@ -339,18 +393,20 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _fields(document: Any, place: tuple[Any, ...] = ()) -> dict[tuple[Any, ...], Any]:
-    """The scalars of a document by their place, with the kind that JSON gives them.
+    """The scalars of a document by their place.
 
     Raises ValueError for a value that JSON lacks, such as infinity, or below 100 levels.
     """
     if len(place) > 100:
         raise ValueError("the document is too deep")
     if isinstance(document, Mapping) and document:
-        items: Iterable[tuple[Any, Any]] = document.items()
+        items: Iterable[tuple[Any, Any]] = ((str(k), v) for k, v in document.items())
     elif isinstance(document, list | tuple) and document:
         items = enumerate(document)
+    elif isinstance(document, float) and not math.isfinite(document):
+        raise ValueError(f"JSON has no number {document}")
     else:
-        return {place: _scalar(document)}
+        return {place: scalar(document)}
     return {
         key: value
         for name, item in items
@@ -358,15 +414,13 @@ def _fields(document: Any, place: tuple[Any, ...] = ()) -> dict[tuple[Any, ...],
     }
 
 
-def _scalar(value: Any) -> tuple[str, Any]:
-    """A scalar with its kind, because True == 1 and "" == "" in Python. 1 is 1.0."""
+def scalar(value: Any) -> tuple[str, Any]:
+    """A value of JSON as it is compared: 1 is 1.0, and neither True nor "1"."""
     if isinstance(value, Mapping | list | tuple):
         return ("empty object" if isinstance(value, Mapping) else "empty list", None)
     if isinstance(value, bool) or value is None:
         return ("constant", value)
     if isinstance(value, int | float):
-        if isinstance(value, float) and not math.isfinite(value):
-            raise ValueError(f"JSON has no number {value}")
         return ("number", value)
     return ("text", str(value))
 
@@ -377,17 +431,25 @@ def _scalar(value: Any) -> tuple[str, Any]:
 class Table:
     """The rows of a query's result, in any order unless it is `ordered`.
 
-    Every row counts as often as it appears. Numbers are compared to nine digits.
+    Every row counts as often as it appears. Numbers are compared to nine digits, from 10^9
+    on to a hundredth, so that ids and timestamps differ. True is 1, as in a database.
     """
 
     def __init__(self, expected: Iterable[Sequence[Any]], *, ordered: bool = False):
-        self._rows, self._ordered = [tuple(row) for row in expected], ordered
-        if not self._rows:
+        rows = [*expected]
+        if not rows:
             raise ValueError("expected no rows: a query that finds nothing would earn")
+        for row in rows:
+            if isinstance(row, str | Mapping):  # its keys would be compared
+                raise ValueError(f"expected rows as lists, got {row!r:.80}")  # noqa: TRY004
+        self._rows, self._ordered = [tuple(row) for row in rows], ordered
 
     def reward(self, rows: Iterable[Sequence[Any]] | None) -> float:
         """1.0 for the expected rows, else 0.0. None is a query that failed."""
-        given = [_cells(row) for row in rows or ()]
+        rows = [*(rows or ())]
+        if any(isinstance(row, str | Mapping) for row in rows):
+            return 0.0
+        given = [_cells(row) for row in rows]
         expected = [_cells(row) for row in self._rows]
         if self._ordered:
             return float(given == expected)
@@ -403,18 +465,25 @@ def _cells(row: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def _cell(value: Any) -> tuple[str, Any]:
-    """A value of a row as it is compared. A policy's query may return any number.
-
-    Unlike in JSON, True is 1, because a database may have no booleans.
-    """
-    if isinstance(value, int | float | Decimal):
-        with contextlib.suppress(ArithmeticError, ValueError):  # 10**400, sNaN
-            number = float(value)
-            if abs(number) < 1e15:  # not for NaN
-                return ("number", f"{number + 0.0:.9g}")
-        if isinstance(value, int):
-            return ("int", value)  # thousands of digits make no text
+    """A value of a row as it is compared. A policy's query may return any number."""
+    if isinstance(value, Real | Decimal):
+        with contextlib.suppress(ArithmeticError):  # NaN
+            if abs(value) < 10**9:
+                return ("number", f"{float(value) + 0.0:.9g}")
+            if abs(value) < 10**300:
+                return ("number", _to_a_hundredth(value))
+    if isinstance(value, int):
+        return ("number", value)  # thousands of digits make no text
     return (type(value).__name__, str(value))
+
+
+def _to_a_hundredth(value: Any) -> Fraction | float:
+    """A number as a float if a float has all of its digits: 10**23 is 1e23."""
+    if not isinstance(value, int | Decimal):
+        value = float(value)
+    number = round(Fraction(value), 2)
+    nearest = float(number)
+    return nearest if number in (nearest, Fraction(repr(nearest))) else number
 
 
 class Calls:
@@ -433,6 +502,11 @@ class Calls:
     ) -> None:
         self._expected = [(name, dict(arguments)) for name, arguments in expected]
         self._ordered, self._subset = ordered, subset
+        for call in self._expected:
+            if not self._fits(call, call):
+                raise ValueError(
+                    f"expected calls with JSON's values, got {call!r:.200}"
+                )
 
     def reward(self, made: Sequence[tuple[str, Mapping[str, Any]]]) -> float:
         """1.0 for the expected calls and no others, else 0.0."""

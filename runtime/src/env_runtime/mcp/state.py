@@ -11,7 +11,7 @@ from typing import Any
 
 from mcp import types
 
-from ..graders import Table, matched
+from ..graders import Table, matched, scalar
 from ..workspace import MIB
 from ..workspace.folder import open_file, steps, whole
 
@@ -152,8 +152,9 @@ class FileState:
 def _cell(value: Any) -> Any:
     """A cell as it is compared. A CSV file has texts only, so `1` is a number."""
     if isinstance(value, str):
-        with contextlib.suppress(ValueError):
-            return float(value)
+        for number in (int, float):  # an id may have more digits than a float
+            with contextlib.suppress(ValueError):
+                return number(value)
     return value
 
 
@@ -220,6 +221,4 @@ def fits(expected: Any, given: Any) -> bool:
     if isinstance(expected, list):
         same = isinstance(given, list) and len(expected) == len(given)
         return same and matched(expected, given, fits) == len(given)
-    if isinstance(expected, bool) or isinstance(given, bool):
-        return expected is given
-    return expected == given
+    return scalar(expected) == scalar(given)

@@ -323,7 +323,7 @@ class Chooser(Golds):
         if isinstance(options, list) and plan.options and plan.options.kind != "labels":
             letter = plan.letter(record, gold)
             if Choice.takes(letter, options):
-                gold = options[ord(Choice(letter, options).solution()[7]) - ord("A")]
+                gold = options[Choice(letter, options).index]
         golds = gold if isinstance(gold, list) else [gold]
         return [text for each in golds if (text := as_text(each).strip().casefold())]
 
