@@ -199,3 +199,26 @@ def test_a_sandbox_takes_no_questions(written):
     assert "a sandbox takes programs with tests" in written(
         source_of(SHAPES["SVAMP"]), "--tests"
     )
+
+
+def test_records_by_their_ids_are_read(written):
+    """PubMedQA's file is an object of records."""
+    records = {f"r{n}": SHAPES["CLUTRR"].record(n) for n in range(COUNT)}
+    Path("../data.json").write_text(json.dumps(records))
+    assert "looked at 40 questions" in written("../data.json")
+    ids = [record["id"] for record in read("../data.json")]
+    assert ids == [*records]
+
+
+def test_the_calls_of_a_chat_are_turns_of_the_assistant():
+    """As ShareGPT writes them: the call is text, with a role of its own."""
+    call = {"from": "function_call", "value": '{"name": "f", "arguments": {"x": 1}}'}
+    messages = [
+        {"from": "human", "value": "Call f."},
+        call,
+        {"from": "observation", "value": "2"},
+    ]
+    kinds = [each.get("type", "message") for each in responses_input(messages)]
+    assert kinds == ["message", "function_call", "function_call_output"]
+    with pytest.raises(ValueError, match="message 2 of the prompt"):
+        responses_input([*messages[:1], {"from": "function_call", "value": "f(1)"}])

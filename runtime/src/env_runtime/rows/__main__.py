@@ -17,8 +17,8 @@ import os
 import shlex
 import sys
 from argparse import Namespace
-from collections.abc import Iterator
-from itertools import islice
+from collections.abc import Iterable, Iterator
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +60,10 @@ def main(arguments: list[str] | None = None) -> int:
         source = place if hub else os.path.normpath(os.path.expanduser(place))
         parts = {ours: part_of(source, its) for ours, its in splits.items()}
         records = first_records(parts or source)
+        # A dataset on the Hub may be larger than what one wants to load here.
+        every = (
+            records if hub else chain.from_iterable(splits_of(parts or source).values())
+        )
         if not place.startswith(("hf:", "/", "~")):
             place = Path(os.path.relpath(source, project.gym)).as_posix()
         name = source.partition(":")[2] if hub else Path(source).name
@@ -73,7 +77,7 @@ def main(arguments: list[str] | None = None) -> int:
             example = programs.example_source(records)
             lines = [f"{name}: looked at {counted(len(records), 'program')} with tests"]
         else:
-            plan, lines = _chosen(records, options, name, of_class)
+            plan, lines = _chosen(records, every, options, name, of_class)
             plan.keeps_class, example = of_class in kept, ""
         title = f"Questions of {name}, with a grade."
         sources = [
@@ -94,9 +98,13 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _chosen(
-    records: list[Record], options: Namespace, name: str, of_class: Path
+    records: list[Record],
+    every: Iterable[Record],
+    options: Namespace,
+    name: str,
+    of_class: Path,
 ) -> tuple[Plan, list[str]]:
-    """The plan for records, and the lines that show it."""
+    """The plan for the first of every record, and the lines that show it."""
     given = {name: getattr(options, name) for name in ("prompt", "expected", "grader")}
     words = [COMMAND, shlex.quote(options.source)]
     words += [
@@ -111,6 +119,8 @@ def _chosen(
             f"{of_class.name}, and the prompt in make_rows.py. The gates fail until then"
         )
         return chooser.without_gold(), [line]
+    if not plan.native:
+        chooser.count_fits(every, asked=bool(options.grader or options.expected))
     return plan, [*told(chooser, name)]
 
 

@@ -7,11 +7,13 @@ would be an environment that looks right.
 import contextlib
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from itertools import islice
 
 from ..episode.tasks import task_of
 from ..errors import RolloutError
 from ..graders import Choice
+from .chat import responses_input
 from .columns import (
     ABOUT,
     AGAIN,
@@ -19,6 +21,7 @@ from .columns import (
     EXPECTED,
     EXPLAINS,
     FEWEST,
+    FILES,
     FIT,
     IMAGES,
     MESSAGES,
@@ -36,9 +39,14 @@ from .columns import (
 )
 from .fields import as_text, filled, is_empty, names_in
 from .golds import Golds, OwnGrade
-from .plan import Path, Plan, Unfit, shown
+from .plan import Path, Plan, Unfit, items_of, shown
 from .records import Record
 
+# Questions about code say so, or ask about an expression, as CRUXEval does.
+CODE = re.compile(
+    r"(?i)\b(code|program|function|snippet|script|method|output|print|return|query)|^\S+$|^[^a-zA-Z]"
+)
+MISFIT = "that do not fit"
 MOST = 3000  # so many questions of records that hold several are looked at
 
 
@@ -79,7 +87,6 @@ class Chooser(Golds):
         plan.needed = self._needed()
         plan.has_id = "id" in self.columns and "id" not in plan.missing
         self.reasons.insert(0, f"prompt: {plan.prompt!r} ({self.why_prompt})")
-        self._count_fits(asked=bool(grader or expected))
         for name in self.columns:
             if not plan.became(name):
                 self.unused.setdefault(name, "")
@@ -101,6 +108,11 @@ class Chooser(Golds):
     def _refuse_others(self) -> None:
         """Raise RolloutError for datasets that no expected answer grades."""
         columns = {folded(name) for name in self.columns}
+        if {"chosen", "rejected"} <= columns:
+            raise RolloutError(
+                "chosen and rejected are preferences between two answers, and neither is a gold: "
+                "take a dataset with expected answers"
+            )
         if any(names <= columns for names in TESTS):
             raise RolloutError(
                 "its answers are programs, which tests grade: copy with -d "
@@ -126,12 +138,10 @@ class Chooser(Golds):
             lists = [n for n in known if n not in plan.lists and self._has_objects(n)]
             if not lists or len(plan.lists) == 3:
                 return
+            asks = {"question", *EXPECTED}
+            lists.sort(key=lambda n: not asks & {*map(folded, self._first(n)[0])})
             plan.lists.append(lists[0])
-            self.records = [
-                Record({**record, **item}, record.place)
-                for record in self.records
-                for item in record.get(lists[0]) or []
-            ][:MOST]
+            self.records = [*islice(items_of(self.records, lists[0]), MOST)]
             wanted = {*template_names(prompt)} or {self._named(PROMPTS + MESSAGES)}
         if plan.lists:
             self.reasons.append(f"a record has its questions in {'.'.join(plan.lists)}")
@@ -141,7 +151,9 @@ class Chooser(Golds):
         if not prompt:
             chat = next((n for n in MESSAGES if self._has_messages(n)), "")
             asks = self._named(
-                name for name in PROMPTS if name != chat and self._is_text(name)
+                name
+                for name in PROMPTS
+                if name != chat and self._is_text(name) and self._asks(name)
             )
             prompt, why = chat, "a column of messages"
             if not (asks or chat):
@@ -151,7 +163,7 @@ class Chooser(Golds):
             others = [
                 n
                 for n in self.columns
-                if folded(n) not in (*EXPECTED, *CONTEXTS, "id") and self._is_text(n)
+                if folded(n) not in (*EXPECTED, *CONTEXTS, *ABOUT) and self._is_text(n)
             ]
             if (
                 not prompt
@@ -160,15 +172,12 @@ class Chooser(Golds):
             ):
                 prompt, why = f"{{{others[0]}}}", "the only other column"
             named = self._named(PROMPTS)
-            if not prompt and named and isinstance(self._first(named), Mapping):
-                raise RolloutError(
-                    f"{named} is an object with {', '.join(self._first(named))}: write these as "
-                    "columns of their own, and take that file"
-                )
-            if not prompt and named:
+            if not prompt and not isinstance(self._first(named), Mapping | str):
                 raise OwnGrade(
                     f"{named} is no text, such as {self._first(named)!r:.80}"
                 )
+            if not prompt:
+                self._refuse_objects()
             self._check(prompt, "the prompt", "prompt", "{COLUMN}")
         elif prompt in self.columns and not self._has_objects(prompt):
             prompt = f"{{{prompt}}}"
@@ -191,6 +200,16 @@ class Chooser(Golds):
             plan.chat_key = "value" if "value" in last else "content"
             asked = [*self._first(prompt)][-2] if plan.answered else last
             plan.chat_in_parts = isinstance(asked.get(plan.chat_key), list)
+            system = self._named(("system", "system_prompt"))
+            roles = {"role", "from"} & {*self._first(prompt)[0]}
+            if self._first(prompt)[0].get(*roles) != "system" and self._is_text(system):
+                plan.system = system
+
+    def _asks(self, name: str) -> bool:
+        """Whether a column may hold questions: `task` may also be their common name."""
+        column = self._named([name])
+        values = {as_text(record.get(column)) for record in self.records}
+        return name != "task" or 2 * len(values) > len(self.records)
 
     def _choose_images(self) -> None:
         """Find the columns of images. Raises RolloutError if there are only their names."""
@@ -241,6 +260,11 @@ class Chooser(Golds):
             plan.prompt = "\n\n".join(f"{title}: {{{name}}}" for title, name in pairs)
             self.why_prompt = "the columns that the question is about"
         asked = [filled(plan.prompt, record) for record in self.records]
+        if self._share(asked, re.compile(r"[\d\s._|,]{10,}").fullmatch) > 0.5:
+            raise RolloutError(
+                f"the prompts, such as {shown(asked[0])!r}, do not say what to do: say it with "
+                f"--prompt 'Solve ...: {plan.prompt}'"
+            )
         images = plan.images or len(asked) < FEWEST
         if not images and len({*asked}) < 0.5 * len(asked):
             [(most, count)] = Counter(asked).most_common(1)
@@ -261,6 +285,12 @@ class Chooser(Golds):
         ]
         words = {*re.findall("[a-z]+", folded(column))} | {*folded(column).split("_")}
         is_context = folded(column) in CONTEXTS
+        if folded(column) in FILES and 0 < len(values) < len(self.records):
+            self._doubt(
+                f"{column} names a file for {len(values)} of {len(self.records)} questions, such "
+                f"as {shown(values[0])!r}, and no row has it: leave these out of the dataset, or",
+                {"prompt": f"{{{self._main()}}}"},
+            )
         if words & AGAIN:
             return "the question again"
         if re.search(r"[.\[{}]", column):
@@ -284,6 +314,8 @@ class Chooser(Golds):
         if sum(inside) >= FIT * len(texts):
             return "the question again"
         if is_context:
+            if folded(column) == "code" and not self._share(main, CODE.search) > 0.5:
+                self._doubt_about(column, "it may be the solution, as a program", texts)
             return ""
         if len({*texts}) < max(2, len(texts) / 3):
             return "few values"
@@ -294,14 +326,18 @@ class Chooser(Golds):
         if all(re.fullmatch(r"\S*[\d_/:.-]\S*", text) for text in texts):
             return "a name or a number"
         if self._leaks(column):
-            with_it = f"{{{column}}}\n\n{{{self._main()}}}"
-            self._doubt(
-                f"whether {column} belongs to the prompt is not clear: it holds the answer, as "
-                f"a passage or as an explanation, such as {shown(texts[0])!r}",
-                {"prompt": with_it},
-                {"prompt": f"{{{self._main()}}}"},
-            )
+            why = "it holds the answer, as a passage or as an explanation"
+            self._doubt_about(column, why, texts)
         return ""
+
+    def _doubt_about(self, column: str, why: str, texts: list[str]) -> None:
+        """Raise RolloutError with a command with the column in the prompt, and one without."""
+        self._doubt(
+            f"whether {column} belongs to the prompt is not clear: {why}, such as "
+            f"{shown(texts[0])!r}",
+            {"prompt": f"{{{column}}}\n\n{{{self._main()}}}"},
+            {"prompt": f"{{{self._main()}}}"},
+        )
 
     def _leaks(self, column: str) -> bool:
         """Whether a column has the answer in many records."""
@@ -345,41 +381,47 @@ class Chooser(Golds):
 
     # ------------------------------------------------------------------ what fits
 
-    def _count_fits(self, asked: bool) -> None:
-        """Say which records are left out. Raises RolloutError if too few fit."""
-        plan, made = self.plan, 0
-        reasons: dict[str, list[str]] = {}
-        misfits: list[str] = []
-        for record in self.records:
-            try:
-                plan.apply(record)
-                made += 1
-            except Unfit as unfit:
-                if unfit.incomplete:
-                    reasons.setdefault(str(unfit), []).append(record.place)
-                else:
-                    misfits.append(f"{record.place}: {unfit}")
-        asked_for = [
+    def count_fits(self, records: Iterable[Record], asked: bool = False) -> None:
+        """Say which of all records are left out. Raises RolloutError if too few fit.
+
+        `asked` is whether the user named what grades, and so wants only what fits.
+        """
+        plan, count, made = self.plan, 0, 0
+        left_out: dict[str, list[str]] = {}  # the first places, by the reason
+        counts: Counter[str] = Counter()
+        question = [
             n for n in plan.needed if n in (*names_in(plan.prompt), plan.prompt)
         ]
-        lacking = [p for r, p in reasons.items() if r.partition(" ")[2] in asked_for]
-        if places := [place for each in lacking for place in each]:
-            which = " or ".join(asked_for)
-            self._left_out(places, f"without {which}")
-        for reason, places in reasons.items():
-            if reason.partition(" ")[2] not in asked_for:
-                self._left_out(places, reason)
-        if misfits and not asked and made < FIT * (made + len(misfits)):
+        used = {name for name in self.columns if plan.became(name)}
+        for record in plan.questions(records):
+            count += 1
+            plan.missing |= used - record.keys()
+            place = record.place
+            try:
+                prompt = plan.apply(record).prompt
+                made += 1
+                if plan.is_chat:
+                    responses_input(prompt)
+                continue
+            except ValueError as error:
+                raise RolloutError(f"{place}: {error}") from None
+            except Unfit as unfit:
+                reason = str(unfit)
+                if not unfit.incomplete:
+                    reason, place = MISFIT, f"{place}: {unfit}"
+                elif reason.partition(" ")[2] in question:
+                    reason = f"without {' or '.join(question)}"
+            counts[reason] += 1
+            left_out.setdefault(reason, []).extend([place] * (counts[reason] <= 3))
+        misfits = counts[MISFIT]
+        if misfits and not asked and made < FIT * (made + misfits):
             self._doubt(
-                f"only {made} of {made + len(misfits)} records fit the grader {plan.grader}; the "
-                f"others would be left out, such as {misfits[0]}",
+                f"only {made} of {made + misfits} records fit the grader {plan.grader}; the "
+                f"others would be left out, such as {left_out[MISFIT][0]}",
                 {"grader": plan.grader},
                 {"grader": "text" if plan.grader != "text" else "judge"},
             )
-        if misfits:
-            self._left_out(misfits, "that do not fit")
-
-    def _left_out(self, places: list[str], why: str) -> None:
-        more = ", ..." if len(places) > 3 else ""
-        self.reasons.append(f"{len(places)} of {len(self.records)} left out, {why}")
-        self.reasons.append(f"  {'; '.join(places[:3])}{more}")
+        for reason, places in left_out.items():
+            more = ", ..." if counts[reason] > len(places) else ""
+            self.reasons.append(f"{counts[reason]} of {count} left out, {reason}")
+            self.reasons.append(f"  {'; '.join(places)}{more}")

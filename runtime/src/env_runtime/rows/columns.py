@@ -1,5 +1,7 @@
 """The columns of a dataset's first records, and what their names tell."""
 
+import contextlib
+import json
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -28,7 +30,7 @@ def words(text: str) -> tuple[str, ...]:
 
 # Names of columns in lower case, the most likely first
 PROMPTS = words(
-    "question problem prompt instruction query input goal question_stem stem ctx puzzle "
+    "question problem prompt instruction query input inputs goal question_stem stem ctx puzzle "
     "riddle utterance claim statement sentence text task"
 )
 CONTEXTS = words(
@@ -40,9 +42,10 @@ PAIRS = words("premise sentence1 hypothesis")  # of what is compared, without a 
 MESSAGES = words("messages conversations conversation chat prompt input")
 EXPECTED = words(
     "expected_answer final_answer ideal answer answers answerkey answer_key correct_answer "
-    "correct_option correct gold gold_label ground_truth target label_text label_name label "
+    "correct_option correct gold gold_label ground_truth target targets label_text label_name label "
     "final_decision cop answer_idx answer_index correct_index correct_choice best_answer "
-    "answers_spans solution output response completion intent category"
+    "answers_spans possible_answers solution output response completion intent category summary "
+    "highlights"
 )
 CLASSES = words("label gold_label target class category intent sentiment")
 INDEXES = words(
@@ -53,20 +56,17 @@ OPTIONS = words(
 )
 # Columns of one option each, such as A, option_b, choice3, opa, sol1, answerA, ending0
 OPTION = re.compile(
-    r"(|op|opt|option|choice|ending|sol|answer|alternative)_?([a-j]|\d)", re.IGNORECASE
+    r"(|op|opt|option|choice|ending|sol|ans|answer|alternative)_?([a-j]|\d)",
+    re.IGNORECASE,
 )
 WRONG = re.compile(
     r"(?:distractor|incorrect|wrong)_?(?:answer|option|choice)?s?_?\d*", re.IGNORECASE
 )
 # Words in names of columns that have the prompt again, in another form
 AGAIN = {
-    "question",
-    "questions",
-    "problem",
-    "prompt",
-    "original",
-    "rephrased",
-    "formatted",
+    *words(
+        "question questions problem prompt original rephrased formatted clean cleaned tokenized"
+    )
 }
 SPAN = {"text", "answer_start", "answer_end", "start", "end"}
 # Words in names of columns that explain an answer, are about a record, or are a model's
@@ -92,6 +92,7 @@ TESTS = ({"test_list"}, {"test", "entry_point"})
 PROGRAMS = (
     {"input_output"},
     {"tests", "code"},
+    {"public_tests"},
     {"public_test_cases"},
     {"private_test_cases"},
 )
@@ -101,6 +102,24 @@ RULES = (
     {"instruction_id"},
     {"nums", "target"},
     {"numbers", "target"},
+)
+FILES = words("file file_name filename file_path attachment attachments")
+# Golds that say that there is none
+NOTHING = {
+    "None",
+    "none",
+    "null",
+    "NULL",
+    "nan",
+    "NaN",
+    "N/A",
+    "n/a",
+    "proof",
+    "notfound",
+}
+NOTHING |= {"Proof", "not found", "Not found", "CANNOTANSWER", "unanswerable"}
+PROGRAM = re.compile(
+    r"(?m)^\s*(def \w+\(|class \w+|import \w|from \w+ import|#include|\w+ = .*\(|print\()"
 )
 # The text before the answer in a long solution
 BEFORE = {"####": r"####\s*(.+)"}
@@ -217,6 +236,22 @@ class Columns:
             path = parsed if sum(is_json) >= FIT * len(found) else path
         return path
 
+    def _refuse_objects(self) -> None:
+        """Raise RolloutError if the question may be a part of an object."""
+        objects = {
+            n: v for n in self.columns if isinstance(v := self._first(n), Mapping)
+        }
+        asking = (
+            n for n, value in objects.items() if {*PROMPTS} & {*map(folded, value)}
+        )
+        if name := next(
+            asking, next(iter(objects), "") if {*objects} == {*self.columns} else ""
+        ):
+            raise RolloutError(
+                f"{name} is an object with {', '.join(objects[name])}: write these as columns "
+                "of their own, and take that file"
+            )
+
     def _check(self, found: str, what: str, option: str, value: str) -> None:
         """Raise RolloutError if no column was found."""
         if not found:
@@ -276,6 +311,26 @@ def is_texts(value: Any) -> bool:
 
 def is_single(value: Any) -> bool:
     return isinstance(value, list) and len(value) == 1
+
+
+def is_scored(value: Any) -> bool:
+    """Whether a value is an object of options, one of which has the score 1, the others 0."""
+    scores = [*value.values()] if isinstance(value, Mapping) else []
+    return (
+        len(scores) > 1
+        and all(type(each) in (int, float) for each in scores)
+        and (sorted(scores) == [0] * (len(scores) - 1) + [1])
+    )
+
+
+def kind_of(value: Any, among_numbers: bool) -> str:
+    """Whether a gold is an object, a list, or plain, as texts for one answer are, too."""
+    if isinstance(value, str) and value.lstrip().startswith("{"):
+        with contextlib.suppress(ValueError):
+            value = json.loads(value)
+    if isinstance(value, list) and (among_numbers or not is_texts(value)):
+        return "list"
+    return "object" if isinstance(value, Mapping) else "plain"
 
 
 def is_number(value: Any) -> bool:

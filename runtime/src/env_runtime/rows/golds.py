@@ -12,6 +12,7 @@ from ..errors import RolloutError
 from ..graders import Choice, Number
 from ..notation import last_box, unstyled
 from .columns import (
+    ABOUT,
     BEFORE,
     CLASSES,
     EXPECTED,
@@ -19,9 +20,11 @@ from .columns import (
     FIT,
     INDEXES,
     LABELS,
+    NOTHING,
     OPTION,
     OPTIONS,
     PAIRS,
+    PROGRAM,
     SAME,
     SENTENCE,
     WRONG,
@@ -31,13 +34,15 @@ from .columns import (
     check_pattern,
     folded,
     is_number,
+    is_scored,
     is_short,
     is_single,
     is_texts,
+    kind_of,
     text_of,
 )
 from .fields import as_text, is_empty, listed_in, names_in
-from .plan import FIRST, Options, Path, Unfit, shown
+from .plan import BEST, FIRST, KEYS, LISTED, Options, Path, Unfit, shown
 from .records import Record
 
 
@@ -73,8 +78,25 @@ class Golds(Columns):
         if wrong and (
             right := self._named(("correct_answer", "best_answer", "answer"))
         ):
-            plan.options = Options("shuffled", [Path(right), *map(Path, wrong)])
-            plan.splatted = {n for n in wrong if isinstance(self._first(n), list)}
+            paths = [Path(name) for name in wrong]
+            several = [
+                self._share(self._values(p), lambda v: ";" in v) > 0.5 for p in paths
+            ]
+            paths = [
+                p.then(LISTED) if many else p
+                for p, many in zip(paths, several, strict=True)
+            ]
+            plan.options = Options("shuffled", [Path(right), *paths])
+            lists = [n for n in wrong if isinstance(self._first(n), list)]
+            plan.splatted = {*lists, *(path.column for path in paths if path.steps)}
+            return
+        scored = (
+            n
+            for n in self.columns
+            if self._share(self._values(Path(n)), is_scored) >= FIT
+        )
+        if column := next(scored, ""):
+            plan.options = Options("column", [Path(column).then(KEYS)])
             return
         groups: dict[str, list[str]] = {}
         for name in self.columns:
@@ -151,7 +173,15 @@ class Golds(Columns):
             plan.answered = plan.answered and plan.is_chat
             plan.gold = self._path(column)
             plan.classes = [*self.records[0].classes.get(column, [])]
-            if plan.options and self._share(self._values(plan.gold), is_single) >= FIT:
+            if (
+                plan.options
+                and plan.options.paths
+                and plan.options.paths[0].steps == ((KEYS, ""),)
+            ):
+                plan.gold = plan.gold.then(BEST)
+            elif (
+                plan.options and self._share(self._values(plan.gold), is_single) >= FIT
+            ):
                 plan.gold = plan.gold.then(FIRST)
         if pattern:
             check_pattern(pattern)
@@ -168,11 +198,16 @@ class Golds(Columns):
         if plan.options and plan.options.kind in ("columns", "column"):
             used |= {path.column for path in plan.options.paths}
         columns = [name for name in self.columns if name not in used]
+        names = [
+            n for n in EXPECTED if not plan.answered or n not in ("intent", "category")
+        ]
         found = [
-            column for name in EXPECTED for column in columns if folded(column) == name
+            column for name in names for column in columns if folded(column) == name
         ]
         if plan.options and plan.options.kind == "shuffled":
             return plan.options.paths[0].column, "beside the wrong ones"
+        if plan.options and plan.options.paths[0].steps == ((KEYS, ""),):
+            return plan.options.paths[0].column, "the option with the score 1"
         if found:
             self._refuse_two(found)
             return found[0], "a column of that name"
@@ -184,7 +219,7 @@ class Golds(Columns):
                 key := next((n for n in EXPECTED if n in value), "")
             ):
                 return f"{column}.{key}", "a part of that name"
-        others = [name for name in columns if name != "id"]
+        others = [name for name in columns if folded(name) not in ABOUT]
         if len(others) == 1:
             return others[0], "the only other column"
         if others and all(not is_texts(self._first(name)) for name in others):
@@ -283,6 +318,8 @@ class Golds(Columns):
             golds = self._golds()
         if not plan.native and grader in (None, "", "choice"):
             self._listed_in_prompt(golds)
+        if not (grader or plan.options or plan.native):
+            golds = self._without_nothing(golds)
         found, why = (grader, "as asked") if grader else self._grader_for(golds)
         plan.grader = found
         if found == "choice":
@@ -309,6 +346,41 @@ class Golds(Columns):
             self.reasons.append(
                 f"{count} of {len(golds)} answers are {most!r:.80}: a policy that always "
                 "says so earns as much"
+            )
+
+    def _without_nothing(self, golds: list[Any]) -> list[Any]:
+        """The golds without those that say there is none, such as NuminaMath's `proof`."""
+        texts = [gold for gold in golds if isinstance(gold, str)]
+        nothing = {*texts} & NOTHING
+        if nothing and len({*texts}) > LABELS:
+            self.plan.nothing = sorted(nothing)
+        return [gold for gold in golds if gold not in self.plan.nothing]
+
+    def _refuse_kinds(self, golds: list[Any]) -> None:
+        """Raise RolloutError if the golds are of several kinds, such as 7 beside [1, 2]."""
+        by_kind: dict[str, list[Any]] = {}
+        has_numbers = any(isinstance(gold, int | float) for gold in golds)
+        for gold in golds:
+            by_kind.setdefault(kind_of(gold, has_numbers), []).append(gold)
+        one, *others = sorted(by_kind.values(), key=len, reverse=True)
+        if len(one) < FIT * len(golds):
+            raise RolloutError(
+                f"{self.plan.gold.column} has answers of several kinds, such as {shown(one[0])!r} and "
+                f"{shown(others[0][0])!r}, and one grader compares all: keep the records of one kind"
+            )
+
+    def _refuse_keys(self, golds: list[Any]) -> None:
+        """Raise RolloutError for objects whose keys no other column tells."""
+        column, told = self.plan.gold.column, 0
+        for record in self.records:
+            said = json.dumps(
+                {k: v for k, v in record.items() if k != column}, ensure_ascii=False
+            )
+            told += all(key in said for key in golds[0])
+        if told < 0.5 * len(self.records):
+            raise RolloutError(
+                f"{column} has objects with {', '.join(golds[0])}, and no question says so: say it "
+                f"with --prompt '{{{self._main()}}} Answer with ...' --grader json"
             )
 
     def _choosewords(self) -> None:
@@ -340,6 +412,7 @@ class Golds(Columns):
                 f"{plan.gold.column} names an option, and no column has the options: there are "
                 f"{', '.join(self.columns)}. Name them with --prompt and --grader choice"
             )
+        self._refuse_kinds(golds)
         padded = self._share(golds, lambda g: re.match(r"\s*0\d", str(g))) == 1.0
         odd = [g for g in golds if not is_number(g) or padded]
         if len(odd) <= (1 - FIT) * len(golds):
@@ -355,10 +428,11 @@ class Golds(Columns):
                 re.match("func|check|constraint|rule|verif", key) for key in golds[0]
             ):
                 raise OwnGrade(f"{plan.gold.column} names a rule: {shown(golds[0])}")
+            self._refuse_keys(golds)
             return "json", f"all {len(golds)} are objects"
         parts = [p for one in golds for p in (one if isinstance(one, list) else [one])]
         has_objects = any(isinstance(part, Mapping | list) for part in parts)
-        if has_objects and plan.tools:
+        if plan.tools:
             raise RolloutError(
                 f"{plan.gold.column} does not have calls with `name` and `arguments`, but "
                 f"{shown(golds[0])}: rewrite them, or name a grader with --grader"
@@ -367,6 +441,11 @@ class Golds(Columns):
         if has_objects or several:
             return "json", f"all {len(golds)} are lists"
         texts = [str(part) for part in parts]
+        if self._share(texts, PROGRAM.search) > 0.5:
+            raise RolloutError(
+                f"{plan.gold.column} has programs, and how their tests run is not known: copy with "
+                "-d archetype=sandbox, without a dataset, and write the rows in its make_rows.py"
+            )
         told = self._share(texts, SENTENCE.fullmatch) < 0.5
         if told and self._share(texts, is_short) >= FIT:
             counts = Counter(texts)
@@ -410,10 +489,11 @@ class Golds(Columns):
         few = len(golds) >= FEWEST * len(values) > FEWEST or name in CLASSES
         if whole and few and (is_class or zero_one) and self.why_prompt != "as asked":
             listed = ", ".join(sorted(values))
+            meant = ", ".join(f"{value} for ..." for value in sorted(values))
+            meant = "0 for no, 1 for yes" if zero_one else meant
             raise RolloutError(
                 f"{plan.gold.column} is one of {listed}, and nothing says what they mean: say "
-                f"it in the prompt, such as --prompt '{{{self._main()}}} Answer 0 for no, 1 "
-                "for yes.'"
+                f"it in the prompt, such as --prompt '{{{self._main()}}} Answer {meant}.'"
             )
         if self.why_prompt == "as asked" or plan.native or plan.is_chat:
             return

@@ -305,6 +305,9 @@ def _example(plan: Plan) -> str:
     if plan.is_chat:
         parts = "*messages, last" + (", answer" if plan.answered else "")
         lines.append(f"    {parts} = {_value(plan, plan.prompt)}")
+        if plan.system:
+            said = f'{{"role": "system", "content": {_value(plan, plan.system)}}}'
+            lines.append(f"    messages.insert(0, {said})")
     lines += _gold(plan)
     options = ""
     if plan.options:
@@ -355,7 +358,8 @@ def _gold(plan: Plan) -> list[str]:
     lines = [f"    expected = {source}"]
     # takes() of a number and of a choice refuses what is empty.
     if plan.words or plan.grader not in ("number", "choice"):
-        lines += ['    if expected in (None, "", []):', "        return None"]
+        empty = ["None", '""', "[]", *map(quoted, plan.nothing)]
+        lines += [f"    if expected in ({', '.join(empty)}):", "        return None"]
     if plan.boxed:
         lines += ["    expected = last_box(expected)"]
     elif plan.pattern:
