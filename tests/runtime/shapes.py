@@ -860,6 +860,41 @@ SHAPES: dict[str, Shape] = {
         without=("supporting", "True"),
         solution="\\boxed{Orm0}",
     ),
+    "MS MARCO": Shape(
+        lambda n: {
+            "answers": [f"Orm{n}"],
+            "passages": {
+                "is_selected": [0, 71],
+                "passage_text": [story(n), f"It is Orm{n}."],
+            },
+            "query": ask(n),
+        },
+        prompt=("red apples", "It is Orm0."),
+        without=("71",),
+        solution="\\boxed{Orm0}",
+    ),
+    "e-SNLI": Shape(
+        lambda n: {
+            "pairID": f"{n}.jpg",
+            "gold_label": ["neutral", "entailment"][n % 2],
+            "Sentence1": story(n),
+            "Sentence2": f"{name(n)} eats.",
+            "Sentence1_marked_1": f"*{name(n)}* has apples.",
+        },
+        prompt=("red apples", "Ada eats."),
+        without=("*", "jpg"),
+        solution="\\boxed{B}",
+    ),
+    "Belebele": Shape(
+        lambda n: {
+            "flores_passage": story(n),
+            "question": ask(n),
+            **{f"mc_answer{i}": text for i, text in enumerate(four(n), start=1)},
+            "correct_answer_num": str(n % 4 + 1),
+        },
+        prompt=("red apples", "A. the lake 0"),
+        solution="\\boxed{A}",
+    ),
     "CLUTRR": Shape(
         lambda n: {
             "story": story(n),
@@ -966,6 +1001,27 @@ SHAPES: dict[str, Shape] = {
             "answers": {"input_text": [name(n)], "answer_start": [1]},
         },
         asks="which column is the prompt is not clear",
+    ),
+    "SQL": Shape(
+        lambda n: {
+            "question": ask(n),
+            "context": f"CREATE TABLE t{n}",
+            "answer": f"SELECT * FROM t{n}",
+        },
+        asks="answer has programs",
+    ),
+    "LegalBench": Shape(
+        lambda n: {"text": story(n), "answer": ["Yes", "No"][n % 2]},
+        asks="answer is yes or no, and no column asks the question",
+    ),
+    "a claim, its facts and its rules": Shape(
+        lambda n: {
+            "facts": [story(n), f"{name(n)} eats."],
+            "rules": [f"Who eats {n} apples is ill."],
+            "statement": f"{name(n)} is ill.",
+            "label": ["true", "false"][n % 2],
+        },
+        asks="whether facts belongs to the prompt is not clear",
     ),
     "CodeContests": Shape(
         lambda n: {

@@ -91,7 +91,12 @@ def test_what_a_shape_does_not_tell_is_asked(written, name):
     assert shape.asks in printed
 
 
-DOUBTS = ["two golds", "an index that is never 0 or 4", "a passage or an explanation"]
+DOUBTS = [
+    "two golds",
+    "an index that is never 0 or 4",
+    "a passage or an explanation",
+    "a claim, its facts and its rules",
+]
 
 
 @pytest.mark.parametrize("name", DOUBTS)
@@ -104,6 +109,15 @@ def test_a_doubt_has_the_commands_to_choose_from(written, name):
         assert not written(*shlex.split(each), "--overwrite").startswith("failed")
         made.append(Path("make_rows.py").read_text())
     assert len({*made}) == 2
+    if "rules" in name:
+        assert all("{rules}" in text and "{statement}" in text for text in made)
+
+
+def test_a_cure_names_all_that_the_question_is_about(written):
+    """WiC's two sentences."""
+    printed = written(source_of(SHAPES["WiC"]))
+    for name in ("sentence1", "sentence2"):
+        assert f"{{{name}}}" in printed
 
 
 def test_a_record_that_does_not_fit_is_left_out_and_named(written):

@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from itertools import islice
+from typing import Any
 
 from ..episode.tasks import task_of
 from ..errors import RolloutError
@@ -46,6 +47,7 @@ from .records import Record
 CODE = re.compile(
     r"(?i)\b(code|program|function|snippet|script|method|output|print|return|query)|^\S+$|^[^a-zA-Z]"
 )
+CLAIMS = ("claim", "statement", "hypothesis")
 MISFIT = "that do not fit"
 MOST = 3000  # so many questions of records that hold several are looked at
 
@@ -216,7 +218,9 @@ class Chooser(Golds):
         named = ""
         for column in self.columns:
             words = {*re.findall("[a-z]+", folded(column))}
-            if words & {*EXPLAINS, "preview", "thumbnail"}:
+            if words & {*EXPLAINS, "preview", "thumbnail"} or column.lower().endswith(
+                "id"
+            ):
                 continue
             kind = self._images(column)
             self.plan.images += [column] * (kind == "images")
@@ -244,20 +248,14 @@ class Chooser(Golds):
         return "names" if is_file or (named and text) else ""
 
     def _choose_contexts(self) -> None:
-        """Put what the question is about into the prompt, in the order of the file."""
-        plan = self.plan
-        main = names_in(plan.prompt)
-        parts = []
-        for name in self.columns:
-            reason = "" if plan.became(name) else self._apart(name)
-            if reason:
-                self.unused[name] = reason
-            elif name in main or not plan.became(name):
-                parts.append(name)
+        """Put what the question is about into the prompt."""
+        plan, parts = self.plan, self._parts()
+        for column, problem in self.doubts.items():
+            without = _titled([name for name in parts if name != column])
+            ways = [without] if folded(column) in FILES else [_titled(parts), without]
+            self._doubt(problem, *({"prompt": way} for way in ways))
         if len(parts) > 1:
-            titles = [name.replace("_", " ").strip().capitalize() for name in parts]
-            pairs = zip(titles, parts, strict=True)
-            plan.prompt = "\n\n".join(f"{title}: {{{name}}}" for title, name in pairs)
+            plan.prompt = _titled(parts)
             self.why_prompt = "the columns that the question is about"
         asked = [filled(plan.prompt, record) for record in self.records]
         if self._share(asked, re.compile(r"[\d\s._|,]{10,}").fullmatch) > 0.5:
@@ -273,11 +271,22 @@ class Chooser(Golds):
                 f"there are {', '.join(self.columns)}. Name the columns with --prompt"
             )
 
-    def _apart(self, column: str) -> str:
-        """Why a column is not in the prompt; "" if it belongs to it.
+    def _parts(self) -> list[str]:
+        """The columns that the question is about, in the order of the file."""
+        parts, main = [], names_in(self.plan.prompt)
+        for name in self.columns:
+            became = self.plan.became(name)
+            if reason := "" if became else self._apart(name):
+                self.unused[name] = reason
+            elif name in main or not became:
+                parts.append(name)
+        return parts
 
-        Raises RolloutError if that is not clear.
-        """
+    def _template(self) -> str:
+        return _titled(self._parts() or [self._main()])
+
+    def _apart(self, column: str) -> str:
+        """Why a column is not in the prompt; "" if it belongs to it, or may, with a doubt."""
         values = [
             record[column]
             for record in self.records
@@ -286,20 +295,28 @@ class Chooser(Golds):
         words = {*re.findall("[a-z]+", folded(column))} | {*folded(column).split("_")}
         is_context = folded(column) in CONTEXTS
         if folded(column) in FILES and 0 < len(values) < len(self.records):
-            self._doubt(
+            self.doubts[column] = (
                 f"{column} names a file for {len(values)} of {len(self.records)} questions, such "
-                f"as {shown(values[0])!r}, and no row has it: leave these out of the dataset, or",
-                {"prompt": f"{{{self._main()}}}"},
+                f"as {shown(values[0])!r}, and no row has it: leave these out of the dataset, or"
             )
+            return ""
         if words & AGAIN:
             return "the question again"
         if re.search(r"[.\[{}]", column):
             return "a name that no template can have"
+        is_text = all(map(is_texts, values))
+        if (
+            words & {"fact", "facts", "evidence"}
+            and is_text
+            and folded(self._main()) in CLAIMS
+        ):
+            why = "it may be what the claim follows from"
+            return self._may_belong(column, why, values)
         if not is_context and words & {*EXPLAINS}:
             return "about the answer"
         if not is_context and words & {*ABOUT}:
             return "about the record"
-        if not is_context and not all(is_texts(value) for value in values):
+        if not is_context and not is_text:
             return "no text"
         texts = [as_text(value) for value in values]
         main = [
@@ -315,7 +332,8 @@ class Chooser(Golds):
             return "the question again"
         if is_context:
             if folded(column) == "code" and not self._share(main, CODE.search) > 0.5:
-                self._doubt_about(column, "it may be the solution, as a program", texts)
+                why = "it may be the solution, as a program"
+                return self._may_belong(column, why, texts)
             return ""
         if len({*texts}) < max(2, len(texts) / 3):
             return "few values"
@@ -327,17 +345,15 @@ class Chooser(Golds):
             return "a name or a number"
         if self._leaks(column):
             why = "it holds the answer, as a passage or as an explanation"
-            self._doubt_about(column, why, texts)
+            return self._may_belong(column, why, texts)
         return ""
 
-    def _doubt_about(self, column: str, why: str, texts: list[str]) -> None:
-        """Raise RolloutError with a command with the column in the prompt, and one without."""
-        self._doubt(
+    def _may_belong(self, column: str, why: str, values: list[Any]) -> str:
+        self.doubts[column] = (
             f"whether {column} belongs to the prompt is not clear: {why}, such as "
-            f"{shown(texts[0])!r}",
-            {"prompt": f"{{{column}}}\n\n{{{self._main()}}}"},
-            {"prompt": f"{{{self._main()}}}"},
+            f"{shown(values[0])!r}"
         )
+        return ""
 
     def _leaks(self, column: str) -> bool:
         """Whether a column has the answer in many records."""
@@ -425,3 +441,12 @@ class Chooser(Golds):
             more = ", ..." if counts[reason] > len(places) else ""
             self.reasons.append(f"{counts[reason]} of {count} left out, {reason}")
             self.reasons.append(f"  {'; '.join(places)}{more}")
+
+
+def _titled(columns: list[str]) -> str:
+    """A template of columns, with their names if there are several."""
+    if len(columns) == 1:
+        return f"{{{columns[0]}}}"
+    titles = [name.replace("_", " ").strip().capitalize() for name in columns]
+    pairs = zip(titles, columns, strict=True)
+    return "\n\n".join(f"{title}: {{{name}}}" for title, name in pairs)

@@ -43,20 +43,20 @@ MESSAGES = words("messages conversations conversation chat prompt input")
 EXPECTED = words(
     "expected_answer final_answer ideal answer answers answerkey answer_key correct_answer "
     "correct_option correct gold gold_label ground_truth target targets label_text label_name label "
-    "final_decision cop answer_idx answer_index correct_index correct_choice best_answer "
+    "final_decision cop answer_idx answer_index correct_index correct_choice correct_answer_num best_answer "
     "answers_spans possible_answers solution output response completion intent category summary "
     "highlights"
 )
 CLASSES = words("label gold_label target class category intent sentiment")
 INDEXES = words(
-    "cop answer_idx answer_index correct_index correct_option correct_choice"
+    "cop answer_idx answer_index correct_index correct_option correct_choice correct_answer_num"
 )
 OPTIONS = words(
     "options choices endings candidates choice option answer_choices answers"
 )
 # Columns of one option each, such as A, option_b, choice3, opa, sol1, answerA, ending0
 OPTION = re.compile(
-    r"(|op|opt|option|choice|ending|sol|ans|answer|alternative)_?([a-j]|\d)",
+    r"(|op|opt|option|choice|ending|sol|ans|(?:mc_)?answer|alternative)_?([a-j]|\d)",
     re.IGNORECASE,
 )
 WRONG = re.compile(
@@ -65,7 +65,7 @@ WRONG = re.compile(
 # Words in names of columns that have the prompt again, in another form
 AGAIN = {
     *words(
-        "question questions problem prompt original rephrased formatted clean cleaned tokenized"
+        "question questions problem prompt original rephrased formatted clean cleaned tokenized marked highlighted"
     )
 }
 SPAN = {"text", "answer_start", "answer_end", "start", "end"}
@@ -119,7 +119,7 @@ NOTHING = {
 }
 NOTHING |= {"Proof", "not found", "Not found", "CANNOTANSWER", "unanswerable"}
 PROGRAM = re.compile(
-    r"(?m)^\s*(def \w+\(|class \w+|import \w|from \w+ import|#include|\w+ = .*\(|print\()"
+    r"(?im)^\s*(select .*\bfrom |def \w+\(|class \w+|import \w|from \w+ import|#include|\w+ = .*\(|print\()"
 )
 # The text before the answer in a long solution
 BEFORE = {"####": r"####\s*(.+)"}
@@ -135,6 +135,7 @@ class Columns:
         self.plan = Plan(native="responses_create_params" in records[0])
         self.reasons: list[str] = []
         self.unused: dict[str, str] = {}  # why columns are left out
+        self.doubts: dict[str, str] = {}  # why columns may belong to the prompt
         self.why_prompt = ""
 
     @property
@@ -161,6 +162,10 @@ class Columns:
 
     def _main(self) -> str:
         return next(iter(names_in(self.plan.prompt)), self.plan.prompt)
+
+    def _template(self) -> str:
+        """A template of all that the question is about, for commands in messages."""
+        raise NotImplementedError
 
     def _values(self, path: Path) -> list[Any]:
         """The values of the records at a path, those that are empty left out."""

@@ -79,6 +79,7 @@ def _row(value: Any) -> list[Any]:
 
 
 def _object_as_text(value: Mapping[str, Any]) -> str:
+    value = _without_hints(value)
     for name in ("contexts", "text"):  # beside labels of them
         if name in value:
             return as_text(value[name])

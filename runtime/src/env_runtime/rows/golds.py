@@ -312,7 +312,9 @@ class Golds(Columns):
         if not golds:
             fits = f" that fits {plan.pattern!r}" if plan.pattern else ""
             source = plan.gold.source(f"record[{json.dumps(plan.gold.column)}]")
-            raise RolloutError(f"no record has an answer in {source}{fits}")
+            raise RolloutError(
+                f"no record has an answer in {source}{fits}: name another with --expected"
+            )
         if not plan.native and self._share(golds, lambda g: isinstance(g, bool)) == 1.0:
             self._choosewords()
             golds = self._golds()
@@ -380,7 +382,22 @@ class Golds(Columns):
         if told < 0.5 * len(self.records):
             raise RolloutError(
                 f"{column} has objects with {', '.join(golds[0])}, and no question says so: say it "
-                f"with --prompt '{{{self._main()}}} Answer with ...' --grader json"
+                f"with --prompt '{self._template()} Answer with ...' --grader json"
+            )
+
+    def _refuse_unasked(self, labels: list[str]) -> None:
+        """Raise RolloutError if answers are yes and no, and nothing asks."""
+        if not {"yes", "no"} <= {label.casefold() for label in labels}:
+            return
+        column, asked = self.plan.gold.column, 0
+        for record in self.records:
+            text = as_text([value for name, value in record.items() if name != column])
+            main = as_text(record.get(self._main())).casefold()
+            asked += "?" in text or "yes" in text.casefold() or bool(YES_NO.match(main))
+        if asked < 0.5 * len(self.records):
+            raise RolloutError(
+                f"{column} is yes or no, and no column asks the question: ask it with --prompt "
+                f"'{self._template()} ... Is that so?'"
             )
 
     def _choosewords(self) -> None:
@@ -394,7 +411,7 @@ class Golds(Columns):
         if folded(self._main()) in PAIRS and self.why_prompt != "as asked":
             raise RolloutError(
                 f"{plan.gold.column} is true or false, and no column asks the question: ask it "
-                f"with --prompt '{{{self._main()}}} ... Is that so?'"
+                f"with --prompt '{self._template()} ... Is that so?'"
             )
         plan.words = ("yes", "no") if asked and not told else ("true", "false")
         plan.options = Options("labels", labels=[*plan.words])
@@ -458,6 +475,7 @@ class Golds(Columns):
             different = len({label.casefold() for label in labels}) == len(labels)
             few = covered and 1 < len(labels) <= LABELS and different
             if few and FEWEST * len(labels) <= len(golds):
+                self._refuse_unasked(labels)
                 plan.options = Options("labels", labels=labels)
                 whole = (
                     f"all {len(golds)}" if len(counts) == len(labels) else "nearly all"
@@ -493,7 +511,7 @@ class Golds(Columns):
             meant = "0 for no, 1 for yes" if zero_one else meant
             raise RolloutError(
                 f"{plan.gold.column} is one of {listed}, and nothing says what they mean: say "
-                f"it in the prompt, such as --prompt '{{{self._main()}}} Answer {meant}.'"
+                f"it in the prompt, such as --prompt '{self._template()} Answer {meant}.'"
             )
         if self.why_prompt == "as asked" or plan.native or plan.is_chat:
             return
