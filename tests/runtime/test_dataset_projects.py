@@ -398,6 +398,16 @@ def test_what_is_not_clear_is_asked_for(written, columns, options, complaint):
     assert not Path("make_rows.py").exists()
 
 
+def test_a_class_of_ones_own_gets_the_options_and_no_box(written):
+    Path("../quiz.py").write_text("class Quiz: ...\n")
+    choices()
+    printed = written("../data.csv")
+    module = runpy.run_path(str(Path("make_rows.py").resolve()))
+    made = [module["example"](record) for record in read("../data.csv")]
+    assert made[0].prompt == "Which is 0?\n\nA. it is 0\nB. x\nC. y\nD. z"
+    assert "boxed" not in printed.partition("What earns")[0]
+
+
 def test_every_record_counts_not_only_the_first_thousand(written):
     """The plan is of the first 1,000, and all that do not fit are left out, or too many."""
 

@@ -77,8 +77,10 @@ def main(arguments: list[str] | None = None) -> int:
             example = programs.example_source(records)
             lines = [f"{name}: looked at {counted(len(records), 'program')} with tests"]
         else:
-            plan, lines = _chosen(records, every, options, name, of_class)
-            plan.keeps_class, example = of_class in kept, ""
+            chooser = Chooser(records, _command(options))
+            chooser.plan.keeps_class, example = of_class in kept, ""
+            lines = _chosen(chooser, every, options, name, of_class)
+            plan = chooser.plan
         title = f"Questions of {name}, with a grade."
         sources = [
             class_source(plan, project.class_name, title),
@@ -97,33 +99,38 @@ def main(arguments: list[str] | None = None) -> int:
     return exit_status("rows", run)
 
 
+def _command(options: Namespace) -> str:
+    """What the user ran, for messages that complete it."""
+    given = [COMMAND, shlex.quote(options.source)]
+    for name in CHOICES:
+        if value := getattr(options, name):
+            given.append(f"--{name} {shlex.quote(value)}")
+    return " ".join(given)
+
+
 def _chosen(
-    records: list[Record],
+    chooser: Chooser,
     every: Iterable[Record],
     options: Namespace,
     name: str,
     of_class: Path,
-) -> tuple[Plan, list[str]]:
-    """The plan for the first of every record, and the lines that show it."""
-    given = {name: getattr(options, name) for name in ("prompt", "expected", "grader")}
-    words = [COMMAND, shlex.quote(options.source)]
-    words += [
-        f"--{name} {shlex.quote(value)}" for name, value in given.items() if value
-    ]
-    chooser = Chooser(records, " ".join(words))
+) -> list[str]:
+    """Choose the plan for every record. Returns the lines that show it."""
     try:
-        plan = chooser.choose(**given)
+        plan = chooser.choose(**{name: getattr(options, name) for name in CHOICES})
     except OwnGrade as error:
+        chooser.without_gold()
         line = (
             f"{name} wants a grade of its own: {error}. Write reward(answer) and oracle(task) in "
             f"{of_class.name}, and the prompt in make_rows.py. The gates fail until then"
         )
-        return chooser.without_gold(), [line]
+        return [line]
     if not plan.native:
         chooser.count_fits(every, asked=bool(options.grader or options.expected))
-    return plan, [*told(chooser, name)]
+    return [*told(chooser, name)]
 
 
+CHOICES = ("prompt", "expected", "grader")
 COMMAND = "uv run python -m env_runtime.rows"
 
 

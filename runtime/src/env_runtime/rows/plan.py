@@ -211,9 +211,9 @@ class Plan:
     def _asked(self, record: Mapping[str, Any], options: Any) -> Any:
         """The prompt, without its images."""
         ends = []
+        if self.options and not self.options.listed:
+            ends.append(Choice.listed(options))
         if self.adds:
-            if self.options and not self.options.listed:
-                ends.append(Choice.listed(options))
             ends.append(JSON_INSTRUCTIONS if self.grader == "json" else INSTRUCTIONS)
         if not self.is_chat:
             return "\n\n".join([filled(self.prompt, record), *ends])

@@ -417,12 +417,12 @@ def _letter(plan: Plan, options: Options) -> list[str]:
 def _prompt(plan: Plan, options: str, lines: list[str]) -> str:
     """The expression of the prompt, whose lines are added."""
     ends = ["INSTRUCTIONS"] * plan.adds
-    if plan.adds and plan.options and not plan.options.listed:
+    if plan.options and not plan.options.listed:
         ends.insert(0, f"Choice.listed({options})")
     if not plan.is_chat:
         prompt = "filled(PROMPT, record)"
         if len(ends) == 1:
-            lines.append('    prompt = f"{' + prompt + '}\\n\\n{INSTRUCTIONS}"')
+            lines.append(f'    prompt = f"{{{prompt}}}\\n\\n{{{ends[0]}}}"')
         elif ends:
             lines += [
                 f"    parts = [{', '.join([prompt, *ends])}]",
@@ -431,7 +431,7 @@ def _prompt(plan: Plan, options: str, lines: list[str]) -> str:
         return "prompt" if ends else prompt
     if not ends:
         return "[*messages, last]"
-    text = "INSTRUCTIONS"
+    text = ends[0]
     if len(ends) > 1:
         lines.append(f'    text = f"{{{ends[0]}}}\\n\\n{{INSTRUCTIONS}}"')
         text = "text"
