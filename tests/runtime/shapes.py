@@ -968,7 +968,7 @@ SHAPES: dict[str, Shape] = {
     ),
     "KodCode": Shape(
         lambda n: {"question": story(n), "solution": f"def f(x):\n    return {n}"},
-        asks="solution has programs, and how their tests run is not known",
+        asks="its answers are programs, and how their tests run is not known",
     ),
     "Sudoku": Shape(
         lambda n: {"question": f"{n + 11}..3..58.4", "answer": f"{n + 11}123456789"},
@@ -1008,7 +1008,7 @@ SHAPES: dict[str, Shape] = {
             "context": f"CREATE TABLE t{n}",
             "answer": f"SELECT * FROM t{n}",
         },
-        asks="answer has programs",
+        asks="its answers are programs",
     ),
     "LegalBench": Shape(
         lambda n: {"text": story(n), "answer": ["Yes", "No"][n % 2]},

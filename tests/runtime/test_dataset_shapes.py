@@ -120,6 +120,14 @@ def test_a_cure_names_all_that_the_question_is_about(written):
         assert f"{{{name}}}" in printed
 
 
+@pytest.mark.parametrize("name", ["LegalBench", "ZebraLogic's grids", "Sudoku"])
+def test_a_prompt_that_says_what_to_do_is_enough(written, name):
+    shape = SHAPES[name]
+    column = next(iter(shape.record(0)))
+    asked = f"Solve, and answer with header and rows, or yes or no: {{{column}}}"
+    assert "What earns 1.0" in written(source_of(shape), "--prompt", asked)
+
+
 def test_a_record_that_does_not_fit_is_left_out_and_named(written):
     printed = written(source_of(SHAPES["MMLU"]))
     assert "1 of 40 left out, that do not fit" in printed

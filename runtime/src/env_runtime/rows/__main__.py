@@ -31,9 +31,9 @@ from . import programs
 from .chat import responses_input
 from .choosing import Chooser
 from .columns import GRADERS
-from .golds import OwnGrade
 from .plan import BOXED, Plan, Unfit
 from .records import Record, Source, part_of, parts_named, splits_of
+from .refusing import OwnGrade
 from .source import class_source, rows_source
 
 RECORDS = 1000  # so many of each split are looked at
@@ -100,7 +100,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _command(options: Namespace) -> str:
-    """What the user ran, for messages that complete it."""
+    """The command as the user ran it, for messages that complete it."""
     given = [COMMAND, shlex.quote(options.source)]
     for name in CHOICES:
         if value := getattr(options, name):

@@ -29,19 +29,17 @@ from .columns import (
     OFTEN_EMPTY,
     OPTION,
     PAIRS,
-    PROGRAMS,
     PROMPTS,
-    RULES,
-    TESTS,
     folded,
     is_number,
     is_texts,
     template_names,
 )
 from .fields import as_text, filled, is_empty, names_in
-from .golds import Golds, OwnGrade
+from .golds import Golds
 from .plan import Path, Plan, Unfit, items_of, shown
 from .records import Record
+from .refusing import OwnGrade
 
 # Questions about code say so, or ask about an expression, as CRUXEval does.
 CODE = re.compile(
@@ -104,30 +102,6 @@ class Chooser(Golds):
             f"{{{name}}}" if asks else f"{name}: {{{name}}}" for name in names
         )
         return self.plan
-
-    # ------------------------------------------------------------------ other kinds
-
-    def _refuse_others(self) -> None:
-        """Raise RolloutError for datasets that no expected answer grades."""
-        columns = {folded(name) for name in self.columns}
-        if {"chosen", "rejected"} <= columns:
-            raise RolloutError(
-                "chosen and rejected are preferences between two answers, and neither is a gold: "
-                "take a dataset with expected answers"
-            )
-        if any(names <= columns for names in TESTS):
-            raise RolloutError(
-                "its answers are programs, which tests grade: copy with -d "
-                "archetype=sandbox in place of archetype=answer"
-            )
-        if any(names <= columns for names in PROGRAMS):
-            raise RolloutError(
-                "its answers are programs, and how their tests run is not known: copy with -d "
-                "archetype=sandbox, without a dataset, and write the rows in its make_rows.py"
-            )
-        if found := next((names for names in RULES if names <= columns), None):
-            names = " and ".join(name for name in self.columns if folded(name) in found)
-            raise OwnGrade(f"no column is the answer: {names} tell what it must do")
 
     # ------------------------------------------------------------------ the prompt
 
@@ -196,16 +170,19 @@ class Chooser(Golds):
         self.plan.prompt, self.why_prompt = prompt, why
         self._choose_images()
         if self.plan.is_chat:
-            last = self._first(prompt)[-1]
-            plan = self.plan
-            plan.answered = last.get("role", last.get("from")) in ("assistant", "gpt")
-            plan.chat_key = "value" if "value" in last else "content"
-            asked = [*self._first(prompt)][-2] if plan.answered else last
-            plan.chat_in_parts = isinstance(asked.get(plan.chat_key), list)
-            system = self._named(("system", "system_prompt"))
-            roles = {"role", "from"} & {*self._first(prompt)[0]}
-            if self._first(prompt)[0].get(*roles) != "system" and self._is_text(system):
-                plan.system = system
+            self._look_at_messages(self._first(prompt))
+
+    def _look_at_messages(self, messages: list[Mapping[str, Any]]) -> None:
+        """Find how messages are written, by the first list of them."""
+        plan, last = self.plan, messages[-1]
+        plan.answered = last.get("role", last.get("from")) in ("assistant", "gpt")
+        plan.chat_key = "value" if "value" in last else "content"
+        asked = messages[-2] if plan.answered else last
+        plan.chat_in_parts = isinstance(asked.get(plan.chat_key), list)
+        system = self._named(("system", "system_prompt"))
+        first = messages[0]
+        if self._is_text(system) and first.get("role", first.get("from")) != "system":
+            plan.system = system
 
     def _asks(self, name: str) -> bool:
         """Whether a column may hold questions: `task` may also be their common name."""
@@ -218,9 +195,8 @@ class Chooser(Golds):
         named = ""
         for column in self.columns:
             words = {*re.findall("[a-z]+", folded(column))}
-            if words & {*EXPLAINS, "preview", "thumbnail"} or column.lower().endswith(
-                "id"
-            ):
+            is_id = column.lower().endswith("id")
+            if is_id or words & {*EXPLAINS, "preview", "thumbnail"}:
                 continue
             kind = self._images(column)
             self.plan.images += [column] * (kind == "images")
@@ -233,7 +209,7 @@ class Chooser(Golds):
             )
 
     def _images(self, column: str) -> str:
-        """What a column holds: images, their names, or "" for neither."""
+        """Say whether a column holds "images", their "names" or neither, ""."""
         value = self._first(column)
         value = value[0] if isinstance(value, list) and value else value
         if isinstance(value, bytes) or (
@@ -292,9 +268,10 @@ class Chooser(Golds):
             for record in self.records
             if not is_empty(record.get(column))
         ]
-        words = {*re.findall("[a-z]+", folded(column))} | {*folded(column).split("_")}
-        is_context = folded(column) in CONTEXTS
-        if folded(column) in FILES and 0 < len(values) < len(self.records):
+        name, main_name = folded(column), folded(self._main())
+        words = {*re.findall("[a-z]+", name)} | {*name.split("_")}
+        is_context = name in CONTEXTS
+        if name in FILES and 0 < len(values) < len(self.records):
             self.doubts[column] = (
                 f"{column} names a file for {len(values)} of {len(self.records)} questions, such "
                 f"as {shown(values[0])!r}, and no row has it: leave these out of the dataset, or"
@@ -305,11 +282,7 @@ class Chooser(Golds):
         if re.search(r"[.\[{}]", column):
             return "a name that no template can have"
         is_text = all(map(is_texts, values))
-        if (
-            words & {"fact", "facts", "evidence"}
-            and is_text
-            and folded(self._main()) in CLAIMS
-        ):
+        if main_name in CLAIMS and is_text and words & {"fact", "facts", "evidence"}:
             why = "it may be what the claim follows from"
             return self._may_belong(column, why, values)
         if not is_context and words & {*EXPLAINS}:
@@ -331,7 +304,7 @@ class Chooser(Golds):
         if sum(inside) >= FIT * len(texts):
             return "the question again"
         if is_context:
-            if folded(column) == "code" and not self._share(main, CODE.search) > 0.5:
+            if name == "code" and not self._share(main, CODE.search) > 0.5:
                 why = "it may be the solution, as a program"
                 return self._may_belong(column, why, texts)
             return ""

@@ -1,7 +1,5 @@
 """The columns of a dataset's first records, and what their names tell."""
 
-import contextlib
-import json
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -241,22 +239,6 @@ class Columns:
             path = parsed if sum(is_json) >= FIT * len(found) else path
         return path
 
-    def _refuse_objects(self) -> None:
-        """Raise RolloutError if the question may be a part of an object."""
-        objects = {
-            n: v for n in self.columns if isinstance(v := self._first(n), Mapping)
-        }
-        asking = (
-            n for n, value in objects.items() if {*PROMPTS} & {*map(folded, value)}
-        )
-        if name := next(
-            asking, next(iter(objects), "") if {*objects} == {*self.columns} else ""
-        ):
-            raise RolloutError(
-                f"{name} is an object with {', '.join(objects[name])}: write these as columns "
-                "of their own, and take that file"
-            )
-
     def _check(self, found: str, what: str, option: str, value: str) -> None:
         """Raise RolloutError if no column was found."""
         if not found:
@@ -326,16 +308,6 @@ def is_scored(value: Any) -> bool:
         and all(type(each) in (int, float) for each in scores)
         and (sorted(scores) == [0] * (len(scores) - 1) + [1])
     )
-
-
-def kind_of(value: Any, among_numbers: bool) -> str:
-    """Whether a gold is an object, a list, or plain, as texts for one answer are, too."""
-    if isinstance(value, str) and value.lstrip().startswith("{"):
-        with contextlib.suppress(ValueError):
-            value = json.loads(value)
-    if isinstance(value, list) and (among_numbers or not is_texts(value)):
-        return "list"
-    return "object" if isinstance(value, Mapping) else "plain"
 
 
 def is_number(value: Any) -> bool:

@@ -14,7 +14,6 @@ from ..notation import last_box, unstyled
 from .columns import (
     ABOUT,
     BEFORE,
-    CLASSES,
     EXPECTED,
     FEWEST,
     FIT,
@@ -24,12 +23,10 @@ from .columns import (
     OPTION,
     OPTIONS,
     PAIRS,
-    PROGRAM,
     SAME,
     SENTENCE,
     WRONG,
     YES_NO,
-    Columns,
     are_calls,
     check_pattern,
     folded,
@@ -38,19 +35,15 @@ from .columns import (
     is_short,
     is_single,
     is_texts,
-    kind_of,
     text_of,
 )
 from .fields import as_text, is_empty, listed_in, names_in
 from .plan import BEST, FIRST, KEYS, LISTED, Options, Path, Unfit, shown
 from .records import Record
+from .refusing import OwnGrade, Refusing
 
 
-class OwnGrade(RolloutError):
-    """A dataset that no grader here is for: its rows need a grade of their own."""
-
-
-class Golds(Columns):
+class Golds(Refusing):
     """Chooses the part of a plan that grades."""
 
     # ------------------------------------------------------------------ the options
@@ -79,14 +72,8 @@ class Golds(Columns):
             right := self._named(("correct_answer", "best_answer", "answer"))
         ):
             paths = [Path(name) for name in wrong]
-            several = [
-                self._share(self._values(p), lambda v: ";" in v) > 0.5 for p in paths
-            ]
-            paths = [
-                p.then(LISTED) if many else p
-                for p, many in zip(paths, several, strict=True)
-            ]
-            plan.options = Options("shuffled", [Path(right), *paths])
+            paths = [p.then(LISTED) if self._lists(p) else p for p in paths]
+            plan.options = Options("shuffled", [Path(right), *paths], gold=Path(right))
             lists = [n for n in wrong if isinstance(self._first(n), list)]
             plan.splatted = {*lists, *(path.column for path in paths if path.steps)}
             return
@@ -96,7 +83,8 @@ class Golds(Columns):
             if self._share(self._values(Path(n)), is_scored) >= FIT
         )
         if column := next(scored, ""):
-            plan.options = Options("column", [Path(column).then(KEYS)])
+            path = Path(column)
+            plan.options = Options("column", [path.then(KEYS)], gold=path.then(BEST))
             return
         groups: dict[str, list[str]] = {}
         for name in self.columns:
@@ -108,6 +96,10 @@ class Golds(Columns):
             if listed or not {*names} & {*in_prompt}:
                 plan.options = Options("columns", [*map(Path, names)], listed=listed)
                 return
+
+    def _lists(self, path: Path) -> bool:
+        """Whether texts list several, with semicolons."""
+        return self._share(self._values(path), lambda value: ";" in value) > 0.5
 
     def _names_one(self, options: Options) -> bool:
         """Whether another column has numbers or letters, as ReClor's label of `answers`."""
@@ -173,12 +165,8 @@ class Golds(Columns):
             plan.answered = plan.answered and plan.is_chat
             plan.gold = self._path(column)
             plan.classes = [*self.records[0].classes.get(column, [])]
-            if (
-                plan.options
-                and plan.options.paths
-                and plan.options.paths[0].steps == ((KEYS, ""),)
-            ):
-                plan.gold = plan.gold.then(BEST)
+            if plan.options and plan.options.gold and not given:
+                plan.gold = plan.options.gold
             elif (
                 plan.options and self._share(self._values(plan.gold), is_single) >= FIT
             ):
@@ -204,10 +192,8 @@ class Golds(Columns):
         found = [
             column for name in names for column in columns if folded(column) == name
         ]
-        if plan.options and plan.options.kind == "shuffled":
-            return plan.options.paths[0].column, "beside the wrong ones"
-        if plan.options and plan.options.paths[0].steps == ((KEYS, ""),):
-            return plan.options.paths[0].column, "the option with the score 1"
+        if plan.options and plan.options.gold:
+            return plan.options.gold.column, "which tells the right option"
         if found:
             self._refuse_two(found)
             return found[0], "a column of that name"
@@ -250,8 +236,7 @@ class Golds(Columns):
                 )
 
     def _are_golds(self, values: list[Any]) -> bool:
-        texts = [text for value in values for text in [as_text(value)]]
-        return bool(texts) and self._share(texts, is_short) >= FIT
+        return self._share(map(as_text, values), is_short) >= FIT
 
     def _agree(self, one: str, other: str, pairs: list[tuple[Any, Any]]) -> bool:
         """Whether two columns say the same: the same text, or always one for the other."""
@@ -358,48 +343,6 @@ class Golds(Columns):
             self.plan.nothing = sorted(nothing)
         return [gold for gold in golds if gold not in self.plan.nothing]
 
-    def _refuse_kinds(self, golds: list[Any]) -> None:
-        """Raise RolloutError if the golds are of several kinds, such as 7 beside [1, 2]."""
-        by_kind: dict[str, list[Any]] = {}
-        has_numbers = any(isinstance(gold, int | float) for gold in golds)
-        for gold in golds:
-            by_kind.setdefault(kind_of(gold, has_numbers), []).append(gold)
-        one, *others = sorted(by_kind.values(), key=len, reverse=True)
-        if len(one) < FIT * len(golds):
-            raise RolloutError(
-                f"{self.plan.gold.column} has answers of several kinds, such as {shown(one[0])!r} and "
-                f"{shown(others[0][0])!r}, and one grader compares all: keep the records of one kind"
-            )
-
-    def _refuse_keys(self, golds: list[Any]) -> None:
-        """Raise RolloutError for objects whose keys no other column tells."""
-        column, told = self.plan.gold.column, 0
-        for record in self.records:
-            said = json.dumps(
-                {k: v for k, v in record.items() if k != column}, ensure_ascii=False
-            )
-            told += all(key in said for key in golds[0])
-        if told < 0.5 * len(self.records):
-            raise RolloutError(
-                f"{column} has objects with {', '.join(golds[0])}, and no question says so: say it "
-                f"with --prompt '{self._template()} Answer with ...' --grader json"
-            )
-
-    def _refuse_unasked(self, labels: list[str]) -> None:
-        """Raise RolloutError if answers are yes and no, and nothing asks."""
-        if not {"yes", "no"} <= {label.casefold() for label in labels}:
-            return
-        column, asked = self.plan.gold.column, 0
-        for record in self.records:
-            text = as_text([value for name, value in record.items() if name != column])
-            main = as_text(record.get(self._main())).casefold()
-            asked += "?" in text or "yes" in text.casefold() or bool(YES_NO.match(main))
-        if asked < 0.5 * len(self.records):
-            raise RolloutError(
-                f"{column} is yes or no, and no column asks the question: ask it with --prompt "
-                f"'{self._template()} ... Is that so?'"
-            )
-
     def _choosewords(self) -> None:
         """Call true and false as the question does."""
         plan = self.plan
@@ -434,12 +377,8 @@ class Golds(Columns):
         odd = [g for g in golds if not is_number(g) or padded]
         if len(odd) <= (1 - FIT) * len(golds):
             self._refuse_classes(golds)
-            whole = (
-                f"all {len(golds)}"
-                if not odd
-                else f"{len(golds) - len(odd)} of {len(golds)}"
-            )
-            return "number", f"{whole} are numbers"
+            some = f"{len(golds) - len(odd)} of" if odd else "all"
+            return "number", f"{some} {len(golds)} are numbers"
         if all(isinstance(gold, Mapping) for gold in golds):
             if any(
                 re.match("func|check|constraint|rule|verif", key) for key in golds[0]
@@ -458,11 +397,6 @@ class Golds(Columns):
         if has_objects or several:
             return "json", f"all {len(golds)} are lists"
         texts = [str(part) for part in parts]
-        if self._share(texts, PROGRAM.search) > 0.5:
-            raise RolloutError(
-                f"{plan.gold.column} has programs, and how their tests run is not known: copy with "
-                "-d archetype=sandbox, without a dataset, and write the rows in its make_rows.py"
-            )
         told = self._share(texts, SENTENCE.fullmatch) < 0.5
         if told and self._share(texts, is_short) >= FIT:
             counts = Counter(texts)
@@ -477,10 +411,9 @@ class Golds(Columns):
             if few and FEWEST * len(labels) <= len(golds):
                 self._refuse_unasked(labels)
                 plan.options = Options("labels", labels=labels)
-                whole = (
-                    f"all {len(golds)}" if len(counts) == len(labels) else "nearly all"
-                )
-                return "choice", f"{whole} are one of {len(labels)} labels"
+                whole = len(counts) == len(labels)
+                most = f"all {len(golds)}" if whole else "nearly all"
+                return "choice", f"{most} are one of {len(labels)} labels"
             if 2 * len(odd) < len(golds):
                 return "text", (
                     f"{len(golds) - len(odd)} of {len(golds)} are numbers, but not "
@@ -493,39 +426,6 @@ class Golds(Columns):
             f"median), such as {max(texts, key=len)!r:.80}. Have a model compare them with "
             "--grader judge, or name the part that counts with --expected 'COLUMN=PATTERN'"
         )
-
-    def _refuse_classes(self, golds: list[Any]) -> None:
-        """Raise RolloutError for numbers that stand for something, or are in the prompt."""
-        plan = self.plan
-        values = {str(gold) for gold in golds}
-        name = folded(plan.gold.column)
-        is_class = name in CLASSES or (name not in EXPECTED and not plan.gold.steps)
-        most = len(golds) / 2 if name in CLASSES else LABELS
-        is_class = is_class and len(values) <= most
-        whole = all(re.fullmatch(r"-?\d{1,3}(\.0)?", value) for value in values)
-        zero_one = values <= {"0", "1", "0.0", "1.0"}
-        few = len(golds) >= FEWEST * len(values) > FEWEST or name in CLASSES
-        if whole and few and (is_class or zero_one) and self.why_prompt != "as asked":
-            listed = ", ".join(sorted(values))
-            meant = ", ".join(f"{value} for ..." for value in sorted(values))
-            meant = "0 for no, 1 for yes" if zero_one else meant
-            raise RolloutError(
-                f"{plan.gold.column} is one of {listed}, and nothing says what they mean: say "
-                f"it in the prompt, such as --prompt '{self._template()} Answer {meant}.'"
-            )
-        if self.why_prompt == "as asked" or plan.native or plan.is_chat:
-            return
-        said = 0
-        for record in self.records:
-            with contextlib.suppress(Unfit):
-                gold, text = (
-                    str(plan.expected(record)),
-                    as_text(record.get(self._main())),
-                )
-                found = re.search(rf"(?<![\d.]){re.escape(gold)}(?![\d.]|\w)", text)
-                said += len(gold) > 1 and bool(found)
-        if said >= 0.9 * len(golds):
-            raise OwnGrade(f"{plan.gold.column} is in the question, as an input")
 
     # ------------------------------------------------------------------ names of options
 
@@ -596,20 +496,16 @@ class Golds(Columns):
         fits = {why: sum(map(bool, found)) for why, found in letters.items()}
         best = max(fits, key=lambda why: fits[why])
         if not fits[best] or fits[best] < FIT * count:
+            # Columns called A and B need not be options, unless golds are letters.
             if (
                 options.kind == "columns"
                 and all(len(path.column) == 1 for path in options.paths)
                 and not grader
                 and (not fits[best] >= 0.5 * count or count < 0.5 * len(whole))
+                and not self._all_are(r"[A-Ja-j]|\d")
             ):
-                # Columns called A and B need not be options, unless golds are letters.
-                golds = self._golds()
-                if (
-                    self._share(golds, lambda g: re.fullmatch(r"[A-Ja-j]|\d", str(g)))
-                    < FIT
-                ):
-                    plan.options = None
-                    return self._grader_for(golds)
+                plan.options = None
+                return self._grader_for(self._golds())
             wrong = next(
                 (n for n, ok in enumerate(whole) if ok and not letters[best][n]), 0
             )
@@ -617,14 +513,10 @@ class Golds(Columns):
                 self.records[wrong],
                 "Make it a letter, the text of an option, or its number",
             )
-        if options.listed and options.kind == "columns" and not grader:
-            golds = self._golds()
-            if (
-                self._share(golds, lambda g: re.fullmatch(r"\(?[A-Ja-j]\)?", str(g)))
-                < FIT
-            ):
-                plan.options = None  # the prompt compares the columns
-                return self._grader_for(golds)
+        listed = options.listed and options.kind == "columns" and not grader
+        if listed and not self._all_are(r"\(?[A-Ja-j]\)?"):
+            plan.options = None  # the prompt compares the columns
+            return self._grader_for(self._golds())
         for why, found in letters.items():
             if (
                 why != best
@@ -653,6 +545,11 @@ class Golds(Columns):
             plan.names = None
         self.reasons.append(f"options: {shown_as}; an answer is {best}")
         return None
+
+    def _all_are(self, pattern: str) -> bool:
+        return (
+            self._share(map(str, self._golds()), re.compile(pattern).fullmatch) >= FIT
+        )
 
     def _countable(self, record: Record) -> bool:
         """Whether a record has a gold, and options that a choice can take."""

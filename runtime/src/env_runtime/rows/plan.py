@@ -95,6 +95,7 @@ class Options:
     paths: list[Path] = field(default_factory=list)
     labels: list[str] = field(default_factory=list)
     listed: bool = False  # whether the prompt has them with their letters
+    gold: Path | None = None  # if it is among them: beside distractors, or by its score
 
     def of(self, record: Mapping[str, Any]) -> Any:
         """The texts of a record's options, or how many there may be."""

@@ -4,6 +4,7 @@ import ast
 from collections.abc import Iterable
 from string import Template
 
+from . import __all__ as PUBLIC
 from .plan import JSON_INSTRUCTIONS, Options, Plan, quoted
 from .records import part_of
 
@@ -226,8 +227,8 @@ def rows_source(
         lines.append("from typing import Any")
     lines.append("")
     lines += _imported("env_runtime.graders", [n for n in graders if n in names])
-    names.add("from_dataset")
-    lines += _imported("env_runtime.rows", [name for name in _HELPERS if name in names])
+    helpers = {"from_dataset", *names} & {*PUBLIC}
+    lines += _imported("env_runtime.rows", sorted(helpers))
     return _MAKE_ROWS.format(
         title=quoted(title)[1:-1],
         imports="\n".join(lines),
@@ -235,23 +236,6 @@ def rows_source(
         functions=text,
         function="examples" if plan.lists else "example",
     )
-
-
-# What a make_rows.py may take of env_runtime.rows, as ruff sorts it
-_HELPERS = (
-    "Example",
-    "Record",
-    "filled",
-    "from_dataset",
-    "functions_in",
-    "golds_of",
-    "labels_of",
-    "last_box",
-    "letter_of",
-    "options_of",
-    "shuffled",
-    "with_images",
-)
 
 
 def _imported(module: str, names: list[str]) -> list[str]:
