@@ -1023,6 +1023,37 @@ SHAPES: dict[str, Shape] = {
         },
         asks="whether facts belongs to the prompt is not clear",
     ),
+    "STS-B": Shape(
+        lambda n: {"sentence1": story(n), "sentence2": ask(n), "label": n / 10},
+        asks="label is a number, and no column asks the question",
+    ),
+    "JudgeBench": Shape(
+        lambda n: {
+            "question": ask(n),
+            "response_A": story(n),
+            "response_B": f"It is Orm{n}.",
+            "label": ["A>B", "B>A"][n % 2],
+        },
+        asks="whether response_A and response_B belong to the prompt is not clear",
+    ),
+    "bytes as Python writes them": Shape(
+        lambda n: {"question": ask(n), "answer": f"b'{n}\\n'"},
+        asks="answer has bytes as Python writes them, such as b'0",
+    ),
+    "a prompt and its chat": Shape(
+        lambda n: {
+            "prompt": ask(n),
+            "messages": [
+                {"role": "user", "content": ask(n)},
+                {"role": "assistant", "content": why(n)},
+            ],
+        },
+        asks="which column is the expected answer is not clear",
+    ),
+    "AmbigQA": Shape(
+        lambda n: {"question": ask(n), "annotations": {"answer": [[f"Orm{n}"]]}},
+        asks="annotations has lists of lists, and no question says so",
+    ),
     "CodeContests": Shape(
         lambda n: {
             "description": story(n),

@@ -226,6 +226,15 @@ class Chooser(Golds):
     def _choose_contexts(self) -> None:
         """Put what the question is about into the prompt."""
         plan, parts = self.plan, self._parts()
+        # Such as response_A and response_B, beside A>B
+        told = [n for n, why in self.unused.items() if why == "about the answer"]
+        compared = [n for n in told if re.search(r"(?i)_?[ab01]$", n)]
+        if plan.options and plan.options.kind == "labels" and len(compared) == 2:
+            self._doubt(
+                f"whether {' and '.join(compared)} belong to the prompt is not clear",
+                {"prompt": _titled([*parts, *compared])},
+                {"prompt": _titled(parts)},
+            )
         for column, problem in self.doubts.items():
             without = _titled([name for name in parts if name != column])
             ways = [without] if folded(column) in FILES else [_titled(parts), without]

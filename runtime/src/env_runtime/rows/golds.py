@@ -22,7 +22,6 @@ from .columns import (
     NOTHING,
     OPTION,
     OPTIONS,
-    PAIRS,
     SAME,
     SENTENCE,
     WRONG,
@@ -205,7 +204,11 @@ class Golds(Refusing):
                 key := next((n for n in EXPECTED if n in value), "")
             ):
                 return f"{column}.{key}", "a part of that name"
-        others = [name for name in columns if folded(name) not in ABOUT]
+        others = [
+            name
+            for name in columns
+            if folded(name) not in ABOUT and not self._has_messages(name)
+        ]
         if len(others) == 1:
             return others[0], "the only other column"
         if others and all(not is_texts(self._first(name)) for name in others):
@@ -351,11 +354,7 @@ class Golds(Refusing):
             self._share(texts, lambda text: "true" in text and "false" in text) >= 0.5
         )
         asked = self._share(texts, lambda t: "?" in t or YES_NO.match(t)) >= 0.5
-        if folded(self._main()) in PAIRS and self.why_prompt != "as asked":
-            raise RolloutError(
-                f"{plan.gold.column} is true or false, and no column asks the question: ask it "
-                f"with --prompt '{self._template()} ... Is that so?'"
-            )
+        self._refuse_pairs("true or false")
         plan.words = ("yes", "no") if asked and not told else ("true", "false")
         plan.options = Options("labels", labels=[*plan.words])
         self.reasons.append(f"true and false are {' and '.join(plan.words)}")
@@ -377,6 +376,7 @@ class Golds(Refusing):
         odd = [g for g in golds if not is_number(g) or padded]
         if len(odd) <= (1 - FIT) * len(golds):
             self._refuse_classes(golds)
+            self._refuse_pairs("a number")
             some = f"{len(golds) - len(odd)} of" if odd else "all"
             return "number", f"{some} {len(golds)} are numbers"
         if all(isinstance(gold, Mapping) for gold in golds):
@@ -394,6 +394,8 @@ class Golds(Refusing):
                 f"{shown(golds[0])}: rewrite them, or name a grader with --grader"
             )
         several = len(parts) > len(golds) and not all(isinstance(p, str) for p in parts)
+        if has_objects:
+            self._refuse_keys(parts)
         if has_objects or several:
             return "json", f"all {len(golds)} are lists"
         texts = [str(part) for part in parts]

@@ -229,8 +229,9 @@ class _Decoded(contextlib.AbstractContextManager["_Decoded"]):
     """A file of another encoding, or other ends of lines, as lines in UTF-8."""
 
     def __init__(self, file: Any, encoding: str, end: str) -> None:
-        wrong = "surrogateescape" if encoding == "utf-8" else "strict"
-        self._text = io.TextIOWrapper(file, encoding, wrong, newline=end)
+        # What is not UTF-8 is found later, with its line.
+        errors = "surrogateescape" if encoding == "utf-8" else "strict"
+        self._text = io.TextIOWrapper(file, encoding, errors, newline=end)
         self._end = end
 
     def __iter__(self) -> Iterator[bytes]:

@@ -13,6 +13,7 @@ from .columns import (
     FEWEST,
     FIT,
     LABELS,
+    PAIRS,
     PROGRAM,
     PROGRAMS,
     PROMPTS,
@@ -79,6 +80,11 @@ class Refusing(Columns):
         """Raise RolloutError for programs, and for several kinds, such as 7 beside [1, 2]."""
         if self._share(map(str, golds), PROGRAM.search) > 0.5:
             raise RolloutError(_PROGRAMS)
+        if self._share(map(str, golds), re.compile(r"b'.*'|b\".*\"").fullmatch) > 0.5:
+            raise RolloutError(
+                f"{self.plan.gold.column} has bytes as Python writes them, such as {golds[0]}: "
+                "write them as text, in the questions, too"
+            )
         by_kind: dict[str, list[Any]] = {}
         has_numbers = any(isinstance(gold, int | float) for gold in golds)
         for gold in golds:
@@ -90,8 +96,16 @@ class Refusing(Columns):
                 f"{shown(others[0][0])!r}, and one grader compares all: keep the records of one kind"
             )
 
+    def _refuse_pairs(self, what: str) -> None:
+        """Raise RolloutError if two texts are compared, and no column says how."""
+        if folded(self._main()) in PAIRS and self.why_prompt != "as asked":
+            raise RolloutError(
+                f"{self.plan.gold.column} is {what}, and no column asks the question: ask it with "
+                f"--prompt '{self._template()} ...?'"
+            )
+
     def _refuse_keys(self, golds: list[Any]) -> None:
-        """Raise RolloutError for objects whose keys no other column tells."""
+        """Raise RolloutError for lists of lists, and objects whose keys no other column tells."""
         if self.why_prompt == "as asked":
             return
         column, told = self.plan.gold.column, 0
@@ -99,10 +113,15 @@ class Refusing(Columns):
             said = json.dumps(
                 {k: v for k, v in record.items() if k != column}, ensure_ascii=False
             )
-            told += all(key in said for key in golds[0])
+            told += isinstance(golds[0], Mapping) and all(
+                key in said for key in golds[0]
+            )
         if told < 0.5 * len(self.records):
+            has = "lists of lists"
+            if isinstance(golds[0], Mapping):
+                has = f"objects with {', '.join(golds[0])}"
             raise RolloutError(
-                f"{column} has objects with {', '.join(golds[0])}, and no question says so: say it "
+                f"{column} has {has}, and no question says so: say it "
                 f"with --prompt '{self._template()} Answer with ...' --grader json"
             )
 
