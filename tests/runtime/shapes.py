@@ -814,7 +814,253 @@ SHAPES: dict[str, Shape] = {
         box("Orm0"),
         without=("Lake",),
     ),
+    "BIG-bench": Shape(
+        lambda n: {
+            "input": ask(n),
+            "target_scores": {text: int(i == n % 4) for i, text in enumerate(four(n))},
+        },
+        prompt=("A. the lake 0", "D. the town 0"),
+        without=("1",),
+        solution="\\boxed{A}",
+    ),
+    "BBQ": Shape(
+        lambda n: {
+            **ids(n),
+            "context": story(n),
+            "question": ask(n),
+            "ans0": f"{name(n)}",
+            "ans1": f"the friend of {name(n)}",
+            "ans2": "Not known",
+            "label": n % 3,
+        },
+        prompt=("red apples", "A. Ada", "C. Not known"),
+        solution="\\boxed{A}",
+    ),
+    "TruthfulQA as a table": Shape(
+        lambda n: {
+            "Question": ask(n),
+            "Best Answer": f"Orm{n} is",
+            "Correct Answers": f"Orm{n} is; it is Orm{n}",
+            "Incorrect Answers": f"Um{n} is; nobody {n} is",
+        },
+        prompt=("Um0 is\n", "nobody 0 is\n"),
+        without=("; ", "it is Orm0"),
+    ),
+    "MuSiQue": Shape(
+        lambda n: {
+            **ids(n),
+            "paragraphs": [
+                {"paragraph_text": story(n), "is_supporting": True},
+                {"paragraph_text": f"It is Orm{n}.", "is_supporting": False},
+            ],
+            "question": ask(n),
+            "answer": f"Orm{n}",
+        },
+        prompt=("red apples", "It is Orm0."),
+        without=("supporting", "True"),
+        solution="\\boxed{Orm0}",
+    ),
+    "MS MARCO": Shape(
+        lambda n: {
+            "answers": [f"Orm{n}"],
+            "passages": {
+                "is_selected": [0, 71],
+                "passage_text": [story(n), f"It is Orm{n}."],
+            },
+            "query": ask(n),
+        },
+        prompt=("red apples", "It is Orm0."),
+        without=("71",),
+        solution="\\boxed{Orm0}",
+    ),
+    "e-SNLI": Shape(
+        lambda n: {
+            "pairID": f"{n}.jpg",
+            "gold_label": ["neutral", "entailment"][n % 2],
+            "Sentence1": story(n),
+            "Sentence2": f"{name(n)} eats.",
+            "Sentence1_marked_1": f"*{name(n)}* has apples.",
+        },
+        prompt=("red apples", "Ada eats."),
+        without=("*", "jpg"),
+        solution="\\boxed{B}",
+    ),
+    "Belebele": Shape(
+        lambda n: {
+            "flores_passage": story(n),
+            "question": ask(n),
+            **{f"mc_answer{i}": text for i, text in enumerate(four(n), start=1)},
+            "correct_answer_num": str(n % 4 + 1),
+        },
+        prompt=("red apples", "A. the lake 0"),
+        solution="\\boxed{A}",
+    ),
+    "CLUTRR": Shape(
+        lambda n: {
+            "story": story(n),
+            "query": f"('{name(n)}', 'Um{n}')",
+            "clean_story": f"{name(n)} has apples.",
+            "target": ["aunt", "son", "niece"][n % 3],
+        },
+        prompt=("red apples", "('Ada', 'Um0')", "A. aunt"),
+        without=("Ada has apples",),
+        solution="\\boxed{A}",
+    ),
+    "a column of system messages": Shape(
+        lambda n: {
+            "system": f"You may call f{n}.",
+            "conversations": [
+                {"from": "user", "value": ask(n)},
+                {"from": "assistant", "value": f"[f{n}(x=1)]"},
+            ],
+        },
+        prompt=("You may call f0.",),
+        solution="\\boxed{[f0(x=1)]}",
+    ),
     # ------------------------------------------------------------ what is asked
+    "ZebraLogic's grids": Shape(
+        lambda n: {
+            "puzzle": story(n),
+            "solution": {"header": ["House"], "rows": [[n]]},
+        },
+        asks="solution has objects with header, rows, and no question says so",
+    ),
+    "FinQA as its authors wrote it": Shape(
+        lambda n: {
+            "pre_text": [story(n)],
+            "filename": f"a/{n}.pdf",
+            "qa": {"question": ask(n), "answer": f"{n}%"},
+        },
+        asks="qa is an object with question, answer: write these as columns",
+    ),
+    "GSM-Hard": Shape(
+        lambda n: {
+            "input": story(n),
+            "code": f"def solution():\n    return {n} + 2",
+            "target": n + 2.0,
+        },
+        asks="whether code belongs to the prompt is not clear: it may be the solution",
+    ),
+    "TheoremQA": Shape(
+        lambda n: {"Question": ask(n), "Answer": [n, n + 1] if n % 5 == 4 else n / 7},
+        asks="Answer has answers of several kinds, such as '0.0' and '4, 5'",
+    ),
+    "mathematics and code": Shape(
+        lambda n: {
+            "prompt": [{"role": "user", "content": ask(n)}],
+            "reward_model": {
+                "ground_truth": str(n) if n % 3 else json.dumps({"inputs": [n]})
+            },
+        },
+        asks="reward_model has answers of several kinds, such as '1' and '{\"inputs\"",
+    ),
+    "LAMBADA": Shape(
+        lambda n: {"text": story(n), "domain": "None"},
+        asks="which column is the expected answer is not clear",
+    ),
+    "GAIA": Shape(
+        lambda n: {
+            "Question": ask(n),
+            "Final answer": f"Orm{n}",
+            "file_name": f"{n}.xlsx" if n % 4 == 0 else "",
+        },
+        asks="file_name names a file for 10 of 40 questions, such as '0.xlsx'",
+    ),
+    "KodCode": Shape(
+        lambda n: {"question": story(n), "solution": f"def f(x):\n    return {n}"},
+        asks="its answers are programs, and how their tests run is not known",
+    ),
+    "Sudoku": Shape(
+        lambda n: {"question": f"{n + 11}..3..58.4", "answer": f"{n + 11}123456789"},
+        asks="do not say what to do: say it with --prompt 'Solve ...: {question}'",
+    ),
+    "summaries": Shape(
+        lambda n: {"article": f"{why(n)} {why(n)}", "highlights": story(n)},
+        asks="which column is the prompt is not clear",
+    ),
+    "UltraFeedback": Shape(
+        lambda n: {"prompt": ask(n), "chosen": f"Orm{n}", "rejected": "Um"},
+        asks="chosen and rejected are preferences",
+    ),
+    "calls in tags": Shape(
+        lambda n: {
+            "conversations": [
+                {"from": "human", "value": ask(n)},
+                {"from": "gpt", "value": f"<tool_call>{n}</tool_call>"},
+            ],
+            "tools": json.dumps([{"name": "f", "parameters": {}}]),
+            "category": "IoT",
+        },
+        asks="conversations does not have calls with `name` and `arguments`",
+    ),
+    "CoQA": Shape(
+        lambda n: {
+            "source": "wikipedia",
+            "story": story(n),
+            "questions": [ask(n)],
+            "answers": {"input_text": [name(n)], "answer_start": [1]},
+        },
+        asks="which column is the prompt is not clear",
+    ),
+    "SQL": Shape(
+        lambda n: {
+            "question": ask(n),
+            "context": f"CREATE TABLE t{n}",
+            "answer": f"SELECT * FROM t{n}",
+        },
+        asks="its answers are programs",
+    ),
+    "LegalBench": Shape(
+        lambda n: {"text": story(n), "answer": ["Yes", "No"][n % 2]},
+        asks="answer is yes or no, and no column asks the question",
+    ),
+    "a claim, its facts and its rules": Shape(
+        lambda n: {
+            "facts": [story(n), f"{name(n)} eats."],
+            "rules": [f"Who eats {n} apples is ill."],
+            "statement": f"{name(n)} is ill.",
+            "label": ["true", "false"][n % 2],
+        },
+        asks="whether facts belongs to the prompt is not clear",
+    ),
+    "STS-B": Shape(
+        lambda n: {"sentence1": story(n), "sentence2": ask(n), "label": n / 10},
+        asks="label is a number, and no column asks the question",
+    ),
+    "JudgeBench": Shape(
+        lambda n: {
+            "question": ask(n),
+            "response_A": story(n),
+            "response_B": f"It is Orm{n}.",
+            "label": ["A>B", "B>A"][n % 2],
+        },
+        asks="whether response_A and response_B belong to the prompt is not clear",
+    ),
+    "bytes as Python writes them": Shape(
+        lambda n: {"question": ask(n), "answer": f"b'{n}\\n'"},
+        asks="answer has bytes as Python writes them, such as b'0",
+    ),
+    "a prompt and its chat": Shape(
+        lambda n: {
+            "prompt": ask(n),
+            "messages": [
+                {"role": "user", "content": ask(n)},
+                {"role": "assistant", "content": why(n)},
+            ],
+        },
+        asks="which column is the expected answer is not clear",
+    ),
+    "AmbigQA": Shape(
+        lambda n: {"question": ask(n), "annotations": {"answer": [[f"Orm{n}"]]}},
+        asks="annotations has lists of lists, and no question says so",
+    ),
+    "CodeContests": Shape(
+        lambda n: {
+            "description": story(n),
+            "public_tests": {"input": ["1"], "output": [f"{n}"]},
+        },
+        asks="its answers are programs",
+    ),
     "SNLI with numbers": Shape(
         lambda n: {
             "premise": f"{story(n)} It is late.",

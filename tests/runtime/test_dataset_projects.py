@@ -187,6 +187,14 @@ CASES = {
         ["grader: number (as asked; 1 of 12 left out, such as 'n/a')"],
         r"\boxed{0}",
     ),
+    "an answer that says there is none is left out": (
+        records(
+            question=question, answer=lambda n: "proof" if n == 3 else f"{n + 7}/9"
+        ),
+        [],
+        ["1 of 12 left out, without answer\n", "grader: number (all 11 are numbers)"],
+        r"\boxed{7/9}",
+    ),
     "a match that is not a number is left out": (
         records(question=question, answer=lambda n: f"#### {n if n != 3 else 'none'}"),
         ["--grader", "number"],
@@ -295,7 +303,10 @@ CASES = {
         r"\boxed{0}",
     ),
     "objects": (
-        records(text=question, output=lambda n: {"n": n, "of": [n]}),
+        records(
+            text=lambda n: f"What is {n}? Answer with keys n and of.",
+            output=lambda n: {"n": n, "of": [n]},
+        ),
         [],
         ["grader: json"],
         '{\n "n": 0,\n "of": [\n  0\n ]\n}',
@@ -385,6 +396,37 @@ def test_what_is_not_clear_is_asked_for(written, columns, options, complaint):
     assert complaint in written("../data.jsonl", *options)
     assert "unfinished" in Path("../quiz.py").read_text()
     assert not Path("make_rows.py").exists()
+
+
+def test_a_class_of_ones_own_gets_the_options_and_no_box(written):
+    Path("../quiz.py").write_text("class Quiz: ...\n")
+    choices()
+    printed = written("../data.csv")
+    module = runpy.run_path(str(Path("make_rows.py").resolve()))
+    made = [module["example"](record) for record in read("../data.csv")]
+    assert made[0].prompt == "Which is 0?\n\nA. it is 0\nB. x\nC. y\nD. z"
+    assert "boxed" not in printed.partition("What earns")[0]
+
+
+def test_every_record_counts_not_only_the_first_thousand(written):
+    """The plan is of the first 1,000, and all that do not fit are left out, or too many."""
+
+    def write(count, odd):
+        found = [{"question": question(n), "answer": n + 1} for n in range(count)]
+        lines("data.jsonl", [*found, *odd])
+
+    write(1500, [{"question": question(n), "answer": "many"} for n in range(100)])
+    printed = written("../data.jsonl")
+    assert "only 1500 of 1600 records fit the grader number" in printed
+    assert "data.jsonl, line 1501: the grader number does not take 'many'" in printed
+    assert not Path("make_rows.py").exists()
+    write(1500, [{"question": "Why?", "answer": "many"}, {"question": "Why not?"}] * 20)
+    printed = written("../data.jsonl")
+    assert "20 of 1540 left out, that do not fit" in printed
+    assert "20 of 1540 left out, without answer\n" in printed
+    module = runpy.run_path(str(Path("make_rows.py").resolve()))
+    made = [module["example"](record) for record in read("../data.jsonl")]
+    assert all(made[:1500]) and not any(made[1500:])
 
 
 @pytest.mark.parametrize("nested", [False, True])

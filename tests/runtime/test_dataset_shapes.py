@@ -91,7 +91,12 @@ def test_what_a_shape_does_not_tell_is_asked(written, name):
     assert shape.asks in printed
 
 
-DOUBTS = ["two golds", "an index that is never 0 or 4", "a passage or an explanation"]
+DOUBTS = [
+    "two golds",
+    "an index that is never 0 or 4",
+    "a passage or an explanation",
+    "a claim, its facts and its rules",
+]
 
 
 @pytest.mark.parametrize("name", DOUBTS)
@@ -104,6 +109,23 @@ def test_a_doubt_has_the_commands_to_choose_from(written, name):
         assert not written(*shlex.split(each), "--overwrite").startswith("failed")
         made.append(Path("make_rows.py").read_text())
     assert len({*made}) == 2
+    if "rules" in name:
+        assert all("{rules}" in text and "{statement}" in text for text in made)
+
+
+def test_a_cure_names_all_that_the_question_is_about(written):
+    """WiC's two sentences."""
+    printed = written(source_of(SHAPES["WiC"]))
+    for name in ("sentence1", "sentence2"):
+        assert f"{{{name}}}" in printed
+
+
+@pytest.mark.parametrize("name", ["LegalBench", "ZebraLogic's grids", "Sudoku"])
+def test_a_prompt_that_says_what_to_do_is_enough(written, name):
+    shape = SHAPES[name]
+    column = next(iter(shape.record(0)))
+    asked = f"Solve, and answer with header and rows, or yes or no: {{{column}}}"
+    assert "What earns 1.0" in written(source_of(shape), "--prompt", asked)
 
 
 def test_a_record_that_does_not_fit_is_left_out_and_named(written):
@@ -199,3 +221,26 @@ def test_a_sandbox_takes_no_questions(written):
     assert "a sandbox takes programs with tests" in written(
         source_of(SHAPES["SVAMP"]), "--tests"
     )
+
+
+def test_records_by_their_ids_are_read(written):
+    """PubMedQA's file is an object of records."""
+    records = {f"r{n}": SHAPES["CLUTRR"].record(n) for n in range(COUNT)}
+    Path("../data.json").write_text(json.dumps(records))
+    assert "looked at 40 questions" in written("../data.json")
+    ids = [record["id"] for record in read("../data.json")]
+    assert ids == [*records]
+
+
+def test_the_calls_of_a_chat_are_turns_of_the_assistant():
+    """As ShareGPT writes them: the call is text, with a role of its own."""
+    call = {"from": "function_call", "value": '{"name": "f", "arguments": {"x": 1}}'}
+    messages = [
+        {"from": "human", "value": "Call f."},
+        call,
+        {"from": "observation", "value": "2"},
+    ]
+    kinds = [each.get("type", "message") for each in responses_input(messages)]
+    assert kinds == ["message", "function_call", "function_call_output"]
+    with pytest.raises(ValueError, match="message 2 of the prompt"):
+        responses_input([*messages[:1], {"from": "function_call", "value": "f(1)"}])

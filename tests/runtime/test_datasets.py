@@ -1,5 +1,6 @@
 """Tests of rows from datasets: formats, splits, broken files, and what is said of them."""
 
+import codecs
 import gzip
 import json
 import math
@@ -59,6 +60,10 @@ WRITERS = {
         jsonl(p).read_bytes().replace(b"\n", b"\r\n")
     ),
     "cr.jsonl": lambda p: p.write_bytes(jsonl(p).read_bytes().replace(b"\n", b"\r")),
+    "utf-16.jsonl": lambda p: p.write_bytes(jsonl(p).read_text().encode("utf-16")),
+    "utf-16.csv": lambda p: p.write_bytes(
+        codecs.BOM_UTF16_BE + quoted(RECORDS, "\t").encode("utf-16-be")
+    ),
     "a.jsonl.zst": lambda p: p.write_bytes(
         pyarrow.compress(jsonl(p).read_bytes(), "zstd", asbytes=True)
     ),
@@ -216,7 +221,17 @@ BROKEN = [
     ),
     ("a.jsonl", GOOD + b"\n[1]\n", ", line 3: a row is a JSON object, got [1]: mend"),
     ("a.jsonl", GOOD + b'{"q": "caf\xe9"}\n', ", line 2: byte 11 is not UTF-8: save"),
-    ("a.jsonl", b'\xff\xfe{\x00"\x00', ", line 1: byte 1 is not UTF-8: save"),
+    ("a.jsonl", b'\xff\xfe{\x00"\x00', ", line 1, column 2: not JSON: Unterminated"),
+    (
+        "a.jsonl",
+        b"\xff\xfe{\x00\n",
+        ": 'utf-16-le' codec can't decode byte 0x0a in posi",
+    ),
+    (
+        "a.jsonl",
+        GOOD.decode().encode("utf-16-le"),
+        "iconv -f UTF-16LE -t UTF-8 a.jsonl",
+    ),
     ("a.jsonl", b'{\n  "q": "a"\n}\n', "a record is one line; name the file .json"),
     ("a.jsonl", b"\n\n", " has no records: leave it out"),
     (
@@ -240,6 +255,11 @@ BROKEN = [
     ("a.csv", b'q,a\nx,"a"b\n', ", line 2: ',' expected after '\"': write a quote in"),
     ("a.csv", b"q;a\nx;1;5\n", ", line 2: 3 fields for 2 columns: quote a field"),
     ("a.csv", b"q,a,\nx,1,2\n", ", line 1: a column without a name: the first line"),
+    (
+        "a.csv",
+        b"Who is it of us all who has the hat?,x\ny,1\n",
+        "is no column's name: add",
+    ),
     ("a.csv", b"q,q\nx,1\n", ", line 1: two columns are called 'q': rename one"),
     ("a.csv", b"q,a\n", " has no records: leave it out"),
     ("a.csv", b"q,a\n\xff,1\n", ", line 2: byte 1 is not UTF-8: save"),

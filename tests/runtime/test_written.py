@@ -17,8 +17,14 @@ def grader(task):
     return (Choice if "options" in task else Number)(*values)
 
 
-def check(tasks, reward=lambda task, text: grader(task).reward(text)):
-    rows = [{"responses_create_params": {}, "ground_truth": [task]} for task in tasks]
+def check(tasks, reward=lambda task, text: grader(task).reward(text), lists=9):
+    asked = (
+        "" if "options" not in tasks[0] else Choice.listed(tasks[0]["options"][:lists])
+    )
+    params = {"input": [{"role": "user", "content": f"Which one?\n{asked}"}]}
+    rows = [
+        {"responses_create_params": params, "ground_truth": [task]} for task in tasks
+    ]
     solutions = {n: grader(task).solution() for n, task in enumerate(tasks)}
     return check_written(rows, solutions, lambda n, text: reward(tasks[n], text) == 1.0)
 
@@ -47,8 +53,15 @@ def test_what_is_wrong_is_told():
         check(CHOICES, lambda task, text: 1.0)
 
 
+def test_a_prompt_without_an_option_is_told():
+    with pytest.raises(
+        GateError, match="row 1: the prompt does not have the option 'Rome'"
+    ):
+        check(CHOICES, lists=1)
+
+
 def test_other_rows_are_left_alone():
     rows = [{"responses_create_params": {}, "ground_truth": [{"word": "x"}]}]
     assert check_written(rows, {0: "\\boxed{x}"}, lambda n, text: False) == ""
-    tasks = [{"responses_create_params": {}, "ground_truth": [NUMBERS[0]]}]
+    tasks = [{"responses_create_params": {"input": []}, "ground_truth": [NUMBERS[0]]}]
     assert check_written(tasks, {0: "three"}, lambda n, text: False) == ""

@@ -7,8 +7,9 @@ from typing import Any
 
 from ..command_line import counted
 from ..episode.tasks import task_of
-from ..episode.types import Row
+from ..episode.types import Row, content_text
 from ..errors import GateError
+from ..evaluation.rows import messages_of
 
 BOX = re.compile(r"\\boxed\{(.*)\}", re.DOTALL)
 OTHERS = 3  # so many golds of other rows are tried in each
@@ -36,6 +37,7 @@ def check_written(
     tried = 0
     for index, gold in golds.items():
         task = task_of(rows[index])
+        _check_listed(index, rows[index], task)
         for form in [*FORMS, *(LETTERS if "options" in task else ())]:
             if not earns(index, text := form.replace("ANSWER", gold)):
                 raise GateError(
@@ -54,6 +56,19 @@ def check_written(
         f"\ngolds earn as people write them; {counted(tried, 'other answer')} in "
         f"{counted(len(golds), 'row')} looked at"
     )
+
+
+def _check_listed(index: int, row: Row, task: dict[str, Any]) -> None:
+    """Raise GateError if the prompt lacks an option."""
+    options = task.get("options")
+    texts = [content_text(each.get("content")) for each in messages_of(row)]
+    asked = " ".join(" ".join(texts).split())
+    for option in options if isinstance(options, list) else []:
+        if " ".join(str(option).split()) not in asked:
+            raise GateError(
+                f"row {index + 1}: the prompt does not have the option {option!r:.80}: add "
+                "Choice.listed(options) to it in make_rows.py"
+            )
 
 
 def _others(task: dict[str, Any], gold: str, golds: list[str]) -> list[str]:

@@ -17,8 +17,8 @@ import os
 import shlex
 import sys
 from argparse import Namespace
-from collections.abc import Iterator
-from itertools import islice
+from collections.abc import Iterable, Iterator
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -31,9 +31,9 @@ from . import programs
 from .chat import responses_input
 from .choosing import Chooser
 from .columns import GRADERS
-from .golds import OwnGrade
 from .plan import BOXED, Plan, Unfit
 from .records import Record, Source, part_of, parts_named, splits_of
+from .refusing import OwnGrade
 from .source import class_source, rows_source
 
 RECORDS = 1000  # so many of each split are looked at
@@ -60,6 +60,10 @@ def main(arguments: list[str] | None = None) -> int:
         source = place if hub else os.path.normpath(os.path.expanduser(place))
         parts = {ours: part_of(source, its) for ours, its in splits.items()}
         records = first_records(parts or source)
+        # A dataset on the Hub may be larger than what one wants to load here.
+        every = (
+            records if hub else chain.from_iterable(splits_of(parts or source).values())
+        )
         if not place.startswith(("hf:", "/", "~")):
             place = Path(os.path.relpath(source, project.gym)).as_posix()
         name = source.partition(":")[2] if hub else Path(source).name
@@ -73,8 +77,10 @@ def main(arguments: list[str] | None = None) -> int:
             example = programs.example_source(records)
             lines = [f"{name}: looked at {counted(len(records), 'program')} with tests"]
         else:
-            plan, lines = _chosen(records, options, name, of_class)
-            plan.keeps_class, example = of_class in kept, ""
+            chooser = Chooser(records, _command(options))
+            chooser.plan.keeps_class, example = of_class in kept, ""
+            lines = _chosen(chooser, every, options, name, of_class)
+            plan = chooser.plan
         title = f"Questions of {name}, with a grade."
         sources = [
             class_source(plan, project.class_name, title),
@@ -93,27 +99,38 @@ def main(arguments: list[str] | None = None) -> int:
     return exit_status("rows", run)
 
 
+def _command(options: Namespace) -> str:
+    """The command as the user ran it, for messages that complete it."""
+    given = [COMMAND, shlex.quote(options.source)]
+    for name in CHOICES:
+        if value := getattr(options, name):
+            given.append(f"--{name} {shlex.quote(value)}")
+    return " ".join(given)
+
+
 def _chosen(
-    records: list[Record], options: Namespace, name: str, of_class: Path
-) -> tuple[Plan, list[str]]:
-    """The plan for records, and the lines that show it."""
-    given = {name: getattr(options, name) for name in ("prompt", "expected", "grader")}
-    words = [COMMAND, shlex.quote(options.source)]
-    words += [
-        f"--{name} {shlex.quote(value)}" for name, value in given.items() if value
-    ]
-    chooser = Chooser(records, " ".join(words))
+    chooser: Chooser,
+    every: Iterable[Record],
+    options: Namespace,
+    name: str,
+    of_class: Path,
+) -> list[str]:
+    """Choose the plan for every record. Returns the lines that show it."""
     try:
-        plan = chooser.choose(**given)
+        plan = chooser.choose(**{name: getattr(options, name) for name in CHOICES})
     except OwnGrade as error:
+        chooser.without_gold()
         line = (
             f"{name} wants a grade of its own: {error}. Write reward(answer) and oracle(task) in "
             f"{of_class.name}, and the prompt in make_rows.py. The gates fail until then"
         )
-        return chooser.without_gold(), [line]
-    return plan, [*told(chooser, name)]
+        return [line]
+    if not plan.native:
+        chooser.count_fits(every, asked=bool(options.grader or options.expected))
+    return [*told(chooser, name)]
 
 
+CHOICES = ("prompt", "expected", "grader")
 COMMAND = "uv run python -m env_runtime.rows"
 
 

@@ -57,6 +57,9 @@ def _items(message: Item, earlier: list[Item]) -> list[Item]:
         call_id = message.get("tool_call_id") or _open_call(earlier)
         output = _text(content)
         return [{"type": "function_call_output", "call_id": call_id, "output": output}]
+    if role == "function_call":  # of ShareGPT: the call is text
+        role, content = "assistant", ""
+        message["function_call"] = json.loads(message.get("value", ""))
     if role == "assistant":
         calls = message.get("tool_calls") or [
             {"function": each} for each in (message.get("function_call"),) if each

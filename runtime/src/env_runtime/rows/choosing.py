@@ -7,11 +7,14 @@ would be an environment that looks right.
 import contextlib
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from itertools import islice
+from typing import Any
 
 from ..episode.tasks import task_of
 from ..errors import RolloutError
 from ..graders import Choice
+from .chat import responses_input
 from .columns import (
     ABOUT,
     AGAIN,
@@ -19,26 +22,31 @@ from .columns import (
     EXPECTED,
     EXPLAINS,
     FEWEST,
+    FILES,
     FIT,
     IMAGES,
     MESSAGES,
     OFTEN_EMPTY,
     OPTION,
     PAIRS,
-    PROGRAMS,
     PROMPTS,
-    RULES,
-    TESTS,
     folded,
     is_number,
     is_texts,
     template_names,
 )
 from .fields import as_text, filled, is_empty, names_in
-from .golds import Golds, OwnGrade
-from .plan import Path, Plan, Unfit, shown
+from .golds import Golds
+from .plan import Path, Plan, Unfit, items_of, shown
 from .records import Record
+from .refusing import OwnGrade
 
+# Questions about code say so, or ask about an expression, as CRUXEval does.
+CODE = re.compile(
+    r"(?i)\b(code|program|function|snippet|script|method|output|print|return|query)|^\S+$|^[^a-zA-Z]"
+)
+CLAIMS = ("claim", "statement", "hypothesis")
+MISFIT = "that do not fit"
 MOST = 3000  # so many questions of records that hold several are looked at
 
 
@@ -79,7 +87,6 @@ class Chooser(Golds):
         plan.needed = self._needed()
         plan.has_id = "id" in self.columns and "id" not in plan.missing
         self.reasons.insert(0, f"prompt: {plan.prompt!r} ({self.why_prompt})")
-        self._count_fits(asked=bool(grader or expected))
         for name in self.columns:
             if not plan.became(name):
                 self.unused.setdefault(name, "")
@@ -96,25 +103,6 @@ class Chooser(Golds):
         )
         return self.plan
 
-    # ------------------------------------------------------------------ other kinds
-
-    def _refuse_others(self) -> None:
-        """Raise RolloutError for datasets that no expected answer grades."""
-        columns = {folded(name) for name in self.columns}
-        if any(names <= columns for names in TESTS):
-            raise RolloutError(
-                "its answers are programs, which tests grade: copy with -d "
-                "archetype=sandbox in place of archetype=answer"
-            )
-        if any(names <= columns for names in PROGRAMS):
-            raise RolloutError(
-                "its answers are programs, and how their tests run is not known: copy with -d "
-                "archetype=sandbox, without a dataset, and write the rows in its make_rows.py"
-            )
-        if found := next((names for names in RULES if names <= columns), None):
-            names = " and ".join(name for name in self.columns if folded(name) in found)
-            raise OwnGrade(f"no column is the answer: {names} tell what it must do")
-
     # ------------------------------------------------------------------ the prompt
 
     def _choose_lists(self, prompt: str) -> None:
@@ -126,12 +114,10 @@ class Chooser(Golds):
             lists = [n for n in known if n not in plan.lists and self._has_objects(n)]
             if not lists or len(plan.lists) == 3:
                 return
+            asks = {"question", *EXPECTED}
+            lists.sort(key=lambda n: not asks & {*map(folded, self._first(n)[0])})
             plan.lists.append(lists[0])
-            self.records = [
-                Record({**record, **item}, record.place)
-                for record in self.records
-                for item in record.get(lists[0]) or []
-            ][:MOST]
+            self.records = [*islice(items_of(self.records, lists[0]), MOST)]
             wanted = {*template_names(prompt)} or {self._named(PROMPTS + MESSAGES)}
         if plan.lists:
             self.reasons.append(f"a record has its questions in {'.'.join(plan.lists)}")
@@ -141,7 +127,9 @@ class Chooser(Golds):
         if not prompt:
             chat = next((n for n in MESSAGES if self._has_messages(n)), "")
             asks = self._named(
-                name for name in PROMPTS if name != chat and self._is_text(name)
+                name
+                for name in PROMPTS
+                if name != chat and self._is_text(name) and self._asks(name)
             )
             prompt, why = chat, "a column of messages"
             if not (asks or chat):
@@ -151,7 +139,7 @@ class Chooser(Golds):
             others = [
                 n
                 for n in self.columns
-                if folded(n) not in (*EXPECTED, *CONTEXTS, "id") and self._is_text(n)
+                if folded(n) not in (*EXPECTED, *CONTEXTS, *ABOUT) and self._is_text(n)
             ]
             if (
                 not prompt
@@ -160,15 +148,12 @@ class Chooser(Golds):
             ):
                 prompt, why = f"{{{others[0]}}}", "the only other column"
             named = self._named(PROMPTS)
-            if not prompt and named and isinstance(self._first(named), Mapping):
-                raise RolloutError(
-                    f"{named} is an object with {', '.join(self._first(named))}: write these as "
-                    "columns of their own, and take that file"
-                )
-            if not prompt and named:
+            if not prompt and not isinstance(self._first(named), Mapping | str):
                 raise OwnGrade(
                     f"{named} is no text, such as {self._first(named)!r:.80}"
                 )
+            if not prompt:
+                self._refuse_objects()
             self._check(prompt, "the prompt", "prompt", "{COLUMN}")
         elif prompt in self.columns and not self._has_objects(prompt):
             prompt = f"{{{prompt}}}"
@@ -185,19 +170,33 @@ class Chooser(Golds):
         self.plan.prompt, self.why_prompt = prompt, why
         self._choose_images()
         if self.plan.is_chat:
-            last = self._first(prompt)[-1]
-            plan = self.plan
-            plan.answered = last.get("role", last.get("from")) in ("assistant", "gpt")
-            plan.chat_key = "value" if "value" in last else "content"
-            asked = [*self._first(prompt)][-2] if plan.answered else last
-            plan.chat_in_parts = isinstance(asked.get(plan.chat_key), list)
+            self._look_at_messages(self._first(prompt))
+
+    def _look_at_messages(self, messages: list[Mapping[str, Any]]) -> None:
+        """Find how messages are written, by the first list of them."""
+        plan, last = self.plan, messages[-1]
+        plan.answered = last.get("role", last.get("from")) in ("assistant", "gpt")
+        plan.chat_key = "value" if "value" in last else "content"
+        asked = messages[-2] if plan.answered else last
+        plan.chat_in_parts = isinstance(asked.get(plan.chat_key), list)
+        system = self._named(("system", "system_prompt"))
+        first = messages[0]
+        if self._is_text(system) and first.get("role", first.get("from")) != "system":
+            plan.system = system
+
+    def _asks(self, name: str) -> bool:
+        """Whether a column may hold questions: `task` may also be their common name."""
+        column = self._named([name])
+        values = {as_text(record.get(column)) for record in self.records}
+        return name != "task" or 2 * len(values) > len(self.records)
 
     def _choose_images(self) -> None:
         """Find the columns of images. Raises RolloutError if there are only their names."""
         named = ""
         for column in self.columns:
             words = {*re.findall("[a-z]+", folded(column))}
-            if words & {*EXPLAINS, "preview", "thumbnail"}:
+            is_id = column.lower().endswith("id")
+            if is_id or words & {*EXPLAINS, "preview", "thumbnail"}:
                 continue
             kind = self._images(column)
             self.plan.images += [column] * (kind == "images")
@@ -210,7 +209,7 @@ class Chooser(Golds):
             )
 
     def _images(self, column: str) -> str:
-        """What a column holds: images, their names, or "" for neither."""
+        """Say whether a column holds "images", their "names" or neither, ""."""
         value = self._first(column)
         value = value[0] if isinstance(value, list) and value else value
         if isinstance(value, bytes) or (
@@ -225,22 +224,30 @@ class Chooser(Golds):
         return "names" if is_file or (named and text) else ""
 
     def _choose_contexts(self) -> None:
-        """Put what the question is about into the prompt, in the order of the file."""
-        plan = self.plan
-        main = names_in(plan.prompt)
-        parts = []
-        for name in self.columns:
-            reason = "" if plan.became(name) else self._apart(name)
-            if reason:
-                self.unused[name] = reason
-            elif name in main or not plan.became(name):
-                parts.append(name)
+        """Put what the question is about into the prompt."""
+        plan, parts = self.plan, self._parts()
+        # Such as response_A and response_B, beside A>B
+        told = [n for n, why in self.unused.items() if why == "about the answer"]
+        compared = [n for n in told if re.search(r"(?i)_?[ab01]$", n)]
+        if plan.options and plan.options.kind == "labels" and len(compared) == 2:
+            self._doubt(
+                f"whether {' and '.join(compared)} belong to the prompt is not clear",
+                {"prompt": _titled([*parts, *compared])},
+                {"prompt": _titled(parts)},
+            )
+        for column, problem in self.doubts.items():
+            without = _titled([name for name in parts if name != column])
+            ways = [without] if folded(column) in FILES else [_titled(parts), without]
+            self._doubt(problem, *({"prompt": way} for way in ways))
         if len(parts) > 1:
-            titles = [name.replace("_", " ").strip().capitalize() for name in parts]
-            pairs = zip(titles, parts, strict=True)
-            plan.prompt = "\n\n".join(f"{title}: {{{name}}}" for title, name in pairs)
+            plan.prompt = _titled(parts)
             self.why_prompt = "the columns that the question is about"
         asked = [filled(plan.prompt, record) for record in self.records]
+        if self._share(asked, re.compile(r"[\d\s._|,]{10,}").fullmatch) > 0.5:
+            raise RolloutError(
+                f"the prompts, such as {shown(asked[0])!r}, do not say what to do: say it with "
+                f"--prompt 'Solve ...: {plan.prompt}'"
+            )
         images = plan.images or len(asked) < FEWEST
         if not images and len({*asked}) < 0.5 * len(asked):
             [(most, count)] = Counter(asked).most_common(1)
@@ -249,27 +256,49 @@ class Chooser(Golds):
                 f"there are {', '.join(self.columns)}. Name the columns with --prompt"
             )
 
-    def _apart(self, column: str) -> str:
-        """Why a column is not in the prompt; "" if it belongs to it.
+    def _parts(self) -> list[str]:
+        """The columns that the question is about, in the order of the file."""
+        parts, main = [], names_in(self.plan.prompt)
+        for name in self.columns:
+            became = self.plan.became(name)
+            if reason := "" if became else self._apart(name):
+                self.unused[name] = reason
+            elif name in main or not became:
+                parts.append(name)
+        return parts
 
-        Raises RolloutError if that is not clear.
-        """
+    def _template(self) -> str:
+        return _titled(self._parts() or [self._main()])
+
+    def _apart(self, column: str) -> str:
+        """Why a column is not in the prompt; "" if it belongs to it, or may, with a doubt."""
         values = [
             record[column]
             for record in self.records
             if not is_empty(record.get(column))
         ]
-        words = {*re.findall("[a-z]+", folded(column))} | {*folded(column).split("_")}
-        is_context = folded(column) in CONTEXTS
+        name, main_name = folded(column), folded(self._main())
+        words = {*re.findall("[a-z]+", name)} | {*name.split("_")}
+        is_context = name in CONTEXTS
+        if name in FILES and 0 < len(values) < len(self.records):
+            self.doubts[column] = (
+                f"{column} names a file for {len(values)} of {len(self.records)} questions, such "
+                f"as {shown(values[0])!r}, and no row has it: leave these out of the dataset, or"
+            )
+            return ""
         if words & AGAIN:
             return "the question again"
         if re.search(r"[.\[{}]", column):
             return "a name that no template can have"
+        is_text = all(map(is_texts, values))
+        if main_name in CLAIMS and is_text and words & {"fact", "facts", "evidence"}:
+            why = "it may be what the claim follows from"
+            return self._may_belong(column, why, values)
         if not is_context and words & {*EXPLAINS}:
             return "about the answer"
         if not is_context and words & {*ABOUT}:
             return "about the record"
-        if not is_context and not all(is_texts(value) for value in values):
+        if not is_context and not is_text:
             return "no text"
         texts = [as_text(value) for value in values]
         main = [
@@ -284,6 +313,9 @@ class Chooser(Golds):
         if sum(inside) >= FIT * len(texts):
             return "the question again"
         if is_context:
+            if name == "code" and not self._share(main, CODE.search) > 0.5:
+                why = "it may be the solution, as a program"
+                return self._may_belong(column, why, texts)
             return ""
         if len({*texts}) < max(2, len(texts) / 3):
             return "few values"
@@ -294,13 +326,15 @@ class Chooser(Golds):
         if all(re.fullmatch(r"\S*[\d_/:.-]\S*", text) for text in texts):
             return "a name or a number"
         if self._leaks(column):
-            with_it = f"{{{column}}}\n\n{{{self._main()}}}"
-            self._doubt(
-                f"whether {column} belongs to the prompt is not clear: it holds the answer, as "
-                f"a passage or as an explanation, such as {shown(texts[0])!r}",
-                {"prompt": with_it},
-                {"prompt": f"{{{self._main()}}}"},
-            )
+            why = "it holds the answer, as a passage or as an explanation"
+            return self._may_belong(column, why, texts)
+        return ""
+
+    def _may_belong(self, column: str, why: str, values: list[Any]) -> str:
+        self.doubts[column] = (
+            f"whether {column} belongs to the prompt is not clear: {why}, such as "
+            f"{shown(values[0])!r}"
+        )
         return ""
 
     def _leaks(self, column: str) -> bool:
@@ -345,41 +379,56 @@ class Chooser(Golds):
 
     # ------------------------------------------------------------------ what fits
 
-    def _count_fits(self, asked: bool) -> None:
-        """Say which records are left out. Raises RolloutError if too few fit."""
-        plan, made = self.plan, 0
-        reasons: dict[str, list[str]] = {}
-        misfits: list[str] = []
-        for record in self.records:
-            try:
-                plan.apply(record)
-                made += 1
-            except Unfit as unfit:
-                if unfit.incomplete:
-                    reasons.setdefault(str(unfit), []).append(record.place)
-                else:
-                    misfits.append(f"{record.place}: {unfit}")
-        asked_for = [
+    def count_fits(self, records: Iterable[Record], asked: bool = False) -> None:
+        """Say which of all records are left out. Raises RolloutError if too few fit.
+
+        `asked` is whether the user named what grades, and so wants only what fits.
+        """
+        plan, count, made = self.plan, 0, 0
+        left_out: dict[str, list[str]] = {}  # the first places, by the reason
+        counts: Counter[str] = Counter()
+        question = [
             n for n in plan.needed if n in (*names_in(plan.prompt), plan.prompt)
         ]
-        lacking = [p for r, p in reasons.items() if r.partition(" ")[2] in asked_for]
-        if places := [place for each in lacking for place in each]:
-            which = " or ".join(asked_for)
-            self._left_out(places, f"without {which}")
-        for reason, places in reasons.items():
-            if reason.partition(" ")[2] not in asked_for:
-                self._left_out(places, reason)
-        if misfits and not asked and made < FIT * (made + len(misfits)):
+        used = {name for name in self.columns if plan.became(name)}
+        for record in plan.questions(records):
+            count += 1
+            plan.missing |= used - record.keys()
+            place = record.place
+            try:
+                prompt = plan.apply(record).prompt
+                made += 1
+                if plan.is_chat:
+                    responses_input(prompt)
+                continue
+            except ValueError as error:
+                raise RolloutError(f"{place}: {error}") from None
+            except Unfit as unfit:
+                reason = str(unfit)
+                if not unfit.incomplete:
+                    reason, place = MISFIT, f"{place}: {unfit}"
+                elif reason.partition(" ")[2] in question:
+                    reason = f"without {' or '.join(question)}"
+            counts[reason] += 1
+            left_out.setdefault(reason, []).extend([place] * (counts[reason] <= 3))
+        misfits = counts[MISFIT]
+        if misfits and not asked and made < FIT * (made + misfits):
             self._doubt(
-                f"only {made} of {made + len(misfits)} records fit the grader {plan.grader}; the "
-                f"others would be left out, such as {misfits[0]}",
+                f"only {made} of {made + misfits} records fit the grader {plan.grader}; the "
+                f"others would be left out, such as {left_out[MISFIT][0]}",
                 {"grader": plan.grader},
                 {"grader": "text" if plan.grader != "text" else "judge"},
             )
-        if misfits:
-            self._left_out(misfits, "that do not fit")
+        for reason, places in left_out.items():
+            more = ", ..." if counts[reason] > len(places) else ""
+            self.reasons.append(f"{counts[reason]} of {count} left out, {reason}")
+            self.reasons.append(f"  {'; '.join(places)}{more}")
 
-    def _left_out(self, places: list[str], why: str) -> None:
-        more = ", ..." if len(places) > 3 else ""
-        self.reasons.append(f"{len(places)} of {len(self.records)} left out, {why}")
-        self.reasons.append(f"  {'; '.join(places[:3])}{more}")
+
+def _titled(columns: list[str]) -> str:
+    """A template of columns, with their names if there are several."""
+    if len(columns) == 1:
+        return f"{{{columns[0]}}}"
+    titles = [name.replace("_", " ").strip().capitalize() for name in columns]
+    pairs = zip(titles, columns, strict=True)
+    return "\n\n".join(f"{title}: {{{name}}}" for title, name in pairs)

@@ -28,7 +28,7 @@ def words(text: str) -> tuple[str, ...]:
 
 # Names of columns in lower case, the most likely first
 PROMPTS = words(
-    "question problem prompt instruction query input goal question_stem stem ctx puzzle "
+    "question problem prompt instruction query input inputs goal question_stem stem ctx puzzle "
     "riddle utterance claim statement sentence text task"
 )
 CONTEXTS = words(
@@ -40,33 +40,31 @@ PAIRS = words("premise sentence1 hypothesis")  # of what is compared, without a 
 MESSAGES = words("messages conversations conversation chat prompt input")
 EXPECTED = words(
     "expected_answer final_answer ideal answer answers answerkey answer_key correct_answer "
-    "correct_option correct gold gold_label ground_truth target label_text label_name label "
-    "final_decision cop answer_idx answer_index correct_index correct_choice best_answer "
-    "answers_spans solution output response completion intent category"
+    "correct_option correct gold gold_label ground_truth target targets label_text label_name label "
+    "final_decision cop answer_idx answer_index correct_index correct_choice correct_answer_num best_answer "
+    "answers_spans possible_answers solution output response completion intent category summary "
+    "highlights"
 )
 CLASSES = words("label gold_label target class category intent sentiment")
 INDEXES = words(
-    "cop answer_idx answer_index correct_index correct_option correct_choice"
+    "cop answer_idx answer_index correct_index correct_option correct_choice correct_answer_num"
 )
 OPTIONS = words(
     "options choices endings candidates choice option answer_choices answers"
 )
 # Columns of one option each, such as A, option_b, choice3, opa, sol1, answerA, ending0
 OPTION = re.compile(
-    r"(|op|opt|option|choice|ending|sol|answer|alternative)_?([a-j]|\d)", re.IGNORECASE
+    r"(|op|opt|option|choice|ending|sol|ans|(?:mc_)?answer|alternative)_?([a-j]|\d)",
+    re.IGNORECASE,
 )
 WRONG = re.compile(
     r"(?:distractor|incorrect|wrong)_?(?:answer|option|choice)?s?_?\d*", re.IGNORECASE
 )
 # Words in names of columns that have the prompt again, in another form
 AGAIN = {
-    "question",
-    "questions",
-    "problem",
-    "prompt",
-    "original",
-    "rephrased",
-    "formatted",
+    *words(
+        "question questions problem prompt original rephrased formatted clean cleaned tokenized marked highlighted"
+    )
 }
 SPAN = {"text", "answer_start", "answer_end", "start", "end"}
 # Words in names of columns that explain an answer, are about a record, or are a model's
@@ -92,6 +90,7 @@ TESTS = ({"test_list"}, {"test", "entry_point"})
 PROGRAMS = (
     {"input_output"},
     {"tests", "code"},
+    {"public_tests"},
     {"public_test_cases"},
     {"private_test_cases"},
 )
@@ -101,6 +100,24 @@ RULES = (
     {"instruction_id"},
     {"nums", "target"},
     {"numbers", "target"},
+)
+FILES = words("file file_name filename file_path attachment attachments")
+# Golds that say that there is none
+NOTHING = {
+    "None",
+    "none",
+    "null",
+    "NULL",
+    "nan",
+    "NaN",
+    "N/A",
+    "n/a",
+    "proof",
+    "notfound",
+}
+NOTHING |= {"Proof", "not found", "Not found", "CANNOTANSWER", "unanswerable"}
+PROGRAM = re.compile(
+    r"(?im)^\s*(select .*\bfrom |def \w+\(|class \w+|import \w|from \w+ import|#include|\w+ = .*\(|print\()"
 )
 # The text before the answer in a long solution
 BEFORE = {"####": r"####\s*(.+)"}
@@ -116,6 +133,7 @@ class Columns:
         self.plan = Plan(native="responses_create_params" in records[0])
         self.reasons: list[str] = []
         self.unused: dict[str, str] = {}  # why columns are left out
+        self.doubts: dict[str, str] = {}  # why columns may belong to the prompt
         self.why_prompt = ""
 
     @property
@@ -142,6 +160,10 @@ class Columns:
 
     def _main(self) -> str:
         return next(iter(names_in(self.plan.prompt)), self.plan.prompt)
+
+    def _template(self) -> str:
+        """A template of all that the question is about, for commands in messages."""
+        raise NotImplementedError
 
     def _values(self, path: Path) -> list[Any]:
         """The values of the records at a path, those that are empty left out."""
@@ -276,6 +298,16 @@ def is_texts(value: Any) -> bool:
 
 def is_single(value: Any) -> bool:
     return isinstance(value, list) and len(value) == 1
+
+
+def is_scored(value: Any) -> bool:
+    """Whether a value is an object of options, one of which has the score 1, the others 0."""
+    scores = [*value.values()] if isinstance(value, Mapping) else []
+    return (
+        len(scores) > 1
+        and all(type(each) in (int, float) for each in scores)
+        and (sorted(scores) == [0] * (len(scores) - 1) + [1])
+    )
 
 
 def is_number(value: Any) -> bool:

@@ -117,7 +117,7 @@ def from_dataset(
 class RowMaker:
     """Makes rows of records, and counts what their owner should know.
 
-    Hashes stand for prompts and tasks: a million rows take some 230 MB of memory.
+    Hashes stand for prompts and tasks: a million rows take some 330 MB of memory.
     """
 
     def __init__(self, example: Convert, seed: int, others: Iterable[Path]) -> None:

@@ -52,6 +52,7 @@ def as_text(value: Any) -> str:
     if isinstance(value, Mapping):
         return _object_as_text(value)
     if isinstance(value, list):
+        value = [_without_hints(each) for each in value]
         if value and all(isinstance(e, Mapping) and {*e} == {*value[0]} for e in value):
             value = [[*value[0]], *([*each.values()] for each in value)]
         if any(isinstance(each, list) for each in value):
@@ -63,11 +64,22 @@ def as_text(value: Any) -> str:
     return str(value)
 
 
+# Keys of passages that tell where the answer is, such as MuSiQue's is_supporting
+_HINT = re.compile(r"(?i)(is_)?(support|select|gold|relevan|evidence)")
+
+
+def _without_hints(value: Any) -> Any:
+    if not isinstance(value, Mapping):
+        return value
+    return {key: each for key, each in value.items() if not _HINT.match(key)}
+
+
 def _row(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
 def _object_as_text(value: Mapping[str, Any]) -> str:
+    value = _without_hints(value)
     for name in ("contexts", "text"):  # beside labels of them
         if name in value:
             return as_text(value[name])

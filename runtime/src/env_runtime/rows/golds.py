@@ -12,40 +12,37 @@ from ..errors import RolloutError
 from ..graders import Choice, Number
 from ..notation import last_box, unstyled
 from .columns import (
+    ABOUT,
     BEFORE,
-    CLASSES,
     EXPECTED,
     FEWEST,
     FIT,
     INDEXES,
     LABELS,
+    NOTHING,
     OPTION,
     OPTIONS,
-    PAIRS,
     SAME,
     SENTENCE,
     WRONG,
     YES_NO,
-    Columns,
     are_calls,
     check_pattern,
     folded,
     is_number,
+    is_scored,
     is_short,
     is_single,
     is_texts,
     text_of,
 )
 from .fields import as_text, is_empty, listed_in, names_in
-from .plan import FIRST, Options, Path, Unfit, shown
+from .plan import BEST, FIRST, KEYS, LISTED, Options, Path, Unfit, shown
 from .records import Record
+from .refusing import OwnGrade, Refusing
 
 
-class OwnGrade(RolloutError):
-    """A dataset that no grader here is for: its rows need a grade of their own."""
-
-
-class Golds(Columns):
+class Golds(Refusing):
     """Chooses the part of a plan that grades."""
 
     # ------------------------------------------------------------------ the options
@@ -73,8 +70,20 @@ class Golds(Columns):
         if wrong and (
             right := self._named(("correct_answer", "best_answer", "answer"))
         ):
-            plan.options = Options("shuffled", [Path(right), *map(Path, wrong)])
-            plan.splatted = {n for n in wrong if isinstance(self._first(n), list)}
+            paths = [Path(name) for name in wrong]
+            paths = [p.then(LISTED) if self._lists(p) else p for p in paths]
+            plan.options = Options("shuffled", [Path(right), *paths], gold=Path(right))
+            lists = [n for n in wrong if isinstance(self._first(n), list)]
+            plan.splatted = {*lists, *(path.column for path in paths if path.steps)}
+            return
+        scored = (
+            n
+            for n in self.columns
+            if self._share(self._values(Path(n)), is_scored) >= FIT
+        )
+        if column := next(scored, ""):
+            path = Path(column)
+            plan.options = Options("column", [path.then(KEYS)], gold=path.then(BEST))
             return
         groups: dict[str, list[str]] = {}
         for name in self.columns:
@@ -86,6 +95,10 @@ class Golds(Columns):
             if listed or not {*names} & {*in_prompt}:
                 plan.options = Options("columns", [*map(Path, names)], listed=listed)
                 return
+
+    def _lists(self, path: Path) -> bool:
+        """Whether texts list several, with semicolons."""
+        return self._share(self._values(path), lambda value: ";" in value) > 0.5
 
     def _names_one(self, options: Options) -> bool:
         """Whether another column has numbers or letters, as ReClor's label of `answers`."""
@@ -151,7 +164,11 @@ class Golds(Columns):
             plan.answered = plan.answered and plan.is_chat
             plan.gold = self._path(column)
             plan.classes = [*self.records[0].classes.get(column, [])]
-            if plan.options and self._share(self._values(plan.gold), is_single) >= FIT:
+            if plan.options and plan.options.gold and not given:
+                plan.gold = plan.options.gold
+            elif (
+                plan.options and self._share(self._values(plan.gold), is_single) >= FIT
+            ):
                 plan.gold = plan.gold.then(FIRST)
         if pattern:
             check_pattern(pattern)
@@ -168,11 +185,14 @@ class Golds(Columns):
         if plan.options and plan.options.kind in ("columns", "column"):
             used |= {path.column for path in plan.options.paths}
         columns = [name for name in self.columns if name not in used]
-        found = [
-            column for name in EXPECTED for column in columns if folded(column) == name
+        names = [
+            n for n in EXPECTED if not plan.answered or n not in ("intent", "category")
         ]
-        if plan.options and plan.options.kind == "shuffled":
-            return plan.options.paths[0].column, "beside the wrong ones"
+        found = [
+            column for name in names for column in columns if folded(column) == name
+        ]
+        if plan.options and plan.options.gold:
+            return plan.options.gold.column, "which tells the right option"
         if found:
             self._refuse_two(found)
             return found[0], "a column of that name"
@@ -184,7 +204,11 @@ class Golds(Columns):
                 key := next((n for n in EXPECTED if n in value), "")
             ):
                 return f"{column}.{key}", "a part of that name"
-        others = [name for name in columns if name != "id"]
+        others = [
+            name
+            for name in columns
+            if folded(name) not in ABOUT and not self._has_messages(name)
+        ]
         if len(others) == 1:
             return others[0], "the only other column"
         if others and all(not is_texts(self._first(name)) for name in others):
@@ -215,8 +239,7 @@ class Golds(Columns):
                 )
 
     def _are_golds(self, values: list[Any]) -> bool:
-        texts = [text for value in values for text in [as_text(value)]]
-        return bool(texts) and self._share(texts, is_short) >= FIT
+        return self._share(map(as_text, values), is_short) >= FIT
 
     def _agree(self, one: str, other: str, pairs: list[tuple[Any, Any]]) -> bool:
         """Whether two columns say the same: the same text, or always one for the other."""
@@ -277,12 +300,16 @@ class Golds(Columns):
         if not golds:
             fits = f" that fits {plan.pattern!r}" if plan.pattern else ""
             source = plan.gold.source(f"record[{json.dumps(plan.gold.column)}]")
-            raise RolloutError(f"no record has an answer in {source}{fits}")
+            raise RolloutError(
+                f"no record has an answer in {source}{fits}: name another with --expected"
+            )
         if not plan.native and self._share(golds, lambda g: isinstance(g, bool)) == 1.0:
             self._choosewords()
             golds = self._golds()
         if not plan.native and grader in (None, "", "choice"):
             self._listed_in_prompt(golds)
+        if not (grader or plan.options or plan.native):
+            golds = self._without_nothing(golds)
         found, why = (grader, "as asked") if grader else self._grader_for(golds)
         plan.grader = found
         if found == "choice":
@@ -311,6 +338,14 @@ class Golds(Columns):
                 "says so earns as much"
             )
 
+    def _without_nothing(self, golds: list[Any]) -> list[Any]:
+        """The golds without those that say there is none, such as NuminaMath's `proof`."""
+        texts = [gold for gold in golds if isinstance(gold, str)]
+        nothing = {*texts} & NOTHING
+        if nothing and len({*texts}) > LABELS:
+            self.plan.nothing = sorted(nothing)
+        return [gold for gold in golds if gold not in self.plan.nothing]
+
     def _choosewords(self) -> None:
         """Call true and false as the question does."""
         plan = self.plan
@@ -319,11 +354,7 @@ class Golds(Columns):
             self._share(texts, lambda text: "true" in text and "false" in text) >= 0.5
         )
         asked = self._share(texts, lambda t: "?" in t or YES_NO.match(t)) >= 0.5
-        if folded(self._main()) in PAIRS and self.why_prompt != "as asked":
-            raise RolloutError(
-                f"{plan.gold.column} is true or false, and no column asks the question: ask it "
-                f"with --prompt '{{{self._main()}}} ... Is that so?'"
-            )
+        self._refuse_pairs("true or false")
         plan.words = ("yes", "no") if asked and not told else ("true", "false")
         plan.options = Options("labels", labels=[*plan.words])
         self.reasons.append(f"true and false are {' and '.join(plan.words)}")
@@ -340,30 +371,31 @@ class Golds(Columns):
                 f"{plan.gold.column} names an option, and no column has the options: there are "
                 f"{', '.join(self.columns)}. Name them with --prompt and --grader choice"
             )
+        self._refuse_kinds(golds)
         padded = self._share(golds, lambda g: re.match(r"\s*0\d", str(g))) == 1.0
         odd = [g for g in golds if not is_number(g) or padded]
         if len(odd) <= (1 - FIT) * len(golds):
             self._refuse_classes(golds)
-            whole = (
-                f"all {len(golds)}"
-                if not odd
-                else f"{len(golds) - len(odd)} of {len(golds)}"
-            )
-            return "number", f"{whole} are numbers"
+            self._refuse_pairs("a number")
+            some = f"{len(golds) - len(odd)} of" if odd else "all"
+            return "number", f"{some} {len(golds)} are numbers"
         if all(isinstance(gold, Mapping) for gold in golds):
             if any(
                 re.match("func|check|constraint|rule|verif", key) for key in golds[0]
             ):
                 raise OwnGrade(f"{plan.gold.column} names a rule: {shown(golds[0])}")
+            self._refuse_keys(golds)
             return "json", f"all {len(golds)} are objects"
         parts = [p for one in golds for p in (one if isinstance(one, list) else [one])]
         has_objects = any(isinstance(part, Mapping | list) for part in parts)
-        if has_objects and plan.tools:
+        if plan.tools:
             raise RolloutError(
                 f"{plan.gold.column} does not have calls with `name` and `arguments`, but "
                 f"{shown(golds[0])}: rewrite them, or name a grader with --grader"
             )
         several = len(parts) > len(golds) and not all(isinstance(p, str) for p in parts)
+        if has_objects:
+            self._refuse_keys(parts)
         if has_objects or several:
             return "json", f"all {len(golds)} are lists"
         texts = [str(part) for part in parts]
@@ -379,11 +411,11 @@ class Golds(Columns):
             different = len({label.casefold() for label in labels}) == len(labels)
             few = covered and 1 < len(labels) <= LABELS and different
             if few and FEWEST * len(labels) <= len(golds):
+                self._refuse_unasked(labels)
                 plan.options = Options("labels", labels=labels)
-                whole = (
-                    f"all {len(golds)}" if len(counts) == len(labels) else "nearly all"
-                )
-                return "choice", f"{whole} are one of {len(labels)} labels"
+                whole = len(counts) == len(labels)
+                most = f"all {len(golds)}" if whole else "nearly all"
+                return "choice", f"{most} are one of {len(labels)} labels"
             if 2 * len(odd) < len(golds):
                 return "text", (
                     f"{len(golds) - len(odd)} of {len(golds)} are numbers, but not "
@@ -396,38 +428,6 @@ class Golds(Columns):
             f"median), such as {max(texts, key=len)!r:.80}. Have a model compare them with "
             "--grader judge, or name the part that counts with --expected 'COLUMN=PATTERN'"
         )
-
-    def _refuse_classes(self, golds: list[Any]) -> None:
-        """Raise RolloutError for numbers that stand for something, or are in the prompt."""
-        plan = self.plan
-        values = {str(gold) for gold in golds}
-        name = folded(plan.gold.column)
-        is_class = name in CLASSES or (name not in EXPECTED and not plan.gold.steps)
-        most = len(golds) / 2 if name in CLASSES else LABELS
-        is_class = is_class and len(values) <= most
-        whole = all(re.fullmatch(r"-?\d{1,3}(\.0)?", value) for value in values)
-        zero_one = values <= {"0", "1", "0.0", "1.0"}
-        few = len(golds) >= FEWEST * len(values) > FEWEST or name in CLASSES
-        if whole and few and (is_class or zero_one) and self.why_prompt != "as asked":
-            listed = ", ".join(sorted(values))
-            raise RolloutError(
-                f"{plan.gold.column} is one of {listed}, and nothing says what they mean: say "
-                f"it in the prompt, such as --prompt '{{{self._main()}}} Answer 0 for no, 1 "
-                "for yes.'"
-            )
-        if self.why_prompt == "as asked" or plan.native or plan.is_chat:
-            return
-        said = 0
-        for record in self.records:
-            with contextlib.suppress(Unfit):
-                gold, text = (
-                    str(plan.expected(record)),
-                    as_text(record.get(self._main())),
-                )
-                found = re.search(rf"(?<![\d.]){re.escape(gold)}(?![\d.]|\w)", text)
-                said += len(gold) > 1 and bool(found)
-        if said >= 0.9 * len(golds):
-            raise OwnGrade(f"{plan.gold.column} is in the question, as an input")
 
     # ------------------------------------------------------------------ names of options
 
@@ -498,20 +498,16 @@ class Golds(Columns):
         fits = {why: sum(map(bool, found)) for why, found in letters.items()}
         best = max(fits, key=lambda why: fits[why])
         if not fits[best] or fits[best] < FIT * count:
+            # Columns called A and B need not be options, unless golds are letters.
             if (
                 options.kind == "columns"
                 and all(len(path.column) == 1 for path in options.paths)
                 and not grader
                 and (not fits[best] >= 0.5 * count or count < 0.5 * len(whole))
+                and not self._all_are(r"[A-Ja-j]|\d")
             ):
-                # Columns called A and B need not be options, unless golds are letters.
-                golds = self._golds()
-                if (
-                    self._share(golds, lambda g: re.fullmatch(r"[A-Ja-j]|\d", str(g)))
-                    < FIT
-                ):
-                    plan.options = None
-                    return self._grader_for(golds)
+                plan.options = None
+                return self._grader_for(self._golds())
             wrong = next(
                 (n for n, ok in enumerate(whole) if ok and not letters[best][n]), 0
             )
@@ -519,14 +515,10 @@ class Golds(Columns):
                 self.records[wrong],
                 "Make it a letter, the text of an option, or its number",
             )
-        if options.listed and options.kind == "columns" and not grader:
-            golds = self._golds()
-            if (
-                self._share(golds, lambda g: re.fullmatch(r"\(?[A-Ja-j]\)?", str(g)))
-                < FIT
-            ):
-                plan.options = None  # the prompt compares the columns
-                return self._grader_for(golds)
+        listed = options.listed and options.kind == "columns" and not grader
+        if listed and not self._all_are(r"\(?[A-Ja-j]\)?"):
+            plan.options = None  # the prompt compares the columns
+            return self._grader_for(self._golds())
         for why, found in letters.items():
             if (
                 why != best
@@ -555,6 +547,11 @@ class Golds(Columns):
             plan.names = None
         self.reasons.append(f"options: {shown_as}; an answer is {best}")
         return None
+
+    def _all_are(self, pattern: str) -> bool:
+        return (
+            self._share(map(str, self._golds()), re.compile(pattern).fullmatch) >= FIT
+        )
 
     def _countable(self, record: Record) -> bool:
         """Whether a record has a gold, and options that a choice can take."""

@@ -40,6 +40,11 @@ class Unfit(Exception):
 
 # Steps of a path beside the keys of an object
 PARSED, FIRST, ALIASES = "json", "first", "aliases"
+KEYS, BEST, LISTED = (
+    "keys",
+    "best",
+    "listed",
+)  # of scored options, and options in a text
 
 
 class Path(NamedTuple):
@@ -67,6 +72,9 @@ class Path(NamedTuple):
                 PARSED: f"json.loads({column})",
                 FIRST: f"{column}[0]",
                 ALIASES: f"golds_of({column})",
+                KEYS: f"[*{column}]",
+                BEST: f"max({column}, key={column}.get)",
+                LISTED: f"options_of({column})",
             }[kind]
         return column
 
@@ -87,6 +95,7 @@ class Options:
     paths: list[Path] = field(default_factory=list)
     labels: list[str] = field(default_factory=list)
     listed: bool = False  # whether the prompt has them with their letters
+    gold: Path | None = None  # if it is among them: beside distractors, or by its score
 
     def of(self, record: Mapping[str, Any]) -> Any:
         """The texts of a record's options, or how many there may be."""
@@ -115,6 +124,9 @@ class Plan:
     classes: list[str] = field(default_factory=list)  # the names of golds, from 0
     pattern: str = ""  # finds the answer in the gold
     boxed: bool = False  # whether the answer is in the gold's last box
+    nothing: list[str] = field(
+        default_factory=list
+    )  # golds that say that there is none
     words: tuple[str, str] | None = None  # what true and false are called
     options: Options | None = None
     names: list[str] | range | None = (
@@ -123,6 +135,7 @@ class Plan:
     grader: str = ""
     tools: Path | None = None
     key: str = "expected_answer"  # in the task
+    system: str = ""  # the column of the system's message, beside the messages
     answered: bool = False  # whether the last message is the answer
     chat_key: str = "content"  # of a message, "value" as ShareGPT has it
     chat_in_parts: bool = False  # whether the content is a list
@@ -175,7 +188,7 @@ class Plan:
             gold = self.gold.of(record)
         if self.classes:
             gold = dict(enumerate(self.classes)).get(gold)
-        if gold in (None, "", []):
+        if gold in (None, "", [], *self.nothing):
             raise Unfit(f"without {self.gold.column}", incomplete=True)
         if self.boxed:
             gold = last_box(gold)
@@ -199,14 +212,16 @@ class Plan:
     def _asked(self, record: Mapping[str, Any], options: Any) -> Any:
         """The prompt, without its images."""
         ends = []
+        if self.options and not self.options.listed:
+            ends.append(Choice.listed(options))
         if self.adds:
-            if self.options and not self.options.listed:
-                ends.append(Choice.listed(options))
             ends.append(JSON_INSTRUCTIONS if self.grader == "json" else INSTRUCTIONS)
         if not self.is_chat:
             return "\n\n".join([filled(self.prompt, record), *ends])
         messages = record[self.prompt]
         *messages, last = messages[:-1] if self.answered else messages
+        if self.system:
+            messages.insert(0, {"role": "system", "content": record.get(self.system)})
         if ends:
             text, key = "\n\n".join(ends), self.chat_key
             if self.chat_in_parts:
@@ -219,18 +234,14 @@ class Plan:
     def questions(self, records: Iterable[Record]) -> Iterator[Record]:
         """The records of the questions that records hold."""
         for column in self.lists:
-            records = [
-                Record({**record, **item}, record.place)
-                for record in records
-                for item in record.get(column) or []
-            ]
+            records = items_of(records, column)
         return iter(records)
 
     def became(self, column: str) -> str:
         """The use of a column, "" if it has none."""
         if column == self.gold.column and not self.answered:
             return "expected"
-        if column in (*names_in(self.prompt), self.prompt):
+        if column in (*names_in(self.prompt), self.prompt, self.system):
             return "prompt"
         if self.options and column in [path.column for path in self.options.paths]:
             return "options"
@@ -241,6 +252,13 @@ class Plan:
         return "id" if column == "id" and self.has_id else ""
 
 
+def items_of(records: Iterable[Record], column: str) -> Iterator[Record]:
+    """A record for each object in the lists of a column, with the other columns, too."""
+    for record in records:
+        for item in record.get(column) or []:
+            yield Record({**record, **item}, record.place)
+
+
 def _step(value: Any, kind: str, key: str) -> Any:
     if kind == "item":
         return value[key]
@@ -248,7 +266,10 @@ def _step(value: Any, kind: str, key: str) -> Any:
         return [each[key] for each in value]
     if kind == PARSED:
         return json.loads(value)
-    return value[0] if kind == FIRST else golds_of(value)
+    if kind == BEST:
+        return max(value, key=value.get)
+    steps = {KEYS: list, LISTED: options_of, ALIASES: golds_of}
+    return value[0] if kind == FIRST else steps[kind](value)
 
 
 def quoted(text: Any) -> str:

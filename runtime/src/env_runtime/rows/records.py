@@ -5,6 +5,7 @@ the package `datasets` would read 007 as a number, NA as nothing and a date as a
 and it names no lines. pyarrow reads Parquet and Arrow; `datasets` reads the Hub.
 """
 
+import codecs
 import contextlib
 import csv
 import functools
@@ -198,7 +199,7 @@ def _readable(path: Path) -> Generator[None]:
     """Raise RolloutError in place of what the operating system, gzip or pyarrow raise."""
     try:
         yield
-    except (OSError, EOFError, zlib.error, *_arrow_errors()) as error:
+    except (OSError, EOFError, UnicodeError, zlib.error, *_arrow_errors()) as error:
         if path.stat().st_size < 1000 and path.read_bytes().startswith(LFS):
             raise RolloutError(f"{path}{POINTER}") from None
         problem = getattr(error, "strerror", None) or one_line(error)
@@ -217,19 +218,25 @@ def _open(path: Path) -> Any:
     else:
         file = gzip.open(path) if path.suffix == ".gz" else path.open("rb")  # noqa: SIM115
     start = file.peek(LINES)[:LINES]
+    if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return _Decoded(file, "utf-16", "\n")
     if b"\r" in start and b"\n" not in start:  # as Macs once wrote lines
-        return _CarriageReturns(file)
+        return _Decoded(file, "utf-8", "\r")
     return file
 
 
-class _CarriageReturns(contextlib.AbstractContextManager["_CarriageReturns"]):
-    """A file whose lines end with carriage returns alone."""
+class _Decoded(contextlib.AbstractContextManager["_Decoded"]):
+    """A file of another encoding, or other ends of lines, as lines in UTF-8."""
 
-    def __init__(self, file: Any) -> None:
-        self._text = io.TextIOWrapper(file, encoding="latin-1", newline="\r")
+    def __init__(self, file: Any, encoding: str, end: str) -> None:
+        # What is not UTF-8 is found later, with its line.
+        errors = "surrogateescape" if encoding == "utf-8" else "strict"
+        self._text = io.TextIOWrapper(file, encoding, errors, newline=end)
+        self._end = end
 
     def __iter__(self) -> Iterator[bytes]:
-        return (line.replace("\r", "\n").encode("latin-1") for line in self._text)
+        for line in self._text:
+            yield line.replace(self._end, "\n").encode("utf-8", "surrogateescape")
 
     def __exit__(self, *_: object) -> None:
         self._text.close()
@@ -246,6 +253,11 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
                 raise RolloutError(f"{path}, line {number}: {wrong}") from None
             if number == 1 and line.startswith(LFS):
                 raise RolloutError(f"{path}{POINTER}")
+            if number == 1 and "\0" in text:
+                raise RolloutError(
+                    f"{path} has zeros, as UTF-16 without a byte order mark: make a file in UTF-8 "
+                    f"with `iconv -f UTF-16LE -t UTF-8 {path.name} > utf-8{_suffix(path)}`"
+                )
             yield number, text
 
 
@@ -300,6 +312,9 @@ def _lists_in(path: Path) -> dict[str, Iterator[Record]]:
         wrong = f"not JSON: {getattr(error, 'msg', error)}: mend the file"
         raise RolloutError(f"{path}{line}: {wrong}") from None
     lists = whole if isinstance(whole, dict) else {"": whole}
+    if len(lists) > 1 and all(isinstance(value, dict) for value in lists.values()):
+        # Each record has a key, which may be its id.
+        lists = {"": [{"id": key} | value for key, value in lists.items()]}
     lists = {
         name: items
         for name, items in lists.items()
@@ -389,6 +404,10 @@ def _check_columns(columns: list[str], place: str) -> None:
     wrong = ""
     if not all(columns):
         wrong = "a column without a name: the first line names all columns"
+    elif named := next((name for name in columns if len(name.split()) > 8), ""):
+        wrong = (
+            f"{one_line(named, 80)!r} is no column's name: add a first line with names"
+        )
     elif len(set(columns)) < len(columns):
         twice = next(name for name in columns if columns.count(name) > 1)
         wrong = f"two columns are called {twice!r}: rename one"

@@ -4,6 +4,7 @@ import ast
 from collections.abc import Iterable
 from string import Template
 
+from . import __all__ as PUBLIC
 from .plan import JSON_INSTRUCTIONS, Options, Plan, quoted
 from .records import part_of
 
@@ -226,8 +227,8 @@ def rows_source(
         lines.append("from typing import Any")
     lines.append("")
     lines += _imported("env_runtime.graders", [n for n in graders if n in names])
-    names.add("from_dataset")
-    lines += _imported("env_runtime.rows", [name for name in _HELPERS if name in names])
+    helpers = {"from_dataset", *names} & {*PUBLIC}
+    lines += _imported("env_runtime.rows", sorted(helpers))
     return _MAKE_ROWS.format(
         title=quoted(title)[1:-1],
         imports="\n".join(lines),
@@ -235,23 +236,6 @@ def rows_source(
         functions=text,
         function="examples" if plan.lists else "example",
     )
-
-
-# What a make_rows.py may take of env_runtime.rows, as ruff sorts it
-_HELPERS = (
-    "Example",
-    "Record",
-    "filled",
-    "from_dataset",
-    "functions_in",
-    "golds_of",
-    "labels_of",
-    "last_box",
-    "letter_of",
-    "options_of",
-    "shuffled",
-    "with_images",
-)
 
 
 def _imported(module: str, names: list[str]) -> list[str]:
@@ -305,6 +289,9 @@ def _example(plan: Plan) -> str:
     if plan.is_chat:
         parts = "*messages, last" + (", answer" if plan.answered else "")
         lines.append(f"    {parts} = {_value(plan, plan.prompt)}")
+        if plan.system:
+            said = f'{{"role": "system", "content": {_value(plan, plan.system)}}}'
+            lines.append(f"    messages.insert(0, {said})")
     lines += _gold(plan)
     options = ""
     if plan.options:
@@ -355,7 +342,8 @@ def _gold(plan: Plan) -> list[str]:
     lines = [f"    expected = {source}"]
     # takes() of a number and of a choice refuses what is empty.
     if plan.words or plan.grader not in ("number", "choice"):
-        lines += ['    if expected in (None, "", []):', "        return None"]
+        empty = ["None", '""', "[]", *map(quoted, plan.nothing)]
+        lines += [f"    if expected in ({', '.join(empty)}):", "        return None"]
     if plan.boxed:
         lines += ["    expected = last_box(expected)"]
     elif plan.pattern:
@@ -413,12 +401,12 @@ def _letter(plan: Plan, options: Options) -> list[str]:
 def _prompt(plan: Plan, options: str, lines: list[str]) -> str:
     """The expression of the prompt, whose lines are added."""
     ends = ["INSTRUCTIONS"] * plan.adds
-    if plan.adds and plan.options and not plan.options.listed:
+    if plan.options and not plan.options.listed:
         ends.insert(0, f"Choice.listed({options})")
     if not plan.is_chat:
         prompt = "filled(PROMPT, record)"
         if len(ends) == 1:
-            lines.append('    prompt = f"{' + prompt + '}\\n\\n{INSTRUCTIONS}"')
+            lines.append(f'    prompt = f"{{{prompt}}}\\n\\n{{{ends[0]}}}"')
         elif ends:
             lines += [
                 f"    parts = [{', '.join([prompt, *ends])}]",
@@ -427,7 +415,7 @@ def _prompt(plan: Plan, options: str, lines: list[str]) -> str:
         return "prompt" if ends else prompt
     if not ends:
         return "[*messages, last]"
-    text = "INSTRUCTIONS"
+    text = ends[0]
     if len(ends) > 1:
         lines.append(f'    text = f"{{{ends[0]}}}\\n\\n{{INSTRUCTIONS}}"')
         text = "text"
