@@ -1,13 +1,16 @@
 """The files of a project's rows beside one another, shallow players, and nonsense that earns."""
 
 import json
+import random
 import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
+from env_runtime import project
 from env_runtime.errors import GateError
 from env_runtime.project import here
+from env_runtime.rows import Example, from_dataset, load_rows, main
 
 from .support import rollout_gate
 
@@ -161,3 +164,34 @@ def test_what_earns_by_repetition_is_named(gate):
         match=r"it is repetition that earns: look\(place=1\) earns 0\.1 once, and 0\.3 three",
     ):
         gate(rollout_gate, Looks, *rows)
+
+
+def test_rows_that_a_shallow_player_solves_are_left_out(tmp_path, monkeypatch, capsys):
+    """Over a generator, and over a dataset."""
+    monkeypatch.setattr(project.Project, "load_class", lambda self: Short)
+    monkeypatch.setitem(project.of_loaded, Short, here())
+
+    def tasks(rng: random.Random) -> Iterable[Example]:
+        return (Example(f"City {n}?", {"city": city}) for n, city in enumerate(CITIES))
+
+    options = ["--train", "4", "--validation", "0", "--output", str(tmp_path)]
+    options += ["--without-solved-by", "shallow"]
+    assert main(tasks, 4, None, options) == 0
+    written = load_rows(tmp_path / "train.jsonl")
+    long = {"quito", "cairo", "delhi", "seoul"}
+    assert {row["ground_truth"][0]["city"] for row in written} == long
+    assert main(
+        tasks, 4, None, [*options, "--without-solved-by", "nobody", "--overwrite"]
+    )
+    assert "no player 'nobody'; there are shallow" in capsys.readouterr().err
+    source = tmp_path / "cities.jsonl"
+    source.write_text("".join(f'{{"city": "{city}"}}\n' for city in CITIES))
+
+    def example(record: dict[str, Any]) -> Example:
+        return Example(f"Name {record['city'][:2]}...", {"city": record["city"]})
+
+    options = [*options[2:4], *options[4:], "--overwrite"]
+    assert from_dataset(example, str(source), 4, None, options) == 0
+    written = load_rows(tmp_path / "train.jsonl")
+    assert {row["ground_truth"][0]["city"] for row in written} == long
+    assert "4 records left out: a shallow player solves it" in capsys.readouterr().out

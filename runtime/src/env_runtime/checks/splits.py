@@ -14,7 +14,7 @@ from typing import Any
 
 from ..command_line import counted
 from ..episode.tasks import as_solution, on_task, task_key
-from ..episode.types import Row, task_of
+from ..episode.types import Row, content_text, task_of
 from ..errors import GateError, RolloutError
 from ..evaluation.rows import messages_of, prompt_text, read, shown
 from ..files import file_of
@@ -68,13 +68,19 @@ def players_of(domain_class: type) -> dict[str, Player]:
     }
 
 
-def player_of(domain_class: type, name: str) -> Player:
-    """A player by its name. Raises RolloutError if there is none."""
-    players = players_of(domain_class)
-    if name not in players:
+def unsolved(domain_class: type, names: Iterable[str]) -> Callable[[Row], bool]:
+    """A test whether no player of these names solves a row. Raises RolloutError."""
+    players = players_of(domain_class) if names else {}
+    if unknown := [name for name in names if name not in players]:
         there_are = ", ".join(players) or "none: write policies.py beside the class"
-        raise RolloutError(f"no player {name!r}; there are {there_are}")
-    return players[name]
+        raise RolloutError(f"no player {unknown[0]!r}; there are {there_are}")
+
+    def keeps(row: Row) -> bool:
+        return not any(
+            rewards_of(domain_class, [row], name, players[name])[1] for name in names
+        )
+
+    return keeps
 
 
 def rewards_of(
@@ -116,7 +122,7 @@ def players_note(
             if file == path:
                 earned[name] = rewards
             levels: defaultdict[str, list[bool]] = defaultdict(list)
-            for number in rewards:
+            for number in sorted(rewards):
                 levels[some[number].get("difficulty", "")].append(number in solved)
             by = [
                 f"{level} {sum(of)} of {len(of)}"
@@ -191,8 +197,8 @@ def _templates_note(
 
 def template_of(row: Row) -> str:
     """A row's prompt with a placeholder for each number, name and quoted text."""
-    content = [message.get("content") for message in messages_of(row)]
-    return VALUES.sub("_", str(content))
+    texts = [content_text(message.get("content")) for message in messages_of(row)]
+    return VALUES.sub("_", "\n".join(texts))
 
 
 def _usual_answer(

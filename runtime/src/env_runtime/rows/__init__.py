@@ -15,6 +15,7 @@ from typing import Any
 
 from .. import project
 from ..checks.server import server_tools
+from ..checks.splits import unsolved
 from ..command_line import counted, exit_status
 from ..episode.declaration import declared
 from ..episode.task_keys import task_data_of, task_skeleton
@@ -94,7 +95,11 @@ def example_rows(tasks: Tasks, count: int, seed: int = 0) -> list[Row]:
 
 
 def cut(
-    tasks: Tasks, seed: int, counts: dict[str, int], taken: Iterable[str] = ()
+    tasks: Tasks,
+    seed: int,
+    counts: dict[str, int],
+    taken: Iterable[str] = (),
+    keeps: Callable[[Row], bool] = lambda row: True,
 ) -> dict[str, list[Row]]:
     """Rows for each split, `counts` of them, which have no tools yet.
 
@@ -107,7 +112,7 @@ def cut(
     total = sum(counts.values())
     excluded = set(taken)
     examples = tasks(random.Random(seed))
-    rows = list(islice(_different(examples, set(excluded)), total))
+    rows = list(islice(_different(examples, set(excluded), keeps), total))
     if len(rows) < total:
         sizes = " and ".join(f"{count} for {name}" for name, count in counts.items())
         others = f" beside the {len(excluded)} of other splits" if excluded else ""
@@ -119,17 +124,20 @@ def cut(
     return {name: list(islice(stream, count)) for name, count in counts.items()}
 
 
-def _different(examples: Iterable[Any], seen: set[str]) -> Iterator[Row]:
-    """Rows of the examples whose task is not in `seen`, each task once."""
+def _different(
+    examples: Iterable[Any], seen: set[str], keeps: Callable[[Row], bool]
+) -> Iterator[Row]:
+    """Rows to keep of the examples whose task is not in `seen`, each task once."""
     repeats = 0
     for number, example in enumerate(examples, start=1):
         row = row_of(example, f"item {number} of tasks()")
         key = task_key(row["ground_truth"][0])
-        repeats = repeats + 1 if key in seen else 0
+        is_new = key not in seen and keeps(row)
+        repeats = 0 if is_new else repeats + 1
         if repeats == PATIENCE:
             return
-        if not repeats:
-            seen.add(key)
+        seen.add(key)
+        if is_new:
             yield row
 
 
@@ -158,7 +166,9 @@ def main(
         counts = {"example": examples}
 
     def run() -> int:
-        splits = make(tasks, options.seed, counts, options.output, options.overwrite)
+        keeps = unsolved(project.here().load_class(), options.without_solved_by)
+        folder, overwrite = options.output, options.overwrite
+        splits = make(tasks, options.seed, counts, folder, overwrite, keeps)
         by_name: dict[str, list[Row]] = {}
         for path, rows in splits:
             by_name[path.name] = rows
@@ -193,18 +203,23 @@ def _warning_once() -> Generator[None]:
 
 
 def make(
-    tasks: Tasks, seed: int, counts: dict[str, int], folder: Path, overwrite: bool
+    tasks: Tasks,
+    seed: int,
+    counts: dict[str, int],
+    folder: Path,
+    overwrite: bool,
+    keeps: Callable[[Row], bool] = lambda row: True,
 ) -> Iterator[tuple[Path, list[Row]]]:
     """Write `folder`/NAME.jsonl for each split. Yields each file and its rows.
 
     Leaves out the tasks of existing splits in `folder` and in data/ that are not
-    written. Each prompt ends with the class's observation(), if it has one. Raises
+    written, and rows that `keeps` does not keep. Each prompt ends with the class's observation(), if it has one. Raises
     RolloutError before anything is written if a file already exists, if there are too
     few tasks, or if the class refuses one; GateError if the class or the server cannot
     be imported.
     """
     paths, others = files_of(SPLIT_NAMES, [*counts], folder, overwrite)
-    splits = cut(tasks, seed, counts, _keys(others))
+    splits = cut(tasks, seed, counts, _keys(others), keeps)
     definitions, domain_class = server_tools(), project.here().load_class()
     for name, rows in splits.items():
         for number, row in enumerate(rows, start=1):

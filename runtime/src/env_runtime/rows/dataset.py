@@ -8,7 +8,7 @@ import re
 import tempfile
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
@@ -19,8 +19,9 @@ from tqdm import tqdm
 
 from .. import project
 from ..checks.server import server_tools
+from ..checks.splits import unsolved
 from ..command_line import counted, exit_status
-from ..episode.tasks import solution_of, task_of
+from ..episode.tasks import solution_of, task_key, task_of
 from ..episode.types import Row, Solution, content_text, images_in
 from ..errors import NoOracleError, RolloutError, one_line
 from ..evaluation.rows import (
@@ -34,7 +35,7 @@ from ..evaluation.rows import (
 )
 from ..evaluation.rows import read as rows_in
 from ..files import raised, write_atomically
-from .examples import LONG_PROMPT, files_of, read_options, row_of, task_key
+from .examples import LONG_PROMPT, files_of, read_options, row_of
 from .records import Record, Source, splits_of
 
 Convert = Callable[[Record], Any]
@@ -72,7 +73,7 @@ def from_dataset(
         wanted = ["example"] if options.example else _wanted(parts, options)
         names = (*ORDER, "example")
         paths, others = files_of(names, wanted, options.output, options.overwrite)
-        maker = RowMaker(example, options.seed, others)
+        maker = RowMaker(example, options.seed, others, options.without_solved_by)
         with contextlib.ExitStack() as files:
             opened = {
                 name: files.enter_context(write_atomically(paths[name]))
@@ -120,10 +121,17 @@ class RowMaker:
     Hashes stand for prompts and tasks: a million rows take some 330 MB of memory.
     """
 
-    def __init__(self, example: Convert, seed: int, others: Iterable[Path]) -> None:
-        """Rows of the files `others` are left out."""
+    def __init__(
+        self,
+        example: Convert,
+        seed: int,
+        others: Iterable[Path],
+        players: Collection[str] = (),
+    ) -> None:
+        """Rows of the files `others` are left out, and those that `players` solve."""
         self.example, self.seed = example, seed
         self.domain_class = project.here().load_class()
+        self.keeps = unsolved(self.domain_class, players)
         self.definitions = server_tools()
         self.others = {
             path: {_hash(_whole(row)) for row in rows_in(path)} for path in others
@@ -162,7 +170,9 @@ class RowMaker:
                 files = [path.name for path, its in self.others.items() if whole in its]
                 is_known = whole in self.known
                 self.known.add(whole)
-                if files or is_known:
+                if not (files or is_known or self.keeps(row)):
+                    self._note("{} left out: a shallow player solves it", record)
+                elif files or is_known:
                     what = f"in {files[0]}" if files else "the same as an earlier row"
                     self._note(f"{{}} left out: {what}", record)
                 else:

@@ -100,6 +100,8 @@ def read_options(
     folder = project.here().rows.parent
     add("--output", type=Path, default=folder, metavar="FOLDER", help="data")
     add("--overwrite", action="store_true", help="replace files that are there")
+    text = "leave out rows that this shallow player solves, a function of policies.py"
+    add("--without-solved-by", action="append", default=[], metavar="NAME", help=text)
     options = parser.parse_args(arguments)
     numbers = options.train, options.validation
     if options.example and (options.benchmark or numbers != (None, None)):
