@@ -499,5 +499,5 @@ def close_by_name(name: str) -> dict[str, Any]:
 
 
 def rollout_gate(client: Client, path: Path) -> str:
-    """The rollout gate without its search for flaws, which has tests of its own."""
+    """The rollout gate, which looks for flaws for at most four seconds."""
     return rollout.rollout_gate(client, path, quick=True)

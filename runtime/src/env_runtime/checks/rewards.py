@@ -1,6 +1,5 @@
 """The rewards of the oracle, of doing nothing and of nonsense: the same in every framework."""
 
-import asyncio
 import contextlib
 import json
 from collections.abc import Callable, Generator, Iterable
@@ -18,10 +17,8 @@ from ..episode.tasks import (
     task_of,
     unsolved_note,
 )
-from ..episode.tools import tools_of
-from ..episode.types import REPLY, Definitions, Row, Solution
+from ..episode.types import REPLY, Definitions, Row
 from ..errors import GateError, NoOracleError, RolloutError, service_hint
-from ..evaluation.episodes import LocalEpisode
 from ..evaluation.policies import PLANS, is_error
 from ..evaluation.rows import about_task, row_name, skeleton_note
 from .runner import doing
@@ -176,10 +173,9 @@ class RewardCheck:
                 answer = f"answered {plan.answer!r:.200}"
                 did += f", and {answer if plan.answer else 'did not answer'}"
             did += "; "
-            if policy == "oracle" and (unmet := _unmet(self.domain_class, row, plan)):
-                did = f"{unmet}; {did}"
-            if policy == "nonsense":
-                did = _repeated(self.domain_class, row, plan) + did
+            from .causes import cause_of
+
+            did = cause_of(self.domain_class, row, plan, policy) + did
         if policy == "noop":
             text += ". Leave the row out if its task is solved from the start"
         task = json.dumps(task_of(row), ensure_ascii=False)
@@ -260,47 +256,6 @@ def reward_problem(
         return None
     exact = most == declared(domain_class).lowest_reward
     return f"not {most}" if exact else f"more than {most}"
-
-
-async def _played(domain_class: type, row: Row, plan: Solution) -> tuple[float, str]:
-    """The reward of a plan that is played in this process, and the object's `unmet`."""
-    tools = tools_of(domain_class)
-    async with LocalEpisode(domain_class, task_of(row), tools) as played:
-        await played.play(steps_of(domain_class, plan))
-        reward = await played.reward(plan.answer)
-        unmet = getattr(played.episode.environment, "unmet", "")
-        return reward, str(await played.perform(unmet) if callable(unmet) else unmet)
-
-
-def _unmet(domain_class: type, row: Row, plan: Solution) -> str:
-    """The object's `unmet` after the plan; "" without one."""
-    try:
-        return asyncio.run(_played(domain_class, row, plan))[1]
-    except Exception:  # noqa: BLE001 - the gate's message is about something else
-        return ""
-
-
-def _repeated(domain_class: type, row: Row, plan: Solution) -> str:
-    """The first call of a plan that earns more each time, for a message; "" without one."""
-
-    async def find() -> str:
-        for name, sent in plan.calls:
-            rewards = [
-                (await _played(domain_class, row, Solution(n * [(name, sent)])))[0]
-                for n in (1, 3)
-            ]
-            if rewards[0] < rewards[1]:
-                once, thrice = rewards
-                return (
-                    f"it is repetition that earns: {name}({_arguments(sent)}) earns {once:g} "
-                    f"once, and {thrice:g} three times, so count each thing once; "
-                )
-        return ""
-
-    try:
-        return asyncio.run(find())
-    except Exception:  # noqa: BLE001 - the gate's message is about something else
-        return ""
 
 
 def made_calls(

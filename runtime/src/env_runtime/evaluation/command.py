@@ -3,6 +3,7 @@
 import argparse
 import contextlib
 import fcntl
+import importlib
 import io
 import json
 import os
@@ -18,12 +19,13 @@ from pydantic import ValidationError
 
 from ..command_line import counted, exit_status, new_parser, positive
 from ..episode.tasks import solved_rows, unsolved_note, validation_problem
-from ..episode.types import Definitions, Item, Row, arguments_text
+from ..episode.types import Definitions, Item, Row, arguments_text, function_call
 from ..errors import NoOracleError, OutsideRangeError, RolloutError, one_line
+from ..files import raised
 from ..project import here
 from ..settings import ClientSettings
 from .client import Client, Play
-from .policies import FIXED_TURNS, OwnPolicy, Policy, Turn, complete_call, fixed_policy
+from .policies import FIXED_TURNS, Policy, Turn, fixed_policy
 from .rows import load_rows, shown, write_rows
 from .stats import (
     REPEAT,
@@ -37,6 +39,66 @@ from .stats import (
 )
 
 FIXED = ["oracle", "noop"]
+
+
+def complete_call(item: Item) -> Item:
+    """A function_call item with an id, and with its arguments as JSON text."""
+    made = function_call(item["name"], item.get("arguments"), item.get("call_id"))
+    return {**item, **made}
+
+
+class OwnPolicy:
+    """A policy that the user wrote, whose bugs fail the row that it plays.
+
+    `place` names its class, as MODULE:CLASS. Raises RolloutError if there is none.
+    """
+
+    def __init__(self, place: str) -> None:
+        self.place = place
+        module, _, name = place.partition(":")
+        try:
+            loaded = importlib.import_module(module)
+            if not hasattr(loaded, name):
+                raise self._failed(f"{module} has no class {name}")
+            self._policy = getattr(loaded, name)()
+        except RolloutError:
+            raise
+        except ModuleNotFoundError as error:
+            if error.name not in (module, module.partition(".")[0]):
+                raise self._failed(raised(error)) from error
+            file = f"{module.replace('.', '/')}.py"
+            problem = f"no module {module!r}: there is no {file} beside rollout.py"
+            raise self._failed(problem) from error
+        except Exception as error:
+            raise self._failed(raised(error)) from error
+        name = getattr(self._policy, "name", None)
+        if not isinstance(name, str):
+            problem = "the class needs a `name`, the model that the rollouts name"
+            raise self._failed(problem)
+        self.name = name
+
+    def turn(self, row: Row, definitions: Definitions, output: list[Item]) -> Turn:
+        """Its next turn, with complete calls. Raises RolloutError."""
+        try:
+            turn = self._policy.turn(row, definitions, output)
+        except RolloutError:
+            raise
+        except Exception as error:
+            raise self._failed(raised(error)) from error
+        try:
+            items = [
+                complete_call(item) if item["type"] == "function_call" else item
+                for item in turn.items
+            ]
+            return turn._replace(items=items)
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
+            raise self._failed(
+                "turn() must return a Turn, whose items are messages and calls: "
+                f"`Turn([function_call(name, arguments)])`; got {turn!r:.200}"
+            ) from error
+
+    def _failed(self, problem: str) -> RolloutError:
+        return RolloutError(f"--policy {self.place}: {problem}")
 
 
 def main(

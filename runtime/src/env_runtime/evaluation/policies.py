@@ -1,7 +1,6 @@
-"""Policies: oracle, noop and nonsense, and one that the user wrote."""
+"""Policies: oracle, noop and nonsense."""
 
 import contextlib
-import importlib
 import json
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
@@ -22,7 +21,6 @@ from ..episode.types import (
     message,
 )
 from ..errors import NoOracleError, RolloutError
-from ..files import raised
 
 # The calls and the answer of a policy on a row, whatever the tools answer.
 Plan = Callable[[Row, Definitions], Solution]
@@ -60,66 +58,6 @@ class Policy(Protocol):
     def turn(self, row: Row, definitions: Definitions, output: list[Item]) -> Turn:
         """The next turn after `output`, the items of the episode so far."""
         ...
-
-
-def complete_call(item: Item) -> Item:
-    """A function_call item with an id, and with its arguments as JSON text."""
-    made = function_call(item["name"], item.get("arguments"), item.get("call_id"))
-    return {**item, **made}
-
-
-class OwnPolicy:
-    """A policy that the user wrote, whose bugs fail the row that it plays.
-
-    `place` names its class, as MODULE:CLASS. Raises RolloutError if there is none.
-    """
-
-    def __init__(self, place: str) -> None:
-        self.place = place
-        module, _, name = place.partition(":")
-        try:
-            loaded = importlib.import_module(module)
-            if not hasattr(loaded, name):
-                raise self._failed(f"{module} has no class {name}")
-            self._policy = getattr(loaded, name)()
-        except RolloutError:
-            raise
-        except ModuleNotFoundError as error:
-            if error.name not in (module, module.partition(".")[0]):
-                raise self._failed(raised(error)) from error
-            file = f"{module.replace('.', '/')}.py"
-            problem = f"no module {module!r}: there is no {file} beside rollout.py"
-            raise self._failed(problem) from error
-        except Exception as error:
-            raise self._failed(raised(error)) from error
-        name = getattr(self._policy, "name", None)
-        if not isinstance(name, str):
-            problem = "the class needs a `name`, the model that the rollouts name"
-            raise self._failed(problem)
-        self.name = name
-
-    def turn(self, row: Row, definitions: Definitions, output: list[Item]) -> Turn:
-        """Its next turn, with complete calls. Raises RolloutError."""
-        try:
-            turn = self._policy.turn(row, definitions, output)
-        except RolloutError:
-            raise
-        except Exception as error:
-            raise self._failed(raised(error)) from error
-        try:
-            items = [
-                complete_call(item) if item["type"] == "function_call" else item
-                for item in turn.items
-            ]
-            return turn._replace(items=items)
-        except (AttributeError, LookupError, TypeError, ValueError) as error:
-            raise self._failed(
-                "turn() must return a Turn, whose items are messages and calls: "
-                f"`Turn([function_call(name, arguments)])`; got {turn!r:.200}"
-            ) from error
-
-    def _failed(self, problem: str) -> RolloutError:
-        return RolloutError(f"--policy {self.place}: {problem}")
 
 
 class FixedPolicy:
