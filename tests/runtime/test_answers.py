@@ -156,7 +156,7 @@ def test_the_scripted_model_ends_with_the_answer():
 def test_the_gates_of_a_class_without_tools(gate):
     assert gate(smoke_gate, Sum, SUM) == "no tools: the answer is graded"
     line = "1 row: the oracle earns 1.0, noop and nonsense 0.0"
-    assert gate(rollout_gate, Sum, SUM) == line
+    assert gate(rollout_gate, Sum, SUM).startswith(f"{line}\n")
 
 
 def test_rows_without_the_key_tools_have_the_tools_of_no_server(gate):
@@ -180,10 +180,10 @@ def test_the_gate_shows_what_it_submitted(gate):
     assert f"(it called nothing, and answered {NONSENSE!r}; task: " in text
     lenient = {**SUM, "baseline_reward": 0.01}
     line = "1 row: the oracle earns 1.0, noop and nonsense at most 0.01"
-    assert gate(rollout_gate, Lenient, lenient) == line
+    assert gate(rollout_gate, Lenient, lenient).startswith(f"{line}\n")
     other = {**lenient, "baseline_reward": 0.02}
     other["responses_create_params"] = {**PARAMS, "input": "Another prompt."}
-    line, _ = gate(rollout_gate, Lenient, lenient, other).split("\n")
+    line, _, _ = gate(rollout_gate, Lenient, lenient, other).partition("\n")
     assert line.endswith("nonsense at most what each row says")
 
 

@@ -532,7 +532,7 @@ class FailurePasses(Answers):
         try:
             return float(int(answer) == self.task["n"])
         except ValueError:
-            return float(bool(answer) and not answer[0].isalpha())
+            return float(answer[:1] in ("{", "("))
 
     @staticmethod
     def oracle(task: dict[str, Any]) -> Any:
@@ -653,7 +653,12 @@ LEAKY = "Where is the office? (row {city}-{n}) The city is ({city})."
         (FirstOption, PLAIN, "constant", "always answers 'A' .* 8 of 8 rows"),
         (MostlyYes, PLAIN, "constant", "always answers 'yes' .* 7 of 8 rows"),
         (EmptyPasses, PLAIN, "constant", r"always answers '\{\}' .* 8 of 8 rows"),
-        (FailurePasses, PLAIN, "constant", r"always answers '\{\}' .* 8 of 8 rows"),
+        (
+            FailurePasses,
+            "Which one?",
+            "constant",
+            r"always answers '\{\}' .* [78] of 8 rows",
+        ),
         (
             Cooked,
             "Cook {city}: wash, cut, boil. Then serve it.",

@@ -309,7 +309,7 @@ def test_the_scripted_model_follows_calls_and_messages():
 
 def test_the_gates(gate):
     assert gate(smoke_gate, Guest, GUEST) == "1 endpoint"
-    line, note = gate(rollout_gate, Guest, GUEST).splitlines()
+    line, note, *_ = gate(rollout_gate, Guest, GUEST).splitlines()
     assert line == "1 row: the oracle earns 1.0, noop and nonsense 0.0"
     assert note.startswith("reply() has not ended row 1 after ")
 

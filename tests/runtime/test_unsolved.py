@@ -46,7 +46,9 @@ def half_known(monkeypatch):
     return domain_class
 
 
-def test_the_rollout_gate_counts_them(gate):
+def test_the_rollout_gate_counts_them(gate, monkeypatch):
+    table = {**here().table(), "meant": ["constant"]}
+    monkeypatch.setattr(project.Project, "table", lambda self: table)
     line = gate(rollout_gate, Riddled, *ROWS).splitlines()[0]
     assert line == (
         "6 rows: the oracle earns 1.0, noop and nonsense 0.0; 3 of the rows have no "

@@ -23,8 +23,11 @@ ELSEWHERE = "elsewhere"  # a place that all episodes have
 
 def state_of(domain_class: type) -> dict[str, str]:
     """The values of the class's attributes, and of its module's globals, as texts."""
-    module = sys.modules[domain_class.__module__]
-    values = {f"the global {name}": value for name, value in vars(module).items()}
+    module = sys.modules.get(domain_class.__module__)
+    values = {
+        f"the global {name}": value
+        for name, value in getattr(module, "__dict__", {}).items()
+    }
     for owner in own_classes(domain_class):
         values |= {
             f"{owner.__name__}.{name}": value for name, value in vars(owner).items()
@@ -72,7 +75,8 @@ def kept_by(environment: Any) -> Kept:
     Connections of its class and its module are among it: all episodes have them.
     """
     kept, kind = Kept(), type(environment)
-    shared = [*vars(kind).values(), *vars(sys.modules[kind.__module__]).values()]
+    module = getattr(sys.modules.get(kind.__module__), "__dict__", {})
+    shared = [*vars(kind).values(), *module.values()]
     databases = [one for one in shared if isinstance(one, sqlite3.Connection)]
     for value in [*databases, *_reachable(environment)]:
         # An authorizer may forbid to read a table, and a policy may remove a file.

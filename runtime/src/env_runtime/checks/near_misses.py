@@ -61,7 +61,7 @@ async def near_misses(check: FlawCheck) -> str:
                 )
         raise GateError(
             f"pyproject.toml, [tool.environment]: `graded` names {name}, but {problem}: let "
-            f"reward() look at it; see `graded` in {GRADING}"
+            f"reward() look at it; see {GRADING}"
         )
     lines = search.lines()
     title = "with one thing of the oracle's changed, the reward falls in"

@@ -173,13 +173,13 @@ def floor_note(
         if means[best] > pinned + 1e-9:
             raise GateError(
                 f"{said}, but `floor` below [tool.environment] in pyproject.toml is {pinned}: "
-                f"make the grade stricter, or raise it; see `floor` in {GRADING}"
+                f"make the grade stricter, or raise it; see The floor in {GRADING}"
             )
         return f"\n{said}; floor = {pinned}"
     if means[best] - low >= HIGH_FLOOR * (high - low):
         said += (
             ": training would find that. Make the grade stricter, leave easy rows out, or pin "
-            f"it with `floor = {means[best]:.2g}`, see `floor` in {GRADING}"
+            f"it with `floor = {means[best]:.2g}`, see The floor in {GRADING}"
         )
     return f"\n{said}"
 

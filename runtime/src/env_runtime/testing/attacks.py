@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
+from ..checks.attempts import SECONDS
 from ..checks.search import find_flaws
 from ..episode.declaration import declared
 from ..episode.samples import sample_arguments
@@ -181,7 +182,7 @@ class TestAttacks(Attacks):
         """docs/grading.md of the template has a section for each flaw."""
         if declared(here().load_class()).models_without_answers:
             pytest.skip("no model answers here, so no grade means anything")
-        find_flaws(here().load_class(), rows)
+        find_flaws(here().load_class(), rows, most_seconds=SECONDS)
 
     def test_a_trajectory_without_an_episode(
         self, client, row, solution, lowest, verify
