@@ -42,6 +42,14 @@ def remove(title: str) -> str:
 
 
 @server.tool()
+def clear() -> str:
+    """Remove all notes."""
+    for path in NOTES.iterdir():
+        path.unlink()
+    return "cleared"
+
+
+@server.tool()
 def read_all() -> dict:
     """All notes."""
     notes = [
@@ -121,8 +129,8 @@ def hang() -> str:
 @server.tool()
 def babble() -> str:
     """Print to standard output."""
-    os.write(1, b"Hello from a library!\n")
-    return ""
+    os.write(1, b'Hello from a library!\n{"level": 30}\n')
+    return "done"
 
 
 @server.tool()
@@ -165,4 +173,7 @@ if __name__ == "__main__":
         time.sleep(3600)
     if MODE == "banner":
         print("Welcome to notes!", flush=True)
+    if MODE == "says hello":
+        print("Hello!", flush=True)
+        time.sleep(3600)
     server.run()

@@ -263,11 +263,11 @@ def test_an_image_is_shown(start):
     [
         ("dies", "has ended: no ink"),
         ("slow", "did not start within 1 s"),
-        ("banner", r"other than MCP messages to standard output \(b'Welcome to notes!"),
+        ("says hello", r"did not start within 3 s: b'Hello!\\n' is no MCP message"),
     ],
 )
 def test_a_server_that_does_not_start_masks_the_episode(start, mode, reason):
-    seconds = 1 if mode == "slow" else 20
+    seconds = {"slow": 1, "says hello": 3}.get(mode, 20)
     variables = {**Notes.env, "MODE": mode}
     episode = start(TASK, env=variables, start_seconds=seconds)
     with pytest.raises(ServerLostError, match=reason):
@@ -279,7 +279,6 @@ def test_a_server_that_does_not_start_masks_the_episode(start, mode, reason):
 LOSSES = [
     ("die", {}, "has ended: out of ink"),
     ("hang", {}, "did not answer within 1 s"),
-    ("babble", {}, "other than MCP messages"),
     ("write_much", {"count": 9 << 20}, "sent a message of more than 8 MiB"),
 ]
 
@@ -345,6 +344,13 @@ def test_text_that_is_no_unicode_is_replaced(start, odd):
     output, _ = episode.call_row_tool("say_raw", {"escaped": odd})
     assert output.strip("\N{REPLACEMENT CHARACTER}?") == ""
     assert output
+    assert episode.ask("read_all") == {"notes": []}
+
+
+def test_lines_that_are_no_messages_are_skipped(start):
+    """A banner when the server starts, and a log in the middle of a call."""
+    episode = start(env={**Notes.env, "MODE": "banner"})
+    assert episode.call_row_tool("babble", {}).output == "done"
     assert episode.ask("read_all") == {"notes": []}
 
 
@@ -653,6 +659,30 @@ def test_the_gates_find_rows_with_other_tools_than_the_server_has(
         path = rows_file(tmp_path, with_tools(ROW, tools))
         with pytest.raises(GateError, match="does not have the tools of the server"):
             smoke_gate(gate_client(Shelf), path)
+
+
+@pytest.mark.parametrize("kept", ["by a shared server", "outside of the folder"])
+def test_the_gates_find_episodes_that_see_one_another(
+    gate_client, tmp_path, monkeypatch, kept
+):
+    monkeypatch.setenv("SANDBOX_ISOLATION", "none")
+    notes = tmp_path / "notes"
+    notes.mkdir()
+
+    class Together(Shelf):
+        shared = kept == "by a shared server"
+        env: ClassVar = Notes.env if shared else {"NOTES": f"{notes}"}
+
+    task = {"expected_state": TASK["expected_state"]}
+    row = {**ROW, "ground_truth": [task], "oracle": [["add", NOTE]]}
+    path = rows_file(tmp_path, with_tools(row, Together.row_tools()))
+    problem = "row 1: a new episode sees what another one has done: read_all .*`reset`"
+    with pytest.raises(GateError, match=problem):
+        smoke_gate(gate_client(Together), path)
+    row = {**row, "ground_truth": [task | {"reset": [["clear", {}]]}]}
+    path = rows_file(tmp_path, with_tools(row, Together.row_tools()))
+    assert "the tools of each row" in smoke_gate(gate_client(Together), path)
+    assert rollout_gate(gate_client(Together), path).startswith("1 row: the oracle")
 
 
 def test_tools_that_a_server_lacks_are_named():

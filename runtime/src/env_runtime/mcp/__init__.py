@@ -15,6 +15,7 @@ import json
 import re
 import threading
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -73,7 +74,7 @@ class McpEpisode:
     call_seconds     15: of a call
     most_characters  20,000: of an answer, whose middle is left out
 
-    A server that has answered, and then ends, hangs or does not speak MCP in a call, is
+    A server that has answered, and then ends or hangs in a call, is
     lost by that call: the policy reads an error, and the state cannot hold any more. If in
     doubt, a second server is started. Only if that one does not answer either,
     `infrastructure_failure` has the reason, as it has for a server that does not start,
@@ -202,6 +203,27 @@ class McpEpisode:
                 self.unmet = f"expected_state: {problem}"
                 return False
         return True
+
+    def shown(self) -> dict[str, Any]:
+        """Return the server's answers to the grader's calls, for the gates.
+
+        If the task expects no state, these are five calls that only read.
+        """
+        calls = [(tool, arguments) for tool, arguments, _ in self._state.calls]
+        found: dict[str, Any] = {}
+        with suppress(ServerLostError, ValueError):
+            tools = (
+                [] if calls else self._ask(lambda connection: connection.list_tools())
+            )
+            calls += [(tool.name, {}) for tool in tools if _only_reads(tool)][:5]
+        for tool, arguments in calls:
+            try:
+                found[f"{tool} {json.dumps(arguments)}"] = self.ask(tool, arguments)
+            except (ServerLostError, ValueError) as error:
+                found[f"{tool} {json.dumps(arguments)}"] = str(error)
+        # Whole answers may differ by themselves, such as in a date.
+        found["whether expected_state holds"] = bool(calls) and self.state_holds()
+        return found
 
     def close(self) -> None:
         """End the episode's server, and remove its folder."""
@@ -397,7 +419,9 @@ def _listed(kind: type[McpEpisode]) -> Definitions:
             listed = {tool.name: tool for tool in connection.list_tools()}
         finally:
             connection.close()
-    except (ServerLostError, WorkspaceError) as error:
+    except ProgramError:
+        raise
+    except (ServerLostError, WorkspaceError, ValueError) as error:
         text = f"{kind.__name__}: its tools are not known: {error}{_hint(kind, error)}"
         raise ValueError(text) from error
     if unknown := set(kind.tools) - listed.keys():
@@ -436,13 +460,19 @@ def _hint(kind: type[McpEpisode], error: Exception) -> str:
             connection.list_tools()
         finally:
             connection.close()
-    except (ServerLostError, WorkspaceError):
+    except (ServerLostError, WorkspaceError, ValueError):
         return ". It does not start without the sandbox either"
     return (
         ". It starts without the sandbox, which shows it its program and the packages "
         "around that only: name what else it reads in the class, `readable = (...)`, or "
         "let it use the network, `network = True`"
     )
+
+
+def _only_reads(tool: types.Tool) -> bool:
+    """Whether a tool says that it changes nothing, and needs no arguments."""
+    hints = tool.annotations
+    return bool(hints and hints.readOnlyHint) and not tool.inputSchema.get("required")
 
 
 def _image_of(result: types.CallToolResult) -> str | None:
