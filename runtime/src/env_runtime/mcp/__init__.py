@@ -204,7 +204,7 @@ class McpEpisode:
                 return False
         return True
 
-    def shown(self) -> dict[str, Any]:
+    def shown(self) -> Any:
         """Return the server's answers to the grader's calls, for the gates.
 
         If the task expects no state, these are five calls that only read.
