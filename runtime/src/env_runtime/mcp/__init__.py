@@ -333,7 +333,8 @@ def _start(
     if _is_url(kind):
         return Connection(with_secrets(kind.command), *given)
     program, env = program_of(kind.command), with_all_secrets(kind.env)
-    more = [each for path in kind.readable for each in needs_of(Path(path))]
+    shown = [Path(path) for path in kind.readable]
+    more = [*shown, *(each for path in shown for each in needs_of(path))]
     program = program._replace(
         words=[with_secrets(word) for word in program.words],
         readable=[*program.readable, *more],

@@ -115,7 +115,7 @@ def _of_path(command: str, name: str, rest: list[str]) -> tuple[list[str], list[
 def _is_relative(word: str) -> bool:
     """Whether a word is the path of a program's file, from this folder on."""
     suffixes = (".py", ".js", ".mjs", ".cjs", ".ts", ".sh")
-    plain = not word.startswith(("/", "-", "{", "http:", "https:")) and "=" not in word
+    plain = not re.match(r"[/{-]|\w+:", word) and "=" not in word
     return plain and (word.startswith(("./", "../")) or word.endswith(suffixes))
 
 
@@ -128,15 +128,17 @@ def _paths_in(word: str) -> list[Path]:
 
 
 def _interpreter_of(program: Path, command: str) -> list[str]:
-    """Return the words of a script's first line, `#!`. [] for any other program.
+    """Return the words that start a script: those of its first line, `#!`, or its language's.
 
-    The sandbox has another PATH, on which `env node` may find nothing.
+    They are [] for any other program. The sandbox has another PATH, on which `env node` may
+    find nothing.
     """
     with program.open("rb") as file:
         first = file.readline(500)
-    if not first.startswith(b"#!"):
-        return []
-    words = shlex.split(first[2:].decode(errors="replace"))
+    if first.startswith(b"#!"):
+        words = shlex.split(first[2:].decode(errors="replace"))
+    else:
+        words = _LANGUAGES.get(program.resolve().suffix, [])
     if words[:1] == ["/usr/bin/env"]:
         words = words[2:] if words[1:2] == ["-S"] else words[1:]
         found = shutil.which(words[0])
@@ -146,6 +148,10 @@ def _interpreter_of(program: Path, command: str) -> list[str]:
             )
         words[0] = os.path.realpath(found) if words[0] == "node" else found
     return words
+
+
+_NODE = ["/usr/bin/env", "node"]
+_LANGUAGES = {".py": [sys.executable], ".js": _NODE, ".cjs": _NODE, ".mjs": _NODE}
 
 
 _SECRET = re.compile(r"\{env:(\w+)\}")
@@ -179,7 +185,7 @@ def needs_of(path: Path) -> list[Path]:
     These are its folder, or the package around it, the packages of Node.js above it, and
     of a virtual environment the interpreter, and the folders of editable packages. Links
     are followed. Of a folder that holds the user's home or temporary files, it is the file
-    and its neighbors of the same kind only.
+    and its neighbors of the same kind only, and nothing if the folder itself is named.
     """
     found: list[Path] = []
     for place in dict.fromkeys((path, path.resolve())):
@@ -216,7 +222,9 @@ def _is_wide(folder: Path) -> bool:
 
 
 def _alone(file: Path) -> list[Path]:
-    """Return a file, and the modules beside it."""
+    """Return a file, and the modules beside it. A folder that holds more is not shown."""
+    if file.is_dir():
+        return []
     packages = [each.parent for each in file.parent.glob("*/__init__.py")]
     return [file, *sorted(file.parent.glob(f"*{file.suffix or '.none'}")), *packages]
 
@@ -272,7 +280,9 @@ class Asked(NamedTuple):
 
     def problem(self, reason: str) -> str:
         """Say that the command cannot be installed, with the end of the reason."""
-        return f"{self.command!r} cannot be installed: {' '.join(reason.split())[-400:]}"
+        return (
+            f"{self.command!r} cannot be installed: {' '.join(reason.split())[-400:]}"
+        )
 
     def options(self, words: list[str], usage: str) -> tuple[list[str], list[str]]:
         """Split words into options and the rest. Raises ProgramError without a rest."""
@@ -301,8 +311,6 @@ def _of_npx(asked: Asked, words: list[str]) -> tuple[list[str], list[Path]]:
         raise ProgramError(f"{package} has no program, for {asked.command!r}")
     file = file.resolve()
     interpreter = _interpreter_of(file, asked.command)
-    if not interpreter and file.suffix in (".js", ".cjs", ".mjs"):
-        interpreter = [os.path.realpath(shutil.which("node") or "node")]
     folders = [binaries.parent.resolve()]
     folders += [Path(word).resolve().parent for word in interpreter[:1]]
     return [*interpreter, str(file), *rest], folders
@@ -373,7 +381,8 @@ def _of_uv(asked: Asked, words: list[str]) -> tuple[list[str], list[Path]]:
         words = [python, str(file)]
     else:
         words = [python if name == "python" else str(Path(python).with_name(name))]
-    return [*words, *rest], [*needs_of(Path(python)), *needs_of(folder)]
+    shown = file if file.is_file() else folder
+    return [*words, *rest], [*needs_of(Path(python)), *needs_of(shown)]
 
 
 FOLDERS = ("--directory", "--project")
