@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 from mcp import McpError
 from mcp.server.fastmcp import Context, FastMCP, Image
-from mcp.types import CallToolRequest, ErrorData
+from mcp.types import CallToolRequest, ErrorData, ListToolsRequest
 
 MODE = os.environ.get("MODE", "")
 NOTES = Path(os.environ["NOTES"])
@@ -167,6 +167,12 @@ if __name__ == "__main__":
         return await handle(request)
 
     server._mcp_server.request_handlers[CallToolRequest] = refusing
+
+    async def offline(_: ListToolsRequest) -> Any:
+        raise McpError(ErrorData(code=-32603, message="fetch failed"))
+
+    if MODE == "offline":
+        server._mcp_server.request_handlers[ListToolsRequest] = offline
     if MODE == "dies":
         sys.exit("no ink")
     if MODE == "slow":

@@ -693,6 +693,18 @@ def test_tools_that_a_server_lacks_are_named():
         Wrong.row_tools()
 
 
+def test_a_server_that_does_not_list_its_tools_is_named():
+    """Such as one that asks a service for them, without a network."""
+
+    class Offline(Notes):
+        env: ClassVar = {**Notes.env, "MODE": "offline"}
+
+    with pytest.raises(
+        ValueError, match="Offline: its tools are not known: fetch fail"
+    ):
+        Offline.row_tools()
+
+
 def test_a_server_that_cannot_be_asked_is_an_error_of_the_gates():
     class Lost(Notes):
         command = "no-such-program"
