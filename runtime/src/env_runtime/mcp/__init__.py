@@ -74,11 +74,10 @@ class McpEpisode:
     call_seconds     15: of a call
     most_characters  20,000: of an answer, whose middle is left out
 
-    A server that has answered, and then ends or hangs in a call, is
-    lost by that call: the policy reads an error, and the state cannot hold any more. If in
-    doubt, a second server is started. Only if that one does not answer either,
-    `infrastructure_failure` has the reason, as it has for a server that does not start,
-    and the episode does not count.
+    A server that has answered, and then ends or hangs in a call, is lost by that call: the
+    policy reads an error, and the state cannot hold any more. If in doubt, a second server
+    is started. Only if that one does not answer either, `infrastructure_failure` has the
+    reason, as it has for a server that does not start, and the episode does not count.
     """
 
     command: ClassVar[str]  # over stdio, or the http(s) URL of a server
@@ -89,9 +88,7 @@ class McpEpisode:
     # One server for all episodes: for servers that keep nothing. A URL is always shared.
     shared: ClassVar[bool] = False
     network: ClassVar[bool] = False  # whether the server may use the network
-    readable: ClassVar[
-        tuple[str, ...]
-    ] = ()  # what the sandbox shows beside the program
+    readable: ClassVar[tuple[str, ...]] = ()  # shown beside the program
     # Together they must be less than TOOL_SECONDS, after which the policy is to blame.
     start_seconds: ClassVar[float] = 40
     call_seconds: ClassVar[float] = 15
@@ -126,7 +123,7 @@ class McpEpisode:
             )
 
     def call_row_tool(self, name: str, arguments: dict) -> Observation:
-        """The server's answer to a call of the policy. Raises ValueError if it fails.
+        """Return the server's answer to a call of the policy. Raises ValueError if it fails.
 
         The policy knows a tool by a name of policy_names().
         """
@@ -142,7 +139,7 @@ class McpEpisode:
         return Observation(text, _image_of(result))
 
     def ask(self, tool: str, arguments: Mapping[str, Any] | None = None) -> Any:
-        """The server's answer to a grader: JSON if it is that, else text.
+        """Return the server's answer to a grader: JSON if it is that, else text.
 
         The grader may call tools that the policy may not. Raises ValueError if the call
         fails, and ServerLostError.
@@ -153,7 +150,7 @@ class McpEpisode:
         return json_of(text_of(result))
 
     def reward(self, answer: str) -> float:
-        """1.0 if the last message and the server's state are the expected ones, else 0.0.
+        """Return 1.0 if the last message and the server's state are the expected ones, else 0.0.
 
         Raises ValueError for a task that expects neither.
         """
@@ -166,7 +163,7 @@ class McpEpisode:
         return float(self.state_holds())
 
     def state_holds(self) -> bool:
-        """Whether the task's `expected_state` holds: its calls, and then its files.
+        """Check whether the task's `expected_state` holds: its calls, and then its files.
 
         If there are files, the server has ended before they are read.
         """
@@ -232,7 +229,7 @@ class McpEpisode:
 
     @classmethod
     def row_tools(cls) -> Definitions:
-        """The definitions of the tools that rows list: what the server lists now.
+        """Return the tools that rows list: those that the server lists now.
 
         Raises ValueError if the server cannot be asked, or lacks one of `tools`.
         """
@@ -240,7 +237,7 @@ class McpEpisode:
 
     @classmethod
     def renamed_tools(cls) -> dict[str, str]:
-        """The tools that a policy knows by another name than the server's, by that name.
+        """Return the tools that a policy knows by other names than the server's, by these.
 
         Raises ValueError if the server cannot be asked.
         """
@@ -253,7 +250,7 @@ class McpEpisode:
 
     @classmethod
     def missing_requirement(cls) -> str | None:
-        """Why the server cannot be started on this machine; None if it can."""
+        """Say why the server cannot be started on this machine; None if it can."""
         try:
             for text in (cls.command, *cls.env.values(), *cls.headers.values()):
                 with_secrets(text)
@@ -265,14 +262,14 @@ class McpEpisode:
 
     @classmethod
     def refuse_to_serve(cls) -> str | None:
-        """Why not to serve untrusted policies on this machine; None if nothing is."""
+        """Say why not to serve untrusted policies on this machine; None if it is safe."""
         return None if _is_url(cls) else bubblewrap.refusal()
 
     def _call(self, tool: str, arguments: Mapping[str, Any]) -> types.CallToolResult:
         return self._ask(lambda connection: connection.call(tool, arguments))
 
     def _names(self) -> dict[str, str]:
-        """The server's names of its tools by those of the policy."""
+        """Return the server's names of its tools by those of the policy."""
         kind = type(self)
         if kind not in _policy_names:
             listed = self._ask(lambda connection: connection.list_tools())
@@ -371,7 +368,7 @@ _policy_names: dict[type, dict[str, str]] = {}
 
 
 def policy_names(names: Iterable[str]) -> dict[str, str]:
-    """The names of tools by those that a policy calls them by.
+    """Return the names of tools by those that a policy calls them by.
 
     APIs refuse other characters than letters, digits, _ and -, and a call of `verify` would
     reach the server's path of that name: `a/b` becomes a_b, and `verify` verify_. If that
@@ -401,7 +398,7 @@ _one_at_a_time = threading.Lock()
 
 
 def _shared_connection(kind: type[McpEpisode]) -> Connection:
-    """The server of all episodes of a class; a new one if the last one is lost."""
+    """Return the server of all episodes of a class; a new one if the last one is lost."""
     with _one_at_a_time:
         found = _shared.get(kind)
         if found is None or found.problem:
@@ -443,7 +440,7 @@ def _listed(kind: type[McpEpisode]) -> Definitions:
 
 
 def _hint(kind: type[McpEpisode], error: Exception) -> str:
-    """What the sandbox has to do with a server that does not start, "" if nothing."""
+    """Say what the sandbox has to do with a server that does not start; "" if nothing."""
     if _is_url(kind) or bubblewrap.isolation() != "bubblewrap":
         return ""
     program = program_of(kind.command)
@@ -477,7 +474,7 @@ def _only_reads(tool: types.Tool) -> bool:
 
 
 def _image_of(result: types.CallToolResult) -> str | None:
-    """The first image of an answer, as a data: URL."""
+    """Return the first image of an answer, as a data: URL."""
     for item in result.content:
         if isinstance(item, types.ImageContent):
             data = base64.b64encode(base64.b64decode(item.data)).decode()

@@ -77,7 +77,7 @@ class Connection:
         wait(LOOP, self._start(streams))
 
     def list_tools(self) -> list[types.Tool]:
-        """All tools of the server. Raises ServerLostError."""
+        """Return all tools of the server. Raises ServerLostError."""
         tools: list[types.Tool] = []
         params = None
         while True:
@@ -89,7 +89,7 @@ class Connection:
             params = types.PaginatedRequestParams(cursor=page.nextCursor)
 
     def call(self, name: str, arguments: Mapping[str, Any]) -> types.CallToolResult:
-        """The server's answer to a call.
+        """Return the server's answer to a call.
 
         Raises ValueError if the server refuses the call, and ServerLostError.
         """
@@ -199,7 +199,7 @@ def _first(error: BaseException) -> BaseException:
 
 
 def _with_path(value: Any, old: str, new: str) -> Any:
-    """A value of JSON with another path in its texts."""
+    """Replace a path in the texts of a value of JSON."""
     if old == new:
         return value
     match value:
@@ -278,7 +278,7 @@ class Process:
             raise ValueError(f"the server's files have more than {self._limits.quota}")
 
     def last_words(self, lines: int = 1) -> str:
-        """The last lines that the server wrote to standard error, on one line."""
+        """Return the last lines that the server wrote to standard error, on one line."""
         file = self._errors.fileno()
         end = os.pread(file, 4096, max(0, os.fstat(file).st_size - 4096))
         said = [line.strip()[:300] for line in end.decode(errors="replace").split("\n")]
@@ -339,7 +339,7 @@ class Process:
         return process
 
     def _words(self, started: int) -> list[str]:
-        """The command line, which reports to the descriptor `started`."""
+        """Return the command line, which reports to the descriptor `started`."""
         limits = self._limits.rlimits(isolated=self._isolated, of_server=True)
         launching = bubblewrap.launching(
             self._root,
