@@ -9,7 +9,7 @@ import sys
 import threading
 from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import ClassVar
 
@@ -477,7 +477,9 @@ def test_a_shared_server_starts_once_and_again_once_it_is_lost():
     assert first.problem
 
 
-def test_a_server_behind_a_url_is_shared(tmp_path):
+@contextmanager
+def served(notes: Path) -> Generator[str]:
+    """The URL of a server that keeps its notes in this folder."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -487,27 +489,32 @@ def test_a_server_behind_a_url_is_shared(tmp_path):
     )
     process = subprocess.Popen(
         [sys.executable, "-c", code],
-        env=os.environ | {"NOTES": str(tmp_path)},
+        env=os.environ | {"NOTES": str(notes)},
         stderr=subprocess.PIPE,
     )
-
-    class Remote(McpEpisode):
-        command = f"http://127.0.0.1:{port}/mcp"
-        headers: ClassVar = {"Authorization": "Bearer secret"}
-        call_seconds = 5
-
     try:
         while b"running on" not in (line := process.stderr.readline()):
             assert line, "the server has not started"
+        yield f"http://127.0.0.1:{port}/mcp"
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_a_server_behind_a_url_is_shared(tmp_path):
+    with served(tmp_path) as url:
+
+        class Remote(McpEpisode):
+            command = url
+            headers: ClassVar = {"Authorization": "Bearer secret"}
+            call_seconds = 5
+
         episode = Remote({"expected_state": [["where", {}, str(tmp_path)]]})
         assert episode.call_row_tool("add", NOTE).output == "added a"
         assert Remote({}).ask("read_all")["notes"][0]["title"] == "a"
         assert episode.reward("") == 1.0
         assert episode.ask("token") == "Bearer secret"
         assert declared(Remote).refuse_to_serve() is None
-    finally:
-        process.kill()
-        process.communicate()
     with pytest.raises(ServerLostError):
         episode.call_row_tool("where", {})
 
@@ -661,28 +668,34 @@ def test_the_gates_find_rows_with_other_tools_than_the_server_has(
             smoke_gate(gate_client(Shelf), path)
 
 
-@pytest.mark.parametrize("kept", ["by a shared server", "outside of the folder"])
+@pytest.mark.parametrize(
+    "kept", ["behind a URL", "by a shared server", "outside of the folder"]
+)
 def test_the_gates_find_episodes_that_see_one_another(
     gate_client, tmp_path, monkeypatch, kept
 ):
     monkeypatch.setenv("SANDBOX_ISOLATION", "none")
     notes = tmp_path / "notes"
     notes.mkdir()
+    with served(notes) if kept == "behind a URL" else nullcontext(Shelf.command) as its:
 
-    class Together(Shelf):
-        shared = kept == "by a shared server"
-        env: ClassVar = Notes.env if shared else {"NOTES": f"{notes}"}
+        class Together(Shelf):
+            command = its
+            shared = kept == "by a shared server"
+            env: ClassVar = Notes.env if shared else {"NOTES": f"{notes}"}
 
-    task = {"expected_state": TASK["expected_state"]}
-    row = {**ROW, "ground_truth": [task], "oracle": [["add", NOTE]]}
-    path = rows_file(tmp_path, with_tools(row, Together.row_tools()))
-    problem = "row 1: a new episode sees what another one has done: read_all .*`reset`"
-    with pytest.raises(GateError, match=problem):
-        smoke_gate(gate_client(Together), path)
-    row = {**row, "ground_truth": [task | {"reset": [["clear", {}]]}]}
-    path = rows_file(tmp_path, with_tools(row, Together.row_tools()))
-    assert "the tools of each row" in smoke_gate(gate_client(Together), path)
-    assert rollout_gate(gate_client(Together), path).startswith("1 row: the oracle")
+        task = {"expected_state": TASK["expected_state"]}
+        row = {**ROW, "ground_truth": [task], "oracle": [["add", NOTE]]}
+        path = rows_file(tmp_path, with_tools(row, Together.row_tools()))
+        problem = (
+            "row 1: a new episode sees what another one has done: read_all .*`reset`"
+        )
+        with pytest.raises(GateError, match=problem):
+            smoke_gate(gate_client(Together), path)
+        row = {**row, "ground_truth": [task | {"reset": [["clear", {}]]}]}
+        path = rows_file(tmp_path, with_tools(row, Together.row_tools()))
+        assert "the tools of each row" in smoke_gate(gate_client(Together), path)
+        assert rollout_gate(gate_client(Together), path).startswith("1 row: the oracle")
 
 
 def test_tools_that_a_server_lacks_are_named():
