@@ -224,7 +224,7 @@ def _row_problem(domain_class: type, row: Row, definitions: Definitions) -> str:
 
 
 def _outputs(episode: Play, definitions: Definitions, row: Row) -> dict[str, list[str]]:
-    """The outputs of each tool, to the oracle's calls and to a sample of a valid call."""
+    """Return each tool's outputs, to the oracle's calls and to a sample of a valid call."""
     outputs: dict[str, list[str]] = {tool["name"]: [] for tool in definitions}
     with contextlib.suppress(NoOracleError), episode() as session:
         for name, arguments in solve(row, definitions):
@@ -233,11 +233,14 @@ def _outputs(episode: Play, definitions: Definitions, row: Row) -> dict[str, lis
                 continue
             output = _call(session, name, arguments, " (the oracle's call)")
             outputs[name].append(output)
-    for tool in definitions:
-        name = tool["name"]
+    # A row may list a hundred tools of a server that takes a second to start.
+    together = declared(here().load_class()).has_row_tools
+    for group in [definitions] if together else [[tool] for tool in definitions]:
         with episode() as session:
-            outputs[name].append(_call(session, name, sample_arguments(tool)))
-            _check_refused(session, f"/{name}", [])
+            for tool in group:
+                name = tool["name"]
+                outputs[name].append(_call(session, name, sample_arguments(tool)))
+                _check_refused(session, f"/{name}", [])
     with episode() as session:
         _check_refused(session, "/verify", {})
     return outputs
