@@ -144,6 +144,8 @@ def _check_apart(domain_class: type, rows: list[Row], definitions: Definitions) 
             solution = solve(row, definitions)
         except NoOracleError:
             continue
+        if not solution:
+            continue
         # Whatever differs between the first two differs by itself, such as a date.
         first, again, solved, after = (
             asyncio.run(_shown(domain_class, row, calls))
