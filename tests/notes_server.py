@@ -180,6 +180,5 @@ if __name__ == "__main__":
     if MODE == "banner":
         print("Welcome to notes!", flush=True)
     if MODE == "says hello":
-        print("Hello!", flush=True)
-        time.sleep(3600)
+        sys.exit(print("Hello!", flush=True))
     server.run()
