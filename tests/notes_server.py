@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 from mcp import McpError
 from mcp.server.fastmcp import Context, FastMCP, Image
-from mcp.types import CallToolRequest, ErrorData
+from mcp.types import CallToolRequest, ErrorData, ListToolsRequest
 
 MODE = os.environ.get("MODE", "")
 NOTES = Path(os.environ["NOTES"])
@@ -39,6 +39,14 @@ def remove(title: str) -> str:
     """Remove a note."""
     (NOTES / title).unlink()
     return f"removed {title}"
+
+
+@server.tool()
+def clear() -> str:
+    """Remove all notes."""
+    for path in NOTES.iterdir():
+        path.unlink()
+    return "cleared"
 
 
 @server.tool()
@@ -121,8 +129,8 @@ def hang() -> str:
 @server.tool()
 def babble() -> str:
     """Print to standard output."""
-    os.write(1, b"Hello from a library!\n")
-    return ""
+    os.write(1, b'Hello from a library!\n{"level": 30}\n')
+    return "done"
 
 
 @server.tool()
@@ -159,10 +167,18 @@ if __name__ == "__main__":
         return await handle(request)
 
     server._mcp_server.request_handlers[CallToolRequest] = refusing
+
+    async def offline(_: ListToolsRequest) -> Any:
+        raise McpError(ErrorData(code=-32603, message="fetch failed"))
+
+    if MODE == "offline":
+        server._mcp_server.request_handlers[ListToolsRequest] = offline
     if MODE == "dies":
         sys.exit("no ink")
     if MODE == "slow":
         time.sleep(3600)
     if MODE == "banner":
         print("Welcome to notes!", flush=True)
+    if MODE == "says hello":
+        sys.exit(print("Hello!", flush=True))
     server.run()

@@ -9,7 +9,7 @@ import sys
 import threading
 from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import ClassVar
 
@@ -263,7 +263,7 @@ def test_an_image_is_shown(start):
     [
         ("dies", "has ended: no ink"),
         ("slow", "did not start within 1 s"),
-        ("banner", r"other than MCP messages to standard output \(b'Welcome to notes!"),
+        ("says hello", r"has ended: b'Hello!\\n' is no MCP message"),
     ],
 )
 def test_a_server_that_does_not_start_masks_the_episode(start, mode, reason):
@@ -279,7 +279,6 @@ def test_a_server_that_does_not_start_masks_the_episode(start, mode, reason):
 LOSSES = [
     ("die", {}, "has ended: out of ink"),
     ("hang", {}, "did not answer within 1 s"),
-    ("babble", {}, "other than MCP messages"),
     ("write_much", {"count": 9 << 20}, "sent a message of more than 8 MiB"),
 ]
 
@@ -345,6 +344,13 @@ def test_text_that_is_no_unicode_is_replaced(start, odd):
     output, _ = episode.call_row_tool("say_raw", {"escaped": odd})
     assert output.strip("\N{REPLACEMENT CHARACTER}?") == ""
     assert output
+    assert episode.ask("read_all") == {"notes": []}
+
+
+def test_lines_that_are_no_messages_are_skipped(start):
+    """A banner when the server starts, and a log in the middle of a call."""
+    episode = start(env={**Notes.env, "MODE": "banner"})
+    assert episode.call_row_tool("babble", {}).output == "done"
     assert episode.ask("read_all") == {"notes": []}
 
 
@@ -471,7 +477,9 @@ def test_a_shared_server_starts_once_and_again_once_it_is_lost():
     assert first.problem
 
 
-def test_a_server_behind_a_url_is_shared(tmp_path):
+@contextmanager
+def served(notes: Path) -> Generator[str]:
+    """The URL of a server that keeps its notes in this folder."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -481,27 +489,32 @@ def test_a_server_behind_a_url_is_shared(tmp_path):
     )
     process = subprocess.Popen(
         [sys.executable, "-c", code],
-        env=os.environ | {"NOTES": str(tmp_path)},
+        env=os.environ | {"NOTES": str(notes)},
         stderr=subprocess.PIPE,
     )
-
-    class Remote(McpEpisode):
-        command = f"http://127.0.0.1:{port}/mcp"
-        headers: ClassVar = {"Authorization": "Bearer secret"}
-        call_seconds = 5
-
     try:
         while b"running on" not in (line := process.stderr.readline()):
             assert line, "the server has not started"
+        yield f"http://127.0.0.1:{port}/mcp"
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_a_server_behind_a_url_is_shared(tmp_path):
+    with served(tmp_path) as url:
+
+        class Remote(McpEpisode):
+            command = url
+            headers: ClassVar = {"Authorization": "Bearer secret"}
+            call_seconds = 5
+
         episode = Remote({"expected_state": [["where", {}, str(tmp_path)]]})
         assert episode.call_row_tool("add", NOTE).output == "added a"
         assert Remote({}).ask("read_all")["notes"][0]["title"] == "a"
         assert episode.reward("") == 1.0
         assert episode.ask("token") == "Bearer secret"
         assert declared(Remote).refuse_to_serve() is None
-    finally:
-        process.kill()
-        process.communicate()
     with pytest.raises(ServerLostError):
         episode.call_row_tool("where", {})
 
@@ -655,12 +668,54 @@ def test_the_gates_find_rows_with_other_tools_than_the_server_has(
             smoke_gate(gate_client(Shelf), path)
 
 
+@pytest.mark.parametrize(
+    "kept", ["behind a URL", "by a shared server", "outside of the folder"]
+)
+def test_the_gates_find_episodes_that_see_one_another(
+    gate_client, tmp_path, monkeypatch, kept
+):
+    monkeypatch.setenv("SANDBOX_ISOLATION", "none")
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    with served(notes) if kept == "behind a URL" else nullcontext(Shelf.command) as its:
+
+        class Together(Shelf):
+            command = its
+            shared = kept == "by a shared server"
+            env: ClassVar = Notes.env if shared else {"NOTES": f"{notes}"}
+
+        task = {"expected_state": TASK["expected_state"]}
+        row = {**ROW, "ground_truth": [task], "oracle": [["add", NOTE]]}
+        path = rows_file(tmp_path, with_tools(row, Together.row_tools()))
+        problem = (
+            "row 1: a new episode sees what another one has done: read_all .*`reset`"
+        )
+        with pytest.raises(GateError, match=problem):
+            smoke_gate(gate_client(Together), path)
+        row = {**row, "ground_truth": [task | {"reset": [["clear", {}]]}]}
+        path = rows_file(tmp_path, with_tools(row, Together.row_tools()))
+        assert "the tools of each row" in smoke_gate(gate_client(Together), path)
+        assert rollout_gate(gate_client(Together), path).startswith("1 row: the oracle")
+
+
 def test_tools_that_a_server_lacks_are_named():
     class Wrong(Notes):
         tools = ("add", "fly")
 
     with pytest.raises(ValueError, match="Wrong.tools has fly, which the server lacks"):
         Wrong.row_tools()
+
+
+def test_a_server_that_does_not_list_its_tools_is_named():
+    """Such as one that asks a service for them, without a network."""
+
+    class Offline(Notes):
+        env: ClassVar = {**Notes.env, "MODE": "offline"}
+
+    with pytest.raises(
+        ValueError, match="Offline: its tools are not known: fetch fail"
+    ):
+        Offline.row_tools()
 
 
 def test_a_server_that_cannot_be_asked_is_an_error_of_the_gates():

@@ -119,6 +119,10 @@ def scripts(tmp_path) -> Path:
     script = folder / "packages/server/build/index.js"
     script.write_text(NODE)
     script.chmod(0o755)
+    (folder / "hook.mjs").write_text("globalThis.hooked = true;\n")
+    # A build of the TypeScript SDK's quick start has no first line `#!`
+    (folder / "plain.js").write_text(NODE.partition("\n")[2])
+    (folder / "link").symlink_to("plain.js")
     (folder / "node_modules/.bin").mkdir()
     (folder / "node_modules/.bin/server").symlink_to(script)
     return folder
@@ -155,11 +159,100 @@ def test_an_installed_program_by_its_path(play, package):
         ("node {0}/packages/server/build/index.js", "you"),
         ("{0}/packages/server/build/index.js --stdio", "you"),
         ("env WHO=Ada {0}/node_modules/.bin/server", "Ada"),
+        ("node --import=file://{0}/hook.mjs {0}/packages/server/build/index.js", "you"),
+        ("{0}/plain.js", "you"),
+        ("{0}/link", "you"),
     ],
 )
 def test_scripts_of_node(play, scripts, command, who):
     episode = play(command.format(scripts))
     assert episode.ask("greet") == f"Hello, {who}"
+
+
+@pytest.fixture
+def installers(tmp_path, monkeypatch):
+    """Puts programs on PATH in place of npx, npm, uvx and uv. Each is a shell script."""
+    folder = tmp_path / "installers"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
+    monkeypatch.delenv("UV", raising=False)
+
+    def install(**scripts: str) -> None:
+        for name, text in scripts.items():
+            (folder / name).write_text(f"#!/bin/sh\n{text}\n")
+            (folder / name).chmod(0o755)
+
+    return install
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "uv --directory {0} run weather.py",
+        "uv run --directory={0} --frozen weather",
+        "uv --project {0} run python -m weather",
+    ],
+)
+def test_uv_run_in_a_folder(play, package, installers, command):
+    """uv is asked for the interpreter once, and the program starts without it."""
+    program = package / ".venv/bin/weather"
+    program.write_text(f"#!{package}/.venv/bin/python\nimport weather\n")
+    program.chmod(0o755)
+    [editable] = package.rglob("editable.pth")
+    editable.write_text(f"{editable.read_text()}\n{package}\n")
+    installers(uv=f"echo {package}/.venv/bin/python")
+    episode = play(command.format(package))
+    assert episode.ask("temperature", {"city": "Oslo"}) == 3
+
+
+def test_uv_run_of_a_script_with_dependencies_of_its_own(play, package, installers):
+    (package / "weather.py").write_text(f"# /// script\n# ///\n{WEATHER}")
+    here = f"{package}/.venv/bin/python"
+    installers(
+        uv=f'case "$*" in "python find --script"*) echo {here};; *) exit 0;; esac'
+    )
+    episode = play(f"uv run --directory {package} weather.py")
+    assert episode.ask("temperature", {"city": "Oslo"}) == 3
+
+
+@pytest.mark.parametrize(
+    ("command", "asked"),
+    [
+        ("uvx --python 3.13 -q shelf --all", "--python 3.13 -q --from shelf python"),
+        ("uvx --from=shelf[cli] shelf --all", "--from=shelf[cli] python"),
+        ("uv tool run --with ink shelf@1 --all", "--with ink --from shelf@1 python"),
+    ],
+)
+def test_options_of_uvx(installers, tmp_path, command, asked):
+    installers(uvx=f'echo "$*" > {tmp_path}/asked; echo /env; echo /base')
+    assert program_of(command).words == ["/env/bin/shelf", "--all"]
+    assert (tmp_path / "asked").read_text().startswith(asked)
+
+
+def test_a_program_of_npm_that_is_no_script_of_node(play, scripts, installers):
+    binaries = scripts / "node_modules/.bin"
+    start = f'exec "{shutil.which("node")}" {scripts}/plain.js\n'
+    (binaries / "native").write_text(f"#!/bin/sh\n{start}")
+    installers(npx=f"echo {binaries}:$PATH")
+    for command in ("npx -y shelf --stdio", "npx -y -p shelf native --stdio"):
+        (scripts / "node_modules/shelf").mkdir(exist_ok=True)
+        about = {"bin": {"native": "../.bin/native"}}
+        (scripts / "node_modules/shelf/package.json").write_text(json.dumps(about))
+        assert program_of(command).words[0] == "/bin/sh"
+        assert play(command, readable=(str(scripts),)).ask("greet") == "Hello, you"
+
+
+def test_the_reason_of_npm_and_the_commands_variables(installers):
+    """npx says nothing if a script of the package fails, so npm is asked."""
+    installers(
+        npx="exit 1",
+        npm='echo "npm error code 1\nnpm error Error: no Chrome; SKIP=$SKIP" >&2; exit 1',
+        uvx='echo "Because shelf needs Python>=3.13\nit is unsatisfiable" >&2; exit 1',
+    )
+    with pytest.raises(ValueError, match="installed: Error: no Chrome; SKIP=1$"):
+        program_of("env SKIP=1 npx -y shelf")
+    with pytest.raises(ValueError, match="installed: Because shelf .* unsatisfiable$"):
+        program_of("uvx shelf")
 
 
 @pytest.mark.parametrize(
@@ -169,6 +262,12 @@ def test_scripts_of_node(play, scripts, command, who):
         ("python weather.py", "weather.py must be an absolute path"),
         ("./server", "./server must be an absolute path"),
         ("env TOKEN={env:NOT_SET} python -m notes", "NOT_SET is not set"),
+        (
+            "uv run --with mcp mcp run /abs/server.py",
+            "write `uv run --directory FOLDER",
+        ),
+        ("uv run --directory weather server.py", "with an absolute path"),
+        ("npx -y", "write `npx -y PACKAGE ARGUMENTS`"),
     ],
 )
 def test_what_is_not_there_is_named(command, problem):
@@ -211,6 +310,20 @@ def test_a_server_in_the_home_is_shown_with_its_neighbors_only(tmp_path, monkeyp
     ]
 
 
+def test_folders_with_more_than_programs_are_not_shown(tmp_path, monkeypatch):
+    """A home, also if the command names it, ~/.config, and the home of another user."""
+    monkeypatch.setattr(Path, "home", lambda: tmp_path)
+    (tmp_path / ".config").mkdir()
+    for name in (".config/server.js", ".config/keys.json", "server.js"):
+        (tmp_path / name).touch()
+    assert needs_of(tmp_path) == []
+    server = tmp_path / ".config/server.js"
+    assert needs_of(server) == [server]
+    assert needs_of(Path("/home/ada/server.js"))[:1] == [Path("/home/ada/server.js")]
+    secrets_in.cache_clear()
+    assert tmp_path / ".config" in secrets_in(tmp_path)
+
+
 @pytest.fixture
 def needy(package, tmp_path) -> str:
     """The command of a server that reads a file elsewhere when it starts."""
@@ -245,6 +358,14 @@ def test_the_last_lines_of_a_server_that_does_not_start(play, package):
         kind.row_tools()
     if isolation() == "bubblewrap":
         assert "It does not start without the sandbox either" in str(raised.value)
+
+
+def test_a_trace_of_node_is_left_out_of_the_last_lines(package):
+    trace = "Error: no ink\\n    at write (a.js:1:2) {\\n}\\n\\nNode.js v20.1.0"
+    (package / "weather.py").write_text(f"import sys\nsys.exit('{trace}')\n")
+    kind = type("Broken", (Own,), {"command": f"python {package}/weather.py"})
+    with pytest.raises(ValueError, match=r"has ended: Error: no ink(\.|$)"):
+        kind.row_tools()
 
 
 # ------------------------------------------------------------------ keys

@@ -15,6 +15,7 @@ import json
 import re
 import threading
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -73,11 +74,10 @@ class McpEpisode:
     call_seconds     15: of a call
     most_characters  20,000: of an answer, whose middle is left out
 
-    A server that has answered, and then ends, hangs or does not speak MCP in a call, is
-    lost by that call: the policy reads an error, and the state cannot hold any more. If in
-    doubt, a second server is started. Only if that one does not answer either,
-    `infrastructure_failure` has the reason, as it has for a server that does not start,
-    and the episode does not count.
+    A server that has answered, and then ends or hangs in a call, is lost by that call: the
+    policy reads an error, and the state cannot hold any more. If in doubt, a second server
+    is started. Only if that one does not answer either, `infrastructure_failure` has the
+    reason, as it has for a server that does not start, and the episode does not count.
     """
 
     command: ClassVar[str]  # over stdio, or the http(s) URL of a server
@@ -88,9 +88,7 @@ class McpEpisode:
     # One server for all episodes: for servers that keep nothing. A URL is always shared.
     shared: ClassVar[bool] = False
     network: ClassVar[bool] = False  # whether the server may use the network
-    readable: ClassVar[
-        tuple[str, ...]
-    ] = ()  # what the sandbox shows beside the program
+    readable: ClassVar[tuple[str, ...]] = ()  # shown beside the program
     # Together they must be less than TOOL_SECONDS, after which the policy is to blame.
     start_seconds: ClassVar[float] = 40
     call_seconds: ClassVar[float] = 15
@@ -125,7 +123,7 @@ class McpEpisode:
             )
 
     def call_row_tool(self, name: str, arguments: dict) -> Observation:
-        """The server's answer to a call of the policy. Raises ValueError if it fails.
+        """Return the server's answer to a call of the policy. Raises ValueError if it fails.
 
         The policy knows a tool by a name of policy_names().
         """
@@ -141,7 +139,7 @@ class McpEpisode:
         return Observation(text, _image_of(result))
 
     def ask(self, tool: str, arguments: Mapping[str, Any] | None = None) -> Any:
-        """The server's answer to a grader: JSON if it is that, else text.
+        """Return the server's answer to a grader: JSON if it is that, else text.
 
         The grader may call tools that the policy may not. Raises ValueError if the call
         fails, and ServerLostError.
@@ -152,7 +150,7 @@ class McpEpisode:
         return json_of(text_of(result))
 
     def reward(self, answer: str) -> float:
-        """1.0 if the last message and the server's state are the expected ones, else 0.0.
+        """Return 1.0 if the last message and the server's state are the expected ones, else 0.0.
 
         Raises ValueError for a task that expects neither.
         """
@@ -165,7 +163,7 @@ class McpEpisode:
         return float(self.state_holds())
 
     def state_holds(self) -> bool:
-        """Whether the task's `expected_state` holds: its calls, and then its files.
+        """Check whether the task's `expected_state` holds: its calls, and then its files.
 
         If there are files, the server has ended before they are read.
         """
@@ -203,6 +201,27 @@ class McpEpisode:
                 return False
         return True
 
+    def shown(self) -> Any:
+        """Return the server's answers to the grader's calls, for the gates.
+
+        If the task expects no state, these are five calls that only read.
+        """
+        calls = [(tool, arguments) for tool, arguments, _ in self._state.calls]
+        found: dict[str, Any] = {}
+        with suppress(ServerLostError, ValueError):
+            tools = (
+                [] if calls else self._ask(lambda connection: connection.list_tools())
+            )
+            calls += [(tool.name, {}) for tool in tools if _only_reads(tool)][:5]
+        for tool, arguments in calls:
+            try:
+                found[f"{tool} {json.dumps(arguments)}"] = self.ask(tool, arguments)
+            except (ServerLostError, ValueError) as error:
+                found[f"{tool} {json.dumps(arguments)}"] = str(error)
+        # Whole answers may differ by themselves, such as in a date.
+        found["whether expected_state holds"] = bool(calls) and self.state_holds()
+        return found
+
     def close(self) -> None:
         """End the episode's server, and remove its folder."""
         if self._connection and not self._is_shared():
@@ -210,7 +229,7 @@ class McpEpisode:
 
     @classmethod
     def row_tools(cls) -> Definitions:
-        """The definitions of the tools that rows list: what the server lists now.
+        """Return the tools that rows list: those that the server lists now.
 
         Raises ValueError if the server cannot be asked, or lacks one of `tools`.
         """
@@ -218,7 +237,7 @@ class McpEpisode:
 
     @classmethod
     def renamed_tools(cls) -> dict[str, str]:
-        """The tools that a policy knows by another name than the server's, by that name.
+        """Return the tools that a policy knows by other names than the server's, by these.
 
         Raises ValueError if the server cannot be asked.
         """
@@ -231,7 +250,7 @@ class McpEpisode:
 
     @classmethod
     def missing_requirement(cls) -> str | None:
-        """Why the server cannot be started on this machine; None if it can."""
+        """Say why the server cannot be started on this machine; None if it can."""
         try:
             for text in (cls.command, *cls.env.values(), *cls.headers.values()):
                 with_secrets(text)
@@ -243,14 +262,14 @@ class McpEpisode:
 
     @classmethod
     def refuse_to_serve(cls) -> str | None:
-        """Why not to serve untrusted policies on this machine; None if nothing is."""
+        """Say why not to serve untrusted policies on this machine; None if it is safe."""
         return None if _is_url(cls) else bubblewrap.refusal()
 
     def _call(self, tool: str, arguments: Mapping[str, Any]) -> types.CallToolResult:
         return self._ask(lambda connection: connection.call(tool, arguments))
 
     def _names(self) -> dict[str, str]:
-        """The server's names of its tools by those of the policy."""
+        """Return the server's names of its tools by those of the policy."""
         kind = type(self)
         if kind not in _policy_names:
             listed = self._ask(lambda connection: connection.list_tools())
@@ -311,7 +330,8 @@ def _start(
     if _is_url(kind):
         return Connection(with_secrets(kind.command), *given)
     program, env = program_of(kind.command), with_all_secrets(kind.env)
-    more = [each for path in kind.readable for each in needs_of(Path(path))]
+    shown = [Path(path) for path in kind.readable]
+    more = [*shown, *(each for path in shown for each in needs_of(path))]
     program = program._replace(
         words=[with_secrets(word) for word in program.words],
         readable=[*program.readable, *more],
@@ -348,7 +368,7 @@ _policy_names: dict[type, dict[str, str]] = {}
 
 
 def policy_names(names: Iterable[str]) -> dict[str, str]:
-    """The names of tools by those that a policy calls them by.
+    """Return the names of tools by those that a policy calls them by.
 
     APIs refuse other characters than letters, digits, _ and -, and a call of `verify` would
     reach the server's path of that name: `a/b` becomes a_b, and `verify` verify_. If that
@@ -378,7 +398,7 @@ _one_at_a_time = threading.Lock()
 
 
 def _shared_connection(kind: type[McpEpisode]) -> Connection:
-    """The server of all episodes of a class; a new one if the last one is lost."""
+    """Return the server of all episodes of a class; a new one if the last one is lost."""
     with _one_at_a_time:
         found = _shared.get(kind)
         if found is None or found.problem:
@@ -397,7 +417,9 @@ def _listed(kind: type[McpEpisode]) -> Definitions:
             listed = {tool.name: tool for tool in connection.list_tools()}
         finally:
             connection.close()
-    except (ServerLostError, WorkspaceError) as error:
+    except ProgramError:
+        raise
+    except (ServerLostError, WorkspaceError, ValueError) as error:
         text = f"{kind.__name__}: its tools are not known: {error}{_hint(kind, error)}"
         raise ValueError(text) from error
     if unknown := set(kind.tools) - listed.keys():
@@ -418,7 +440,7 @@ def _listed(kind: type[McpEpisode]) -> Definitions:
 
 
 def _hint(kind: type[McpEpisode], error: Exception) -> str:
-    """What the sandbox has to do with a server that does not start, "" if nothing."""
+    """Say what the sandbox has to do with a server that does not start; "" if nothing."""
     if _is_url(kind) or bubblewrap.isolation() != "bubblewrap":
         return ""
     program = program_of(kind.command)
@@ -436,7 +458,7 @@ def _hint(kind: type[McpEpisode], error: Exception) -> str:
             connection.list_tools()
         finally:
             connection.close()
-    except (ServerLostError, WorkspaceError):
+    except (ServerLostError, WorkspaceError, ValueError):
         return ". It does not start without the sandbox either"
     return (
         ". It starts without the sandbox, which shows it its program and the packages "
@@ -445,8 +467,14 @@ def _hint(kind: type[McpEpisode], error: Exception) -> str:
     )
 
 
+def _only_reads(tool: types.Tool) -> bool:
+    """Whether a tool says that it changes nothing, and needs no arguments."""
+    hints = tool.annotations
+    return bool(hints and hints.readOnlyHint) and not tool.inputSchema.get("required")
+
+
 def _image_of(result: types.CallToolResult) -> str | None:
-    """The first image of an answer, as a data: URL."""
+    """Return the first image of an answer, as a data: URL."""
     for item in result.content:
         if isinstance(item, types.ImageContent):
             data = base64.b64encode(base64.b64decode(item.data)).decode()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import signal
 import tempfile
 from collections.abc import AsyncGenerator, Mapping
@@ -34,6 +35,7 @@ LOOP = "mcp"  # the event loop of all sessions
 MAX_MESSAGE = 8 * MIB  # bytes of one message of a server
 END_SECONDS = 5  # until a session has ended
 START_LINES = 3  # of what a server that does not start wrote to standard error
+_NOISE = re.compile(r"$|at |[\[\]{}]+,?$|Node\.js v")  # of Node.js, around its message
 
 # A start takes a second of a core. One after the other, most servers are there soon.
 _starting = asyncio.Semaphore(2 * (os.cpu_count() or 1))
@@ -42,7 +44,7 @@ _CLOSED = (anyio.ClosedResourceError, anyio.BrokenResourceError)
 
 
 class ServerLostError(RuntimeError):
-    """The MCP server did not start, has ended, hangs, or does not speak MCP."""
+    """The MCP server did not start, has ended, or does not answer."""
 
 
 class Connection:
@@ -62,6 +64,7 @@ class Connection:
         self.process = server if isinstance(server, Process) else None
         self.problem = ""
         self.answered = False  # whether the server has spoken MCP
+        self.printed = b""  # the last line of standard output that is no message
         self._stopped = False
         self._start_seconds, self._call_seconds = start_seconds, call_seconds
         self._home = self.process.home if self.process else FOLDER
@@ -74,7 +77,7 @@ class Connection:
         wait(LOOP, self._start(streams))
 
     def list_tools(self) -> list[types.Tool]:
-        """All tools of the server. Raises ServerLostError."""
+        """Return all tools of the server. Raises ServerLostError."""
         tools: list[types.Tool] = []
         params = None
         while True:
@@ -86,7 +89,7 @@ class Connection:
             params = types.PaginatedRequestParams(cursor=page.nextCursor)
 
     def call(self, name: str, arguments: Mapping[str, Any]) -> types.CallToolResult:
-        """The server's answer to a call.
+        """Return the server's answer to a call.
 
         Raises ValueError if the server refuses the call, and ServerLostError.
         """
@@ -106,7 +109,10 @@ class Connection:
         if not self.problem:
             lines = 1 if self.answered else START_LINES
             said = self.process.last_words(lines) if self.process else ""
-            self.problem = f"the MCP server {problem}" + (f": {said}" if said else "")
+            printed = f"{self.printed[:80]!r} is no MCP message" if self.printed else ""
+            self.problem = ": ".join(
+                filter(None, [f"the MCP server {problem}", printed, said])
+            )
 
     def end_server(self) -> str:
         """End the process, but leave its folder. Returns the folder's real path."""
@@ -193,7 +199,7 @@ def _first(error: BaseException) -> BaseException:
 
 
 def _with_path(value: Any, old: str, new: str) -> Any:
-    """A value of JSON with another path in its texts."""
+    """Replace a path in the texts of a value of JSON."""
     if old == new:
         return value
     match value:
@@ -272,13 +278,11 @@ class Process:
             raise ValueError(f"the server's files have more than {self._limits.quota}")
 
     def last_words(self, lines: int = 1) -> str:
-        """The last lines that the server wrote to standard error, on one line."""
+        """Return the last lines that the server wrote to standard error, on one line."""
         file = self._errors.fileno()
         end = os.pread(file, 4096, max(0, os.fstat(file).st_size - 4096))
-        said = end.decode(errors="replace").split("\n")
-        return " | ".join(
-            [each.strip()[:300] for each in said if each.strip()][-lines:]
-        )
+        said = [line.strip()[:300] for line in end.decode(errors="replace").split("\n")]
+        return " | ".join([line for line in said if not _NOISE.match(line)][-lines:])
 
     def close(self) -> None:
         """Kill what is left of the server, and remove its folder."""
@@ -335,7 +339,7 @@ class Process:
         return process
 
     def _words(self, started: int) -> list[str]:
-        """The command line, which reports to the descriptor `started`."""
+        """Return the command line, which reports to the descriptor `started`."""
         limits = self._limits.rlimits(isolated=self._isolated, of_server=True)
         launching = bubblewrap.launching(
             self._root,
@@ -357,30 +361,20 @@ async def _receive(
     """Pass on the server's messages until it ends. Then no request is answered."""
     async with to:
         try:
-            while line := await _line(stdout):
-                if line.strip():
-                    await to.send(SessionMessage(_message(line)))
+            while line := await stdout.readline():
+                if message := _message(line):
+                    await to.send(SessionMessage(message))
+                elif line.strip():
+                    connection.printed = line
             connection.lose("has ended")
         except _CLOSED:
             connection.lose("has ended")
-        except NotMcpError as error:
-            connection.lose(str(error))
+        except ValueError:
+            connection.lose(f"sent a message of more than {MAX_MESSAGE >> 20} MiB")
 
 
-class NotMcpError(ValueError):
-    """A server sent what is not a message of MCP."""
-
-
-async def _line(stdout: asyncio.StreamReader) -> bytes:
-    try:
-        return await stdout.readline()
-    except ValueError:
-        text = f"sent a message of more than {MAX_MESSAGE >> 20} MiB"
-        raise NotMcpError(text) from None
-
-
-def _message(line: bytes) -> types.JSONRPCMessage:
-    """A server's message. Raises NotMcpError.
+def _message(line: bytes) -> types.JSONRPCMessage | None:
+    """Return a server's message; None for any other line, such as a banner or a log.
 
     Its texts may have what UTF-8 cannot hold, such as half of an emoji that a policy
     sent. That is replaced.
@@ -394,8 +388,7 @@ def _message(line: bytes) -> types.JSONRPCMessage:
         value = json.loads(line.decode(errors="replace"))
         return read(json.dumps(value, ensure_ascii=False).encode(errors="replace"))
     except (ValueError, RecursionError):
-        text = "wrote something other than MCP messages to standard output"
-        raise NotMcpError(f"{text} ({line[:80]!r})") from None
+        return None
 
 
 async def _send(stdin: asyncio.StreamWriter, messages: Any) -> None:

@@ -35,7 +35,7 @@ class Program(NamedTuple):
 
 @functools.cache
 def program_of(command: str) -> Program:
-    """The program of a command. The first call installs a package of npx or uvx.
+    """Return the program of a command. The first call installs a package of npx or uvx.
 
     `python` is the interpreter of this process. A program, and what the command names by
     an absolute path, is read with all that it needs: see needs_of. Raises ProgramError.
@@ -59,14 +59,16 @@ def program_of(command: str) -> Program:
 
 
 def _found(command: str) -> Program:
-    """The program of a command, looked up on this machine. Raises ProgramError."""
+    """Look a command's program up on this machine. Raises ProgramError."""
     try:
         words, variables = _without_env(shlex.split(command))
+        if words[:3] == ["uv", "tool", "run"]:
+            words = ["uvx", *words[3:]]
         name, *rest = words
     except ValueError as error:
         raise ProgramError(f"the command must be a program, got {command!r}") from error
-    if name in ("npx", "uvx"):
-        words, readable, _ = (_of_npx if name == "npx" else _of_uvx)(command, rest)
+    if name in INSTALLERS:
+        words, readable = INSTALLERS[name](Asked(command, variables), rest)
     else:
         words, readable = _of_path(command, name, rest)
     given = [path for word in (*rest, *variables.values()) for path in _paths_in(word)]
@@ -75,7 +77,7 @@ def _found(command: str) -> Program:
 
 
 def _without_env(words: list[str]) -> tuple[list[str], dict[str, str]]:
-    """The words behind `env NAME=VALUE ...`, and the variables."""
+    """Return the words behind `env NAME=VALUE ...`, and the variables."""
     variables: dict[str, str] = {}
     if words[:1] in (["env"], ["/usr/bin/env"]):
         words = words[1:]
@@ -86,7 +88,7 @@ def _without_env(words: list[str]) -> tuple[list[str], dict[str, str]]:
 
 
 def _of_path(command: str, name: str, rest: list[str]) -> tuple[list[str], list[Path]]:
-    """The words and the files of a program that is not a package's."""
+    """Return the words and the files of a program that no installer starts."""
     here, place = Path(sys.prefix), Path(name)
     relative = [word for word in (name, *rest) if _is_relative(word)]
     if relative:
@@ -113,26 +115,30 @@ def _of_path(command: str, name: str, rest: list[str]) -> tuple[list[str], list[
 def _is_relative(word: str) -> bool:
     """Whether a word is the path of a program's file, from this folder on."""
     suffixes = (".py", ".js", ".mjs", ".cjs", ".ts", ".sh")
-    plain = not word.startswith(("/", "-", "{", "http:", "https:")) and "=" not in word
+    plain = not re.match(r"[/{-]|\w+:", word) and "=" not in word
     return plain and (word.startswith(("./", "../")) or word.endswith(suffixes))
 
 
 def _paths_in(word: str) -> list[Path]:
-    """The file or folder that a word names by an absolute path, alone or behind `=`."""
-    path = Path(word.partition("=")[2] if "=" in word else word)
+    """Return the file or folder that a word names by its path, alone or behind `=`."""
+    path = Path(
+        (word.partition("=")[2] if "=" in word else word).removeprefix("file://")
+    )
     return [path] if path.is_absolute() and path.exists() else []
 
 
 def _interpreter_of(program: Path, command: str) -> list[str]:
-    """The words of a script's first line, `#!`. [] for any other program.
+    """Return the words that start a script: those of its first line, `#!`, or its language's.
 
-    The sandbox has another PATH, on which `env node` may find nothing.
+    They are [] for any other program. The sandbox has another PATH, on which `env node` may
+    find nothing.
     """
     with program.open("rb") as file:
         first = file.readline(500)
-    if not first.startswith(b"#!"):
-        return []
-    words = shlex.split(first[2:].decode(errors="replace"))
+    if first.startswith(b"#!"):
+        words = shlex.split(first[2:].decode(errors="replace"))
+    else:
+        words = _LANGUAGES.get(program.resolve().suffix, [])
     if words[:1] == ["/usr/bin/env"]:
         words = words[2:] if words[1:2] == ["-S"] else words[1:]
         found = shutil.which(words[0])
@@ -144,11 +150,15 @@ def _interpreter_of(program: Path, command: str) -> list[str]:
     return words
 
 
+_NODE = ["/usr/bin/env", "node"]
+_LANGUAGES = {".py": [sys.executable], ".js": _NODE, ".cjs": _NODE, ".mjs": _NODE}
+
+
 _SECRET = re.compile(r"\{env:(\w+)\}")
 
 
 def with_secrets(text: str) -> str:
-    """A text with this process's variables in place of `{env:NAME}`.
+    """Put this process's variables in place of `{env:NAME}` in a text.
 
     They are read when a server starts, and are in no file. Raises ProgramError.
     """
@@ -159,7 +169,7 @@ def with_secrets(text: str) -> str:
 
 
 def with_all_secrets(texts: Mapping[str, str]) -> dict[str, str]:
-    """The same for each value. Raises ProgramError."""
+    """Do the same in each value. Raises ProgramError."""
     return {name: with_secrets(text) for name, text in texts.items()}
 
 
@@ -170,12 +180,12 @@ MARKERS = ["package.json", "pyproject.toml", "setup.py", "pyvenv.cfg", "node_mod
 
 
 def needs_of(path: Path) -> list[Path]:
-    """The files and folders that a program, a module or a folder needs to run.
+    """Return the files and folders that a program, a module or a folder needs to run.
 
     These are its folder, or the package around it, the packages of Node.js above it, and
     of a virtual environment the interpreter, and the folders of editable packages. Links
     are followed. Of a folder that holds the user's home or temporary files, it is the file
-    and its neighbors of the same kind only.
+    and its neighbors of the same kind only, and nothing if the folder itself is named.
     """
     found: list[Path] = []
     for place in dict.fromkeys((path, path.resolve())):
@@ -183,8 +193,7 @@ def needs_of(path: Path) -> list[Path]:
             continue  # every sandbox has these
         folder = place if place.is_dir() else place.parent
         above = [each for each in (folder, *folder.parents) if not _is_wide(each)]
-        marked = [each for each in above if any((each / m).exists() for m in MARKERS)]
-        root = (marked or above or [None])[0]
+        root = ([*filter(_is_package, above)] or above or [None])[0]
         found += [root] if root else _alone(place)
         modules = [each / "node_modules" for each in [folder, *folder.parents]]
         found += [each for each in modules if each.is_dir()]
@@ -193,20 +202,35 @@ def needs_of(path: Path) -> list[Path]:
     return [*dict.fromkeys(found)]
 
 
+def _is_package(folder: Path) -> bool:
+    return any((folder / name).exists() for name in MARKERS)
+
+
 def _is_wide(folder: Path) -> bool:
-    """Whether a folder holds more than programs: a home, temporary files, or all of /opt."""
-    private = (Path.home(), Path(tempfile.gettempdir()))
-    return len(folder.parts) < 3 or any(each.is_relative_to(folder) for each in private)
+    """Whether a folder holds more than programs: a home, temporary files, or all of /opt.
+
+    ~/.config and another user's home are such folders, unless they are a package.
+    """
+    home = Path.home()
+    if len(folder.parts) < 3:
+        return True
+    if any(each.is_relative_to(folder) for each in (home, Path(tempfile.gettempdir()))):
+        return True
+    hidden = folder.parent == home and folder.name.startswith(".")
+    others = folder.parent in (Path("/home"), Path("/Users"))
+    return (hidden or others) and not _is_package(folder)
 
 
 def _alone(file: Path) -> list[Path]:
-    """A file, and the modules beside it."""
+    """Return a file, and the modules beside it. A folder that holds more is not shown."""
+    if file.is_dir():
+        return []
     packages = [each.parent for each in file.parent.glob("*/__init__.py")]
     return [file, *sorted(file.parent.glob(f"*{file.suffix or '.none'}")), *packages]
 
 
 def _of_venv(folder: Path) -> list[Path]:
-    """What a virtual environment needs outside of its folder."""
+    """Return what a virtual environment needs outside of its folder."""
     text = (folder / "pyvenv.cfg").read_text(encoding="utf-8")
     base = re.search(r"^home *= *(.+)$", text, re.MULTILINE)
     found = [Path(base[1]).resolve().parent] if base else []
@@ -218,71 +242,155 @@ def _of_venv(folder: Path) -> list[Path]:
     return [each for each in found if not _is_wide(each)]
 
 
-# ------------------------------------------------------------------------ npx and uvx
+# ------------------------------------------------------------------ npx, uvx and uv
+
+# Options before the package or the program, with a value in the next word
+VALUED = {"--from", "--index", "--package", "--prerelease", "--python", "--with"}
+VALUED |= {"--directory", "--project", "--with-editable", "-p"}
 
 
-def _of_npx(command: str, words: list[str]) -> Program:
-    """The program of `npx [-y] PACKAGE ARGUMENTS`."""
-    words = [*words[1:]] if words[:1] in (["-y"], ["--yes"]) else words
-    if not words or words[0].startswith("-"):
-        raise ProgramError(f"write `npx -y PACKAGE ARGUMENTS`, got {command!r}")
-    package = f"--package={words[0]}"
-    path = _ask(command, ["npx", "-y", package, "-c", "echo $PATH"])
+class Asked(NamedTuple):
+    """A command whose installer is asked, and the variables that the command sets."""
+
+    command: str
+    variables: Mapping[str, str]
+
+    def answer(self, *words: str) -> str:
+        """Return what an installer prints. Raises ProgramError if it fails."""
+        name = words[0]
+        program = _beside_uv(name) or shutil.which(name)
+        if program is None:
+            problem = f"{name} is not installed, for the command {self.command!r}"
+            raise ProgramError(problem)
+        given = {k: v for k, v in self.variables.items() if "{" not in v}
+        try:
+            done = subprocess.run(
+                [program, *words[1:]],
+                check=True,
+                capture_output=True,
+                env=os.environ | given,
+                text=True,
+                timeout=INSTALL_SECONDS,
+                stdin=subprocess.DEVNULL,
+            )
+        except (OSError, subprocess.SubprocessError) as error:
+            said = (getattr(error, "stderr", None) or "").strip() or str(error)
+            raise ProgramError(self.problem(said)) from error
+        return done.stdout.strip()
+
+    def problem(self, reason: str) -> str:
+        """Say that the command cannot be installed, with the end of the reason."""
+        return (
+            f"{self.command!r} cannot be installed: {' '.join(reason.split())[-400:]}"
+        )
+
+    def options(self, words: list[str], usage: str) -> tuple[list[str], list[str]]:
+        """Split words into options and the rest. Raises ProgramError without a rest."""
+        count = 0
+        while words[count : count + 1] and words[count].startswith("-"):
+            count += 2 if words[count] in VALUED else 1
+        if count >= len(words):
+            raise ProgramError(f"write `{usage}`, got {self.command!r}")
+        return words[:count], words[count:]
+
+
+def _of_npx(asked: Asked, words: list[str]) -> tuple[list[str], list[Path]]:
+    """Return the program of `npx [-y] [--package PACKAGE] NAME ARGUMENTS`."""
+    options, [package, *rest] = asked.options(words, "npx -y PACKAGE ARGUMENTS")
+    options = [word for word in options if word not in ("-y", "--yes")]
+    own = [] if options else [f"--package={package}"]
+    try:
+        path = asked.answer("npx", "-y", *options, *own, "-c", "echo $PATH")
+    except ProgramError as error:
+        if not isinstance(error.__cause__, subprocess.CalledProcessError) or options:
+            raise
+        raise ProgramError(asked.problem(_why_not(asked, package))) from error
     binaries = Path(path.split(":")[0])
-    name = words[0][:1] + words[0][1:].partition("@")[0]
-    about = json.loads((binaries.parent / name / "package.json").read_text("utf-8"))
+    file = binaries / package if options else _program_in(binaries.parent, package)
+    if not file or not file.is_file():
+        raise ProgramError(f"{package} has no program, for {asked.command!r}")
+    file = file.resolve()
+    interpreter = _interpreter_of(file, asked.command)
+    folders = [binaries.parent.resolve()]
+    folders += [Path(word).resolve().parent for word in interpreter[:1]]
+    return [*interpreter, str(file), *rest], folders
+
+
+def _program_in(modules: Path, package: str) -> Path | None:
+    """Return the file that npx starts for PACKAGE@VERSION."""
+    name = package[:1] + package[1:].partition("@")[0]
+    about = json.loads((modules / name / "package.json").read_text("utf-8"))
     programs = about.get("bin", {})
     if isinstance(programs, dict):
-        programs = programs.get(name.rpartition("/")[2]) or next(
-            iter(programs.values()), None
-        )
-    node = shutil.which("node")
-    if not programs or node is None:
-        raise ProgramError(f"the package {name} has no program, for {command!r}")
-    file = (binaries.parent / name / programs).resolve()
-    folders = [binaries.parent.resolve(), Path(node).resolve().parent]
-    return Program([os.path.realpath(node), str(file), *words[1:]], folders, {})
+        first = next(iter(programs.values()), None)
+        programs = programs.get(name.rpartition("/")[2], first)
+    return modules / name / programs if programs else None
 
 
-def _of_uvx(command: str, words: list[str]) -> Program:
-    """The program of `uvx [--from PACKAGE] [--with PACKAGE] NAME ARGUMENTS`."""
-    options: list[str] = []
-    while words[:1] in (["--from"], ["--with"]):
-        options, words = [*options, *words[:2]], words[2:]
-    if not words or words[0].startswith("-"):
-        raise ProgramError(f"write `uvx PACKAGE ARGUMENTS`, got {command!r}")
-    if "--from" not in options:
-        options += ["--from", words[0]]
+def _why_not(asked: Asked, package: str) -> str:
+    """Return npm's reason: npx prints nothing if a script of the package fails."""
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            asked.answer("npm", "install", "--prefix", folder, package)
+        except ProgramError as error:
+            said = str(getattr(error.__cause__, "stderr", None) or error)
+            lines = [line.partition("npm error ")[2] for line in said.splitlines()]
+            found = [line for line in lines if "Error: " in line] or [
+                *filter(None, lines)
+            ]
+            return found[0] if found else said
+    return "npx says no reason; npm install works"
+
+
+def _of_uvx(asked: Asked, words: list[str]) -> tuple[list[str], list[Path]]:
+    """Return the program of `uvx [--from PACKAGE] [--with PACKAGE] NAME ARGUMENTS`."""
+    options, [name, *rest] = asked.options(words, "uvx PACKAGE ARGUMENTS")
+    if not any(word.partition("=")[0] == "--from" for word in options):
+        options += ["--from", name]
     code = "import sys; print(sys.prefix); print(sys.base_prefix)"
-    said = _ask(command, ["uvx", *options, "python", "-c", code])
+    said = asked.answer("uvx", *options, "python", "-c", code)
     place, base = map(Path, said.splitlines()[-2:])
-    name = words[0].partition("@")[0].partition("=")[0]
-    return Program([str(place / "bin" / name), *words[1:]], [place, base], {})
+    name = re.split("[@=]", name)[0]
+    return [str(place / "bin" / name), *rest], [place, base]
 
 
-def _uvx_of_uv() -> str | None:
-    """The uvx beside the uv that runs this process: a shim of pyenv may not find one."""
-    uvx = Path(os.environ.get("UV", "")).with_name("uvx") if os.getenv("UV") else None
-    return str(uvx) if uvx and uvx.is_file() else None
-
-
-def _ask(command: str, words: list[str]) -> str:
-    """Return what npx or uvx prints, once it has installed the package."""
-    program = _uvx_of_uv() if words[0] == "uvx" else None
-    program = program or shutil.which(words[0])
-    if program is None:
-        raise ProgramError(f"{words[0]} is not installed, for the command {command!r}")
-    try:
-        done = subprocess.run(
-            [program, *words[1:]],
-            check=True,
-            capture_output=True,
-            text=True,
-            timeout=INSTALL_SECONDS,
-            stdin=subprocess.DEVNULL,
+def _of_uv(asked: Asked, words: list[str]) -> tuple[list[str], list[Path]]:
+    """Return the program of `uv run --directory FOLDER NAME ARGUMENTS`."""
+    usage = "uv run --directory FOLDER PROGRAM ARGUMENTS"
+    before, [verb, *words] = asked.options(words, usage)
+    after, [name, *rest] = asked.options(words, usage)
+    options = [*before, *after]
+    texts = " ".join(options).replace("=", " ").split()
+    known = [texts[n + 1] for n, word in enumerate(texts) if word in FOLDERS]
+    folder = Path(known[0] if known else "/")
+    if verb != "run" or "--with" in texts or not (known and folder.is_absolute()):
+        raise ProgramError(
+            f"write `{usage}` with an absolute path, or `uvx --from PACKAGE --with "
+            f"PACKAGE NAME`, got {asked.command!r}"
         )
-    except (OSError, subprocess.SubprocessError) as error:
-        said = (getattr(error, "stderr", None) or str(error)).strip()
-        last = said.splitlines()[-1] if said else "no message"
-        raise ProgramError(f"{command!r} cannot be installed: {last:.300}") from error
-    return done.stdout.strip()
+    rest = [str(folder / word) if _is_relative(word) else word for word in rest]
+    file = folder / name
+    if file.suffix == ".py" and "# /// script" in file.read_text("utf-8"):
+        asked.answer("uv", "sync", "--quiet", "--script", str(file))
+        python = asked.answer("uv", "python", "find", "--script", str(file))
+    else:
+        code = "import sys; print(sys.executable)"
+        said = asked.answer("uv", *before, "run", *after, "python", "-c", code)
+        python = said.splitlines()[-1]
+    if file.suffix == ".py":
+        words = [python, str(file)]
+    else:
+        words = [python if name == "python" else str(Path(python).with_name(name))]
+    shown = file if file.is_file() else folder
+    return [*words, *rest], [*needs_of(Path(python)), *needs_of(shown)]
+
+
+FOLDERS = ("--directory", "--project")
+INSTALLERS = {"npx": _of_npx, "uvx": _of_uvx, "uv": _of_uv}
+
+
+def _beside_uv(name: str) -> str | None:
+    """Return the uv or uvx of this process: a shim of pyenv may not find one."""
+    uv = os.environ.get("UV")
+    program = Path(uv).with_name(name) if uv and name in ("uv", "uvx") else None
+    return str(program) if program and program.is_file() else None

@@ -23,15 +23,14 @@ QUERY_STEPS = 10_000_000  # of a query's program: a policy may have made the dat
 
 
 class State:
-    """What an MCP server must answer, and have left in its folder, after an episode.
+    """The expected answers of an MCP server after an episode, and files in its folder.
 
-    `expected` are calls as [tool, arguments, answer], and files: see FileState. An expected text is the whole text
-    of the answer, without white space at both ends. Anything else is compared with the
-    answer's JSON: objects have the same keys, and lists the same items in any order, so
-    a policy earns nothing by adding whatever might be expected. Write a list as
-    {"*ordered": [...]} if its order counts, as in what must be sorted. "*" stands for any
-    one value, such as a date that the server adds. An answer that is an error is never
-    right.
+    `expected` are calls as [tool, arguments, answer], and files: see FileState. An expected
+    text is the whole text of the answer, without white space at both ends. Anything else is
+    compared with the answer's JSON: objects have the same keys, and lists the same items in
+    any order, so a policy earns nothing by adding whatever might be expected. Write a list as
+    {"*ordered": [...]} if its order counts, as in what must be sorted. "*" stands for any one
+    value, such as a date that the server adds. An answer that is an error is never right.
     Raises ValueError if `expected` is not such a list.
     """
 
@@ -54,7 +53,7 @@ class State:
 
 
 def reset_of(calls: Any) -> list[tuple[str, dict[str, Any]]]:
-    """The calls before an episode. Raises ValueError if they are not such a list."""
+    """Read the calls before an episode. Raises ValueError if they are not such a list."""
     found = []
     for call in calls if isinstance(calls, list) else [calls]:
         match call:
@@ -69,7 +68,7 @@ def reset_of(calls: Any) -> list[tuple[str, dict[str, Any]]]:
 
 
 class FileState:
-    """What a file in the server's folder must hold once the server has ended.
+    """The expected content of a file in the server's folder once the server has ended.
 
     `expected` is {"file": path} with one more key:
 
@@ -103,7 +102,7 @@ class FileState:
             fits(self.expected, self.expected)  # raises ValueError
 
     def problem(self, home: str) -> str:
-        """Why the file in the folder `home` is not as expected; "" if it is."""
+        """Say why the file in the folder `home` is not as expected; "" if it is."""
         try:
             found = self._read(home)
         except (OSError, ValueError, sqlite3.Error) as error:
@@ -114,7 +113,7 @@ class FileState:
         return f"{self.path} has {found!r:.300}, not the {wanted}"
 
     def _read(self, home: str) -> Any:
-        """The text of the file, or the rows of a table."""
+        """Return the text of the file, or the rows of a table."""
         file = open_file(home, self.path, os.O_RDONLY)
         if self.query is None:
             text = whole(file, self.path, MOST_BYTES)
@@ -136,11 +135,8 @@ class FileState:
             case "text":
                 return found.strip() == str(self.expected).strip()
             case "contains":
-                texts = (
-                    self.expected
-                    if isinstance(self.expected, list)
-                    else [self.expected]
-                )
+                several = isinstance(self.expected, list)
+                texts = self.expected if several else [self.expected]
                 return all(str(text) in found for text in texts)
             case "json":
                 return fits(self.expected, json_of(found))
@@ -150,7 +146,7 @@ class FileState:
 
 
 def _cell(value: Any) -> Any:
-    """A cell as it is compared. A CSV file has texts only, so `1` is a number."""
+    """Return a cell as it is compared. A CSV file has texts only, so `1` is a number."""
     if isinstance(value, str):
         for number in (int, float):  # an id may have more digits than a float
             with contextlib.suppress(ValueError):
@@ -169,7 +165,7 @@ def holds(expected: Any, result: types.CallToolResult) -> bool:
 
 
 def text_of(result: types.CallToolResult) -> str:
-    """The texts of an answer, one below the other, else its `structuredContent` as JSON."""
+    """Return the texts of an answer, one below the other, else its `structuredContent` as JSON."""
     texts = []
     if not result.content and result.structuredContent is not None:
         return json.dumps(result.structuredContent, ensure_ascii=False)
@@ -185,7 +181,7 @@ def text_of(result: types.CallToolResult) -> str:
 
 
 def json_of(text: str) -> Any:
-    """The JSON in a text; the text itself if it has none."""
+    """Return the JSON in a text; the text itself if it has none."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -193,7 +189,7 @@ def json_of(text: str) -> Any:
 
 
 def _ordered(expected: Any) -> list[Any] | None:
-    """The items of a list whose order counts; None for any other value."""
+    """Return the items of a list whose order counts; None for any other value."""
     if not (isinstance(expected, Mapping) and expected.keys() == {ORDERED}):
         return None
     items = expected[ORDERED]

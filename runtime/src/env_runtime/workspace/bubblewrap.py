@@ -205,7 +205,15 @@ def _read_only(folders: Sequence[Path], network: bool) -> list[str]:
 
 
 # Files and folders with keys, of which no sandbox shows any
-SECRETS = {".aws", ".azure", ".docker", ".gcloud", ".git-credentials", ".gnupg"}
+SECRETS = {
+    ".aws",
+    ".azure",
+    ".config",
+    ".docker",
+    ".gcloud",
+    ".git-credentials",
+    ".gnupg",
+}
 SECRETS |= {".kube", ".netrc", ".npmrc", ".pypirc", ".ssh"}
 EMPTY = PACKAGE / "py.typed"  # shown in place of a file: a loader of .env reads nothing
 DEEPEST = 3  # so many folders below one that is shown
