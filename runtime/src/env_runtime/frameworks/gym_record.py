@@ -3,7 +3,7 @@
 import time
 from typing import Any
 
-from ..gym_series import observability
+from ..gym_series import module_of
 
 TRAJECTORY = "_ng_trajectory"  # the key of the record in the agent's response
 UNSCOPED = "unscoped"  # NeMo Gym's own word for an unknown task
@@ -24,7 +24,9 @@ class Record:
                 self.invocation = f"activation-{session.activations}"
         self.rollout = (getattr(request, "path_params", None) or {}).get("rollout_id")
         observed = getattr(agent, "_model_call_capture_enabled", lambda: False)()
-        self.types = observability() if observed and self.rollout else None
+        self.types = (
+            module_of("TrajectoryRecord") if observed and self.rollout else None
+        )
         self.turns: list[Any] = []
         self.calls: list[Any] = []
         self.gaps: list[Any] = []

@@ -21,11 +21,11 @@ from typing import Any
 import itsdangerous
 from fastapi import HTTPException
 from fastapi.responses import JSONResponse
-from nemo_gym.server_utils import SESSION_ID_KEY
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..auth import access_problem
+from ..gym_series import SESSION_ID_KEY
 from ..settings import Limits, ServerSettings
 from .cookies import NOT_FOR_SESSIONS, READ, SEEDED, cookie_refused
 from .store import SessionStore, lost_because, remember
