@@ -1,12 +1,13 @@
 """Checks of NeMo Gym's own that a server and its rows must pass, in process."""
 
 import asyncio
+import contextlib
 import dataclasses
 import importlib.util
+import itertools
 import json
 import os
 import time
-from multiprocessing.pool import ThreadPool
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,14 +17,14 @@ from fastapi.testclient import TestClient
 from pydantic import BaseModel, ConfigDict
 
 from .. import gym_series
-from ..checks.rewards import reward_problem
+from ..checks.rewards import RewardCheck, reward_problem
 from ..episode.declaration import declared
 from ..episode.samples import sample_arguments
 from ..episode.tasks import solution_of, solved_rows
 from ..episode.tools import SAY_TOOL, lists_tools, tools_in
 from ..episode.types import Row, Solution
 from ..errors import NoOracleError
-from ..evaluation.policies import solution_for
+from ..evaluation.policies import PLANS
 from ..evaluation.rows import load_rows, read_rows, write_rows
 from ..project import here
 from ..resources_server.over_mcp import unplayable
@@ -142,18 +143,20 @@ class TestNemoGym:
         assert [call.tool for call in session.calls] == [tool, tool]
 
     def test_20_concurrent_episodes(self, connect, server, rows, tools):
-        def play(number: int) -> str | None:
-            """Why the episode may not earn its reward; None if it may."""
-            row = rows[number % len(rows)]
-            try:
-                policy, plan = "oracle", solution_for(row, tools)
-            except NoOracleError:
-                policy, plan = "noop", Solution([])
-            reward = verdict_on(connect(), row, plan)["reward"]
-            return reward_problem(here().load_class(), row, policy, reward)
+        """On every row, the policies earn what they should, 20 episodes at a time."""
+        domain_class = here().load_class()
+        rows = [*itertools.islice(itertools.cycle(rows), max(20, len(rows)))]
+        check = RewardCheck(
+            domain_class, rows, lambda row: tools_in(domain_class, row, tools)
+        )
 
-        with ThreadPool(20) as pool:
-            assert pool.map(play, range(20)) == [None] * 20
+        def play(policy: str, index: int) -> dict[str, Any]:
+            plan = PLANS[policy](rows[index], check.definitions(rows[index]))
+            return verdict_on(connect(), rows[index], plan)
+
+        with contextlib.suppress(NoOracleError):  # no row has a known solution
+            for policy in ("noop", "nonsense", "oracle"):
+                check.check(policy, play)
         assert not server.sessions
 
 
