@@ -113,8 +113,8 @@ async def play(taskset):
     tools = tasks[0].toolsets(tasks[0].config)[0]
     async with tools._exit_stack:
         await tools.setup_task(tasks[0].data)
-        answer = await tools.play("dance", {})
-        await tools.play("guess", {"word": tasks[0].data.ground_truth["target"]})
+        answer = await tools.call_and_grade("dance", {})
+        await tools.call_and_grade("guess", {"word": tasks[0].data.ground_truth["target"]})
         return len(tasks), answer.output, tools.state.reward
 
 async def play_both():

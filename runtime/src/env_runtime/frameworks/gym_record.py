@@ -33,11 +33,11 @@ class Record:
         self.asked: tuple[float, list[Any]] = (0.0, [])
 
     def turn(self, asked: list[Any]) -> None:
-        """The model is asked."""
+        """Note that the model is asked."""
         self.asked = (time.time(), asked)
 
     def answer(self, answer: Any) -> None:
-        """The model has answered."""
+        """Note the model's answer."""
         if self.types is None:
             return
         began, question = self.asked
@@ -67,7 +67,7 @@ class Record:
         )
 
     def call(self, call: Any, output: str, began: float, status: int | None) -> None:
-        """A call has ended; `status` is None if it was not posted."""
+        """Note a call that has ended. `status` is None if it was not posted."""
         if self.types is None:
             return
         ended = max(began, time.time())
@@ -92,7 +92,7 @@ class Record:
     def finish(
         self, prompt: list[Any], output: list[Any], *, complete: bool
     ) -> dict[str, Any]:
-        """What the agent's response says of the record; the session keeps a part, too."""
+        """Return the record for the agent's response. The session keeps a part, too."""
         if self.types is None:
             return {}
         invocation = self.types.AgentInvocation(

@@ -173,13 +173,13 @@ class Episode:
         try:
             answer = NeMoGymResponse.model_validate(found)
         except ValidationError as error:
-            text = f"the model server's answer is no response: {json.dumps(found)}"
+            text = f"the model server answered with something other than a response: {json.dumps(found)}"
             raise RuntimeError(text) from error
         self.record.answer(answer)
         return answer
 
     async def _follow(self, answer: NeMoGymResponse) -> list[Any]:
-        """What the environment says to an answer; [] if the episode is over."""
+        """Run the answer's calls, or ask for a reply. Returns [] if the episode is over."""
         if answer.incomplete_details:
             return []
         calls = [item for item in answer.output if item.type == "function_call"]
@@ -346,7 +346,7 @@ SEED, VERIFY = "/seed_session", "/verify"
 
 
 class RunClient(ServerClient):
-    """The client of one /run: it remembers the session, and what it asked for last."""
+    """The client of one /run. It keeps the session's cookie and the path of its last request."""
 
     _path: str = PrivateAttr(default="")
     _server: str = PrivateAttr(default="")

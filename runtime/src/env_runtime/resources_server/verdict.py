@@ -130,7 +130,7 @@ def verdict(
 
 
 def _ended_by(episode: Episode, failure: str | None, body: VerifyRequest) -> str:
-    """What ended a conversation: "failure" of the environment, "environment", "policy"
+    """The end of a conversation: "failure" of the environment, "environment", "policy"
     (it said nothing, or was cut off), or "max_turns".
     """
     if failure is not None:
