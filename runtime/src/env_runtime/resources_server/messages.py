@@ -261,16 +261,15 @@ class SessionResponse(BaseModel):
     """The empty answer to seeding and closing: only the cookie counts."""
 
 
-# 0.7's environment servers name the sessions that they seed and close.
-SeedRequest: Any = SeedSessionRequest
-SeedResponse: Any = SessionResponse
-CloseRequest: Any = CloseSessionRequest
-CloseResponse: Any = SessionResponse
-if ResourcesSeedSessionRequest is not None:
-    SeedRequest = ResourcesSeedSessionRequest | SeedSessionRequest
-    SeedResponse = ResourcesSeedSessionResponse | SessionResponse
-    CloseRequest = ResourcesCloseSessionRequest | CloseSessionRequest
-    CloseResponse = ResourcesCloseSessionResponse | SessionResponse
+def _or_named(ours: type, named: Any) -> Any:
+    """Our body or one of 0.7's environment servers, which name their sessions."""
+    return ours if named is None else named | ours
+
+
+SeedRequest: Any = _or_named(SeedSessionRequest, ResourcesSeedSessionRequest)
+SeedResponse: Any = _or_named(SessionResponse, ResourcesSeedSessionResponse)
+CloseRequest: Any = _or_named(CloseSessionRequest, ResourcesCloseSessionRequest)
+CloseResponse: Any = _or_named(SessionResponse, ResourcesCloseSessionResponse)
 
 
 @dataclass(frozen=True)
