@@ -163,7 +163,7 @@ def test_environments_of_two_releases_play_in_one_venv(two_environments, tmp_pat
     text = pyproject.read_text()
     version = tomllib.loads(text)["project"]["version"]
     pyproject.write_text(text.replace(f'"{version}"', '"99.0"', 1))
-    episodes = other / "src/env_runtime/frameworks/episodes.py"
+    episodes = other / "src/env_runtime/evaluation/episodes.py"
     text = episodes.read_text()
     assert text.count("no tool {name!r}") == 1
     episodes.write_text(text.replace("no tool {name!r}", "another release: {name!r}"))
