@@ -114,6 +114,7 @@ PROTECTED = {
         RUNTIME + "frameworks/nemo_gym.py",
         RUNTIME + "under_gym.py",
         RUNTIME + "prepare.py",
+        "tests/gym_layout.py",
         "tests/nemo_rl.py",
     ],
     "test_package.py": [RUNTIME + "package/"],

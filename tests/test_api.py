@@ -1,7 +1,6 @@
 """The public modules of env_runtime: their names, their page, and who imports what."""
 
 import ast
-import importlib
 import re
 import sys
 
@@ -9,23 +8,8 @@ import pytest
 
 from projects import FRAMEWORKS, ROOT, RUNTIME, imports_of, run
 
-# A name that goes, or changes, is a line in CHANGELOG.md.
-PUBLIC = {
-    "server": "SessionServer ToolResponse VerifyRequest VerifyResponse load_server",
-    "gates": "main",
-    "rollouts": "Client ClientSession Policy RolloutError Turn as_response check_verdict "
-    "function_call main message play_page view",
-    "rows": "Example Record baseline_reward call_everything filled from_dataset functions_in golds_of "
-    "labels_of last_box letter_of load_rows main options_of read responses_input server_tools "
-    "shuffled task_data_of task_skeleton with_images",
-    "graders": "INSTRUCTIONS Calls Choice Json Number Table Text",
-    "testing": "NoOracleError TestAttacks TestConversation TestNemoGym TestRows baseline_reward client "
-    "connect first_observation message oracle_reward pytest_terminal_summary rows "
-    "sample_arguments server shows solution_for solve start tools verifier_fixture "
-    "verify verify_body without_answers",
-    "models": "AsyncModel Model",
-    "gymnasium": "Action Facts GymnasiumEpisode Observation TabularEpisode facts_of rules",
-}
+PAGE = (ROOT / "docs/api.md").read_text(encoding="utf-8")
+PUBLIC = re.findall(r"^## `env_runtime\.(\w+)`$", PAGE, re.MULTILINE)
 # What the files in verifiers/, openenv/ and ors/ take of env_runtime.frameworks
 FRAMEWORKS_PUBLIC = {
     "gates": "run_gates",
@@ -38,13 +22,6 @@ FRAMEWORKS_PUBLIC = {
 }
 # Modules for one archetype's class, or for the folders of one framework
 SPECIAL = ("env_runtime.workspace.", "env_runtime.desktop", "env_runtime.frameworks")
-
-
-@pytest.mark.parametrize("module", PUBLIC)
-def test_the_public_names_are_pinned(module):
-    found = importlib.import_module(f"env_runtime.{module}")
-    assert found.__all__ == PUBLIC[module].split()
-    assert all(hasattr(found, name) for name in found.__all__)
 
 
 def test_the_names_for_the_files_of_frameworks_are_pinned(render):
@@ -68,10 +45,14 @@ def test_the_names_for_the_files_of_frameworks_are_pinned(render):
 
 
 def test_the_page_is_what_the_docstrings_say():
-    """`uv run python docs/api.py` writes it."""
+    """`uv run python docs/api.py` writes it. It pins the public names.
+
+    A name that goes, or changes, is a line in CHANGELOG.md.
+    """
+    assert len(PUBLIC) > 5
     code = "import api; print(api.page(), end='')"
     printed = run([sys.executable, "-c", code], ROOT / "docs").stdout
-    assert printed == (ROOT / "docs/api.md").read_text(encoding="utf-8")
+    assert printed == PAGE
 
 
 @pytest.mark.parametrize(

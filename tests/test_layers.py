@@ -75,6 +75,14 @@ def test_modules_do_not_know_the_name_of_their_package():
         assert named == set(), path
 
 
+def test_only_gym_series_imports_nemo_gym():
+    """So one module follows where NeMo Gym's next release has its names."""
+    for path in MODULES:
+        packages = {name.partition(".")[0] for name in imports_of(path)}
+        gym = packages & {"nemo_gym", "responses_api_agents", "resources_servers"}
+        assert not gym, path
+
+
 def test_the_release_is_the_templates():
     versions = [
         tomllib.loads(path.read_text())["project"]["version"]

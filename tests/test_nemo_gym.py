@@ -10,9 +10,18 @@ from pathlib import Path
 import psutil
 import pytest
 import requests
+from gym_layout import move_modules
 
 from nights import OLDER_BY_NIGHT, nightly
-from projects import ROOT, UV, printing, run, running
+from projects import (
+    ROOT,
+    UV,
+    Environment,
+    clone_installed,
+    printing,
+    run,
+    running,
+)
 
 BIG = 600 << 20  # bytes: more than Ray uploads of a working folder
 
@@ -81,6 +90,19 @@ def test_the_whole_loop_where_much_could_go_wrong(generate, interpreter, archety
     assert "under NeMo Gym: the oracle earns 1.0, noop 0.0" in result["detail"]
     assert ("images" in result["detail"]) == (archetype == "vision")
     assert_all_ended(environment)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("series", ["0.7"], indirect=True)
+def test_the_whole_loop_with_the_modules_of_the_main_branch(generate, tmp_path):
+    installed = generate(archetype="game")
+    project = tmp_path / "my_env"
+    clone_installed(installed.project, project)
+    [site] = project.glob("nemo_gym/.venv/lib/python*/site-packages")
+    move_modules(site)
+    environment = Environment(project, project / "nemo_gym/.venv/bin/python")
+    printed = environment.run("gates.py", "rollout", "--under-gym")
+    assert "under NeMo Gym: the oracle earns 1.0, noop 0.0" in printed
 
 
 def servers(environment, name, *arguments, until):

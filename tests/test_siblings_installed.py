@@ -267,7 +267,7 @@ import uvicorn
 from env_runtime import project
 from env_runtime.evaluation.rows import read_rows
 from env_runtime.frameworks.episodes import calls_for
-from env_runtime.frameworks.rollouts import play as play_calls
+from env_runtime.frameworks.rollouts import play_calls
 MyEnv = project.here().load_class()
 if Path.cwd().name == "openenv":
     from env_runtime.frameworks.openenv import connect

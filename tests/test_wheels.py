@@ -113,8 +113,8 @@ async def play(taskset):
     tools = tasks[0].toolsets(tasks[0].config)[0]
     async with tools._exit_stack:
         await tools.setup_task(tasks[0].data)
-        answer = await tools.play("dance", {})
-        await tools.play("guess", {"word": tasks[0].data.ground_truth["target"]})
+        answer = await tools.call_and_grade("dance", {})
+        await tools.call_and_grade("guess", {"word": tasks[0].data.ground_truth["target"]})
         return len(tasks), answer.output, tools.state.reward
 
 async def play_both():
@@ -163,7 +163,7 @@ def test_environments_of_two_releases_play_in_one_venv(two_environments, tmp_pat
     text = pyproject.read_text()
     version = tomllib.loads(text)["project"]["version"]
     pyproject.write_text(text.replace(f'"{version}"', '"99.0"', 1))
-    episodes = other / "src/env_runtime/frameworks/episodes.py"
+    episodes = other / "src/env_runtime/evaluation/episodes.py"
     text = episodes.read_text()
     assert text.count("no tool {name!r}") == 1
     episodes.write_text(text.replace("no tool {name!r}", "another release: {name!r}"))

@@ -40,7 +40,7 @@ def play(task, calls):
         tools = taskset.Tools(adapter.ToolsConfig())
         async with tools._exit_stack:
             await tools.setup_task(task.data)
-            answers = [await tools.play(*call) for call in calls]
+            answers = [await tools.call_and_grade(*call) for call in calls]
         late = await tools.episode.call("switch", {"on": True})
         return tools.state, answers, late
 

@@ -52,7 +52,7 @@ dry_run: false
 """
 # 0.4's run_webserver always starts Ray.
 WITHOUT_RAY = """
-import env_runtime.gym_series
+from env_runtime.gym_series import SimpleResourcesServer  # quickly
 from nemo_gym import server_utils
 server_utils.initialize_ray = lambda: None
 """

@@ -13,7 +13,7 @@ def test_statistics_are_the_same_with_quick_imports():
     script = """
 import asyncio, json, sys
 if sys.argv[1] == "quick":
-    import env_runtime.gym_series
+    from env_runtime.gym_series import SimpleResourcesServer
     assert not {"pandas", "scipy"} & set(sys.modules)
 from nemo_gym.config_types import AggregateMetricsRequest
 from nemo_gym.reward_profile import compute_aggregate_metrics

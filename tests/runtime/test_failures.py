@@ -387,7 +387,9 @@ def test_one_name_leads_from_the_log_to_the_verdict_and_back(
         assert measure({**row, **verdict}).name == name
 
 
-@pytest.mark.skipif(gym_series.SeedByName is None, reason="NeMo Gym 0.4 names none")
+@pytest.mark.skipif(
+    gym_series.ResourcesSeedSessionRequest is None, reason="NeMo Gym 0.4 names none"
+)
 @pytest.mark.parametrize(
     ("rollout_id", "named"),
     [

@@ -14,11 +14,11 @@ from env_runtime.frameworks.episodes import (
     bare_reward,
     calls_for,
     definitions_of,
+    framework_tools,
     images_of,
     prompt_of,
     split_answer,
     tools_and_answer,
-    tools_of,
 )
 from env_runtime.frameworks.gates import check_class, check_rewards
 from env_runtime.frameworks.rollouts import run_rollouts, summary
@@ -128,7 +128,7 @@ def test_what_nothing_and_nonsense_may_earn_is_the_rows(project_of):
 def test_the_tools_are_those_of_server_py(project_of):
     """A method that returns JSON counts, too; a removed method is not a tool."""
     project_of(Duel, ["state"])
-    assert list(tools_of(Duel)) == ["state"]
+    assert list(framework_tools(Duel)) == ["state"]
     [definition] = definitions_of(Duel)
     assert definition["name"] == "state"
     calls = [("strike", {"hard": True}), ("state", {})]
@@ -185,7 +185,7 @@ def test_the_first_answer_ends_the_episode(project_of):
 def test_answer_is_a_tool_for_some_frameworks_only(project_of):
     project_of(Calculator, ["add"])
     assert list(tools_and_answer(Calculator)) == ["add", "answer"]
-    assert list(tools_of(Calculator)) == ["add"]
+    assert list(framework_tools(Calculator)) == ["add"]
     [output] = asyncio.run(answers_to(Calculator, [("answer", {"text": "5"})]))
     assert output == "error: no tool 'answer'; there are add"
     check_class(Calculator, ["add"])

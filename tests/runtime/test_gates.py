@@ -139,7 +139,7 @@ def test_the_smoke_gate_quotes_an_error_that_is_all_a_tool_answers(
             raise ValueError(problem)
 
     line = run_gate(smoke_gate, Strict, {"id": 1})
-    assert line.endswith(f"; answered only with an error: guess (error: {quoted})")
+    assert line.endswith(f": guess (error: {quoted})")
 
 
 def test_the_smoke_gate_without_rows(gate_client):

@@ -230,7 +230,9 @@ def test_an_agent_may_write_requests_of_its_own(monkeypatch, earned):
         line = under_gym.check(here().rows)
         assert line == "24 rows under NeMo Gym: the oracle earns 1.0, noop 0.0"
     else:
-        with pytest.raises(RolloutError, match="the agent sent 1 request that named"):
+        wrong = r"under NeMo Gym, row 1 of .*: the policy 'oracle' earns 0\.5, not 1\.0"
+        called = r".* \(it called guess\(.*; the agent sent 1 request that named no row"
+        with pytest.raises(RolloutError, match=wrong + called):
             under_gym.check(here().rows)
 
 

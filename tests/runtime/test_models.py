@@ -594,7 +594,7 @@ def test_a_failure_that_a_text_causes_masks_nothing(judge, graded_over, api, sai
     verdict = graded_over("naughty")
     assert outcome(verdict) == (0.0, False)
     assert (verdict["judge_calls"], verdict["judge_refused"]) == (1, 1)
-    assert "failure_kind" not in verdict
+    assert verdict.get("failure_kind") is None
     assert "no answer to this text, but to a harmless one" in verdict["failure_reason"]
     asked, harmless, again = judge.requests
     assert asked == again

@@ -6,7 +6,6 @@ import pytest
 from env_runtime.gymnasium import facts_of
 from env_runtime.testing import (
     first_observation,
-    oracle_reward,
     sample_arguments,
     shows,
 )
@@ -15,9 +14,6 @@ from my_env import MyEnv as EnvironmentClass
 
 MAX_STEPS = facts_of(EnvironmentClass).max_steps
 LOWEST, HIGHEST = EnvironmentClass.reward_range
-needs_an_oracle = pytest.mark.skipif(
-    not hasattr(EnvironmentClass, "oracle"), reason="the class has no oracle"
-)
 
 
 @pytest.fixture
@@ -69,16 +65,6 @@ def test_an_action_outside_the_space_is_refused(client, rows):
     client.post("/seed_session", json=rows[0])
     answer = client.post("/step", json={"action": {"no": "action"}})
     assert answer.status_code == 422
-
-
-@needs_an_oracle
-def test_the_oracle_earns_what_the_row_says(rows):
-    for row in rows:
-        [task] = row["ground_truth"]
-        episode = EnvironmentClass(task)
-        for tool, arguments in EnvironmentClass.oracle(task):
-            getattr(episode, tool)(**arguments)
-        assert episode.reward() == pytest.approx(oracle_reward(EnvironmentClass, row))
 
 
 def test_every_prompt_shows_the_first_observation(rows):

@@ -278,15 +278,6 @@ def test_a_crash_masks_the_sample(player, row, monkeypatch):
 # ---------------------------------------------------------------------- the rows
 
 
-def test_the_oracle_solves_every_row(start, rows):
-    for row in rows:
-        task = row["ground_truth"][0]
-        desktop = start(**task)
-        for tool, arguments in EnvironmentClass.oracle(task):
-            getattr(desktop, tool)(**arguments)
-        assert desktop.reward() == 1.0
-
-
 def test_saving_the_form_as_it_opens_solves_no_row(start, rows):
     for row in rows:
         desktop = start(**row["ground_truth"][0])

@@ -99,7 +99,7 @@ _SERVICE = re.compile(r"Connect|Timeout|Network|Transport|Unavailable|gaierror")
 
 
 def service_hint(fault: str) -> str:
-    """What a class may do if a service that it needs does not answer, for a message.
+    """Advice for a message on a service of the class that does not answer.
 
     `fault` has the type of an exception. "" if that is of another kind.
     """

@@ -22,8 +22,6 @@ from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
-from nemo_gym.config_types import DatasetConfig
-from nemo_gym.openai_utils import NeMoGymResponseCreateParamsNonStreaming
 from omegaconf import OmegaConf
 from pydantic import ValidationError
 
@@ -39,6 +37,7 @@ from .evaluation.rows import (
     with_served_tools,
     write_rows,
 )
+from .gym_series import DatasetConfig, NeMoGymResponseCreateParamsNonStreaming
 from .project import here
 from .under_gym import agent_of, loop_config, run_gym
 

@@ -25,19 +25,9 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from . import gym_series  # before NeMo Gym
-
-# isort: split
 from fastapi import FastAPI, HTTPException, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
-from nemo_gym.base_resources_server import SimpleResourcesServer
-from nemo_gym.config_types import BaseServerConfig
-from nemo_gym.server_utils import (
-    SESSION_ID_KEY,
-    ServerClient,
-    is_nemo_gym_fastapi_worker,
-)
 from omegaconf import OmegaConf
 from pydantic import Field, PrivateAttr
 from starlette.types import ASGIApp
@@ -48,6 +38,14 @@ from .episode.declaration import declared, models_of
 from .episode.session import Session
 from .episode.tools import make_tool
 from .errors import SettingError, ShardsError, shortage
+from .gym_series import (
+    SESSION_ID_KEY,
+    BaseServerConfig,
+    ReverifyMode,
+    ServerClient,
+    SimpleResourcesServer,
+    is_nemo_gym_fastapi_worker,
+)
 from .resources_server import launch
 from .resources_server.connections import bound_connections_of_gym
 from .resources_server.cookies import cookie_refused
@@ -118,7 +116,7 @@ class SessionServer(SimpleResourcesServer):
     # reward(), because a grade by `expected_output` reads them.
     keeps_calls: ClassVar[bool | None] = None
 
-    config: SessionServerConfig  # type: ignore
+    config: SessionServerConfig
     limits: Limits = Field(default_factory=Limits.read)
 
     _id_prefix: str = PrivateAttr(default="")
@@ -262,25 +260,21 @@ class SessionServer(SimpleResourcesServer):
 
     # -------------------------------------------------------------- routes
 
-    async def verify(self, request: Request, body: Any) -> Any:  # type: ignore
+    async def verify(self, request: Request, body: Any) -> Any:
         """Grade the episode. server.py defines this method."""
         raise NotImplementedError
 
-    async def seed_session(  # type: ignore
-        self, request: Request, body: SeedRequest
-    ) -> SeedResponse:
+    async def seed_session(self, request: Request, body: SeedRequest) -> SeedResponse:
         """Start an episode of the row's task. A cookie is good for one episode."""
         return await self._seeding.seed(request, body)
 
-    async def close_resources_session(  # type: ignore
+    async def close_resources_session(
         self, request: Request, body: CloseRequest
     ) -> CloseResponse:
         """End the session. Closing a session that is not open is not an error."""
         return await self._seeding.close(request, body)
 
-    async def aggregate_metrics(  # type: ignore
-        self, request: Request, body: AggregateRequest
-    ) -> Any:
+    async def aggregate_metrics(self, request: Request, body: AggregateRequest) -> Any:
         """Run NeMo Gym's aggregation off the event loop: it may take minutes."""
         if refused := cookie_refused("/aggregate_metrics", request.session):
             raise refused
@@ -301,8 +295,8 @@ class SessionServer(SimpleResourcesServer):
 
     async def get_reverify_mode(self) -> Any:
         """The mode that NeMo Gym 0.7 asks for before `gym eval reverify`."""
-        modes = gym_series.ReverifyMode
-        return modes.STATELESS if replays(self.domain_class) else modes.UNSUPPORTED
+        stateless = replays(self.domain_class)
+        return ReverifyMode.STATELESS if stateless else ReverifyMode.UNSUPPORTED
 
     async def health(self) -> dict[str, Any]:
         """Report that the server answers, with its open sessions and hung calls.

@@ -32,7 +32,7 @@ ONLY_METADATA = ["ray"]
 
 # All modules in these packages are imported by servers, except UNUSED.
 PACKAGES = ["env_runtime.resources_server", "env_runtime.scale", "env_runtime.models"]
-PACKAGES += ["env_runtime.server", "nemo_gym.mcp_auto_exposure"]
+PACKAGES += ["env_runtime.server"]
 UNUSED = ["env_runtime.scale.ray_actors"]
 
 NO_COMMAND = """\
@@ -121,24 +121,27 @@ def trim(lock: dict[str, Any]) -> None:
 
 def check() -> int:
     """Import all that a server may import. Returns 1 if a package is missing for it."""
-    for name in PACKAGES:
-        try:
+    from . import gym_series
+
+    name = ""
+    try:
+        for name in PACKAGES:
             package = importlib.import_module(name)
             for module in pkgutil.iter_modules(
                 getattr(package, "__path__", []), f"{name}."
             ):
                 if module.name not in UNUSED:
                     importlib.import_module(module.name)
-        except ImportError as error:
-            if error.name == name:  # an older NeMo Gym
-                continue
-            print(
-                f"slim_image: {name} cannot be imported: {error}. If LEFT_OUT in "
-                "env_runtime/slim_image.py has the package: NeMo Gym needs it by now, and "
-                "`uv add` of it keeps it. `docker build --target gym` leaves nothing out",
-                file=sys.stderr,
-            )
-            return 1
+        if gym_series.HAS_MCP:
+            gym_series.module_of(name := "maybe_auto_expose")
+    except ImportError as error:
+        print(
+            f"slim_image: {name} cannot be imported: {error}. If LEFT_OUT in "
+            "env_runtime/slim_image.py has the package: NeMo Gym needs it by now, and "
+            "`uv add` of it keeps it. `docker build --target gym` leaves nothing out",
+            file=sys.stderr,
+        )
+        return 1
     return 0
 
 

@@ -40,13 +40,13 @@ import psutil
 import requests
 from omegaconf import DictConfig, OmegaConf
 
-from .checks.rewards import baseline, earned_by_oracle, reward_problem
+from .checks.rewards import RewardCheck, baseline, earned_by_oracle
 from .checks.server import server_tools
 from .command_line import counted, exit_status, new_parser, positive
-from .episode.tasks import solved_rows, unsolved_note
+from .episode.tasks import unsolved_note
 from .episode.tools import SAY, said
 from .episode.types import Solution
-from .errors import NoOracleError, RolloutError
+from .errors import GateError, NoOracleError, RolloutError
 from .evaluation.policies import solution_for
 from .evaluation.rows import load_rows, write_rows
 from .evaluation.scripted_model import is_named, numbered, scripted_model
@@ -406,8 +406,8 @@ def check(path: Path, agent: str = "") -> str:
         raise RolloutError(f"{path} has no rows")
     plans: list[Solution | None] = [None] * len(rows)
     why = ""
-    solved = solved_rows(domain_class, rows)
-    for number in solved[::2]:
+    earning = RewardCheck(domain_class, rows, lambda row: definitions, path)
+    for number in earning.solved()[::2]:
         try:
             plan = solution_for(rows[number], definitions)
         except NoOracleError as error:
@@ -427,25 +427,24 @@ def check(path: Path, agent: str = "") -> str:
     uncalled = without_calls(rollouts)
     limit = "max_steps in configs/*_agent.yaml"
     for number, (plan, rollout) in enumerate(zip(plans, rollouts, strict=True)):
-        policy, reward = "oracle" if plan else "noop", rollout["reward"]
-        problem = reward_problem(domain_class, rows[number], policy, reward)
-        if problem is not None:
-            hint = f": it ran out of turns ({limit})" if cut[number] else ""
+        policy, place = "oracle" if plan else "noop", earning.place(number)
+        try:
+            earning.check_reward(place, policy, rows[number], rollout)
+        except GateError as error:
+            hint = f"; it ran out of turns ({limit})" if cut[number] else ""
             if plan and number in uncalled:
-                hint += ": no call reached the environment"
+                hint += "; no call reached the environment"
             if model.unnamed:
                 hint += f"; the agent sent {counted(model.unnamed, 'request')} that named no row"
-            raise RolloutError(
-                f"row {number + 1} earns {reward} under NeMo Gym, {problem}{hint}; see "
-                f"{log_file()}"
-            )
+            text = f"under NeMo Gym, {error}{hint}; see {log_file()}"
+            raise RolloutError(text) from None
     nothing = baseline(domain_class, rows)
     played_by_oracle = [row for row, plan in zip(rows, plans, strict=True) if plan]
     earned = (
         f"the oracle earns {earned_by_oracle(domain_class, played_by_oracle)}, "
         f"noop {nothing}"
     )
-    if note := unsolved_note(len(rows), len(solved)):
+    if note := unsolved_note(len(rows), len(earning.solved())):
         earned += f"; {note}"
     if why:
         earned = f"noop earns {nothing} ({why})"

@@ -220,7 +220,9 @@ def test_several_proxies_share_the_shards(start, tmp_path, rows, tools):
     until(lambda: not any(one.is_running() for one in family))
 
 
-@pytest.mark.skipif(gym_series.SeedByName is None, reason="NeMo Gym 0.7 has it")
+@pytest.mark.skipif(
+    gym_series.ResourcesSeedSessionRequest is None, reason="NeMo Gym 0.7 has it"
+)
 def test_tools_over_mcp(start):
     """A token's calls reach the episode of the cookie that was seeded with it."""
     from mcp import ClientSession

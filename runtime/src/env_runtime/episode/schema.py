@@ -33,7 +33,7 @@ def chat_tools(definitions: list[dict[str, Any]]) -> list[dict[str, Any]]:
 # A type that contains itself is written out so often, and a schema has so many parts.
 TIMES = 2
 MOST_PARTS = 5_000
-# Their values are data, in which a key `title` is no title.
+# The values of these keys are data. A key `title` in data is kept.
 DATA = ("default", "enum", "const", "examples")
 
 

@@ -373,7 +373,7 @@ def say(self, text: str) -> str:
 SAY_TOOL = make_tool(say)
 
 
-# What OpenEnv and ORS call the policy's last message.
+# OpenEnv and ORS take the policy's last message as a call of this name.
 ANSWER = "answer"
 
 

@@ -193,16 +193,16 @@ class ClientSession:
         The policy's mistakes and the tool's own errors are outputs, too.
         """
 
-        def refusal(reason: str) -> tuple[str, None]:
+        def error_output(reason: str) -> tuple[str, None]:
             return json.dumps({"output": f"error: {reason}"}, ensure_ascii=False), None
 
         try:
             body = call_body(names, name, arguments)
         except ValueError as error:
-            return refusal(str(error))
+            return error_output(str(error))
         response = self.request("POST", f"/{name}", body)
         if response.status_code != 200:
-            return refusal(problem_of(response))
+            return error_output(problem_of(response))
         with contextlib.suppress(ValueError, AttributeError):  # not a JSON object
             answer = response.json()
             image = answer.pop("image", None)

@@ -350,11 +350,11 @@ class LLMPolicy:
         self, items: list[Item], definitions: Definitions, params: dict[str, Any]
     ) -> Turn:
         # NeMo Gym takes seconds to import, and only this API needs it.
-        from nemo_gym.openai_utils import (
+        from ..gym_series import (
             NeMoGymChatCompletion,
             NeMoGymResponseCreateParamsNonStreaming,
+            ResponsesConverter,
         )
-        from nemo_gym.responses_converter import ResponsesConverter
 
         if instructions := params.pop("instructions", None):  # NeMo Gym 0.4 drops them
             items = [{"role": "system", "content": instructions}, *items]

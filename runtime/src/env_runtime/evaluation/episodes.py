@@ -29,7 +29,7 @@ class Refusal(Answer):
     problem: Problem = ""
 
 
-def refusal(reason: str, problem: Problem = "") -> Refusal:
+def refused_call(reason: str, problem: Problem = "") -> Refusal:
     """The answer to a call that cannot be made."""
     text = sendable(f"error: {reason}")
     return Refusal(text, error="expected", problem=problem)
@@ -91,17 +91,19 @@ class LocalEpisode:
         """
         tool, seconds = self.tools.get(name), self.seconds(name)
         if self.over:
-            return refusal("the episode is over")
+            return refused_call("the episode is over")
         if tool is None and declared(self.domain_class).has_row_tools:
             job: Any = functools.partial(self.episode.call_row_tool, name, arguments)
         elif tool is None:
             there_are = ", ".join(self.tools) or "none"
-            return refusal(f"no tool {name!r}; there are {there_are}", "unknown tool")
+            return refused_call(
+                f"no tool {name!r}; there are {there_are}", "unknown tool"
+            )
         else:
             try:
                 keywords = tool.keywords(tool.arguments.model_validate(arguments))
             except ValidationError as error:
-                return refusal(validation_problem(error), "bad arguments")
+                return refused_call(validation_problem(error), "bad arguments")
             if tool is ANSWER_TOOL:
                 return await self._answered(keywords["text"])
             job = functools.partial(self.episode.call, tool, keywords)
@@ -111,7 +113,7 @@ class LocalEpisode:
             self._said = keywords["text"]
             return await self.say(self._said) or await self._answered(self._said)
         except TimeoutError:
-            return refusal(f"{name} took more than {seconds:g} seconds", "timeout")
+            return refused_call(f"{name} took more than {seconds:g} seconds", "timeout")
 
     async def say(self, text: str) -> Answer | None:
         """The class's reply to a message of the policy; None if the episode is over.

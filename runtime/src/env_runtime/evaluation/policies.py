@@ -48,7 +48,7 @@ class Turn(NamedTuple):
 
 
 class Policy(Protocol):
-    """What plays an episode, one turn after the other.
+    """Plays an episode, one turn after the other.
 
     `name` is the model that the rollouts name.
     """

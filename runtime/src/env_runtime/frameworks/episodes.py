@@ -1,4 +1,4 @@
-"""What a framework other than NeMo Gym serves: tools, rows, and an episode on an event loop."""
+"""Tools, rows and episodes, as frameworks other than NeMo Gym serve them."""
 
 import functools
 from collections.abc import Iterable
@@ -37,7 +37,7 @@ class AsyncEpisode(LocalEpisode):
     def __init__(
         self, domain_class: type, task: Task, *, answer_tool: bool = False
     ) -> None:
-        tools = (tools_and_answer if answer_tool else tools_of)(domain_class)
+        tools = (tools_and_answer if answer_tool else framework_tools)(domain_class)
         super().__init__(domain_class, task, tools)
 
     @property
@@ -84,7 +84,7 @@ async def bare_reward(domain_class: type, row: Row, calls: Calls) -> float:
         return await episode.reward()
 
 
-def tools_of(domain_class: type) -> dict[str, Tool]:
+def framework_tools(domain_class: type) -> dict[str, Tool]:
     """The tools that nemo_gym/server.py serves, by name, in the class's order.
 
     In any other class, they are the methods that return text. A class with reply() has
@@ -117,9 +117,9 @@ def tools_and_answer(domain_class: type) -> dict[str, Tool]:
     """The tools, and `answer` if the class grades the policy's last message.
 
     This is for frameworks that end an episode with a tool. Raises ToolError if the
-    class has a tool `answer` of its own, and like tools_of.
+    class has a tool `answer` of its own, and like framework_tools.
     """
-    found = tools_of(domain_class)
+    found = framework_tools(domain_class)
     if not declared(domain_class).ends_with_answer:
         return found
     return _with(domain_class, found, ANSWER_TOOL, "reward(answer)")
@@ -139,7 +139,7 @@ def _with(
 
 def definitions_of(domain_class: type) -> Definitions:
     """The tools of a class as the Responses API takes them, without `answer`."""
-    return [tool.definition() for tool in tools_of(domain_class).values()]
+    return [tool.definition() for tool in framework_tools(domain_class).values()]
 
 
 def as_mcp(tools: Iterable[Tool]) -> list[dict[str, Any]]:

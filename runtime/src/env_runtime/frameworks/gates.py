@@ -19,8 +19,8 @@ from ..episode.types import Calls, Row
 from ..errors import GateError, NoOracleError
 from ..evaluation.rows import read_rows, row_name
 from ..project import here
-from .episodes import ANSWER, bare_reward, calls_for, definitions_of, tools_of
-from .rollouts import Player, Start, adapter, play
+from .episodes import ANSWER, bare_reward, calls_for, definitions_of, framework_tools
+from .rollouts import Player, Start, adapter, play_calls
 
 __all__ = ["run_gates"]
 
@@ -66,7 +66,7 @@ def server_gates(stack: contextlib.ExitStack, served: Any) -> dict[str, Gate]:
 
     def rollout_gate() -> str:
         start = served.connect(url())
-        return check_rewards(here().load_class(), functools.partial(play, start))
+        return check_rewards(here().load_class(), functools.partial(play_calls, start))
 
     return {
         "import": served.import_gate,
@@ -88,7 +88,7 @@ def check_class(domain_class: type, served: Iterable[str] | None = None) -> str:
     be filled in. Raises GateError and ToolError.
     """
     declared(domain_class).check()
-    tools = tools_of(domain_class)
+    tools = framework_tools(domain_class)
     declared(domain_class).check_tool_seconds(tools)
     check_tools(domain_class, tools if served is None else served)
     has = f"has {', '.join(tools)}" if tools else "has no tools: its answer is graded"
@@ -102,7 +102,7 @@ def check_tools(domain_class: type, served: Iterable[str]) -> None:
 
     `answer` may be among them if the class grades the policy's last message.
     """
-    names, listed = set(tools_of(domain_class)), set(served)
+    names, listed = set(framework_tools(domain_class)), set(served)
     if declared(domain_class).ends_with_answer:
         listed -= {ANSWER} - names
     if names != listed:
@@ -185,7 +185,7 @@ def tricks(domain_class: type, row: Row, other: Row) -> dict[str, Calls]:
 
 def check_episodes(domain_class: type, start: Start) -> str:
     """The smoke gate: tools answer, errors are readable, and episodes are separate."""
-    tools = tools_of(domain_class)
+    tools = framework_tools(domain_class)
     if lacking := declared(domain_class).missing_requirement():
         return f"{counted(len(tools), 'tool')}, not called ({lacking})"
     row = read_rows(domain_class)[0]

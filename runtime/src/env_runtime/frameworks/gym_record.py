@@ -3,7 +3,7 @@
 import time
 from typing import Any
 
-from ..gym_series import observability
+from ..gym_series import module_of
 
 TRAJECTORY = "_ng_trajectory"  # the key of the record in the agent's response
 UNSCOPED = "unscoped"  # NeMo Gym's own word for an unknown task
@@ -24,18 +24,20 @@ class Record:
                 self.invocation = f"activation-{session.activations}"
         self.rollout = (getattr(request, "path_params", None) or {}).get("rollout_id")
         observed = getattr(agent, "_model_call_capture_enabled", lambda: False)()
-        self.types = observability() if observed and self.rollout else None
+        self.types = (
+            module_of("TrajectoryRecord") if observed and self.rollout else None
+        )
         self.turns: list[Any] = []
         self.calls: list[Any] = []
         self.gaps: list[Any] = []
         self.asked: tuple[float, list[Any]] = (0.0, [])
 
     def turn(self, asked: list[Any]) -> None:
-        """The model is asked."""
+        """Note that the model is asked."""
         self.asked = (time.time(), asked)
 
     def answer(self, answer: Any) -> None:
-        """The model has answered."""
+        """Note the model's answer."""
         if self.types is None:
             return
         began, question = self.asked
@@ -65,7 +67,7 @@ class Record:
         )
 
     def call(self, call: Any, output: str, began: float, status: int | None) -> None:
-        """A call has ended; `status` is None if it was not posted."""
+        """Note a call that has ended. `status` is None if it was not posted."""
         if self.types is None:
             return
         ended = max(began, time.time())
@@ -90,7 +92,7 @@ class Record:
     def finish(
         self, prompt: list[Any], output: list[Any], *, complete: bool
     ) -> dict[str, Any]:
-        """What the agent's response says of the record; the session keeps a part, too."""
+        """Return the record for the agent's response. The session keeps a part, too."""
         if self.types is None:
             return {}
         invocation = self.types.AgentInvocation(

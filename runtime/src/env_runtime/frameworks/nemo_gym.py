@@ -22,23 +22,8 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 from aiohttp import ClientError, ClientResponseError
-from fastapi import Request, Response
-from nemo_gym.base_responses_api_agent import Body
-from nemo_gym.global_config import get_first_server_config_dict
-from nemo_gym.openai_utils import (
-    NeMoGymEasyInputMessage,
-    NeMoGymFunctionCallOutput,
-    NeMoGymResponse,
-    NeMoGymResponseCreateParamsNonStreaming,
-)
-from nemo_gym.server_utils import ServerClient, get_response_json, raise_for_status
-from nemo_gym.server_utils import request as http_request
+from fastapi import Body, Request, Response
 from pydantic import PrivateAttr, ValidationError
-from responses_api_agents.simple_agent.app import (
-    SimpleAgent,
-    SimpleAgentRunRequest,
-    SimpleAgentVerifyResponse,
-)
 
 from ..episode.tools import call_body
 from ..episode.types import (
@@ -50,6 +35,20 @@ from ..episode.types import (
     last_message,
 )
 from ..errors import one_line
+from ..gym_series import (
+    NeMoGymEasyInputMessage,
+    NeMoGymFunctionCallOutput,
+    NeMoGymResponse,
+    NeMoGymResponseCreateParamsNonStreaming,
+    ServerClient,
+    SimpleAgent,
+    SimpleAgentRunRequest,
+    SimpleAgentVerifyResponse,
+    get_first_server_config_dict,
+    get_response_json,
+    raise_for_status,
+)
+from ..gym_series import request as http_request
 from .gym_record import Record
 
 __all__ = ["EnvironmentAgent"]
@@ -174,13 +173,13 @@ class Episode:
         try:
             answer = NeMoGymResponse.model_validate(found)
         except ValidationError as error:
-            text = f"the model server's answer is no response: {json.dumps(found)}"
+            text = f"the model server answered with something other than a response: {json.dumps(found)}"
             raise RuntimeError(text) from error
         self.record.answer(answer)
         return answer
 
     async def _follow(self, answer: NeMoGymResponse) -> list[Any]:
-        """What the environment says to an answer; [] if the episode is over."""
+        """Run the answer's calls, or ask for a reply. Returns [] if the episode is over."""
         if answer.incomplete_details:
             return []
         calls = [item for item in answer.output if item.type == "function_call"]
@@ -347,7 +346,7 @@ SEED, VERIFY = "/seed_session", "/verify"
 
 
 class RunClient(ServerClient):
-    """The client of one /run: it remembers the session, and what it asked for last."""
+    """The client of one /run. It keeps the session's cookie and the path of its last request."""
 
     _path: str = PrivateAttr(default="")
     _server: str = PrivateAttr(default="")

@@ -256,7 +256,7 @@ class ClassEnvironment(MCPEnvironment):
         return list_tools(self.domain_class)
 
     async def call_tool(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        """What the policy may see of a step: no reward, and no metrics.
+        """Return what the policy may see of a step: no reward, and no metrics.
 
         Raises RuntimeError if the call failed.
         """
@@ -469,7 +469,9 @@ class Rollouts(trainers.Rollouts):
         """The grade so far. None if the environment failed: TRL leaves that out."""
         return None if self._failure else self._reward
 
-    def _play(self, name: str, arguments: dict[str, Any]) -> tuple[str, str | None]:
+    def _call_tool(
+        self, name: str, arguments: dict[str, Any]
+    ) -> tuple[str, str | None]:
         call = CallToolAction(tool_name=name, arguments=arguments)
         result = self._episode.step(call)
         self._reward = result.reward

@@ -117,7 +117,9 @@ class ClassEnvironment(Environment):
                 await self._episode.call(ANSWER, {"text": last.message})
             return await self._output([], finished=True)
 
-    async def _play(self, name: str, arguments: dict[str, Any]) -> ToolOutput:
+    async def _call_domain_tool(
+        self, name: str, arguments: dict[str, Any]
+    ) -> ToolOutput:
         async with self._turn:
             answer = await self._episode.call(name, arguments)
             blocks: list[Any] = [TextBlock(text=answer.output)]
@@ -198,7 +200,7 @@ def tool_method(domain_tool: Tool) -> Callable[..., Any]:
             return definition["parameters"]
 
     async def method(self: ClassEnvironment, arguments: Any) -> ToolOutput:
-        return await self._play(domain_tool.name, arguments.model_dump())
+        return await self._call_domain_tool(domain_tool.name, arguments.model_dump())
 
     method.__name__, method.__doc__ = domain_tool.name, definition["description"]
     method.__annotations__ = {"arguments": Arguments, "return": ToolOutput}

@@ -18,7 +18,7 @@ from ..episode.schema import chat_tools
 from ..episode.tasks import solved_rows, unsolved_note
 from ..episode.types import Calls, Row, arguments_text
 from ..errors import NoOracleError, RolloutError
-from ..evaluation.episodes import refusal
+from ..evaluation.episodes import refused_call
 from ..evaluation.policies import PLANS
 from ..evaluation.rows import read_rows
 from ..project import here
@@ -50,7 +50,7 @@ class Player(Protocol):
 Start = Callable[[int], AbstractAsyncContextManager[Player]]
 
 
-async def play(start: Start, index: int, calls: Calls) -> float:
+async def play_calls(start: Start, index: int, calls: Calls) -> float:
     """The reward of these calls in an episode of their own."""
     async with start(index) as player:
         for name, arguments in calls:
@@ -98,7 +98,7 @@ async def _called(player: Player, function: dict[str, Any]) -> Answer:
     try:
         arguments = json.loads(arguments_text(function.get("arguments")))
     except ValueError as error:
-        return refusal(f"the arguments are not JSON: {error}")
+        return refused_call(f"the arguments are not JSON: {error}")
     return await player.call(function["name"], arguments)
 
 
@@ -158,7 +158,7 @@ def run_rollouts(framework: str, description: str | None) -> int:
         async def rollout(index: int, row: Row) -> float:
             if options.policy != "llm":
                 calls = calls_for(domain_class, row, options.policy)
-                return await play(start, index, calls)
+                return await play_calls(start, index, calls)
             async with start(index) as player:
                 await converse(player, domain_class, player.prompt, max_turns)
             return player.reward

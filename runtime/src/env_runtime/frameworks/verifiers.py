@@ -83,8 +83,8 @@ from .episodes import (
     AsyncEpisode,
     as_mcp,
     calls_for,
+    framework_tools,
     split_answer,
-    tools_of,
     with_first_observation,
 )
 from .gates import check_class, check_reward, check_rewards, check_tools
@@ -150,21 +150,23 @@ class Tools(vf.Toolset[ToolsConfig, State]):
         server.list_tools, server.call_tool = self.list_tools, self.call_tool
 
     async def list_tools(self) -> list[Tool]:
-        return [Tool(**each) for each in as_mcp(tools_of(self.domain_class).values())]
+        return [
+            Tool(**each) for each in as_mcp(framework_tools(self.domain_class).values())
+        ]
 
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context | None = None
     ) -> CallToolResult:
         # One call at a time, its state included: each state replaces the one before.
         async with self.turn:
-            answer = await self._with_state(self.play)(name, arguments)
+            answer = await self._with_state(self.call_and_grade)(name, arguments)
         content: list[Any] = [TextContent(type="text", text=answer.output)]
         if image := answer.extra.get("image"):  # a data: URL
             kind, _, data = image.removeprefix("data:").partition(";base64,")
             content.append(ImageContent(type="image", data=data, mime_type=kind))
         return CallToolResult(content=content)
 
-    async def play(self, name: str, arguments: dict[str, Any]) -> Answer:
+    async def call_and_grade(self, name: str, arguments: dict[str, Any]) -> Answer:
         answer = await self.episode.call(name, arguments)
         if not declared(self.domain_class).ends_with_answer:
             await self.grade()
@@ -235,7 +237,7 @@ class Row(vf.Task[RowData, State, RowConfig]):
 
     @classmethod
     def toolsets(cls, config: vf.TaskConfig) -> list[Any]:
-        if not tools_of(cls.tools.domain_class):
+        if not framework_tools(cls.tools.domain_class):
             return []
         variables = cast(RowConfig, config).variables(cls.tools.domain_class)
         return [cls.tools(ToolsConfig(variables=variables))]
@@ -254,7 +256,7 @@ class Row(vf.Task[RowData, State, RowConfig]):
         """
         state = cast(State, trace.state)
         # vf-validate scores an episode that nobody played, and starts no tool server.
-        if not tools_of(self.tools.domain_class) or not trace.num_turns:
+        if not framework_tools(self.tools.domain_class) or not trace.num_turns:
             await self.grade(state)
         reward = state.valid_reward()
         trace.record_metrics(state.metrics)
@@ -283,14 +285,14 @@ class Row(vf.Task[RowData, State, RowConfig]):
         """
         plan = split_answer(self.tools.domain_class, calls)
         state = State(answer=plan.answer)
-        if not tools_of(self.tools.domain_class):
+        if not framework_tools(self.tools.domain_class):
             await self.grade(state)
         else:
             [tools] = self.toolsets(self.config)
             async with tools._exit_stack:
                 await tools.setup_task(self.data)
                 for name, arguments in plan.calls:
-                    await tools.play(name, arguments)
+                    await tools.call_and_grade(name, arguments)
                 await state.grade(tools.episode)
         return state.valid_reward()
 
@@ -356,7 +358,7 @@ class ToolHarness(NullHarness):
 
 
 class Parts(NamedTuple):
-    """What verifiers finds in one environment's module, and what that serves."""
+    """The classes that verifiers finds in an environment's module."""
 
     Environment: type[vf.Env]
     Rows: type[RowsOfFile]
@@ -430,7 +432,7 @@ def plan_for(task: Row, policy: str) -> Solution:
     return split_answer(domain_class, calls_for(domain_class, task.data.row, policy))
 
 
-async def play(
+async def traces_of(
     env: vf.Env, tasks: list[vf.Task], plans: list[Solution], concurrency: int = 4
 ) -> list[vf.Trace]:
     """The trace of a rollout of each task, with the calls and the answer of its plan.
@@ -472,7 +474,7 @@ def run_rollouts(taskset: str, description: str | None) -> int:
         tasks = [every[number] for number in numbers]
         plans = [plan_for(task, options.policy) for task in tasks]
         env = environment_of(taskset, agent={"max_turns": None})
-        traces = asyncio.run(play(env, tasks, plans, options.concurrency))
+        traces = asyncio.run(traces_of(env, tasks, plans, options.concurrency))
         for number, trace in zip(numbers, traces, strict=True):
             if trace.ok:
                 print(f"row {number + 1}: reward {trace.reward}")
@@ -562,7 +564,7 @@ def smoke_gate(taskset: str) -> str:
     except NoOracleError:
         plans["noop"] = plan_for(task, "noop")
     env = environment_of(taskset, agent={"max_turns": None})
-    traces = asyncio.run(play(env, [task, task], list(plans.values())))
+    traces = asyncio.run(traces_of(env, [task, task], list(plans.values())))
     where = f"{row_name(1)}, two rollouts at once"
     for (policy, (calls, _)), trace in zip(plans.items(), traces, strict=True):
         if not trace.ok:
@@ -574,7 +576,7 @@ def smoke_gate(taskset: str) -> str:
                 f"answered, then the rollout ended with {trace.stop_condition}"
             )
         check_reward(domain_class, row, where, policy, trace.reward)
-    tools = counted(len(tools_of(domain_class)), "tool")
+    tools = counted(len(framework_tools(domain_class)), "tool")
     return f"{tools}, two rollouts at once"
 
 

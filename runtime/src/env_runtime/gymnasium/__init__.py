@@ -65,7 +65,7 @@ __all__ = [
 # Brackets replace a terminal's colors: (blue), <magenta>, and [highlighted].
 COLORED = re.compile(r"\x1b\[([\d;]*)m([^\x1b]*)\x1b\[0m")
 BRACKETS = {"34;1": "()", "35": "<>"}
-# What those brackets mean in an environment
+# The meaning of those brackets, by the environment
 LEGENDS = {
     "FrozenLake": "You are at the letter in [brackets].",
     "Taxi": "The passenger waits at (X) and wants to go to <X>. The taxi is at [X].",
@@ -216,7 +216,7 @@ class TabularEpisode(GymnasiumEpisode):
 
 
 class Facts(NamedTuple):
-    """What a class says about its environment: `action` is the type of an action."""
+    """The facts of a class about its environment. `action` is the type of an action."""
 
     id: str
     max_steps: int
@@ -241,7 +241,7 @@ def names_of(kind: type) -> tuple[str, ...]:
 
 
 def rules(kind: type) -> str:
-    """What a prompt says of the environment: what Gymnasium's class says in its docstring.
+    """The rules of the environment for a prompt: the docstring of Gymnasium's class.
 
     Names of actions say what they do, numbers do not. So they need their description.
     """

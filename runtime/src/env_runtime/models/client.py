@@ -233,7 +233,7 @@ class EpisodeModels:
     async def say(
         self, name: str, question: Question, messages: list[Message]
     ) -> Completion:
-        """What the model says after these messages. Raises NoAnswerError and ModelError."""
+        """The model's next message. Raises NoAnswerError and ModelError."""
         size = sum(len(str(each["content"])) for each in messages)
         fits = self._characters + size <= MAX_CHARACTERS
         call = ModelCall(name, messages if fits else [])

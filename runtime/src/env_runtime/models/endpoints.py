@@ -55,7 +55,7 @@ class StandIn:
         self.name, self._say = name, say
 
     async def say(self, question: Question, messages: list[Message]) -> Completion:
-        """What stand_in returns: a text, or calls with a text at their end."""
+        """Return what stand_in says: a text, or calls with a text at their end."""
         if self._say is None:
             return Completion(question.sample())
         said = self._say(self.name, question.text)

@@ -1,4 +1,4 @@
-"""What is in an environment package for NeMo Platform, and in its dataset.
+"""The files of an environment package for NeMo Platform, and of its dataset.
 
 The package has the manifest, the configurations, a folder for each server, and the wheels
 that the servers install. The dataset has rows with their agent, in one or two splits.

@@ -9,5 +9,3 @@ verdict      /verify, also without a session, by playing the trajectory's calls
 metrics      GET /metrics
 launch       configuration, log file, uvicorn
 """
-
-from .. import gym_series  # noqa: F401 - before NeMo Gym, whatever imports it

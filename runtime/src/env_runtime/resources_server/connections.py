@@ -8,7 +8,7 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from .. import gym_series
+from ..gym_series import KeepaliveHttpToolsProtocol, use_protocol
 
 MAX_HEAD_BYTES = 1 << 14  # limit on a request's line and headers, and on trailers
 HEADER_BYTES = 32  # added to each header's own, as HTTP/2 does: each one costs time
@@ -139,10 +139,14 @@ def most_connections() -> int:
     return resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2
 
 
-class BoundedProtocolOfGym(BoundedProtocol, gym_series.Protocol):
+# 0.7's run_webserver has uvicorn speak HTTP with a class of its own.
+_OfGym: Any = KeepaliveHttpToolsProtocol or HttpToolsProtocol
+
+
+class BoundedProtocolOfGym(BoundedProtocol, _OfGym):
     """The same for NeMo Gym 0.7, whose own protocol keeps TCP connections alive."""
 
 
 def bound_connections_of_gym() -> None:
     """Have NeMo Gym's `run_webserver` serve with these limits."""
-    gym_series.use_protocol(BoundedProtocolOfGym)
+    use_protocol(BoundedProtocolOfGym)

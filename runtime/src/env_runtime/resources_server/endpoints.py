@@ -10,12 +10,10 @@ from typing import Any
 from fastapi import FastAPI, HTTPException, Request
 from fastapi.responses import JSONResponse, Response
 from fastapi.routing import APIRoute
-from nemo_gym.server_utils import SESSION_ID_KEY
 from pydantic import BaseModel
 from pydantic_core import to_json
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from .. import gym_series
 from ..episode.answers import Answer, as_answer
 from ..episode.episode import Episode
 from ..episode.names import episode_name, numbers_in, session_name
@@ -25,6 +23,11 @@ from ..episode.tasks import check_task, task_place
 from ..episode.tools import SERVER_PATHS, Tool, named
 from ..episode.types import HARNESS, REPLY, Definitions
 from ..errors import ToolError
+from ..gym_series import (
+    SESSION_ID_KEY,
+    ResourcesCloseSessionResponse,
+    ResourcesSeedSessionResponse,
+)
 from .cookies import MAX_ID_CHARACTERS, SEEDED, used_cookie
 from .messages import (
     CloseSessionRequest,
@@ -273,7 +276,7 @@ class Seeding:
             await self._start(name, row, body.episode_id, numbers)
         request.session[SESSION_ID_KEY] = name
         request.session[SEEDED] = True
-        return gym_series.SeededByName(resources_session_id=name)
+        return ResourcesSeedSessionResponse(resources_session_id=name)
 
     async def close(self, request: Request, body: Any) -> Any:
         """End the session. Closing a session that is not open is not an error."""
@@ -286,7 +289,7 @@ class Seeding:
         if session is None and name not in self.store.ended:
             self.store.close_unseeded(name)
         self.store.end(name, "closed")
-        return gym_series.ClosedByName(resources_session_id=name)
+        return ResourcesCloseSessionResponse(resources_session_id=name)
 
     async def _start(
         self,

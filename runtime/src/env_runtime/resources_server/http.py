@@ -21,11 +21,11 @@ from typing import Any
 import itsdangerous
 from fastapi import HTTPException
 from fastapi.responses import JSONResponse
-from nemo_gym.server_utils import SESSION_ID_KEY
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..auth import access_problem
+from ..gym_series import SESSION_ID_KEY
 from ..settings import Limits, ServerSettings
 from .cookies import NOT_FOR_SESSIONS, READ, SEEDED, cookie_refused
 from .store import SessionStore, lost_because, remember
@@ -74,7 +74,7 @@ class RequestGuard:
         deadline = asyncio.get_running_loop().time() + BODY_SECONDS
         exchange = Exchange(self.cookies, scope, receive, send, most, deadline)
         try:
-            refusal = self._refusal(scope, most)
+            refusal = self._refused_by_head(scope, most)
             await (refusal or self.app)(scope, exchange.receive, exchange.send)
         except Exception:
             if not exchange.answered:
@@ -82,7 +82,7 @@ class RequestGuard:
                 await failure(scope, receive, exchange.send)
             raise
 
-    def _refusal(self, scope: Scope, most: int) -> JSONResponse | None:
+    def _refused_by_head(self, scope: Scope, most: int) -> JSONResponse | None:
         """The answer to a request whose headers are enough to refuse it."""
         headers, path = dict(scope["headers"]), scope["path"]
         cookies = [value for name, value in scope["headers"] if name == b"cookie"]
@@ -240,7 +240,7 @@ class LargeBodies:
         large = not length or int(length) > LARGE_BYTES
         answer = None
         if large or scope["path"] in NOT_FOR_SESSIONS:
-            answer = self._refusal(scope, large)
+            answer = self._refused_by_session(scope, large)
         if answer is None and large:
             try:
                 body, separators = await read_body(receive, scope["path"])
@@ -255,7 +255,7 @@ class LargeBodies:
                     return
         await (answer or self.app)(scope, receive, send)
 
-    def _refusal(self, scope: Scope, large: bool) -> JSONResponse | None:
+    def _refused_by_session(self, scope: Scope, large: bool) -> JSONResponse | None:
         """The answer to a request that is refused whatever its body; else None."""
         path, cookie = scope["path"], scope["session"]
         name = cookie[SESSION_ID_KEY]

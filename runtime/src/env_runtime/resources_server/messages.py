@@ -13,16 +13,6 @@ from types import NoneType
 from typing import Annotated, Any, Self, get_args
 
 import yarl
-from nemo_gym.base_resources_server import (
-    BaseResourcesServerConfig,
-    BaseVerifyRequest,
-    BaseVerifyResponse,
-)
-from nemo_gym.config_types import AggregateMetricsRequest
-from nemo_gym.openai_utils import (
-    NeMoGymResponse,
-    NeMoGymResponseCreateParamsNonStreaming,
-)
 from pydantic import (
     BaseModel,
     ConfigDict,
@@ -34,11 +24,22 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from .. import gym_series
 from ..episode.answers import Answer
 from ..episode.tasks import validation_problem
 from ..episode.tools import few_problems
 from ..episode.types import Task, is_native, last_message, task_of
+from ..gym_series import (
+    AggregateMetricsRequest,
+    BaseResourcesServerConfig,
+    BaseVerifyRequest,
+    BaseVerifyResponse,
+    NeMoGymResponse,
+    NeMoGymResponseCreateParamsNonStreaming,
+    ResourcesCloseSessionRequest,
+    ResourcesCloseSessionResponse,
+    ResourcesSeedSessionRequest,
+    ResourcesSeedSessionResponse,
+)
 from ..settings import ShardSettings
 
 _INPUT = NeMoGymResponseCreateParamsNonStreaming.model_fields["input"].annotation
@@ -260,15 +261,15 @@ class SessionResponse(BaseModel):
     """The empty answer to seeding and closing: only the cookie counts."""
 
 
-SeedRequest: Any = SeedSessionRequest
-SeedResponse: Any = SessionResponse
-CloseRequest: Any = CloseSessionRequest
-CloseResponse: Any = SessionResponse
-if gym_series.SeedByName is not None:
-    SeedRequest = gym_series.SeedByName | SeedSessionRequest
-    SeedResponse = gym_series.SeededByName | SessionResponse
-    CloseRequest = gym_series.CloseByName | CloseSessionRequest
-    CloseResponse = gym_series.ClosedByName | SessionResponse
+def _or_named(ours: type, named: Any) -> Any:
+    """Our body or one of 0.7's environment servers, which name their sessions."""
+    return ours if named is None else named | ours
+
+
+SeedRequest: Any = _or_named(SeedSessionRequest, ResourcesSeedSessionRequest)
+SeedResponse: Any = _or_named(SessionResponse, ResourcesSeedSessionResponse)
+CloseRequest: Any = _or_named(CloseSessionRequest, ResourcesCloseSessionRequest)
+CloseResponse: Any = _or_named(SessionResponse, ResourcesCloseSessionResponse)
 
 
 @dataclass(frozen=True)

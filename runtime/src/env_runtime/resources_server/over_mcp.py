@@ -38,10 +38,7 @@ def serves_mcp(server: Any) -> bool:
 def expose(server: Any, app: FastAPI) -> None:
     """Serve the tools over MCP, too, if the configuration says so."""
     if serves_mcp(server):
-        # Imported here, because the import takes 0.3 s.
-        from nemo_gym.mcp_auto_exposure import maybe_auto_expose
-
-        maybe_auto_expose(server, app)
+        gym_series.maybe_auto_expose(server, app)
 
 
 def unplayable(domain_class: type) -> str | None:
@@ -63,7 +60,8 @@ def listed_tools(store: SessionStore, harvested: list[Any]) -> list[Any]:
     them, Codex cancels each call. Raises SettingError.
     """
     from mcp.types import Tool, ToolAnnotations
-    from nemo_gym.mcp_auto_exposure import DirectBinding, MCPTool
+
+    from ..gym_series import DirectBinding, MCPTool
 
     kind = store.domain_class
     # An environment of RL is closed, and nothing in it outlives the episode.
@@ -136,8 +134,7 @@ def _row_tool(store: SessionStore, name: str) -> Callable[..., Any]:
 
 def show_images() -> None:
     """Have NeMo Gym answer MCP calls with images as images, and not as base64 text."""
-    from nemo_gym import mcp_auto_exposure as mcp  # slow, as above
-
+    mcp: Any = gym_series.module_of("maybe_auto_expose")
     if not isinstance(mcp._to_result, functools.partial):
         setattr(mcp, "_to_result", functools.partial(_with_image, mcp._to_result))  # noqa: B010
 
@@ -160,8 +157,7 @@ def session_of(server: Any, scope: Scope) -> str | None:
     """The id of the session in an MCP request's token, if there is one."""
     if not serves_mcp(server):
         return None
-    from nemo_gym import mcp_auto_exposure as mcp  # slow, as above
-
+    mcp: Any = gym_series.module_of("maybe_auto_expose")
     token = dict(scope["headers"]).get(mcp.TOKEN_HEADER.lower().encode(), b"")
     key = server.get_session_middleware_key()
     signer = itsdangerous.URLSafeSerializer(key, salt=mcp._MCP_TOKEN_SALT)

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from fastapi import HTTPException, Request
-from nemo_gym.server_utils import SESSION_ID_KEY
 from starlette.types import Scope
 
 from ..episode.answers import Answer
@@ -25,6 +24,7 @@ from ..episode.session import EpisodeThreads, Session
 from ..episode.types import Task
 from ..errors import BusyThreadError, NoThreadError, TaskRefusedError, shortage
 from ..files import fault_of
+from ..gym_series import SESSION_ID_KEY
 from ..settings import Limits
 from .cookies import READ, SEEDED
 from .messages import TaskDigest

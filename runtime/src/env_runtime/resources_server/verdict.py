@@ -13,7 +13,6 @@ from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, Response
-from nemo_gym.server_utils import SESSION_ID_KEY
 from pydantic import BaseModel
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
@@ -22,6 +21,7 @@ from ..episode.episode import Episode
 from ..episode.names import session_name
 from ..episode.session import Session
 from ..episode.types import by_model
+from ..gym_series import SESSION_ID_KEY
 from ..settings import ServerSettings
 from .cookies import SEEDED
 from .endpoints import route_of
@@ -130,7 +130,7 @@ def verdict(
 
 
 def _ended_by(episode: Episode, failure: str | None, body: VerifyRequest) -> str:
-    """What ended a conversation: "failure" of the environment, "environment", "policy"
+    """The end of a conversation: "failure" of the environment, "environment", "policy"
     (it said nothing, or was cut off), or "max_turns".
     """
     if failure is not None:

@@ -9,5 +9,3 @@ A proxy holds no state. The id of a session begins with the number of its shard 
 prefix of the shard's process. So any proxy finds the shard, and knows if the shard was
 restarted and has lost the session.
 """
-
-from .. import gym_series  # noqa: F401 - before NeMo Gym, whatever imports it

@@ -18,11 +18,10 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-from nemo_gym.server_utils import initialize_ray
 from omegaconf import OmegaConf
 
 from ..errors import ShardsError
-from ..gym_series import NOT_HERE
+from ..gym_series import NOT_HERE, initialize_ray
 from ..resources_server import endpoints, metrics, verdict  # noqa: F401 - shards share them
 from ..resources_server.store import most_threads
 from ..settings import ServerSettings, ShardSettings

@@ -19,11 +19,11 @@ from typing import Any, NamedTuple
 import aiohttp
 import yarl
 from fastapi import HTTPException
-from nemo_gym.server_utils import SESSION_ID_KEY
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ..errors import shortage
+from ..gym_series import SESSION_ID_KEY
 from ..resources_server import over_mcp
 from ..resources_server.cookies import MAX_ID_CHARACTERS, SEEDED
 from ..resources_server.http import SessionCookies, error_answer, read_body, received

@@ -14,11 +14,10 @@ from typing import Any, TypedDict
 
 import uvicorn
 from fastapi.responses import JSONResponse
-from nemo_gym.config_types import BaseServerConfig
-from nemo_gym.server_utils import ServerClient
 from omegaconf import OmegaConf
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from ..gym_series import BaseServerConfig, ServerClient
 from ..project import find
 from ..resources_server import over_mcp
 from ..resources_server.connections import BoundedProtocol

@@ -176,7 +176,7 @@ class Attacks:
 
 
 class TestAttacks(Attacks):
-    """What a policy may try with its session: none of it may raise the reward."""
+    """A policy cannot raise its reward by what it does with its session."""
 
     def test_a_policy_that_solves_nothing_earns_nothing(self, rows):
         """docs/grading.md of the template has a section for each flaw."""

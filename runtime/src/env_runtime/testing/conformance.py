@@ -1,38 +1,38 @@
 """Checks of NeMo Gym's own that a server and its rows must pass, in process."""
 
 import asyncio
+import contextlib
 import dataclasses
 import importlib.util
+import itertools
 import json
 import os
 import time
-from multiprocessing.pool import ThreadPool
 from pathlib import Path
 from typing import Any, Literal
 
 import httpx
 import pytest
 from fastapi.testclient import TestClient
-from nemo_gym.openai_utils import NeMoGymResponseCreateParamsNonStreaming
 from pydantic import BaseModel, ConfigDict
 
-from ..checks.rewards import reward_problem
+from .. import gym_series
+from ..checks.rewards import RewardCheck, reward_problem
 from ..episode.declaration import declared
 from ..episode.samples import sample_arguments
 from ..episode.tasks import solution_of, solved_rows
 from ..episode.tools import SAY_TOOL, lists_tools, tools_in
 from ..episode.types import Row, Solution
 from ..errors import NoOracleError
-from ..evaluation.policies import solution_for
+from ..evaluation.policies import PLANS
 from ..evaluation.rows import load_rows, read_rows, write_rows
-from ..gym_series import HAS_ENVIRONMENT_SERVERS
 from ..project import here
 from ..resources_server.over_mcp import unplayable
 from .attacks import said, send, solve_or_skip
 from .fixtures import verify_body
 
 newer_only = pytest.mark.skipif(
-    not HAS_ENVIRONMENT_SERVERS, reason="NeMo Gym 0.7 has it"
+    not gym_series.HAS_ENVIRONMENT_SERVERS, reason="NeMo Gym 0.7 has it"
 )
 
 
@@ -41,12 +41,7 @@ class TestNemoGym:
 
     @newer_only
     def test_sessions_keep_nemo_gyms_contract(self, server, rows):
-        from nemo_gym.base_resources_server import ResourcesSeedSessionRequest
-        from nemo_gym.testing.session_conformance import (
-            check_resources_session_contract,
-        )
-
-        seed = ResourcesSeedSessionRequest.model_validate(
+        seed = gym_series.ResourcesSeedSessionRequest.model_validate(
             {
                 "resources_session_id": "session-1",
                 "episode_id": {"rollout_id": "0-0"},
@@ -54,7 +49,7 @@ class TestNemoGym:
                 "task_data": rows[0],
             }
         )
-        check_resources_session_contract(
+        gym_series.check_resources_session_contract(
             server.setup_webserver(), seed, keeps_state=True
         )
 
@@ -78,13 +73,11 @@ class TestNemoGym:
         expected = [case["expected_reward"] for case in graded]
         known = tmp_path / "verifier_cases.jsonl"
         write_rows(known, cases)
-        from nemo_gym.verifier_fixture import exercise_verifier_fixture
-
         spec = importlib.util.spec_from_file_location("resources_server", path)
         assert spec and spec.loader
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
-        checks = exercise_verifier_fixture(
+        checks = gym_series.exercise_verifier_fixture(
             dataclasses.replace(module.VERIFIER_FIXTURE, cases_path=known),
             reward_range=(min(expected), max(expected)),
             determinism="unknown",
@@ -96,7 +89,6 @@ class TestNemoGym:
         """The server behaves as with `expose_tools_over_mcp: true` in configs/."""
         from mcp import ClientSession
         from mcp.client.streamable_http import streamable_http_client
-        from nemo_gym.mcp_auto_exposure import maybe_auto_expose
 
         domain_class = here().load_class()
         tools = tools_in(domain_class, rows[0], tools)
@@ -111,7 +103,7 @@ class TestNemoGym:
         server = Recording.build(tool_seconds=5)
         server.config.expose_tools_over_mcp = True
         app = server.setup_webserver()
-        maybe_auto_expose(server, app)
+        gym_series.maybe_auto_expose(server, app)
         tool, arguments = tools[0]["name"], sample_arguments(tools[0])
 
         def http_client(**options):
@@ -151,18 +143,20 @@ class TestNemoGym:
         assert [call.tool for call in session.calls] == [tool, tool]
 
     def test_20_concurrent_episodes(self, connect, server, rows, tools):
-        def play(number: int) -> str | None:
-            """Why the episode may not earn its reward; None if it may."""
-            row = rows[number % len(rows)]
-            try:
-                policy, plan = "oracle", solution_for(row, tools)
-            except NoOracleError:
-                policy, plan = "noop", Solution([])
-            reward = verdict_on(connect(), row, plan)["reward"]
-            return reward_problem(here().load_class(), row, policy, reward)
+        """On every row, the policies earn what they should, 20 episodes at a time."""
+        domain_class = here().load_class()
+        rows = [*itertools.islice(itertools.cycle(rows), max(20, len(rows)))]
+        check = RewardCheck(
+            domain_class, rows, lambda row: tools_in(domain_class, row, tools)
+        )
 
-        with ThreadPool(20) as pool:
-            assert pool.map(play, range(20)) == [None] * 20
+        def play(policy: str, index: int) -> dict[str, Any]:
+            plan = PLANS[policy](rows[index], check.definitions(rows[index]))
+            return verdict_on(connect(), rows[index], plan)
+
+        with contextlib.suppress(NoOracleError):  # no row has a known solution
+            for policy in ("noop", "nonsense", "oracle"):
+                check.check(policy, play)
         assert not server.sessions
 
 
@@ -174,7 +168,7 @@ class TestRows:
 
     def test_nemo_gym_reads_the_rows(self, rows):
         for row in rows:
-            NeMoGymResponseCreateParamsNonStreaming.model_validate(
+            gym_series.NeMoGymResponseCreateParamsNonStreaming.model_validate(
                 row["responses_create_params"]
             )
 
@@ -205,10 +199,8 @@ def verifier_fixture(server_class: Any, cases: Path) -> Any:
     as [tool, arguments], or "oracle", and the policy's last message as `answer`. Other
     keys replace keys of the row.
     """
-    from nemo_gym.verifier_fixture import VerifierFixture
-
     os.environ.setdefault("STAND_IN", "1")  # tests need no key
-    return VerifierFixture(
+    return gym_series.VerifierFixture(
         server_factory=server_class.build,
         request_model=Case,
         cases_path=cases,

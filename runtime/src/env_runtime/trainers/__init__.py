@@ -21,7 +21,7 @@ class Rollouts:
 
     TRL shows the model an exception of a tool, and goes on. If the server failed, the
     model would be trained on that failure, so that sample has no reward: `_failure`. A
-    subclass has reset(), which sets `_episode`, get_reward(), and `_play`.
+    subclass has reset(), which sets `_episode`, get_reward(), and `_call_tool`.
     """
 
     def __init__(self) -> None:
@@ -29,16 +29,18 @@ class Rollouts:
         self._failure: str | None = None
 
     def _call(self, name: str, arguments: dict[str, Any]) -> str | list[dict[str, Any]]:
-        """The result of a call that the model sees. Raises what _play raises."""
+        """The result of a call that the model sees. Raises what _call_tool raises."""
         if self._episode is None:
             raise RolloutError(f"{name} has no session: call reset(row) first")
         try:
-            return tool_result(*self._play(name, arguments))
+            return tool_result(*self._call_tool(name, arguments))
         except Exception as error:
             self._failure = f"{name}: {error}"
             raise
 
-    def _play(self, name: str, arguments: dict[str, Any]) -> tuple[str, str | None]:
+    def _call_tool(
+        self, name: str, arguments: dict[str, Any]
+    ) -> tuple[str, str | None]:
         """The text that answers a call, and its image as a data: URL."""
         raise NotImplementedError
 

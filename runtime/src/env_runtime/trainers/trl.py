@@ -230,7 +230,9 @@ class _Rollouts(Rollouts):
         episode, self._episode = self._episode, None
         return _reward(episode, completion)
 
-    def _play(self, name: str, arguments: dict[str, Any]) -> tuple[str, str | None]:
+    def _call_tool(
+        self, name: str, arguments: dict[str, Any]
+    ) -> tuple[str, str | None]:
         """The same text as with NeMo Gym's agents, and the image."""
         if name != SAY or not self._client.replies():
             answers = self._episode.call(name, arguments)[1:]

@@ -184,7 +184,7 @@ class Provider:
 
     def make(self) -> Any:
         """NeMo Gym's provider. Raises WorkspaceError if it cannot be used here."""
-        from nemo_gym.sandbox import create_provider  # slow, and not in nemo-gym 0.4
+        from ..gym_series import create_provider  # slow
 
         if self.name == "e2b":
             self._check_account()
@@ -211,30 +211,35 @@ def _configuration(
 ) -> tuple[str, dict[str, Any], dict[str, Any]]:
     """The name of the provider, its options, and the spec of a sandbox."""
     try:
-        # nemo-gym 0.4 has only a part of the package, without this module.
-        import nemo_gym.sandbox.providers.local
         from omegaconf import OmegaConf
+
+        from ..gym_series import (
+            LocalProvider,  # noqa: F401 - nemo-gym 0.4 has only a part of the package
+            module_of,
+            resolve_provider_config,
+            resolve_provider_metadata,
+        )
     except ImportError as error:
         raise WorkspaceError(
             f"nemo-gym 0.7 is needed, which needs Python 3.13.14 or newer ({error})"
         ) from error
-    sandbox = nemo_gym.sandbox
     name = settings.sandbox_provider or default
-    theirs = Path(sandbox.__file__).parent / f"providers/{name}/configs/{name}.yaml"
+    providers = Path(str(module_of("create_provider").__file__)).parent
+    theirs = providers / name / f"configs/{name}.yaml"
     path = settings.sandbox_config or theirs
     config: dict[Any, Any] = {"sandbox": {name: {}}}
     try:
         if settings.sandbox_config or path.exists():
             loaded = OmegaConf.to_container(OmegaConf.load(path), resolve=True)
             config = cast(dict[Any, Any], loaded)
-        [(name, options)] = sandbox.resolve_provider_config("sandbox", config).items()
+        [(name, options)] = resolve_provider_config("sandbox", config).items()
         # A user's file overrides the guards, and the guards override NeMo Gym's file.
         both: list[Any] = [options or {}, _GUARDS.get(name, {})]
         if settings.sandbox_config:
             both.reverse()
         merged = OmegaConf.to_container(OmegaConf.merge(*both))
         options = cast(dict[str, Any], merged)
-        metadata = sandbox.resolve_provider_metadata("sandbox", config)
+        metadata = resolve_provider_metadata("sandbox", config)
         spec = dict(config.get("sandbox_spec") or {})
         spec["metadata"] = {**metadata, **(spec.get("metadata") or {})}
     except Exception as error:
@@ -401,7 +406,7 @@ class Workspace:
 
     def _exec(self, command: str, seconds: float) -> Any:
         """Run a command in the sandbox as NeMo Gym does."""
-        from nemo_gym.sandbox import SandboxExecResult  # slow to import
+        from ..gym_series import SandboxExecResult  # slow to import
 
         try:
             running = self._sandbox.exec(command, timeout_s=seconds)
@@ -442,7 +447,7 @@ def _program() -> str:
 
 async def _started(provider: Provider) -> Any:
     """A sandbox that runs. Raises WorkspaceError, and the provider's errors."""
-    from nemo_gym.sandbox import AsyncSandbox, SandboxSpec  # slow to import
+    from ..gym_series import AsyncSandbox, SandboxSpec  # slow to import
 
     spec = SandboxSpec(**provider.spec)
     sandbox = AsyncSandbox(provider.make(), spec)
