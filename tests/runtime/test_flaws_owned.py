@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from env_runtime.checks import kept
+from env_runtime.checks import state
 from env_runtime.errors import GateError
 
 NAMES = ["Ann", "Bob", "Cem", "Ann"]
@@ -268,7 +268,7 @@ def test_what_other_episodes_have_is_not_touched(look, tmp_path):
 
 def test_a_database_elsewhere_is_not_touched(look, tmp_path, monkeypatch):
     """Its file differs with each episode, but it is not in the temporary folder."""
-    monkeypatch.setattr(kept, "TEMPORARY", tmp_path / "temporary")
+    monkeypatch.setattr(state, "TEMPORARY", tmp_path / "temporary")
     numbers, left = itertools.count(), []
 
     class Elsewhere(Duplicates):

@@ -4,7 +4,6 @@ import asyncio
 import threading
 
 import pytest
-from env_runtime.auth import guarded, serve
 from env_runtime.errors import DeployError, GateError
 from env_runtime.evaluation.policies import PLANS
 from env_runtime.evaluation.rows import read_rows
@@ -19,6 +18,7 @@ from env_runtime.frameworks.episodes import (
     split_rows,
 )
 from env_runtime.frameworks.gates import check_class, check_rewards
+from env_runtime.frameworks.serving import guarded, serve
 from env_runtime.project import here
 from fastapi import FastAPI, WebSocket
 from fastapi.testclient import TestClient

@@ -18,7 +18,7 @@ import pydantic
 import pytest
 from env_runtime import gates as nemo_gym_gates
 from env_runtime import project
-from env_runtime.checks import runner, smoke
+from env_runtime.checks import runner, smoke, tools_in_rows
 from env_runtime.checks.server import outdated_manifests, starting_server, url_of
 from env_runtime.checks.smoke import server_gate, smoke_gate, smoke_without_rows
 from env_runtime.episode.schema import function_definition
@@ -548,7 +548,7 @@ def test_tools_are_written_before_the_gates_that_read_them(
 
     gates = {name: functools.partial(noted, name) for name in nemo_gym_gates.NAMES}
     monkeypatch.setattr(nemo_gym_gates, "_gates", lambda *_: gates)
-    monkeypatch.setattr(nemo_gym_gates, "write_tools", lambda path: noted("write"))
+    monkeypatch.setattr(tools_in_rows, "write_tools", lambda path: noted("write"))
     assert nemo_gym_gates.main(None, [*names, "--write-tools"]) == 0
     assert done == expected
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from env_runtime import rows as make_rows
-from env_runtime.checks.server import write_tools
 from env_runtime.checks.smoke import smoke_gate
+from env_runtime.checks.tools_in_rows import write_tools
 from env_runtime.episode.task_keys import task_data_of
 from env_runtime.episode.tools import tools_of
 from env_runtime.episode.types import message

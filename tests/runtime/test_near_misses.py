@@ -279,7 +279,7 @@ def test_the_floor_is_what_a_policy_without_a_solution_earns(look):
     note = look(Payments, LEDGERS)
     assert re.search(
         r"without a solution, a policy earns at most 0\.333 on average \(always calls "
-        r'pay\(payment="p0", invoice="i0"\), 8 rows\)[^\n]*: training would find that\.',
+        r"pay\(payment='p0', invoice='i0'\), 8 rows\)[^\n]*: training would find that\.",
         note,
     )
     note = look(Tags, TAGGED)

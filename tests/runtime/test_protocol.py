@@ -21,12 +21,12 @@ from env_runtime.episode.task_keys import task_skeleton
 from env_runtime.episode.tasks import solution_of
 from env_runtime.episode.tools import tools_of
 from env_runtime.errors import GateError, RolloutError
-from env_runtime.evaluation.rows import (
+from env_runtime.evaluation.observations import (
     first_observation,
-    load_rows,
     shows,
     with_observation,
 )
+from env_runtime.evaluation.rows import load_rows
 from pydantic import BaseModel
 
 from .support import (

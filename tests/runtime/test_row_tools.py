@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from env_runtime.checks.class_checks import check_class
-from env_runtime.checks.server import write_tools
 from env_runtime.checks.smoke import smoke_gate
+from env_runtime.checks.tools_in_rows import write_tools
 from env_runtime.episode.samples import sample_arguments
 from env_runtime.episode.tools import SERVER_PATHS, tools_of
 from env_runtime.episode.types import function_call, message

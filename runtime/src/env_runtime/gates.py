@@ -11,7 +11,7 @@ from pathlib import Path
 from . import project
 from .checks.rollout import rollout_gate
 from .checks.runner import Gate, new_gate_parser, report, requirement_note, run
-from .checks.server import end_of, starting_server, url_of, write_tools
+from .checks.server import end_of, starting_server, url_of
 from .checks.smoke import check_paths, server_gate, smoke_gate, smoke_without_rows
 from .command_line import exit_status, row_count
 from .errors import FixableError, GateError
@@ -53,6 +53,8 @@ def main(description: str | None, arguments: list[str] | None = None) -> int:
         parser.error(f"--rows: {options.rows} is not a file")
 
     def write() -> int:
+        from .checks.tools_in_rows import write_tools
+
         line = write_tools(options.rows)
         print(line, file=sys.stderr if options.json else None)
         return 0

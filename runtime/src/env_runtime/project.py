@@ -9,7 +9,6 @@ import filecmp
 import functools
 import importlib
 import importlib.util
-import os
 import re
 import subprocess
 import sys
@@ -23,7 +22,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from .errors import GateError, ProjectError
-from .files import file_of, raised, source_name
+from .files import file_of
 from .settings import ClientSettings
 
 PACKAGE = Path(__file__).resolve().parent
@@ -184,6 +183,10 @@ class Project:
         """The first part of the module's name: its package, if it is in one."""
         return self.module.partition(".")[0]
 
+    def is_packaged(self) -> bool:
+        """Whether the class is in an installed package."""
+        return is_installed(self.top_name())
+
     def load_class(self) -> type:
         """The environment class. Raises GateError, with the place and what to do."""
         self._import_from_sources()
@@ -194,9 +197,13 @@ class Project:
         except GateError:
             raise
         except Exception as error:
-            raise GateError(self._import_problem(error)) from error
+            from .import_problems import import_problem
+
+            raise GateError(import_problem(self, error)) from error
         if self._is_hidden_by(module) or not isinstance(domain_class, type):
-            raise GateError(self._missing_class(module))
+            from .import_problems import missing_class
+
+            raise GateError(missing_class(self, module))
         of_loaded[domain_class] = self
         return domain_class
 
@@ -265,49 +272,6 @@ class Project:
             own_file, file, shallow=False
         )
 
-    def _import_problem(self, error: Exception) -> str:
-        """Why the class cannot be imported, and what to do."""
-        if (
-            isinstance(error, AttributeError)
-            and error.name == self.class_name
-            and isinstance(error.obj, ModuleType)
-        ):
-            return self._missing_class(error.obj)
-        if isinstance(error, ModuleNotFoundError):
-            return f"{raised(error)}. {self._how_to_install(error.name)}"
-        return raised(error)
-
-    def _how_to_install(self, name: str | None) -> str:
-        """The modules that the class imports and that are missing, and what to run.
-
-        `name` is the one that was not found: a package may import it, not the class.
-        No package is named: the module `cv2` is in a package of another name.
-        """
-        here = Path(sys.argv[0]).resolve().parent
-        folder = here if (here / "pyproject.toml").is_file() else self.gym
-        from .imports import missing_modules
-
-        modules = missing_modules(self.sources(), self.module)
-        missing = ", ".join(modules) or name
-        gates = "gates.py --write-tools" if folder == self.gym else "gates.py"
-        # A class of the user's own package needs what that package declares.
-        declaring = self.root if is_installed(self.top_name()) else folder
-        package = "PACKAGE ..."
-        if above := self._repository_of((name or "").partition(".")[0]):
-            package = f"--editable {os.path.relpath(above, declaring)}"
-        return (
-            f"Not installed: {missing}. Add the packages that have it: `uv add --directory "
-            f"{declaring} {package} && uv run --directory {folder} python {gates}`"
-        )
-
-    def _repository_of(self, name: str) -> Path | None:
-        """The folder above `root` whose package has the module of this name, if any."""
-        for folder in self.root.parents:
-            places = [folder / name, folder / "src" / name]
-            if (folder / "pyproject.toml").is_file() and any(map(Path.is_dir, places)):
-                return folder
-        return None
-
     def check_imports(self, folder: Path | None = None) -> None:
         """Raise GateError if the class imports a package that `folder` does not declare.
 
@@ -324,29 +288,6 @@ class Project:
                 "package needs it, and may be missing from an image. Declare it: `uv add "
                 f"--directory {folder} {packages}`"
             )
-
-    def _missing_class(self, module: ModuleType) -> str:
-        place = getattr(module, "__file__", None) or "?"
-        if self.root not in Path(place).parents or "site-packages" in place:
-            return (
-                f"the package {self.module} in {place} hides your module of the same name: "
-                "rename the module"
-            )
-        lacks = f"{source_name(place)} has no class {self.class_name}"
-        classes = [
-            (name, value.__module__ == module.__name__)
-            for name, value in vars(module).items()
-            if isinstance(value, type) and hasattr(value, "reward")
-        ]
-        own = [name for name, is_own in classes if is_own]
-        others = own or [name for name, _ in classes]
-        if others:
-            return (
-                f"{lacks}, but {' and '.join(others)}: "
-                f"{self.new_answer(f'domain_class={others[0]}')}, or write "
-                f"`{self.class_name} = {others[0]}` at its end"
-            )
-        return f"{lacks}: write the class there, or import it there"
 
     def load_server(self) -> Any:
         """The server class of nemo_gym/server.py, loaded from its file.

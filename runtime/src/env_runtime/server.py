@@ -47,7 +47,6 @@ from .gym_series import (
     is_nemo_gym_fastapi_worker,
 )
 from .resources_server import launch
-from .resources_server.connections import bound_connections_of_gym
 from .resources_server.cookies import cookie_refused
 from .resources_server.endpoints import (
     REPLY_ROUTE,
@@ -449,6 +448,8 @@ class SessionServer(SimpleResourcesServer):
                 if is_nemo_gym_fastapi_worker():
                     return cls.run_webserver()
                 if ServerSettings.read().nemo_gym_config_path:
+                    from .resources_server.connections import bound_connections_of_gym
+
                     bound_connections_of_gym()
                     cls.run_webserver()
                 else:

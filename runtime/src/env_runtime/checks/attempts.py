@@ -23,8 +23,8 @@ from ..evaluation.episodes import LocalEpisode, Refusal
 from ..evaluation.rows import row_name
 from ..project import of_class
 from ..settings import Limits
-from .kept import Kept, attributes_of, kept_by
-from .rewards import GRADING, made_calls
+from .rewards import GRADING
+from .state import attributes_of, places_of
 
 CALL_SECONDS = 10.0  # a longer call ends the search for a flaw
 # The search goes on for so long after ENOUGH_ROWS rows, and at most for MOST_SECONDS.
@@ -129,15 +129,22 @@ class Attempt(LocalEpisode):
     def seconds(self, name: str) -> float:
         return CALL_SECONDS
 
-    async def kept(self) -> Kept:
-        """The object's SQLite tables and files, as they are now."""
+    def keeps_elsewhere(self) -> bool:
+        """Whether the object has a database, or files in a temporary folder."""
+        return any(True for _ in places_of(self.episode.environment))
+
+    async def kept(self) -> Any:
+        """The object's SQLite tables and files as they are now: kept.Kept."""
+        from .kept import kept_by
+
         return await self.perform(lambda: kept_by(self.episode.environment))
 
-    async def state(self) -> Any:
+    async def state(self) -> tuple[dict[str, str], dict[str, Any]]:
         """The object's attributes, and what it keeps elsewhere, to be compared."""
         environment = self.episode.environment
         texts = await self.perform(lambda: attributes_of(environment))
-        return texts, (await self.kept()).content
+        elsewhere = await self.perform(self.keeps_elsewhere)
+        return texts, (await self.kept()).content if elsewhere else {}
 
     @property
     def broken(self) -> str:
@@ -156,6 +163,8 @@ class Attempt(LocalEpisode):
     @property
     def did(self) -> str:
         """The calls, for a message."""
+        from .causes import made_calls
+
         items = [{"output": output} for output in self.outputs]
         return made_calls(self.calls, items) + self.note
 
@@ -229,43 +238,27 @@ class FlawCheck:
         attempt.clock = self.clock
         return attempt
 
-    async def each_row[R](
-        self,
-        numbers: Iterable[int],
-        play: Callable[[int], Awaitable[R]],
-        stop: Callable[[], bool] = lambda: False,
-        at_once: int = AT_ONCE,
-    ) -> list[R]:
-        """Play rows until `stop`: ENOUGH_ROWS of them, and more if there is time.
-
-        Otherwise as each().
-        """
-        return await self._each(numbers, play, self.clock.allows, stop, at_once)
-
     async def each[T, R](
-        self, tries: Iterable[T], play: Callable[[T], Awaitable[R]]
-    ) -> list[R]:
-        """Play tries, AT_ONCE at a time, and the first of them whatever the time.
-
-        Returns their results in order. Raises what the first of them raises.
-        """
-        return await self._each(tries, play, lambda _: self.clock.allows(0))
-
-    async def _each[T, R](
         self,
         tries: Iterable[T],
         play: Callable[[T], Awaitable[R]],
-        allows: Callable[[int], bool],
         stop: Callable[[], bool] = lambda: False,
+        *,
+        rows: bool = False,
         at_once: int = AT_ONCE,
     ) -> list[R]:
+        """Play tries, `at_once` at a time, until `stop`. Returns their results in order.
+
+        The first is played whatever the time. Of `rows`, those after ENOUGH_ROWS are
+        played only if there is time to spare. Raises what the first of them raises.
+        """
         results: dict[int, R] = {}
         errors: dict[int, Exception] = {}
         todo = enumerate(tries)
 
         async def work() -> None:
             for number, one in todo:
-                if number and not allows(number):
+                if number and not self.clock.allows(number if rows else 0):
                     self.is_late |= not self.clock.allows(0)
                     return
                 try:
@@ -293,8 +286,10 @@ class FlawCheck:
         async with self._free, self.episode(row) as attempt:
             await attempt.play(calls)
             reward = await attempt.reward(answer)
-        if who or (self.flaw and self.flaw.blind):
-            rewards = self.earned[who or self.flaw.name]
+        if not who and self.flaw and self.flaw.blind:
+            who = self.flaw.name
+        if who:
+            rewards = self.earned[who]
             number = self._numbers[id(row)]
             rewards[number] = max(reward, rewards.get(number, reward))
         return attempt, reward
@@ -480,7 +475,9 @@ async def on_many(
 
     # So many rows decide if all of them fail.
     decisive = int(len(numbers) * (1 - check.flaw.share)) + 1
-    attempts = await check.each_row(numbers, play_row, is_honest, decisive)
+    attempts = await check.each(
+        numbers, play_row, is_honest, rows=True, at_once=decisive
+    )
     if is_honest():
         return
     check_enough(len(attempts))

@@ -1,12 +1,15 @@
-"""Why a policy earns what it should not: its plan, played once more in this process."""
+"""Messages about rewards: the calls that earned one, and why."""
 
 import asyncio
+import json
+from collections.abc import Iterable
+from typing import Any
 
 from ..episode.tasks import steps_of
 from ..episode.tools import tools_of
-from ..episode.types import Row, Solution, task_of
+from ..episode.types import REPLY, Row, Solution, task_of
 from ..evaluation.episodes import LocalEpisode
-from .rewards import made_calls
+from ..evaluation.policies import is_error
 
 
 def cause_of(domain_class: type, row: Row, plan: Solution, policy: str) -> str:
@@ -45,9 +48,54 @@ async def _repeated(domain_class: type, row: Row, plan: Solution) -> str:
             (await _played(domain_class, row, Solution(n * [call])))[0] for n in (1, 3)
         ]
         if rewards[0] < rewards[1]:
-            made = made_calls([call], []).removeprefix("it called ")
             return (
-                f"it is repetition that earns: {made} earns {rewards[0]:g} once, and "
+                f"it is repetition that earns: {call[0]}({_arguments(call[1])}) earns {rewards[0]:g} once, and "
                 f"{rewards[1]:g} three times, so count each thing once"
             )
     return ""
+
+
+def made_calls(
+    calls: Iterable[tuple[str, dict[str, Any]]],
+    items: list[dict[str, Any]],
+    failed: bool = False,
+) -> str:
+    """A policy's calls, and the output of the last one, for a message.
+
+    With `failed`, the first call that failed is quoted, too. `items` is the
+    trajectory's output. Long lists are cut in the middle.
+    """
+    made = [
+        repr(sent["answer"]) if tool == REPLY else f"{tool}({_arguments(sent)})"
+        for tool, sent in calls
+    ]
+    if not made:
+        return "it called nothing"
+    text = ", ".join(made)
+    if len(text) > 300:
+        text = f"{text[:150]} ... {text[-150:]}"
+    outputs = [item["output"] for item in items if "output" in item]
+    returned = ""
+    if failed and (failure := _first_failure(items)):
+        returned = f"; {failure}"
+    if outputs and outputs[-1][:200] not in returned:
+        returned += f"; the last call returned {outputs[-1]:.200}"
+    return f"it called {text}{returned}"
+
+
+def _first_failure(items: list[dict[str, Any]]) -> str:
+    """The first call of a trajectory that was answered with an error, and the error."""
+    calls = {item["call_id"]: item for item in items if item.get("name")}
+    for item in items:
+        if "output" in item and is_error(item["output"]):
+            call = calls[item["call_id"]]
+            made = f"{call['name']}({_arguments(json.loads(call['arguments']))})"
+            return f"{made:.150} failed: {item['output']:.200}"
+    return ""
+
+
+def _arguments(sent: dict[str, Any]) -> str:
+    return ", ".join(
+        f"{name}={json.dumps(value, ensure_ascii=False)}"
+        for name, value in sent.items()
+    )

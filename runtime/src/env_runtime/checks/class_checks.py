@@ -25,7 +25,6 @@ from ..episode.declaration import (
     where,
 )
 from ..episode.episode import run_alone
-from ..episode.task_keys import task_skeleton
 from ..episode.tasks import task_of, task_reader
 from ..episode.tools import (
     Tool,
@@ -346,6 +345,8 @@ def _first_task(domain_class: type) -> Task:
     except (KeyError, RolloutError):
         return {}
     task = task_of(row)
+    from ..episode.task_keys import task_skeleton
+
     return {} if task == task_skeleton(domain_class) else task
 
 

@@ -29,8 +29,7 @@ from .attempts import (
     parts_of,
     same_part,
 )
-from .kept import changed
-from .rewards import made_calls
+from .state import changed
 
 REPEATS = 10
 MOST_CALLS = 100  # of an episode with many tries
@@ -57,7 +56,7 @@ async def echo(check: FlawCheck, rows: Iterable[int]) -> None:
             problem = f"a policy that only repeats the prompt earns {reward}"
             raise check.wrong(number, problem, attempt, answer)
 
-    await check.each_row(rows, play)
+    await check.each(rows, play, rows=True)
 
 
 @Flaw("Take the answer out of the prompt, or ask for what has to be found out")
@@ -363,7 +362,7 @@ async def early(check: FlawCheck, rows: Iterable[int]) -> None:
         return None if len(told) > 1 and number in unseen else found[number]
 
     check_enough(len(lasts))
-    found = dict(zip(lasts, await check.each_row(lasts, play), strict=False))
+    found = dict(zip(lasts, await check.each(lasts, play, rows=True), strict=False))
     who = "a policy that makes only the oracle's last call"
     await on_many(check, found, who, play_told)
 
@@ -402,10 +401,15 @@ async def constant(check: FlawCheck, rows: Iterable[int]) -> None:
 
     async def play_all(plan: tuple[Calls, str]) -> None:
         calls, answer = plan
-        did = f"answers {answer!r}" if answer else made_calls(calls, [])
-        who = f"always {did.replace('it called', 'calls')}"
-        if len(who) > 80:
-            who = f"{who[:80]}..."
+        did = f"answers {answer!r}"
+        for name, sent in calls:
+            given = ", ".join(f"{key}={value!r}" for key, value in sent.items())
+            did = (
+                f"says {sent['answer']!r}"
+                if name == REPLY
+                else f"calls {name}({given})"
+            )
+        who = f"always {did}" if len(did) < 80 else f"always {did[:80]}..."
         played = earned = 0
         full: dict[int, Attempt] = {}
 
@@ -423,7 +427,7 @@ async def constant(check: FlawCheck, rows: Iterable[int]) -> None:
         def earns_nothing() -> bool:
             return played >= FEWEST_ROWS and not earned
 
-        await check.each_row(numbers, play, earns_nothing, FEWEST_ROWS)
+        await check.each(numbers, play, earns_nothing, rows=True, at_once=FEWEST_ROWS)
         check_enough(played)
         if check.flaw and check.flaw.holds(len(full), played):
             number = min(full)

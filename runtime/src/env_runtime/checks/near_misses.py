@@ -11,8 +11,8 @@ from ..errors import GateError, RolloutError
 from ..evaluation.policies import is_error
 from ..project import of_class
 from .attempts import ENOUGH_ROWS, FEWEST_ROWS, Attempt, FlawCheck, choices_of
-from .kept import changed
 from .rewards import GRADING
+from .state import changed
 
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 BOXED = re.compile(r"(?<=\\boxed\{).*(?=\})", re.DOTALL)
@@ -44,8 +44,9 @@ async def near_misses(check: FlawCheck) -> str:
         return f"\n`graded` is not checked: {why}" if pinned else ""
     search = _Search(check.of())
     with contextlib.suppress(TimeoutError, RolloutError, ValueError):  # a flaw says so
-        await search.check.each_row(
-            range(len(check.rows)), search.play_row, search.is_enough, FEWEST_ROWS
+        numbers, few = range(len(check.rows)), FEWEST_ROWS
+        await search.check.each(
+            numbers, search.play_row, search.is_enough, rows=True, at_once=few
         )
     for name in pinned:
         seen = search.places.get(name)

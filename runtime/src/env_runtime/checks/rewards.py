@@ -17,9 +17,9 @@ from ..episode.tasks import (
     task_of,
     unsolved_note,
 )
-from ..episode.types import REPLY, Definitions, Row
+from ..episode.types import Definitions, Row
 from ..errors import GateError, NoOracleError, RolloutError, service_hint
-from ..evaluation.policies import PLANS, is_error
+from ..evaluation.policies import PLANS
 from ..evaluation.rows import about_task, row_name, skeleton_note
 from .runner import doing
 
@@ -168,13 +168,13 @@ class RewardCheck:
             plan = PLANS[policy](row, self.definitions(row))
             calls = steps_of(self.domain_class, plan)
             items = result.get("response", {}).get("output", [])
+            from .causes import cause_of, made_calls
+
             did = made_calls(calls, items, policy == "oracle")
             if self.declared.ends_with_answer:
                 answer = f"answered {plan.answer!r:.200}"
                 did += f", and {answer if plan.answer else 'did not answer'}"
             did += "; "
-            from .causes import cause_of
-
             did = cause_of(self.domain_class, row, plan, policy) + did
         if policy == "noop":
             text += ". Leave the row out if its task is solved from the start"
@@ -256,49 +256,3 @@ def reward_problem(
         return None
     exact = most == declared(domain_class).lowest_reward
     return f"not {most}" if exact else f"more than {most}"
-
-
-def made_calls(
-    calls: Iterable[tuple[str, dict[str, Any]]],
-    items: list[dict[str, Any]],
-    failed: bool = False,
-) -> str:
-    """A policy's calls, and the output of the last one, for a message.
-
-    With `failed`, the first call that failed is quoted, too. `items` is the
-    trajectory's output. Long lists are cut in the middle.
-    """
-    made = [
-        repr(sent["answer"]) if tool == REPLY else f"{tool}({_arguments(sent)})"
-        for tool, sent in calls
-    ]
-    if not made:
-        return "it called nothing"
-    text = ", ".join(made)
-    if len(text) > 300:
-        text = f"{text[:150]} ... {text[-150:]}"
-    outputs = [item["output"] for item in items if "output" in item]
-    returned = ""
-    if failed and (failure := _first_failure(items)):
-        returned = f"; {failure}"
-    if outputs and outputs[-1][:200] not in returned:
-        returned += f"; the last call returned {outputs[-1]:.200}"
-    return f"it called {text}{returned}"
-
-
-def _first_failure(items: list[dict[str, Any]]) -> str:
-    """The first call of a trajectory that was answered with an error, and the error."""
-    calls = {item["call_id"]: item for item in items if item.get("name")}
-    for item in items:
-        if "output" in item and is_error(item["output"]):
-            call = calls[item["call_id"]]
-            made = f"{call['name']}({_arguments(json.loads(call['arguments']))})"
-            return f"{made:.150} failed: {item['output']:.200}"
-    return ""
-
-
-def _arguments(sent: dict[str, Any]) -> str:
-    return ", ".join(
-        f"{name}={json.dumps(value, ensure_ascii=False)}"
-        for name, value in sent.items()
-    )

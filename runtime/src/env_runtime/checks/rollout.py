@@ -20,14 +20,7 @@ from ..evaluation.policies import (
     is_error,
     solution_for,
 )
-from ..evaluation.rows import (
-    first_observation,
-    image_problem,
-    prompt_problem,
-    prompt_text,
-    read_rows,
-    shown,
-)
+from ..evaluation.rows import prompt_text, read_rows, shown
 from ..files import file_of
 from ..project import Project, here, of_class
 from .attempts import MOST_SECONDS, SECONDS
@@ -203,6 +196,12 @@ class RolloutCheck(RewardCheck):
         note, domain_class = "", self.domain_class
         if not self.declared.has_observation:
             return note
+        from ..evaluation.observations import (
+            first_observation,
+            image_problem,
+            prompt_problem,
+        )
+
         for index, row in enumerate(self.rows):
             place = self.place(index)
             with naming_skeleton(domain_class, row):

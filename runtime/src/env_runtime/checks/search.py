@@ -26,10 +26,10 @@ from .attempts import (
     UndecidedError,
     without_log,
 )
-from .kept import changed, state_of
 from .near_misses import near_misses
 from .rewards import GRADING
 from .runner import doing
+from .state import changed, state_of
 
 # From this share of the range on, what a policy without a solution earns is noted.
 HIGH_FLOOR = 0.3

@@ -12,20 +12,10 @@ from collections.abc import Generator, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from ..command_line import counted
 from ..episode.declaration import declared, public_methods
-from ..episode.task_keys import task_skeleton
-from ..episode.tools import SERVER_PATHS, not_a_name, tools_in
+from ..episode.tools import SERVER_PATHS, not_a_name
 from ..episode.types import Definitions
-from ..errors import GateError, RolloutError, ToolError
-from ..evaluation.rows import (
-    first_observation,
-    load_rows,
-    row_name,
-    with_observation,
-    with_tools,
-    write_rows,
-)
+from ..errors import GateError, ToolError
 from ..files import raised
 from ..project import here, of_class
 from ..settings import Limits
@@ -99,37 +89,6 @@ def server_tools() -> Definitions:
     # Called directly, so that this module need not import NeMo Gym.
     route = next(one for one in app.routes if getattr(one, "path", "") == "/tools")
     return route.endpoint()["tools"]
-
-
-def write_tools(path: Path) -> str:
-    """Give every row of a .jsonl file the server's tool definitions.
-
-    A row keeps the tools that only it has, if the class has call_row_tool(). A row of a
-    new project, whose task is empty, also gets a skeleton of a task and, if the class
-    takes the skeleton, the class's observation() of it. NeMo Gym's manifests are
-    corrected, too. Returns one line for the user. Raises RolloutError if the file cannot
-    be read, or a line is not a row.
-    """
-    definitions, domain_class = server_tools(), here().load_class()
-    rows = load_rows(path)
-    for number, row in enumerate(rows, start=1):
-        if not isinstance(row.get("responses_create_params"), dict):
-            problem = "responses_create_params must be an object"
-            raise RolloutError(f"{row_name(number, path)}: {problem}")
-    rows = [with_tools(row, tools_in(domain_class, row, definitions)) for row in rows]
-    for number, row in enumerate(rows):
-        if row.get("ground_truth") == [{}]:
-            row["ground_truth"] = [task_skeleton(domain_class)]
-            with contextlib.suppress(RolloutError):  # the class may refuse the skeleton
-                observation = first_observation(domain_class, row)
-                rows[number] = with_observation(row, observation)
-    write_rows(path, rows)
-    for manifest, _, corrected in outdated_manifests(domain_class):
-        manifest.write_text(corrected, encoding="utf-8")
-    line = f"{counted(len(rows), 'row')} of {path} with {counted(len(definitions), 'tool')}"
-    if declared(domain_class).has_row_tools:
-        line += " of the server, and the rows' own"
-    return line
 
 
 _DETERMINISM = r"(?m)^(determinism: )(unknown|stochastic)$"

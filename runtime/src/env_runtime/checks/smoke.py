@@ -1,6 +1,5 @@
 """The server and smoke gates: /health and every tool answer, and a malformed call is refused."""
 
-import asyncio
 import contextlib
 import importlib.metadata
 import json
@@ -12,20 +11,16 @@ from ..command_line import counted
 from ..episode.declaration import declared
 from ..episode.samples import sample_arguments
 from ..episode.tasks import is_native, task_of
-from ..episode.tools import STUB, lists_tools, tools_in, tools_of
-from ..episode.types import HARNESS, REPLY, Calls, Definitions, Row, as_response
+from ..episode.tools import STUB, lists_tools, tools_in
+from ..episode.types import HARNESS, REPLY, Definitions, Row, as_response
 from ..errors import GateError, NoOracleError, RolloutError, one_line, service_hint
 from ..evaluation.client import Client, ClientSession, problem_of
-from ..evaluation.episodes import LocalEpisode
 from ..evaluation.policies import NONSENSE, solve
 from ..evaluation.rows import about_task, check_row, read, read_rows, row_name, shown
 from ..imports import lacking, packages_from_paths
 from ..project import here, of_class
 from .rewards import naming_skeleton
 from .runner import doing
-
-# Rows of which another episode's calls are looked for in a new one
-ROWS_APART = 3
 
 # Seeds a session of the first row in a with block, and closes it after that.
 Play = Callable[[], contextlib.AbstractContextManager[ClientSession]]
@@ -89,7 +84,10 @@ def smoke_gate(client: Client, path: Path) -> str:
         yield session
         session.post("/close_session", {})
 
-    _check_apart(domain_class, rows, definitions)
+    if hasattr(domain_class, "shown"):  # its episodes may share a server
+        from .apart import check_apart
+
+        check_apart(domain_class, rows, definitions)
     tools = tools_in(domain_class, rows[0], definitions)
     echoes = []
     with naming_skeleton(domain_class, rows[0]):
@@ -130,46 +128,6 @@ def smoke_gate(client: Client, path: Path) -> str:
             "may find a way to score without solving the task: give the class a reward()"
         )
     return detail + outdated
-
-
-def _check_apart(domain_class: type, rows: list[Row], definitions: Definitions) -> None:
-    """Raise GateError if a new episode shows what another one has done.
-
-    Classes with `shown()` are checked, of which episodes may share a server.
-    """
-    if not hasattr(domain_class, "shown"):
-        return
-    for number, row in enumerate(rows[:ROWS_APART], start=1):
-        try:
-            solution = solve(row, definitions)
-        except NoOracleError:
-            continue
-        if not solution:
-            continue
-        # Whatever differs between the first two differs by itself, such as a date.
-        first, again, solved, after = (
-            asyncio.run(_shown(domain_class, row, calls))
-            for calls in ([], [], solution, [])
-        )
-        for what, value in first.items():
-            if value == again.get(what) != after.get(what):
-                raise GateError(
-                    f"row {number}: a new episode sees what another one has done: {what} "
-                    f"was {value!r:.150}, and after the oracle's calls in another "
-                    f"episode {after.get(what)!r:.150}. Give each task `reset`, calls that "
-                    "bring the server back to its beginning, or have it keep all in "
-                    "{folder}, which is the episode's own"
-                )
-        if solved != first:  # the server's answers do show what a call changes
-            return
-
-
-async def _shown(domain_class: type, row: Row, calls: Calls) -> dict[str, Any]:
-    """Return what an episode shows after these calls."""
-    tools = tools_of(domain_class)
-    async with LocalEpisode(domain_class, task_of(row), tools) as episode:
-        await episode.play(calls)
-        return await episode.perform(episode.episode.environment.shown)
 
 
 def smoke_without_rows(client: Client) -> str:

@@ -102,7 +102,7 @@ def rewards_of(
             solved.add(number)
 
     with without_log():
-        asyncio.run(check.each_row(range(len(rows)), play))
+        asyncio.run(check.each(range(len(rows)), play, rows=True))
     return rewards, solved
 
 

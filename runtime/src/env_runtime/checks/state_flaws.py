@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Any
 
 from ..episode.types import REPLY, Calls, Row
-from .attempts import CANDIDATES, Flaw, FlawCheck
-from .kept import Kept, changed, quoted, state_of
+from .attempts import Flaw, FlawCheck
+from .state import changed, state_of
 
 BLOCKED_SECONDS = 0.05
 
@@ -22,53 +22,13 @@ async def owned(check: FlawCheck, rows: Iterable[int]) -> None:
     Nothing is touched that another episode has, too, or that is not in a temporary folder.
     """
 
-    async def play(number: int) -> None:
-        row = check.rows[number]
-        calls = check.oracle(row).calls
-        async with check.episode(row) as idle, check.episode(row) as solver:
-            before = await idle.kept()
-            await solver.play(calls)
-            solved = await solver.kept()
-        if not calls or not before.content or before.places & solved.places:
-            check.played_rows.discard(number)
+    async with check.episode(check.rows[0]) as attempt:
+        if not check.tools or not await attempt.perform(attempt.keeps_elsewhere):
+            check.played_rows.clear()
             return
+    from .kept import destroy_in
 
-        async def destroy(plan: Calls) -> None:
-            async with check.episode(row) as attempt:
-                await attempt.play(plan)
-                left = (await attempt.kept()).content
-                reward = await attempt.reward()
-            if left in (before.content, solved.content):
-                return
-            who = "a policy that changes everything in a table or a file"
-            if check.full(row, reward):
-                raise check.wrong(number, f"{who} earns {reward}", attempt)
-            if broken := attempt.broken:
-                problem = f"{who} breaks the grade: {broken}"
-                raise check.wrong(number, problem, attempt)
-
-        await check.each(_destroying(check, before), destroy)
-
-    if check.tools:
-        await check.each_row(rows, play)
-
-
-def _destroying(check: FlawCheck, kept: Kept) -> Iterator[Calls]:
-    """Calls of one tool that may change all of a table or a file: SQL, keys, names."""
-    texts: list[list[str]] = []
-    for table, columns in kept.tables.items():
-        name = quoted(table)
-        texts += [[f"DELETE FROM {name}"], [f"DROP TABLE {name}"]]
-        texts.append([f"UPDATE {name} SET {quoted(one)} = NULL" for one in columns])
-        texts.append([str(row[0]) for row in kept.content[table][:CANDIDATES]])
-    for each in texts:
-        calls = [call for text in each for call in check.filled(text)]
-        for tool in dict.fromkeys(name for name, _ in calls):
-            yield [call for call in calls if call[0] == tool]
-    for file in kept.files:
-        for tool, sent in check.filled(file):
-            others = [name for name, value in sent.items() if value == file][1:]
-            yield [(tool, {**sent, **dict.fromkeys(others, "")})]
+    await check.each(rows, functools.partial(destroy_in, check), rows=True)
 
 
 @Flaw(
@@ -194,7 +154,7 @@ async def outside(check: FlawCheck, rows: Iterable[int]) -> None:
 
         await check.each(tries, attempt_one)
 
-    await check.each_row(rows, play)
+    await check.each(rows, play, rows=True)
 
 
 def _awkward(check: FlawCheck, row: Row, text: str) -> Iterator[tuple[Calls, str]]:

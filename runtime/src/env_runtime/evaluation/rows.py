@@ -1,4 +1,4 @@
-"""Rows of the dataset: .jsonl files, and prompts that end with the first observation."""
+"""Rows of the dataset: .jsonl files, their prompts, and the episodes of their tasks."""
 
 import contextlib
 import functools
@@ -12,15 +12,13 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from ..episode.answers import Answer
-from ..episode.declaration import declared, models_of
-from ..episode.episode import Episode, run_alone
-from ..episode.task_keys import task_skeleton
+from ..episode.declaration import models_of
+from ..episode.episode import Episode
 from ..episode.tasks import check_task, is_native, task_of, task_place
 from ..episode.tools import check_row_tools, tools_in
 from ..episode.types import Definitions, Row, Task
-from ..errors import NotTextError, RolloutError, one_line
-from ..files import raised, write_atomically
+from ..errors import RolloutError, one_line
+from ..files import write_atomically
 from ..project import here, of_class
 
 
@@ -130,6 +128,8 @@ def _check_spelling(domain_class: type, keys: Iterable, lacking: set[str]) -> No
     """
     for key in keys:
         close = _close(key, frozenset(lacking))
+        from ..episode.task_keys import task_skeleton
+
         if close and key not in task_skeleton(domain_class):
             raise ValueError(
                 f"{key}: {domain_class.__name__} does not read this key, and "
@@ -161,6 +161,8 @@ def about_task(domain_class: type, row: Row) -> str:
 def skeleton_note(domain_class: type, row: Row) -> str:
     """The end of a message about a row whose task nobody has written yet, else ""."""
     task = task_of(row)
+    from ..episode.task_keys import task_skeleton
+
     if not task or task != task_skeleton(domain_class):
         return ""
     return (
@@ -211,113 +213,6 @@ async def episode_of(domain_class: type, task: Task) -> AsyncGenerator[Episode]:
         await episode.close()
 
 
-def first_observation(domain_class: type, row: Row) -> Answer | None:
-    """The class's observation() in a fresh episode of the row; None if it has none.
-
-    Raises RolloutError if the episode or the observation fails.
-    """
-    return begun(domain_class, row) if declared(domain_class).has_observation else None
-
-
-def begun(domain_class: type, row: Row) -> Answer | None:
-    """The same, but a class without observation() makes an episode of the row, too."""
-    name = domain_class.__name__
-
-    async def look() -> Answer | None:
-        nonlocal name
-        async with episode_of(domain_class, task_of(row)) as episode:
-            name += ".observation()"
-            return await episode.observation()
-
-    try:
-        return run_alone(domain_class, look())
-    except NotTextError as error:
-        raise RolloutError(f"{name} {error}") from error
-    except Exception as error:  # the class may raise anything
-        raise RolloutError(f"{name}: {raised(error)}") from error
-
-
-def with_observation(row: Row, observation: Answer | None) -> Row:
-    """The row with a prompt that ends with the observation: its text, and its image."""
-    if observation is None or shows(row, observation):
-        return row
-    params = row["responses_create_params"]
-    messages, place = _prompt(row)
-    content = messages[place].get("content") or ""
-    image = observation.extra.get("image")
-    if isinstance(content, str) and not image:
-        content = f"{content}\n\n{observation.output}".lstrip()
-    else:
-        parts = _parts(content)
-        if observation.output:
-            parts.append({"type": "input_text", "text": observation.output})
-        if image:
-            part = {"type": "input_image", "image_url": image, "detail": "auto"}
-            parts.append(part)
-        content = parts
-    messages[place] = {**messages[place], "content": content}
-    return {**row, "responses_create_params": {**params, "input": messages}}
-
-
-def shows(row: Row, observation: Answer) -> bool:
-    """Whether the user's last message in the row's prompt holds the observation.
-
-    White space does not count, and any image stands for the observation's.
-    """
-    if _folded(observation.output) not in _folded(prompt_text(row)):
-        return False
-    messages, place = _prompt(row)
-    parts = _parts(messages[place].get("content"))
-    return not observation.extra.get("image") or any(
-        part.get("type") == "input_image" for part in parts
-    )
-
-
-def prompt_problem(domain_class: type, row: Row, observation: Answer | None) -> str:
-    """The problem of a prompt that does not show the observation; else "".
-
-    Raises RolloutError if the observation fails the second time.
-    """
-    if observation is None or shows(row, observation):
-        return ""
-    shown = f"{observation.output!r:.200}"
-    if observation.extra.get("image"):
-        shown += " and an image"
-    if first_observation(domain_class, row) != observation:
-        return (
-            f"two episodes of its task begin differently, the second with {shown}: take "
-            "every random choice from the task, through a generator of the episode's "
-            "own, as random.Random(seed) is; Python's and NumPy's global ones are shared "
-            "by all episodes. Or show what differs in the answer of a tool"
-        )
-    return (
-        f"its prompt does not end with {domain_class.__name__}.observation(), {shown}: "
-        "the policy would not see it. Add it to the last user message, or have "
-        "make_rows.py write all rows anew, with it: `uv run python make_rows.py "
-        "--example --overwrite`"
-    )
-
-
-def image_problem(domain_class: type, row: Row, observation: Answer | None) -> str:
-    """The remedy if the prompt shows another image than the observation's; else "".
-
-    The row may be right, because another machine's fonts draw another image. Raises
-    RolloutError if the observation fails the second time.
-    """
-    image = observation and observation.extra.get("image")
-    messages, place = _prompt(row)
-    parts = _parts(messages[place].get("content"))
-    if not image or any(part.get("image_url") == image for part in parts):
-        return ""
-    name = f"{domain_class.__name__}.observation()"
-    if first_observation(domain_class, row) != observation:
-        return f"{name} draws at random: take every random choice from the task"
-    return (
-        f"its picture is not what {name} draws now: unless another machine drew it, "
-        "make the rows anew, `uv run python make_rows.py --example --overwrite`"
-    )
-
-
 def with_served_tools(domain_class: type, row: Row, served: Definitions) -> Row:
     """The row with the server's tools. A native row stays as it is if it needs none."""
     definitions = tools_in(domain_class, row, served)
@@ -333,8 +228,8 @@ def with_tools(row: Row, definitions: Definitions) -> Row:
 
 def prompt_text(row: Row) -> str:
     """The text of the user's last message in a row's prompt."""
-    messages, place = _prompt(row)
-    parts = _parts(messages[place].get("content"))
+    messages, place = prompt_of(row)
+    parts = content_parts(messages[place].get("content"))
     return " ".join(part["text"] for part in parts if isinstance(part.get("text"), str))
 
 
@@ -349,7 +244,7 @@ def messages_of(row: Row) -> list[dict[str, Any]]:
     return items
 
 
-def _prompt(row: Row) -> tuple[list[dict[str, Any]], int]:
+def prompt_of(row: Row) -> tuple[list[dict[str, Any]], int]:
     """The items of a row's prompt, and the place of the user's last message in them."""
     prompt = row["responses_create_params"].get("input") or ""
     if isinstance(prompt, str):
@@ -360,12 +255,9 @@ def _prompt(row: Row) -> tuple[list[dict[str, Any]], int]:
     return [*prompt, {"role": "user", "content": ""}], len(prompt)
 
 
-def _parts(content: Any) -> list[dict[str, Any]]:
+def content_parts(content: Any) -> list[dict[str, Any]]:
+    """The parts of a message's content, of which a text is one."""
     if isinstance(content, str):
         return [{"type": "input_text", "text": content}] if content else []
     parts = content if isinstance(content, list) else []
     return [part for part in parts if isinstance(part, dict)]
-
-
-def _folded(text: str) -> str:
-    return " ".join(text.split())

@@ -19,7 +19,7 @@ from ..episode.types import (
     function_call,
     message,
 )
-from .rows import with_observation
+from .observations import with_observation
 
 
 class ScriptedModel(ThreadingHTTPServer):

@@ -21,13 +21,9 @@ from ..episode.types import (
 )
 from ..errors import GateError, ToolError
 from ..evaluation.episodes import LocalEpisode
+from ..evaluation.observations import first_observation, with_observation
 from ..evaluation.policies import PLANS, solution_for
-from ..evaluation.rows import (
-    first_observation,
-    messages_of,
-    read_rows,
-    with_observation,
-)
+from ..evaluation.rows import messages_of, read_rows
 from ..project import of_class
 
 

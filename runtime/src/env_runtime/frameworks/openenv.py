@@ -38,7 +38,7 @@ from openenv.core.utils import run_async_safely
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 
-from .. import auth, errors, project, trainers
+from .. import errors, project, trainers
 from ..checks.server import outdated_manifests
 from ..episode.answers import Answer
 from ..episode.tasks import task_of
@@ -48,6 +48,7 @@ from ..evaluation.episodes import Refusal
 from ..project import Project
 from ..project import find as find_project
 from ..settings import ClientSettings
+from . import serving
 from .episodes import (
     SPLIT_FILES,
     AsyncEpisode,
@@ -346,7 +347,7 @@ def make_app(environment: type[ClassEnvironment]) -> Any:
         show_default_tab=False,
     )
     app.add_exception_handler(RequestError, refuse)
-    app.add_middleware(auth.guarded)
+    app.add_middleware(serving.guarded)
     return app
 
 
@@ -360,7 +361,7 @@ async def refuse(request: Request, error: Exception) -> JSONResponse:
 
 def serve(environment: type[ClassEnvironment], app: Any) -> None:
     """Serve an app on HOST and PORT until a signal ends the process."""
-    auth.serve(environment.domain_class, lambda: app, PORT)
+    serving.serve(environment.domain_class, lambda: app, PORT)
 
 
 def build_page(

@@ -27,7 +27,7 @@ from openreward.environments import (
 )
 from pydantic import BaseModel, model_validator
 
-from .. import auth, project
+from .. import project
 from ..episode.answers import Answer
 from ..episode.declaration import declared
 from ..episode.tasks import task_of
@@ -35,6 +35,7 @@ from ..episode.tools import Tool
 from ..episode.types import Row
 from ..errors import GateError, ToolError
 from ..settings import ClientSettings
+from . import serving
 from .episodes import (
     ANSWER,
     SPLIT_FILES,
@@ -210,13 +211,13 @@ def tool_method(domain_tool: Tool) -> Callable[..., Any]:
 def make_app(environment: type[ClassEnvironment]) -> Any:
     """The server's app. If API_TOKEN is set, its clients must send it."""
     app = Server([environment]).app
-    app.add_middleware(auth.guarded)
+    app.add_middleware(serving.guarded)
     return app
 
 
 def serve(environment: type[ClassEnvironment]) -> None:
     """Serve on HOST and PORT until a signal ends the process."""
-    auth.serve(environment._domain_class, lambda: make_app(environment), PORT)
+    serving.serve(environment._domain_class, lambda: make_app(environment), PORT)
 
 
 class OrsPlayer:

@@ -14,7 +14,6 @@ from omegaconf import OmegaConf
 from ..episode.declaration import declared
 from ..project import Project
 from ..settings import ServerSettings, StandInSettings
-from .connections import BoundedProtocol
 
 log = logging.getLogger(__name__)
 
@@ -76,6 +75,8 @@ def run(app: FastAPI, worker: str) -> None:
         ]
     for text in filter(None, notices):
         log.warning(text)
+    from .connections import BoundedProtocol
+
     uvicorn.run(
         app if workers == 1 else worker,
         factory=workers > 1,

@@ -28,15 +28,14 @@ from ..episode.tasks import (
 )
 from ..episode.types import Row
 from ..errors import RolloutError
+from ..evaluation.observations import begun, with_observation
 from ..evaluation.policies import call_everything
 from ..evaluation.rows import (
     about_task,
-    begun,
     check_row,
     load_rows,
     prompt_text,
     shown,
-    with_observation,
     with_served_tools,
     write_rows,
 )

@@ -24,13 +24,12 @@ from ..command_line import counted, exit_status
 from ..episode.tasks import solution_of, task_key, task_of
 from ..episode.types import Row, Solution, content_text, images_in
 from ..errors import NoOracleError, RolloutError, one_line
+from ..evaluation.observations import begun, with_observation
 from ..evaluation.rows import (
     about_task,
-    begun,
     check_row,
     messages_of,
     shown,
-    with_observation,
     with_served_tools,
 )
 from ..evaluation.rows import read as rows_in

@@ -16,8 +16,8 @@ from ..episode.samples import sample_arguments
 from ..episode.tasks import baseline_reward, oracle_reward
 from ..episode.types import message
 from ..errors import NoOracleError
+from ..evaluation.observations import first_observation, shows
 from ..evaluation.policies import solution_for, solve
-from ..evaluation.rows import first_observation, shows
 from .attacks import TestAttacks, TestConversation
 from .conformance import TestNemoGym, TestRows, verifier_fixture
 from .fixtures import (
