@@ -6,7 +6,7 @@ import shutil
 import pytest
 from env_runtime import prepare, project
 from env_runtime.errors import RolloutError
-from env_runtime.evaluation.rows import load_rows
+from env_runtime.evaluation.rows import load_rows, write_rows
 
 
 def numbered(count):
@@ -23,6 +23,14 @@ def test_held_out_rows_are_not_trained_on():
 
 def test_at_least_one_row_is_held_out():
     assert [len(split) for split in prepare.hold_out(numbered(3), 0.1)] == [2, 1]
+
+
+def test_rows_to_train_on_are_not_validated_on(tmp_path, rows, capsys):
+    files = [tmp_path / "more.jsonl", tmp_path / "held.jsonl"]
+    for file, some in zip(files, (rows[:5], rows[4:8]), strict=True):
+        write_rows(file, some)
+    assert prepare.main([str(files[0]), "--validation", str(files[1])]) == 1
+    assert "1 of 4 rows have the task of a row in" in capsys.readouterr().err
 
 
 @pytest.fixture

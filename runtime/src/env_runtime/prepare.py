@@ -26,6 +26,7 @@ from omegaconf import OmegaConf
 from pydantic import ValidationError
 
 from .checks.server import server_tools
+from .checks.splits import compared
 from .command_line import exit_status, needed, new_parser, share
 from .episode.tasks import validation_problem
 from .episode.types import Row
@@ -61,6 +62,9 @@ def main(arguments: list[str] | None = None) -> int:
         train = playable_rows(source)
         if options.validation:
             validation = playable_rows(options.validation)
+            domain_class, file = here().load_class(), options.validation
+            note = compared(domain_class, source, train, file, validation)
+            print(note.strip() or "train and validation share no task")
         else:
             train, validation = hold_out(train, options.hold_out)
         if not train:

@@ -160,28 +160,28 @@ def splits_note(domain_class: type, path: Path) -> str:
     for file in files:
         note += _usual_answer(domain_class, file, rows[file], one_task)
     train = next((file for file in files if file.stem == "train"), None)
-    for file in files if train else ():
-        if file.stem not in HELD_OUT:
-            continue
+    held_out = [file for file in files if file.stem in HELD_OUT]
+    for file in held_out if train else []:
         assert train
-        tasks = {task_key(task_of(row)) for row in rows[train]}
-        same = [
-            n for n, row in enumerate(rows[file]) if task_key(task_of(row)) in tasks
-        ]
-        if same and not one_task:
-            raise GateError(
-                f"{shown(file)}: {len(same)} of {counted(len(rows[file]), 'row')} have the task "
-                f"of a row in {shown(train)}, such as row {same[0] + 1}: make_rows.py writes "
-                "files that share none"
-            )
-        note += _templates_note(file, rows[file], train, rows[train])
+        note += compared(domain_class, train, rows[train], file, rows[file])
     return note
 
 
-def _templates_note(
-    file: Path, rows: list[Row], train: Path, trained: Iterable[Row]
+def compared(
+    domain_class: type, train: Path, trained: list[Row], file: Path, rows: list[Row]
 ) -> str:
-    """A note if most prompts of a file are those of another, but for their values."""
+    """A note if most prompts of a file are those of train but for their values, else "".
+
+    Raises GateError if a task is in both.
+    """
+    tasks = {task_key(task_of(row)) for row in trained}
+    same = [n for n, row in enumerate(rows) if task_key(task_of(row)) in tasks]
+    if same and not of_class(domain_class).table().get("one_task"):
+        raise GateError(
+            f"{shown(file)}: {len(same)} of {counted(len(rows), 'row')} have the task "
+            f"of a row in {shown(train)}, such as row {same[0] + 1}: make_rows.py writes "
+            "files that share none"
+        )
     known = Counter(map(template_of, trained))
     own = [template_of(row) for row in rows]
     same = [n for n, template in enumerate(own) if template in known]
