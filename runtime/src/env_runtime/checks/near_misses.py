@@ -196,7 +196,7 @@ class _Search:
             if not seen["falls"] + seen["same"]:
                 text = f"- ({seen['refused']} rows: each other value is refused)"
             if same:
-                text += f"; the same is earned by {', '.join(same)}"
+                text += f"; never with {', '.join(same)}"
             lines.append(f"  {place:{width}}  {text}")
         return lines
 
