@@ -371,7 +371,7 @@ class MyEnv:
         import json
         import make_rows
         from env_runtime.project import find
-        from env_runtime.evaluation.rows import (
+        from env_runtime.evaluation.observations import (
             first_observation,
             with_observation,
         )

@@ -82,7 +82,7 @@ def test_a_command_prints_control_characters_as_escapes(capsys):
 
 
 def test_a_gate_prints_control_characters_as_escapes(capsys):
-    result = {"gate": "smoke", "passed": False, "seconds": 0.1}
+    result = {"gate": "smoke", "passed": False, "weak": False, "seconds": 0.1}
     report([{**result, "detail": WIPE, "notes": [WIPE]}], as_json=False)  # type: ignore
     printed = capsys.readouterr().out
     assert printed.count("\\x1b[2J") == 2 and "\x1b" not in printed
