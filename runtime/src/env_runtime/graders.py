@@ -44,7 +44,7 @@ from .notation import (
     unstyled,
 )
 
-__all__ = ["INSTRUCTIONS", "Calls", "Choice", "Json", "Number", "Table", "Text"]
+__all__ = ["INSTRUCTIONS", "Calls", "Choice", "F1", "Json", "Number", "Table", "Text"]
 
 # The box is empty, so a policy that repeats the prompt earns nothing.
 INSTRUCTIONS = "End with the final answer in \\boxed{}, once and without other words."
@@ -484,6 +484,46 @@ def _to_a_hundredth(value: Any) -> Fraction | float:
     number = round(Fraction(value), 2)
     nearest = float(number)
     return nearest if number in (nearest, Fraction(repr(nearest))) else number
+
+
+class F1:
+    """A list of items that were found, or its JSON text, by its F1 score.
+
+    An item is a value of JSON, such as a pair as a list. One too many is wrong, and so is
+    one that is there twice. With k right ones among n, a list of all n earns 2k / (n + k):
+    0.06 for 3 of 100, but 0.67 for 5 of 10. If `candidates` is n, such a list earns 0.0.
+    """
+
+    def __init__(self, gold: Iterable[Any], *, candidates: int | None = None) -> None:
+        if isinstance(gold, str | Mapping) or not (items := [*gold]):
+            raise ValueError(f"expected a list of items to find, got {gold!r:.80}")
+        self._json, self._gold, self._least = Json(items), {*map(_item, items)}, 0.0
+        if len(self._gold) < len(items):
+            raise ValueError(f"expected each item once, got {gold!r:.80}")
+        if candidates is not None:
+            if candidates <= len(items):
+                raise ValueError(
+                    f"{len(items)} items of {candidates} candidates are all"
+                )
+            self._least = 2 * len(items) / (candidates + len(items))
+
+    def reward(self, found: Sequence[Any] | str) -> float:
+        """The F1 score of the items, 0.0 without a right one."""
+        items = self._json.read(found) if isinstance(found, str) else found
+        try:
+            right = len(self._gold & {*map(_item, items)})
+        except (TypeError, ValueError):  # no list, or no values of JSON
+            return 0.0
+        score = 2 * right / (len(items) + len(self._gold))
+        return max(0.0, (score - self._least) / (1 - self._least))
+
+    def solution(self) -> str:
+        """The right items as JSON."""
+        return self._json.solution()
+
+
+def _item(value: Any) -> frozenset[Any]:
+    return frozenset(_fields(value).items())
 
 
 class Calls:
