@@ -44,7 +44,7 @@ from .notation import (
     unstyled,
 )
 
-__all__ = ["INSTRUCTIONS", "Calls", "Choice", "F1", "Json", "Number", "Table", "Text"]
+__all__ = ["F1", "INSTRUCTIONS", "Calls", "Choice", "Json", "Number", "Table", "Text"]
 
 # The box is empty, so a policy that repeats the prompt earns nothing.
 INSTRUCTIONS = "End with the final answer in \\boxed{}, once and without other words."
@@ -497,33 +497,28 @@ class F1:
     def __init__(self, gold: Iterable[Any], *, candidates: int | None = None) -> None:
         if isinstance(gold, str | Mapping) or not (items := [*gold]):
             raise ValueError(f"expected a list of items to find, got {gold!r:.80}")
-        self._json, self._gold, self._least = Json(items), {*map(_item, items)}, 0.0
+        self._json = Json(items)
+        self._gold = {frozenset(_fields(one).items()) for one in items}
         if len(self._gold) < len(items):
             raise ValueError(f"expected each item once, got {gold!r:.80}")
-        if candidates is not None:
-            if candidates <= len(items):
-                raise ValueError(
-                    f"{len(items)} items of {candidates} candidates are all"
-                )
-            self._least = 2 * len(items) / (candidates + len(items))
+        if candidates is not None and candidates <= len(items):
+            raise ValueError(f"{len(items)} items are all of {candidates} candidates")
+        self._least = 2 / (1 + candidates / len(items)) if candidates else 0.0
 
     def reward(self, found: Sequence[Any] | str) -> float:
         """The F1 score of the items, 0.0 without a right one."""
         items = self._json.read(found) if isinstance(found, str) else found
-        try:
-            right = len(self._gold & {*map(_item, items)})
-        except (TypeError, ValueError):  # no list, or no values of JSON
+        if not isinstance(items, list | tuple):
             return 0.0
-        score = 2 * right / (len(items) + len(self._gold))
-        return max(0.0, (score - self._least) / (1 - self._least))
+        with contextlib.suppress(ValueError):  # what JSON lacks
+            given = {frozenset(_fields(one).items()) for one in items}
+            score = 2 * len(self._gold & given) / (len(items) + len(self._gold))
+            return max(0.0, (score - self._least) / (1 - self._least))
+        return 0.0
 
     def solution(self) -> str:
         """The right items as JSON."""
         return self._json.solution()
-
-
-def _item(value: Any) -> frozenset[Any]:
-    return frozenset(_fields(value).items())
 
 
 class Calls:

@@ -150,7 +150,8 @@ def _forked() -> socket.socket:
 def _control() -> socket.socket:
     """A socket to the process that forks: one for the server, and all its threads."""
     ours, theirs = socket.socketpair()
-    command = [sys.executable, "-I", "-S", Path(__file__).with_name("process.py")]
+    path = str(Path(__file__).with_name("process.py"))
+    command = [sys.executable, "-I", "-S", path]
     with theirs:
         process = subprocess.Popen(command, stdin=theirs, start_new_session=True)
     atexit.register(process.wait)
