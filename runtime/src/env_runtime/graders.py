@@ -489,31 +489,30 @@ def _to_a_hundredth(value: Any) -> Fraction | float:
 class F1:
     """A list of items that were found, or its JSON text, by its F1 score.
 
-    An item is a value of JSON, such as a pair as a list. One too many is wrong, and so is
-    one that is there twice. With k right ones among n, a list of all n earns 2k / (n + k):
-    0.06 for 3 of 100, but 0.67 for 5 of 10. If `candidates` is n, such a list earns 0.0.
+    An item is a value of JSON, such as a pair as a list. One that is there twice is wrong.
+    All n candidates of which k are right earn 2k / (n + k): 0.06 for 3 of 100, but 0.67 for
+    5 of 10. With `candidates=n` they earn 0.0.
     """
 
-    def __init__(self, gold: Iterable[Any], *, candidates: int | None = None) -> None:
+    def __init__(self, gold: Iterable[Any], *, candidates: float = math.inf) -> None:
         if isinstance(gold, str | Mapping) or not (items := [*gold]):
             raise ValueError(f"expected a list of items to find, got {gold!r:.80}")
         self._json = Json(items)
         self._gold = {frozenset(_fields(one).items()) for one in items}
         if len(self._gold) < len(items):
             raise ValueError(f"expected each item once, got {gold!r:.80}")
-        if candidates is not None and candidates <= len(items):
+        if candidates <= len(items):
             raise ValueError(f"{len(items)} items are all of {candidates} candidates")
-        self._least = 2 / (1 + candidates / len(items)) if candidates else 0.0
+        self._least = 2 / (1 + candidates / len(items))  # what all candidates earn
 
     def reward(self, found: Sequence[Any] | str) -> float:
         """The F1 score of the items, 0.0 without a right one."""
         items = self._json.read(found) if isinstance(found, str) else found
-        if not isinstance(items, list | tuple):
-            return 0.0
-        with contextlib.suppress(ValueError):  # what JSON lacks
-            given = {frozenset(_fields(one).items()) for one in items}
-            score = 2 * len(self._gold & given) / (len(items) + len(self._gold))
-            return max(0.0, (score - self._least) / (1 - self._least))
+        with contextlib.suppress(ValueError):  # for what JSON lacks
+            if isinstance(items, list | tuple):
+                given = {frozenset(_fields(one).items()) for one in items}
+                score = 2 * len(self._gold & given) / (len(items) + len(self._gold))
+                return max(0.0, (score - self._least) / (1 - self._least))
         return 0.0
 
     def solution(self) -> str:

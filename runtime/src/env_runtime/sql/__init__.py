@@ -153,7 +153,9 @@ def _control() -> socket.socket:
     path = str(Path(__file__).with_name("process.py"))
     command = [sys.executable, "-I", "-S", path]
     with theirs:
-        process = subprocess.Popen(command, stdin=theirs, start_new_session=True)
+        process = subprocess.Popen(
+            command, stdin=theirs.fileno(), start_new_session=True
+        )
     atexit.register(process.wait)
     atexit.register(ours.close)  # runs first, and ends the process
     return ours
