@@ -18,7 +18,7 @@ PUBLIC = {
     "rows": "Example Record baseline_reward call_everything filled from_dataset functions_in golds_of "
     "labels_of last_box letter_of load_rows main options_of read responses_input server_tools "
     "shuffled task_data_of task_skeleton with_images",
-    "graders": "INSTRUCTIONS Calls Choice F1 Json Number Table Text",
+    "graders": "F1 INSTRUCTIONS Calls Choice Json Number Table Text",
     "sql": "Database Query",
     "testing": "NoOracleError TestAttacks TestConversation TestNemoGym TestRows baseline_reward client "
     "connect first_observation message oracle_reward pytest_terminal_summary rows "
