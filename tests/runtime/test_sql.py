@@ -1,6 +1,7 @@
 """SQL for a policy: what it reads, what it cannot do, and how a query is graded."""
 
 import contextlib
+import os
 import signal
 import sqlite3
 import subprocess
@@ -243,6 +244,19 @@ def test_no_process_and_no_file_is_left(tmp_path, end):
     assert done.returncode == (-signal.SIGKILL if end else 0), done.stderr.decode()
     assert done.stderr == b""
     assert [*tmp_path.iterdir()] == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="it is found in /proc")
+def test_the_process_that_forks_is_started_again(shops):
+    for _ in range(2):
+        shops.query("SELECT 1")
+        files = Path("/proc/self/task").glob("*/children")
+        children = {int(pid) for file in files for pid in file.read_text().split()}
+        commands = {pid: Path(f"/proc/{pid}/cmdline").read_bytes() for pid in children}
+        [pid] = [pid for pid, line in commands.items() if b"sql/process.py" in line]
+        os.kill(pid, signal.SIGKILL)
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    assert shops.query("SELECT 1 AS one") == "one\n1"
 
 
 # ---------------------------------------------------------------------- grades

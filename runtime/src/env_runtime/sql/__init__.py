@@ -140,7 +140,7 @@ def _forked() -> socket.socket:
     with theirs, _LOCK:
         try:
             socket.send_fds(_control(), [b"1"], [theirs.fileno()])
-        except BrokenPipeError:  # somebody ended the process that forks
+        except ConnectionError:  # somebody ended the process that forks
             _control.cache_clear()
             socket.send_fds(_control(), [b"1"], [theirs.fileno()])
     return ours
