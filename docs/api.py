@@ -11,7 +11,7 @@ from typing import Annotated, Any, get_origin
 
 PAGE = Path(__file__).with_suffix(".md")
 MODULES = ["server", "gates", "rollouts", "rows", "graders", "testing", "models"]
-MODULES += ["gymnasium", "mcp"]
+MODULES += ["gymnasium", "mcp", "sql"]
 INTRODUCTION = """# The public modules of `env_runtime`
 
 A project's files import these modules only, and names change only with a line in the

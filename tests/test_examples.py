@@ -166,6 +166,11 @@ def test_partial_answers_earn_in_part(example, play):
         assert earn([*values, *values]) == 0.0
 
 
+NESTED = ", ".join(
+    f"t{n} AS (SELECT a.x FROM t{n - 1} a, t{n - 1} b)" for n in range(1, 24)
+)
+
+
 @pytest.mark.parametrize(
     "sql",
     [
@@ -179,6 +184,8 @@ def test_partial_answers_earn_in_part(example, play):
         "SELECT 1; DELETE FROM orders",
         "SELECT length(zeroblob(1000000000))",
         "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT sum(i) FROM n",
+        f"WITH t0 AS (SELECT 1 x), {NESTED} SELECT count(*) FROM t23",
+        "SELECT " + ", ".join(["hex(randomblob(4900))"] * 800) + " FROM items",
         "SELECT count(*) FROM items a, items b, items c, items d",
         "nonsense",
     ],

@@ -32,6 +32,7 @@ PAIRS = {
     "package": {"deploy"},
     "prepare": {"under_gym"},
     "rows": {"graders", "notation"},
+    "sql": {"graders"},
     "under_gym": {"gym_agents"},
 }
 

@@ -4,6 +4,8 @@ import random
 import sqlite3
 from collections import Counter
 
+from env_runtime.sql import Database
+
 TABLES = """
 CREATE TABLE customers (id INTEGER PRIMARY KEY, name TEXT, city TEXT);
 CREATE TABLE products (id INTEGER PRIMARY KEY, name TEXT, price REAL);
@@ -13,8 +15,6 @@ CREATE TABLE items (order_id INTEGER, product_id INTEGER, count INTEGER);
 NAMES = ["Ada", "Ben", "Cleo", "Dan", "Eve", "Finn", "Gia", "Hugo", "Ida", "Jon"]
 GOODS = ["anvil", "brush", "drum", "easel", "flute", "globe", "jar", "lamp", "oven"]
 CITIES = ["Oslo", "Lima", "Rome", "Kyiv"]
-READING = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION}
-LINES, CHARACTERS, STEPS = 20, 10_000, 1_000_000  # the most that a query may take
 
 
 class Shop:
@@ -30,13 +30,11 @@ class Shop:
         self._right = Counter(_normal(value) for row in rows for value in row)
         self._worth = self._right.total() + task.get("unknown", 0)
         self._given: Counter[str] = Counter()
-        self._db.set_authorizer(lambda action, *_: int(action not in READING))
-        self._db.set_progress_handler(lambda: True, STEPS)
-        self._db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, CHARACTERS)
+        self._read = Database(self._db, rows=20)
 
     def tables(self) -> str:
         """Show the tables and their columns."""
-        return TABLES.strip()
+        return self._read.schema()
 
     def query(self, sql: str) -> str:
         """Run a query, and read the first 20 rows that it finds.
@@ -44,13 +42,7 @@ class Shop:
         Args:
             sql: One SELECT statement in SQLite's dialect.
         """
-        try:
-            rows = self._db.execute(sql).fetchmany(LINES + 1)
-        except (sqlite3.Error, sqlite3.Warning) as error:
-            raise ValueError(f"the query failed: {error}") from None
-        lines = [" | ".join(map(str, row)) for row in rows]
-        lines[LINES:] = ["... and more"] if len(rows) > LINES else []
-        return "\n".join(lines) or "The query found no rows."
+        return self._read.query(sql)
 
     def answer(self, values: list[str]) -> str:
         """Answer the question. A later answer replaces an earlier one.

@@ -10,9 +10,18 @@ from typing import Any
 
 import pytest
 from env_runtime import graders
-from env_runtime.graders import INSTRUCTIONS, Calls, Choice, Json, Number, Table, Text
+from env_runtime.graders import (
+    F1,
+    INSTRUCTIONS,
+    Calls,
+    Choice,
+    Json,
+    Number,
+    Table,
+    Text,
+)
 from env_runtime.notation import last_box
-from hypothesis import assume, given
+from hypothesis import assume, given, reject
 from hypothesis import strategies as st
 
 SCALARS = st.none() | st.booleans() | st.integers(-9, 9) | st.text(max_size=4)
@@ -213,6 +222,7 @@ def test_the_last_box_of_a_text_is_balanced():
 
 BOXED = [Number("42"), Text("42"), Text("42", partial=True), Choice("B", ["41", "42"])]
 GRADERS = [*BOXED, Json({"answer": 42}), Json({"answer": 42}, partial=True)]
+GRADERS += [F1(["a", "b"])]
 
 
 def test_each_grader_is_in_every_place():
@@ -381,6 +391,44 @@ def test_every_row_counts_as_often_as_it_appears():
     assert Table([(1,), (2,)], ordered=True).reward([(2,), (1,)]) == 0.0
 
 
+@given(st.lists(DOCUMENTS, min_size=1, max_size=5), st.lists(DOCUMENTS, max_size=5))
+def test_found_items_earn_by_precision_and_recall(gold, others):
+    try:
+        grader = F1(gold)
+    except ValueError:  # twice the same
+        reject()
+    assert grader.reward(gold) == grader.reward(grader.solution()) == 1.0
+    assert grader.reward(gold[::-1]) == 1.0
+    for count in range(len(gold) + 1):
+        expected = 2 * count / (count + len(gold))
+        assert grader.reward(gold[:count]) == pytest.approx(expected)
+        assert grader.reward(json.dumps(gold[:count])) == pytest.approx(expected)
+    # Every further item, also one that is there already, costs something.
+    assert grader.reward([*gold, gold[0]]) < 1.0
+    assert not others or grader.reward([*gold, *others]) < 1.0
+
+
+def test_pairs_are_items_and_only_a_list_is_read():
+    grader = F1([["a", 1], ["b", 2]])
+    assert grader.reward('```json\n[["b", 2], ["a", 1.0]]\n```') == 1.0
+    assert grader.reward([("a", 1)]) == pytest.approx(2 / 3)
+    assert grader.reward([["a", 1], ["a", 1]]) == 0.5
+    assert grader.reward([["a", 2], ["b", 1], ["a", "1"], ["a", True]]) == 0.0
+    for found in ({"a": 1}, [], [float("nan")], "a", "{}", '"a"', None, 3):
+        assert F1(["a"]).reward(found) == 0.0
+    assert F1(["a"]).reward({"a": 1}) == F1(["a"]).reward('{"a": 1}') == 0.0
+
+
+def test_all_candidates_earn_what_is_said():
+    numbers = [*range(100)]
+    assert F1(numbers[:3]).reward(numbers) == pytest.approx(6 / 103)
+    assert F1(numbers[:50]).reward(numbers) == pytest.approx(2 / 3)
+    grader = F1(numbers[:50], candidates=100)
+    assert grader.reward(numbers) == grader.reward([*numbers, 100]) == 0.0
+    rewards = [grader.reward(numbers[:count]) for count in range(50, 101)]
+    assert rewards == sorted(rewards, reverse=True) and rewards[0] == 1.0
+
+
 def test_a_number_can_be_told_before_it_is_expected():
     assert all(map(Number.reads, ["1,250", " 3/4 ", 7, 0.5, "20\\%"]))
     assert not any(map(Number.reads, ["", "seven", "#### 7", None, True, "2^10"]))
@@ -475,6 +523,12 @@ def test_a_call_too_many_earns_nothing():
         (lambda: Json(), "expected a document, a schema, or both"),
         (lambda: Json({"a": float("nan")}), "JSON has no number nan"),
         (lambda: Table([]), "expected no rows"),
+        (lambda: F1([]), r"expected a list of items to find, got \[\]"),
+        (lambda: F1("ab"), "expected a list of items to find, got 'ab'"),
+        (lambda: F1({"a": 1}), "expected a list of items to find"),
+        (lambda: F1([1, 1.0]), "expected each item once"),
+        (lambda: F1([float("inf")]), "JSON has no number inf"),
+        (lambda: F1([1, 2], candidates=2), "2 items are all of 2 candidates"),
     ],
 )
 def test_a_task_that_cannot_be_graded_is_refused(make, message):

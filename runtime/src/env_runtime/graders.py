@@ -44,7 +44,7 @@ from .notation import (
     unstyled,
 )
 
-__all__ = ["INSTRUCTIONS", "Calls", "Choice", "Json", "Number", "Table", "Text"]
+__all__ = ["F1", "INSTRUCTIONS", "Calls", "Choice", "Json", "Number", "Table", "Text"]
 
 # The box is empty, so a policy that repeats the prompt earns nothing.
 INSTRUCTIONS = "End with the final answer in \\boxed{}, once and without other words."
@@ -484,6 +484,40 @@ def _to_a_hundredth(value: Any) -> Fraction | float:
     number = round(Fraction(value), 2)
     nearest = float(number)
     return nearest if number in (nearest, Fraction(repr(nearest))) else number
+
+
+class F1:
+    """A list of items that were found, or its JSON text, by its F1 score.
+
+    An item is a value of JSON, such as a pair as a list. One that is there twice is wrong.
+    All n candidates of which k are right earn 2k / (n + k): 0.06 for 3 of 100, but 0.67 for
+    5 of 10. With `candidates=n` they earn 0.0.
+    """
+
+    def __init__(self, gold: Iterable[Any], *, candidates: float = math.inf) -> None:
+        if isinstance(gold, str | Mapping) or not (items := [*gold]):
+            raise ValueError(f"expected a list of items to find, got {gold!r:.80}")
+        self._json = Json(items)
+        self._gold = {frozenset(_fields(one).items()) for one in items}
+        if len(self._gold) < len(items):
+            raise ValueError(f"expected each item once, got {gold!r:.80}")
+        if candidates <= len(items):
+            raise ValueError(f"{len(items)} items are all of {candidates} candidates")
+        self._least = 2 / (1 + candidates / len(items))  # what all candidates earn
+
+    def reward(self, found: Sequence[Any] | str) -> float:
+        """The F1 score of the items, 0.0 without a right one."""
+        items = self._json.read(found) if isinstance(found, str) else found
+        with contextlib.suppress(ValueError):  # for what JSON lacks
+            if isinstance(items, list | tuple):
+                given = {frozenset(_fields(one).items()) for one in items}
+                score = 2 * len(self._gold & given) / (len(items) + len(self._gold))
+                return max(0.0, (score - self._least) / (1 - self._least))
+        return 0.0
+
+    def solution(self) -> str:
+        """The right items as JSON."""
+        return self._json.solution()
 
 
 class Calls:
