@@ -105,14 +105,13 @@ def test_arguments_are_passed_on(shelf, tmp_path):
 
 
 def test_environments_run_at_once(shelf, tmp_path):
-    """Each waits for the other one at a pipe."""
+    """Each waits for the other one at a pipe, at most a minute."""
     os.mkfifo(tmp_path / "pipe")
     for name, mode in (("words", "w"), ("sums", "r")):
-        put(tmp_path / "envs" / name, f"open({str(tmp_path / 'pipe')!r}, {mode!r})")
-    assert cells(shelf("gates", "--jobs", "2")) == [
-        ["sums", "passed"],
-        ["words", "passed"],
-    ]
+        wait = f"open({str(tmp_path / 'pipe')!r}, {mode!r})"
+        put(tmp_path / "envs" / name, f"import signal\nsignal.alarm(60)\n{wait}")
+    printed = shelf("gates", "--jobs", "2")
+    assert cells(printed) == [["sums", "passed"], ["words", "passed"]]
 
 
 def test_no_more_run_at_once_than_asked_for(shelf, tmp_path):
