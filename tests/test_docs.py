@@ -71,6 +71,10 @@ NOT_RUN = {
     "docs/from/repository.md": {
         "cd envs/counter": "tests/test_guests.py generates several environments",
         "uvx copier copy --trust --defaults -d domain_module=counter": "is of another package",
+        "uv run --project envs/words/nemo_gym python -m env_runtime.shelf": "tests/runtime/test_shelf.py runs it",
+        "cd envs/words/nemo_gym": "tests/runtime/test_imports.py runs these",
+        "uv build --wheel --no-create-gitignore": "as above",
+        "uv add --upgrade-package teamlib": "as above",
     },
     "docs/agents.md": {
         "cd nemo_gym": "is of any project",
