@@ -151,6 +151,9 @@ NOT_RUN = {
         ".venv/bin/gym env test --resources-server ": "installs NeMo Gym once more; tests/test_nemo_gym.py runs it",
         ".venv/bin/gym env publish ": "needs a license; tests/test_nemo_gym.py runs it",
     },
+    "docs/tasks-and-data.md": {
+        "uvx --from huggingface_hub": "needs the Hub",
+    },
     "docs/tools.md": {
         "cd my_dots/nemo_gym && uv add": "installs Pillow, and all else once more",
     },
