@@ -82,6 +82,11 @@ NOT_RUN = {
         "uv run python -m env_runtime.under_gym --agent": "needs the agent, and a model",
     },
     "docs/frameworks.md": {
+        "cp .venv/lib/python3.13/site-packages/responses_api_agents/harbor_agent": "needs nemo-gym 0.7",
+        'echo \'{"instance_id"': "is for the next ones",
+        ".venv/bin/gym env start --config harbor.yaml": "needs Harbor, from GitHub, and Daytona",
+        ".venv/bin/gym eval run --no-serve --agent harbor_agent": "as above",
+        "uvx copier copy --trust --defaults -d domain_module=questions": "installs Inspect; tests/test_inspect.py runs the adapter",
         "uvx copier copy --trust --defaults -d 'siblings": "installs the frameworks; tests/test_siblings_installed.py runs it",
         "uvx copier update ": "tests/test_update.py runs it",
     },
