@@ -147,12 +147,8 @@ def _command(root: Path, command: str, *further: str) -> list[str]:
     if command == "update":
         _, *words = shlex.split(Project.read(root).update_command())  # uvx copier ...
         return [uv, "tool", "run", *words, *further]
-    run = [uv, "run", "--directory", "nemo_gym"]
-    return [
-        *run,
-        *(["python", "gates.py"] if command == "gates" else [command]),
-        *further,
-    ]
+    program = ["python", "gates.py"] if command == "gates" else ["pytest"]
+    return [uv, "run", "--directory", "nemo_gym", *program, *further]
 
 
 def table(outcomes: list[Outcome]) -> str:
