@@ -190,7 +190,7 @@ def build_runtime(uv: str, again: str) -> None:
         )
         [wheel] = Path(folder).glob("*.whl")
         VENDOR.mkdir(exist_ok=True)
-        for old in VENDOR.glob("*.whl"):
+        for old in VENDOR.glob("nemo_gym_env_runtime-*.whl"):
             if old.name != wheel.name:
                 old.unlink()
         shutil.copyfile(wheel, VENDOR / wheel.name)

@@ -98,6 +98,7 @@ PROTECTED = {
         RUNTIME + "gym_agents.py",
         RUNTIME + "resources_server/over_mcp.py",
     ],
+    "test_inspect.py": ["docs/frameworks.md"],
     "test_mcp_servers.py": [RUNTIME + "mcp/", RUNTIME + "workspace/bubblewrap.py"],
     "test_models.py": [RUNTIME + "under_gym.py", RUNTIME + "models/"],
     "test_mutants.py": [],
@@ -185,7 +186,7 @@ SAME_ON_BOTH += [
     "trl",
     "dataset_shapes",
 ]
-SAME_ON_BOTH += ["data_is_text", "tested_programs", "written"]
+SAME_ON_BOTH += ["data_is_text", "shelf", "tested_programs", "written"]
 # Other modules of which some tests need one series
 OF_ONE_SERIES = ["test_api", "test_coverage", "test_layers", "test_ports"]
 # The fixtures that install a project, and NeMo Gym with it

@@ -71,6 +71,10 @@ NOT_RUN = {
     "docs/from/repository.md": {
         "cd envs/counter": "tests/test_guests.py generates several environments",
         "uvx copier copy --trust --defaults -d domain_module=counter": "is of another package",
+        "uv run --project envs/words/nemo_gym python -m env_runtime.shelf": "tests/runtime/test_shelf.py runs it",
+        "cd envs/words/nemo_gym": "tests/runtime/test_imports.py runs these",
+        "uv build --wheel --no-create-gitignore": "as above",
+        "uv add --upgrade-package teamlib": "as above",
     },
     "docs/agents.md": {
         "cd nemo_gym": "is of any project",
@@ -78,6 +82,11 @@ NOT_RUN = {
         "uv run python -m env_runtime.under_gym --agent": "needs the agent, and a model",
     },
     "docs/frameworks.md": {
+        "cp .venv/lib/python3.13/site-packages/responses_api_agents/harbor_agent": "needs nemo-gym 0.7",
+        'echo \'{"instance_id"': "is for the next ones",
+        ".venv/bin/gym env start --config harbor.yaml": "needs Harbor, from GitHub, and Daytona",
+        ".venv/bin/gym eval run --no-serve --agent harbor_agent": "as above",
+        "uvx copier copy --trust --defaults -d domain_module=questions": "installs Inspect; tests/test_inspect.py runs the adapter",
         "uvx copier copy --trust --defaults -d 'siblings": "installs the frameworks; tests/test_siblings_installed.py runs it",
         "uvx copier update ": "tests/test_update.py runs it",
     },
@@ -92,6 +101,8 @@ NOT_RUN = {
     },
     "skills/generate-nemo-gym-env/SKILL.md": {
         "uvx copier copy --trust --defaults -d archetype=gymnasium": "installs Gymnasium; tests/test_environments.py runs it",
+        "uv run python gates.py rollout --under-gym": "takes a minute; tests/test_nemo_gym.py runs it",
+        ".venv/bin/gym env start ": "serves until it is stopped; tests/test_nemo_gym.py runs it",
     },
     "docs/start.md": {
         "cd my_env/nemo_gym": "is of any project",
@@ -144,6 +155,9 @@ NOT_RUN = {
         ),
         ".venv/bin/gym env test --resources-server ": "installs NeMo Gym once more; tests/test_nemo_gym.py runs it",
         ".venv/bin/gym env publish ": "needs a license; tests/test_nemo_gym.py runs it",
+    },
+    "docs/tasks-and-data.md": {
+        "uvx --from huggingface_hub": "needs the Hub",
     },
     "docs/tools.md": {
         "cd my_dots/nemo_gym && uv add": "installs Pillow, and all else once more",
@@ -554,6 +568,6 @@ def test_the_skill_says_what_it_is():
     fields = dict(line.split(": ", 1) for line in front.splitlines())
     assert fields["name"] == "generate-nemo-gym-env"
     assert 50 < len(fields["description"]) <= 1024
-    assert body.count("\n") < 180
+    assert body.count("\n") < 200
     for link in re.findall(r"\]\((?!http)([^)#]+)", body):
         assert (ROOT / "skills/generate-nemo-gym-env" / link).is_file(), link

@@ -86,6 +86,7 @@ def test_a_wheel_for_verifiers_has_what_a_package_needs(copy, tmp_path):
     answers = {"domain_module": "maze", "domain_class": "Env", "tools": ""}
     copy(project, siblings="[verifiers]", **answers)
     build_wheel(RUNTIME, project / "nemo_gym/vendor")
+    (project / "nemo_gym/vendor/teamlib-1-py3-none-any.whl").touch()
     pyproject = project / "verifiers/pyproject.toml"
     text = pyproject.read_text()
     extras = text.replace("[verifiers]", "[gymnasium-frames,verifiers]")

@@ -1,12 +1,15 @@
 """The shell steps of the workflows: their syntax, and what those do that need no GitHub."""
 
+import json
 import os
+import re
 import subprocess
+import sys
 
 import pytest
 import yaml
 
-from projects import ROOT, UVX, run
+from projects import ROOT, UVX, git, run
 
 STEPS = {
     f"{path.stem}/{name}/{step.get('name', number)}": step["run"]
@@ -105,4 +108,75 @@ def test_each_release_waits_for_the_nights_tests():
 @pytest.mark.slow
 def test_zizmor_finds_nothing_in_a_projects_workflows(render):
     command = [*UVX, "zizmor", "--offline", render() / ".github/workflows"]
+    assert "No findings to report" in run(command, ROOT).stdout
+
+
+# ---------------------------------------------------------------------- of many environments
+
+PAGE = (ROOT / "docs/from/repository.md").read_text()
+[ENVIRONMENTS] = re.findall(
+    r"^```yaml\n(name: Environments\n.*?)^```", PAGE, re.DOTALL | re.MULTILINE
+)
+
+
+def test_a_pages_workflow_uses_the_actions_of_ours():
+    ours = (ROOT / ".github/workflows/ci.yml").read_text()
+    used = re.findall(r"uses: (.*)", ENVIRONMENTS)
+    assert set(used) <= set(re.findall(r"uses: (.*)", ours))
+    jobs = yaml.safe_load(ENVIRONMENTS)["jobs"]
+    for step in (step for job in jobs.values() for step in job["steps"]):
+        assert "${{" not in step.get("run", "")
+
+
+@pytest.mark.parametrize(
+    ("changed", "run_in"),
+    [
+        ("envs/words/words.py", ["envs/words"]),
+        ("envs/words-2/nemo_gym/data/ä.jsonl", ["envs/words-2"]),
+        ("libs/teamlib/setup.py", ["envs/words", "envs/words-2"]),
+        ("README.md", []),
+        ("envs/words/README.md", ["envs/words"]),
+        (None, ["envs/words", "envs/words-2"]),  # the first push
+    ],
+)
+def test_the_environments_that_changed_are_run(tmp_path, changed, run_in):
+    steps = yaml.safe_load(ENVIRONMENTS)["jobs"]["changed"]["steps"]
+    [script] = [step["run"] for step in steps if step.get("shell") == "python"]
+    git(tmp_path, "init", "--quiet")
+    for name in ("words", "words-2"):
+        put(tmp_path / f"envs/{name}/nemo_gym/gates.py")
+        put(tmp_path / f"envs/{name}/verifiers/gates.py")
+    put(tmp_path / "libs/teamlib/setup.py")
+    commit(tmp_path)
+    before = git(tmp_path, "rev-parse", "HEAD").strip() if changed else "0" * 40
+    if changed:
+        put(tmp_path / changed)
+        commit(tmp_path)
+    output = tmp_path / "output"
+    run(
+        [sys.executable, "-c", script],
+        tmp_path,
+        BEFORE=before,
+        GITHUB_OUTPUT=str(output),
+    )
+    assert json.loads(output.read_text().removeprefix("environments=")) == run_in
+
+
+def put(path):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a") as file:
+        file.write("a line\n")
+
+
+def commit(folder):
+    git(folder, "add", "--all")
+    git(folder, "commit", "--quiet", "--message", "A change")
+
+
+@pytest.mark.slow
+def test_zizmor_finds_nothing_in_a_pages_workflow(tmp_path):
+    folder = tmp_path / ".github/workflows"
+    folder.mkdir(parents=True)
+    (folder / "environments.yml").write_text(ENVIRONMENTS)
+    command = [*UVX, "zizmor", "--offline", folder]
     assert "No findings to report" in run(command, ROOT).stdout

@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 VENDOR = Path(__file__).resolve().parents[1] / "nemo_gym/vendor"
-wheels = list(VENDOR.glob("*.whl"))
+wheels = list(VENDOR.glob("nemo_gym_env_runtime-*.whl"))
 if len(wheels) != 1:
     raise FileNotFoundError(
         f"{VENDOR} has {len(wheels)} wheels, expected one of nemo-gym-env-runtime: run "

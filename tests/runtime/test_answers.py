@@ -63,6 +63,13 @@ def test_an_answer_without_a_seed_earns_nothing(client_of):
     assert client_of(Sum).reward(SUM, [message("5")]) == 0.0
 
 
+def test_a_projects_tests_may_write_an_answer_as_text(client_of, verify):
+    for text, reward in [("5", 1.0), ("6", 0.0), ("", 0.0)]:
+        player = client_of(Sum)
+        player.post("/seed_session", json=SUM)
+        assert verify(player, SUM, text) == reward
+
+
 def test_a_class_that_takes_no_answer_gets_none(begin):
     assert begin(Generous).reward(output=[message("5")]) == 1.0
 

@@ -6,6 +6,8 @@ import sys
 import pytest
 from env_runtime import imports
 
+from projects import UV, run
+
 SOURCE = """
 import json, os.path
 import numpy.linalg as algebra
@@ -134,6 +136,7 @@ dependencies = ["rocks @ file:///srv/rocks", "numpy>=2"]
 nemo-gym-env-runtime = { path = "vendor/x-1-py3-none-any.whl" }
 digging = [{ path = "../../digging", marker = "python_version > '3'" }]
 own = { path = ".." }
+teamlib = { path = "vendor/teamlib-1-py3-none-any.whl" }
 other = { git = "https://example.com/other" }
 """
 
@@ -155,3 +158,40 @@ def test_packages_that_an_image_does_not_get(tmp_path):
     (gym / "Dockerfile").write_text("RUN uv export --no-emit-local")
     own = "own is installed from .., which an image does not get: "
     assert starts() == sorted([*outside, own])
+
+
+LIBRARY = """
+[project]
+name = "team.lib"
+version = "1"
+requires-python = ">=3.12"
+[build-system]
+requires = ["uv_build>=0.9,<0.14"]
+build-backend = "uv_build"
+[tool.uv.build-backend]
+module-name = "teamlib"
+"""
+
+
+def test_a_library_of_the_repository_as_a_wheel(tmp_path):
+    """The import gate's command, after each change of the library."""
+    module = tmp_path / "libs/teamlib/src/teamlib/__init__.py"
+    module.parent.mkdir(parents=True)
+    (tmp_path / "libs/teamlib/pyproject.toml").write_text(LIBRARY)
+    gym = tmp_path / "envs/words/nemo_gym"
+    gym.mkdir(parents=True)
+    (gym / "pyproject.toml").write_text(
+        '[project]\nname = "words"\nversion = "0"\nrequires-python = ">=3.12"\n'
+        'dependencies = ["team.lib"]\n[tool.uv.sources]\n'
+        '"team.lib" = { path = "../../../libs/teamlib", editable = true }\n'
+    )
+    [note] = imports.not_in_image(gym, gym.parent)
+    for number in (1, 2):
+        module.write_text(f"NUMBER = {number}\n")
+        command = note.split("`")[3].replace("uv ", f"{UV} --quiet ")
+        run(["bash", "-ec", command], gym)
+        assert imports.not_in_image(gym, gym.parent) == []
+        code = "import teamlib; print(teamlib.NUMBER)"
+        printed = run([UV, "run", "--quiet", "--locked", "python", "-c", code], gym)
+        assert printed.stdout == f"{number}\n"
+    assert [path.suffix for path in (gym / "vendor").iterdir()] == [".whl"]

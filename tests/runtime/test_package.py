@@ -276,6 +276,7 @@ def project(tmp_path, monkeypatch):
     ) as one:
         one.writestr("env_runtime/__init__.py", "")
         one.writestr("nemo_gym_env_runtime-1.dist-info/METADATA", METADATA)
+    (vendor / "teamlib-1-py3-none-any.whl").touch()  # a library of the repository
     monkeypatch.setattr("env_runtime.shipped.refuse_keys", lambda *_: None)
     return Project.read(root)
 

@@ -91,7 +91,10 @@ def undeclared_packages(root: Path, module: str, project: Path) -> dict[str, str
 
 
 def packages_from_paths(project: Path) -> dict[str, str]:
-    """The packages that the folder `project` installs from paths, each with its path."""
+    """The packages that the folder `project` installs from paths, each with its path.
+
+    Wheels in its folder vendor/ do not count: an image installs all of them.
+    """
     table = tomllib.loads((project / "pyproject.toml").read_text(encoding="utf-8"))
     sources = table.get("tool", {}).get("uv", {}).get("sources", {})
     paths = {
@@ -103,9 +106,11 @@ def packages_from_paths(project: Path) -> dict[str, str]:
     for requirement in table["project"].get("dependencies", []):
         if found := re.match(r"([\w.-]+).*@\s*file:(?://)?([^\s;]+)", requirement):
             paths[found[1]] = found[2]
-    # The image installs the template's wheel by its name.
-    vendored = {RUNTIME} if paths.get(RUNTIME, "").endswith(".whl") else set()
-    return {name: path for name, path in paths.items() if name not in vendored}
+    return {
+        name: path
+        for name, path in paths.items()
+        if not re.fullmatch(r"(\./)?vendor/[^/]+\.whl", path)
+    }
 
 
 def not_in_image(project: Path, root: Path) -> list[str]:
@@ -116,19 +121,21 @@ def not_in_image(project: Path, root: Path) -> list[str]:
     dockerfile = project / "Dockerfile"
     text = dockerfile.read_text(encoding="utf-8") if dockerfile.is_file() else ""
     return [
-        lacking(name, path, root)
+        lacking(name, path)
         for name, path in packages_from_paths(project).items()
         if "--no-emit-local" in text
         or not (project / path).resolve().is_relative_to(root.resolve())
     ]
 
 
-def lacking(name: str, path: str, root: Path) -> str:
+def lacking(name: str, path: str) -> str:
     """A note on a package that is installed from a path, which an image lacks."""
+    wheel = f"./vendor/{_normalized(name).replace('-', '_')}-*.whl"
     return (
         f"{name} is installed from {path}, which an image does not get: install it "
-        "from an index or from git (`uv add git+https://...`), or copy its module into "
-        f"{root.resolve()} and remove the package"
+        "from an index or from git (`uv add git+https://...`), or as a wheel: `uv build "
+        f"--wheel --no-create-gitignore --out-dir vendor {path} && uv add "
+        f"--upgrade-package {name} {wheel}` in nemo_gym/"
     )
 
 

@@ -35,9 +35,7 @@ def check_paths() -> None:
         try:
             importlib.metadata.distribution(name)
         except importlib.metadata.PackageNotFoundError:
-            problem = (
-                f"{name} is not installed here. {lacking(name, path, here().root)}"
-            )
+            problem = f"{name} is not installed here. {lacking(name, path)}"
             raise GateError(problem) from None
 
 

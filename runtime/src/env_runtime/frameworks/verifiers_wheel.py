@@ -34,7 +34,7 @@ class CustomBuildHook(BuildHookInterface):
             return
         root, runtime = Path(self.root), self.config["runtime"]
         project = root.parent
-        [wheel] = (project / "nemo_gym/vendor").glob("*.whl")
+        [wheel] = (project / "nemo_gym/vendor").glob("nemo_gym_env_runtime-*.whl")
         self.folder = tempfile.TemporaryDirectory()
         unpacked, content = (Path(self.folder.name) / name for name in ("a", "b"))
         with zipfile.ZipFile(wheel) as archive:

@@ -341,7 +341,10 @@ class Resolution(NamedTuple):
 
 def pins_of(wheels: Path) -> dict[str, str]:
     """The same for a folder of wheels."""
-    parsed = (parse_wheel_filename(wheel.name) for wheel in wheels.glob("*.whl"))
+    parsed = (
+        parse_wheel_filename(wheel.name)
+        for wheel in wheels.glob("nemo_gym_env_runtime-*.whl")
+    )
     return {str(name): f"=={version}" for name, version, _, _ in parsed}
 
 
@@ -390,12 +393,12 @@ def _expanded(
 
 
 def runtime_wheel(project: Project) -> Path:
-    """The wheel in nemo_gym/vendor. Raises DeployError if there is not exactly one."""
-    wheels = list((project.gym / "vendor").glob("*.whl"))
+    """The runtime's wheel. Raises DeployError if there is not exactly one."""
+    wheels = list((project.gym / "vendor").glob("nemo_gym_env_runtime-*.whl"))
     if len(wheels) != 1:
         raise DeployError(
-            f"{project.gym}/vendor has {len(wheels)} wheels, and a package needs the one "
-            f"of {RUNTIME}: run `{project.update_command()}` in {project.root} if it is "
+            f"{project.gym}/vendor has {len(wheels)} wheels of {RUNTIME}, and a package "
+            f"needs one: run `{project.update_command()}` in {project.root} if it is "
             "missing, or remove the others"
         )
     return wheels[0]

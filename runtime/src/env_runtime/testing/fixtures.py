@@ -10,7 +10,7 @@ from fastapi.testclient import TestClient
 
 from ..checks.server import server_tools
 from ..command_line import counted
-from ..episode.types import Definitions, Item, Row, as_response
+from ..episode.types import Definitions, Item, Row, as_response, message
 from ..evaluation.rows import load_rows
 from ..project import here
 from ..server import SessionServer
@@ -83,14 +83,24 @@ def tools() -> Definitions:
     return server_tools()
 
 
-def verify_body(row: Row, output: list[Item] | tuple[Item, ...] = ()) -> dict[str, Any]:
-    """The body of /verify as a trainer posts it; `output` is the trajectory."""
+def verify_body(
+    row: Row, output: list[Item] | tuple[Item, ...] | str = ()
+) -> dict[str, Any]:
+    """The body of /verify as a trainer posts it.
+
+    `output` is the trajectory, or the text of its only message.
+    """
+    if isinstance(output, str):
+        output = [message(output)]
     return {**row, "response": as_response("test", [], list(output))}
 
 
 @pytest.fixture(scope="session")
 def verify() -> Callable[..., float]:
-    """Ends a client's session of a row, and returns its reward."""
+    """Ends a client's session of a row, and returns its reward.
+
+    `verify(client, row, "Paris")` ends it with that message.
+    """
 
     def reward(client: TestClient, row: Row, output: Any = ()) -> float:
         answer = client.post("/verify", json=verify_body(row, output))
