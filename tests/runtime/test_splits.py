@@ -140,7 +140,7 @@ class Looks(Cities):
         self.looks += 1
         return f"{place} looks nice"
 
-    def reward(self) -> float:  # ty: ignore[invalid-method-override]
+    def reward(self) -> float:  # ty: ignore[incompatible-method-override]
         return min(self.looks / 10, 1.0)
 
     @staticmethod

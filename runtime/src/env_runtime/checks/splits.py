@@ -7,7 +7,7 @@ import inspect
 import re
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -68,7 +68,7 @@ def players_of(domain_class: type) -> dict[str, Player]:
     }
 
 
-def unsolved(domain_class: type, names: Iterable[str]) -> Callable[[Row], bool]:
+def unsolved(domain_class: type, names: Collection[str]) -> Callable[[Row], bool]:
     """A test whether no player of these names solves a row. Raises RolloutError."""
     players = players_of(domain_class) if names else {}
     if unknown := [name for name in names if name not in players]:
