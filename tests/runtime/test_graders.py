@@ -222,7 +222,7 @@ def test_the_last_box_of_a_text_is_balanced():
 
 BOXED = [Number("42"), Text("42"), Text("42", partial=True), Choice("B", ["41", "42"])]
 GRADERS = [*BOXED, Json({"answer": 42}), Json({"answer": 42}, partial=True)]
-GRADERS += [F1(["a", "b"])]
+GRADERS = [*GRADERS, F1(["a", "b"])]
 
 
 def test_each_grader_is_in_every_place():
