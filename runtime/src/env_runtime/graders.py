@@ -505,7 +505,7 @@ class F1:
             raise ValueError(f"{len(items)} items are all of {candidates} candidates")
         self._least = 2 / (1 + candidates / len(items))  # what all candidates earn
 
-    def reward(self, found: Sequence[Any] | str) -> float:
+    def reward(self, found: Any) -> float:
         """The F1 score of the items, 0.0 without a right one."""
         items = self._json.read(found) if isinstance(found, str) else found
         with contextlib.suppress(ValueError):  # for what JSON lacks
