@@ -463,7 +463,7 @@ CLASSES = {
     "docs/from/repository.md": {"MazeWalk": ["step"]},
     "docs/grading.md": {"Counter": ["add"], "Sums": []},
     "docs/models.md": {"Reply": [], "Bills": ["look_up_bill"]},
-    "docs/tools.md": {"Dots": ["look", "answer"]},
+    "docs/tools.md": {"Dots": ["look", "answer"], "Shop": ["query"]},
     "docs/your-own-class.md": {
         "Counter": ["add"],
         "Capital": [],

@@ -221,8 +221,8 @@ def test_the_last_box_of_a_text_is_balanced():
 
 
 BOXED = [Number("42"), Text("42"), Text("42", partial=True), Choice("B", ["41", "42"])]
-GRADERS = [*BOXED, Json({"answer": 42}), Json({"answer": 42}, partial=True)]
-GRADERS = [*GRADERS, F1(["a", "b"])]
+GRADERS: list[Any] = [*BOXED, Json({"answer": 42}), F1(["a", "b"])]
+GRADERS += [Json({"answer": 42}, partial=True)]
 
 
 def test_each_grader_is_in_every_place():
@@ -416,7 +416,7 @@ def test_pairs_are_items_and_only_a_list_is_read():
     assert grader.reward([["a", 2], ["b", 1], ["a", "1"], ["a", True]]) == 0.0
     for found in ({"a": 1}, [], [float("nan")], "a", "{}", '"a"', None, 3):
         assert F1(["a"]).reward(found) == 0.0
-    assert F1(["a"]).reward({"a": 1}) == F1(["a"]).reward('{"a": 1}') == 0.0
+    assert F1(["a"]).reward('{"a": 1}') == 0.0
 
 
 def test_all_candidates_earn_what_is_said():
