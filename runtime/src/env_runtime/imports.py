@@ -8,12 +8,15 @@ import ast
 import functools
 import importlib.metadata
 import importlib.util
+import os
 import re
 import sys
 import tomllib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
+from .errors import GateError
 from .files import file_of
 
 RUNTIME = "nemo-gym-env-runtime"
@@ -88,6 +91,54 @@ def undeclared_packages(root: Path, module: str, project: Path) -> dict[str, str
         if owners and not declared.intersection(owners):
             undeclared[name] = owners[0]
     return undeclared
+
+
+def how_to_install(project: Any, name: str | None, installed: bool) -> str:
+    """The modules that a project's class imports and that are missing, and what to run.
+
+    `name` is the one that was not found: a package may import it, not the class. No
+    package is named: the module `cv2` is in a package of another name. `installed` says
+    whether the class is in an installed package.
+    """
+    here = Path(sys.argv[0]).resolve().parent
+    folder = here if (here / "pyproject.toml").is_file() else project.gym
+    modules = missing_modules(project.sources(), project.module)
+    missing = ", ".join(modules) or name
+    gates = "gates.py --write-tools" if folder == project.gym else "gates.py"
+    # A class of the user's own package needs what that package declares.
+    declaring = project.root if installed else folder
+    package = "PACKAGE ..."
+    if above := _repository_of(project.root, (name or "").partition(".")[0]):
+        package = f"--editable {os.path.relpath(above, declaring)}"
+    return (
+        f"Not installed: {missing}. Add the packages that have it: `uv add --directory "
+        f"{declaring} {package} && uv run --directory {folder} python {gates}`"
+    )
+
+
+def _repository_of(root: Path, name: str) -> Path | None:
+    """The folder above `root` whose package has the module of this name, if any."""
+    for folder in root.parents:
+        places = [folder / name, folder / "src" / name]
+        if (folder / "pyproject.toml").is_file() and any(map(Path.is_dir, places)):
+            return folder
+    return None
+
+
+def check_imports(project: Any, folder: Path | None = None) -> None:
+    """Raise GateError if a project's class imports a package that `folder` does not declare.
+
+    `folder` has a pyproject.toml; the default is nemo_gym/.
+    """
+    folder = folder or project.gym
+    undeclared = undeclared_packages(project.sources(), project.module, folder)
+    if undeclared:
+        modules, packages = ", ".join(undeclared), " ".join(undeclared.values())
+        raise GateError(
+            f"{project.module} imports {modules}, which is installed only because another "
+            "package needs it, and may be missing from an image. Declare it: `uv add "
+            f"--directory {folder} {packages}`"
+        )
 
 
 def packages_from_paths(project: Path) -> dict[str, str]:

@@ -9,7 +9,6 @@ import filecmp
 import functools
 import importlib
 import importlib.util
-import os
 import re
 import subprocess
 import sys
@@ -22,9 +21,9 @@ from types import ModuleType
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from .errors import GateError, ProjectError
+from .errors import GateError, ProjectError, SettingError
 from .files import file_of, raised, source_name
-from .settings import ClientSettings
+from .settings import ClientSettings, ParameterSettings
 
 PACKAGE = Path(__file__).resolve().parent
 # A wheel of verifiers/ has a copy of the class, the settings and the rows.
@@ -138,9 +137,19 @@ class Project:
         return self.root / "nemo_gym"
 
     @property
+    def variant(self) -> str:
+        """The name of the variant that is played, "" without one."""
+        return ParameterSettings.read().env_variant
+
+    @property
+    def called(self) -> str:
+        """The environment's name, and its variant's, as files in configs/ have it."""
+        return f"{self.name}_{self.variant}".removesuffix("_")
+
+    @property
     def rows(self) -> Path:
         """The file of the example rows."""
-        return self.gym / "data" / "example.jsonl"
+        return self.gym / "data" / self.variant / "example.jsonl"
 
     def update_command(self) -> str:
         """`copier update`, with the name of the answers file if that is not the usual one."""
@@ -167,6 +176,19 @@ class Project:
                     f"-d {answer}` in {self.root}"
                 )
         return f"copy again with `--overwrite -d {answer}`"
+
+    def server_block(self) -> tuple[str, dict[str, Any]]:
+        """The name and the settings of the one resources server in nemo_gym/configs/."""
+        import yaml  # a framework's venv may lack it
+
+        names = f"configs/{self.called if self.variant else '*'}.yaml"
+        for path in sorted(self.gym.glob(names)):
+            loaded = yaml.safe_load(path.read_text(encoding="utf-8"))
+            for name, value in loaded.items():
+                if isinstance(value, dict) and "resources_servers" in value:
+                    [settings] = value["resources_servers"].values()
+                    return name, settings
+        raise SettingError(f"no {self.gym}/{names} configures a resources server")
 
     def table(self) -> dict[str, Any]:
         """[tool.environment] as it is now: max_turns, and the Space if any."""
@@ -274,56 +296,11 @@ class Project:
         ):
             return self._missing_class(error.obj)
         if isinstance(error, ModuleNotFoundError):
-            return f"{raised(error)}. {self._how_to_install(error.name)}"
+            from .imports import how_to_install
+
+            hint = how_to_install(self, error.name, is_installed(self.top_name()))
+            return f"{raised(error)}. {hint}"
         return raised(error)
-
-    def _how_to_install(self, name: str | None) -> str:
-        """The modules that the class imports and that are missing, and what to run.
-
-        `name` is the one that was not found: a package may import it, not the class.
-        No package is named: the module `cv2` is in a package of another name.
-        """
-        here = Path(sys.argv[0]).resolve().parent
-        folder = here if (here / "pyproject.toml").is_file() else self.gym
-        from .imports import missing_modules
-
-        modules = missing_modules(self.sources(), self.module)
-        missing = ", ".join(modules) or name
-        gates = "gates.py --write-tools" if folder == self.gym else "gates.py"
-        # A class of the user's own package needs what that package declares.
-        declaring = self.root if is_installed(self.top_name()) else folder
-        package = "PACKAGE ..."
-        if above := self._repository_of((name or "").partition(".")[0]):
-            package = f"--editable {os.path.relpath(above, declaring)}"
-        return (
-            f"Not installed: {missing}. Add the packages that have it: `uv add --directory "
-            f"{declaring} {package} && uv run --directory {folder} python {gates}`"
-        )
-
-    def _repository_of(self, name: str) -> Path | None:
-        """The folder above `root` whose package has the module of this name, if any."""
-        for folder in self.root.parents:
-            places = [folder / name, folder / "src" / name]
-            if (folder / "pyproject.toml").is_file() and any(map(Path.is_dir, places)):
-                return folder
-        return None
-
-    def check_imports(self, folder: Path | None = None) -> None:
-        """Raise GateError if the class imports a package that `folder` does not declare.
-
-        `folder` has a pyproject.toml; the default is nemo_gym/.
-        """
-        folder = folder or self.gym
-        from .imports import undeclared_packages
-
-        undeclared = undeclared_packages(self.sources(), self.module, folder)
-        if undeclared:
-            modules, packages = ", ".join(undeclared), " ".join(undeclared.values())
-            raise GateError(
-                f"{self.module} imports {modules}, which is installed only because another "
-                "package needs it, and may be missing from an image. Declare it: `uv add "
-                f"--directory {folder} {packages}`"
-            )
 
     def _missing_class(self, module: ModuleType) -> str:
         place = getattr(module, "__file__", None) or "?"

@@ -133,6 +133,11 @@ class SessionServer(SimpleResourcesServer):
             keeps = declared(self.domain_class).reward is None
         models = models_of(self.domain_class, self._endpoint_of_gym)
         self._store = SessionStore(self.domain_class, self.limits, keeps, models)
+        given = (self.config.model_extra or {}).get("parameters")
+        if given or declared(self.domain_class).parameters:
+            from .episode.parameters import give
+
+            give(self._store, given)
         self._seeding = Seeding(self._store, self._new_id)
 
     @classmethod
@@ -320,6 +325,7 @@ class SessionServer(SimpleResourcesServer):
             "replies": declared(self.domain_class).replies,
             "row_tools": declared(self.domain_class).has_row_tools,
             "seconds": self._store.longest_call(),
+            "parameters": self._store.played_with,
         }
 
     async def _invalid_body(self, request: Request, error: Exception) -> JSONResponse:
@@ -432,6 +438,10 @@ class SessionServer(SimpleResourcesServer):
         do not start.
         """
         try:
+            if sys.argv[1:]:
+                from .command_line import read_server_options
+
+                read_server_options()
             if reason := serving_problem(cls.domain_class):
                 sys.exit(f"server.py: {reason}")
             launch.log_to_file(project.of_class(cls.domain_class))

@@ -325,6 +325,15 @@ def with_served_tools(domain_class: type, row: Row, served: Definitions) -> Row:
     return row if is_native(row) and has_tools else with_tools(row, definitions)
 
 
+def with_parameters(rows: list[Row], given: dict[str, Any]) -> list[Row]:
+    """The rows, which ask for these values of the environment's parameters."""
+    if not given:
+        return rows
+    return [
+        {**row, "parameters": {**row.get("parameters", {}), **given}} for row in rows
+    ]
+
+
 def with_tools(row: Row, definitions: Definitions) -> Row:
     """The row with these tools in place of its own."""
     params = {**row["responses_create_params"], "tools": definitions}
