@@ -133,11 +133,6 @@ class SessionServer(SimpleResourcesServer):
             keeps = declared(self.domain_class).reward is None
         models = models_of(self.domain_class, self._endpoint_of_gym)
         self._store = SessionStore(self.domain_class, self.limits, keeps, models)
-        given = (self.config.model_extra or {}).get("parameters")
-        if given or declared(self.domain_class).parameters:
-            from .episode.parameters import give
-
-            give(self._store, given)
         self._seeding = Seeding(self._store, self._new_id)
 
     @classmethod
@@ -225,9 +220,14 @@ class SessionServer(SimpleResourcesServer):
     def setup_webserver(self) -> FastAPI:
         """The app with NeMo Gym's routes and /health. A subclass adds its tools.
 
-        Raises SettingError if it is to serve a class over MCP that MCP cannot play, and
-        ShardsError in a process that serves.
+        Raises SettingError if it is to serve a class over MCP that MCP cannot play, or
+        with a wrong parameter, and ShardsError in a process that serves.
         """
+        given = (self.config.model_extra or {}).get("parameters")
+        if given or declared(self.domain_class).parameters:
+            from .episode.parameters import give
+
+            give(self._store, given)
         if over_mcp := self._over_mcp:
             if reason := over_mcp.unplayable(self.domain_class):
                 cure = "remove `expose_tools_over_mcp: true` from configs/"
