@@ -2,12 +2,14 @@
 
 import asyncio
 import json
+import re
 import sys
 import time
 from collections.abc import Callable
 from typing import Any, Literal
 
 import pytest
+import yaml
 from env_runtime.checks.runner import described_parameters
 from env_runtime.episode.tasks import solution_of
 from env_runtime.episode.tools import tools_of
@@ -334,10 +336,10 @@ def test_gates_refuse_a_bad_value(maze):
     assert "-p: write NAME=VALUE, such as size=12; got 'size'" in printed
 
 
-def served(maze, *options, **variables):
+def served(maze, *options):
     command = [sys.executable, "-B", "server.py", *options]
-    place = {"HOST": "127.0.0.1", "PORT": "0", "PYTHONPATH": import_path(maze)}
-    return running(command, maze / "nemo_gym", **place, **variables)
+    place: Any = {"HOST": "127.0.0.1", "PORT": "0", "PYTHONPATH": import_path(maze)}
+    return running(command, maze / "nemo_gym", **place)
 
 
 def test_rollouts_say_with_which_values(maze, tmp_path):
@@ -381,3 +383,92 @@ def test_the_server_reads_the_configuration(maze, tmp_path):
         assert printed.startswith("server.py: Maze takes `size: ")
     finally:
         config.write_text(text)
+
+
+# ---------------------------------------------------------------------- variants
+
+
+@pytest.fixture(scope="module")
+def hard(maze):
+    """The project, with a variant."""
+    python(maze, "-m", "env_runtime.variant", "hard", "size=6", "noise=0.5")
+    return maze
+
+
+def loaded(project, path):
+    return yaml.safe_load((project / "nemo_gym" / path).read_text())
+
+
+def test_a_variant_has_a_server_an_agent_and_rows_of_its_own(hard):
+    server = loaded(hard, "configs/maze_hard.yaml")
+    [settings] = server["maze_hard_resources_server"]["resources_servers"].values()
+    assert settings["parameters"] == {"size": 6, "noise": 0.5}
+    assert settings["entrypoint"] == "server.py"
+    agent = loaded(hard, "configs/maze_hard_agent.yaml")
+    assert agent["config_paths"] == ["configs/maze_hard.yaml"]
+    [kind] = agent["maze_hard_agent"]["responses_api_agents"].items()
+    assert kind[0] == "maze_agent"  # the folder of the agent's code
+    assert kind[1]["resources_server"]["name"] == "maze_hard_resources_server"
+    assert kind[1]["datasets"][0]["jsonl_fpath"] == "data/hard/example.jsonl"
+    whole = loaded(hard, "environments/maze_hard/config.yaml")
+    assert whole["config_paths"] == ["configs/maze_hard_agent.yaml"]
+    [relay] = whole["maze_hard_environment_server"]["environment_servers"].values()
+    assert relay["agent_server"]["name"] == "maze_hard_agent"
+    assert loaded(hard, "environments/maze_hard/manifest.yaml")["name"] == "maze_hard"
+    for row in rows_in(hard, "hard"):
+        assert row["agent_ref"]["name"] == "maze_hard_agent"
+        assert "of 6." in json.dumps(row)
+    assert all("agent_ref" not in row for row in rows_in(hard))
+
+
+def test_a_variant_is_played_beside_the_usual_environment(hard):
+    printed = python(hard, "gates.py", "--quick", "--variant", "hard")
+    assert "= 4, now 6" in printed
+    assert "the oracle earns 1.0" in printed
+    assert "now 6" not in python(hard, "gates.py", "--quick")
+    with served(hard, "--variant", "hard") as (url, _):
+        assert Client(url).parameters() == {"size": 6, "noise": 0.5}
+        play = ["rollout.py", "--policy", "oracle", "--variant", "hard"]
+        assert "mean reward: 1.0" in python(hard, *play, ENV_URL=url)
+    with served(hard) as (url, _):
+        assert Client(url).parameters()["size"] == 4
+
+
+def test_a_variant_is_written_anew(hard):
+    python(hard, "-m", "env_runtime.variant", "wide", "size=8")
+    python(hard, "-m", "env_runtime.variant", "wide", "size=7")
+    assert all("of 7." in json.dumps(row) for row in rows_in(hard, "wide"))
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        (["wide", "size=1"], "variant: Maze takes `size: .*size is '1'"),
+        (["wide", "depth=1"], "variant: Maze has no parameter 'depth'"),
+        (["wide"], "required: NAME=VALUE"),
+        (["agent", "size=5"], "variant: a variant is called by small letters.*'agent'"),
+        (["../up", "size=5"], "variant: a variant is called by small letters"),
+    ],
+)
+def test_a_bad_variant_is_refused(maze, command, message):
+    before = sorted((maze / "nemo_gym").rglob("*"))
+    printed = python(maze, "-m", "env_runtime.variant", *command, check=False)
+    assert re.search(message, printed)
+    assert sorted((maze / "nemo_gym").rglob("*")) == before
+
+
+def test_a_file_of_the_users_own_is_kept(maze):
+    own = maze / "nemo_gym/configs/maze_mine.yaml"
+    own.write_text("mine: true\n")
+    command = ["-m", "env_runtime.variant", "mine", "size=5"]
+    printed = python(maze, *command, check=False)
+    assert f"{own} is there, and this command did not write it" in printed
+    assert own.read_text() == "mine: true\n"
+    own.unlink()
+
+
+def test_an_unknown_variant(maze):
+    for command in ("gates.py", "server.py"):
+        printed = python(maze, command, "--variant", "soft", check=False)
+        assert "configs/maze_soft.yaml" in printed
+        assert "env_runtime.variant soft NAME=VALUE" in printed

@@ -54,7 +54,8 @@ class _Variant(argparse.Action):
         try:
             here().server_block()
         except FixableError as error:
-            parser.error(f"{option_string}: {error}")
+            command = f"uv run python -m {PACKAGE}.variant {values} NAME=VALUE"
+            parser.error(f"{option_string}: {error}: `{command}` writes it")
 
 
 def add_parameters(parser: argparse.ArgumentParser) -> None:
