@@ -3,6 +3,7 @@
 import asyncio
 import json
 import re
+import shutil
 import sys
 import time
 from collections.abc import Callable
@@ -17,60 +18,14 @@ from env_runtime.errors import GateError, SettingError
 from env_runtime.evaluation.client import Client
 from env_runtime.evaluation.episodes import LocalEpisode
 
-from projects import import_path, run, running
+from projects import CLASSES, import_path, load_module, run, running
 from rendering import render_project
 
 from .rendered import FOLDER
 from .support import Player, app_of, refusal, row_of, server_class
 
-MAZE = '''
-from typing import Annotated, Literal
-from pydantic import Field
-
-
-class Maze:
-    """A corridor, whose last cell is the goal."""
-
-    def __init__(self, task: dict, *, size: Annotated[int, Field(ge=3, le=50)] = 4, noise: float = 0.0):
-        self.cell, self.size = task["start"], size
-
-    def observation(self) -> str:
-        return f"You are in cell {self.cell} of {self.size}."
-
-    def step(self, direction: Literal["left", "right"]) -> str:
-        """Take a step.
-
-        Args:
-            direction: Where to.
-        """
-        self.cell = max(1, min(self.size, self.cell + (1 if direction == "right" else -1)))
-        return f"You are in cell {self.cell}."
-
-    def reward(self) -> float:
-        return float(self.cell == self.size)
-
-    @staticmethod
-    def oracle(task: dict, *, size: int = 4):
-        return [("step", {"direction": "right"})] * (size - task["start"])
-'''
-MAKE_ROWS = '''
-"""Rows of corridors."""
-import sys
-from env_runtime import rows
-
-
-def tasks(rng):
-    size = rows.parameters()["size"]
-    for start in rng.sample(range(1, size), size - 1):
-        yield rows.Example("Walk to the last cell.", {"start": start})
-
-
-if __name__ == "__main__":
-    sys.exit(rows.main(tasks, 3, __doc__))
-'''
-scope: dict[str, Any] = {"__name__": __name__}
-exec(MAZE, scope)  # noqa: S102 - the class of the rendered project, in this process, too
-Maze: Any = scope["Maze"]
+# The class of the rendered project, in this process, too
+Maze: Any = load_module(CLASSES / "maze.py", "parameterized").Maze
 
 
 class Free(Maze):
@@ -290,11 +245,11 @@ def maze(tmp_path_factory):
     """A project over the class, with rows for its usual size."""
     project = tmp_path_factory.mktemp("parameters") / "maze"
     project.mkdir()
-    (project / "maze.py").write_text(MAZE)
+    shutil.copy(CLASSES / "maze.py", project)
     render_project(
         FOLDER / "template", project, env_name="maze", domain_class="Maze", tools="step"
     )
-    (project / "nemo_gym/make_rows.py").write_text(MAKE_ROWS)
+    shutil.copy(CLASSES / "maze_rows.py", project / "nemo_gym/make_rows.py")
     python(project, "make_rows.py", "--example", "--overwrite")
     return project
 

@@ -12,7 +12,8 @@ import copy
 import difflib
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,22 @@ from .declaration import declared, hint_of
 from .types import PARAMETERS, Task
 
 Values = Mapping[str, Any]
+
+_GIVEN: ContextVar[Values] = ContextVar("_GIVEN")  # by playing_with()
+
+
+@contextlib.contextmanager
+def playing_with(domain_class: type, values: Values | None) -> Generator[None]:
+    """Give these values to episodes and oracles that the with block makes.
+
+    For frameworks: they are above those of the process. Raises SettingError.
+    """
+    read(domain_class, values or {})
+    token = _GIVEN.set({**_GIVEN.get({}), **(values or {})})
+    try:
+        yield
+    finally:
+        _GIVEN.reset(token)
 
 
 @functools.cache
@@ -90,7 +107,11 @@ def with_settings(values: Any) -> dict[str, Any]:
             "`parameters` of the server in configs/ must be names and values, such as "
             f"{{size: 12}}; got {values!r:.80}"
         )
-    return {**values, **(ParameterSettings.read().env_parameters or {})}
+    return {
+        **values,
+        **(ParameterSettings.read().env_parameters or {}),
+        **_GIVEN.get({}),
+    }
 
 
 def read(domain_class: type, given: Values) -> dict[str, Any]:

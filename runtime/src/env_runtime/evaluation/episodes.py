@@ -52,6 +52,10 @@ class LocalEpisode:
     parameters: dict[str, Any] | None = None  # as of Episode
 
     def __post_init__(self) -> None:
+        if self.parameters is None and declared(self.domain_class).parameters:
+            from ..episode.parameters import configured
+
+            self.parameters = configured(self.domain_class)  # those of playing_with()
         self.over = False  # answered or closed: all further calls are refused
         self._closed = False
         self._session: Session | None = None
