@@ -14,9 +14,10 @@ import yaml
 from env_runtime.checks.runner import described_parameters
 from env_runtime.episode.tasks import solution_of
 from env_runtime.episode.tools import tools_of
-from env_runtime.errors import GateError, SettingError
+from env_runtime.errors import GateError, RolloutError, SettingError
 from env_runtime.evaluation.client import Client
 from env_runtime.evaluation.episodes import LocalEpisode
+from env_runtime.trainers.trl import environment
 
 from projects import CLASSES, import_path, load_module, run, running
 from rendering import render_project
@@ -92,6 +93,8 @@ def test_a_server_plays_with_the_values_of_its_configuration():
         verdict = hard.verdict()
     assert verdict["reward"] == 1.0
     assert verdict["parameters"] == {"size": 6, "noise": 0.0}
+    # NeMo Gym's metrics are the numbers of a verdict.
+    assert (verdict["parameter_size"], verdict["parameter_noise"]) == (6, 0)
 
 
 def test_the_variable_is_above_the_configuration(parameters):
@@ -306,6 +309,9 @@ def test_rollouts_say_with_which_values(maze, tmp_path):
         assert "mean reward: 1.0" in printed
         rollouts = [json.loads(line) for line in output.read_text().splitlines()]
         assert all(one["parameters"]["size"] == 5 for one in rollouts)
+        page = tmp_path / "page.html"
+        python(maze, "view.py", str(output), "--output", str(page))
+        assert "size=5, noise=0.5" in page.read_text()
         printed = python(maze, *play, "-p", "size=6", ENV_URL=url, check=False)
         assert f"the server at {url} plays with size=5" in printed
         assert "python server.py -p size=6" in printed
@@ -313,6 +319,30 @@ def test_rollouts_say_with_which_values(maze, tmp_path):
         printed = python(maze, *play, ENV_URL=url, check=False)
         assert "is not a rollout of oracle" in printed
         assert "parameters" in printed
+
+
+def test_trls_rows_ask_for_values(maze, tmp_path):
+    row = json.dumps(rows_in(maze)[0])
+    file, freed = maze / "maze.py", "class Maze:\n    row_parameters = {'size'}\n"
+    with served(maze) as (url, _):
+        same, other = environment(url, size=4)(), environment(url, size=6)()
+        same.reset(row=row)
+        assert same.get_reward() == 0.0
+        message = refusal(RolloutError, other.reset, row=row)
+        assert "the row asks for size=6, but Maze plays with 4" in message
+    text = file.read_text()
+    file.write_text(text.replace("class Maze:\n", freed))
+    try:
+        with served(maze) as (url, _):
+            other = environment(url, size=6)()
+            other.reset(row=row)
+            for _ in range(6 - json.loads(row)["ground_truth"][0]["start"]):
+                other.step(direction="right")
+            assert other.get_reward() == 1.0
+            play = ["rollout.py", "--policy", "oracle", "-p", "size=6"]
+            assert "mean reward: 1.0" in python(maze, *play, ENV_URL=url)
+    finally:
+        file.write_text(text)
 
 
 def test_the_server_reads_the_configuration(maze, tmp_path):

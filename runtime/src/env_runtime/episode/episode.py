@@ -232,8 +232,11 @@ class Episode:
         return earned
 
     async def metrics(self) -> dict[str, float]:
-        """The class's metrics, none if metrics() raises, and those of its models."""
+        """The class's metrics, none if metrics() raises, its models', and parameters."""
         asked = self.models.metrics() if self.models else {}
+        for name, value in self.played_with.items():
+            if isinstance(value, int | float):
+                asked[f"parameter_{name}"] = float(value)
         try:
             values = getattr(self.environment, "metrics", dict)()
             if inspect.isawaitable(values):
