@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import re
+import shutil
 import socket
 from pathlib import Path
 
@@ -14,9 +15,11 @@ from gym_layout import move_modules
 
 from nights import OLDER_BY_NIGHT, nightly
 from projects import (
+    CLASSES,
     ROOT,
     UV,
     Environment,
+    borrow_venv,
     clone_installed,
     printing,
     run,
@@ -90,6 +93,35 @@ def test_the_whole_loop_where_much_could_go_wrong(generate, interpreter, archety
     assert "under NeMo Gym: the oracle earns 1.0, noop 0.0" in result["detail"]
     assert ("images" in result["detail"]) == (archetype == "vision")
     assert_all_ended(environment)
+
+
+@pytest.mark.slow
+@OLDER_BY_NIGHT
+def test_a_variant_in_the_whole_loop(copy, generate, tmp_path):
+    """In a corridor of another length, the oracle would bump into the wall."""
+    project = tmp_path / "maze"
+    project.mkdir()
+    shutil.copy(CLASSES / "maze.py", project)
+    copy(project, domain_class="Maze", tools="step")
+    environment = borrow_venv(project, other := generate(archetype="game"))
+    programs = environment.python.parent
+    for program in other.python.parent.glob("gym*"):
+        text = program.read_text().replace(str(other.python.parent), str(programs))
+        (programs / program.name).write_text(text)
+        (programs / program.name).chmod(0o755)
+    shutil.copy(CLASSES / "maze_rows.py", environment.folder / "make_rows.py")
+    environment.run("make_rows.py", "--example", "--overwrite")
+    environment.run("-m", "env_runtime.variant", "hard", "size=6")
+    played = ["gates.py", "rollout", "--under-gym"]
+    for options in ([], ["--variant", "hard"]):
+        printed = environment.run(*played, *options)
+        assert "3 rows under NeMo Gym: the oracle earns 1.0, noop 0.0" in printed
+    refused = environment.run(*played, "-p", "size=7", check=False)
+    assert "under NeMo Gym, row 1" in refused
+    environment.run("-m", "env_runtime.prepare", "--variant", "hard")
+    split = environment.folder / "prepared_hard/train.jsonl"
+    rows = [json.loads(line) for line in split.read_text().splitlines()]
+    assert {row["agent_ref"]["name"] for row in rows} == {"maze_hard_agent"}
 
 
 @pytest.mark.nightly

@@ -323,3 +323,30 @@ def test_a_name_of_trls_own_is_refused(lamp, monkeypatch):
     monkeypatch.setattr(Project, "served_tools", lambda _: ["get_reward"])
     with pytest.raises(ToolError, match="TRL calls get_reward"):
         environment()
+
+
+def test_parameters_are_arguments_of_reset(lamp, monkeypatch):
+    class Sized(lamp):
+        def __init__(self, task: dict, *, size: int = 8):
+            super().__init__(task)
+            self.size = size
+
+        def observation(self) -> str:
+            return f"The size is {self.size}."
+
+    monkeypatch.setattr(ClassEnvironment, "domain_class", Sized)
+
+    async def main():
+        session = ClassEnvironment()
+        seen = [await session.reset_async(), await session.reset_async(size=12)]
+        for wrong in ({"size": "x"}, {"sizes": 3}):
+            with pytest.raises(openenv.RequestError, match="size"):
+                await session.reset_async(**wrong)
+        session.close()
+        await (session._closing or asyncio.sleep(0))
+        return seen
+
+    usual, other = asyncio.run(main())
+    assert "The size is 8." in usual.prompt
+    assert "The size is 12." in other.prompt and "The size is 8." not in other.prompt
+    assert other.metadata["parameters"] == {"size": 12}

@@ -210,3 +210,45 @@ def test_calls_at_once_and_images(task):
     assert look.content[0].text == "on"
     assert f"data:image/png;base64,{look.content[1].data}" == PIXEL
     assert last.content[0].text == "done"
+
+
+def test_parameters_are_arguments(lamp, monkeypatch):
+    """Each environment has its own, in its episodes, its oracle and its prompts."""
+
+    class Sized(lamp):
+        def __init__(self, task: dict, *, size: int = 8):
+            super().__init__(task)
+            self.size = size
+
+        def look(self) -> str:
+            """Look."""
+            return f"size {self.size}"
+
+        def observation(self) -> str:
+            return f"The size is {self.size}."
+
+        @staticmethod
+        def oracle(task: dict, *, size: int = 8):
+            return [("switch", {"on": True})] * (size == 12)
+
+    monkeypatch.setattr(taskset.Tools, "domain_class", Sized)
+    project.of_loaded[Sized] = project.of_loaded[lamp]
+    monkeypatch.setattr(project.Project, "load_class", lambda self: Sized)
+    prompts = {}
+    for size in (8, 12):
+        given = {"size": size} if size != 8 else {}
+        [row] = taskset.create_verifiers_env(taskset={"num_tasks": 1}, **given).taskset
+        prompts[size] = str(row.data.prompt)
+        assert f"The size is {size}." in prompts[size]
+        [tools] = row.toolsets(row.config)
+
+        async def look(tools=tools, row=row):
+            async with tools._exit_stack:
+                await tools.setup_task(row.data)
+                return await tools.call_and_grade("look", {})
+
+        assert asyncio.run(look()).output == f"size {size}"
+        assert len(adapter.plan_for(row, "oracle").calls) == (size == 12)
+    assert "The size is 8." not in prompts[12]
+    with pytest.raises(SettingError, match="size is 'x'"):
+        taskset.create_verifiers_env(size="x")

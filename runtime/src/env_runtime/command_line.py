@@ -3,13 +3,17 @@
 import argparse
 import contextlib
 import importlib
+import json
+import os
 import re
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from .errors import FixableError, RolloutError
-from .settings import bypass_proxy
+from .project import here
+from .settings import ParameterSettings, bypass_proxy
 
 PACKAGE = __package__ or ""
 
@@ -23,6 +27,57 @@ def new_parser(description: str | None) -> argparse.ArgumentParser:
         description=(description or "").replace("{package}", PACKAGE),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+
+
+class _Parameter(argparse.Action):
+    """Adds NAME=VALUE to ENV_PARAMETERS, which processes that a command starts have too."""
+
+    def __call__(
+        self, parser: Any, namespace: Any, values: Any, option_string: Any = None
+    ) -> None:
+        key, equals, text = values.partition("=")
+        if not (equals and key.isidentifier()):
+            parser.error(
+                f"{option_string}: write NAME=VALUE, such as size=12; got {values!r}"
+            )
+        given = {**(ParameterSettings.read().env_parameters or {}), key: text}
+        os.environ["ENV_PARAMETERS"] = json.dumps(given)
+
+
+class _Variant(argparse.Action):
+    """Sets ENV_VARIANT, for processes that a command starts, too."""
+
+    def __call__(
+        self, parser: Any, namespace: Any, values: Any, option_string: Any = None
+    ) -> None:
+        os.environ["ENV_VARIANT"] = values
+        try:
+            here().server_block()
+        except FixableError as error:
+            command = f"uv run python -m {PACKAGE}.variant {values} NAME=VALUE"
+            parser.error(f"{option_string}: {error}: `{command}` writes it")
+
+
+def add_parameters(parser: argparse.ArgumentParser) -> None:
+    """Add the options -p and --variant, which set variables of the process."""
+    text = "a parameter of the environment, such as size=12"
+    action: Any = {"action": _Parameter, "metavar": "NAME=VALUE"}
+    parser.add_argument("-p", "--parameter", help=text, **action)
+    text = "play this variant, see env_runtime.variant"
+    parser.add_argument("--variant", action=_Variant, metavar="NAME", help=text)
+
+
+def read_server_options() -> None:
+    """Read the options of `python server.py`, which set variables of the process."""
+    if Path(sys.argv[0]).name == "server.py":  # not of a program that calls its main()
+        parser = new_parser("Serve the environment at HOST and PORT.")
+        add_parameters(parser)
+        parser.parse_args()
+
+
+def rows_file(text: str) -> Path:
+    """The value of --rows. Its default is "": the example rows, of the variant if any."""
+    return Path(text) if text else here().rows
 
 
 def exit_status(name: str, run: Callable[[], int]) -> int:

@@ -6,17 +6,23 @@ import functools
 import json
 import sys
 from collections.abc import Callable
-from pathlib import Path
 
 from . import project
 from .checks.rollout import rollout_gate
-from .checks.runner import Gate, new_gate_parser, report, requirement_note, run
+from .checks.runner import (
+    Gate,
+    described_parameters,
+    new_gate_parser,
+    report,
+    requirement_note,
+    run,
+)
 from .checks.server import end_of, starting_server, url_of
 from .checks.smoke import check_paths, server_gate, smoke_gate, smoke_without_rows
-from .command_line import exit_status, row_count
+from .command_line import exit_status, row_count, rows_file
 from .errors import FixableError, GateError
 from .evaluation.client import Client
-from .imports import not_in_image
+from .imports import check_imports, not_in_image
 
 __all__ = ["main"]
 
@@ -28,7 +34,7 @@ def main(description: str | None, arguments: list[str] | None = None) -> int:
     parser = new_gate_parser(NAMES, description)
     add = parser.add_argument
     add("--url", help="check the server that runs there")
-    add("--rows", type=Path, default=project.here().rows, metavar="FILE")
+    add("--rows", type=rows_file, default="", metavar="FILE")
     text = "run the smoke gate on an empty task: an image has no rows"
     add("--without-rows", action="store_true", help=text)
     text = "run the rollout gate under NeMo Gym's own command line, about a minute"
@@ -102,9 +108,13 @@ def _gates(
     @functools.cache
     def client() -> Client:
         check_paths()
-        project.here().load_class()  # raises a clear error: the server would only end
+        # These raise a clear error: the server would only end.
+        domain_class = project.here().load_class()
+        described_parameters(domain_class)
         if process is None:
-            return Client(options.url)
+            server = Client(options.url)
+            server.share_parameters()
+            return server
         return Client(url_of(process))
 
     def import_gate() -> str:
@@ -112,10 +122,12 @@ def _gates(
         # This imports NeMo Gym, which takes seconds. The server starts meanwhile.
         from .checks.class_checks import check_class
 
+        parameters = described_parameters(domain_class)
         passed = check_class(domain_class, signatures=options.signatures)
-        project.here().check_imports()
+        check_imports(project.here())
         notes = not_in_image(project.here().gym, project.here().root)
-        return "\n".join([passed, *requirement_note(domain_class), *notes])
+        notes = [*parameters, *requirement_note(domain_class), *notes]
+        return "\n".join([passed, *notes])
 
     def checked(check: Callable[[Client], str]) -> str:
         """Run a gate against the server. Raises GateError, also if the server ended."""

@@ -156,10 +156,13 @@ def _version(program: str) -> str:
     return found[0]
 
 
-def write_config(name: str, environment: str, turns: int, folder: Path) -> Path:
+def write_config(
+    name: str, environment: str, turns: int, folder: Path, implementation: str = ""
+) -> Path:
     """Write the configuration of a run with an agent into `folder`. Returns its path.
 
-    `environment` is the environment's name in configs/. `turns` is the most answers of
+    `environment` is the environment's name in configs/, which a variant has for itself,
+    and `implementation` that of its server's folder, by default the same. `turns` is the most answers of
     the model in an episode; Codex knows no such limit.
     """
     agent = AGENTS[name]
@@ -167,7 +170,7 @@ def write_config(name: str, environment: str, turns: int, folder: Path) -> Path:
     own = f"{environment}_{agent.implementation}"
     blocks: dict[str, Any] = {"config_paths": [f"configs/{environment}.yaml"]}
     if agent.over_mcp:
-        exposed = {environment: {"expose_tools_over_mcp": True}}
+        exposed = {implementation or environment: {"expose_tools_over_mcp": True}}
         blocks[server] = {"resources_servers": exposed}
     block = {
         "entrypoint": "app.py",

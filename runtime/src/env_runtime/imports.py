@@ -13,7 +13,9 @@ import sys
 import tomllib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
+from .errors import GateError
 from .files import file_of
 
 RUNTIME = "nemo-gym-env-runtime"
@@ -88,6 +90,22 @@ def undeclared_packages(root: Path, module: str, project: Path) -> dict[str, str
         if owners and not declared.intersection(owners):
             undeclared[name] = owners[0]
     return undeclared
+
+
+def check_imports(project: Any, folder: Path | None = None) -> None:
+    """Raise GateError if a project's class imports a package that `folder` does not declare.
+
+    `folder` has a pyproject.toml; the default is nemo_gym/.
+    """
+    folder = folder or project.gym
+    undeclared = undeclared_packages(project.sources(), project.module, folder)
+    if undeclared:
+        modules, packages = ", ".join(undeclared), " ".join(undeclared.values())
+        raise GateError(
+            f"{project.module} imports {modules}, which is installed only because another "
+            "package needs it, and may be missing from an image. Declare it: `uv add "
+            f"--directory {folder} {packages}`"
+        )
 
 
 def packages_from_paths(project: Path) -> dict[str, str]:

@@ -27,7 +27,7 @@ from pydantic import ValidationError
 
 from .checks.server import server_tools
 from .checks.splits import compared
-from .command_line import exit_status, needed, new_parser, share
+from .command_line import add_parameters, exit_status, needed, new_parser, share
 from .episode.tasks import validation_problem
 from .episode.types import Row
 from .errors import RolloutError
@@ -55,6 +55,7 @@ def main(arguments: list[str] | None = None) -> int:
     add("--hold-out", type=share, default=0.1, metavar="SHARE", help="or so many (0.1)")
     text = "parquet: write prepared/parquet/, too"
     parser.add_argument("--format", choices=["jsonl", "parquet"], help=text)
+    add_parameters(parser)
     options = parser.parse_args(arguments)
 
     def run() -> int:
@@ -79,15 +80,15 @@ def main(arguments: list[str] | None = None) -> int:
 
 def prepared() -> Path:
     """The folder for NeMo Gym's trainers, which this command writes anew."""
-    return here().gym / "prepared"
+    return here().gym / f"prepared_{here().variant}".removesuffix("_")
 
 
 def prepare(train: list[Row], validation: list[Row], as_parquet: bool = False) -> None:
     """Write prepared/ anew. Raises RolloutError if NeMo Gym refuses the rows."""
-    [config] = here().gym.glob("configs/*_train.yaml")
+    called = here().gym / "configs" / here().called
+    config, agent_config = Path(f"{called}_train.yaml"), Path(f"{called}_agent.yaml")
     _check_datasets(config)
     definitions, domain_class = server_tools(), here().load_class()
-    [agent_config] = here().gym.glob("configs/*_agent.yaml")
     # The order matters: if two files set the same key, the later file wins.
     configs = ["--config", str(agent_config), "--config", str(config)]
     output = ["--mode", "train_preparation", "--output-dir", str(prepared())]

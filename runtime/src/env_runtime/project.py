@@ -21,9 +21,9 @@ from types import ModuleType
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from .errors import GateError, ProjectError
+from .errors import GateError, ProjectError, SettingError
 from .files import file_of
-from .settings import ClientSettings
+from .settings import ClientSettings, ParameterSettings
 
 PACKAGE = Path(__file__).resolve().parent
 # A wheel of verifiers/ has a copy of the class, the settings and the rows.
@@ -137,9 +137,19 @@ class Project:
         return self.root / "nemo_gym"
 
     @property
+    def variant(self) -> str:
+        """The name of the variant that is played, "" without one."""
+        return ParameterSettings.read().env_variant
+
+    @property
+    def called(self) -> str:
+        """The environment's name, and its variant's, as files in configs/ have it."""
+        return f"{self.name}_{self.variant}".removesuffix("_")
+
+    @property
     def rows(self) -> Path:
         """The file of the example rows."""
-        return self.gym / "data" / "example.jsonl"
+        return self.gym / "data" / self.variant / "example.jsonl"
 
     def update_command(self) -> str:
         """`copier update`, with the name of the answers file if that is not the usual one."""
@@ -166,6 +176,19 @@ class Project:
                     f"-d {answer}` in {self.root}"
                 )
         return f"copy again with `--overwrite -d {answer}`"
+
+    def server_block(self) -> tuple[str, dict[str, Any]]:
+        """The name and the settings of the one resources server in nemo_gym/configs/."""
+        import yaml  # a framework's venv may lack it
+
+        names = f"configs/{self.called if self.variant else '*'}.yaml"
+        for path in sorted(self.gym.glob(names)):
+            loaded = yaml.safe_load(path.read_text(encoding="utf-8"))
+            for name, value in loaded.items():
+                if isinstance(value, dict) and "resources_servers" in value:
+                    [settings] = value["resources_servers"].values()
+                    return name, settings
+        raise SettingError(f"no {self.gym}/{names} configures a resources server")
 
     def table(self) -> dict[str, Any]:
         """[tool.environment] as it is now: max_turns, and the Space if any."""
@@ -271,23 +294,6 @@ class Project:
         return bool(own_file and file) and not filecmp.cmp(
             own_file, file, shallow=False
         )
-
-    def check_imports(self, folder: Path | None = None) -> None:
-        """Raise GateError if the class imports a package that `folder` does not declare.
-
-        `folder` has a pyproject.toml; the default is nemo_gym/.
-        """
-        folder = folder or self.gym
-        from .imports import undeclared_packages
-
-        undeclared = undeclared_packages(self.sources(), self.module, folder)
-        if undeclared:
-            modules, packages = ", ".join(undeclared), " ".join(undeclared.values())
-            raise GateError(
-                f"{self.module} imports {modules}, which is installed only because another "
-                "package needs it, and may be missing from an image. Declare it: `uv add "
-                f"--directory {folder} {packages}`"
-            )
 
     def load_server(self) -> Any:
         """The server class of nemo_gym/server.py, loaded from its file.

@@ -219,9 +219,14 @@ class SessionServer(SimpleResourcesServer):
     def setup_webserver(self) -> FastAPI:
         """The app with NeMo Gym's routes and /health. A subclass adds its tools.
 
-        Raises SettingError if it is to serve a class over MCP that MCP cannot play, and
-        ShardsError in a process that serves.
+        Raises SettingError if it is to serve a class over MCP that MCP cannot play, or
+        with a wrong parameter, and ShardsError in a process that serves.
         """
+        given = (self.config.model_extra or {}).get("parameters")
+        if given or declared(self.domain_class).parameters:
+            from .episode.parameters import give
+
+            give(self._store, given)
         if over_mcp := self._over_mcp:
             if reason := over_mcp.unplayable(self.domain_class):
                 cure = "remove `expose_tools_over_mcp: true` from configs/"
@@ -319,6 +324,7 @@ class SessionServer(SimpleResourcesServer):
             "replies": declared(self.domain_class).replies,
             "row_tools": declared(self.domain_class).has_row_tools,
             "seconds": self._store.longest_call(),
+            "parameters": self._store.played_with,
         }
 
     async def _invalid_body(self, request: Request, error: Exception) -> JSONResponse:
@@ -431,6 +437,10 @@ class SessionServer(SimpleResourcesServer):
         do not start.
         """
         try:
+            if sys.argv[1:]:
+                from .command_line import read_server_options
+
+                read_server_options()
             if reason := serving_problem(cls.domain_class):
                 sys.exit(f"server.py: {reason}")
             launch.log_to_file(project.of_class(cls.domain_class))

@@ -8,7 +8,7 @@ import os
 import typing
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, ValidationError
+from pydantic import Field, Json, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from .errors import SettingError
@@ -21,6 +21,7 @@ PositiveFloat = Annotated[
 Port = Annotated[int, Field(ge=0, le=65535, description="a number from 0 to 65535")]
 ShardsOn = Annotated[Literal["ray", "processes"], Field(description="ray or processes")]
 _API = Field(description="chat or responses")
+_JSON = Field(description='a JSON object, such as {"size": 12}')
 Count = Annotated[int, Field(ge=0, description="a number from 0 on")]
 Token = Annotated[
     str,
@@ -170,6 +171,13 @@ class ModelSettings(Settings):
         Raises SettingError.
         """
         return cls.read(_env_prefix=f"{name.upper()}_")
+
+
+class ParameterSettings(Settings):
+    """Values of the environment's parameters, and the name of a variant."""
+
+    env_parameters: Annotated[Json[dict[str, Any]] | None, _JSON] = None
+    env_variant: str = ""
 
 
 class StandInSettings(Settings):

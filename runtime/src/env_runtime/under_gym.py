@@ -42,7 +42,14 @@ from omegaconf import DictConfig, OmegaConf
 
 from .checks.rewards import RewardCheck, baseline, earned_by_oracle
 from .checks.server import server_tools
-from .command_line import counted, exit_status, new_parser, positive
+from .command_line import (
+    add_parameters,
+    counted,
+    exit_status,
+    new_parser,
+    positive,
+    rows_file,
+)
 from .episode.tasks import unsolved_note
 from .episode.tools import SAY, said
 from .episode.types import Solution
@@ -240,7 +247,9 @@ def collect(
     if agent:
         _, settings = agent_of(config)
         turns = int(settings.get("max_steps") or 100)
-        config = str(write_config(agent, environment_name(), turns, results()))
+        config = str(
+            write_config(agent, environment_name(), turns, results(), here().name)
+        )
         variables |= AGENTS[agent].variables
         print(f"the agent: {installed or agent} ({config})", file=sys.stderr)
     link_venvs(config, model_type)
@@ -346,10 +355,10 @@ def reverify(
 
 def environment_name() -> str:
     """The environment's name in NeMo Gym's folders. Raises RolloutError."""
-    configs = list(here().gym.glob("environments/*/config.yaml"))
-    if len(configs) != 1:
-        raise RolloutError("environments/ must hold one folder with a config.yaml")
-    return configs[0].parent.name
+    name = here().called
+    if not (here().gym / "environments" / name / "config.yaml").is_file():
+        raise RolloutError(f"environments/{name}/ must hold a config.yaml")
+    return name
 
 
 def loop_config() -> str:
@@ -543,8 +552,8 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     add("--model-type", default="openai_model", help="vllm_model: no Responses API")
     add(
         "--rows",
-        type=Path,
-        default=here().rows,
+        type=rows_file,
+        default="",
         metavar="FILE",
         help="data/example.jsonl",
     )
@@ -558,6 +567,7 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     add("--judge-failed-only", action="store_true", help=text)
     text = "serve a model that solves the rows, for commands by hand"
     add("--stand-in", type=positive, metavar="PORT", help=text)
+    add_parameters(parser)
     options = parser.parse_args(arguments)
     if options.stand_in is not None:
         return options

@@ -11,12 +11,12 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TypedDict
 
-from ..command_line import new_parser, printable
+from ..command_line import add_parameters, new_parser, printable
 from ..episode.declaration import declared
-from ..errors import FixableError, GateError
+from ..errors import FixableError, GateError, ToolError
 from ..files import raised
 from ..project import here
-from ..settings import bypass_proxy
+from ..settings import ParameterSettings, bypass_proxy
 
 # Returns what the gate saw: one line, and further notes below it. Raises GateError if the
 # gate fails.
@@ -115,6 +115,7 @@ def new_gate_parser(
     add("--json", action="store_true", help="print one JSON document")
     text = "pass where the class's missing_requirement() says that no episode can run"
     add("--allow-missing", action="store_true", help=text)
+    add_parameters(parser)
     return parser
 
 
@@ -171,6 +172,25 @@ def requirement_note(domain_class: type) -> list[str]:
     lacking = declared(domain_class).missing_requirement()
     note = f"no episode can run here, so only --allow-missing passes: {lacking}"
     return [note] if lacking else []
+
+
+def described_parameters(domain_class: type) -> list[str]:
+    """The import gate's notes on the environment's parameters.
+
+    Raises GateError if the class, or a value, is wrong.
+    """
+    own = declared(domain_class)
+    # A name that is no parameter is wrong for a class that has none, too.
+    if not own.parameters and not hasattr(domain_class, "row_parameters"):
+        given = ParameterSettings.read().env_parameters or {}
+        if not given and not here().server_block()[1].get("parameters"):
+            return []
+    from ..episode.parameters import described
+
+    try:
+        return described(domain_class)
+    except ToolError as error:
+        raise GateError(str(error)) from error
 
 
 def report(results: Iterable[Result], as_json: bool) -> bool:

@@ -266,6 +266,12 @@ class Declaration:
             )
         ]
 
+    @functools.cached_property
+    def parameters(self) -> dict[str, Any]:
+        """The defaults of what may be the environment's parameters: keywords, no models."""
+        named = inspect.getfullargspec(self.domain_class).kwonlydefaults or {}
+        return {key: named[key] for key in named if key not in self.models}
+
     @property
     def models_not_set(self) -> list[str]:
         """The models without a <NAME>_MODEL: gates need stand-ins for them."""

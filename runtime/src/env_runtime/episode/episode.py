@@ -58,6 +58,7 @@ class Episode:
     received: int = 0  # calls and messages of the policy, kept or not
     label: str = "an episode"  # names it in the log, see episode_name
     models: ModelUsage | None = None  # the models that the class asks beside the policy
+    parameters: dict[str, Any] | None = None  # None: those of this process
 
     def __post_init__(self) -> None:
         self._kept_characters = 0
@@ -67,6 +68,12 @@ class Episode:
         # A copy: /verify compares the task, which a constructor may change.
         task = read_task(self.domain_class, copy.deepcopy(self.task))
         models = self.models.parameters if self.models else {}
+        self.played_with: dict[str, Any] = {}  # the environment's parameters, as JSON
+        if own.parameters:
+            from .parameters import bound, shown
+
+            bind = bound(self.domain_class, self.task, self.parameters)
+            models, self.played_with = models | bind, shown(self.domain_class, bind)
         self.environment = self.domain_class(task, **models)
 
     async def call(self, tool: Tool, arguments: dict[str, Any]) -> Answer:
@@ -225,8 +232,11 @@ class Episode:
         return earned
 
     async def metrics(self) -> dict[str, float]:
-        """The class's metrics, none if metrics() raises, and those of its models."""
+        """The class's metrics, none if metrics() raises, its models', and parameters."""
         asked = self.models.metrics() if self.models else {}
+        for name, value in self.played_with.items():
+            if isinstance(value, int | float):
+                asked[f"parameter_{name}"] = float(value)
         try:
             values = getattr(self.environment, "metrics", dict)()
             if inspect.isawaitable(values):

@@ -12,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from ..errors import NoOracleError, RolloutError, ToolError, one_line
 from .declaration import declared, hint_of
-from .types import REPLY, Calls, Row, Solution, Task, is_native, task_of
+from .types import PARAMETERS, REPLY, Calls, Row, Solution, Task, is_native, task_of
 
 
 def task_place(row: Row) -> str:
@@ -31,6 +31,8 @@ def read_task(domain_class: type, task: Task, place: str = "ground_truth.0.") ->
 
     `place` is the task's place in its row, for the message.
     """
+    if PARAMETERS in task:
+        task = {key: task[key] for key in task if key != PARAMETERS}
     model = declared(domain_class).task_model
     if model is None:
         return task
@@ -165,17 +167,23 @@ def _played_by(domain_class: type, row: Row) -> Any:
 
 
 def on_task(
-    domain_class: type, function: Callable[[Any], Any], row: Row, name: str
+    domain_class: type, function: Callable[..., Any], row: Row, name: str
 ) -> Any:
     """Return what a function says to the task of a row, which it gets as the class does.
 
-    It gets a dict if its annotation says so. Raises RolloutError if it raises.
+    It gets a dict if its annotation says so, and the parameters that it names. Raises
+    RolloutError if it raises.
     """
-    task = copy.deepcopy(task_of(row))  # it may be changed
+    task, named = copy.deepcopy(task_of(row)), dict[str, Any]()  # it may be changed
+    if declared(domain_class).parameters:
+        from .parameters import named_by
+
+        named = named_by(domain_class, function, task)
+    task.pop(PARAMETERS, None)
     if not _takes_dict(function):
         task = read_task(domain_class, task, task_place(row))
     try:
-        return function(task)
+        return function(task, **named)
     except Exception as error:
         raise RolloutError(
             f"{name} raised {type(error).__name__}: "

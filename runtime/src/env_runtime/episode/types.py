@@ -42,6 +42,10 @@ NOT_IN_TASK = frozenset(
 )
 
 
+# The key of a task under which task_of() keeps the row's `parameters`.
+PARAMETERS = "_parameters"
+
+
 def is_native(row: Row) -> bool:
     """Whether the row is in NeMo Gym's native format: its task is its own keys."""
     truth = row.get("ground_truth")
@@ -53,10 +57,12 @@ def task_of(row: Row) -> Task:
 
     A row whose `ground_truth` is missing, or holds no objects, is in NeMo Gym's
     native format. Its task is all its keys, except those of NeMo Gym and of the grade.
+    The row's `parameters` are under PARAMETERS: no class sees them in its task.
     """
     truth = row.get("ground_truth")
     if not is_native(row):
-        return truth[0] if truth else {}
+        task, given = truth[0] if truth else {}, row.get("parameters")
+        return {**task, PARAMETERS: given} if task and given is not None else task
     return {
         key: value
         for key, value in row.items()

@@ -8,12 +8,14 @@ import contextlib
 import functools
 import json
 import math
+import os
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
 
 import requests
 
+from .. import project
 from ..episode.tools import call_body
 from ..episode.types import (
     HARNESS,
@@ -27,7 +29,7 @@ from ..episode.types import (
     message,
 )
 from ..errors import OutsideRangeError, RolloutError, one_line
-from ..settings import LOOPBACK, ClientSettings
+from ..settings import LOOPBACK, ClientSettings, ParameterSettings
 from .policies import Policy, Turn
 
 # How long a client waits for an answer, unless the server's tools take longer.
@@ -62,6 +64,37 @@ class Client:
     def has_row_tools(self) -> bool:
         """Whether rows have tools of their own."""
         return self._about.get("row_tools", False)
+
+    def parameters(self) -> dict[str, Any]:
+        """The environment's parameters, with the values that the server plays with."""
+        return self._about.get("parameters") or {}
+
+    def share_parameters(self) -> dict[str, Any]:
+        """Have this process's oracle solve what the server plays.
+
+        Returns the values that this process was given and that rows set. Raises
+        RolloutError if it was given others than the server's, and SettingError.
+        """
+        served, given = (
+            self.parameters(),
+            (ParameterSettings.read().env_parameters or {}),
+        )
+        if not (served or given):
+            return {}
+        from ..episode.parameters import bound, row_parameters, shown
+
+        domain_class = project.here().load_class()
+        free = row_parameters(domain_class)
+        own = shown(domain_class, bound(domain_class, {}))
+        for name in sorted(given.keys() - free):
+            if served.get(name) != own[name]:
+                raise RolloutError(
+                    f"the server at {self.url} plays with {name}={served.get(name)}: "
+                    f"start it with `uv run python server.py -p {name}={given[name]}`"
+                )
+        in_rows = {name: own[name] for name in given if name in free}
+        os.environ["ENV_PARAMETERS"] = json.dumps({**served, **in_rows})
+        return in_rows
 
     def seconds(self) -> float:
         """The seconds to wait for an answer: what the server's slowest tool needs.

@@ -17,7 +17,14 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from ..command_line import counted, exit_status, new_parser, positive
+from ..command_line import (
+    add_parameters,
+    counted,
+    exit_status,
+    new_parser,
+    positive,
+    rows_file,
+)
 from ..episode.tasks import solved_rows, unsolved_note, validation_problem
 from ..episode.types import Definitions, Item, Row, arguments_text, function_call
 from ..errors import NoOracleError, OutsideRangeError, RolloutError, one_line
@@ -26,7 +33,7 @@ from ..project import here
 from ..settings import ClientSettings
 from .client import Client, Play
 from .policies import FIXED_TURNS, Policy, Turn, fixed_policy
-from .rows import load_rows, shown, write_rows
+from .rows import load_rows, shown, with_parameters, write_rows
 from .stats import (
     REPEAT,
     TASK,
@@ -110,7 +117,7 @@ def main(
     text = "llm, oracle, noop, or a Policy of yours"
     add("--policy", default="llm", metavar="NAME", type=_policy_name, help=text)
     text = "data/example.jsonl"
-    add("--rows", type=Path, default=here().rows, metavar="FILE", help=text)
+    add("--rows", type=rows_file, default="", metavar="FILE", help=text)
     add("--limit", type=positive, metavar="N", help="play only the first N rows")
     add("--output", type=Path, metavar="FILE", help="add the rollouts to this .jsonl")
     add("--repeats", type=positive, default=1, metavar="K", help="episodes of each row")
@@ -124,6 +131,7 @@ def main(
     add("--seed", type=int, metavar="N", help=text)
     text = "write the rows whose attempts earn different rewards to this .jsonl"
     add("--write-signal", type=Path, metavar="FILE", help=text)
+    add_parameters(parser)
     options = parser.parse_args(arguments)
     if options.write_signal and options.repeats < 2:
         parser.error("--write-signal needs --repeats 2, or more")
@@ -168,16 +176,20 @@ def _run(play: Play, options: argparse.Namespace) -> int:
     policy = _policy(options)
     max_turns = FIXED_TURNS if fixed else here().number_of_turns()
     client, output = Client(), options.output
-    rows = dict(enumerate(load_rows(options.rows)))
-    if not rows:
+    loaded = load_rows(options.rows)
+    if not loaded:
         raise RolloutError(f"{shown(options.rows)} has no rows")
+    # This raises RolloutError if no server answers.
+    rows = dict(enumerate(with_parameters(loaded, client.share_parameters())))
     if options.policy == "oracle":
         solved = solved_rows(here().load_class(), rows.values())
         if note := unsolved_note(len(rows), len(solved)):
             print(f"note: {note}: they are left out", file=sys.stderr)
         rows = {number: rows[number] for number in solved}
     row_of = sampled(rows, options.temperature, options.seed)
-    finished = rollouts_in(output, row_of, policy.name) if output else {}
+    finished = dict[tuple[int, int], RolloutStats]()
+    if output:
+        finished = rollouts_in(output, row_of, policy.name, client.parameters())
     keys = list(product(list(rows)[: options.limit], range(options.repeats)))
     rollouts = [finished[key] for key in keys if key in finished]
     to_play = [key for key in keys if key not in finished]
@@ -185,7 +197,6 @@ def _run(play: Play, options: argparse.Namespace) -> int:
     if rollouts:
         done = f"{len(rollouts)} of {len(keys)} {things}"
         print(f"{done} are in {output}", file=sys.stderr)
-    client.tools()  # raises RolloutError if no server answers
 
     def episode(key: tuple[int, int]) -> tuple[str, dict[str, Any] | RolloutError]:
         """The episode's name in messages, and its rollout or the error."""
@@ -437,13 +448,17 @@ def only_writer(path: Path) -> Generator[None]:
 
 
 def rollouts_in(
-    path: Path, row_of: Callable[[int, int], Row], policy: str
+    path: Path,
+    row_of: Callable[[int, int], Row],
+    policy: str,
+    parameters: dict[str, Any] | None = None,
 ) -> dict[tuple[int, int], RolloutStats]:
     """The rollouts in an output file by task and repeat; cuts off a half-written line.
 
     `row_of(task, repeat)` returns the row that the policy plays, and raises LookupError
     if there is none. Raises RolloutError if the file holds anything but rollouts of
-    these rows by this policy: other rewards would count as this policy's.
+    these rows by this policy, with the server's `parameters`: other rewards would count
+    as this policy's.
     """
     finished: dict[tuple[int, int], RolloutStats] = {}
     size, last = 0, b""
@@ -458,16 +473,21 @@ def rollouts_in(
                 key = rollout[TASK], rollout[REPEAT]
                 twice = key in finished
                 same = rollout["response"]["model"] == policy
-                same &= row_of(*key).items() <= rollout.items()
+                row = row_of(*key)
+                if parameters:
+                    named = {"parameters": {**parameters, **row.get("parameters", {})}}
+                    row = {**row, **named}
+                same &= row.items() <= rollout.items()
                 finished[key] = measure(rollout)
                 same &= finished[key].reward is not None
             except (ValueError, LookupError, TypeError, RecursionError):
                 same, twice = False, False
             if not same:
+                also = ", with the server's parameters" if parameters else ""
                 raise RolloutError(
                     f"{path}, line {number}, is not a rollout of {policy} on these "
-                    "rows, temperature and seed as they are now: name another file "
-                    "with --output"
+                    f"rows, temperature and seed as they are now{also}: name another "
+                    "file with --output"
                 )
             if twice:
                 raise RolloutError(
@@ -489,6 +509,8 @@ def as_rollout(
     """An episode as NeMo Gym's rollout files have it, with the dataset's row in it."""
     ids = {TASK: task, REPEAT: repeat}
     graded = {key: result[key] for key in ("response", "reward")}
+    if "parameters" in result:  # all of them; a row has those that it sets
+        graded["parameters"] = result["parameters"]
     agent = {"name": "rollout.py"}
     return {**ids, "agent_ref": agent, **result, **row, **ids, **graded}
 

@@ -49,8 +49,13 @@ class LocalEpisode:
     task: Task
     tools: dict[str, Tool]  # that a policy may call
     limits: Limits = field(default_factory=Limits.read)
+    parameters: dict[str, Any] | None = None  # as of Episode
 
     def __post_init__(self) -> None:
+        if self.parameters is None and declared(self.domain_class).parameters:
+            from ..episode.parameters import configured
+
+            self.parameters = configured(self.domain_class)  # those of playing_with()
         self.over = False  # answered or closed: all further calls are refused
         self._closed = False
         self._session: Session | None = None
@@ -73,6 +78,7 @@ class LocalEpisode:
             keeps_calls=declared(self.domain_class).reward is None,
             label=label,
             models=models and models.of_episode(label),
+            parameters=self.parameters,
         )
         self._session = Session.of(self.domain_class, self.task, limits=self.limits)
         await self._session.start(make)

@@ -110,6 +110,8 @@ def conversation(rollout: dict[str, Any], keep: KeepImage) -> list[Entry]:
         who = "the environment failed" if masked else "without a grade"
         entries.append(_entry(who, [str(reason)]))
     if not is_native(rollout):
+        if parameters := rollout.get("parameters"):
+            entries.append(_entry("parameters", _arguments(parameters, keep)))
         entries.append(_entry("ground truth", _json(rollout["ground_truth"], keep)))
     elif entries and (keys := task_of(rollout)):
         # Keys of the row, and keys that /verify answered beside the reward

@@ -214,10 +214,25 @@ async def episode_of(domain_class: type, task: Task) -> AsyncGenerator[Episode]:
 
 
 def with_served_tools(domain_class: type, row: Row, served: Definitions) -> Row:
-    """The row with the server's tools. A native row stays as it is if it needs none."""
+    """The row with the server's tools. A native row stays as it is if it needs none.
+
+    A variant's rows name its agent, so that rows of several can be in one file.
+    """
+    if here().variant:
+        name = f"{here().called}_agent"
+        row = {**row, "agent_ref": {"type": "responses_api_agents", "name": name}}
     definitions = tools_in(domain_class, row, served)
     has_tools = row["responses_create_params"].get("tools") or not definitions
     return row if is_native(row) and has_tools else with_tools(row, definitions)
+
+
+def with_parameters(rows: list[Row], given: dict[str, Any]) -> list[Row]:
+    """The rows, which ask for these values of the environment's parameters."""
+    if not given:
+        return rows
+    return [
+        {**row, "parameters": {**row.get("parameters", {}), **given}} for row in rows
+    ]
 
 
 def with_tools(row: Row, definitions: Definitions) -> Row:

@@ -1,5 +1,6 @@
 """Tools, rows and episodes, as frameworks other than NeMo Gym serve them."""
 
+import asyncio
 import functools
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -8,6 +9,7 @@ from typing import Any
 from .. import project
 from ..episode import tools
 from ..episode.declaration import declared
+from ..episode.parameters import Values, playing_with, read, readers
 from ..episode.tasks import steps_of, task_of
 from ..episode.tools import ANSWER, ANSWER_TOOL, SAY_TOOL, Tool, said
 from ..episode.types import (
@@ -31,10 +33,17 @@ class AsyncEpisode(LocalEpisode):
     """An episode for a framework's server, with `answer` if the class grades that."""
 
     def __init__(
-        self, domain_class: type, task: Task, *, answer_tool: bool = False
+        self,
+        domain_class: type,
+        task: Task,
+        *,
+        answer_tool: bool = False,
+        values: Values | None = None,
     ) -> None:
+        """`values` are those of parameters. Raises SettingError if one is wrong."""
         tools = (tools_and_answer if answer_tool else framework_tools)(domain_class)
-        super().__init__(domain_class, task, tools)
+        with playing_with(domain_class, values):
+            super().__init__(domain_class, task, tools)
 
     @property
     def failure(self) -> str | None:
@@ -45,11 +54,15 @@ class AsyncEpisode(LocalEpisode):
         asked = episode.models.failure if episode.models else None
         return asked or episode.failure
 
-    async def opened(self, row: Row) -> Row:
+    async def opened(self, row: Row, *, other: bool = False) -> Row:
         """The episode's row, with a prompt that ends with the class's observation().
+
+        `other` says that the values of parameters are not the usual ones.
 
         Raises TimeoutError, and what observation() raises.
         """
+        if other:
+            row = await asyncio.to_thread(_without_observation, self.domain_class, row)
         return with_observation(row, await self.perform(self.episode.observation))
 
     async def valid_reward(self) -> float:
@@ -66,8 +79,9 @@ class AsyncEpisode(LocalEpisode):
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """The metrics as a part of what a framework sends beside a reward."""
-        return {"metrics": self.metrics} if self.metrics else {}
+        """The metrics and the parameters, as a framework sends them beside a reward."""
+        parts = {"metrics": self.metrics, "parameters": self.episode.played_with}
+        return {name: part for name, part in parts.items() if part}
 
 
 async def bare_reward(domain_class: type, row: Row, calls: Calls) -> float:
@@ -151,15 +165,18 @@ def as_mcp(tools: Iterable[Tool]) -> list[dict[str, Any]]:
     ]
 
 
-def calls_for(domain_class: type, row: Row, policy: str) -> Calls:
-    """The calls of one of PLANS on a row. Raises like PLANS.
+def calls_for(
+    domain_class: type, row: Row, policy: str, values: Values | None = None
+) -> Calls:
+    """The calls of one of PLANS on a row, with `values` of parameters. Raises like PLANS.
 
     Messages that the class replies to are calls of `say`, and its last message is a call
     of `answer`, if the class grades it.
     """
     definitions = definitions_of(domain_class)
     if policy == "oracle":  # of this class: the program may be in no project
-        plan = solution_for(row, definitions, domain_class)
+        with playing_with(domain_class, values):
+            plan = solution_for(row, definitions, domain_class)
     else:
         plan = PLANS[policy](row, definitions)
     calls = said(steps_of(domain_class, plan))
@@ -236,15 +253,51 @@ def images_of(row: Row) -> list[str]:
     return images_in(messages_of(row))
 
 
-def with_first_observation(domain_class: type, row: Row) -> Row:
+def with_first_observation(
+    domain_class: type, row: Row, values: Values | None = None
+) -> Row:
     """The row with the first observation of an episode that this starts and closes.
 
-    The episode is in a thread, because an event loop may run here. Raises RolloutError
-    if the episode or the observation fails.
+    With `values` of parameters, it takes the place of the usual one in the prompt. The
+    episode is in a thread, because an event loop may run here. Raises RolloutError if
+    the episode or the observation fails.
     """
+
+    def look() -> Row:
+        opened = _without_observation(domain_class, row) if values else row
+        with playing_with(domain_class, values):
+            return with_observation(opened, first_observation(domain_class, opened))
+
     with ThreadPoolExecutor(1) as thread:
-        shown = thread.submit(first_observation, domain_class, row).result()
-    return with_observation(row, shown)
+        return thread.submit(look).result()
+
+
+def _without_observation(domain_class: type, row: Row) -> Row:
+    """The row without the usual observation, if that is the end of its prompt's text."""
+    usual = first_observation(domain_class, row)
+    params = row["responses_create_params"]
+    items = params.get("input")
+    if isinstance(items, str):
+        items = [{"role": "user", "content": items}]
+    text = items[-1].get("content") if items else None
+    if not usual or not isinstance(text, str) or not text.endswith(usual.output):
+        return row
+    last = {**items[-1], "content": text.removesuffix(usual.output).rstrip()}
+    return {**row, "responses_create_params": {**params, "input": [*items[:-1], last]}}
+
+
+def in_task(domain_class: type, settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings of verifiers, with the values of parameters moved to where tasks have them.
+
+    Raises SettingError if one is wrong.
+    """
+    named = readers(domain_class).keys() & settings.keys()
+    given = {name: settings.pop(name) for name in named}
+    read(domain_class, given)
+    taskset = settings.get("taskset", {})
+    task = taskset.get("task", {})
+    task = {**task, "parameters": {**task.get("parameters", {}), **given}}
+    return {**settings, "taskset": {**taskset, "task": task}} if given else settings
 
 
 def _text(content: Any) -> str:

@@ -18,6 +18,7 @@ from ..episode.declaration import declared
 from ..episode.types import Calls, Row
 from ..errors import GateError, NoOracleError
 from ..evaluation.rows import read_rows, row_name
+from ..imports import check_imports
 from ..project import here
 from .episodes import ANSWER, bare_reward, calls_for, definitions_of, framework_tools
 from .rollouts import Player, Start, adapter, play_calls
@@ -92,7 +93,7 @@ def check_class(domain_class: type, served: Iterable[str] | None = None) -> str:
     declared(domain_class).check_tool_seconds(tools)
     check_tools(domain_class, tools if served is None else served)
     has = f"has {', '.join(tools)}" if tools else "has no tools: its answer is graded"
-    project.of_class(domain_class).check_imports(Path(sys.argv[0]).resolve().parent)
+    check_imports(project.of_class(domain_class), Path(sys.argv[0]).resolve().parent)
     passed = f"{domain_class.__module__}.{domain_class.__name__} {has}"
     return "\n".join([passed, *requirement_note(domain_class)])
 

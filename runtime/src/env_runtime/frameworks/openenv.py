@@ -41,9 +41,10 @@ from starlette.responses import JSONResponse
 from .. import errors, project, trainers
 from ..checks.server import outdated_manifests
 from ..episode.answers import Answer
+from ..episode.parameters import readers
 from ..episode.tasks import task_of
 from ..episode.types import Row
-from ..errors import GateError
+from ..errors import GateError, SettingError
 from ..evaluation.episodes import Refusal
 from ..project import Project
 from ..project import find as find_project
@@ -126,29 +127,35 @@ class ClassEnvironment(MCPEnvironment):
         episode_id: str | None = None,
         split: str = "test",
         index: int | None = None,
-        **unknown: Any,
+        **parameters: Any,
     ) -> Observation:
         """Start an episode of the row `index`, else of a row that `seed` draws.
 
-        By default, it is the first row. Raises RequestError if the row does not exist.
+        By default, it is the first row. `parameters` are values of the environment's
+        parameters. Raises RequestError if one is wrong, or the row does not exist.
         The episode before ends in any case: a step after a reset that failed is an error.
         """
         async with self._turn:
             await self._end()
-            if unknown:
+            own = readers(self.domain_class)
+            if unknown := [name for name in parameters if name not in own]:
+                known = ", ".join(["split", "index", "seed", *own])
                 raise RequestError(
-                    "reset() takes split, index, seed and episode_id, not "
-                    f"{', '.join(unknown)}"
+                    f"reset() takes {known} and episode_id, not {', '.join(unknown)}"
                 )
             row = row_of(self.domain_class, split, index, seed)
             self._loop = asyncio.get_running_loop()
-            episode = self._episode = AsyncEpisode(
-                self.domain_class, task_of(row), answer_tool=True
-            )
+            try:
+                episode = AsyncEpisode(
+                    self.domain_class, task_of(row), answer_tool=True, values=parameters
+                )
+            except SettingError as error:
+                raise RequestError(str(error)) from None
+            self._episode = episode
             try:
                 self._state = State(episode_id=episode_id or str(uuid.uuid4()))
                 await episode.start()
-                row = await episode.opened(row)
+                row = await episode.opened(row, other=bool(parameters))
                 reward = await episode.valid_reward()
             except BaseException:
                 await self._end()

@@ -84,6 +84,7 @@ from .episodes import (
     as_mcp,
     calls_for,
     framework_tools,
+    in_task,
     split_answer,
     with_first_observation,
 )
@@ -117,6 +118,7 @@ class State(vf.State):
 class ToolsConfig(vf.ToolsetConfig):
     variables: dict[str, str] = Field(default_factory=dict)
     """The models' variables. verifiers hides API keys from the processes it starts."""
+    parameters: dict[str, Any] = Field(default_factory=dict)
 
 
 class Tools(vf.Toolset[ToolsConfig, State]):
@@ -127,7 +129,8 @@ class Tools(vf.Toolset[ToolsConfig, State]):
 
     async def setup_task(self, task: "RowData") -> None:
         os.environ.update(self.config.variables)
-        self.episode = AsyncEpisode(self.domain_class, task.ground_truth)
+        values = self.config.parameters
+        self.episode = AsyncEpisode(self.domain_class, task.ground_truth, values=values)
         self.turn = asyncio.Lock()
         self._exit_stack.push_async_callback(self.episode.close)
         await self.episode.start()
@@ -198,6 +201,7 @@ class RowData(vf.TaskData):
 class RowConfig(vf.TaskConfig):
     models: dict[str, vf.JudgeConfig] = Field(default_factory=dict)
     """The models that the class asks, by name; by default JUDGE_MODEL and so on."""
+    parameters: dict[str, Any] = Field(default_factory=dict)  # such as {"size": 12}
 
     def variables(self, domain_class: type) -> dict[str, str]:
         """The environment variables for the class's models, such as JUDGE_MODEL.
@@ -240,7 +244,8 @@ class Row(vf.Task[RowData, State, RowConfig]):
         if not framework_tools(cls.tools.domain_class):
             return []
         variables = cast(RowConfig, config).variables(cls.tools.domain_class)
-        return [cls.tools(ToolsConfig(variables=variables))]
+        values = cast(RowConfig, config).parameters
+        return [cls.tools(ToolsConfig(variables=variables, parameters=values))]
 
     @vf.intercept
     async def keep_answer(self, response: vf.Response, trace: vf.Trace) -> None:
@@ -267,13 +272,15 @@ class Row(vf.Task[RowData, State, RowConfig]):
         config = cast(RowConfig, self.config)
         os.environ.update(config.variables(self.tools.domain_class))
         domain_class = self.tools.domain_class
-        async with AsyncEpisode(domain_class, self.data.ground_truth) as episode:
+        task, values = self.data.ground_truth, config.parameters
+        async with AsyncEpisode(domain_class, task, values=values) as episode:
             await state.grade(episode)
 
     async def validate(self, runtime: vf.Runtime) -> bool | None:
         """Whether the class's oracle earns what the row promises, for vf-validate."""
         try:
-            calls = calls_for(self.tools.domain_class, self.data.row, "oracle")
+            values = cast(RowConfig, self.config).parameters
+            calls = calls_for(self.tools.domain_class, self.data.row, "oracle", values)
         except NoOracleError:
             return None
         return abs(await self.earned(calls) - self.data.oracle_reward) < 1e-9
@@ -307,7 +314,7 @@ class RowsOfFile(vf.Taskset[Row, vf.TasksetConfig]):  # type: ignore
         dialect = ResponsesDialect()
         rows = read_rows(domain_class, config.rows)
         for number, row in enumerate(rows[: config.num_tasks], start=1):
-            opened = with_first_observation(domain_class, row)
+            opened = with_first_observation(domain_class, row, config.task.parameters)
             request = dialect.parse_request(opened["responses_create_params"])
             data = RowData(
                 name=f"{config.rows.stem} {number}",
@@ -413,8 +420,10 @@ def parts_of(file: str, name: str) -> Parts:
         """The environment for a trainer.
 
         `settings` are the settings of verifiers' `[env]` block: create_verifiers_env(
-        taskset={"rows": "train.jsonl"}, agent={"max_turns": 10}).
+        taskset={"rows": "train.jsonl"}, agent={"max_turns": 10}), and values of the
+        environment's parameters: create_verifiers_env(size=12). Raises SettingError.
         """
+        settings = in_task(project.load_class(), settings)
         taskset = {"id": Path(file).stem, **settings.pop("taskset", {})}
         config = vf.resolve_env_config({**settings, "taskset": taskset})
         return vf.load_environment(config)
@@ -428,8 +437,9 @@ def parts_of(file: str, name: str) -> Parts:
 
 def plan_for(task: Row, policy: str) -> Solution:
     """The calls and the answer of one of PLANS on a task. Raises like PLANS."""
-    domain_class = task.tools.domain_class
-    return split_answer(domain_class, calls_for(domain_class, task.data.row, policy))
+    domain_class, config = task.tools.domain_class, cast(RowConfig, task.config)
+    calls = calls_for(domain_class, task.data.row, policy, config.parameters)
+    return split_answer(domain_class, calls)
 
 
 async def traces_of(

@@ -69,7 +69,7 @@ def servers_of(project: Project) -> Servers:
 
     Raises DeployError.
     """
-    found = _load(project, f"configs/{project.name}_agent.yaml")
+    found = _load(project, f"configs/{project.called}_agent.yaml")
     for kinds in found.values():
         for implementations in kinds.values():
             for settings in implementations.values():
@@ -96,7 +96,7 @@ def agent_of(project: Project) -> str:
     agents = [name for name, kinds in servers_of(project).items() if AGENTS in kinds]
     if len(agents) != 1:
         raise DeployError(
-            f"{project.gym}/configs/{project.name}_agent.yaml must configure one agent, "
+            f"{project.gym}/configs/{project.called}_agent.yaml must configure one agent, "
             f"got {', '.join(agents) or 'none'}"
         )
     return agents[0]
@@ -127,7 +127,7 @@ def write_environment(
             [implementation] = implementations
             agent = kind == AGENTS
             owner = f"{kind}/{implementation}" if agent else f"{SERVERS}/{project.name}"
-            file = f"{project.name}_agent.yaml" if agent else f"{project.name}.yaml"
+            file = f"{project.called}_agent.yaml" if agent else f"{project.called}.yaml"
             configs.setdefault(f"{owner}/configs/{file}", {})[name] = kinds
             own = project.gym / kind / implementation
             if own.is_dir():

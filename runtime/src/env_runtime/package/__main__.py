@@ -17,7 +17,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-from ..command_line import exit_status, new_parser, share
+from ..command_line import add_parameters, exit_status, new_parser, share
 from ..errors import DeployError
 from ..project import Project, find, here
 from . import (
@@ -64,7 +64,10 @@ def main(arguments: list[str] | None = None) -> int:
     text = "leave the policy's model server out, for a host that brings its own"
     add("--without-model-server", action="store_true", help=text)
     add("--check", action="store_true", help="write nothing: check what is in OUT")
+    add_parameters(parser)
     options = parser.parse_args(arguments)
+    if options.others and here().variant:
+        parser.error("--with: a package with a variant holds one project")
     out = options.out.resolve()
     if options.check:
         rules.check(rules.Package(out, options.arch, not options.without_model_server))

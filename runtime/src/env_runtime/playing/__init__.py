@@ -31,7 +31,13 @@ from starlette.routing import Route
 
 from .. import auth
 from ..checks.server import starting_server, url_of
-from ..command_line import counted, exit_status, new_parser
+from ..command_line import (
+    add_parameters,
+    counted,
+    exit_status,
+    new_parser,
+    rows_file,
+)
 from ..episode.declaration import declared
 from ..episode.tasks import baseline_reward, has_oracle, oracle_reward
 from ..episode.types import Definitions, Item, Row
@@ -40,7 +46,14 @@ from ..evaluation.client import Client, ServedEpisode, check_verdict
 from ..evaluation.command import append_rollout, as_rollout, only_writer
 from ..evaluation.policies import Turn
 from ..evaluation.report import conversation, digest, entries_of, read_page
-from ..evaluation.rows import lines_of, parse, read_rows, row_name, shown
+from ..evaluation.rows import (
+    lines_of,
+    parse,
+    read_rows,
+    row_name,
+    shown,
+    with_parameters,
+)
 from ..evaluation.stats import PLAYER, SECONDS, RolloutStats, figures, measure, table
 from ..files import write_atomically
 from ..project import here
@@ -470,13 +483,14 @@ def main(description: str | None, arguments: list[str] | None = None) -> int:
     parser = new_parser(description)
     add = parser.add_argument
     text = "data/example.jsonl"
-    add("--rows", type=Path, default=here().rows, metavar="FILE", help=text)
+    add("--rows", type=rows_file, default="", metavar="FILE", help=text)
     add("--url", help="play against the server that runs there")
     text = "who plays; the rollouts name it as their model (human)"
     add("--player", default="human", metavar="NAME", help=text)
     text = "add the rollouts to this .jsonl (results/NAME.jsonl)"
     add("--output", type=Path, metavar="FILE", help=text)
     add("--no-browser", action="store_true", help="only print the page's link")
+    add_parameters(parser)
     options = parser.parse_args(arguments)
     if not options.player.replace("-", "").isidentifier() and options.output is None:
         parser.error("--player names a file, too: use letters and digits, or --output")
@@ -492,6 +506,7 @@ def main(description: str | None, arguments: list[str] | None = None) -> int:
                 url = url_of(stack.enter_context(server))
             client = Client(url)
             client.tools()  # a clear error if nothing answers
+            rows = with_parameters(rows, client.share_parameters())
             played = PlaySession(client, rows, options.rows, output, options.player)
             serve(played, browser=not options.no_browser)
             played.close()

@@ -5,11 +5,9 @@ import logging.handlers
 import os
 import resource
 from pathlib import Path
-from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
-from omegaconf import OmegaConf
 
 from ..episode.declaration import declared
 from ..project import Project
@@ -20,16 +18,7 @@ log = logging.getLogger(__name__)
 OLDER_LOGS = 3
 
 
-def configured(project: Project) -> tuple[str, dict[str, Any]]:
-    """The name and the settings of the one resources server in nemo_gym/configs/."""
-    folder = project.gym / "configs"
-    for path in sorted(folder.glob("*.yaml")):
-        loaded: Any = OmegaConf.to_container(OmegaConf.load(path))
-        for name, value in loaded.items():
-            if isinstance(value, dict) and "resources_servers" in value:
-                [(_, settings)] = value["resources_servers"].items()
-                return name, settings
-    raise ValueError(f"no file in {folder} configures a resources server")
+configured = Project.server_block
 
 
 def log_to_file(project: Project, suffix: str = "") -> None:

@@ -117,7 +117,8 @@ def _count(rest: list[Any], most: int, logprobs: list[Any] | None = None) -> int
 class SessionServerConfig(BaseResourcesServerConfig):
     """The settings of a server in configs/<env>.yaml.
 
-    `<name>_model_server` says which of NeMo Gym's servers is the class's model <name>.
+    `<name>_model_server` says which of NeMo Gym's servers is the class's model <name>,
+    `parameters` are values of the environment's parameters.
     """
 
     model_config = ConfigDict(extra="allow")

@@ -57,6 +57,8 @@ class SessionStore:
     ) -> None:
         self.sessions: dict[str, Session] = {}
         self.models = models
+        self.parameters: dict[str, Any] | None = None  # given to each episode
+        self.played_with: dict[str, Any] = {}  # all of the environment's, as JSON
         self.domain_class = domain_class
         self.limits = limits
         self.keeps_calls = keeps_calls
@@ -106,11 +108,12 @@ class SessionStore:
             raise self._full(str(error)) from error
         self.sessions[name], session.name = session, session_name(name)
         label = label or f"not seeded, session {session.name}"
-        models, keeps = self.models and self.models.of_episode(label), self.keeps_calls
+        models = self.models and self.models.of_episode(label)
+        options: Any = {"keeps_calls": self.keeps_calls, "parameters": self.parameters}
 
         def make() -> Episode:
             return Episode(
-                self.domain_class, task, keeps_calls=keeps, label=label, models=models
+                self.domain_class, task, label=label, models=models, **options
             )
 
         try:

@@ -98,6 +98,8 @@ def verdict(
         fields = VerifyResponse.model_fields
         extra |= {k: v for k, v in session.metrics.items() if k not in fields}
         failure, problem = episode.failure, problem or episode.grade_problem
+        if episode.played_with:
+            extra["parameters"] = episode.played_with
         if store.counts_calls:
             extra[RECEIVED] = episode.received
         if episode.models and (calls := episode.models.trace()):

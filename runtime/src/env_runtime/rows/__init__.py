@@ -18,6 +18,7 @@ from ..checks.server import server_tools
 from ..checks.splits import unsolved
 from ..command_line import counted, exit_status
 from ..episode.declaration import declared
+from ..episode.parameters import bound, effective
 from ..episode.task_keys import task_data_of, task_skeleton
 from ..episode.tasks import (
     baseline_reward,
@@ -70,6 +71,7 @@ __all__ = [
     "load_rows",
     "main",
     "options_of",
+    "parameters",
     "read",
     "responses_input",
     "server_tools",
@@ -86,6 +88,12 @@ PATIENCE = 10_000
 
 
 Tasks = Callable[[random.Random], Iterable[Example | tuple[str, Any, str]]]
+
+
+def parameters() -> dict[str, Any]:
+    """The environment's parameters and their values, for tasks() of make_rows.py."""
+    domain_class = project.here().load_class()
+    return effective(domain_class, bound(domain_class, {}))
 
 
 def example_rows(tasks: Tasks, count: int, seed: int = 0) -> list[Row]:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from pydantic_core import to_jsonable_python
 
 from .. import project
-from ..command_line import new_parser, row_count
+from ..command_line import add_parameters, new_parser, row_count
 from ..episode.types import Row
 from ..errors import RolloutError, one_line
 from ..evaluation.rows import shown
@@ -97,11 +97,11 @@ def read_options(
     text = "rows of benchmark.jsonl, which are in no other split; alone: only that file"
     add("--benchmark", type=row_count, default=0, metavar="N", help=text)
     add("--example", action="store_true", help="write only example.jsonl, anew")
-    folder = project.here().rows.parent
-    add("--output", type=Path, default=folder, metavar="FOLDER", help="data")
+    add("--output", type=_folder, default="", metavar="FOLDER", help="data")
     add("--overwrite", action="store_true", help="replace files that are there")
     text = "leave out rows that this shallow player solves, a function of policies.py"
     add("--without-solved-by", action="append", default=[], metavar="NAME", help=text)
+    add_parameters(parser)
     options = parser.parse_args(arguments)
     numbers = options.train, options.validation
     if options.example and (options.benchmark or numbers != (None, None)):
@@ -111,6 +111,11 @@ def read_options(
     elif options.train == options.validation == options.benchmark == 0:
         parser.error("--train 0 and --validation 0 leave nothing to write")
     return options
+
+
+def _folder(text: str) -> Path:
+    """The value of --output. Its default is "": data/, or data/<variant>/."""
+    return Path(text) if text else project.here().rows.parent
 
 
 def files_of(

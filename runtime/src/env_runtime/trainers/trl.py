@@ -24,7 +24,7 @@ from ..episode.tools import OVER, SAY, SAY_TOOL
 from ..episode.types import Definitions, Row, content_text, images_in, message
 from ..errors import RolloutError
 from ..evaluation.client import Client, ServedEpisode
-from ..evaluation.rows import load_rows, messages_of
+from ..evaluation.rows import load_rows, messages_of, with_parameters
 from ..project import here
 from . import Rollouts, tool_method
 
@@ -76,14 +76,15 @@ def _prompt(row: Row, place: str) -> list[dict[str, str]]:
     return messages
 
 
-def environment(url: str | None = None) -> type:
+def environment(url: str | None = None, **parameters: Any) -> type:
     """A class for `environment_factory`: the tools of the server at `url` are methods.
 
     Without `url` the server is at ENV_URL, else at http://127.0.0.1:11000. API_TOKEN is
     sent if it is set. Transformers' get_json_schema makes the server's tool definitions
     from the methods again, except for defaults and limits such as `maximum`. It finds
     the properties of an object in the description. To a class with reply(), the model
-    talks with a tool `say`.
+    talks with a tool `say`. `parameters` are values of the environment's parameters that
+    its rows may set: the server refuses others than its own.
 
     Raises RolloutError if no server answers, if TRL would hide a tool, or if there is
     no tool: TRL would show the server nothing to grade.
@@ -107,6 +108,7 @@ def environment(url: str | None = None) -> type:
         )
     methods = {tool["name"]: tool_method(tool) for tool in definitions}
     members = {"_client": client, "_definitions": definitions, **methods}
+    members["_parameters"] = parameters
     return type("NeMoGymEnvironment", (_Rollouts,), members)
 
 
@@ -194,6 +196,7 @@ class _Rollouts(Rollouts):
 
     _client: ClassVar[Client]
     _definitions: ClassVar[Definitions]
+    _parameters: ClassVar[dict[str, Any]] = {}
     _graded = False  # whether answer_reward has graded the rollout
 
     def reset(self, row: str, **rest: Any) -> None:
@@ -203,7 +206,7 @@ class _Rollouts(Rollouts):
         """
         self._close()
         self._graded = False
-        seed = json.loads(row)
+        [seed] = with_parameters([json.loads(row)], self._parameters)
         self._episode = ServedEpisode(self._client, self._definitions, seed, "trl")
 
     def get_reward(self) -> float | None:
