@@ -285,6 +285,8 @@ def _first_task(domain_class: type) -> Task:
     except (KeyError, RolloutError):
         return {}
     task = task_of(row)
+    if None not in task.values() and {*task} - {"id", "expected_output"}:
+        return task  # a skeleton has neither
     from ..episode.task_keys import task_skeleton
 
     return {} if task == task_skeleton(domain_class) else task

@@ -12,6 +12,8 @@ import copy
 import difflib
 import functools
 import inspect
+import json
+import os
 from collections.abc import Callable, Generator, Mapping
 from contextvars import ContextVar
 from pathlib import Path
@@ -21,7 +23,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_jsonable_python
 
 from .. import project
-from ..errors import SettingError, ToolError
+from ..errors import RolloutError, SettingError, ToolError
 from ..settings import ParameterSettings
 from .declaration import declared, hint_of
 from .types import PARAMETERS, Task
@@ -250,3 +252,24 @@ def described(domain_class: type) -> list[str]:
     ]:
         lines.append(f"no parameter, without a type that JSON has: {', '.join(fixed)}")
     return lines
+
+
+def share(
+    domain_class: type, served: Values, given: Values, url: str
+) -> dict[str, Any]:
+    """Have this process's oracle solve what the server at `url` plays.
+
+    Returns the `given` values that rows set. Raises RolloutError if this process was given
+    others than those that are `served`, and SettingError.
+    """
+    free = row_parameters(domain_class)
+    own = shown(domain_class, bound(domain_class, {}))
+    for name in sorted(given.keys() - free):
+        if served.get(name) != own[name]:
+            raise RolloutError(
+                f"the server at {url} plays with {name}={served.get(name)}: "
+                f"start it with `uv run python server.py -p {name}={given[name]}`"
+            )
+    in_rows = {name: own[name] for name in given if name in free}
+    os.environ["ENV_PARAMETERS"] = json.dumps({**served, **in_rows})
+    return in_rows

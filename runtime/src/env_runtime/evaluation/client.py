@@ -8,7 +8,6 @@ import contextlib
 import functools
 import json
 import math
-import os
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
@@ -81,20 +80,9 @@ class Client:
         )
         if not (served or given):
             return {}
-        from ..episode.parameters import bound, row_parameters, shown
+        from ..episode.parameters import share
 
-        domain_class = project.here().load_class()
-        free = row_parameters(domain_class)
-        own = shown(domain_class, bound(domain_class, {}))
-        for name in sorted(given.keys() - free):
-            if served.get(name) != own[name]:
-                raise RolloutError(
-                    f"the server at {self.url} plays with {name}={served.get(name)}: "
-                    f"start it with `uv run python server.py -p {name}={given[name]}`"
-                )
-        in_rows = {name: own[name] for name in given if name in free}
-        os.environ["ENV_PARAMETERS"] = json.dumps({**served, **in_rows})
-        return in_rows
+        return share(project.here().load_class(), served, given, self.url)
 
     def seconds(self) -> float:
         """The seconds to wait for an answer: what the server's slowest tool needs.
