@@ -128,9 +128,7 @@ def _check_spelling(domain_class: type, keys: Iterable, lacking: set[str]) -> No
     """
     for key in keys:
         close = _close(key, frozenset(lacking))
-        from ..episode.task_keys import task_skeleton
-
-        if close and key not in task_skeleton(domain_class):
+        if close and key not in _skeleton(domain_class):
             raise ValueError(
                 f"{key}: {domain_class.__name__} does not read this key, and "
                 f"{close[0]} is missing: rename it, or add {close[0]}"
@@ -161,14 +159,18 @@ def about_task(domain_class: type, row: Row) -> str:
 def skeleton_note(domain_class: type, row: Row) -> str:
     """The end of a message about a row whose task nobody has written yet, else ""."""
     task = task_of(row)
-    from ..episode.task_keys import task_skeleton
-
-    if not task or task != task_skeleton(domain_class):
+    if not task or task != _skeleton(domain_class):
         return ""
     return (
         ". This task is only a skeleton: write a task of your own, in the row or in "
         "tasks() of make_rows.py"
     )
+
+
+def _skeleton(domain_class: type) -> Task:
+    from ..episode.task_keys import task_skeleton  # only for messages
+
+    return task_skeleton(domain_class)
 
 
 def row_name(number: int, path: Path | None = None) -> str:
