@@ -3,6 +3,7 @@
 import asyncio
 import json
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from env_runtime.errors import RolloutError, ToolError
@@ -339,7 +340,8 @@ def test_parameters_are_arguments_of_reset(lamp, monkeypatch):
     async def main():
         session = ClassEnvironment()
         seen = [await session.reset_async(), await session.reset_async(size=12)]
-        for wrong in ({"size": "x"}, {"sizes": 3}):
+        bad: list[dict[str, Any]] = [{"size": "x"}, {"sizes": 3}]
+        for wrong in bad:
             with pytest.raises(openenv.RequestError, match="size"):
                 await session.reset_async(**wrong)
         session.close()
