@@ -813,3 +813,24 @@ def test_a_search_does_not_wait_as_long_as_a_tool_may_take(look, monkeypatch):
         assert "; not for shared: a call takes more than 0.1 s; not for " in note
     finally:
         Slow.answered.set()
+
+
+class Endless(Base):
+    """Its solution takes longer than there is time, call by call."""
+
+    def guess(self, city: str) -> str:
+        """Guess a city."""
+        time.sleep(0.05)
+        return super().guess(city)
+
+    @staticmethod
+    def oracle(task: dict[str, Any]) -> Any:
+        return 20 * [("guess", {"city": task["city"]})]
+
+
+def test_a_search_ends_within_an_episode(look):
+    """All flaws that were not looked for are named, those that go alone among them."""
+    note = look(Endless, rows(PLAIN), seconds=0.3)
+    assert re.match(
+        r"WEAK looked for \d flaws? of .* not for .*: there was no time;", note
+    )

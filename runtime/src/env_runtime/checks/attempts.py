@@ -27,7 +27,7 @@ from .rewards import GRADING
 from .state import attributes_of, places_of
 
 CALL_SECONDS = 10.0  # a longer call ends the search for a flaw
-# The search goes on for so long after ENOUGH_ROWS rows, and at most for MOST_SECONDS.
+# The search ends after SECONDS if ENOUGH_ROWS rows were played, and after MOST_SECONDS.
 SECONDS, MOST_SECONDS, ENOUGH_ROWS = 4.0, 60.0, 8
 AT_ONCE = 8  # episodes that are played at the same time
 CANDIDATES = 40  # the most parts of a text that are tried

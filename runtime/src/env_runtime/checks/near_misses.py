@@ -10,7 +10,14 @@ from ..episode.types import REPLY, Calls, Row, task_of
 from ..errors import GateError, RolloutError
 from ..evaluation.policies import is_error
 from ..project import of_class
-from .attempts import ENOUGH_ROWS, FEWEST_ROWS, Attempt, FlawCheck, choices_of
+from .attempts import (
+    ENOUGH_ROWS,
+    FEWEST_ROWS,
+    Attempt,
+    FlawCheck,
+    TimeIsOverError,
+    choices_of,
+)
 from .rewards import GRADING
 from .state import changed
 
@@ -43,7 +50,8 @@ async def near_misses(check: FlawCheck) -> str:
         why = "the class runs commands, or there was no time"
         return f"\n`graded` is not checked: {why}" if pinned else ""
     search = _Search(check.of())
-    with contextlib.suppress(TimeoutError, RolloutError, ValueError):  # a flaw says so
+    # A flaw says so.
+    with contextlib.suppress(TimeIsOverError, TimeoutError, RolloutError, ValueError):
         numbers, few = range(len(check.rows)), FEWEST_ROWS
         await search.check.each(
             numbers, search.play_row, search.is_enough, rows=True, at_once=few

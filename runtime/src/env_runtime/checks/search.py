@@ -23,6 +23,7 @@ from .attempts import (
     SECONDS,
     Flaw,
     FlawCheck,
+    TimeIsOverError,
     UndecidedError,
     without_log,
 )
@@ -68,9 +69,8 @@ def find_flaws(
 
 
 async def _look(check: FlawCheck, wanted: list[Flaw]) -> Looked:
-    looked: dict[
-        str, int
-    ] = {}  # the flaws that had something to play, and in how many rows
+    # In how many rows each flaw was looked for that had something to play
+    looked: dict[str, int] = {}
     causes: dict[str, list[str]] = {}  # why the others were not looked for
     # Episodes that share something on purpose would be taken for one another.
     turns = asyncio.Semaphore(1 if "shared" in check.meant else len(wanted) + 1)
@@ -82,6 +82,8 @@ async def _look(check: FlawCheck, wanted: list[Flaw]) -> Looked:
                 if check.clock.allows(0):
                     await flaw.play(search, range(len(check.rows)))
             search.is_late |= not search.played_rows and not check.clock.allows(0)
+        except TimeIsOverError:
+            search.is_late = True
         except TimeoutError:
             check.clock.stop()  # further calls would take as long
             cause = f"a call takes more than {attempts.CALL_SECONDS:g} s"
@@ -101,7 +103,7 @@ async def _look(check: FlawCheck, wanted: list[Flaw]) -> Looked:
             causes.setdefault(cause, []).append(flaw.name)
         elif played:
             looked[flaw.name] = played
-        doing(f"looks for flaws: {len(looked)} of {len(wanted)} looked for")
+        doing(f"looks for flaws: {len(looked)} of {len(wanted)} done")
 
     wanted.sort(key=lambda flaw: not flaw.first)
     for flaw in wanted:
@@ -160,12 +162,13 @@ def floor_note(
             f"({best}, {counted(len(earned[best]), 'row')})"
         )
         # A constant call is right in the row that it was taken from.
-        top, number, lucky = max(
+        others = (
             (reward, -n, who)
             for who, rewards in earned.items()
             for n, reward in rewards.items()
             if not who.startswith("always ")
         )
+        top, number, lucky = max(others, default=(low, 0, ""))
         if top > means[best]:
             said += f", and {top:.3g} in a row ({lucky}, {row_name(1 - number)})"
     pinned = of_class(domain_class).table().get("floor")
