@@ -1,5 +1,6 @@
 """What a grade depends on: the oracle's episodes, with one thing of each changed."""
 
+import asyncio
 import contextlib
 import re
 from collections import Counter, defaultdict
@@ -10,14 +11,8 @@ from ..episode.types import REPLY, Calls, Row, task_of
 from ..errors import GateError, RolloutError
 from ..evaluation.policies import is_error
 from ..project import of_class
-from .attempts import (
-    ENOUGH_ROWS,
-    FEWEST_ROWS,
-    Attempt,
-    FlawCheck,
-    TimeIsOverError,
-    choices_of,
-)
+from . import attempts
+from .attempts import Attempt, FlawCheck, TimeIsOverError, choices_of
 from .rewards import GRADING
 from .state import changed
 
@@ -40,7 +35,7 @@ class Change(NamedTuple):
     steps: Steps
 
 
-async def near_misses(check: FlawCheck) -> str:
+async def near_misses(check: FlawCheck, turns: asyncio.Semaphore) -> str:
     """The table of what the grade depends on, as notes; "" if nothing can be changed.
 
     Raises GateError if an argument that `graded` of [tool.environment] names does not matter.
@@ -52,10 +47,11 @@ async def near_misses(check: FlawCheck) -> str:
     search = _Search(check.of())
     # A flaw says so.
     with contextlib.suppress(TimeIsOverError, TimeoutError, RolloutError, ValueError):
-        numbers, few = range(len(check.rows)), FEWEST_ROWS
-        await search.check.each(
-            numbers, search.play_row, search.is_enough, rows=True, at_once=few
-        )
+        numbers, few = range(len(check.rows)), attempts.FEWEST_ROWS
+        async with turns:
+            await search.check.each(
+                numbers, search.play_row, search.is_enough, rows=True, at_once=few
+            )
     for name in pinned:
         seen = search.places.get(name)
         if seen and seen["falls"]:
@@ -94,7 +90,9 @@ class _Search:
 
     def is_enough(self) -> bool:
         """Whether only spare time is left for further rows."""
-        return self.played >= FEWEST_ROWS and not self.check.clock.allows(ENOUGH_ROWS)
+        return self.played >= attempts.FEWEST_ROWS and not self.check.clock.allows(
+            attempts.ENOUGH_ROWS
+        )
 
     def steps(self, row: Row) -> Steps:
         calls, answer = self.check.oracle(row)

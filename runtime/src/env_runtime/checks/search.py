@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import json
 import re
-from collections.abc import Awaitable
 from dataclasses import dataclass
 
 from ..command_line import counted
@@ -88,12 +87,9 @@ async def _look(check: FlawCheck, wanted: list[Flaw]) -> Looked:
             check.clock.stop()  # further calls would take as long
             cause = f"a call takes more than {attempts.CALL_SECONDS:g} s"
         except UndecidedError:
-            few = f"they need {FEWEST_ROWS} rows"
-            cause = (
-                few
-                if len(check.rows) < FEWEST_ROWS
-                else "too few of their rows can be played"
-            )
+            cause = "too few of their rows can be played"
+            if len(check.rows) < FEWEST_ROWS:
+                cause = f"they need {FEWEST_ROWS} rows"
         except (RolloutError, ValueError) as error:
             cause = f"the class refuses the row: {error}"
         played = len(search.played_rows)
@@ -110,7 +106,7 @@ async def _look(check: FlawCheck, wanted: list[Flaw]) -> Looked:
         if flaw.alone:
             await look(flaw)
     tasks = [asyncio.create_task(look(flaw)) for flaw in wanted if not flaw.alone]
-    table = asyncio.create_task(_in_turn(turns, near_misses(check)))
+    table = asyncio.create_task(near_misses(check, turns))
     try:
         for task in [*tasks, table]:
             await task
@@ -120,9 +116,8 @@ async def _look(check: FlawCheck, wanted: list[Flaw]) -> Looked:
         raise
     rows = max(looked.values(), default=0)
     names = [flaw.name for flaw in FLAWS.values() if flaw.name in looked]
-    text = (
-        f"looked for {counted(len(looked), 'flaw')} of grades in {counted(rows, 'row')}"
-    )
+    count, where = counted(len(looked), "flaw"), counted(rows, "row")
+    text = f"looked for {count} of grades in {where}"
     text += f": {', '.join(names)}" if names else ""
     for cause, left in causes.items():
         text += f"; not for {', '.join(left)}: {cause}"
@@ -130,11 +125,6 @@ async def _look(check: FlawCheck, wanted: list[Flaw]) -> Looked:
     note = _standing(check, rows) + table.result()
     text += f"; `uv run pytest` attacks the grade further{note}"
     return Looked(text, bool(causes), check.earned)
-
-
-async def _in_turn(turns: asyncio.Semaphore, work: Awaitable[str]) -> str:
-    async with turns:
-        return await work
 
 
 def floor_note(
