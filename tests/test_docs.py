@@ -137,6 +137,17 @@ NOT_RUN = {
         "uv add 'nemo-gym[sandbox]'": "needs an account",
     },
     "docs/running.md": {
+        **dict.fromkeys(
+            [
+                "uv run python -m env_runtime.variant hard",
+                "uv run python gates.py --variant",
+                "uv run python server.py --variant",
+                "uv run python rollout.py --variant",
+                "uv run python -m env_runtime.under_gym --variant",
+                "uv run python -m env_runtime.prepare --variant",
+            ],
+            "needs a class with parameters; tests/test_nemo_gym.py runs these",
+        ),
         "uv run python play.py": "serves until it is stopped; tests/test_play.py runs it",
         "uv run python gates.py rollout --under-gym": "takes a minute; tests/test_nemo_gym.py runs it",
         "uv run python -m env_runtime.under_gym --reverify": "tests/test_nemo_gym.py runs it",
@@ -157,6 +168,7 @@ NOT_RUN = {
         ".venv/bin/gym env publish ": "needs a license; tests/test_nemo_gym.py runs it",
     },
     "docs/tasks-and-data.md": {
+        "uv run python make_rows.py --without-solved-by": "tests/runtime/test_splits.py runs it",
         "uvx --from huggingface_hub": "needs the Hub",
     },
     "docs/tools.md": {

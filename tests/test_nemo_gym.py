@@ -95,8 +95,8 @@ def test_the_whole_loop_where_much_could_go_wrong(generate, interpreter, archety
     assert_all_ended(environment)
 
 
-@pytest.mark.slow
-@OLDER_BY_NIGHT
+@pytest.mark.nightly  # by day, tests/runtime/test_parameters.py
+@pytest.mark.parametrize("series", ["0.7"], indirect=True)
 def test_a_variant_in_the_whole_loop(copy, generate, tmp_path):
     """In a corridor of another length, the oracle would bump into the wall."""
     project = tmp_path / "maze"

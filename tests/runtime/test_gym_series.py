@@ -20,6 +20,7 @@ newer_only = pytest.mark.skipif(
 )
 
 
+@pytest.mark.nightly
 @newer_only
 def test_gates_with_the_modules_of_the_main_branch(tmp_path):
     """No module of the runtime needs a place that NeMo Gym's main branch has left."""

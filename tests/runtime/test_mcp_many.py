@@ -13,7 +13,7 @@ from env_runtime.workspace.local import isolation
 from .test_mcp_episode import all_ending, family
 
 pytestmark = [
-    pytest.mark.slow,
+    pytest.mark.nightly,
     pytest.mark.skipif(sys.platform != "linux", reason="macOS has no /proc"),
 ]
 

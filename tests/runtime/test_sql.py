@@ -189,6 +189,7 @@ def test_attacks_are_refused_in_time(shops, sql):
     assert not Path("/tmp/stolen.db").exists() and not Path("/tmp/stolen").exists()
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("sql", [ENDLESS, NESTED], ids=["endless", "nested"])
 def test_an_honest_query_does_not_wait_for_ten_others(shops, sql):
     ended = threading.Event()
