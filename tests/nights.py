@@ -125,6 +125,7 @@ PROTECTED = {
     "test_packages.py": ["examples/packages/", RUNTIME + "checks/"],
     "test_play.py": [RUNTIME + "playing/", "tests/play_in_chromium.py"],
     "test_post_generate.py": ["extensions/post_generate.py"],
+    "test_render.py": ["template/", "archetypes/"],
     "test_shards.py": [RUNTIME + "scale/"],
     "test_siblings_installed.py": [
         "template/{%",

@@ -28,13 +28,14 @@ from projects import (
 EARNED = "the oracle earns 1.0, noop and nonsense 0.0"
 
 ALL: list = [(QUICK, "game"), (OTHER, "game"), (OTHER, "answer")]
-# gymnasium is below, and vision is installed for tests/test_nemo_gym.py.
+# gymnasium is below.
 ALL += [
     pytest.param(QUICK, archetype, marks=pytest.mark.slow)
-    for archetype in ("sandbox", "vision", "answer", "conversation", "mcp")
+    for archetype in ("sandbox", "answer", "conversation", "mcp")
 ]
 # There, the conversation also plays in NeMo Gym's own loop: tests/test_nemo_gym.py.
 ALL += [nightly(OTHER, one) for one in ("sandbox", "vision", "conversation")]
+ALL += [nightly(QUICK, "vision")]
 
 # The packages of the archetypes that the game does not have
 PACKAGES = {"vision": ["pillow"]}
@@ -60,7 +61,7 @@ def test_gates_and_tests_are_green(generate, variant, series, archetype):
         environment.tests("tests/test_conformance.py", "-k", "TestNemoGym")
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @ONE_SERIES
 def test_an_environment_of_gymnasium(generate):
     """archetypes/gymnasium/tasks.json, for a copy without tasks, is what was generated.
@@ -103,6 +104,7 @@ def test_an_environment_over_a_dataset(generate, tmp_path):
 
 
 @pytest.mark.slow
+@OLDER_BY_NIGHT
 def test_programs_with_tests_become_a_sandbox(generate, tmp_path):
     dataset = tmp_path / "programs.jsonl"
     records = [

@@ -68,7 +68,7 @@ def assert_all_ended(environment):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("series", "archetype"),
-    [nightly("0.4", "conversation"), ("0.7", "vision")],
+    [nightly("0.4", "conversation"), nightly("0.7", "vision")],
     indirect=["series"],
 )
 def test_the_whole_loop_where_much_could_go_wrong(generate, interpreter, archetype):
@@ -218,8 +218,8 @@ def test_the_commands_of_the_series_by_hand(generate, series, tmp_path):
         assert "this NeMo Gym cannot reverify rollouts: that needs 0.7" in again
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("series", [nightly("0.4"), "0.7"], indirect=True)
+@pytest.mark.nightly
+@pytest.mark.parametrize("series", ["0.4", "0.7"], indirect=True)
 def test_the_loop_by_hand_of_the_page(generate, series):
     """docs/running.md, except for its ports. UV_PYTHON is set, as by somebody in a hurry."""
     page = (ROOT / "docs/running.md").read_text()
@@ -316,8 +316,8 @@ def test_nemo_gym_finds_nothing_to_complain_of(generate, series, archetype):
     assert "3 verifier cases" in printed
 
 
-@pytest.mark.slow
-@OLDER_BY_NIGHT
+@pytest.mark.nightly
+@pytest.mark.parametrize("series", ["0.7", "0.4"], indirect=True)
 def test_nemo_gym_runs_the_environments_tests(generate, series):
     environment = generate(archetype="game")
     if series == "0.4":

@@ -327,7 +327,7 @@ def test_the_generator_in_the_docs_has_the_types_that_it_declares(tmp_path):
     run(["ty", "check", "--python", sys.prefix, "."], tmp_path)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly  # by day, ty
 def test_a_project_passes_mypy(render, tmp_path):
     """In its nemo_gym/, as in an editor, with mypy's usual settings."""
     for archetype in EVERY_ARCHETYPE:
