@@ -258,7 +258,7 @@ BROKEN = [
     (
         "a.csv",
         b"Who is it of us all who has the hat?,x\ny,1\n",
-        "is no column's name: add",
+        "does not look like a column's name: add",
     ),
     ("a.csv", b"q,q\nx,1\n", ", line 1: two columns are called 'q': rename one"),
     ("a.csv", b"q,a\n", " has no records: leave it out"),

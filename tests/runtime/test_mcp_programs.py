@@ -258,7 +258,7 @@ def test_the_reason_of_npm_and_the_commands_variables(installers):
 @pytest.mark.parametrize(
     ("command", "problem"),
     [
-        ("/no/such/server --stdio", "there is no file /no/such/server"),
+        ("/no/such/server --stdio", "the file /no/such/server does not exist"),
         ("python weather.py", "weather.py must be an absolute path"),
         ("./server", "./server must be an absolute path"),
         ("env TOKEN={env:NOT_SET} python -m notes", "NOT_SET is not set"),

@@ -106,7 +106,7 @@ MEETINGS = asking(
 )
 def test_the_table_names_what_the_grade_depends_on(look, kind, matters, does_not):
     note = look(kind, MEETINGS, ["constant", "form"])
-    assert "\nwith one thing of the oracle's changed, the reward falls in\n" in note
+    assert "\none change to the oracle's solution lowers the reward in\n" in note
     falls = dict(
         re.findall(r"^  (create_event\.\w+|\w+ \w+) +(\d) of 8", note, re.MULTILINE)
     )
@@ -217,7 +217,7 @@ class Refusing(Calendar):
 
 def test_a_value_that_is_refused_shows_nothing(look):
     note = look(Refusing, MEETINGS)
-    assert re.search(r"attendees +- \(8 rows: each other value is refused\)", note)
+    assert re.search(r"attendees +- \(8 rows: every other value is refused\)", note)
     with pytest.raises(GateError, match="is refused, which shows nothing of the grade"):
         look(Refusing, MEETINGS, graded=["create_event.attendees"])
 

@@ -195,3 +195,29 @@ def test_rows_that_a_shallow_player_solves_are_left_out(tmp_path, monkeypatch, c
     written = load_rows(tmp_path / "train.jsonl")
     assert {row["ground_truth"][0]["city"] for row in written} == long
     assert "4 records left out: a shallow player solves it" in capsys.readouterr().out
+
+
+def test_a_file_of_other_data_is_left_alone(play):
+    """A dataset may lie beside the rows that are made of it."""
+    assert "questions" not in play(Short, questions=[{"question": "?", "city": "oslo"}])
+
+
+class Choosy(Short):
+    def __init__(self, task: dict[str, Any]) -> None:
+        if task["city"] == "atlantis":
+            raise ValueError("nobody knows this city")
+        super().__init__(task)
+
+
+def test_rows_that_the_class_refuses_are_a_note(play):
+    """They were made for an older class, say: those that the gate plays are fine."""
+    note = play(Choosy, train=rows_of(["nice", "atlantis"]))
+    assert re.search(
+        r"\nshallow was not played in \S*train\.jsonl: nobody knows this city", note
+    )
+    keyless = [{**row, "ground_truth": [{"town": "x"}]} for row in rows_of(["nice"])]
+    note = play(Short, train=keyless)
+    assert re.search(
+        r"\n\S*train\.jsonl is not compared: Short\.oracle\(task\) raised KeyError",
+        note,
+    )

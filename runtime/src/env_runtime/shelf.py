@@ -142,7 +142,7 @@ def _outcome(name: str, root: Path, words: list[str]) -> Outcome:
 
 
 def _command(root: Path, command: str, *further: str) -> list[str]:
-    """What runs a command of this module in one environment."""
+    """Return the program that runs a command of this module in one environment."""
     uv = ToolSettings.read().uv
     if command == "update":
         _, *words = shlex.split(Project.read(root).update_command())  # uvx copier ...

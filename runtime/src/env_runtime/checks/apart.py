@@ -24,7 +24,7 @@ def check_apart(domain_class: type, rows: list[Row], definitions: Definitions) -
             continue
         if not solution:
             continue
-        # Whatever differs between the first two differs by itself, such as a date.
+        # A value that differs between the first two changes by itself, such as a date.
         first, again, solved, after = (
             asyncio.run(_shown(domain_class, row, calls))
             for calls in ([], [], solution, [])

@@ -62,7 +62,7 @@ class Flaw:
     """
 
     cure: str  # the sentence of the message that says what to do
-    # Of a policy on many rows: the share on which it must earn the full reward
+    # The share of rows on which the policy must earn the full reward
     share: float = MOST
     writes: bool = True  # whether it writes texts of its own into arguments
     slow: bool = False  # whether its episodes have many calls
@@ -301,7 +301,7 @@ class FlawCheck:
             return attempt
 
     def bounds(self) -> tuple[float, float]:
-        """What nothing may earn, and what a solution earns, on average of the rows."""
+        """The mean, over the rows, of the baseline's reward and of the oracle's."""
         kind, count = self.domain_class, len(self.rows)
         low = sum(baseline_reward(kind, row) for row in self.rows)
         return low / count, sum(oracle_reward(kind, row) for row in self.rows) / count

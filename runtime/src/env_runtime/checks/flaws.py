@@ -12,6 +12,7 @@ from typing import Any
 
 from ..episode.samples import sample_arguments
 from ..episode.types import REPLY, Calls, Row
+from ..errors import one_line
 from ..evaluation.policies import is_error
 from ..evaluation.rows import prompt_text
 from ..project import of_class
@@ -34,7 +35,7 @@ from .state import changed
 REPEATS = 10
 MOST_CALLS = 100  # of an episode with many tries
 SURPLUS = 2  # calls beyond the oracle's, which were wrong tries
-# What a grade may take by mistake: the first option, a yes, nothing, what fails to run
+# Answers that a careless grade may accept: a first option, a yes, nothing, code that fails
 FIXED = ["A", "yes", "true", "0", "1", "none", "{}", "[]", "(", "1/0"]
 
 
@@ -401,7 +402,7 @@ async def constant(check: FlawCheck, rows: Iterable[int]) -> None:
 
     async def play_all(plan: tuple[Calls, str]) -> None:
         calls, answer = plan
-        did = f"answers {answer!r}"
+        did = f"answers '{one_line(answer)}'"
         for name, sent in calls:
             given = ", ".join(f"{key}={value!r}" for key, value in sent.items())
             did = (

@@ -1,4 +1,4 @@
-"""What objects keep in SQLite databases and files, and calls that destroy it: the flaw `owned`."""
+"""The flaw `owned`: an object's SQLite databases and files, and calls that destroy them."""
 
 import contextlib
 import sqlite3

@@ -1,4 +1,4 @@
-"""What a grade depends on: the oracle's episodes, with one thing of each changed."""
+"""Near misses: the oracle's solution with one thing changed, to see what the grade depends on."""
 
 import asyncio
 import contextlib
@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Iterator
 from typing import Any, NamedTuple
 
+from ..command_line import counted
 from ..episode.types import REPLY, Calls, Row, task_of
 from ..errors import GateError, RolloutError
 from ..evaluation.policies import is_error
@@ -62,14 +63,14 @@ async def near_misses(check: FlawCheck, turns: asyncio.Semaphore) -> str:
             problem = "another value earns the same"
             if not seen["same"]:
                 problem = (
-                    "each other value is refused, which shows nothing of the grade"
+                    "every other value is refused, which shows nothing of the grade"
                 )
         raise GateError(
             f"pyproject.toml, [tool.environment]: `graded` names {name}, but {problem}: let "
             f"reward() look at it; see {GRADING}"
         )
     lines = search.lines()
-    title = "with one thing of the oracle's changed, the reward falls in"
+    title = "one change to the oracle's solution lowers the reward in"
     return "\n".join(["", title, *lines]) if lines else ""
 
 
@@ -130,10 +131,10 @@ class _Search:
         self.played += 1
         best: dict[str, set[str]] = defaultdict(set)
         for (place, kind), outcomes in seen.items():
-            self.kinds[place, kind][_worst(outcomes)] += 1
+            self.kinds[place, kind][_row_outcome(outcomes)] += 1
             best[place] |= outcomes
         for place, outcomes in best.items():
-            self.places[place][_worst(outcomes)] += 1
+            self.places[place][_row_outcome(outcomes)] += 1
 
     def changes(self, number: int, steps: Steps) -> Iterator[Change]:
         """A value of each argument replaced, in one of its calls, or a call left out."""
@@ -198,16 +199,17 @@ class _Search:
                 for (other, kind), rows in self.kinds.items()
                 if other == place and kind and rows["same"] and not rows["falls"]
             ]
-            text = f"{seen['falls']} of {seen['falls'] + seen['same']} rows"
-            if not seen["falls"] + seen["same"]:
-                text = f"- ({seen['refused']} rows: each other value is refused)"
+            played = seen["falls"] + seen["same"]
+            text = f"{seen['falls']} of {counted(played, 'row')}"
+            if not played:
+                text = f"- ({counted(seen['refused'], 'row')}: every other value is refused)"
             if same:
                 text += f"; never with {', '.join(same)}"
             lines.append(f"  {place:{width}}  {text}")
         return lines
 
 
-def _worst(outcomes: set[str]) -> str:
+def _row_outcome(outcomes: set[str]) -> str:
     """A row's outcome: one change that matters is enough."""
     return next(one for one in ("falls", "same", "refused") if one in outcomes)
 

@@ -149,7 +149,7 @@ class RewardCheck:
         raise self.wrong(place, policy, row, result, problem)
 
     def _advice(self, policy: str, row: Row, reward: float) -> str:
-        """What to do about a reward that a policy may not earn, for a message."""
+        """Return the advice about a reward that a policy may not earn, for a message."""
         if policy != "oracle":
             key, other = "baseline_reward", f"Make the grade stricter (see {GRADING})"
         elif not any(PLANS[policy](row, self.definitions(row))):

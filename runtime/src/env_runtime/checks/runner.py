@@ -24,7 +24,7 @@ Gate = Callable[[], str]
 
 
 class Weak(str):
-    """What a gate saw that passed, but looked at less than it should."""
+    """The text of a gate that passed, but looked at less than it should."""
 
 
 # A gate says nothing for this long. Then it says what it does.
@@ -180,7 +180,7 @@ def described_parameters(domain_class: type) -> list[str]:
     Raises GateError if the class, or a value, is wrong.
     """
     own = declared(domain_class)
-    # A name that is no parameter is wrong for a class that has none, too.
+    # A class without parameters may be given one by mistake.
     if not own.parameters and not hasattr(domain_class, "row_parameters"):
         given = ParameterSettings.read().env_parameters or {}
         if not given and not here().server_block()[1].get("parameters"):

@@ -1,4 +1,4 @@
-"""The search for flaws in a grade, and what a policy without a solution earns at most."""
+"""The search for flaws in a grade, and the most that a policy without a solution earns."""
 
 import asyncio
 import contextlib
@@ -37,7 +37,7 @@ HIGH_FLOOR = 0.3
 
 @dataclass
 class Looked:
-    """What a search found, as the gate's notes, and whether it looked at less than it should."""
+    """The result of a search: the gate's notes, and whether it looked at less than it should."""
 
     text: str
     weak: bool
@@ -130,7 +130,7 @@ async def _look(check: FlawCheck, wanted: list[Flaw]) -> Looked:
 def floor_note(
     domain_class: type, rows: list[Row], earned: dict[str, dict[int, float]]
 ) -> str:
-    """What policies without a solution earned at most, on average and in a row, as a note.
+    """Return a note on the most that policies without a solution earned.
 
     `earned` has their rewards by their names and the rows' numbers. Raises GateError if the
     mean is above `floor` of [tool.environment].
@@ -160,7 +160,7 @@ def floor_note(
         )
         top, number, lucky = max(others, default=(low, 0, ""))
         if top > means[best]:
-            said += f", and {top:.3g} in a row ({lucky}, {row_name(1 - number)})"
+            said += f", and {top:.3g} on one row ({lucky}, {row_name(1 - number)})"
     pinned = of_class(domain_class).table().get("floor")
     if pinned is not None:
         if means[best] > pinned + 1e-9:

@@ -28,6 +28,7 @@ Player = Callable[[Any], Any]
 COMPARED, PLAYED = 20_000, 200
 PLAYER_SECONDS = 20.0
 HELD_OUT = ("validation", "benchmark", "test")  # files that share no task with train
+SPLITS = ("example", "train", *HELD_OUT)  # other files may be no rows
 # A number, a quoted text, or a name: words with a capital inside of a sentence
 VALUES = re.compile(
     r"[\"'`“][^\"'`”\n]{1,200}[\"'`”]|-?\d[\d.,:/]*|(?<=[\w,;] )(?:[A-Z][\w'-]*\s?)+"
@@ -109,7 +110,7 @@ def rewards_of(
 def players_note(
     domain_class: type, path: Path, rows: list[Row]
 ) -> tuple[str, dict[str, dict[int, float]]]:
-    """What shallow players earn in each file, as notes, and their rewards in `rows`.
+    """Play the shallow players in each split. Returns notes, and their rewards in `rows`.
 
     `path` is the file of `rows`. Raises GateError.
     """
@@ -117,8 +118,13 @@ def players_note(
     for name, player in players_of(domain_class).items():
         doing(f"the player {name} plays")
         for file in [path, *_others(path)]:
-            some = rows if file == path else [*islice(read(file), PLAYED)]
-            rewards, solved = rewards_of(domain_class, some, name, player)
+            some = rows if file == path else _rows(file, PLAYED)
+            try:
+                rewards, solved = rewards_of(domain_class, some, name, player)
+            except (RolloutError, ValueError, TimeoutError) as error:
+                problem = str(error) or "a call takes too long"
+                note += f"\n{name} was not played in {shown(file)}: {problem}"
+                continue
             if file == path:
                 earned[name] = rewards
             levels: defaultdict[str, list[bool]] = defaultdict(list)
@@ -139,14 +145,21 @@ def players_note(
 
 
 def _others(path: Path) -> list[Path]:
-    """The other files of rows in the folder of a file."""
-    return sorted(
-        one for one in path.parent.glob("*.jsonl") if one.resolve() != path.resolve()
-    )
+    """The other splits in the folder of a file."""
+    files = (path.with_name(f"{name}.jsonl") for name in SPLITS)
+    return [file for file in files if file.is_file() and file.name != path.name]
+
+
+def _rows(file: Path, count: int) -> list[Row]:
+    """The rows among the first objects of a file."""
+    first = islice(read(file), count)
+    return [
+        row for row in first if isinstance(row.get("responses_create_params"), dict)
+    ]
 
 
 def splits_note(domain_class: type, path: Path) -> str:
-    """What the files of rows beside `path` share, and the answers that are right too often.
+    """Compare the splits beside `path`. Returns notes.
 
     Raises GateError if two of them have the same task, or if one answer is right in most
     rows of a file.
@@ -154,11 +167,14 @@ def splits_note(domain_class: type, path: Path) -> str:
     files = [path, *_others(path)]
     if len(files) == 1:
         return ""
-    rows = {file: [*islice(read(file), COMPARED)] for file in files}
+    rows = {file: _rows(file, COMPARED) for file in files}
     one_task = of_class(domain_class).table().get("one_task")
     note = ""
     for file in files:
-        note += _usual_answer(domain_class, file, rows[file], one_task)
+        try:
+            note += _usual_answer(domain_class, file, rows[file], one_task)
+        except (RolloutError, ValueError) as error:  # such as rows of an older class
+            note += f"\n{shown(file)} is not compared: {error}"
     train = next((file for file in files if file.stem == "train"), None)
     held_out = [file for file in files if file.stem in HELD_OUT]
     for file in held_out if train else []:
@@ -196,7 +212,7 @@ def compared(
 
 
 def template_of(row: Row) -> str:
-    """A row's prompt with a placeholder for each number, name and quoted text."""
+    """A row's prompt with `_` for each number, name and quoted text."""
     texts = [content_text(message.get("content")) for message in messages_of(row)]
     return VALUES.sub("_", "\n".join(texts))
 

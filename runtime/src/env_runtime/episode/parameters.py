@@ -236,7 +236,7 @@ def named_by(
 
 
 def described(domain_class: type) -> list[str]:
-    """What the import gate says: the parameters, and what nobody can set.
+    """Return the import gate's notes: the parameters, and the keywords that nobody can set.
 
     Raises SettingError if a value of this process is wrong, and ToolError.
     """

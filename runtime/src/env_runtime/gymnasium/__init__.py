@@ -288,7 +288,7 @@ def move_in(space: Any, value: Any) -> Any:
 
 
 def make(name: str) -> Any:
-    """Make an environment. Raises GateError if there is no such environment."""
+    """Make an environment. Raises GateError if Gymnasium does not know it."""
     try:
         return gymnasium.make(name)
     except Exception as error:  # any package may raise anything
@@ -346,7 +346,7 @@ def _word(name: str) -> str:
     return "_".join(re.findall(r"[a-z0-9]+", name))
 
 
-# Of types that only the environment knows
+# For types that only the environment knows
 _ANNOTATED: Any = Annotated
 _LITERAL: Any = Literal
 _TYPED_DICT: Any = TypedDict

@@ -67,7 +67,7 @@ def with_environment(
 ) -> tuple[str, list[str]]:
     """The source `text` of a class for the environment `name`, and what to look at in it.
 
-    Raises GateError if there is no such environment, or no type of its actions, or if the
+    Raises GateError if Gymnasium does not know it, if its actions have no type, or if the
     class says what type they have.
     """
     own = re.search(r"^Action = (Any)?", text, re.MULTILINE)

@@ -64,7 +64,7 @@ class Connection:
         self.process = server if isinstance(server, Process) else None
         self.problem = ""
         self.answered = False  # whether the server has spoken MCP
-        self.printed = b""  # the last line of standard output that is no message
+        self.printed = b""  # the last line of standard output that was not a message
         self._stopped = False
         self._start_seconds, self._call_seconds = start_seconds, call_seconds
         self._home = self.process.home if self.process else FOLDER

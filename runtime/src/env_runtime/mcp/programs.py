@@ -104,7 +104,9 @@ def _of_path(command: str, name: str, rest: list[str]) -> tuple[list[str], list[
             raise ProgramError(f"{name} is not installed, for the command {command!r}")
         place = own if own.is_file() else Path(found or name)
     elif not place.is_file():
-        raise ProgramError(f"there is no file {name}, for the command {command!r}")
+        raise ProgramError(
+            f"the file {name} does not exist; the command is {command!r}"
+        )
     readable = needs_of(place)
     interpreter = _interpreter_of(place, command)
     if interpreter:

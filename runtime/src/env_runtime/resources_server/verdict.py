@@ -186,7 +186,7 @@ def make_final(store: SessionStore, app: FastAPI) -> None:
             response = grade(request=request, body=body)
             if inspect.isawaitable(response):
                 response = await response
-            if isinstance(response, VerifyResponse):  # /health counts what is no grade
+            if isinstance(response, VerifyResponse):  # /health counts these
                 not_graded = bool(response.failure_reason) and not response.mask_sample
                 store.not_graded += not_graded
                 store.masked += response.mask_sample

@@ -229,7 +229,7 @@ class _Decoded(contextlib.AbstractContextManager["_Decoded"]):
     """A file of another encoding, or other ends of lines, as lines in UTF-8."""
 
     def __init__(self, file: Any, encoding: str, end: str) -> None:
-        # What is not UTF-8 is found later, with its line.
+        # A line that is not UTF-8 is found later.
         errors = "surrogateescape" if encoding == "utf-8" else "strict"
         self._text = io.TextIOWrapper(file, encoding, errors, newline=end)
         self._end = end
@@ -405,9 +405,7 @@ def _check_columns(columns: list[str], place: str) -> None:
     if not all(columns):
         wrong = "a column without a name: the first line names all columns"
     elif named := next((name for name in columns if len(name.split()) > 8), ""):
-        wrong = (
-            f"{one_line(named, 80)!r} is no column's name: add a first line with names"
-        )
+        wrong = f"{one_line(named, 80)!r} does not look like a column's name: add a first line with names"
     elif len(set(columns)) < len(columns):
         twice = next(name for name in columns if columns.count(name) > 1)
         wrong = f"two columns are called {twice!r}: rename one"

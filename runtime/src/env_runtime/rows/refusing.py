@@ -39,7 +39,7 @@ _PROGRAMS = (
 
 
 class Refusing(Columns):
-    """Raises RolloutError where a plan would be an environment that only looks right."""
+    """Raise RolloutError if a plan would make an environment that only looks right."""
 
     def _refuse_others(self) -> None:
         """Raise RolloutError for datasets that no expected answer grades."""

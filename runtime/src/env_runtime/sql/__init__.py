@@ -63,7 +63,7 @@ class Database:
             raise ValueError(f"no database: {source!r:.80}: {error}") from None
 
     def query(self, sql: str) -> str:
-        """What a SELECT finds, as a table in text. Raises ValueError if it fails."""
+        """Run a SELECT, and return its rows as a table in text. Raises ValueError if it fails."""
         columns, rows, more = self._found(sql, self._rows, SHOWN)
         lines = [
             " | ".join(row) for row in [columns, *(map(_shown, row) for row in rows)]
