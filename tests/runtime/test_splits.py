@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 from env_runtime import project
+from env_runtime.checks.runner import run_gates
 from env_runtime.errors import GateError
 from env_runtime.project import here
 from env_runtime.rows import Example, from_dataset, load_rows, main
 
-from .support import rollout_gate
+from .support import rollout_gate, rows_file
 
 CITIES = ["quito", "lima", "oslo", "cairo", "delhi", "seoul", "rome", "bern"]
 
@@ -221,3 +222,22 @@ def test_rows_that_the_class_refuses_are_a_note(play):
         r"\n\S*train\.jsonl is not compared: Short\.oracle\(task\) raised KeyError",
         note,
     )
+
+
+def test_a_gate_that_looked_at_too_little_says_weak(
+    gate_client, tmp_path, monkeypatch, capsys
+):
+    """It passes all the same."""
+    monkeypatch.setattr(project.Project, "load_class", lambda self: Cities)
+    monkeypatch.setitem(project.of_loaded, Cities, here())
+    client = gate_client(Cities)
+    for count, word in ((2, "WEAK"), (8, "PASS")):
+        path = rows_file(tmp_path, *rows_of(CITIES[:count]))
+        gates = {"rollout": lambda path=path: rollout_gate(client, path)}
+        assert run_gates(gates, None, []) == 0
+        printed = capsys.readouterr().out
+        assert printed.startswith(f"{word} rollout ")
+        assert ("not for leak, crowd, " in printed) == (word == "WEAK")
+        assert run_gates(gates, None, ["--json"]) == 0
+        [result] = json.loads(capsys.readouterr().out)
+        assert (result["passed"], result["weak"]) == (True, word == "WEAK")
