@@ -193,7 +193,12 @@ def test_several_proxies_share_the_shards(start, tmp_path, rows, tools):
     script = tmp_path / "workers.py"
     script.write_text(WORKERS)
     served = start(script)
-    until(lambda: re.search(r"Application startup complete", served.printed), 60)
+
+    def listens():  # "Application startup complete" comes before a worker listens
+        with contextlib.suppress(requests.ConnectionError):
+            return served.health()["shards_up"] == 2
+
+    until(listens, 60)
 
     def play(number):
         row = rows[number % len(rows)]
