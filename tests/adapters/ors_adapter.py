@@ -99,6 +99,37 @@ def test_what_the_class_shows_first(environment, lamp, monkeypatch):
     assert f"data:{image.mimeType};base64,{image.data}" == PIXEL
 
 
+def test_parameters_are_in_a_sessions_task(environment, lamp, monkeypatch):
+    class Sized(lamp):
+        def __init__(self, task: dict, *, size: int = 8):
+            super().__init__(task)
+            self.size = size
+
+        def observation(self) -> str:
+            return f"The size is {self.size}."
+
+    monkeypatch.setattr(environment, "_domain_class", Sized)
+    first = environment.list_tasks("test")[0]
+
+    async def prompt(task):
+        session = environment(task)
+        await session.setup()
+        try:
+            [block] = await session.get_prompt()
+            return block.text
+        finally:
+            await session.teardown()
+
+    sized = {**first, "parameters": {"size": 12}}
+    seen = [asyncio.run(prompt(task)) for task in (first, sized)]
+    assert [text.splitlines()[-1] for text in seen] == [
+        f"The size is {size}." for size in (8, 12)
+    ]
+    for bad in ({"size": "x"}, {"sizes": 3}, [3]):
+        with pytest.raises(ValueError, match="size|must be an object"):
+            environment({**first, "parameters": bad})
+
+
 def test_errors_are_readable(environment):
     [answer] = play(environment, [("switch", {"on": False})])
     assert answer.output.blocks[0].text == "error: it is already"

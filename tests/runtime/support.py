@@ -6,10 +6,12 @@ import io
 import operator
 import os
 import re
+import shutil
 import subprocess
 import sys
 import threading
 import time
+import zipfile
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -501,3 +503,25 @@ def close_by_name(name: str) -> dict[str, Any]:
 def rollout_gate(client: Client, path: Path) -> str:
     """The rollout gate, which looks for flaws for at most four seconds."""
     return rollout.rollout_gate(client, path, quick=True)
+
+
+def add_wheel(root: Path) -> Path:
+    """Give a project an empty wheel of the runtime, in a new vendor/. Returns the folder."""
+    vendor = root / "nemo_gym/vendor"
+    shutil.rmtree(vendor, ignore_errors=True)
+    vendor.mkdir()
+    wheel = vendor / "nemo_gym_env_runtime-1-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as one:
+        one.writestr("env_runtime/__init__.py", "")
+        one.writestr("nemo_gym_env_runtime-1.dist-info/METADATA", METADATA)
+    return vendor
+
+
+METADATA = """\
+Name: nemo-gym-env-runtime
+Requires-Dist: pydantic>=2.8
+Requires-Dist: nemo-gym-env-runtime[more]; extra == 'nemo-gym'
+Requires-Dist: nemo-gym>=0.4; extra == 'more'
+Requires-Dist: httpx; extra == 'more'
+Requires-Dist: pillow; extra == 'desktop-canvas'
+"""

@@ -14,7 +14,7 @@ from env_runtime.package import rules
 from env_runtime.project import Project, here
 from packaging.tags import Tag
 
-from .support import refusal, rows_file
+from .support import add_wheel, refusal, rows_file
 
 AGENT = {"type": "responses_api_agents", "name": "one_agent"}
 SERVER_FILE = "resources_servers/one/configs/one.yaml"
@@ -268,27 +268,10 @@ def project(tmp_path, monkeypatch):
     """A copy of this process's project, with the runtime's wheel in vendor/."""
     root = tmp_path / "project"
     shutil.copytree(here().root, root, ignore=shutil.ignore_patterns(".venv*", ".git"))
-    vendor = root / "nemo_gym/vendor"
-    shutil.rmtree(vendor, ignore_errors=True)
-    vendor.mkdir()
-    with zipfile.ZipFile(
-        vendor / "nemo_gym_env_runtime-1-py3-none-any.whl", "w"
-    ) as one:
-        one.writestr("env_runtime/__init__.py", "")
-        one.writestr("nemo_gym_env_runtime-1.dist-info/METADATA", METADATA)
+    vendor = add_wheel(root)
     (vendor / "teamlib-1-py3-none-any.whl").touch()  # a library of the repository
     monkeypatch.setattr("env_runtime.shipped.refuse_keys", lambda *_: None)
     return Project.read(root)
-
-
-METADATA = """\
-Name: nemo-gym-env-runtime
-Requires-Dist: pydantic>=2.8
-Requires-Dist: nemo-gym-env-runtime[more]; extra == 'nemo-gym'
-Requires-Dist: nemo-gym>=0.4; extra == 'more'
-Requires-Dist: httpx; extra == 'more'
-Requires-Dist: pillow; extra == 'desktop-canvas'
-"""
 
 
 def rows_in(folder, name):

@@ -11,19 +11,23 @@ from typing import Any, Literal
 
 import pytest
 import yaml
+from env_runtime import package
 from env_runtime.checks.runner import described_parameters
 from env_runtime.episode.tasks import solution_of
 from env_runtime.episode.tools import tools_of
 from env_runtime.errors import GateError, RolloutError, SettingError
 from env_runtime.evaluation.client import Client
 from env_runtime.evaluation.episodes import LocalEpisode
+from env_runtime.evaluation.rows import load_rows
+from env_runtime.package import rules
+from env_runtime.project import Project
 from env_runtime.trainers.trl import environment
 
 from projects import CLASSES, import_path, load_module, run, running
 from rendering import render_project
 
 from .rendered import FOLDER
-from .support import Player, app_of, refusal, row_of, server_class
+from .support import Player, add_wheel, app_of, refusal, row_of, server_class
 
 # The class of the rendered project, in this process, too
 Maze: Any = load_module(CLASSES / "maze.py", "parameterized").Maze
@@ -423,6 +427,24 @@ def test_a_variant_is_written_anew(hard):
     python(hard, "-m", "env_runtime.variant", "wide", "size=8")
     python(hard, "-m", "env_runtime.variant", "wide", "size=7")
     assert all("of 7." in json.dumps(row) for row in rows_in(hard, "wide"))
+
+
+def test_a_package_of_a_variant(hard, tmp_path, monkeypatch):
+    """Its server plays with the variant's values, and its rows name the variant's agent."""
+    monkeypatch.setenv("ENV_VARIANT", "hard")
+    add_wheel(hard)
+    own, environment = Project.read(hard), tmp_path / "environment"
+    package.write_dataset(tmp_path / "dataset", [own], None, None)
+    made = load_rows(tmp_path / "dataset/training.jsonl")
+    assert {row["agent_ref"]["name"] for row in made} == {"maze_hard_agent"}
+    environment.mkdir()
+    pins = {"pydantic": "==2.9", "httpx": "==1.0", "nemo-gym": "==0.7.0"}
+    package.write_environment(environment, [own], pins, "native-v1", "x86_64", True)
+    rules.check(rules.Package(tmp_path, "x86_64", True))
+    [path] = environment.glob("resources_servers/maze/configs/*.yaml")
+    [servers] = yaml.safe_load(path.read_text()).values()
+    [settings] = servers["resources_servers"].values()
+    assert settings["parameters"] == {"size": 6, "noise": 0.5}
 
 
 @pytest.mark.parametrize(

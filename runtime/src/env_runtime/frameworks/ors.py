@@ -33,7 +33,7 @@ from ..episode.declaration import declared
 from ..episode.tasks import task_of
 from ..episode.tools import Tool
 from ..episode.types import Row
-from ..errors import GateError, ToolError
+from ..errors import GateError, SettingError, ToolError
 from ..settings import ClientSettings
 from . import serving
 from .episodes import (
@@ -78,16 +78,31 @@ class ClassEnvironment(Environment):
     def __init__(
         self, task_spec: Mapping[str, Any], secrets: dict[str, str] | None = None
     ) -> None:
+        """`task_spec` is one of list_tasks(). `parameters` in it are values of the
+        environment's parameters.
+
+        Raises ValueError if it names no row, or a value is wrong.
+        """
         super().__init__(task_spec, secrets or {})
         self._row = row_of(self._domain_class, task_spec)
-        task = task_of(self._row)
-        self._episode = AsyncEpisode(self._domain_class, task, answer_tool=True)
+        self._values = task_spec.get("parameters") or {}
+        if not isinstance(self._values, Mapping):
+            raise SettingError(
+                f"`parameters` of a task must be an object, got {self._values!r:.80}"
+            )
+        self._episode = AsyncEpisode(
+            self._domain_class,
+            task_of(self._row),
+            answer_tool=True,
+            values=self._values,
+        )
         self._grade: float | None = None  # the grade at the last reward
         self._turn = asyncio.Lock()
 
     async def setup(self) -> None:
         await self._episode.start()
-        self._row = await self._episode.opened(self._row)
+        other = bool(self._values)
+        self._row = await self._episode.opened(self._row, other=other)
 
     async def teardown(self) -> None:
         await self._episode.close()
