@@ -20,7 +20,7 @@ from pydantic import BaseModel
 
 import make_rows
 
-from .support import refusal, row_of
+from .support import refusal, row_of, until
 
 
 def keys(path):
@@ -70,6 +70,29 @@ def test_a_warning_is_shown_once(make):
     assert [str(each.message) for each in seen] == [
         "an observation is outside the space"
     ]
+
+
+def test_a_slow_generator_says_how_far_it_is_and_where(make, monkeypatch, capsys):
+    monkeypatch.setattr(command, "PROGRESS_SECONDS", 0.01)
+    printed = []
+
+    def is_told():
+        printed.append(capsys.readouterr().err)
+        return "make_rows.py: 2 of " in printed[-1]
+
+    def play(wait):
+        code = compile("def draw():\n    wait()", here().gym / "draws.py", "exec")
+        exec(code, names := {"wait": wait})  # noqa: S102
+        return names["draw"]
+
+    def tasks(rng):
+        for number, task in enumerate(make_rows.tasks(rng)):
+            if number == 2:
+                play(lambda: until(is_told))()
+            yield task
+
+    assert make("--example", tasks=tasks)[0] == 0
+    assert "rows, now at line 2 of draws.py, draw()" in printed[-1]
 
 
 def test_splits_have_their_number_of_rows_and_share_no_task(make, tmp_path, tools):

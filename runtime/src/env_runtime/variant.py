@@ -22,7 +22,7 @@ import yaml
 
 from .command_line import counted, exit_status, new_parser
 from .episode.parameters import read, shown
-from .errors import RolloutError, one_line
+from .errors import RolloutError
 from .evaluation.rows import load_rows
 from .files import write_atomically
 from .project import Project, here
@@ -153,14 +153,13 @@ def _make_rows(own: Project, name: str) -> Path:
         [sys.executable, *options],
         cwd=own.gym,
         env=variables,
-        capture_output=True,
-        text=True,
+        stdout=subprocess.DEVNULL,
         check=False,
     )
     if done.returncode:
         raise RolloutError(
-            f"the configurations are written, but no rows: {one_line(done.stderr)}. Then run "
-            f"`uv run python {' '.join(options)}`"
+            "the configurations are written, but no rows, because of the error above. "
+            f"Mend it, and run `uv run python {' '.join(options)}`"
         )
     return folder / "example.jsonl"
 

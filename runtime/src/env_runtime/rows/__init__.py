@@ -6,6 +6,8 @@ make_rows.py yields an `Example` for each task, and hands its generator to `main
 import contextlib
 import json
 import random
+import sys
+import threading
 import warnings
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator
@@ -85,6 +87,8 @@ SPLIT_NAMES = ("example", "benchmark", "validation", "train")
 LEVELS = ("easy", "medium", "hard")
 # A generator that repeats known tasks this many times in a row has nothing new.
 PATIENCE = 10_000
+# How often a slow generator is reported on.
+PROGRESS_SECONDS = 20.0
 
 
 Tasks = Callable[[random.Random], Iterable[Example | tuple[str, Any, str]]]
@@ -119,7 +123,9 @@ def cut(
     total = sum(counts.values())
     excluded = set(taken)
     examples = tasks(random.Random(seed))
-    rows = list(islice(_different(examples, set(excluded), keeps), total))
+    rows: list[Row] = []
+    with _telling_progress(rows, total):
+        rows.extend(islice(_different(examples, set(excluded), keeps), total))
     if len(rows) < total:
         sizes = " and ".join(f"{count} for {name}" for name, count in counts.items())
         others = f" beside the {len(excluded)} of other splits" if excluded else ""
@@ -129,6 +135,36 @@ def cut(
         )
     stream = iter(rows)
     return {name: list(islice(stream, count)) for name, count in counts.items()}
+
+
+@contextlib.contextmanager
+def _telling_progress(rows: list[Row], total: int) -> Generator[None]:
+    """Tell how many rows there are, and in which line the generator is, if it is slow."""
+    root, thread, done = project.here().root, threading.get_ident(), threading.Event()
+
+    def line() -> str:
+        frame = sys._current_frames().get(thread)
+        while frame:
+            path, number = Path(frame.f_code.co_filename), frame.f_lineno
+            if path.is_relative_to(root) and ".venv" not in path.parts:
+                return (
+                    f", now at line {number} of {path.name}, {frame.f_code.co_name}()"
+                )
+            frame = frame.f_back
+        return ""
+
+    def tell() -> None:
+        while not done.wait(PROGRESS_SECONDS):
+            known = f"{len(rows)} of {counted(total, 'row')}"
+            print(f"make_rows.py: {known}{line()}", file=sys.stderr, flush=True)
+
+    teller = threading.Thread(target=tell, daemon=True)
+    teller.start()
+    try:
+        yield
+    finally:
+        done.set()
+        teller.join()
 
 
 def _different(
