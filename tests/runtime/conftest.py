@@ -280,7 +280,7 @@ def look(monkeypatch) -> Callable[..., str]:
         monkeypatch.setattr(project.Project, "served_tools", lambda self: served)
         looked = find_flaws(kind, rows, usual, seconds)
         weak = "WEAK " if looked.weak else ""
-        return weak + looked.text + floor_note(kind, rows, looked.earned)
+        return weak + looked.text + floor_note(kind, None, rows, looked.earned)
 
     return look
 

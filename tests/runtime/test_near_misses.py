@@ -106,7 +106,10 @@ MEETINGS = asking(
 )
 def test_the_table_names_what_the_grade_depends_on(look, kind, matters, does_not):
     note = look(kind, MEETINGS, ["constant", "form"])
-    assert "\none change to the oracle's solution lowers the reward in\n" in note
+    assert (
+        "\none change to the oracle's solution lowers the reward, where it can be made, in\n"
+        in note
+    )
     falls = dict(
         re.findall(r"^  (create_event\.\w+|\w+ \w+) +(\d) of 8", note, re.MULTILINE)
     )
@@ -203,6 +206,24 @@ def test_a_planted_flaw_is_in_the_table(look, kind, expected, named):
     note = look(kind, asking(*({"expected": one} for one in expected)))
     line = re.search(r"; never with (.*)", note)
     assert line and named in line[1], note
+
+
+class OnlyNamed(Calendar):
+    """Others than those who have an event are refused."""
+
+    def create_event(self, attendees: list[str], hour: int, title: str) -> str:
+        """Create the meeting."""
+        if unknown := {*attendees} - {*self.task["asked"], *self.fixed}:
+            raise ValueError(f"nobody is called {', '.join(unknown)}")
+        return super().create_event(attendees, hour, title)
+
+
+def test_an_order_that_does_not_matter_is_no_argument_that_does_not(look):
+    """An empty list, a part and another order take turns, and other values are refused."""
+    note = look(OnlyNamed, MEETINGS, ["constant", "form"])
+    assert re.search(r"attendees +(\d) of \1 rows; never with another order\n", note), (
+        note
+    )
 
 
 class Refusing(Calendar):

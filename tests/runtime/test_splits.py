@@ -103,11 +103,12 @@ def test_an_answer_that_is_mostly_right_fails_its_file(play):
 def test_shallow_players_are_measured_in_each_file(play):
     note = play(Short, train=rows_of(["nice", "turin"]))
     assert re.search(
-        r"shallow earns 0\.5 on average in \S+, and solves 4 of 8 rows \(hard 0 of 4, easy 4 of 4\)",
+        r"\nshallow earns on average 0\.5 in \S+ \(solves easy 4 of 4, hard 0 of 4\); "
+        r"0\.5 in \S*train\.jsonl \(solves easy 1 of 1, hard 0 of 1\)\n",
         note,
     )
-    assert re.search(r"in \S*train\.jsonl, and solves 1 of 2 rows", note)
     assert "at most 0.5 on average (shallow, 8 rows)" in note
+    assert re.search(r"and 1 on one row \(shallow, row \d of \S+/rows\.jsonl\)", note)
 
 
 def test_players_may_stand_beside_the_class(play):
@@ -116,7 +117,9 @@ def test_players_may_stand_beside_the_class(play):
         "def always_rome(task):\n    return 'rome'\n\ndef _not_this(task): ...\n"
     )
     try:
-        assert re.search(r"\nalways_rome earns 0\.125 .* 1 of 8 rows", play(Cities))
+        assert re.search(
+            r"\nalways_rome earns on average 0\.125 .*solves ", play(Cities)
+        )
         place.write_text("import nothing_of_this_name\n")
         with pytest.raises(GateError, match=r"policies\.py: ModuleNotFoundError"):
             play(Cities)

@@ -10,6 +10,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from ..episode.answers import Answer
@@ -23,7 +24,7 @@ from ..evaluation.episodes import LocalEpisode, Refusal
 from ..evaluation.rows import row_name
 from ..project import of_class
 from ..settings import Limits
-from .rewards import GRADING
+from .rewards import GRADING, Earned
 from .state import attributes_of, places_of
 
 CALL_SECONDS = 10.0  # a longer call ends the search for a flaw
@@ -214,6 +215,7 @@ class FlawCheck:
                 f"pyproject.toml, [tool.environment]: `meant` names {', '.join(unknown)}, "
                 f"but the flaws are {', '.join(FLAWS)}"
             )
+        self.path: Path | None = None  # the file of the rows
         self._oracles: dict[int, Solution] = {}
         self.writes = True  # whether texts may be put into arguments
         self.clock = Clock(seconds, most_seconds)
@@ -222,8 +224,7 @@ class FlawCheck:
         self.flaw: Flaw | None = None
         self.played_rows: set[int] = set()  # in which this search had an episode
         self.is_late = False  # whether the clock left out a try
-        # The rewards of policies that know no solution, by their names and the rows
-        self.earned: defaultdict[str, dict[int, float]] = defaultdict(dict)
+        self.earned: Earned = defaultdict(dict)
 
     def of(self, flaw: Flaw | None = None) -> "FlawCheck":
         """The search for one flaw. Solutions, rewards and the clock are those of all."""
@@ -382,7 +383,7 @@ class FlawCheck:
         flaw, task = self.flaw, json.dumps(task_of(self.rows[row]), ensure_ascii=False)
         did += f"{'; ' if did else ''}task: {task[:200]}"
         return GateError(
-            f"{row_name(row + 1)}: {problem} ({did}). {flaw.cure}: see `{flaw.name}` in "
+            f"{row_name(row + 1, self.path)}: {problem} ({did}). {flaw.cure}: see `{flaw.name}` in "
             f"{GRADING}. If it is meant, write "
             f'`meant = ["{flaw.name}"]` below [tool.environment] in pyproject.toml, or a '
             "`baseline_reward` into the row"

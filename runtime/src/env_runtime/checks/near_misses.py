@@ -19,7 +19,7 @@ from .state import changed
 
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 BOXED = re.compile(r"(?<=\\boxed\{).*(?=\})", re.DOTALL)
-ANOTHER = "another value"
+ANOTHER, ORDER = "another value", "another order"
 OTHERS = 2  # so many of them are tried
 LEAVES = 5  # values of the task that an added call may have
 
@@ -30,9 +30,7 @@ class Change(NamedTuple):
     """An oracle's steps with one thing changed."""
 
     place: str  # such as "guess.word", "answer", "guess left out", "guess added"
-    kind: (
-        str  # the value, such as "a neighbor"; "" for a call that is left out or added
-    )
+    kind: str  # of the value, such as "a neighbor"; "" for a call left out or added
     steps: Steps
 
 
@@ -70,7 +68,7 @@ async def near_misses(check: FlawCheck, turns: asyncio.Semaphore) -> str:
             f"reward() look at it; see {GRADING}"
         )
     lines = search.lines()
-    title = "one change to the oracle's solution lowers the reward in"
+    title = "one change to the oracle's solution lowers the reward, where it can be made, in"
     return "\n".join(["", title, *lines]) if lines else ""
 
 
@@ -97,9 +95,8 @@ class _Search:
 
     def steps(self, row: Row) -> Steps:
         calls, answer = self.check.oracle(row)
-        if (
-            not answer or self.check.declared.replies
-        ):  # the messages are among the calls
+        # With reply(), the messages are among the calls.
+        if not answer or self.check.declared.replies:
             return calls
         return [*calls, ("", {"answer": answer})]
 
@@ -132,7 +129,8 @@ class _Search:
         best: dict[str, set[str]] = defaultdict(set)
         for (place, kind), outcomes in seen.items():
             self.kinds[place, kind][_row_outcome(outcomes)] += 1
-            best[place] |= outcomes
+            if kind != ORDER or "falls" in outcomes:  # it matters to few grades
+                best[place] |= outcomes
         for place, outcomes in best.items():
             self.places[place][_row_outcome(outcomes)] += 1
 
@@ -230,17 +228,14 @@ def _near(value: Any) -> Iterator[tuple[str, Any]]:
     elif isinstance(value, int | float):
         yield "a neighbor", value + 1
         if value:
-            more = value * 1.5
-            yield (
-                "half as much again",
-                more if isinstance(value, float) else round(more),
-            )
+            whole = isinstance(value, int)
+            yield "half as much again", round(value * 1.5) if whole else value * 1.5
             yield "its negative", -value
     elif isinstance(value, list) and value:
         yield "an empty list", []
         yield "a part", value[: len(value) // 2]
         if value[::-1] != value:
-            yield "another order", value[::-1]
+            yield ORDER, value[::-1]
     elif isinstance(value, str) and value:
         yield "an empty text", ""
         inner = match[0] if (match := BOXED.search(value)) else value

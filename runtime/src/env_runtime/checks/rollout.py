@@ -81,7 +81,7 @@ def rollout_gate(
         played = "the oracle, noop" if known else "noop"
         return f"{seen}: played by {played} and nonsense{note}"
     looked = find_flaws(
-        domain_class, rows, most_seconds=SECONDS if quick else MOST_SECONDS
+        domain_class, rows, SECONDS, SECONDS if quick else MOST_SECONDS, path
     )
     earned = {**check.earned, **looked.earned}
     files, players = "", ""
@@ -92,7 +92,7 @@ def rollout_gate(
         players, by_players = players_note(domain_class, path, rows)
         earned |= by_players
     text = f"{line}{note}{files}\n{looked.text}{players}"
-    text += floor_note(domain_class, rows, earned)
+    text += floor_note(domain_class, path, rows, earned)
     return Weak(text) if looked.weak else text
 
 

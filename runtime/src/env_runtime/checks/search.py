@@ -5,6 +5,7 @@ import contextlib
 import json
 import re
 from dataclasses import dataclass
+from pathlib import Path
 
 from ..command_line import counted
 from ..episode.types import Row
@@ -27,7 +28,7 @@ from .attempts import (
     without_log,
 )
 from .near_misses import near_misses
-from .rewards import GRADING
+from .rewards import GRADING, Earned
 from .runner import doing
 from .state import changed, state_of
 
@@ -41,7 +42,7 @@ class Looked:
 
     text: str
     weak: bool
-    earned: dict[str, dict[int, float]]  # as FlawCheck has it
+    earned: Earned
 
 
 def find_flaws(
@@ -49,12 +50,14 @@ def find_flaws(
     rows: list[Row],
     seconds: float = SECONDS,
     most_seconds: float = MOST_SECONDS,
+    path: Path | None = None,
 ) -> Looked:
     """Look for each flaw, on ENOUGH_ROWS rows at least, and on more within `seconds`.
 
-    Raises GateError for the first flaw that is found.
+    `path` is the file of the rows. Raises GateError for the first flaw that is found.
     """
     check = FlawCheck(domain_class, rows, seconds, most_seconds)
+    check.path = path
     own, wanted = check.declared, [*FLAWS.values()]
     if own.runs_commands or own.has_row_tools or own.models_not_set:
         # A text may be a command, and a stand-in's verdict says nothing about a text.
@@ -128,12 +131,11 @@ async def _look(check: FlawCheck, wanted: list[Flaw]) -> Looked:
 
 
 def floor_note(
-    domain_class: type, rows: list[Row], earned: dict[str, dict[int, float]]
+    domain_class: type, path: Path | None, rows: list[Row], earned: Earned
 ) -> str:
     """Return a note on the most that policies without a solution earned.
 
-    `earned` has their rewards by their names and the rows' numbers. Raises GateError if the
-    mean is above `floor` of [tool.environment].
+    Raises GateError if the mean is above `floor` of [tool.environment].
     """
     check = FlawCheck(domain_class, rows)
     means = {
@@ -160,7 +162,9 @@ def floor_note(
         )
         top, number, lucky = max(others, default=(low, 0, ""))
         if top > means[best]:
-            said += f", and {top:.3g} on one row ({lucky}, {row_name(1 - number)})"
+            said += (
+                f", and {top:.3g} on one row ({lucky}, {row_name(1 - number, path)})"
+            )
     pinned = of_class(domain_class).table().get("floor")
     if pinned is not None:
         if means[best] > pinned + 1e-9:
@@ -171,8 +175,8 @@ def floor_note(
         return f"\n{said}; floor = {pinned}"
     if means[best] - low >= HIGH_FLOOR * (high - low):
         said += (
-            ": training would find that. Make the grade stricter, leave easy rows out, or pin "
-            f"it with `floor = {means[best]:.2g}`, see The floor in {GRADING}"
+            ": training would find that. Make the grade stricter, or leave easy rows out. If it "
+            f"is meant, `floor = {means[best]:.2g}` pins it: see The floor in {GRADING}"
         )
     return f"\n{said}"
 

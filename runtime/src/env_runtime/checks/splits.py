@@ -20,9 +20,12 @@ from ..evaluation.rows import messages_of, prompt_text, read, shown
 from ..files import file_of
 from ..project import of_class
 from .attempts import FEWEST_ROWS, MOST, FlawCheck, without_log
+from .rewards import Earned
 from .runner import doing
 
 Player = Callable[[Any], Any]
+
+LEVELS = ("easy", "medium", "hard")
 
 # Rows of a file that are compared, and those that players play
 COMPARED, PLAYED = 20_000, 200
@@ -107,18 +110,17 @@ def rewards_of(
     return rewards, solved
 
 
-def players_note(
-    domain_class: type, path: Path, rows: list[Row]
-) -> tuple[str, dict[str, dict[int, float]]]:
+def players_note(domain_class: type, path: Path, rows: list[Row]) -> tuple[str, Earned]:
     """Play the shallow players in each split. Returns notes, and their rewards in `rows`.
 
     `path` is the file of `rows`. Raises GateError.
     """
     note, earned = "", {}
+    files = {path: rows} | {file: _rows(file, PLAYED) for file in _others(path)}
     for name, player in players_of(domain_class).items():
         doing(f"the player {name} plays")
-        for file in [path, *_others(path)]:
-            some = rows if file == path else _rows(file, PLAYED)
+        said = []
+        for file, some in files.items():
             try:
                 rewards, solved = rewards_of(domain_class, some, name, player)
             except (RolloutError, ValueError, TimeoutError) as error:
@@ -128,19 +130,17 @@ def players_note(
             if file == path:
                 earned[name] = rewards
             levels: defaultdict[str, list[bool]] = defaultdict(list)
-            for number in sorted(rewards):
+            for number in rewards:
                 levels[some[number].get("difficulty", "")].append(number in solved)
             by = [
-                f"{level} {sum(of)} of {len(of)}"
-                for level, of in levels.items()
-                if level
+                f"{level} {sum(levels[level])} of {len(levels[level])}".strip()
+                for level in dict.fromkeys([*LEVELS, *sorted(levels)])
+                if levels[level]
             ]
             mean = sum(rewards.values()) / max(len(rewards), 1)
-            note += (
-                f"\n{name} earns {mean:.3g} on average in {shown(file)}, and solves "
-                f"{len(solved)} of {counted(len(rewards), 'row')}"
-                + (f" ({', '.join(by)})" if by else "")
-            )
+            said.append(f"{mean:.3g} in {shown(file)} (solves {', '.join(by)})")
+        if said:
+            note += f"\n{name} earns on average {'; '.join(said)}"
     return note, earned
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from .. import project
 from ..checks.server import server_tools
-from ..checks.splits import unsolved
+from ..checks.splits import LEVELS, unsolved
 from ..command_line import counted, exit_status
 from ..episode.declaration import declared
 from ..episode.parameters import bound, effective
@@ -84,7 +84,6 @@ __all__ = [
 ]
 
 SPLIT_NAMES = ("example", "benchmark", "validation", "train")
-LEVELS = ("easy", "medium", "hard")
 # A generator that repeats known tasks this many times in a row has nothing new.
 PATIENCE = 10_000
 # How often a slow generator is reported on.
