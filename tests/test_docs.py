@@ -100,9 +100,12 @@ NOT_RUN = {
         "uv run python -m env_runtime.under_gym --reverify": "tests/test_models.py runs it",
     },
     "skills/generate-nemo-gym-env/SKILL.md": {
-        "uvx copier copy --trust --defaults -d archetype=gymnasium": "installs Gymnasium; tests/test_environments.py runs it",
+        "uv run python make_rows.py": "needs the tasks() above it; docs/tasks-and-data.md runs it",
         "uv run python gates.py rollout --under-gym": "takes a minute; tests/test_nemo_gym.py runs it",
-        ".venv/bin/gym env start ": "serves until it is stopped; tests/test_nemo_gym.py runs it",
+        "uv run python -m env_runtime.under_gym --stand-in": "docs/running.md runs it",
+        ".venv/bin/gym env start ": "docs/running.md runs it",
+        "unset UV_PYTHON": "is for the lines after it",
+        "while kill -0": "waits for the line before it",
     },
     "docs/start.md": {
         "cd my_env/nemo_gym": "is of any project",
