@@ -139,6 +139,8 @@ ATTACKS = {
     "SELECT * FROM pragma_writable_schema": "",
     "SELECT * FROM pragma_database_list": DENIED,
     "SELECT load_extension('/lib/x.so')": "not authorized",
+    "SELECT FTS3_tokenizer('simple')": "not authorized",  # an address of this process
+    "SELECT fts3_tokenizer('simple', x'4141414141414141')": "not authorized",
     "INSERT INTO sales VALUES (1, 1)": DENIED,
     "WITH x AS (SELECT 1 i) INSERT INTO sales SELECT i, i FROM x": DENIED,
     "DELETE FROM sales RETURNING *": DENIED,

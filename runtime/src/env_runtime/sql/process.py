@@ -17,6 +17,8 @@ from typing import Any
 
 READING = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ}
 READING |= {sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE}
+# The address of code in this process, which a query could also replace; other programs
+UNSAFE = {"fts3_tokenizer", "load_extension"}
 LONGEST = 1_000_000  # the most bytes of a value
 WALL_SECONDS = 60  # the most that a query takes beside many others
 
@@ -88,8 +90,12 @@ def found(request: dict[str, Any], image: bytes) -> tuple[list[str], list[Any], 
     return columns, rows, False
 
 
-def authorize(action: int, name: str | None, *_: str | None) -> int:
+def authorize(
+    action: int, name: str | None, function: str | None, *_: str | None
+) -> int:
     """Allow what only reads, and the one pragma that FTS5 asks for itself."""
+    if function and function.lower() in UNSAFE:
+        return sqlite3.SQLITE_DENY
     if action in READING or (action, name) == (sqlite3.SQLITE_PRAGMA, "data_version"):
         return sqlite3.SQLITE_OK
     return sqlite3.SQLITE_DENY
