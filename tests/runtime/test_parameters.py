@@ -228,7 +228,7 @@ def test_the_oracle_gets_what_it_names(parameters):
 def test_the_import_gate_lists_them(parameters):
     parameters(size=6)
     [line] = described_parameters(Maze)
-    assert line.startswith("parameters: size: ")
+    assert line.startswith("parameters: size: int = 4")
     assert "= 4, now 6; noise: float = 0.0" in line
     assert "set by rows" in described_parameters(Free)[0]
     parameters()

@@ -207,7 +207,7 @@ def compared(
     return (
         f"\n{len(same)} of {counted(len(own), 'prompt')} of {shown(file)} are prompts of "
         f"{shown(train)} but for numbers, names and quoted values, such as {text!r:.120}: "
-        "they measure little that training has not seen"
+        "if their tasks do not differ otherwise, they measure little that training has not seen"
     )
 
 

@@ -17,7 +17,7 @@ import os
 from collections.abc import Callable, Generator, Mapping
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, get_args, get_origin
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_jsonable_python
@@ -62,8 +62,11 @@ def readers(domain_class: type) -> dict[str, TypeAdapter[Any]]:
 
 
 def signature_of(domain_class: type, name: str) -> str:
-    """A parameter as the constructor has it: `size: int = 8`."""
-    return str(inspect.signature(domain_class).parameters[name])
+    """A parameter as the constructor has it, without limits: `size: int = 8`."""
+    parameter = inspect.signature(domain_class).parameters[name]
+    if get_origin(parameter.annotation) is Annotated:
+        parameter = parameter.replace(annotation=get_args(parameter.annotation)[0])
+    return str(parameter)
 
 
 # ---------------------------------------------------------------------- values
