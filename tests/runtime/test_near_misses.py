@@ -208,6 +208,12 @@ def test_a_planted_flaw_is_in_the_table(look, kind, expected, named):
     assert line and named in line[1], note
 
 
+def test_what_there_was_no_time_for_is_weak_and_no_hole(look):
+    note = look(Calendar, MEETINGS, seconds=0.0, graded=["create_event.attendees"])
+    assert note.startswith("WEAK")
+    assert "not for `graded` create_event.attendees: there was no time" in note
+
+
 class OnlyNamed(Calendar):
     """Others than those who have an event are refused."""
 

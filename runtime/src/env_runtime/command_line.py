@@ -23,9 +23,7 @@ def new_parser(description: str | None) -> argparse.ArgumentParser:
 
     {package} in them stands for the name of this package.
     """
-    program = Path(sys.argv[0])  # .../package/__main__.py of `python -m`
     return argparse.ArgumentParser(
-        program.parent.name if program.name == "__main__.py" else None,
         description=(description or "").replace("{package}", PACKAGE),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -34,15 +34,17 @@ class Change(NamedTuple):
     steps: Steps
 
 
-async def near_misses(check: FlawCheck, turns: asyncio.Semaphore) -> str:
+async def near_misses(
+    check: FlawCheck, turns: asyncio.Semaphore
+) -> tuple[str, list[str]]:
     """The table of what the grade depends on, as notes; "" if nothing can be changed.
 
-    Raises GateError if an argument that `graded` of [tool.environment] names does not matter.
+    Also returns what `graded` of [tool.environment] names, but was not played. Raises
+    GateError if an argument that it names does not matter.
     """
     pinned = of_class(check.domain_class).table().get("graded", [])
     if not check.writes or not check.clock.allows(0):
-        why = "the class runs commands, or there was no time"
-        return f"\n`graded` is not checked: {why}" if pinned else ""
+        return "", [f"`graded` {name}" for name in pinned]
     search = _Search(check.of())
     # A flaw says so.
     with contextlib.suppress(TimeIsOverError, TimeoutError, RolloutError, ValueError):
@@ -51,25 +53,27 @@ async def near_misses(check: FlawCheck, turns: asyncio.Semaphore) -> str:
             await search.check.each(
                 numbers, search.play_row, search.is_enough, rows=True, at_once=few
             )
+    named = {f"{tool}.{name}".lstrip(".") for tool, name in search.values}
+    late = []
     for name in pinned:
         seen = search.places.get(name)
         if seen and seen["falls"]:
             continue
-        there_are = ", ".join(search.places) or "nothing"
-        problem = f"what the oracle does has {there_are}"
+        if not seen and (name in named or not search.played):
+            late.append(f"`graded` {name}")
+            continue
+        problem = f"what the oracle does has {', '.join(search.places) or 'nothing'}"
         if seen:
             problem = "another value earns the same"
-            if not seen["same"]:
-                problem = (
-                    "every other value is refused, which shows nothing of the grade"
-                )
+        if seen and not seen["same"]:
+            problem = "every other value is refused, which shows nothing of the grade"
         raise GateError(
             f"pyproject.toml, [tool.environment]: `graded` names {name}, but {problem}: let "
             f"reward() look at it; see {GRADING}"
         )
     lines = search.lines()
     title = "one change to the oracle's solution lowers the reward, where it can be made, in"
-    return "\n".join(["", title, *lines]) if lines else ""
+    return "\n".join(["", title, *lines]) if lines else "", late
 
 
 class _Search:
@@ -201,8 +205,7 @@ class _Search:
             text = f"{seen['falls']} of {counted(played, 'row')}"
             if not played:
                 text = f"- ({counted(seen['refused'], 'row')}: every other value is refused)"
-            if same:
-                text += f"; never with {', '.join(same)}"
+            text += f"; never with {', '.join(same)}" if same else ""
             lines.append(f"  {place:{width}}  {text}")
         return lines
 

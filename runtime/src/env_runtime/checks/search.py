@@ -117,17 +117,18 @@ async def _look(check: FlawCheck, wanted: list[Flaw]) -> Looked:
         check.clock.stop()
         await asyncio.gather(*tasks, table, return_exceptions=True)
         raise
+    misses, causes["there was no time, or nothing can be played"] = table.result()
     rows = max(looked.values(), default=0)
     names = [flaw.name for flaw in FLAWS.values() if flaw.name in looked]
     count, where = counted(len(looked), "flaw"), counted(rows, "row")
     text = f"looked for {count} of grades in {where}"
     text += f": {', '.join(names)}" if names else ""
     for cause, left in causes.items():
-        text += f"; not for {', '.join(left)}: {cause}"
+        text += f"; not for {', '.join(left)}: {cause}" if left else ""
     text += f"; {', '.join(sorted(check.meant))} meant" if check.meant else ""
-    note = _standing(check, rows) + table.result()
+    note = _standing(check, rows) + misses
     text += f"; `uv run pytest` attacks the grade further{note}"
-    return Looked(text, bool(causes), check.earned)
+    return Looked(text, any(causes.values()), check.earned)
 
 
 def floor_note(

@@ -38,6 +38,7 @@ Episode = list[tuple[float, bool]]
 def main(arguments: list[str] | None = None) -> int:
     """Write three lines of the class. Returns the exit status."""
     parser = new_parser(__doc__)
+    parser.prog = "env_runtime.gymnasium"
     parser.add_argument("id", nargs="?", help="such as Taxi-v4 or package:Name-v0")
     options = parser.parse_args(arguments)
 

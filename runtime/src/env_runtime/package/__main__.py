@@ -48,6 +48,7 @@ NETWORK = "  NMP_RL_SANDBOX_ALLOW_INTERNET=true, because {reason}"
 def main(arguments: list[str] | None = None) -> int:
     """Write a package, or check one. Raises DeployError."""
     parser = new_parser(__doc__)
+    parser.prog = "env_runtime.package"
     add = parser.add_argument
     add("out", type=Path, metavar="OUT", help="a new folder, or an earlier package")
     add("--format", choices=["wheels-v1", "native-v1"], default="wheels-v1")

@@ -44,6 +44,7 @@ UNFINISHED = "  # unfinished: "  # a class that this command has to write
 def main(arguments: list[str] | None = None) -> int:
     """Write the class's file and make_rows.py. Returns the exit status."""
     parser = new_parser(__doc__)
+    parser.prog = "env_runtime.rows"
     add = parser.add_argument
     add("source", metavar="SOURCE", help="from this folder")
     add("--prompt", default="", help="such as '{question}', or a column of messages")
