@@ -81,7 +81,8 @@ def test_a_slow_generator_says_how_far_it_is_and_where(make, monkeypatch, capsys
         return "make_rows.py: 2 of " in printed[-1]
 
     def play(wait):
-        code = compile("def draw():\n    wait()", here().gym / "draws.py", "exec")
+        source = "def draw():\n    find()\n\ndef find():\n    wait()"
+        code = compile(source, here().gym / "draws.py", "exec")
         exec(code, names := {"wait": wait})  # noqa: S102
         return names["draw"]
 
@@ -92,7 +93,9 @@ def test_a_slow_generator_says_how_far_it_is_and_where(make, monkeypatch, capsys
             yield task
 
     assert make("--example", tasks=tasks)[0] == 0
-    assert "rows, now at line 2 of draws.py, draw()" in printed[-1]
+    assert printed[-1].endswith(
+        "rows; now draw() in line 2 of draws.py, which calls find() in line 5 of draws.py\n"
+    )
 
 
 def test_splits_have_their_number_of_rows_and_share_no_task(make, tmp_path, tools):

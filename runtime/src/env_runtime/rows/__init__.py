@@ -138,24 +138,23 @@ def cut(
 
 @contextlib.contextmanager
 def _telling_progress(rows: list[Row], total: int) -> Generator[None]:
-    """Tell how many rows there are, and in which line the generator is, if it is slow."""
+    """Tell how many rows there are, and in which lines the generator is, if it is slow."""
     root, thread, done = project.here().root, threading.get_ident(), threading.Event()
 
-    def line() -> str:
-        frame = sys._current_frames().get(thread)
+    def lines() -> str:
+        calls, frame = [], sys._current_frames().get(thread)
         while frame:
-            path, number = Path(frame.f_code.co_filename), frame.f_lineno
-            if path.is_relative_to(root) and ".venv" not in path.parts:
-                return (
-                    f", now at line {number} of {path.name}, {frame.f_code.co_name}()"
-                )
+            path, name = Path(frame.f_code.co_filename), frame.f_code.co_name
+            is_own = path.is_relative_to(root) and ".venv" not in path.parts
+            if is_own and name != "<module>":
+                calls.append(f"{name}() in line {frame.f_lineno} of {path.name}")
             frame = frame.f_back
-        return ""
+        return f"; now {', which calls '.join(reversed(calls))}" if calls else ""
 
     def tell() -> None:
         while not done.wait(PROGRESS_SECONDS):
             known = f"{len(rows)} of {counted(total, 'row')}"
-            print(f"make_rows.py: {known}{line()}", file=sys.stderr, flush=True)
+            print(f"make_rows.py: {known}{lines()}", file=sys.stderr, flush=True)
 
     teller = threading.Thread(target=tell, daemon=True)
     teller.start()
