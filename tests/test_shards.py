@@ -59,6 +59,8 @@ OTHERWISE = {
     "test_one_session_too_many_is_refused": "MAX_SESSIONS=1 is one for each shard",
     "test_a_call_that_hangs_gives_its_session_s_place_back": "the same",
     "test_calls_that_hang_are_bounded": "MAX_HUNG_CALLS is for each shard",
+    "test_an_abandoned_session_gives_way_to_a_seed": "MAX_SESSIONS is for each shard",
+    "test_no_session_gives_way_while_a_model_may_still_answer": "the same",
     "test_calls_without_a_cookie_lock_nobody_out": "its last seed may be another's",
     "test_a_session_that_ends_while_it_is_made_is_closed": "ends it in the proxy",
     "test_cookies_are_good_while_the_secret_is_the_same": "one session, two servers",

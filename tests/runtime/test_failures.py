@@ -199,12 +199,16 @@ def test_health_counts_the_verdicts_that_are_no_grades(server_of, run):
     kind = type("Remote", (Remote,), {"error": ValueError("six")})
     connect = run(server_of(kind))
     client = connect().seed()
-    assert client.health() == {"status": "ok", "sessions": 1, "hung_calls": 0}
+
+    def health():
+        return {k: v for k, v in client.health().items() if k[:6] != "shards"}
+
+    assert health() == {"status": "ok", "sessions": 1, "hung_calls": 0}
     assert outcome(client.verdict()) == outcome(client.verdict())  # it asks again
     setattr(kind, "infrastructure_errors", (ValueError,))  # noqa: B010
     connect().seed().verdict()
     counted = {"sessions": 0, "hung_calls": 0, "masked": 1, "not_graded": 1}
-    assert client.health() == {"status": "ok", **counted}
+    assert health() == {"status": "ok", **counted}
 
 
 def test_an_exception_is_answered_as_json(server, rows, monkeypatch, verify_body):

@@ -343,6 +343,17 @@ def test_the_environment_has_the_server_its_runtime_and_the_class(project, tmp_p
     assert pins == "httpx==1.0\npydantic==2.9\n"
 
 
+def test_every_wheel_of_a_package_is_pinned(tmp_path):
+    names = [
+        "gymnasium-1.2.0-py3-none-any.whl",
+        "nemo_gym_env_runtime-1-py3-none-any.whl",
+    ]
+    for name in names:
+        (tmp_path / name).touch()
+    pins = contents.pins_of(tmp_path)
+    assert pins == {"gymnasium": "==1.2.0", "nemo-gym-env-runtime": "==1"}
+
+
 def test_the_manifest_lists_the_policys_model_server_first(project, tmp_path):
     folder = tmp_path / "environment"
     written(project, folder)

@@ -8,6 +8,7 @@ from importlib.machinery import ModuleSpec
 from pathlib import Path
 
 import pytest
+from env_runtime import gym_series
 from env_runtime.workspace import e2b
 
 from my_env import MyEnv as EnvironmentClass
@@ -166,6 +167,7 @@ def test_another_provider_can_be_named(machines, monkeypatch):
 def test_an_older_nemo_gym_is_one_clear_line(monkeypatch):
     if NEWER:  # then the import fails, as it does on 0.4
         monkeypatch.setitem(sys.modules, "nemo_gym.sandbox.providers.local", None)
+        monkeypatch.delitem(vars(gym_series), "LocalProvider", raising=False)
     problem = str(EnvironmentClass.missing_requirement())
     assert problem.startswith("nemo-gym 0.7 is needed, which needs Python 3.13.14")
     assert "\n" not in problem

@@ -341,10 +341,7 @@ class Resolution(NamedTuple):
 
 def pins_of(wheels: Path) -> dict[str, str]:
     """The same for a folder of wheels."""
-    parsed = (
-        parse_wheel_filename(wheel.name)
-        for wheel in wheels.glob("nemo_gym_env_runtime-*.whl")
-    )
+    parsed = (parse_wheel_filename(wheel.name) for wheel in wheels.glob("*.whl"))
     return {str(name): f"=={version}" for name, version, _, _ in parsed}
 
 
