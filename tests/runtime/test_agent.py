@@ -100,7 +100,7 @@ class Bench:
         params = {**row["responses_create_params"], "tools": self.tools}
         row["responses_create_params"] = params
         answer = requests.post(f"{self.url}/run", json=row, timeout=20)
-        until(lambda: not self.server.sessions, 60)
+        until(lambda: not self.server.sessions)
         return answer
 
     def sample(self, *script: Any, **row: Any) -> dict[str, Any]:

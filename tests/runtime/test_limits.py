@@ -116,6 +116,7 @@ def test_a_trajectory_of_too_many_items_earns_nothing(client, rows, output):
     verdict = client.seed(rows[0]).verdict(output=output)
     assert outcome(verdict) == (0.0, False)
     assert "the trajectory has more than 10000 items" in verdict["failure_reason"]
+    assert client.health()["sessions"] == 0
     BaseVerifyResponse.model_validate(verdict)
 
 

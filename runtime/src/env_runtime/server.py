@@ -335,6 +335,7 @@ class SessionServer(SimpleResourcesServer):
             for problem in error.errors()
         ]
         if any(problem["type"] == TOO_LONG for problem in problems):
+            self._store.end(request.session[SESSION_ID_KEY], "closed")
             return lowest_verdict(problems[0]["msg"], self.lowest_reward)
         return JSONResponse({"detail": problems}, status_code=422)
 
