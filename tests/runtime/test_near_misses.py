@@ -107,7 +107,7 @@ MEETINGS = asking(
 def test_the_table_names_what_the_grade_depends_on(look, kind, matters, does_not):
     note = look(kind, MEETINGS, ["constant", "form"])
     assert (
-        "\none change to the oracle's solution lowers the reward, where it can be made, in\n"
+        "\nrows in which one change to the oracle's solution lowers the reward:\n"
         in note
     )
     falls = dict(

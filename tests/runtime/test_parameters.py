@@ -447,6 +447,20 @@ def test_a_package_of_a_variant(hard, tmp_path, monkeypatch):
     assert settings["parameters"] == {"size": 6, "noise": 0.5}
 
 
+def test_rows_that_cannot_be_made(maze):
+    """What make_rows.py prints is shown, and the command to run again."""
+    file = maze / "nemo_gym/make_rows.py"
+    text = file.read_text()
+    try:
+        file.write_text("raise SystemExit('no task fits')")
+        command = ["-m", "env_runtime.variant", "tall", "size=9"]
+        printed = python(maze, *command, check=False)
+    finally:
+        file.write_text(text)
+    assert printed.index("no task fits") < printed.index("but no rows, because of")
+    assert "make_rows.py --example --overwrite --variant tall`" in printed
+
+
 @pytest.mark.parametrize(
     ("command", "message"),
     [

@@ -72,7 +72,7 @@ async def near_misses(
             f"reward() look at it; see {GRADING}"
         )
     lines = search.lines()
-    title = "one change to the oracle's solution lowers the reward, where it can be made, in"
+    title = "rows in which one change to the oracle's solution lowers the reward:"
     return "\n".join(["", title, *lines]) if lines else "", late
 
 

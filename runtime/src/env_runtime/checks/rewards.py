@@ -26,9 +26,10 @@ from .runner import doing
 ROWS_AT_A_TIME = 20
 CHANCE = 0.1  # the share of the rows that nonsense may solve by chance
 
-# Where a message about a grade sends the reader. A project has no docs/ of its own.
 # The rewards of policies that know no solution, by their names and the rows' numbers
 Earned = dict[str, dict[int, float]]
+
+# Where a message about a grade sends the reader. A project has no docs/ of its own.
 GRADING = "docs/grading.md of the template"
 
 # An episode as a framework reports it: the `reward` and, if the framework knows it, the
@@ -71,7 +72,6 @@ class RewardCheck:
         self.rows, self.path = rows, path
         self.definitions = definitions
         self._solved: list[int] | None = None
-        # The rewards of policies that know no solution, by their names and the rows
         self.earned: Earned = {}
         self.by_chance: list[GateError] = []  # rows that nonsense solves
 
