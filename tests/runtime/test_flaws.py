@@ -734,7 +734,7 @@ def test_an_honest_grade_is_left_alone(look, kind, prompt):
 )
 def test_a_note_says_that_the_solution_stands_in_the_prompt(look, kind, prompt, stands):
     _, _, note = look(kind, rows(prompt)).partition("\n")
-    note = re.split(r"^(?:one change|without)", note, flags=re.MULTILINE)[0]
+    note = re.split(r"^(?:rows in which|without)", note, flags=re.MULTILINE)[0]
     said = (
         "what the oracle submits stands in the prompt of 8 of 8 rows, or in a tool's "
     )
