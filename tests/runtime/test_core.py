@@ -13,13 +13,12 @@ from rendering import copy_working_tree
 
 from .rendered import PROJECT
 
-# Prints the modules of env_runtime that a script has loaded, with their lines.
+# Prints the modules of env_runtime that a script has loaded.
 REPORT = """
 import sys
-from pathlib import Path
 for name, module in sorted(sys.modules.items()):
     if name.partition(".")[0] == "env_runtime" and getattr(module, "__file__", None):
-        print(name, Path(module.__file__).read_text().count(chr(10)))
+        print("loaded", name)
 """
 SERVER = """
 import json
@@ -44,8 +43,8 @@ except SystemExit as end:
 """
 
 
-@pytest.mark.parametrize(("script", "most"), [(SERVER, 6_000), (GATES, 11_000)])
-def test_what_everybody_runs_is_small(script, most):
+@pytest.mark.parametrize("script", [SERVER, GATES], ids=["server", "gates"])
+def test_what_everybody_runs_loads_no_room(script):
     done = subprocess.run(
         [sys.executable, "-c", script + REPORT],
         cwd=PROJECT / "nemo_gym",
@@ -53,13 +52,9 @@ def test_what_everybody_runs_is_small(script, most):
         text=True,
         check=True,
     )
-    found = re.findall(r"^(env_runtime\S*) (\d+)$", done.stdout, re.MULTILINE)
-    loaded = {name: int(lines) for name, lines in found}
-    assert "env_runtime.server" in loaded
-    assert {
-        name for name in loaded if name.split(".")[1:2] in map(list, ROOMS)
-    } == set()
-    assert sum(loaded.values()) <= most, loaded
+    loaded = re.findall(r"^loaded env_runtime\.(\w+)", done.stdout, re.MULTILINE)
+    assert "server" in loaded
+    assert ROOMS & set(loaded) == set()
 
 
 # Tests of the core alone: of episodes, sessions, verdicts, limits, threads and gates
