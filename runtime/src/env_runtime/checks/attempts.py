@@ -32,7 +32,6 @@ CALL_SECONDS = 10.0  # a longer call ends the search for a flaw
 SECONDS, MOST_SECONDS, ENOUGH_ROWS = 4.0, 60.0, 8
 AT_ONCE = 8  # episodes that are played at the same time
 CANDIDATES = 40  # the most parts of a text that are tried
-CHOICES = 12  # a parameter with more values has no choice that is tried
 
 # The share of rows on which a policy must earn the full reward. Below, it may be luck: of
 # four letters, one is right.
@@ -421,18 +420,6 @@ def value_for(schema: dict[str, Any], text: str) -> Any:
         with contextlib.suppress(ValueError):
             return int(text) if kind == "integer" else float(text)
     return None
-
-
-def choices_of(schema: dict[str, Any]) -> list[Any]:
-    """The values of a parameter with few of them; [] for any other."""
-    if "enum" in schema:
-        return schema["enum"] if len(schema["enum"]) <= CHOICES else []
-    if schema.get("type") == "boolean":
-        return [False, True]
-    low, high = schema.get("minimum"), schema.get("maximum")
-    if schema.get("type") == "integer" and low is not None and high is not None:
-        return [*range(low, high + 1)] if high - low < CHOICES else []
-    return []
 
 
 # ------------------------------------------------------------------ many rows

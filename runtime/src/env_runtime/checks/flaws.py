@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from itertools import islice
 from typing import Any
 
-from ..episode.samples import sample_arguments
+from ..episode.samples import choices_of, sample_arguments
 from ..episode.types import REPLY, Calls, Row
 from ..errors import one_line
 from ..evaluation.policies import is_error
@@ -25,7 +25,6 @@ from .attempts import (
     Flaw,
     FlawCheck,
     check_enough,
-    choices_of,
     on_many,
     parts_of,
     same_part,

@@ -8,12 +8,13 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any, NamedTuple
 
 from ..command_line import counted
+from ..episode.samples import choices_of
 from ..episode.types import REPLY, Calls, Row, task_of
 from ..errors import GateError, RolloutError
 from ..evaluation.policies import is_error
 from ..project import of_class
 from . import attempts
-from .attempts import Attempt, FlawCheck, TimeIsOverError, choices_of
+from .attempts import Attempt, FlawCheck, TimeIsOverError
 from .rewards import GRADING
 from .state import changed
 

@@ -15,6 +15,8 @@ FORMATS = {
     "ipv6": "2001:db8::1",
 }
 
+CHOICES = 12  # a parameter with more values has no choice that is tried
+
 
 def sample_arguments(tool: dict[str, Any], *, high: bool = False) -> dict[str, Any]:
     """Arguments that fit a tool definition: small values, or large ones if `high`."""
@@ -85,3 +87,15 @@ def _number(schema: dict[str, Any], high: bool) -> int | float:
         if low is not None and value < low:
             value += step
     return int(value) if schema["type"] == "integer" else float(value)
+
+
+def choices_of(schema: dict[str, Any]) -> list[Any]:
+    """The values of a parameter with few of them; [] for any other."""
+    if "enum" in schema:
+        return schema["enum"] if len(schema["enum"]) <= CHOICES else []
+    if schema.get("type") == "boolean":
+        return [False, True]
+    low, high = schema.get("minimum"), schema.get("maximum")
+    if schema.get("type") == "integer" and low is not None and high is not None:
+        return [*range(low, high + 1)] if high - low < CHOICES else []
+    return []

@@ -1,0 +1,430 @@
+"""Which of the values that a policy has seen is right, as far as their places tell."""
+
+import difflib
+import functools
+import json
+import random
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from .sight import PROMPT, TOKENS, Column, Field, Record, View, number_of, text_of
+from .tree import Tree, grow
+
+ORDINALS = ["", "second ", "third ", "fourth ", "fifth ", "sixth ", "seventh ", "eighth "]
+COUNTS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 30, 50)
+LENGTHS = (20, 40, 80, 160, 320)  # words of a prompt
+COLUMNS = 3  # so many of them are read for one value
+CONSTANTS = 8
+EDITS = 12
+BESIDE = "beside"  # the source of fields that stand beside a value chosen before
+
+
+@dataclass
+class Candidate:
+    """A value that may be right, and what is true of it."""
+
+    value: Any
+    true: set[str] = field(default_factory=set)
+    ranks: set[str] = field(default_factory=set)  # its places and ranks, among `true`
+    place: "Beside | None" = None
+
+
+class Beside(NamedTuple):
+    """The record of a value, and those around it."""
+
+    source: str
+    record: Record
+    around: list[Record]
+
+
+class Example(NamedTuple):
+    """Values that were right, mostly one, and what had been seen before."""
+
+    view: View
+    right: list[Any]
+    beside: Beside | None = None
+
+
+# ------------------------------------------------------------------ what is true
+
+
+def noun(name: Field) -> str:
+    """A field's name in a sentence: those of a text are quoted."""
+    return name.partition(" ")[2] if name.startswith("a ") else f"`{name}`"
+
+
+def _superlatives(count: int, low: str, high: str) -> Iterator[tuple[int, str]]:
+    """The ranks of `count` things, from both ends: `third lowest`, `highest`."""
+    for number, ordinal in enumerate(ORDINALS[:count]):
+        yield number, f"{ordinal}{low}"
+        yield count - 1 - number, f"{ordinal}{high}"
+
+
+def _ranked(records: list[Record], name: Field) -> Iterator[tuple[Record, str]]:
+    """The records with their ranks by the numbers of a field, if these differ."""
+    numbers = [number_of(record.fields.get(name, "")) for record in records]
+    if None in numbers or len({*numbers}) < 2:
+        return
+    order = sorted(range(len(records)), key=lambda n: (numbers[n], n))
+    for place, rank in _superlatives(len(order), "lowest", "highest"):
+        yield records[order[place]], f"{rank} {noun(name)}"
+
+
+def _form(text: str) -> str:
+    """The form of a text: `9.9` of `3.20`, `a-9` of `nut-12`."""
+    return re.sub(r"\d+", "9", re.sub(r"[^\W\d_]+", "a", text))
+
+
+def shifted(text: str) -> str:
+    """A text with each whole number one higher, as the next one of a series."""
+    return re.sub(r"(?<!\$)\d+", lambda match: str(int(match[0]) + 1), text)
+
+
+@functools.lru_cache(10_000)
+def _within(prompt: str, text: str) -> bool:
+    """Whether a prompt has a text as whole words."""
+    pattern = rf"(?<![\w.]){re.escape(text.casefold())}(?![\w])"
+    return len(text) > 1 and bool(re.search(pattern, prompt))
+
+
+def about_records(
+    view: View, source: str, records: list[Record]
+) -> dict[int, tuple[set[str], set[str]]]:
+    """What is true of each record of a list, by its id, and which of that are ranks."""
+    facts = {id(record): (set[str](), set[str]()) for record in records}
+    prompt = view.texts.get(PROMPT, "").casefold()
+    count = len(records)
+    for most in COUNTS:
+        if count <= most:
+            for true, _ in facts.values():
+                true.add(f"{'one candidate' if most == 1 else f'at most {most} candidates'}")
+    names = [*records[0].fields] if records else []
+    names = [name for name in names if all(name in record.fields for record in records)]
+    if count < 2:
+        names = [name for name in names if name not in TOKENS]
+    for name in names:
+        values = [record.fields[name] for record in records]
+        for record, rank in _ranked(records, name):
+            facts[id(record)][1].add(rank)
+        usual, times = Counter(map(_form, values)).most_common(1)[0]
+        named = []
+        for record, value, before in zip(records, values, ["", *values], strict=False):
+            true = facts[id(record)][0]
+            if count > 2 and times > count / 2 and _form(value) != usual:
+                true.add(f"its {noun(name)} is written unlike most")
+            if not value:
+                true.add(f"its {noun(name)} is empty")
+            if before and value == before:
+                true.add(f"its {noun(name)} is the one before's")
+            if before and value == shifted(before):
+                true.add(f"its {noun(name)} follows the one before's")
+            for character in {*re.findall(r"[^\w\s]", value)}:
+                true.add(f"its {noun(name)} has {character}")
+            if number_of(value) is None and len(value) < 40:
+                true.add(f"its {noun(name)} is {value!r}")
+            if source != PROMPT and _within(prompt, value):
+                true.add(f"the prompt has its {noun(name)}")
+                named.append(record)
+        if 1 < len(named) < count:
+            for other in names:
+                for record, rank in _ranked(named, other):
+                    of_those = f"{rank} of those whose {noun(name)} the prompt has"
+                    facts[id(record)][1].add(of_those)
+    return facts
+
+
+def about_view(view: View) -> set[str]:
+    """What is true of all that was seen: how much that is."""
+    true = set()
+    words = len(view.texts.get(PROMPT, "").split())
+    true |= {f"the prompt has at most {most} words" for most in LENGTHS if words <= most}
+    for source, text in view.texts.items():
+        if source == PROMPT:
+            continue
+        count = sum(not {*record.fields} & {*TOKENS} for record in view.records[source])
+        true |= {f"{source} shows at most {most} lines" for most in COUNTS if count <= most}
+        if text.startswith("error"):
+            true.add(f"{source} answers an error")
+    return true
+
+
+# ------------------------------------------------------------------ small changes
+
+Edit = Callable[[str], str]
+
+
+def edits_between(seen: str, right: str) -> Iterator[tuple[str, Edit]]:
+    """Small changes of a seen text that make the right one, and might make others."""
+    cases: list[tuple[str, Edit]] = [
+        ("in lower case", str.lower),
+        ("in upper case", str.upper),
+        ("with capitals", str.title),
+        ("without spaces around it", str.strip),
+        ("with its numbers one higher", shifted),
+    ]
+    yield from ((name, edit) for name, edit in cases if edit(seen) == right != seen)
+    gone = "".join(sorted({c for c in seen if c not in right and not c.isalnum()}))
+    if gone and right == _without(gone, seen):
+        yield f"without {gone}", functools.partial(_without, gone)
+    for sign in {*re.findall(r"[^\w]", seen)}:
+        first, _, rest = seen.partition(sign)
+        if first.strip() == right:
+            yield f"up to {sign!r}", lambda text, sign=sign: text.partition(sign)[0].strip()
+        if rest.strip() == right:
+            yield f"after {sign!r}", lambda text, sign=sign: text.partition(sign)[2].strip()
+    for sign in {c for c in right if not c.isalnum() and right.replace(c, "") == seen}:
+        places = _places_of(sign, right)
+        yield (
+            f"with {sign} put in as in others",
+            functools.partial(_with, sign, places),
+        )
+    codes = difflib.SequenceMatcher(None, seen, right, autojunk=False).get_opcodes()
+    changes = [
+        (seen[a:b], right[c:d]) for kind, a, b, c, d in codes if kind != "equal"
+    ]
+    if len(changes) == 1 and len(seen) > 1:
+        [(old, new)] = changes
+        if old and seen.replace(old, new) == right:
+            yield (
+                f"with {new!r} for {old!r}",
+                lambda text: text.replace(old, new),
+            )
+        if not old and right == new + seen:
+            yield f"after {new!r}", lambda text: new + text
+        if not old and right == seen + new:
+            yield f"before {new!r}", lambda text: text + new
+
+
+def _without(signs: str, text: str) -> str:
+    return "".join(c for c in text if c not in signs)
+
+
+def _tokens(text: str) -> list[str]:
+    return re.findall(r"[^\W\d_]+|\d+|.", text, re.DOTALL)
+
+
+def _places_of(sign: str, text: str) -> tuple[int, ...]:
+    """Before which parts of a text a sign stands, counted from the end."""
+    places, seen = [], 0
+    for part in reversed(_tokens(text)):
+        if part == sign:
+            places.append(seen)
+        else:
+            seen += 1
+    return tuple(places)
+
+
+def _with(sign: str, places: tuple[int, ...], text: str) -> str:
+    parts = _tokens(text)
+    for place in sorted(places):
+        if place > len(parts):
+            return text
+    for place in sorted(places, reverse=True):
+        parts.insert(len(parts) - place, sign)
+    return "".join(parts)
+
+
+# ------------------------------------------------------------------ the choice
+
+
+class Choice:
+    """Learns which candidate is right. `choices` are all values, if a schema lists them."""
+
+    def __init__(self, examples: list[Example], choices: Iterable[Any] = ()) -> None:
+        self.choices = [*choices]
+        self.examples = examples
+        rights = [right for example in examples for right in example.right]
+        self.kind = Counter(map(type, rights)).most_common(1)[0][0]
+        usual = Counter(json.dumps(right, sort_keys=True) for right in rights)
+        self.constants = [json.loads(text) for text, _ in usual.most_common(CONSTANTS)]
+        self.columns, self.edits = self._columns(), list[tuple[Column, str, Edit]]()
+        if not self.choices:
+            self.edits = self._edits()
+        self.tree = Tree(0, 0)
+        # The candidates of each example, and the places of the right ones among them
+        self.seen: list[tuple[list[Candidate], set[int]]] = []
+        self._grow()
+
+    @property
+    def covered(self) -> float:
+        """The share of the examples whose right values are all candidates."""
+        found = sum(
+            len(places) == len({*map(text_of, example.right)})
+            for example, (_, places) in zip(self.examples, self.seen, strict=True)
+        )
+        return found / max(len(self.seen), 1)
+
+    def _columns(self) -> list[Column]:
+        """The columns in which the right value stands, those of most examples first."""
+        if self.choices:
+            return []
+        holds: dict[Column, set[tuple[int, str]]] = {}
+        sizes: Counter[Column] = Counter()
+        left: set[tuple[int, str]] = set()
+        for number, example in enumerate(self.examples):
+            rights = {*map(text_of, example.right)}
+            left |= {(number, right) for right in rights}
+            for column, records in _columns_of(example).items():
+                texts = {text_of(record.fields[column[1]]) for record in records}
+                for right in rights & texts:
+                    holds.setdefault(column, set()).add((number, right))
+                    sizes[column] += len(texts)
+        chosen: list[Column] = []
+        count = len(left)
+        while holds and len(chosen) < COLUMNS:
+            best = max(
+                sorted(holds),
+                key=lambda one: (
+                    len(holds[one] & left),
+                    one[1] not in TOKENS,
+                    -sizes[one] / len(holds[one]),
+                ),
+            )
+            new = holds.pop(best) & left
+            if len(new) < max(2, count / 10):
+                break
+            chosen.append(best)
+            left -= new
+        return chosen
+
+    def _edits(self) -> list[tuple[Column, str, Edit]]:
+        """Changes that make the right value of what was seen, in two examples or more."""
+        known: dict[tuple[Column, str], Edit] = {}
+        times: Counter[tuple[Column, str]] = Counter()
+        for example in self.examples:
+            columns, found = _columns_of(example), set()
+            seen = {
+                text_of(record.fields[name])
+                for source, name in self.columns
+                for record in columns.get((source, name), [])
+            }
+            for right in map(_as_text, example.right):
+                if text_of(right) in seen or len(right) > 200:
+                    continue
+                for column, records in columns.items():
+                    if column[1] in TOKENS or (example.beside and column[0] != BESIDE):
+                        continue
+                    for record in records:
+                        text = record.fields[column[1]]
+                        for name, edit in edits_between(text, right):
+                            known.setdefault((column, name), edit)
+                            found.add((column, name))
+            times.update(found)
+        usual = sorted(times, key=lambda one: (-times[one], one))
+        return [
+            (column, name, known[column, name])
+            for column, name in usual[:EDITS]
+            if times[column, name] > 1
+        ]
+
+    def candidates(self, view: View, beside: Beside | None) -> list[Candidate]:
+        """The values that may be right, each once, with all that is true of it."""
+        example = Example(view, [], beside)
+        shared, found = about_view(view), dict[str, Candidate]()
+        prompt = view.texts.get(PROMPT, "").casefold()
+
+        def add(
+            value: Any, true: set[str], ranks: set[str], place: Beside | None = None
+        ) -> None:
+            one = found.setdefault(text_of(value), Candidate(value))
+            one.true |= true | ranks
+            one.ranks |= ranks
+            one.place = one.place or place
+
+        columns = _columns_of(example)
+        edits = {column for column, _, _ in self.edits}
+        for column in dict.fromkeys([*self.columns, *sorted(edits)]):
+            source, name = column
+            records = columns.get(column, [])
+            facts = about_records(view, source, records)
+            if source == BESIDE and beside:
+                around = about_records(view, beside.source, beside.around)
+                facts = {id(record): around.get(id(record), (set(), set())) for record in records}
+            else:
+                for number, rank in _superlatives(len(records), "first", "last"):
+                    facts[id(records[number])][1].add(f"{rank} {noun(name)} in {source}")
+            for record in records:
+                true, ranks = facts[id(record)]
+                text = record.fields[name]
+                place = Beside(source, record, records)
+                if source == BESIDE:
+                    place = beside
+                if column in self.columns:
+                    as_is = f"the {noun(name)} beside it" if source == BESIDE else "as it is"
+                    add(text, true | {as_is}, ranks, place)
+                for other, edit_name, edit in self.edits:
+                    if other == column and (new := edit(text)) != text:
+                        add(new, true | {f"{noun(name)} {edit_name}"}, ranks, place)
+        for value in self.choices or self.constants:
+            add(value, {f"is {value!r:.60}"}, set())
+        texts = sorted(found)
+        for number, rank in _superlatives(len(texts), "first", "last"):
+            found[texts[number]].true.add(f"{rank} by alphabet")
+        by_length = sorted(found, key=lambda text: (len(text), text))
+        for number, rank in _superlatives(len(texts), "shortest", "longest"):
+            found[by_length[number]].true.add(rank)
+        everything = "\n".join(view.texts.values()).casefold()
+        for text, one in found.items():
+            one.true |= shared
+            if _within(prompt, text):
+                one.true.add("the prompt has it")
+            if len(text) > 1 and everything.count(text) > 1:
+                one.true.add("seen more than once")
+            for slot, made in view.made.items():
+                if text in made:
+                    one.true.add(f"it was given as `{slot}`")
+        return [one for one in found.values() if self._converted(one)]
+
+    def _converted(self, one: Candidate) -> bool:
+        """Whether a candidate's value can be of the usual type. It is, then."""
+        value = one.value
+        if type(value) is self.kind:
+            return True
+        try:
+            if self.kind in (int, float):
+                number = number_of(str(value))
+                if number is None or (self.kind is int and number != int(number)):
+                    return False
+                one.value = self.kind(number)
+                return True
+            if self.kind is str and not isinstance(value, bool):
+                one.value = _as_text(value)
+                return True
+            return False
+        except (ValueError, OverflowError):
+            return False
+
+    def _grow(self) -> None:
+        things: list[tuple[frozenset[str], bool]] = []
+        for view, right, beside in self.examples:
+            own, rights = self.candidates(view, beside), {*map(text_of, right)}
+            places = {n for n, one in enumerate(own) if text_of(one.value) in rights}
+            self.seen.append((own, places))
+            if places:
+                things += [(frozenset(one.true), n in places) for n, one in enumerate(own)]
+        self.tree = grow(things)
+
+    def choose(
+        self, view: View, beside: Beside | None, chance: random.Random
+    ) -> list[tuple[float, Candidate]]:
+        """The candidates, the likeliest first. Of like ones, any may be the first."""
+        own = self.candidates(view, beside)
+        chance.shuffle(own)
+        scored = [(self.tree.leaf(frozenset(one.true)).share, one) for one in own]
+        return sorted(scored, key=lambda one: -one[0])
+
+
+def _columns_of(example: Example) -> dict[Column, list[Record]]:
+    """The columns of a view, and the fields beside a value chosen before."""
+    columns = example.view.columns
+    if example.beside is None:
+        return columns
+    record = example.beside.record
+    return columns | {(BESIDE, name): [record] for name in record.fields}
+
+
+def _as_text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)

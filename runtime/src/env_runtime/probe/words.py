@@ -1,0 +1,51 @@
+"""What was learned, in words."""
+
+from .choice import Choice
+from .plan import Plan
+from .tree import FEWEST
+
+RULES = 3  # so many are told for a value
+CLEAR = 2.0  # a rule is right so many times as often as any candidate
+
+
+def rule_of(plan: Plan) -> str:
+    """The rule of a plan: which calls, and how it guesses their values."""
+    told = []
+    for name, choice in plan.choices():
+        if len(choice.constants) == 1 and not choice.choices:
+            continue
+        if text := _choice(choice):
+            told.append(f"guesses {name or 'the answer'} by: {text}")
+    for (_, last), choice in plan.nexts.items():
+        if len(choice.choices) > 1 and (text := _choice(choice)):
+            before = f"after {last}" if last else "first"
+            told.append(f"goes on {before} by: {text}")
+    return "; ".join(told)
+
+
+def _choice(choice: Choice) -> str:
+    """The likeliest rules of a choice; "" if there is none."""
+    leaves = [
+        (leaf, path)
+        for leaf, path in choice.tree.leaves()
+        if leaf.right >= FEWEST
+        and path
+        and leaf.share >= min(0.9, CLEAR * choice.tree.share)
+    ]
+    leaves.sort(key=lambda one: (-one[0].right * one[0].share, one[1]))
+    texts = []
+    for leaf, path in leaves[:RULES]:
+        said = [one for one in path if not one.startswith("not ")]
+        said = said or [*path]
+        text = _joined(said).replace("is 'stop'", "is to stop")
+        texts.append(f"{text} (right in {leaf.right} of {leaf.count})")
+    return ", or ".join(texts)
+
+
+def _joined(said: list[str]) -> str:
+    """Statements as a condition: those on the number of candidates come last."""
+    about = [one for one in said if "candidate" in one or " at most " in one]
+    main = [one for one in said if one not in about]
+    if not main:
+        return "any" + f" if {' and '.join(about)}"
+    return " and ".join(main) + (f" if {' and '.join(about)}" if about else "")
