@@ -19,6 +19,7 @@ LENGTHS = (20, 40, 80, 160, 320)  # words of a prompt
 COLUMNS = 3  # so many of them are read for one value
 CONSTANTS = 8
 EDITS = 12
+LISTED = "listed"  # it stands in a list, and is no constant
 BESIDE = "beside"  # the source of fields that stand beside a value chosen before
 
 
@@ -83,17 +84,30 @@ def shifted(text: str) -> str:
     return re.sub(r"(?<!\$)\d+", lambda match: str(int(match[0]) + 1), text)
 
 
-@functools.lru_cache(10_000)
 def _within(prompt: str, text: str) -> bool:
-    """Whether a prompt has a text as whole words."""
-    pattern = rf"(?<![\w.]){re.escape(text.casefold())}(?![\w])"
-    return len(text) > 1 and bool(re.search(pattern, prompt))
+    """Whether a prompt in lower case has a text as whole words."""
+    text = text.casefold()
+    start = prompt.find(text) if len(text) > 1 else -1
+    while start >= 0:
+        before, after = prompt[:start][-1:], prompt[start + len(text) :][:1]
+        if not re.match(r"[\w.]", before) and not re.match(r"\w", after):
+            return True
+        start = prompt.find(text, start + 1)
+    return False
 
 
-def about_records(
-    view: View, source: str, records: list[Record]
-) -> dict[int, tuple[set[str], set[str]]]:
+Facts = dict[int, tuple[set[str], set[str]]]
+
+
+def about_records(view: View, source: str, records: list[Record]) -> Facts:
     """What is true of each record of a list, by its id, and which of that are ranks."""
+    key = (source, *map(id, records))
+    if key not in view.memory:
+        view.memory[key] = _about(view, source, records)
+    return view.memory[key]
+
+
+def _about(view: View, source: str, records: list[Record]) -> Facts:
     facts = {id(record): (set[str](), set[str]()) for record in records}
     prompt = view.texts.get(PROMPT, "").casefold()
     count = len(records)
@@ -110,6 +124,7 @@ def about_records(
         for record, rank in _ranked(records, name):
             facts[id(record)][1].add(rank)
         usual, times = Counter(map(_form, values)).most_common(1)[0]
+        common = set.intersection(*map(set, values)) if count > 1 else set[str]()
         named = []
         for record, value, before in zip(records, values, ["", *values], strict=False):
             true = facts[id(record)][0]
@@ -121,7 +136,7 @@ def about_records(
                 true.add(f"its {noun(name)} is the one before's")
             if before and value == shifted(before):
                 true.add(f"its {noun(name)} follows the one before's")
-            for character in {*re.findall(r"[^\w\s]", value)}:
+            for character in {*re.findall(r"[^\w\s]", value)} - common:
                 true.add(f"its {noun(name)} has {character}")
             if number_of(value) is None and len(value) < 40:
                 true.add(f"its {noun(name)} is {value!r}")
@@ -333,6 +348,8 @@ class Choice:
             one.true |= true | ranks
             one.ranks |= ranks
             one.place = one.place or place
+            if place:
+                one.true.add(LISTED)
 
         columns = _columns_of(example)
         edits = {column for column, _, _ in self.edits}
@@ -343,18 +360,22 @@ class Choice:
             if source == BESIDE and beside:
                 around = about_records(view, beside.source, beside.around)
                 facts = {id(record): around.get(id(record), (set(), set())) for record in records}
-            else:
+            places: dict[int, set[str]] = {}
+            if source != BESIDE:
                 for number, rank in _superlatives(len(records), "first", "last"):
-                    facts[id(records[number])][1].add(f"{rank} {noun(name)} in {source}")
+                    text = f"{rank} {noun(name)} in {source}"
+                    places.setdefault(id(records[number]), set()).add(text)
             for record in records:
                 true, ranks = facts[id(record)]
+                ranks = ranks | places.get(id(record), set())
                 text = record.fields[name]
                 place = Beside(source, record, records)
                 if source == BESIDE:
                     place = beside
                 if column in self.columns:
-                    as_is = f"the {noun(name)} beside it" if source == BESIDE else "as it is"
-                    add(text, true | {as_is}, ranks, place)
+                    as_is = {f"the {noun(name)} beside it"} if source == BESIDE else set()
+                    as_is |= {f"{noun(name)} as it is"} if self.edits else set()
+                    add(text, true | as_is, ranks, place)
                 for other, edit_name, edit in self.edits:
                     if other == column and (new := edit(text)) != text:
                         add(new, true | {f"{noun(name)} {edit_name}"}, ranks, place)

@@ -46,6 +46,7 @@ class View:
     records: dict[str, list[Record]] = field(default_factory=dict)
     texts: dict[str, str] = field(default_factory=dict)
     made: dict[str, list[str]] = field(default_factory=dict)  # arguments by their slots
+    memory: dict[Any, Any] = field(default_factory=dict)  # what was found out about it
 
     def show(self, source: str, text: str) -> "View":
         """The view after a further text was shown."""

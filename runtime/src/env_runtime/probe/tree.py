@@ -51,8 +51,12 @@ def grow(things: list[tuple[frozenset[str], bool]]) -> Tree:
         right |= bit if is_right else 0
         for statement in true:
             masks[statement] = masks.get(statement, 0) | bit
-    # In the order of their names, so that each run grows the same tree.
-    common = [(one, mask) for one, mask in sorted(masks.items()) if mask.bit_count() >= FEWEST]
+    # In one order, so that each run grows the same tree: of like questions, the shortest
+    common = [
+        (one, masks[one])
+        for one in sorted(masks, key=lambda one: (len(one), one))
+        if masks[one].bit_count() >= FEWEST
+    ]
     return _grow((1 << len(things)) - 1, right, common, DEPTH)
 
 

@@ -1,6 +1,6 @@
 """What was learned, in words."""
 
-from .choice import Choice
+from .choice import LISTED, Choice
 from .plan import Plan
 from .tree import FEWEST
 
@@ -35,8 +35,10 @@ def _choice(choice: Choice) -> str:
     leaves.sort(key=lambda one: (-one[0].right * one[0].share, one[1]))
     texts = []
     for leaf, path in leaves[:RULES]:
-        said = [one for one in path if not one.startswith("not ")]
-        said = said or [*path]
+        told = [one for one in path if LISTED not in one]
+        said = [one for one in told if not one.startswith("not ")] or told
+        if not said:
+            continue
         text = _joined(said).replace("is 'stop'", "is to stop")
         texts.append(f"{text} (right in {leaf.right} of {leaf.count})")
     return ", or ".join(texts)

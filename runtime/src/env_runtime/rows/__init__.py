@@ -45,7 +45,7 @@ from ..evaluation.rows import (
 from ..notation import last_box
 from .chat import responses_input
 from .dataset import from_dataset
-from .examples import LONG_PROMPT, Example, files_of, read_options, row_of
+from .examples import LONG_PROMPT, Example, evenly, files_of, read_options, row_of
 from .fields import (
     filled,
     golds_of,
@@ -63,6 +63,7 @@ __all__ = [
     "Record",
     "baseline_reward",
     "call_everything",
+    "evenly",
     "filled",
     "from_dataset",
     "functions_in",

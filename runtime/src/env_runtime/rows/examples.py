@@ -2,8 +2,9 @@
 
 import argparse
 import json
+import random
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -142,3 +143,14 @@ def files_of(
     return paths, {
         path for path in others if path.exists() and path.resolve() not in same
     }
+
+
+def evenly[T](rng: random.Random, choices: Iterable[T]) -> Iterator[T]:
+    """Draw each of the choices once in random order, then again, without end.
+
+    So each rank and place of the right answer is drawn equally often. Draw them first, and
+    build the row around them: `ranks = evenly(rng, range(5))`, then `next(ranks)`.
+    """
+    choices = [*choices]
+    while choices:
+        yield from rng.sample(choices, len(choices))

@@ -1,0 +1,243 @@
+"""A player that learns the shortcuts of rows: what it finds, and where it is quiet."""
+
+import random
+import re
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Any
+
+import pytest
+from env_runtime import project
+from env_runtime.checks.learned import Shortcuts, learn_shortcuts
+from env_runtime.episode.tools import tools_of
+from env_runtime.project import here
+from env_runtime.rows import evenly
+
+Row = dict[str, Any]
+
+
+def row_of(prompt: str, task: dict[str, Any]) -> Row:
+    return {"responses_create_params": {"input": prompt}, "ground_truth": [task]}
+
+
+@pytest.fixture
+def learn(monkeypatch) -> Callable[..., Shortcuts]:
+    """Learns from rows of a class, as the rollout gate does."""
+
+    def learn(kind: type, rows: list[Row]) -> Shortcuts:
+        monkeypatch.setitem(project.of_loaded, kind, here())
+        monkeypatch.setattr(
+            project.Project, "served_tools", lambda self: list(tools_of(kind))
+        )
+        return learn_shortcuts(kind, rows)
+
+    return learn
+
+
+# ------------------------------------------------------------------ a choice by rank
+
+METALS = ["brass", "bronze", "copper", "iron", "nickel", "steel", "tin", "zinc"]
+NEEDS = {
+    "must not rust": {"brass", "bronze", "copper", "nickel", "tin", "zinc"},
+    "must be magnetic": {"iron", "nickel", "steel"},
+    "must have copper in it": {"brass", "bronze", "copper"},
+    "must be a pure metal": {"copper", "iron", "nickel", "tin", "zinc"},
+}
+
+
+class Parts:
+    """Buy the cheapest part that lasts long enough, and whose metal is right."""
+
+    def __init__(self, task: dict[str, Any]) -> None:
+        self.task, self.bought = task, ""
+
+    def find(self) -> str:
+        """List the parts."""
+        return "\n".join(
+            f"{one['id']}: {one['metal']}, price ${one['price']:.2f}, lasts {one['lasts']} months"
+            for one in self.task["parts"]
+        )
+
+    def buy(self, part: str) -> str:
+        """Buy a part. Only the first one counts."""
+        self.bought = self.bought or part
+        return "bought"
+
+    def reward(self) -> float:
+        return float(self.bought == Parts.right(self.task))
+
+    @staticmethod
+    def right(task: dict[str, Any]) -> str:
+        good = [
+            one
+            for one in task["parts"]
+            if one["lasts"] >= task["months"] and one["metal"] in NEEDS[task["need"]]
+        ]
+        return min(good, key=lambda one: one["price"])["id"]
+
+    @staticmethod
+    def oracle(task: dict[str, Any]) -> Any:
+        return [("find", {}), ("buy", {"part": Parts.right(task)})]
+
+
+def parts_row(rng: random.Random, lasting: int, dear: int, place: int, count: int) -> Row:
+    """A row whose right part has these ranks by `lasts` and price, and this place."""
+    lasts = sorted(rng.sample(range(6, 120, 2), count))
+    prices = sorted(rng.sample(range(200, 4000), count))
+    months = rng.randrange(lasts[lasting - 1] + 1 if lasting else 1, lasts[lasting], 2)
+    need = rng.choice([*NEEDS])
+    own, right_price = lasts.pop(lasting), prices.pop(dear)
+    rng.shuffle(lasts)
+    parts = []
+    for long, price in zip(lasts, prices, strict=True):
+        metals = sorted(METALS)
+        if long >= months and price < right_price:
+            metals = sorted({*METALS} - NEEDS[need])
+        parts.append({"metal": rng.choice(metals), "price": price / 100, "lasts": long})
+    rng.shuffle(parts)
+    right = {"metal": rng.choice(sorted(NEEDS[need]))}
+    parts.insert(place, {**right, "price": right_price / 100, "lasts": own})
+    ids = rng.sample(range(100, 1000), count)
+    parts = [{"id": f"p{n}", **one} for n, one in zip(ids, parts, strict=True)]
+    prompt = f"Buy the cheapest part that lasts {months} months or longer and {need}."
+    return row_of(prompt, {"parts": parts, "months": months, "need": need})
+
+
+def by_rank(seed: int = 0) -> Iterator[Row]:
+    """The right part is mostly the third by `lasts`, or the fifth of many."""
+    rng = random.Random(seed)
+    while True:
+        count = rng.choice([6, 8, 10, 14])
+        usual = 2 if count <= 10 else 4
+        lasting = usual if rng.random() < 0.7 else rng.randrange(count)
+        yield parts_row(rng, lasting, rng.randrange(count), rng.randrange(count), count)
+
+
+def drawn_evenly(seed: int = 0) -> Iterator[Row]:
+    rng = random.Random(seed)
+    counts = [6, 8, 10, 14]
+    ranks = {n: [evenly(rng, range(n)) for _ in range(3)] for n in counts}
+    while True:
+        count = rng.choice(counts)
+        yield parts_row(rng, *map(next, ranks[count]), count)
+
+
+def test_a_choice_by_rank_is_found(learn):
+    found = learn(Parts, [*islice(by_rank(), 200)])
+    assert found.figures["mean"] > 0.5, found.text
+    assert re.search(
+        r"guesses buy\.part by: third lowest `lasts` if at most 10 candidates \(right in",
+        found.text,
+    ), found.text
+    assert "fifth lowest `lasts`" in found.text
+
+
+def test_an_even_draw_is_quiet(learn):
+    found = learn(Parts, [*islice(drawn_evenly(), 200)])
+    assert found.figures["interval"][0] < 0.2, found.text
+    assert found.figures["tells"] == []
+
+
+# ------------------------------------------------------------------ a repair by its surface
+
+LABELS = ["Rent", "Wages", "Power", "Water", "Travel", "Paper", "Phones", "Repairs"]
+NET, GROSS = " (net)", " (gross)"
+
+
+class Sheet:
+    """Repair the formulas of a sheet: those of gross rows need the fixed rate in F1."""
+
+    def __init__(self, task: dict[str, Any]) -> None:
+        self.cells = {cell: formula for cell, _, formula in task["cells"]}
+        self.task, self.right = task, self.repaired(task)
+        self.broken = {one for one in self.right if self.right[one] != self.cells[one]}
+
+    def read(self) -> str:
+        """Read the sheet."""
+        lines = [f"{cell} | {label} | {self.cells[cell]}" for cell, label in self.labels()]
+        return "\n".join(["cell | label | formula", *lines])
+
+    def labels(self) -> list[tuple[str, str]]:
+        return [(cell, label) for cell, label, _ in self.task["cells"]]
+
+    def fix(self, cell: str, formula: str) -> str:
+        """Write another formula into a cell."""
+        if cell not in self.cells:
+            raise ValueError(f"no cell {cell}")
+        self.cells[cell] = formula
+        return "written"
+
+    def reward(self) -> float:
+        kept = all(self.cells[one] == self.right[one] for one in {*self.cells} - self.broken)
+        done = sum(self.cells[one] == self.right[one] for one in self.broken)
+        return done / len(self.broken) if kept else 0.0
+
+    @staticmethod
+    def repaired(task: dict[str, Any]) -> dict[str, str]:
+        raise NotImplementedError
+
+    @classmethod
+    def oracle(cls, task: dict[str, Any]) -> Any:
+        right = cls.repaired(task)
+        fixes = [
+            ("fix", {"cell": cell, "formula": right[cell]})
+            for cell, _, formula in task["cells"]
+            if right[cell] != formula
+        ]
+        return [("read", {}), *fixes]
+
+
+class BySigns(Sheet):
+    """Each formula that lacks `$` is broken, whatever its label says."""
+
+    @staticmethod
+    def repaired(task: dict[str, Any]) -> dict[str, str]:
+        return {
+            cell: formula.replace("*F1", "*$F$1") for cell, _, formula in task["cells"]
+        }
+
+
+class ByLabels(Sheet):
+    """Formulas of gross rows need `$`, and those of net rows must not have it."""
+
+    @staticmethod
+    def repaired(task: dict[str, Any]) -> dict[str, str]:
+        return {
+            cell: formula.replace("$", "").replace(
+                "*F1", "*$F$1" if GROSS in label else "*F1"
+            )
+            for cell, label, formula in task["cells"]
+        }
+
+
+def sheets(seed: int = 0) -> Iterator[Row]:
+    rng = random.Random(seed)
+    while True:
+        labels = rng.sample(LABELS, rng.randint(4, 8))
+        cells = [
+            (
+                f"B{n}",
+                label + rng.choice([NET, GROSS]),
+                f"=A{n}*" + rng.choice(["F1", "$F$1"]),
+            )
+            for n, label in enumerate(labels, start=2)
+        ]
+        task = {"cells": cells}
+        if all(
+            {*kind.repaired(task).items()} != {(cell, formula) for cell, _, formula in cells}
+            for kind in (BySigns, ByLabels)
+        ):
+            yield row_of("Repair the formulas of the sheet.", task)
+
+
+def test_a_repair_by_signs_is_found(learn):
+    found = learn(BySigns, [*islice(sheets(), 60)])
+    assert found.figures["mean"] > 0.9, found.text
+    assert "guesses fix.cell by: not its `formula` has $" in found.text
+    assert re.search(r"guesses fix\.formula by: `formula` with .*\$", found.text), found.text
+
+
+def test_a_repair_by_labels_is_not(learn):
+    found = learn(ByLabels, [*islice(sheets(), 60)])
+    assert found.figures["mean"] < 0.3, found.text
+    assert found.figures["tells"] == []
