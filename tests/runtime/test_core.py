@@ -43,8 +43,10 @@ except SystemExit as end:
 """
 
 
-@pytest.mark.parametrize("script", [SERVER, GATES], ids=["server", "gates"])
-def test_what_everybody_runs_loads_no_room(script):
+@pytest.mark.parametrize(
+    ("script", "needed"), [(SERVER, set()), (GATES, {"probe"})], ids=["server", "gates"]
+)
+def test_what_everybody_runs_loads_no_other_room(script, needed):
     done = subprocess.run(
         [sys.executable, "-c", script + REPORT],
         cwd=PROJECT / "nemo_gym",
@@ -54,7 +56,7 @@ def test_what_everybody_runs_loads_no_room(script):
     )
     loaded = re.findall(r"^loaded env_runtime\.(\w+)", done.stdout, re.MULTILINE)
     assert "server" in loaded
-    assert ROOMS & set(loaded) == set()
+    assert ROOMS & set(loaded) == needed
 
 
 # Tests of the core alone: of episodes, sessions, verdicts, limits, threads and gates

@@ -80,7 +80,9 @@ class Parts:
         return [("find", {}), ("buy", {"part": Parts.right(task)})]
 
 
-def parts_row(rng: random.Random, lasting: int, dear: int, place: int, count: int) -> Row:
+def parts_row(
+    rng: random.Random, lasting: int, dear: int, place: int, count: int
+) -> Row:
     """A row whose right part has these ranks by `lasts` and price, and this place."""
     lasts = sorted(rng.sample(range(6, 120, 2), count))
     prices = sorted(rng.sample(range(200, 4000), count))
@@ -154,7 +156,9 @@ class Sheet:
 
     def read(self) -> str:
         """Read the sheet."""
-        lines = [f"{cell} | {label} | {self.cells[cell]}" for cell, label in self.labels()]
+        lines = [
+            f"{cell} | {label} | {self.cells[cell]}" for cell, label in self.labels()
+        ]
         return "\n".join(["cell | label | formula", *lines])
 
     def labels(self) -> list[tuple[str, str]]:
@@ -168,7 +172,9 @@ class Sheet:
         return "written"
 
     def reward(self) -> float:
-        kept = all(self.cells[one] == self.right[one] for one in {*self.cells} - self.broken)
+        kept = all(
+            self.cells[one] == self.right[one] for one in {*self.cells} - self.broken
+        )
         done = sum(self.cells[one] == self.right[one] for one in self.broken)
         return done / len(self.broken) if kept else 0.0
 
@@ -224,7 +230,8 @@ def sheets(seed: int = 0) -> Iterator[Row]:
         ]
         task = {"cells": cells}
         if all(
-            {*kind.repaired(task).items()} != {(cell, formula) for cell, _, formula in cells}
+            {*kind.repaired(task).items()}
+            != {(cell, formula) for cell, _, formula in cells}
             for kind in (BySigns, ByLabels)
         ):
             yield row_of("Repair the formulas of the sheet.", task)
@@ -234,7 +241,9 @@ def test_a_repair_by_signs_is_found(learn):
     found = learn(BySigns, [*islice(sheets(), 60)])
     assert found.figures["mean"] > 0.9, found.text
     assert "guesses fix.cell by: not its `formula` has $" in found.text
-    assert re.search(r"guesses fix\.formula by: `formula` with .*\$", found.text), found.text
+    assert re.search(r"guesses fix\.formula by: `formula` with .*\$", found.text), (
+        found.text
+    )
 
 
 def test_a_repair_by_labels_is_not(learn):

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import math
 import subprocess
 import sys
 import tempfile
@@ -13,13 +14,16 @@ from typing import Any
 from ..command_line import counted
 from ..episode.tasks import as_solution, on_task
 from ..episode.types import Row, Solution
-from ..errors import FixableError, RolloutError
+from ..errors import FixableError, GateError, RolloutError
 from ..evaluation.rows import read_rows, shown
 from ..project import of_class
-from .attempts import MOST_SECONDS, FlawCheck, without_log
+from .attempts import FEWEST_ROWS, MOST_SECONDS, FlawCheck, without_log
+from .rewards import GRADING, Earned
 from .runner import doing
+from .search import HIGH_FLOOR
 from .splits import players_of, rewards_of
 
+PAGE = f"The learned player in {GRADING}"
 SECONDS = 10.0  # rows after the first are watched and played only in this time
 FRESH, MOST_ROWS = 200, 400
 MAKING_SECONDS = 60  # for make_rows.py
@@ -28,14 +32,47 @@ FRESH_SEED = 7_654_321  # of make_rows.py: not one that an author takes
 
 @dataclass
 class Shortcuts:
-    """The gate's note on the learned player, its figures for --json, and its mean reward."""
+    """The gate's note on the learned player, and its figures for --json."""
 
     text: str
     figures: dict[str, Any] = field(default_factory=dict)
+    weak: bool = False  # whether training would find what it found
 
-    @property
-    def mean(self) -> float | None:
-        return self.figures.get("mean")
+
+def shortcuts_of(
+    domain_class: type, path: Path, rows: list[Row], earned: Earned
+) -> Shortcuts:
+    """The learned player, compared with `floor` of [tool.environment].
+
+    `earned` are the rewards of other policies without a solution. Raises GateError if the
+    learned player earns more than the floor.
+    """
+    found = learn_shortcuts(domain_class, rows, path)
+    low, high = FlawCheck(domain_class, rows).bounds()
+    most = low + HIGH_FLOOR * (high - low)
+    pinned = of_class(domain_class).table().get("floor")
+    mean = found.figures.get("mean", low)
+    if pinned is not None and found.figures.get("interval", [low])[0] > pinned + 1e-9:
+        raise GateError(
+            f"{found.text.strip()}; but `floor` below [tool.environment] in pyproject.toml is "
+            f"{pinned}: draw rows evenly, or raise it; see {PAGE}"
+        )
+    if found.figures and found.figures["interval"][0] >= most:
+        found.text += f". Training would find that: see {PAGE}"
+        found.weak = True
+    if pinned is not None and pinned > most + 1e-9:
+        others = [
+            math.fsum(rewards.values()) / len(rewards)
+            for rewards in earned.values()
+            if len(rewards) >= min(FEWEST_ROWS, len(rows))
+        ]
+        found.text += (
+            f"\n`floor = {pinned}` is high: other policies without a solution earn up to "
+            f"{max(others, default=low):.3g}, and the learned player {mean:.3g}, so training "
+            "may find that before it solves anything"
+        )
+        found.weak = True
+    return found
 
 
 def learn_shortcuts(
@@ -98,7 +135,9 @@ def learn_shortcuts(
             if problem := choices_made(learned, guesses, solved):
                 figures["tells"].append(f"{name} {problem}")
     for tell in figures["tells"]:
-        text += f"\n{tell}: draw its rank and place first, evenly, see The learned player in docs/grading.md of the template"
+        text += f"\n{tell}"
+    if figures["tells"]:
+        text += f". Draw rank and place of the right answer first, evenly: see {PAGE}"
     return Shortcuts(text, figures)
 
 

@@ -25,7 +25,7 @@ from ..files import file_of
 from ..project import Project, here, of_class
 from .attempts import MOST_SECONDS, SECONDS
 from .rewards import Result, RewardCheck, estimate_note, naming_skeleton
-from .runner import Weak
+from .runner import Seen, Weak
 from .search import find_flaws, floor_note, what_changes
 from .server import outdated_manifests
 
@@ -38,8 +38,8 @@ def rollout_gate(
 ) -> str:
     """Play the rows of `path`, or the first of them, with each policy, and look for flaws.
 
-    With `quick`, the search ends after SECONDS, whatever it has looked at. Returns the
-    gate's line, and its notes. Raises GateError and RolloutError.
+    With `quick`, the search ends after SECONDS, whatever it has looked at, and no player
+    learns from the rows. Returns the gate's line, and its notes. Raises GateError and RolloutError.
     """
     domain_class = here().load_class()
     rows = read_rows(domain_class, path)[:limit]
@@ -93,7 +93,14 @@ def rollout_gate(
         earned |= by_players
     text = f"{line}{note}{files}\n{looked.text}{players}"
     text += floor_note(domain_class, path, rows, earned)
-    return Weak(text) if looked.weak else text
+    if quick:
+        return Weak(text) if looked.weak else text
+    from .learned import shortcuts_of
+
+    learned = shortcuts_of(domain_class, path, rows, earned)
+    seen = (Weak if looked.weak or learned.weak else Seen)(text + learned.text)
+    seen.figures = {"learned": learned.figures}
+    return seen
 
 
 def beside(domain_class: type, path: Path) -> bool:

@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TypedDict
+from typing import Any, NotRequired, TypedDict
 
 from ..command_line import add_parameters, new_parser, printable
 from ..episode.declaration import declared
@@ -23,7 +23,13 @@ from ..settings import ParameterSettings, bypass_proxy
 Gate = Callable[[], str]
 
 
-class Weak(str):
+class Seen(str):
+    """The text of a gate that passed, and figures for --json."""
+
+    figures: Mapping[str, Any] = {}
+
+
+class Weak(Seen):
     """The text of a gate that passed, but looked at less than it should."""
 
 
@@ -76,6 +82,7 @@ class Result(TypedDict):
     seconds: float
     detail: str  # what the gate saw, or the error, with what to do
     notes: list[str]  # what else it saw
+    learned: NotRequired[Any]  # figures of the learned player
 
 
 def run_gates(
@@ -132,6 +139,7 @@ def run(
     bypass_proxy()
     for name, gate in gates.items():
         started, notes, weak = time.monotonic(), list[str](), False
+        figures: Mapping[str, Any] = {}
         try:
             if name != "import" and not allow_missing:
                 _check_requirement()
@@ -140,7 +148,7 @@ def run(
             with _progress(name) if shows else contextlib.nullcontext():
                 seen = gate()
                 passed, (detail, *notes) = True, seen.split("\n")
-                weak = isinstance(seen, Weak)
+                weak, figures = isinstance(seen, Weak), getattr(seen, "figures", {})
         except (FixableError, ValueError) as error:
             passed, detail = False, str(error)
         except Exception as error:  # noqa: BLE001 - a bug is a failed gate, too
@@ -153,6 +161,7 @@ def run(
             "seconds": seconds,
             "detail": detail,
             "notes": notes,
+            **figures,
         }
         if not passed:
             return

@@ -13,7 +13,16 @@ from typing import Any, NamedTuple
 from .sight import PROMPT, TOKENS, Column, Field, Record, View, number_of, text_of
 from .tree import Tree, grow
 
-ORDINALS = ["", "second ", "third ", "fourth ", "fifth ", "sixth ", "seventh ", "eighth "]
+ORDINALS = [
+    "",
+    "second ",
+    "third ",
+    "fourth ",
+    "fifth ",
+    "sixth ",
+    "seventh ",
+    "eighth ",
+]
 COUNTS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 30, 50)
 LENGTHS = (20, 40, 80, 160, 320)  # words of a prompt
 COLUMNS = 3  # so many of them are read for one value
@@ -114,7 +123,9 @@ def _about(view: View, source: str, records: list[Record]) -> Facts:
     for most in COUNTS:
         if count <= most:
             for true, _ in facts.values():
-                true.add(f"{'one candidate' if most == 1 else f'at most {most} candidates'}")
+                true.add(
+                    f"{'one candidate' if most == 1 else f'at most {most} candidates'}"
+                )
     names = [*records[0].fields] if records else []
     names = [name for name in names if all(name in record.fields for record in records)]
     if count < 2:
@@ -155,12 +166,16 @@ def about_view(view: View) -> set[str]:
     """What is true of all that was seen: how much that is."""
     true = set()
     words = len(view.texts.get(PROMPT, "").split())
-    true |= {f"the prompt has at most {most} words" for most in LENGTHS if words <= most}
+    true |= {
+        f"the prompt has at most {most} words" for most in LENGTHS if words <= most
+    }
     for source, text in view.texts.items():
         if source == PROMPT:
             continue
         count = sum(not {*record.fields} & {*TOKENS} for record in view.records[source])
-        true |= {f"{source} shows at most {most} lines" for most in COUNTS if count <= most}
+        true |= {
+            f"{source} shows at most {most} lines" for most in COUNTS if count <= most
+        }
         if text.startswith("error"):
             true.add(f"{source} answers an error")
     return true
@@ -187,9 +202,15 @@ def edits_between(seen: str, right: str) -> Iterator[tuple[str, Edit]]:
     for sign in {*re.findall(r"[^\w]", seen)}:
         first, _, rest = seen.partition(sign)
         if first.strip() == right:
-            yield f"up to {sign!r}", lambda text, sign=sign: text.partition(sign)[0].strip()
+            yield (
+                f"up to {sign!r}",
+                lambda text, sign=sign: text.partition(sign)[0].strip(),
+            )
         if rest.strip() == right:
-            yield f"after {sign!r}", lambda text, sign=sign: text.partition(sign)[2].strip()
+            yield (
+                f"after {sign!r}",
+                lambda text, sign=sign: text.partition(sign)[2].strip(),
+            )
     for sign in {c for c in right if not c.isalnum() and right.replace(c, "") == seen}:
         places = _places_of(sign, right)
         yield (
@@ -197,9 +218,7 @@ def edits_between(seen: str, right: str) -> Iterator[tuple[str, Edit]]:
             functools.partial(_with, sign, places),
         )
     codes = difflib.SequenceMatcher(None, seen, right, autojunk=False).get_opcodes()
-    changes = [
-        (seen[a:b], right[c:d]) for kind, a, b, c, d in codes if kind != "equal"
-    ]
+    changes = [(seen[a:b], right[c:d]) for kind, a, b, c, d in codes if kind != "equal"]
     if len(changes) == 1 and len(seen) > 1:
         [(old, new)] = changes
         if old and seen.replace(old, new) == right:
@@ -359,7 +378,10 @@ class Choice:
             facts = about_records(view, source, records)
             if source == BESIDE and beside:
                 around = about_records(view, beside.source, beside.around)
-                facts = {id(record): around.get(id(record), (set(), set())) for record in records}
+                facts = {
+                    id(record): around.get(id(record), (set(), set()))
+                    for record in records
+                }
             places: dict[int, set[str]] = {}
             if source != BESIDE:
                 for number, rank in _superlatives(len(records), "first", "last"):
@@ -373,7 +395,9 @@ class Choice:
                 if source == BESIDE:
                     place = beside
                 if column in self.columns:
-                    as_is = {f"the {noun(name)} beside it"} if source == BESIDE else set()
+                    as_is = (
+                        {f"the {noun(name)} beside it"} if source == BESIDE else set()
+                    )
                     as_is |= {f"{noun(name)} as it is"} if self.edits else set()
                     add(text, true | as_is, ranks, place)
                 for other, edit_name, edit in self.edits:
@@ -425,7 +449,9 @@ class Choice:
             places = {n for n, one in enumerate(own) if text_of(one.value) in rights}
             self.seen.append((own, places))
             if places:
-                things += [(frozenset(one.true), n in places) for n, one in enumerate(own)]
+                things += [
+                    (frozenset(one.true), n in places) for n, one in enumerate(own)
+                ]
         self.tree = grow(things)
 
     def choose(

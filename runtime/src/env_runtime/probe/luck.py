@@ -46,5 +46,3 @@ def never(plan: Plan) -> list[str]:
             )
             found.append((likely, text))
     return [text for likely, text in sorted(found) if likely * looked < CHANCE][:SHOWN]
-
-

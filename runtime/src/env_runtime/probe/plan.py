@@ -120,7 +120,9 @@ class Slot:
         return None
 
     def _whole(self, value: Any) -> Any:
-        return f"{self.before}{value}{self.after}" if self.before or self.after else value
+        return (
+            f"{self.before}{value}{self.after}" if self.before or self.after else value
+        )
 
 
 class Group:
@@ -142,7 +144,12 @@ class Group:
         self.fewest = min([self.size or 0, *sizes])
         names = Counter(tuple(one) for _, items in every for one in items)
         self.names = names.most_common(1)[0][0] if names else ()
-        likes = [one for _, items in examples for one in items if tuple(leaves(one)) == self.names]
+        likes = [
+            one
+            for _, items in examples
+            for one in items
+            if tuple(leaves(one)) == self.names
+        ]
         self.like = likes[0] if likes else None
         every = [
             (view, [one for one in items if tuple(one) == self.names])
@@ -154,7 +161,9 @@ class Group:
         scalars = [
             name
             for name in self.names
-            if not any(isinstance(one[name], list) for _, items in every for one in items)
+            if not any(
+                isinstance(one[name], list) for _, items in every for one in items
+            )
         ]
         slots = {
             name: Slot(
@@ -173,7 +182,11 @@ class Group:
                 )
                 for name in scalars
             }
-            self.key = max(scalars, key=lambda name: (apart[name], slots[name].choice.covered), default="")
+            self.key = max(
+                scalars,
+                key=lambda name: (apart[name], slots[name].choice.covered),
+                default="",
+            )
             repeats = apart.get(self.key, 0) < SURE * len(every)
             covered = slots[self.key].choice.covered if self.key else 0.0
             if repeats or covered <= self.same:
@@ -192,7 +205,9 @@ class Group:
                         beside = slots[self.key].place_of(view, one[self.key])
                         inner.append(Example(view, [one[name]], beside))
                     else:
-                        lists.append((view, one[name] if isinstance(one[name], list) else []))
+                        lists.append(
+                            (view, one[name] if isinstance(one[name], list) else [])
+                        )
             if name in scalars:
                 self.parts[name] = Slot(inner, choices.get(self._name(name), []))
             else:
@@ -222,7 +237,11 @@ class Group:
         ]
 
     def _item(
-        self, values: dict[str, Any], view: View, place: Beside | None, chance: random.Random
+        self,
+        values: dict[str, Any],
+        view: View,
+        place: Beside | None,
+        chance: random.Random,
     ) -> Any:
         for name, part in self.parts.items():
             if name == self.key:

@@ -17,6 +17,7 @@ from .sight import PROMPT, View, text_of
 from .words import rule_of
 
 FEWEST = 8  # rows: fewer teach nothing
+MOST_WATCHED = 200  # calls of a solution: from longer ones nothing is learned
 SURE = 1.96  # standard errors of an interval: 19 of 20 hold the mean
 
 
@@ -28,7 +29,9 @@ class Learned:
     solved: set[int]
     range: tuple[float, float]
     rule: str = ""
-    tells: list[str] = field(default_factory=list)  # that rows were drawn against a player
+    tells: list[str] = field(
+        default_factory=list
+    )  # that rows were drawn against a player
     plan: Plan | None = None  # from all rows
     played: dict[int, Played] = field(default_factory=dict)  # the oracle's episodes
 
@@ -67,13 +70,14 @@ def _choices(schema: dict[str, Any]) -> list[Any]:
     found = [choices_of(kind) for kind in kinds if kind.get("type") != "null"]
     if not all(found):
         return []
-    return [*sum(found, []), *([None] if len(found) < len(kinds) else [])]
+    values = [value for some in found for value in some]
+    return [*values, None] if len(found) < len(kinds) else values
 
 
 async def watch(check: Any, row: Row) -> Played | None:
     """The oracle's episode of a row, as a policy sees it; None without a solution."""
     calls, answer = check.oracle(row)
-    if not calls and not answer:
+    if not (calls or answer) or len(calls) > MOST_WATCHED:
         return None
     played = Played(view=prompt_view(row))
     if check.declared.replies:
@@ -143,7 +147,7 @@ async def learn(
             watched[number] = played
             doing(f"watches the oracle in {len(watched)} of {len(numbers)} rows")
 
-    await check.each(numbers, watch_row)
+    await check.each(numbers, watch_row, rows=True)
     if len(watched) < FEWEST:
         return None
     choices = {
@@ -155,6 +159,7 @@ async def learn(
     random.Random(0).shuffle(order)
     halves = order[::2], order[1::2]
     learned = Learned({}, set(), check.declared.reward_range, played=watched)
+    check.clock = type(check.clock)(check.clock.most_seconds, check.clock.most_seconds)
     for own, others in (halves, halves[::-1]):
         doing(f"learns from {len(own)} rows")
         plan = Plan([watched[number] for number in own], choices)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 MOST_RECORDS = 80  # of a column, of which a policy may choose one
+MOST_CHARACTERS = 20_000  # of a text that is read
 PROMPT = "the prompt"
 
 Scalar = str | int | float | bool | None
@@ -91,7 +92,9 @@ def number_of(value: str) -> float | None:
     """The number that a text is: a price, a date, a time of day; None for another text."""
     text = value.strip()
     if date := DATE.fullmatch(text):
-        year, month, day, hour, minute, hours, minutes = (int(n or 0) for n in date.groups())
+        year, month, day, hour, minute, hours, minutes = (
+            int(n or 0) for n in date.groups()
+        )
         days = (year * 12 + month) * 31 + day
         return float(days * 1440 + (hour or hours) * 60 + (minute or minutes))
     text = re.sub(r"(?<=\d),(?=\d{3})", "", text.strip())
@@ -103,13 +106,15 @@ def number_of(value: str) -> float | None:
 
 def read(text: str) -> Iterator[dict[Field, str]]:
     """The records in a text: those of JSON, of a table, or of its lines."""
-    document = _json(text)
+    document, text = _json(text), text[:MOST_CHARACTERS]
     if isinstance(document, dict | list):
         yield from _records(document)
     else:
         yield from _lines([line for line in text.splitlines() if line.strip()])
     for name, pattern in TOKENS.items():
-        found = [match[1] if pattern.groups else match[0] for match in pattern.finditer(text)]
+        found = [
+            match[1] if pattern.groups else match[0] for match in pattern.finditer(text)
+        ]
         if name != "a word" or len(found) <= MOST_RECORDS:
             yield from ({name: one} for one in found[:MOST_RECORDS])
 
@@ -133,7 +138,11 @@ def _records(value: Any, name: str = "") -> Iterator[dict[Field, str]]:
             else:
                 yield {name or "item": _plain(one)}
         return
-    own = {key: _plain(one) for key, one in value.items() if not isinstance(one, dict | list)}
+    own = {
+        key: _plain(one)
+        for key, one in value.items()
+        if not isinstance(one, dict | list)
+    }
     parts = {key: one for key, one in value.items() if isinstance(one, dict | list)}
     if own:
         yield own
@@ -195,7 +204,9 @@ def _line(line: str) -> dict[Field, str]:
             found.setdefault(f"a line's part {number}", part)
     if len([*NUMBER.finditer(line)]) > 1 and not PARTS.search(line):
         words = re.findall(r"[^\W\d_][\w'-]*|-?\d[\d,]*(?:\.\d+)?|[$€£%]", line)
-        for before, word, after in zip(["", *words], words, [*words[1:], ""], strict=False):
+        for before, word, after in zip(
+            ["", *words], words, [*words[1:], ""], strict=False
+        ):
             if number_of(word) is not None:
                 name = before if before.isalpha() else after
                 if name.isalpha():

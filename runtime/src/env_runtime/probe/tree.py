@@ -30,7 +30,9 @@ class Tree:
             node = node.yes if node.question in true else node.no
         return node
 
-    def leaves(self, path: tuple[str, ...] = ()) -> Iterable[tuple["Tree", tuple[str, ...]]]:
+    def leaves(
+        self, path: tuple[str, ...] = ()
+    ) -> Iterable[tuple["Tree", tuple[str, ...]]]:
         """The leaves, with what is true of their things. Untrue statements begin with `not `."""
         if self.yes and self.no:
             yield from self.yes.leaves((*path, self.question))

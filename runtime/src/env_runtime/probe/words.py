@@ -37,7 +37,7 @@ def _choice(choice: Choice) -> str:
     for leaf, path in leaves[:RULES]:
         told = [one for one in path if LISTED not in one]
         said = [one for one in told if not one.startswith("not ")] or told
-        if not said:
+        if all(" at most " in one or "candidate" in one for one in said):
             continue
         text = _joined(said).replace("is 'stop'", "is to stop")
         texts.append(f"{text} (right in {leaf.right} of {leaf.count})")
@@ -48,6 +48,4 @@ def _joined(said: list[str]) -> str:
     """Statements as a condition: those on the number of candidates come last."""
     about = [one for one in said if "candidate" in one or " at most " in one]
     main = [one for one in said if one not in about]
-    if not main:
-        return "any" + f" if {' and '.join(about)}"
     return " and ".join(main) + (f" if {' and '.join(about)}" if about else "")
