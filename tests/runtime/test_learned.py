@@ -1,5 +1,6 @@
 """A player that learns the shortcuts of rows: what it finds, and where it is quiet."""
 
+import json
 import random
 import re
 from collections.abc import Callable, Iterator
@@ -147,12 +148,41 @@ NET, GROSS = " (net)", " (gross)"
 
 
 class Sheet:
-    """Repair the formulas of a sheet: those of gross rows need the fixed rate in F1."""
+    """Some cells are broken. A right one that was changed costs everything."""
 
     def __init__(self, task: dict[str, Any]) -> None:
-        self.cells = {cell: formula for cell, _, formula in task["cells"]}
+        self.cells = self.cells_of(task)
         self.task, self.right = task, self.repaired(task)
         self.broken = {one for one in self.right if self.right[one] != self.cells[one]}
+
+    def reward(self) -> float:
+        kept = all(
+            self.cells[one] == self.right[one] for one in {*self.cells} - self.broken
+        )
+        done = sum(self.cells[one] == self.right[one] for one in self.broken)
+        return done / len(self.broken) if kept else 0.0
+
+    @staticmethod
+    def cells_of(task: dict[str, Any]) -> dict[Any, str]:
+        return {cell: formula for cell, _, formula in task["cells"]}
+
+    @staticmethod
+    def repaired(task: dict[str, Any]) -> dict[Any, str]:
+        raise NotImplementedError
+
+    @classmethod
+    def oracle(cls, task: dict[str, Any]) -> Any:
+        right = cls.repaired(task)
+        fixes = [
+            ("fix", {"cell": cell, "formula": right[cell]})
+            for cell, _, formula in task["cells"]
+            if right[cell] != formula
+        ]
+        return [("read", {}), *fixes]
+
+
+class Formulas(Sheet):
+    """Some formulas lack the sign of a fixed cell."""
 
     def read(self) -> str:
         """Read the sheet."""
@@ -171,29 +201,8 @@ class Sheet:
         self.cells[cell] = formula
         return "written"
 
-    def reward(self) -> float:
-        kept = all(
-            self.cells[one] == self.right[one] for one in {*self.cells} - self.broken
-        )
-        done = sum(self.cells[one] == self.right[one] for one in self.broken)
-        return done / len(self.broken) if kept else 0.0
 
-    @staticmethod
-    def repaired(task: dict[str, Any]) -> dict[str, str]:
-        raise NotImplementedError
-
-    @classmethod
-    def oracle(cls, task: dict[str, Any]) -> Any:
-        right = cls.repaired(task)
-        fixes = [
-            ("fix", {"cell": cell, "formula": right[cell]})
-            for cell, _, formula in task["cells"]
-            if right[cell] != formula
-        ]
-        return [("read", {}), *fixes]
-
-
-class BySigns(Sheet):
+class BySigns(Formulas):
     """Each formula that lacks `$` is broken, whatever its label says."""
 
     @staticmethod
@@ -203,7 +212,7 @@ class BySigns(Sheet):
         }
 
 
-class ByLabels(Sheet):
+class ByLabels(Formulas):
     """Formulas of gross rows need `$`, and those of net rows must not have it."""
 
     @staticmethod
@@ -250,3 +259,79 @@ def test_a_repair_by_labels_is_not(learn):
     found = learn(ByLabels, [*islice(sheets(), 60)])
     assert found.figures["mean"] < 0.3, found.text
     assert found.figures["tells"] == []
+
+
+class Ledger(Sheet):
+    """Rows whose amount or day is written in another way than the others'."""
+
+    def read(self) -> str:
+        """Read the rows."""
+        rows = [
+            {
+                "id": one["id"],
+                "shop": one["shop"],
+                "amount": self.cells[one["id"], "amount"],
+                "day": self.cells[one["id"], "day"],
+            }
+            for one in self.task["rows"]
+        ]
+        return json.dumps(rows)
+
+    def set_field(self, row: int, field: str, value: str) -> str:
+        """Correct a field of a row."""
+        if (row, field) not in self.cells:
+            raise ValueError(f"no {field} in row {row}")
+        self.cells[row, field] = value
+        return "written"
+
+    @staticmethod
+    def cells_of(task: dict[str, Any]) -> dict[Any, str]:
+        return {
+            (one["id"], name): one[name]
+            for one in task["rows"]
+            for name in ("amount", "day")
+        }
+
+    @staticmethod
+    def repaired(task: dict[str, Any]) -> dict[Any, str]:
+        return {
+            place: value.replace("$", "").replace("/", "-")
+            for place, value in Ledger.cells_of(task).items()
+        }
+
+    @classmethod
+    def oracle(cls, task: dict[str, Any]) -> Any:
+        before, after = cls.cells_of(task), cls.repaired(task)
+        fixes = [
+            ("set_field", {"row": row, "field": name, "value": after[row, name]})
+            for row, name in before
+            if before[row, name] != after[row, name]
+        ]
+        return [("read", {}), *fixes]
+
+
+def ledgers() -> Iterator[Row]:
+    rng = random.Random(1)
+    while True:
+        rows = [
+            {
+                "id": number,
+                "shop": rng.choice(METALS),
+                "amount": rng.choice(["", "", "$"])
+                + f"{rng.randrange(100, 9999) / 100:.2f}",
+                "day": rng.choice(["-", "-", "/"]).join(
+                    ["2026", f"{rng.randint(10, 12)}", f"{rng.randint(10, 28)}"]
+                ),
+            }
+            for number in rng.sample(range(100), rng.randint(4, 9))
+        ]
+        task = {"rows": rows}
+        if Ledger.repaired(task) != Ledger.cells_of(task):
+            yield row_of("Correct the fields that are written in another way.", task)
+
+
+def test_fields_of_rows_are_found(learn):
+    found = learn(Ledger, [*islice(ledgers(), 40)])
+    assert found.figures["mean"] > 0.9, found.text
+    assert "guesses set_field.row and field by: its `value` has" in found.text
+    assert "guesses set_field.value by: `value` without $" in found.text

@@ -25,6 +25,7 @@ from .splits import players_of, rewards_of
 
 PAGE = f"The learned player in {GRADING}"
 SECONDS = 10.0  # rows after the first are watched and played only in this time
+TOLD = 0.1  # from this share of the range on, the rule is told
 FRESH, MOST_ROWS = 200, 400
 MAKING_SECONDS = 60  # for make_rows.py
 FRESH_SEED = 7_654_321  # of make_rows.py: not one that an author takes
@@ -107,8 +108,8 @@ def learn_shortcuts(
             return Shortcuts(f"\nno player was learned from the solutions: {problem}")
     if learned is None:
         return Shortcuts("\nno player was learned: too few rows have a known solution")
-    low, _ = check.bounds()
-    least, most = learned.interval
+    low, high = check.bounds()
+    least, most = (round(one, 3) for one in learned.interval)
     count = len(learned.rewards)
     figures = {
         "mean": learned.mean,
@@ -120,10 +121,10 @@ def learn_shortcuts(
     }
     text = (
         f"\na player that learned from half of {counted(count, 'row')}{said} earns "
-        f"{learned.mean:.3g} ({least:.2g} to {most:.2g}) on the other half, "
+        f"{learned.mean:.3g} ({least:g} to {most:g}) on the other half, "
         f"{len(learned.solved)} in full"
     )
-    if figures["rule"]:
+    if figures["rule"] and least > low + TOLD * (high - low):
         text += f". It {learned.rule}"
     for name, player in players_of(domain_class).items():
         with contextlib.suppress(RolloutError, ValueError, TimeoutError):

@@ -10,7 +10,18 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from .sight import PROMPT, TOKENS, Column, Field, Record, View, number_of, text_of
+from .sight import (
+    PLACES,
+    PROMPT,
+    SEPARATOR,
+    TOKENS,
+    Column,
+    Field,
+    Record,
+    View,
+    number_of,
+    text_of,
+)
 from .tree import Tree, grow
 
 ORDINALS = [
@@ -28,6 +39,7 @@ LENGTHS = (20, 40, 80, 160, 320)  # words of a prompt
 COLUMNS = 3  # so many of them are read for one value
 CONSTANTS = 8
 EDITS = 12
+MOSTLY = 0.8
 LISTED = "listed"  # it stands in a list, and is no constant
 BESIDE = "beside"  # the source of fields that stand beside a value chosen before
 
@@ -40,6 +52,11 @@ class Candidate:
     true: set[str] = field(default_factory=set)
     ranks: set[str] = field(default_factory=set)  # its places and ranks, among `true`
     place: "Beside | None" = None
+
+    @property
+    def in_list(self) -> bool:
+        """Whether it stands in one of several records, and not only in a text."""
+        return bool(self.place) and not {*self.place.record.fields} & {*TOKENS}
 
 
 class Beside(NamedTuple):
@@ -127,7 +144,13 @@ def _about(view: View, source: str, records: list[Record]) -> Facts:
                     f"{'one candidate' if most == 1 else f'at most {most} candidates'}"
                 )
     names = [*records[0].fields] if records else []
-    names = [name for name in names if all(name in record.fields for record in records)]
+    names = [
+        name
+        for name in names
+        if all(name in record.fields for record in records)
+        and name not in PLACES
+        and SEPARATOR not in name
+    ]
     if count < 2:
         names = [name for name in names if name not in TOKENS]
     for name in names:
@@ -201,12 +224,12 @@ def edits_between(seen: str, right: str) -> Iterator[tuple[str, Edit]]:
         yield f"without {gone}", functools.partial(_without, gone)
     for sign in {*re.findall(r"[^\w]", seen)}:
         first, _, rest = seen.partition(sign)
-        if first.strip() == right:
+        if rest and first.strip() == right:
             yield (
                 f"up to {sign!r}",
                 lambda text, sign=sign: text.partition(sign)[0].strip(),
             )
-        if rest.strip() == right:
+        if first and rest.strip() == right:
             yield (
                 f"after {sign!r}",
                 lambda text, sign=sign: text.partition(sign)[2].strip(),
@@ -218,10 +241,12 @@ def edits_between(seen: str, right: str) -> Iterator[tuple[str, Edit]]:
             functools.partial(_with, sign, places),
         )
     codes = difflib.SequenceMatcher(None, seen, right, autojunk=False).get_opcodes()
-    changes = [(seen[a:b], right[c:d]) for kind, a, b, c, d in codes if kind != "equal"]
+    changes = {(seen[a:b], right[c:d]) for kind, a, b, c, d in codes if kind != "equal"}
     if len(changes) == 1 and len(seen) > 1:
         [(old, new)] = changes
-        if old and seen.replace(old, new) == right:
+        if 2 * len(old) > len(seen) or (old + new).isdigit():
+            return
+        if old and new and seen.replace(old, new) == right:
             yield (
                 f"with {new!r} for {old!r}",
                 lambda text: text.replace(old, new),
@@ -265,10 +290,19 @@ def _with(sign: str, places: tuple[int, ...], text: str) -> str:
 
 
 class Choice:
-    """Learns which candidate is right. `choices` are all values, if a schema lists them."""
+    """Learns which candidate is right. `choices` are all values, if a schema lists them.
 
-    def __init__(self, examples: list[Example], choices: Iterable[Any] = ()) -> None:
-        self.choices = [*choices]
+    With `cells`, candidates are the fields of records, by their columns.
+    """
+
+    def __init__(
+        self,
+        examples: list[Example],
+        choices: Iterable[Any] = (),
+        *,
+        cells: bool = False,
+    ) -> None:
+        self.choices, self.cells = [*choices], cells
         self.examples = examples
         rights = [right for example in examples for right in example.right]
         self.kind = Counter(map(type, rights)).most_common(1)[0][0]
@@ -276,7 +310,9 @@ class Choice:
         self.constants = [json.loads(text) for text, _ in usual.most_common(CONSTANTS)]
         self.columns, self.edits = self._columns(), list[tuple[Column, str, Edit]]()
         if not self.choices:
-            self.edits = self._edits()
+            self.edits = self._edits(self.columns)
+        if any(example.beside for example in examples):
+            self._stay_beside()
         self.tree = Tree(0, 0)
         # The candidates of each example, and the places of the right ones among them
         self.seen: list[tuple[list[Candidate], set[int]]] = []
@@ -291,6 +327,16 @@ class Choice:
         )
         return found / max(len(self.seen), 1)
 
+    def _lists(self, example: Example) -> dict[Column, list[list[Record]]]:
+        """The lists of a view, and the fields beside a value chosen before."""
+        if self.cells:
+            return example.view.cells
+        lists = {column: [records] for column, records in example.view.columns.items()}
+        if example.beside is None:
+            return lists
+        record = example.beside.record
+        return lists | {(BESIDE, name): [[record]] for name in record.fields}
+
     def _columns(self) -> list[Column]:
         """The columns in which the right value stands, those of most examples first."""
         if self.choices:
@@ -301,8 +347,10 @@ class Choice:
         for number, example in enumerate(self.examples):
             rights = {*map(text_of, example.right)}
             left |= {(number, right) for right in rights}
-            for column, records in _columns_of(example).items():
-                texts = {text_of(record.fields[column[1]]) for record in records}
+            for column, lists in self._lists(example).items():
+                texts = {
+                    text_of(one.fields[column[1]]) for some in lists for one in some
+                }
                 for right in rights & texts:
                     holds.setdefault(column, set()).add((number, right))
                     sizes[column] += len(texts)
@@ -324,24 +372,42 @@ class Choice:
             left -= new
         return chosen
 
-    def _edits(self) -> list[tuple[Column, str, Edit]]:
-        """Changes that make the right value of what was seen, in two examples or more."""
+    def _stay_beside(self) -> None:
+        """Look only beside the value that was chosen before, if that mostly has the right one."""
+        own = [column for column in self.columns if column[0] == BESIDE]
+        edits = self._edits(own)
+        reached = 0
+        for example in self.examples:
+            record = example.beside.record if example.beside else Record({})
+            seen = {text_of(record.fields.get(name, "")) for _, name in own}
+            for (_, name), _, edit in edits:
+                seen.add(text_of(edit(record.fields.get(name, ""))))
+            reached += {*map(text_of, example.right)} <= seen
+        if reached >= MOSTLY * len(self.examples):
+            self.columns, self.edits = own, edits
+
+    def _edits(self, known_columns: list[Column]) -> list[tuple[Column, str, Edit]]:
+        """Changes that make the right value of what was seen, in two examples or more.
+
+        Those that stand in `known_columns` need none.
+        """
         known: dict[tuple[Column, str], Edit] = {}
         times: Counter[tuple[Column, str]] = Counter()
         for example in self.examples:
-            columns, found = _columns_of(example), set()
+            columns, found = self._lists(example), set()
             seen = {
                 text_of(record.fields[name])
-                for source, name in self.columns
-                for record in columns.get((source, name), [])
+                for source, name in known_columns
+                for records in columns.get((source, name), [])
+                for record in records
             }
             for right in map(_as_text, example.right):
                 if text_of(right) in seen or len(right) > 200:
                     continue
-                for column, records in columns.items():
+                for column, lists in columns.items():
                     if column[1] in TOKENS or (example.beside and column[0] != BESIDE):
                         continue
-                    for record in records:
+                    for record in (one for some in lists for one in some):
                         text = record.fields[column[1]]
                         for name, edit in edits_between(text, right):
                             known.setdefault((column, name), edit)
@@ -370,39 +436,34 @@ class Choice:
             if place:
                 one.true.add(LISTED)
 
-        columns = _columns_of(example)
+        lists = self._lists(example)
         edits = {column for column, _, _ in self.edits}
         for column in dict.fromkeys([*self.columns, *sorted(edits)]):
             source, name = column
-            records = columns.get(column, [])
-            facts = about_records(view, source, records)
-            if source == BESIDE and beside:
-                around = about_records(view, beside.source, beside.around)
-                facts = {
-                    id(record): around.get(id(record), (set(), set()))
-                    for record in records
-                }
-            places: dict[int, set[str]] = {}
-            if source != BESIDE:
-                for number, rank in _superlatives(len(records), "first", "last"):
-                    text = f"{rank} {noun(name)} in {source}"
-                    places.setdefault(id(records[number]), set()).add(text)
-            for record in records:
-                true, ranks = facts[id(record)]
-                ranks = ranks | places.get(id(record), set())
-                text = record.fields[name]
-                place = Beside(source, record, records)
-                if source == BESIDE:
-                    place = beside
-                if column in self.columns:
-                    as_is = (
-                        {f"the {noun(name)} beside it"} if source == BESIDE else set()
-                    )
-                    as_is |= {f"{noun(name)} as it is"} if self.edits else set()
-                    add(text, true | as_is, ranks, place)
-                for other, edit_name, edit in self.edits:
-                    if other == column and (new := edit(text)) != text:
-                        add(new, true | {f"{noun(name)} {edit_name}"}, ranks, place)
+            for records in lists.get(column, []):
+                facts = about_records(view, source, records)
+                if source == BESIDE and beside:
+                    facts = about_records(view, beside.source, beside.around)
+                places: dict[int, set[str]] = {}
+                if source != BESIDE:
+                    for number, rank in _superlatives(len(records), "first", "last"):
+                        text = f"{rank} {noun(name)} in {source}"
+                        places.setdefault(id(records[number]), set()).add(text)
+                for record in records:
+                    true, ranks = facts.get(id(record), (set(), set()))
+                    ranks = ranks | places.get(id(record), set())
+                    text = record.fields[name]
+                    place = Beside(source, record, records)
+                    if source == BESIDE:
+                        place = beside
+                    if column in self.columns:
+                        what = f"the {noun(name)} beside it" if source == BESIDE else ""
+                        what = what or (f"{noun(name)} as it is" if self.edits else "")
+                        add(text, true | ({what} if what else set()), ranks, place)
+                    for other, edit_name, edit in self.edits:
+                        if other == column and (new := edit(text)) != text:
+                            what = f"{noun(name)} {edit_name}"
+                            add(new, true | {what}, ranks, place)
         for value in self.choices or self.constants:
             add(value, {f"is {value!r:.60}"}, set())
         texts = sorted(found)
@@ -462,15 +523,6 @@ class Choice:
         chance.shuffle(own)
         scored = [(self.tree.leaf(frozenset(one.true)).share, one) for one in own]
         return sorted(scored, key=lambda one: -one[0])
-
-
-def _columns_of(example: Example) -> dict[Column, list[Record]]:
-    """The columns of a view, and the fields beside a value chosen before."""
-    columns = example.view.columns
-    if example.beside is None:
-        return columns
-    record = example.beside.record
-    return columns | {(BESIDE, name): [record] for name in record.fields}
 
 
 def _as_text(value: Any) -> str:

@@ -29,8 +29,9 @@ def never(plan: Plan) -> list[str]:
             if len(places) != 1:
                 continue
             [place] = places
-            listed = [one for one in candidates if one.place is not None]
-            if candidates[place].place is None or len(listed) < 2:
+            # Numbers of a text may be of different kinds. Records of a list are of one.
+            listed = [one for one in candidates if one.in_list]
+            if not candidates[place].in_list or len(listed) < 2:
                 continue
             ranks = {rank for one in listed for rank in one.ranks}
             for rank in ranks:

@@ -4,15 +4,19 @@ import json
 import os
 import random
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import permutations
 from typing import Any, NamedTuple
 
 from .choice import Beside, Choice, Example
-from .sight import View, text_of
+from .sight import SEPARATOR, TOKENS, View, joined, text_of
 
 STOP = "stop"
 ANSWER = ""  # the tool's name of a last message
 MOST_PHASES, MOST_CALLS = 16, 60  # of a learned episode
+FEW = 5  # examples that are looked at first
+APART = 0.9  # of the examples have each value once
 SURE = 0.5  # the likelihood from which on a value is one of several
 
 Arguments = dict[str, Any]
@@ -81,11 +85,21 @@ def rebuilt(like: Any, values: dict[str, Any], path: str = "") -> Any:
 class Slot:
     """One value of a call: chosen among what was seen, with the text that is always around."""
 
-    def __init__(self, examples: list[Example], choices: list[Any]) -> None:
+    def __init__(
+        self,
+        examples: list[Example],
+        choices: Iterable[Any] = (),
+        *,
+        cells: bool = False,
+    ) -> None:
         self.before = self.after = ""
-        self.choice = Choice(examples, choices)
+        self.choice = Choice(examples, choices, cells=cells)
         texts = [right for example in examples for right in example.right]
-        if self.choice.covered > SURE or not all(isinstance(one, str) for one in texts):
+        if (
+            cells
+            or self.choice.covered > SURE
+            or not all(isinstance(one, str) for one in texts)
+        ):
             return
         before = os.path.commonprefix(texts)
         after = os.path.commonprefix([one[len(before) :][::-1] for one in texts])[::-1]
@@ -114,15 +128,24 @@ class Slot:
 
     def place_of(self, view: View, value: Any) -> Beside | None:
         """Where a value stands."""
-        for one in self.choice.candidates(view, None):
-            if text_of(self._whole(one.value)) == text_of(value):
-                return one.place
-        return None
+        key = ("places", id(self.choice))
+        if key not in view.memory:
+            view.memory[key] = {
+                text_of(self._whole(one.value)): one.place
+                for one in self.choice.candidates(view, None)
+            }
+        return view.memory[key].get(text_of(value))
 
     def _whole(self, value: Any) -> Any:
         return (
             f"{self.before}{value}{self.after}" if self.before or self.after else value
         )
+
+
+def _joined(names: tuple[str, ...], item: Arguments) -> Any:
+    """The value of an object by which it is found: two of them are one text."""
+    values = [item[name] for name in names]
+    return values[0] if len(values) == 1 else joined(*map(str, values))
 
 
 class Group:
@@ -135,6 +158,7 @@ class Group:
         path: str = "",
     ) -> None:
         self.path, self.parts = path, dict[str, Slot | Group]()
+        self.key: Slot | None = None
         every = [(view, [leaves(one) for one in items]) for view, items in examples]
         whole = Counter(json.dumps(items, sort_keys=True) for _, items in examples)
         self.usual: list[Any] = json.loads(whole.most_common(1)[0][0])
@@ -172,46 +196,89 @@ class Group:
             )
             for name in scalars
         }
-        # One value finds the others: that which tells the objects apart, if there are several.
-        self.key = next(iter(scalars), "")
+        # What finds the other values: a value that tells the objects apart, or two
+        self.keys: tuple[str, ...] = (*scalars[:1],)
+        self.kinds = {
+            name: type(one[name])
+            for _, items in every
+            for one in items
+            for name in scalars
+        }
+        key = slots.get(scalars[0]) if scalars else None
         if self.size != 1:
-            apart = {
-                name: sum(
-                    len({text_of(one[name]) for one in items}) == len(items)
-                    for _, items in every
-                )
-                for name in scalars
-            }
-            self.key = max(
-                scalars,
-                key=lambda name: (apart[name], slots[name].choice.covered),
-                default="",
-            )
-            repeats = apart.get(self.key, 0) < SURE * len(every)
-            covered = slots[self.key].choice.covered if self.key else 0.0
-            if repeats or covered <= self.same:
+            self.keys, key = self._keys(every, scalars, slots)
+            if key is None or key.choice.covered <= self.same:
                 self.is_constant = True
                 return
-        if self.key:
-            self.parts[self.key] = slots[self.key]
+        self.key = key
         for name in self.names:
-            if name == self.key:
+            if name in self.keys:
                 continue
             inner: list[Example] = []
             lists: list[tuple[View, list[Any]]] = []
             for view, items in every:
                 for one in items:
-                    if name in scalars:
-                        beside = slots[self.key].place_of(view, one[self.key])
+                    if name in scalars and key:
+                        beside = key.place_of(view, self._joined(one))
                         inner.append(Example(view, [one[name]], beside))
                     else:
-                        lists.append(
-                            (view, one[name] if isinstance(one[name], list) else [])
-                        )
+                        own = one[name] if isinstance(one[name], list) else []
+                        lists.append((view, own))
             if name in scalars:
                 self.parts[name] = Slot(inner, choices.get(self._name(name), []))
             else:
                 self.parts[name] = Group(lists, choices, self._name(name))
+
+    def _keys(
+        self,
+        every: list[tuple[View, list[Arguments]]],
+        scalars: list[str],
+        slots: dict[str, Slot],
+    ) -> tuple[tuple[str, ...], Slot | None]:
+        """The names of the values that tell several objects apart, and where they stand."""
+
+        def apart(names: tuple[str, ...]) -> bool:
+            kept = [
+                len({tuple(text_of(one[name]) for name in names) for one in items})
+                == len(items)
+                for _, items in every
+            ]
+            return sum(kept) >= APART * len(kept)
+
+        single = [name for name in scalars if apart((name,))]
+        for name in single:
+            choice = slots[name].choice
+            in_list = any(field not in TOKENS for _, field in choice.columns)
+            if choice.covered > SURE and in_list and not choice.edits:
+                return (name,), slots[name]
+        for names in [
+            *permutations(scalars[:3], 2),
+            *((name,) for name in scalars[:3]),
+        ]:
+            if not apart(names):
+                continue
+            examples = [
+                Example(view, [_joined(names, one) for one in items])
+                for view, items in every
+            ]
+            columns = {
+                text_of(record.fields[name])
+                for view, _, _ in examples[:FEW]
+                for (_, name), lists in view.cells.items()
+                for records in lists
+                for record in records
+            }
+            wanted = [text_of(one) for _, rights, _ in examples[:FEW] for one in rights]
+            if sum(one in columns for one in wanted) <= SURE * len(wanted):
+                continue
+            slot = Slot(examples, cells=True)
+            if slot.choice.covered > SURE:
+                return names, slot
+        best = max(single, key=lambda name: slots[name].choice.covered, default="")
+        return ((best,), slots[best]) if best else ((), None)
+
+    def _joined(self, item: Arguments) -> str:
+        return _joined(self.keys, item)
 
     def _name(self, name: str) -> str:
         return f"{self.path}.{name}".strip(".")
@@ -222,19 +289,21 @@ class Group:
             return self.usual
         if not self.key:
             return [self._item({}, view, None, chance)]
-        key = self.parts[self.key]
-        assert isinstance(key, Slot)
-        found = key.choose(view, None, chance)
+        found = self.key.choose(view, None, chance)
         count = self.size
         if count is None:
             count = max(sum(share >= SURE for share, _, _ in found), self.fewest)
         chosen = found[: min(count, MOST_CALLS)]
         # In the order in which they were seen
         chosen.sort(key=lambda one: one[2].record.place if one[2] else -1)
-        return [
-            self._item({self.key: value}, view, place, chance)
-            for _, value, place in chosen
-        ]
+        items = []
+        for _, value, place in chosen:
+            own = {self.keys[0]: value}
+            if len(self.keys) > 1:
+                pair = zip(self.keys, str(value).split(SEPARATOR), strict=True)
+                own = {name: self.kinds[name](text) for name, text in pair}
+            items.append(self._item(own, view, place, chance))
+        return items
 
     def _item(
         self,
@@ -244,8 +313,6 @@ class Group:
         chance: random.Random,
     ) -> Any:
         for name, part in self.parts.items():
-            if name == self.key:
-                continue
             if isinstance(part, Group):
                 values[name] = part.predict(view, chance)
             elif found := part.choose(view, place, chance):
@@ -255,6 +322,8 @@ class Group:
     def choices(self) -> list[tuple[str, Choice]]:
         """The choices among several candidates, with the names of their values."""
         found: list[tuple[str, Choice]] = []
+        if not self.is_constant and self.key:
+            found.append((self._name(" and ".join(self.keys)), self.key.choice))
         for name, part in self.parts.items():
             if isinstance(part, Group):
                 found += part.choices()

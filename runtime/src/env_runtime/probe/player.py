@@ -200,12 +200,12 @@ def choices_made(
             hits, chances = 0, list[float]()
             for number, (candidates, places) in zip(rows, choice.seen, strict=False):
                 calls = phases.get(number, {}).get(slot, [])
-                own = {text_of(one.value) for one in candidates if one.place}
+                own = {text_of(one.value) for one in candidates if one.in_list}
                 if len(choice.seen) != len(rows) or len(places) != 1 or len(calls) != 1:
                     continue
                 right = candidates[next(iter(places))]
                 given = text_of(leaves(calls[0]).get(name))
-                if right.place is None or given not in own or len(own) < 2:
+                if not right.in_list or given not in own or len(own) < 2:
                     continue
                 hits += number in solved or given == text_of(right.value)
                 chances.append(1 / len(own))

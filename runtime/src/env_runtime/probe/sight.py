@@ -10,6 +10,8 @@ from typing import Any
 MOST_RECORDS = 80  # of a column, of which a policy may choose one
 MOST_CHARACTERS = 20_000  # of a text that is read
 PROMPT = "the prompt"
+SEPARATOR = "\x1f"
+PLACES = PLACE, PLACE_FROM_0 = ("a place", "a place from 0")  # of a record in its list
 
 Scalar = str | int | float | bool | None
 Field = str
@@ -54,6 +56,7 @@ class View:
         new = View(dict(self.records), dict(self.texts), dict(self.made))
         known = new.records.get(source, [])
         records = [Record(one, len(known) + n) for n, one in enumerate(read(text))]
+        _number(records)
         new.records[source] = [*known, *records]
         new.texts[source] = f"{new.texts.get(source, '')}\n{text}".lstrip("\n")
         return new
@@ -74,6 +77,60 @@ class View:
                 for name in record.fields:
                     found.setdefault((source, name), []).append(record)
         return {name: records[:MOST_RECORDS] for name, records in found.items()}
+
+    @functools.cached_property
+    def cells(self) -> dict[Column, list[list[Record]]]:
+        """The fields of records as records of their own: their column, value and row.
+
+        A list for each column of a table, by where they were seen, and by their own fields.
+        """
+        lists: dict[str, dict[Field, list[Record]]] = {}
+        for source, records in self.records.items():
+            for record in records:
+                if not {*record.fields} & {*TOKENS}:
+                    for cell in _cells(record):
+                        name = cell.fields["column"]
+                        lists.setdefault(source, {}).setdefault(name, []).append(cell)
+        found: dict[Column, list[list[Record]]] = {}
+        for source, own in lists.items():
+            for cells in own.values():
+                for name in dict.fromkeys(
+                    name for cell in cells for name in cell.fields
+                ):
+                    some = [cell for cell in cells if name in cell.fields]
+                    found.setdefault((source, name), []).append(some[:MOST_RECORDS])
+        return found
+
+
+def _number(records: list[Record]) -> None:
+    """Add to each record of a list its place among those with the same fields."""
+    seen: dict[tuple[Field, ...], int] = {}
+    for record in records:
+        names = tuple(record.fields)
+        if not {*names} & {*TOKENS}:
+            seen[names] = seen.get(names, 0) + 1
+            record.fields = {
+                **record.fields,
+                PLACE: str(seen[names]),
+                PLACE_FROM_0: str(seen[names] - 1),
+            }
+
+
+def _cells(record: Record) -> Iterator[Record]:
+    names = [name for name in record.fields if name not in PLACES]
+    rows = {*names[:2], *PLACES} & {*record.fields}
+    for number, name in enumerate(names):
+        rest = {
+            joined(row, "column"): joined(record.fields[row], name)
+            for row in sorted(rows - {name})
+        }
+        fields = {"column": name, "value": record.fields[name], **rest}
+        yield Record(fields, record.place * 100 + number)
+
+
+def joined(*texts: str) -> str:
+    """Two values as one, such as a row and a column."""
+    return SEPARATOR.join(texts)
 
 
 def text_of(value: Any) -> str:

@@ -1,6 +1,6 @@
 """What was learned, in words."""
 
-from .choice import LISTED, Choice
+from .choice import LISTED, Choice, noun
 from .plan import Plan
 from .tree import FEWEST
 
@@ -14,7 +14,7 @@ def rule_of(plan: Plan) -> str:
     for name, choice in plan.choices():
         if len(choice.constants) == 1 and not choice.choices:
             continue
-        if text := _choice(choice):
+        if text := _edits(choice) if choice.edits else _choice(choice):
             told.append(f"guesses {name or 'the answer'} by: {text}")
     for (_, last), choice in plan.nexts.items():
         if len(choice.choices) > 1 and (text := _choice(choice)):
@@ -41,6 +41,21 @@ def _choice(choice: Choice) -> str:
             continue
         text = _joined(said).replace("is 'stop'", "is to stop")
         texts.append(f"{text} (right in {leaf.right} of {leaf.count})")
+    return ", or ".join(texts)
+
+
+def _edits(choice: Choice) -> str:
+    """The changes of seen texts that make most of the right values."""
+    names = dict.fromkeys(f"{noun(name)} {edit}" for (_, name), edit, _ in choice.edits)
+    right = [own[place].true for own, places in choice.seen for place in places]
+    count, texts = len(right), []
+    while len(texts) < RULES and right:
+        best = max(names, key=lambda name: sum(name in true for true in right))
+        left = [true for true in right if best not in true]
+        if len(right) - len(left) < FEWEST:
+            break
+        texts.append(f"{best} (right in {len(right) - len(left)} of {count})")
+        right = left
     return ", or ".join(texts)
 
 
