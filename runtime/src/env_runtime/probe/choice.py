@@ -327,6 +327,12 @@ class Choice:
         )
         return found / max(len(self.seen), 1)
 
+    @property
+    def listed(self) -> float:
+        """The share of the examples whose right value was seen, and is not only a constant."""
+        found = sum(any(own[n].place for n in places) for own, places in self.seen)
+        return found / max(len(self.seen), 1)
+
     def _lists(self, example: Example) -> dict[Column, list[list[Record]]]:
         """The lists of a view, and the fields beside a value chosen before."""
         if self.cells:

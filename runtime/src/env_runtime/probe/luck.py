@@ -20,7 +20,7 @@ def unlikely(hits: int, chances: Iterable[float]) -> float:
 
 def never(plan: Plan) -> list[str]:
     """Sentences on the places and ranks that right values hardly ever have."""
-    found: list[tuple[float, str]] = []
+    found: dict[tuple[object, ...], tuple[float, str]] = {}
     looked = 0
     for name, choice in plan.choices():
         hits: dict[str, int] = {}
@@ -45,5 +45,15 @@ def never(plan: Plan) -> list[str]:
                 f"the right `{name}` is the {rank} in {hits[rank]} of {len(some)} rows, "
                 f"by chance in {sum(some):.0f}"
             )
-            found.append((likely, text))
-    return [text for likely, text in sorted(found) if likely * looked < CHANCE][:SHOWN]
+            # A number has a name and a place: these are one rank.
+            key = (name, hits[rank], sum(some))
+            found[key] = min(
+                found.get(key, (likely, text)), (likely, text), key=_length
+            )
+    return [
+        text for likely, text in sorted(found.values()) if likely * looked < CHANCE
+    ][:SHOWN]
+
+
+def _length(told: tuple[float, str]) -> int:
+    return len(told[1])

@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -97,12 +98,14 @@ class Slot:
         texts = [right for example in examples for right in example.right]
         if (
             cells
-            or self.choice.covered > SURE
+            or self.choice.listed > SURE
             or not all(isinstance(one, str) for one in texts)
         ):
             return
-        before = os.path.commonprefix(texts)
+        # Up to the end of a word: `p1` and `p2` are whole
+        before = re.sub(r"\w+$", "", os.path.commonprefix(texts))
         after = os.path.commonprefix([one[len(before) :][::-1] for one in texts])[::-1]
+        after = re.sub(r"^\w+", "", after)
         if not before + after or len({*texts}) < 2:
             return
         inner = [
@@ -114,7 +117,7 @@ class Slot:
             for view, right, beside in examples
         ]
         choice = Choice(inner)
-        if choice.covered > self.choice.covered:
+        if choice.listed > self.choice.listed:
             self.before, self.after, self.choice = before, after, choice
 
     def choose(

@@ -5,6 +5,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 MOST_RECORDS = 80  # of a column, of which a policy may choose one
@@ -17,7 +18,6 @@ Scalar = str | int | float | bool | None
 Field = str
 Column = tuple[str, Field]  # where it was seen, and the field's name
 
-NUMBER = re.compile(r"(?<![\w.])-?\d[\d,]*(?:\.\d+)?(?![\w.]*[A-Za-z_])|-?\.\d+")
 DATE = re.compile(r"(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d).*)?|(\d{1,2}):(\d\d)")
 ENTRY = re.compile(r"^\s*(?:[-*•]+\s+|\(?(\d+|[A-Za-z])[.)]\s+)")
 HEAD = re.compile(r"([^:=]{1,40}?)(?::\s|\s*=\s*)(?=\S)")
@@ -243,14 +243,15 @@ def _line(line: str) -> dict[Field, str]:
     if entry := ENTRY.match(line):
         line = line[entry.end() :]
         if entry[1]:
-            found["a line's number"] = entry[1]
+            found["a line's mark"] = entry[1]
     line = line.strip()
     if (head := HEAD.match(line)) and not PAIR.search(line, head.end()):
-        start, line = head[1].strip(), line[head.end() :].strip()
-        found["a line's start"] = start
+        rest = line[head.end() :].strip()
+        start, *more = (one.strip(" )") for one in PARTS.split(head[1]))
+        found["a line's start"], found["a line's rest"] = start, rest
         if measure := MEASURE.fullmatch(start):
             found.setdefault(_name(measure), measure[2])
-        found["a line's rest"] = line
+        line = ", ".join([*more, rest])
     for number, part in enumerate(filter(None, PARTS.split(line)), start=1):
         part = part.strip().rstrip(".)")
         if pair := PAIR.fullmatch(part):
@@ -259,15 +260,13 @@ def _line(line: str) -> dict[Field, str]:
             found.setdefault(_name(measure), measure[2])
         elif part and len(part) <= 80:
             found.setdefault(f"a line's part {number}", part)
-    if len([*NUMBER.finditer(line)]) > 1 and not PARTS.search(line):
-        words = re.findall(r"[^\W\d_][\w'-]*|-?\d[\d,]*(?:\.\d+)?|[$€£%]", line)
-        for before, word, after in zip(
-            ["", *words], words, [*words[1:], ""], strict=False
-        ):
-            if number_of(word) is not None:
-                name = before if before.isalpha() else after
-                if name.isalpha():
-                    found.setdefault(name, word)
+    for name in ("a number", "a code"):
+        for number, match in enumerate(TOKENS[name].finditer(line), start=1):
+            found[f"a line's {name[2:]} {number}"] = match[0]
+    words = re.findall(r"[^\W\d_][\w'-]*|-?\d[\d,]*(?:\.\d+)?", line)
+    for word, after in pairwise(words):
+        if word.isalpha() and number_of(after) is not None:
+            found.setdefault(word, after)
     return found
 
 
