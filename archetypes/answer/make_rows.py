@@ -19,7 +19,7 @@ import sys
 from collections.abc import Iterator
 from fractions import Fraction
 
-from env_runtime.rows import Example, main
+from env_runtime.rows import Example, evenly, main
 
 EXAMPLES = 30  # number of rows in data/example.jsonl
 
@@ -47,15 +47,14 @@ def tasks(rng: random.Random) -> Iterator[Example]:
     kinds = [shopping, ride, share, two_ages]
     kinds += [sale, cake, years_ahead, round_trip, committee]
     kinds += [former_price, pipes, seats, marbles, mixture, multiples]
-    while True:
-        for kind in rng.sample(kinds, len(kinds)):
-            problem, answer, difficulty = kind(rng)
-            # A number that the policy only reads must not solve the problem.
-            numbers = re.findall(r"\d+(?:[./]\d+)?", problem)
-            if Fraction(answer) not in map(Fraction, numbers):
-                prompt = f"{problem}\n\n{INSTRUCTIONS}"
-                task = {"problem": problem, "expected_answer": answer}
-                yield Example(prompt, task, difficulty)
+    for kind in evenly(rng, kinds):
+        problem, answer, difficulty = kind(rng)
+        # A number that the policy only reads must not solve the problem.
+        numbers = re.findall(r"\d+(?:[./]\d+)?", problem)
+        if Fraction(answer) not in map(Fraction, numbers):
+            prompt = f"{problem}\n\n{INSTRUCTIONS}"
+            task = {"problem": problem, "expected_answer": answer}
+            yield Example(prompt, task, difficulty)
 
 
 def dollars(cents: int) -> str:

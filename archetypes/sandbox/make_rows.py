@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator
 from textwrap import dedent
 from typing import Any
 
-from env_runtime.rows import Example, main
+from env_runtime.rows import Example, evenly, main
 
 EXAMPLES = 20  # number of rows in data/example.jsonl
 
@@ -32,9 +32,8 @@ def tasks(rng: random.Random) -> Iterator[Example]:
     three, or a careful rule. A hard task needs a program repaired.
     """
     kinds = [revenue, trail, merged_settings, slow_program, wrong_ledger]
-    while True:
-        for kind in rng.sample(kinds, len(kinds)):
-            yield kind(rng)
+    for kind in evenly(rng, kinds):
+        yield kind(rng)
 
 
 def python(code: str) -> list[Any]:

@@ -17,7 +17,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from env_runtime.rows import Example, main
+from env_runtime.rows import Example, evenly, main
 
 EXAMPLES = 20  # number of rows in data/example.jsonl
 
@@ -74,9 +74,8 @@ NOTES = ("Call after 5 pm", "Met at the fair", "Old address", "Pays by invoice",
 
 def tasks(rng: random.Random) -> Iterator[Example]:
     """Forms to fill in and records to correct, as (prompt, task, difficulty), without end."""
-    while True:
-        for count in rng.sample(FIELDS, len(FIELDS)):
-            yield fill_in(rng, count) if rng.random() < 0.4 else correct(rng, count)
+    for count in evenly(rng, FIELDS):
+        yield fill_in(rng, count) if rng.random() < 0.4 else correct(rng, count)
 
 
 def fill_in(rng: random.Random, count: int) -> Example:

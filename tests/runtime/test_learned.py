@@ -5,14 +5,20 @@ import random
 import re
 from collections.abc import Callable, Iterator
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import pytest
 from env_runtime import project
-from env_runtime.checks.learned import Shortcuts, learn_shortcuts
+from env_runtime.checks.learned import Shortcuts, learn_shortcuts, shortcuts_of
+from env_runtime.checks.rollout import rollout_gate
+from env_runtime.checks.runner import run_gates
 from env_runtime.episode.tools import tools_of
+from env_runtime.errors import GateError
 from env_runtime.project import here
 from env_runtime.rows import evenly
+
+from .support import rows_file
 
 Row = dict[str, Any]
 
@@ -125,6 +131,18 @@ def drawn_evenly(seed: int = 0) -> Iterator[Row]:
         yield parts_row(rng, *map(next, ranks[count]), count)
 
 
+def test_each_choice_is_drawn_equally_often():
+    drawn = [*islice(evenly(random.Random(0), "abc"), 30)]
+    assert {letter: drawn.count(letter) for letter in "abc"} == {
+        "a": 10,
+        "b": 10,
+        "c": 10,
+    }
+    assert drawn != sorted(drawn)
+    assert len({tuple(drawn[n : n + 3]) for n in range(0, 30, 3)}) > 1
+    assert [*evenly(random.Random(0), [])] == []
+
+
 def test_a_choice_by_rank_is_found(learn):
     found = learn(Parts, [*islice(by_rank(), 200)])
     assert found.figures["mean"] > 0.5, found.text
@@ -139,6 +157,95 @@ def test_an_even_draw_is_quiet(learn):
     found = learn(Parts, [*islice(drawn_evenly(), 200)])
     assert found.figures["interval"][0] < 0.2, found.text
     assert found.figures["tells"] == []
+
+
+class Avoided(Parts):
+    @staticmethod
+    def shallow(task: dict[str, Any]) -> Any:
+        """It takes the cheapest part, whatever is asked."""
+        cheapest = min(task["parts"], key=lambda one: one["price"])
+        return [("find", {}), ("buy", {"part": cheapest["id"]})]
+
+
+def solved_by_shallow(row: Row) -> bool:
+    [task] = row["ground_truth"]
+    return Avoided.shallow(task) == Avoided.oracle(task)
+
+
+def test_rows_that_were_drawn_against_a_player_are_told(learn):
+    """It solves none, where a random choice would solve some."""
+    against = (row for row in drawn_evenly() if not solved_by_shallow(row))
+    rows = [*islice(against, 120)]
+    assert re.search(
+        r"\nshallow is right about `buy\.part` in 0 of 120 rows, and a random choice would be in "
+        r"1\d: rows were drawn against it",
+        learn(Avoided, rows).text,
+    )
+    assert "drawn against" not in learn(Avoided, [*islice(drawn_evenly(), 120)]).text
+
+
+@pytest.fixture
+def floored(learn, monkeypatch) -> Callable[..., Shortcuts]:
+    """Compares what is learned with a floor, and with what other policies earned."""
+
+    def floored(rows: list[Row], floor: float | None, others: float) -> Shortcuts:
+        learn(Parts, rows[:1])  # which makes the class the project's
+        table = {**here().table(), **({} if floor is None else {"floor": floor})}
+        monkeypatch.setattr(project.Project, "table", lambda self: table)
+        earned = {"nonsense": dict.fromkeys(range(len(rows)), others)}
+        return shortcuts_of(Parts, Path("rows.jsonl"), rows, earned)
+
+    return floored
+
+
+def test_the_floor_pins_the_learned_player(floored):
+    rows = [*islice(by_rank(), 60)]
+    found = floored(rows, None, 0.1)
+    assert found.weak
+    assert "Training would find that: see The learned player in" in found.text
+    with pytest.raises(
+        GateError, match=r"`floor` below \[tool\.environment\].* is 0\.2: "
+    ):
+        floored(rows, 0.2, 0.1)
+
+
+def test_a_high_floor_stays_weak(floored):
+    rows = [*islice(drawn_evenly(), 60)]
+    found = floored(rows, 0.7, 0.66)
+    assert found.weak
+    mean = f"{found.figures['mean']:.3g}"
+    assert re.search(
+        rf"`floor = 0\.7` is high: .* 0\.66, and .* {mean}, so", found.text
+    )
+    assert not floored(rows, 0.25, 0.2).weak
+
+
+def test_the_gate_prints_rule_mean_and_interval(
+    gate_client, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setattr(project.Project, "load_class", lambda self: Parts)
+    monkeypatch.setitem(project.of_loaded, Parts, here())
+    served = list(tools_of(Parts))
+    monkeypatch.setattr(project.Project, "served_tools", lambda self: served)
+    monkeypatch.setattr("env_runtime.checks.rollout.SECONDS", 0.5)
+    path, client = rows_file(tmp_path, *islice(by_rank(), 40)), gate_client(Parts)
+    for quick in (False, True):
+        gates = {"rollout": lambda quick=quick: rollout_gate(client, path, quick=quick)}
+        assert run_gates(gates, None, ["--json"]) == 0
+        [result] = json.loads(capsys.readouterr().out)
+        assert ("learned" in result) is not quick
+        assert (
+            any("a player that learned" in note for note in result["notes"])
+            is not quick
+        )
+        if not quick:
+            learned = result["learned"]
+            low, high = learned["interval"]
+            assert low < learned["mean"] < high
+            assert result["weak"]
+            assert learned["rule"].startswith(
+                "guesses buy.part by: third lowest `lasts`"
+            )
 
 
 # ------------------------------------------------------------------ a repair by its surface

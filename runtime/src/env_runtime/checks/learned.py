@@ -17,15 +17,16 @@ from ..episode.types import Row, Solution
 from ..errors import FixableError, GateError, RolloutError
 from ..evaluation.rows import read_rows, shown
 from ..project import of_class
-from .attempts import FEWEST_ROWS, MOST_SECONDS, FlawCheck, without_log
+from .attempts import FEWEST_ROWS, FlawCheck, without_log
 from .rewards import GRADING, Earned
 from .runner import doing
 from .search import HIGH_FLOOR
 from .splits import players_of, rewards_of
 
 PAGE = f"The learned player in {GRADING}"
-SECONDS = 10.0  # rows after the first are watched and played only in this time
+SECONDS = 10.0  # rows after the first are watched only in this time
 TOLD = 0.1  # from this share of the range on, the rule is told
+LONGEST = 20.0  # for the oracle, and for the learned player
 FRESH, MOST_ROWS = 200, 400
 MAKING_SECONDS = 60  # for make_rows.py
 FRESH_SEED = 7_654_321  # of make_rows.py: not one that an author takes
@@ -87,7 +88,7 @@ def learn_shortcuts(
         from ..probe.player import choices_made, learn
     except ModuleNotFoundError:  # the room is not there
         return Shortcuts("")
-    check = FlawCheck(domain_class, rows, SECONDS, MOST_SECONDS)
+    check = FlawCheck(domain_class, rows, SECONDS, LONGEST)
     own = check.declared
     for why, text in {
         own.runs_commands: "the class runs commands",
@@ -99,7 +100,7 @@ def learn_shortcuts(
     made, said = [], ""
     if fresh and path and len(rows) < FRESH:
         made, said = _fresh(domain_class, path)
-    check = FlawCheck(domain_class, [*rows[:MOST_ROWS], *made], SECONDS, MOST_SECONDS)
+    check = FlawCheck(domain_class, [*rows[:MOST_ROWS], *made], SECONDS, LONGEST)
     with without_log():
         try:
             learned = asyncio.run(learn(check, doing))

@@ -99,7 +99,8 @@ def rollout_gate(
 
     learned = shortcuts_of(domain_class, path, rows, earned)
     seen = (Weak if looked.weak or learned.weak else Seen)(text + learned.text)
-    seen.figures = {"learned": learned.figures}
+    if learned.figures:
+        seen.figures = {"learned": learned.figures}
     return seen
 
 
