@@ -6,6 +6,7 @@ import math
 import subprocess
 import sys
 import tempfile
+import time
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -17,7 +18,7 @@ from ..episode.types import Row, Solution
 from ..errors import FixableError, GateError, RolloutError
 from ..evaluation.rows import read_rows, shown
 from ..project import of_class
-from .attempts import FEWEST_ROWS, FlawCheck, without_log
+from .attempts import AT_ONCE, FEWEST_ROWS, FlawCheck, TimeIsOverError, without_log
 from .rewards import GRADING, Earned
 from .runner import doing
 from .search import HIGH_FLOOR
@@ -78,33 +79,38 @@ def shortcuts_of(
 
 
 def learn_shortcuts(
-    domain_class: type, rows: list[Row], path: Path | None = None, *, fresh: bool = True
+    domain_class: type, rows: list[Row], path: Path | None = None
 ) -> Shortcuts:
     """Learn from the oracle's episodes, and play rows that this was not learned from.
 
-    With `fresh`, make_rows.py makes further rows. `path` is the file of `rows`.
+    `path` is the file of `rows`, beside which there may be others, or make_rows.py.
     """
     try:
-        from ..probe.player import choices_made, learn
+        from ..probe.player import choices_made, learn, watch
     except ModuleNotFoundError:  # the room is not there
         return Shortcuts("")
     check = FlawCheck(domain_class, rows, SECONDS, LONGEST)
     own = check.declared
-    for why, text in {
-        own.runs_commands: "the class runs commands",
-        own.has_row_tools: "rows have tools of their own",
-        bool(own.models_not_set): "stand_in() answers in place of models",
-    }.items():
-        if why:
-            return Shortcuts(f"\nno player was learned from the solutions: {text}")
-    made, said = [], ""
-    if fresh and path and len(rows) < FRESH:
-        made, said = _fresh(domain_class, path)
-    check = FlawCheck(domain_class, [*rows[:MOST_ROWS], *made], SECONDS, LONGEST)
+    causes = [
+        (own.runs_commands, "the class runs commands"),
+        (own.has_row_tools, "rows have tools of their own"),
+        (own.models_not_set, "stand_in() answers in place of models"),
+    ]
+    for holds, cause in causes:
+        if holds:
+            return Shortcuts(f"\nno player was learned from the solutions: {cause}")
+    made, whence = [], ""
     with without_log():
         try:
+            started = time.monotonic()
+            asyncio.run(watch(check, rows[0]))
+            slow = (time.monotonic() - started) * FRESH / AT_ONCE > LONGEST
+            if path and not slow and len(rows) < FRESH:
+                made, whence = _fresh(domain_class, path)
+            rows = [*rows[:MOST_ROWS], *made]
+            check = FlawCheck(domain_class, rows, SECONDS, LONGEST)
             learned = asyncio.run(learn(check, doing))
-        except (FixableError, ValueError, TimeoutError) as error:
+        except (FixableError, ValueError, TimeoutError, TimeIsOverError) as error:
             problem = str(error) or "a call takes too long"
             return Shortcuts(f"\nno player was learned from the solutions: {problem}")
     if learned is None:
@@ -120,6 +126,8 @@ def learn_shortcuts(
         "rule": learned.rule if learned.mean > low else "",
         "tells": learned.tells,
     }
+    others = sum(number >= len(rows) - len(made) for number in learned.rewards)
+    said = f" ({others} of them {whence})" if others else ""
     text = (
         f"\na player that learned from half of {counted(count, 'row')}{said} earns "
         f"{learned.mean:.3g} ({least:g} to {most:g}) on the other half, "
@@ -168,11 +176,11 @@ def _fresh(domain_class: type, path: Path) -> tuple[list[Row], str]:
                 )
                 rows = read_rows(domain_class, Path(folder) / "train.jsonl")
     if rows:
-        return rows, f" ({len(rows)} of them made anew)"
+        return rows, "made anew"
     for name in ("train", "validation"):
         other = path.with_name(f"{name}.jsonl")
         if other.is_file() and other != path:
             with contextlib.suppress(FixableError):
                 rows += islice(read_rows(domain_class, other), FRESH - len(rows))
-                return rows, f" ({len(rows)} of them in {shown(other)})"
+                return rows, f"in {shown(other)}"
     return rows, ""
