@@ -41,7 +41,9 @@ def main(description: str | None, arguments: list[str] | None = None) -> int:
     add("--under-gym", action="store_true", help=text)
     text = "with --under-gym: simple, haystack, claude_code or codex plays"
     add("--agent", default="", metavar="NAME", help=text)
-    text = "look for flaws in the grade for 4 seconds, and not for up to a minute"
+    text = (
+        "look for flaws in the grade for 4 seconds, not a minute, and learn no player"
+    )
     add("--quick", action="store_true", help=text)
     text = "play the first N rows in the rollout gate"
     add("--limit", type=row_count, metavar="N", help=text)

@@ -60,7 +60,8 @@ def shortcuts_of(
             f"{found.text.strip()}; but `floor` below [tool.environment] in pyproject.toml is "
             f"{pinned}: draw rows evenly, or raise it; see {PAGE}"
         )
-    if found.figures and found.figures["interval"][0] >= most:
+    least = max(most, found.figures.get("chance", low))
+    if found.figures and found.figures["interval"][0] > least:
         found.text += f". Training would find that: see {PAGE}"
         found.weak = True
     if pinned is not None and pinned > most + 1e-9:
@@ -123,6 +124,7 @@ def learn_shortcuts(
         "interval": [least, most],
         "rows": count,
         "solved": len(learned.solved),
+        "chance": round(learned.chance, 3),
         "rule": learned.rule if learned.mean > low else "",
         "tells": learned.tells,
     }

@@ -36,6 +36,20 @@ class Learned:
     played: dict[int, Played] = field(default_factory=dict)  # the oracle's episodes
 
     @property
+    def chance(self) -> float:
+        """The mean reward of a random choice among the candidates, as far as that is known."""
+        assert self.plan
+        low, high = self.range
+        chances = dict.fromkeys(self.played, 1.0)
+        for slot, group in self.plan.groups.items():
+            rows = [n for n, one in sorted(self.played.items()) if slot in one.slots]
+            for _, choice in group.choices():
+                single = len(choice.seen) == len(rows)
+                for number, seen in zip(rows, choice.seen, strict=False):
+                    chances[number] *= single / max(len(seen[0]), 1)
+        return low + (high - low) * math.fsum(chances.values()) / len(chances)
+
+    @property
     def mean(self) -> float:
         return math.fsum(self.rewards.values()) / len(self.rewards)
 
