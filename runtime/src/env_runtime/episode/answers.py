@@ -193,6 +193,8 @@ def says_more(items: Sequence[Any]) -> bool:
     return bool(without_thinking(last_message(items)).strip())
 
 
+# The policy reads this if the server refuses its message's body.
+TOO_LONG = "error: the message is too long: write a shorter one"
 NOT_SENT = (
     "the message beside this call was not sent: send it in a turn of its own, "
     "without calls"

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import requests
 
 from .. import project
-from ..episode.answers import says_more, with_note
+from ..episode.answers import TOO_LONG, says_more, with_note
 from ..episode.tools import call_body
 from ..episode.types import (
     HARNESS,
@@ -211,7 +211,7 @@ class ClientSession:
         headers = {HARNESS: "1"}
         response = self.request("POST", f"/{REPLY}", {"answer": text}, headers)
         if response.status_code == 413:  # the policy wrote too much
-            return [from_user(f"error: {problem_of(response)}")]
+            return [from_user(TOO_LONG)]
         replied = object_in(response)["message"]
         return [replied] if replied else []
 

@@ -25,7 +25,7 @@ from aiohttp import ClientError, ClientResponseError
 from fastapi import Body, Request, Response
 from pydantic import PrivateAttr, ValidationError
 
-from ..episode.answers import says_more, with_note
+from ..episode.answers import TOO_LONG, says_more, with_note
 from ..episode.tools import call_body
 from ..episode.types import (
     HARNESS,
@@ -222,12 +222,11 @@ class Episode:
             body = json.dumps({"answer": text})
             answer = await self._post(REPLY, body, {HARNESS: "1"})
             if answer.status == 413:  # the model wrote too much
-                problem = (await get_response_json(answer))["detail"]
-                return NeMoGymEasyInputMessage(role="user", content=f"error: {problem}")
+                return NeMoGymEasyInputMessage(role="user", content=TOO_LONG)
             if answer.status != 200:  # the class has no reply()
                 return None
             message = (await get_response_json(answer))["message"]
-        except (LookupError, ValueError, ClientError, OSError):
+        except (ValueError, ClientError, OSError):
             return None
         return message and NeMoGymEasyInputMessage.model_validate(message)
 
