@@ -150,7 +150,7 @@ class GradesABox(Guest):
 
     reply = None  # type: ignore[assignment]
 
-    def reward(self, answer: str) -> float:  # ty: ignore[invalid-method-override]
+    def reward(self, answer: str) -> float:  # ty: ignore[incompatible-method-override]
         boxed = answer[len("\\boxed{") : -1]
         if not answer.startswith("\\boxed{"):
             return 0.0

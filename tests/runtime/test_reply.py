@@ -151,7 +151,7 @@ class Repeats(Guest):
     def reply(self, answer: str) -> str:
         return answer
 
-    def reward(self, answer: str) -> float:  # ty: ignore[invalid-method-override]
+    def reward(self, answer: str) -> float:  # ty: ignore[incompatible-method-override]
         return float(len(answer) == 60)
 
 

@@ -10,13 +10,12 @@ import re
 import time
 from collections.abc import Iterator
 
-from ..checks.attempts import Attempt, FlawCheck, without_log
+from ..checks.attempts import SECONDS, Attempt, FlawCheck, without_log
 from ..episode.types import REPLY, Row
 from ..evaluation.rows import prompt_text
 from ..settings import Limits
 
 MOST_SECONDS = 0.5  # of the processor, for a message
-BUDGET = 5.0  # seconds of the clock, for all of them
 
 # Texts at which regular expressions often go wrong, beside the environment's own words
 PIECES = ["a", "0", " ", "\n", "0,", "$1", "a ", "(", "{", "<", "- ", "**", '"', "a@"]
@@ -28,9 +27,9 @@ INNER = re.compile(r"(?<=\\boxed\{).*(?=\})|(?<=>)[^<>]+(?=</)", re.DOTALL)
 
 
 def slow_message(domain_class: type, rows: list[Row]) -> str:
-    """The first message that reply() or reward() reads for too long, and what to do; "".
+    """The first message that reply() or reward() reads for too long, and what to do.
 
-    The first of the rows is played.
+    "" if none is found within SECONDS. The first of the rows is played.
     """
     check = FlawCheck(domain_class, rows)
     with without_log():
@@ -38,7 +37,7 @@ def slow_message(domain_class: type, rows: list[Row]) -> str:
 
 
 async def _look(check: FlawCheck) -> str:
-    own, [row, *_], ends = check.declared, check.rows, time.monotonic() + BUDGET
+    own, [row, *_], ends = check.declared, check.rows, time.monotonic() + SECONDS
     methods = {"reply": own.replies, "reward": own.takes_answer}
     solution = check.oracle(row)
     said = [sent["answer"] for tool, sent in solution.calls if tool == REPLY]
