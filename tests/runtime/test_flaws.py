@@ -337,6 +337,10 @@ class TellsInMessages(Base):
     def oracle(task: dict[str, Any]) -> Any:
         return [f"the city of {task['city']}"]
 
+    @staticmethod
+    def shallow(task: dict[str, Any]) -> Any:
+        return ["Is it a city?"]
+
 
 class ListsThem(AnyTry):
     """An error names all cities, and each of them may be tried."""
@@ -371,6 +375,10 @@ class Thanks(Base):
     def oracle(task: dict[str, Any]) -> Any:
         return [f"Thank you, {task['city']}.", "Thank you. Thank you."]
 
+    @staticmethod
+    def shallow(task: dict[str, Any]) -> Any:
+        return ["Sorry."]
+
 
 class AsksTheSame(Thanks):
     """As Thanks, but each kind word counts once."""
@@ -387,6 +395,14 @@ class AsksTheSame(Thanks):
     @staticmethod
     def oracle(task: dict[str, Any]) -> Any:
         return [f"Thank you, {task['city']}.", "Sorry."]
+
+
+class Unattacked(AsksTheSame):
+    """No player of its own says anything."""
+
+    @staticmethod
+    def shallow(task: dict[str, Any]) -> Any:
+        return []
 
 
 class Kitchen(Base):
@@ -687,6 +703,21 @@ def test_a_flaw_is_named_with_its_cure(look, kind, prompt, flaw, says):
         note = look(kind, rows(prompt), meant)
         assert note.startswith("looked for ")
         assert f"; {', '.join(meant)} meant" in note
+
+
+def test_a_class_that_talks_is_weak_until_a_player_of_its_own_talks(look):
+    """The gate says what it does not look for in messages, and what to do."""
+    note, _, _ = look(Unattacked, rows(PLAIN)).partition("\n")
+    assert note.startswith("WEAK looked for ")
+    assert note.count("; not for ") == 1
+    assert (
+        "; not for echo, leak, crowd, form, fragment, candidates in messages: the gate "
+        "plays them in calls and last messages only, so write a shallow player that "
+        "talks, see A class that talks in docs/grading.md of the template; " in note
+    )
+    assert look(AsksTheSame, rows(PLAIN)).startswith("looked for ")
+    note = look(Unattacked, rows(PLAIN), ["echo", "leak"])
+    assert "; not for crowd, form, fragment, candidates in messages: " in note
 
 
 @pytest.mark.parametrize(

@@ -234,7 +234,8 @@ def test_a_model_talks_with_a_tool(url_of):
     url = url_of(Caller)
     episode = trl.environment(url)()
     episode.reset(json.dumps(ROW))
-    assert episode.say(text="") == "error: the text is empty"
+    for text in ("", "<think>A dog.</think>"):
+        assert episode.say(text=text) == "error: the text is empty"
     assert episode.say(text="Hm.") == "Hello."
     image, text = episode.say(text="May I see it?")
     assert (image["type"], text) == ("image", {"type": "text", "text": "What is this?"})

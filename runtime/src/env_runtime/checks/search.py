@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..command_line import counted
-from ..episode.types import Row
+from ..episode.types import REPLY, Row
 from ..errors import GateError, RolloutError
 from ..evaluation.rows import prompt_text, row_name
 from ..project import of_class
@@ -34,6 +34,14 @@ from .state import changed, state_of
 
 # From this share of the range on, what a policy without a solution earns is noted.
 HIGH_FLOOR = 0.3
+
+
+# Flaws that are not looked for in the messages that reply() answers, and why
+UNSAID = ["echo", "leak", "crowd", "form", "fragment", "candidates"]
+NO_TALKER = (
+    "the gate plays them in calls and last messages only, so write a shallow player that "
+    f"talks, see A class that talks in {GRADING}"
+)
 
 
 @dataclass
@@ -118,6 +126,9 @@ async def _look(check: FlawCheck, wanted: list[Flaw]) -> Looked:
         await asyncio.gather(*tasks, table, return_exceptions=True)
         raise
     misses, causes["there was no time, or nothing can be played"] = table.result()
+    unsaid = [name for name in UNSAID if name not in check.meant]
+    if check.declared.replies and unsaid and not _has_talker(check):
+        causes[NO_TALKER] = [f"{', '.join(unsaid)} in messages"]
     rows = max(looked.values(), default=0)
     names = [flaw.name for flaw in FLAWS.values() if flaw.name in looked]
     count, where = counted(len(looked), "flaw"), counted(rows, "row")
@@ -129,6 +140,20 @@ async def _look(check: FlawCheck, wanted: list[Flaw]) -> Looked:
     note = _standing(check, rows) + misses
     text += f"; `uv run pytest` attacks the grade further{note}"
     return Looked(text, any(causes.values()), check.earned)
+
+
+def _has_talker(check: FlawCheck) -> bool:
+    """Whether one of the author's own shallow players says something in the first row."""
+    from .splits import players_of, steps_of_player
+
+    kind = check.domain_class
+    for name, player in players_of(kind).items():
+        for row in check.rows[:1]:
+            with contextlib.suppress(RolloutError, ValueError):
+                calls, _ = steps_of_player(kind, row, name, player)
+                if any(tool == REPLY for tool, _ in calls):
+                    return True
+    return False
 
 
 def floor_note(

@@ -14,7 +14,7 @@ from typing import Any
 
 from ..command_line import counted
 from ..episode.tasks import as_solution, on_task, task_key
-from ..episode.types import Row, content_text, task_of
+from ..episode.types import Row, Solution, content_text, task_of
 from ..errors import GateError, RolloutError
 from ..evaluation.rows import messages_of, prompt_text, read, shown
 from ..files import file_of
@@ -99,8 +99,7 @@ def rewards_of(
     solved: set[int] = set()
 
     async def play(number: int) -> None:
-        returned = on_task(domain_class, player, rows[number], name)
-        calls, answer = as_solution(domain_class, returned or [], name)
+        calls, answer = steps_of_player(domain_class, rows[number], name, player)
         _, rewards[number] = await check.played(rows[number], calls, answer)
         if check.full(rows[number], rewards[number]):
             solved.add(number)
@@ -108,6 +107,14 @@ def rewards_of(
     with without_log():
         asyncio.run(check.each(range(len(rows)), play, rows=True))
     return rewards, solved
+
+
+def steps_of_player(
+    domain_class: type, row: Row, name: str, player: Player
+) -> Solution:
+    """What a player does on a row. Raises RolloutError if that is no solution."""
+    returned = on_task(domain_class, player, row, name)
+    return as_solution(domain_class, returned or [], name)
 
 
 def players_note(domain_class: type, path: Path, rows: list[Row]) -> tuple[str, Earned]:

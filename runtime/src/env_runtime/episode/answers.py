@@ -1,11 +1,12 @@
 """Answers to calls: a method's return value becomes text, with an image beside it."""
 
 import binascii
+import contextlib
 import inspect
 import json
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -14,6 +15,7 @@ from pydantic_core import to_jsonable_python
 from ..errors import NotTextError
 from .declaration import is_model
 from .tools import fields_of
+from .types import last_message
 
 # The beginning of an image's data: URL
 _IMAGE = re.compile(r"data:image/[^,]+;base64")
@@ -184,3 +186,26 @@ def without_thinking(text: str) -> str:
     if "<think>" in answer:
         return ""
     return answer.strip() if end else text
+
+
+def says_more(items: Sequence[Any]) -> bool:
+    """Whether a turn of the policy has a message with more than the model's thinking."""
+    return bool(without_thinking(last_message(items)).strip())
+
+
+# The policy reads this if the server refuses its message's body.
+TOO_LONG = "error: the message is too long: write a shorter one"
+NOT_SENT = (
+    "the message beside this call was not sent: send it in a turn of its own, "
+    "without calls"
+)
+
+
+def with_note(output: str) -> str:
+    """The output of a call, {"output": ...}, with NOT_SENT as its `note`."""
+    answer: Any = None
+    with contextlib.suppress(ValueError, RecursionError):
+        answer = json.loads(output)
+    if not isinstance(answer, dict):
+        answer = {"output": output}
+    return sendable(json.dumps({**answer, "note": NOT_SENT}, ensure_ascii=False))

@@ -14,6 +14,7 @@ from pydantic_core import to_jsonable_python
 
 from ..errors import ModelError, NoAnswerError, NotTextError, shortage
 from ..files import fault_of
+from ..settings import Limits
 from .answers import Answer, as_answer, printed, scalars, sendable, without_thinking
 from .declaration import declared
 from .names import shown_call
@@ -59,6 +60,7 @@ class Episode:
     label: str = "an episode"  # names it in the log, see episode_name
     models: ModelUsage | None = None  # the models that the class asks beside the policy
     parameters: dict[str, Any] | None = None  # None: those of this process
+    limits: Limits = field(default_factory=Limits.read)
 
     def __post_init__(self) -> None:
         self._kept_characters = 0
@@ -90,23 +92,40 @@ class Episode:
         return await self._answer(name, arguments, method)
 
     async def reply(self, answer: str) -> Answer | None:
-        """The class's reply to a message of the policy; None ends the episode.
+        """The class's reply to a message of the policy; None if nobody says more.
 
-        Like a tool's answer, it reports an exception, and is kept for the grader. The
-        class must have reply().
+        The class gets the message without the model's thinking. Nobody says more if the
+        class ended the episode, or if nothing is left of the message: the policy ended
+        it then, and `over` is False. Like a tool's answer, the reply reports an
+        exception, and is kept for the grader. The class must have reply().
         """
-        if self.over:
+        said = sendable(without_thinking(answer))
+        if self.over or not said:
             return None
+        if problem := self._too_long(said):
+            refused = Answer(f"error: {problem}", error="expected")
+            self.keep(REPLY, {"answer": said}, refused)
+            return refused
 
         async def replied() -> Any:
-            value = self.environment.reply(sendable(answer))
+            value = self.environment.reply(said)
             if inspect.isawaitable(value):
                 value = await value
             self.over = value is None
             return "" if value is None else value
 
-        result = await self._answer(REPLY, {"answer": answer}, replied)
+        result = await self._answer(REPLY, {"answer": said}, replied)
         return None if self.over else result
+
+    def _too_long(self, said: str) -> str:
+        """Why the class does not get a message of the policy; "" if it does."""
+        most = self.limits.max_message_characters
+        if len(said) <= most:
+            return ""
+        return (
+            f"the message has {len(said)} characters, more than the {most} of "
+            "MAX_MESSAGE_CHARACTERS: write a shorter one"
+        )
 
     async def _answer(
         self, name: str, arguments: dict[str, Any], method: Callable[[], Any]
@@ -181,7 +200,7 @@ class Episode:
         """The grade: the class's own reward(), else a grade by `expected_output`.
 
         `answer` is the text of the policy's last message, for a `reward(answer)`, which
-        gets it without the model's thinking. If a grader raises, or returns anything but
+        gets it without the model's thinking. If it is too long, a grader raises, or it returns anything but
         a number within `reward_range`, the grade is the lowest, or the nearest one if the
         range is an estimate, and `grade_problem` has the reason: the policy may have
         caused it, so it must not mask the sample. An `infrastructure_failure` of the
@@ -198,6 +217,9 @@ class Episode:
     async def _graded(self, arguments: list[str]) -> float:
         name = f"{self.domain_class.__name__}.reward()"
         low, high = self._reward_range
+        if problem := self._too_long("".join(arguments)):
+            self.grade_problem = problem
+            return low
         try:
             value = self.environment.reward(*arguments)
             if inspect.isawaitable(value):

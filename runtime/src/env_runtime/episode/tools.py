@@ -359,10 +359,12 @@ def _own_tools(domain_class: type, row: Row, served: Definitions) -> Definitions
 SAY = "say"
 # `say` returns this once the environment has ended the episode.
 OVER = "The episode is over."
+# `say` returns this if nothing is left of the text without the model's thinking.
+EMPTY = "error: the text is empty"
 
 
 def say(self, text: str) -> str:
-    """Say something to the other side of the conversation. Returns its reply.
+    """Say something to the other side of the conversation, which hears nothing else. Returns its reply.
 
     Args:
         text: The message.

@@ -113,6 +113,11 @@ def last_message(items: Sequence[Any]) -> str:
     return ""
 
 
+def from_user(text: str) -> Item:
+    """A message of the environment, which the policy reads as a user's."""
+    return {"type": "message", "role": "user", "content": text}
+
+
 def content_text(content: Any) -> str:
     """The text in the content of a message, without its images."""
     if isinstance(content, str):

@@ -110,7 +110,8 @@ def reply_endpoint(store: SessionStore) -> Callable[[Request], Any]:
     """The endpoint that takes a message of the policy, and returns the class's reply.
 
     The body is {"answer": text}. The answer is {"message": item}, an item of the
-    Responses API with the next user message, or null if the episode is over.
+    Responses API with the next user message, or null if the episode is over: the class
+    ended it, or the policy said nothing beside its thinking.
     """
 
     async def endpoint(request: Request) -> Response:

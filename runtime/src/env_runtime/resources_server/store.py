@@ -110,6 +110,7 @@ class SessionStore:
         label = label or f"not seeded, session {session.name}"
         models = self.models and self.models.of_episode(label)
         options: Any = {"keeps_calls": self.keeps_calls, "parameters": self.parameters}
+        options["limits"] = self.limits
 
         def make() -> Episode:
             return Episode(
