@@ -230,7 +230,7 @@ def with_served_tools(
     domain_class: type,
     row: Row,
     served: Definitions,
-    agent: Mapping[str, str] | None,
+    agent: Mapping[str, str] | None = None,
 ) -> Row:
     """The row with the server's tools, and the `agent` of variant_agent().
 
