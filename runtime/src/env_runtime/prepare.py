@@ -35,6 +35,7 @@ from .evaluation.rows import (
     hold_out,
     load_rows,
     read_rows,
+    variant_agent,
     with_served_tools,
     write_rows,
 )
@@ -88,7 +89,7 @@ def prepare(train: list[Row], validation: list[Row], as_parquet: bool = False) -
     called = here().gym / "configs" / here().called
     config, agent_config = Path(f"{called}_train.yaml"), Path(f"{called}_agent.yaml")
     _check_datasets(config)
-    definitions, domain_class = server_tools(), here().load_class()
+    served, domain_class = (server_tools(), variant_agent()), here().load_class()
     # The order matters: if two files set the same key, the later file wins.
     configs = ["--config", str(agent_config), "--config", str(config)]
     output = ["--mode", "train_preparation", "--output-dir", str(prepared())]
@@ -96,7 +97,7 @@ def prepare(train: list[Row], validation: list[Row], as_parquet: bool = False) -
     agent = {"type": "responses_api_agents", "name": agent_of(loop_config())[0]}
     with _replacing(prepared()):
         for name, rows in zip(SPLIT_NAMES, (train, validation), strict=True):
-            split = [with_served_tools(domain_class, row, definitions) for row in rows]
+            split = [with_served_tools(domain_class, row, *served) for row in rows]
             write_rows(prepared() / "splits" / f"{name}.jsonl", split)
         run_gym("dataset", "collate", *configs, *output)
         for name in SPLIT_NAMES:

@@ -76,7 +76,7 @@ class Declaration:
         """The method that grades an episode. Without it, `expected_output` grades."""
         return self._member("reward")
 
-    @property
+    @functools.cached_property
     def takes_answer(self) -> bool:
         """Whether the policy's last message is graded: `reward(self, answer: str)`."""
         grade = self.reward
@@ -248,7 +248,7 @@ class Declaration:
         """Whether a policy can run commands on the server's machine."""
         return bool(self._member("runs_commands", False))
 
-    @property
+    @functools.cached_property
     def models(self) -> list[str]:
         """The models that the class asks: its constructor's parameters after the task.
 

@@ -1,7 +1,6 @@
 """One episode: an object of the environment class, its calls, and its grade."""
 
 import asyncio
-import copy
 import functools
 import inspect
 import logging
@@ -20,7 +19,7 @@ from .declaration import declared
 from .names import shown_call
 from .tasks import read_task
 from .tools import Tool
-from .types import REPLY, ModelUsage, Task
+from .types import REPLY, ModelUsage, Task, copied
 
 log = logging.getLogger(__name__)
 
@@ -68,7 +67,7 @@ class Episode:
         self._has_reward, self._takes_answer = own.reward is not None, own.takes_answer
         self._reward_range = own.reward_range
         # A copy: /verify compares the task, which a constructor may change.
-        task = read_task(self.domain_class, copy.deepcopy(self.task))
+        task = read_task(self.domain_class, copied(self.task))
         models = self.models.parameters if self.models else {}
         self.played_with: dict[str, Any] = {}  # the environment's parameters, as JSON
         if own.parameters:
@@ -311,7 +310,7 @@ def run_without_loop(steps: Coroutine[Any, Any, Any]) -> Any:
 
 def run_alone(domain_class: type, steps: Coroutine[Any, Any, Any]) -> Any:
     """The result of a coroutine that plays an episode where no event loop runs."""
-    if declared(domain_class).runs_on_loop:
+    if declared(domain_class).has_async_methods:
         return asyncio.run(steps)
     return run_without_loop(steps)
 

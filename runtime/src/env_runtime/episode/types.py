@@ -1,5 +1,6 @@
 """The types that all layers share, and the items of a trajectory."""
 
+import copy
 import json
 import time
 import uuid
@@ -68,6 +69,15 @@ def task_of(row: Row) -> Task:
         for key, value in row.items()
         if key not in NOT_IN_TASK and not key.startswith("_ng_")
     }
+
+
+def copied(value: Any) -> Any:
+    """A deep copy. One of JSON data takes a third of the time of copy.deepcopy()."""
+    if isinstance(value, dict):
+        return {key: copied(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [copied(each) for each in value]
+    return value if isinstance(value, str | int | float) else copy.deepcopy(value)
 
 
 class ModelUsage(Protocol):

@@ -4,7 +4,7 @@ import contextlib
 import functools
 import json
 import random
-from collections.abc import AsyncGenerator, Iterable, Iterator
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -215,14 +215,29 @@ async def episode_of(domain_class: type, task: Task) -> AsyncGenerator[Episode]:
         await episode.close()
 
 
-def with_served_tools(domain_class: type, row: Row, served: Definitions) -> Row:
-    """The row with the server's tools. A native row stays as it is if it needs none.
+def variant_agent() -> dict[str, str] | None:
+    """Return the `agent_ref` of a variant's rows; None if no variant is played.
 
-    A variant's rows name its agent, so that rows of several can be in one file.
+    With it, rows of several variants can be in one file.
     """
-    if here().variant:
-        name = f"{here().called}_agent"
-        row = {**row, "agent_ref": {"type": "responses_api_agents", "name": name}}
+    project = here()
+    if not project.variant:
+        return None
+    return {"type": "responses_api_agents", "name": f"{project.called}_agent"}
+
+
+def with_served_tools(
+    domain_class: type,
+    row: Row,
+    served: Definitions,
+    agent: Mapping[str, str] | None = None,
+) -> Row:
+    """The row with the server's tools, and the `agent` of variant_agent().
+
+    A native row stays as it is if it needs none.
+    """
+    if agent:
+        row = {**row, "agent_ref": agent}
     definitions = tools_in(domain_class, row, served)
     has_tools = row["responses_create_params"].get("tools") or not definitions
     return row if is_native(row) and has_tools else with_tools(row, definitions)

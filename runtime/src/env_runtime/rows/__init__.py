@@ -39,6 +39,7 @@ from ..evaluation.rows import (
     load_rows,
     prompt_text,
     shown,
+    variant_agent,
     with_served_tools,
     write_rows,
 )
@@ -271,8 +272,9 @@ def make(
                 note = about_task(domain_class, row)
                 raise RolloutError(f"row {number} for {name}: {error}{note}") from None
             rows[number - 1] = with_observation(row, observation)
+    served = definitions, variant_agent()
     for name, rows in splits.items():
-        written = [with_served_tools(domain_class, row, definitions) for row in rows]
+        written = [with_served_tools(domain_class, row, *served) for row in rows]
         write_rows(paths[name], written)
         yield paths[name], written
 

@@ -43,34 +43,34 @@ def row_of(example: Any, place: str) -> Row:
     `place` says where the example comes from. Raises RolloutError if it is not one.
     """
 
-    def check(good: bool, must: str) -> None:
-        if not good:
-            item = textwrap.shorten(repr(example), 200, placeholder=" ...")
-            raise RolloutError(f"{place} is {item}: {must}")
+    def wrong(must: str) -> RolloutError:
+        item = textwrap.shorten(repr(example), 200, placeholder=" ...")
+        return RolloutError(f"{place} is {item}: {must}")
 
-    is_tuple = isinstance(example, tuple | list) and 3 <= len(example) <= 7
-    check(is_tuple, "it must be an Example, or a prompt, a task and a difficulty")
+    if not (isinstance(example, tuple | list) and 3 <= len(example) <= 7):
+        raise wrong("it must be an Example, or a prompt, a task and a difficulty")
     prompt, task, difficulty, highest, baseline, tools, oracle = Example(*example)
-    is_prompt = isinstance(prompt, str | list)
-    check(
-        is_prompt, f"the prompt must be text or a list of messages, got {prompt!r:.80}"
-    )
-    must = 'the difficulty must be text such as "easy"'
-    known = isinstance(difficulty, str | None)
-    check(known, f"{must}, got {difficulty!r:.80}")
+    if not isinstance(prompt, str | list):
+        raise wrong(
+            f"the prompt must be text or a list of messages, got {prompt!r:.80}"
+        )
+    if not isinstance(difficulty, str | None):
+        must = 'the difficulty must be text such as "easy"'
+        raise wrong(f"{must}, got {difficulty!r:.80}")
     rewards = {"oracle_reward": highest, "baseline_reward": baseline}
     rewards = {name: reward for name, reward in rewards.items() if reward is not None}
-    numbers = all(isinstance(each, float | int) for each in rewards.values())
-    check(numbers, f"rewards must be numbers, got {[*rewards.values()]}")
+    if not all(isinstance(each, float | int) for each in rewards.values()):
+        raise wrong(f"rewards must be numbers, got {[*rewards.values()]}")
     if hasattr(task, "model_dump"):
         task = task.model_dump(mode="json")
     elif is_dataclass(task):
         task = to_jsonable_python(task)
-    check(isinstance(task, dict), f"the task must be an object, got {task!r:.80}")
+    if not isinstance(task, dict):
+        raise wrong(f"the task must be an object, got {task!r:.80}")
     try:
         task = json.loads(json.dumps(task, allow_nan=False))
     except (TypeError, ValueError, RecursionError) as error:
-        check(False, f"the task must be JSON: {one_line(error)}")
+        raise wrong(f"the task must be JSON: {one_line(error)}") from None
     try:
         params: dict[str, Any] = {"input": responses_input(prompt)}
         if tools:
