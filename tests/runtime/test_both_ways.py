@@ -142,7 +142,8 @@ class Talks(Plain):
     "under_gym", [False, True], indirect=True, ids=["alone", "NeMo Gym"]
 )
 def test_the_reserved_names_are_the_servers_own_paths(server_of, under_gym):
-    paths = {route.path.strip("/") for route in app_of(server_of(Talks)).routes}
+    routes: list[Any] = app_of(server_of(Talks)).routes
+    paths = {route.path.strip("/") for route in routes}
     names = {path for path in paths if path and "/" not in path}
     assert names <= SERVER_PATHS
     if under_gym and HAS_ENVIRONMENT_SERVERS:

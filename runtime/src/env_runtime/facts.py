@@ -10,7 +10,7 @@ import json
 import pkgutil
 
 # A build of verifiers/ and of images imports this from a wheel, which is a zip file.
-_facts = json.loads(pkgutil.get_data(__package__, "facts.json") or "")
+_facts = json.loads(pkgutil.get_data(__package__ or "", "facts.json") or "")
 
 ARCHETYPES: dict[str, str] = _facts["archetypes"]
 SERVER_PATHS: frozenset[str] = frozenset(_facts["server_paths"])
