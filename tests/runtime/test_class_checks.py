@@ -7,10 +7,13 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import pytest
 from env_runtime.checks.class_checks import check_class
+from env_runtime.episode.declaration import METHODS
 from env_runtime.errors import GateError, ToolError
+from env_runtime.facts import SERVER_PATHS
 from env_runtime.frameworks import gates
 from env_runtime.project import Project, here, of_loaded
-from env_runtime.server import SessionServer
+from env_runtime.server import SessionServer, ToolResponse
+from fastapi import Request
 
 from .support import refusal, row_of, rows_file
 
@@ -224,14 +227,37 @@ def test_a_tool_without_a_docstring():
     assert check(Base).endswith("Base has look")
 
 
-def test_a_tool_with_the_name_of_a_path():
-    class Wrong(Base):
-        def verify(self) -> str:
-            """Verify."""
-            return ""
+@pytest.mark.parametrize("name", sorted(SERVER_PATHS - {"openapi.json", *METHODS}))
+def test_a_tool_with_the_name_of_a_path(name):
+    def method(self) -> str:
+        """Do it."""
+        return ""
 
-    text = refusal(GateError, check, Wrong, "look verify")
-    assert text.startswith("server.py: no tool can be called 'verify', because its")
+    method.__name__ = method.__qualname__ = name
+    kind = type("Own", (Base,), {name: method})
+    refused = f"{name}: no tool can be called '{name}', because its calls go to the "
+    assert refused in complaint(kind, f"look {name}")
+    note = f"; not served: {name} (no tool can be called '{name}', because its calls "
+    assert note in check(kind)
+    only = type("Only", (), {name: method, "__init__": Base.__init__})
+    assert refused in complaint(only, "")
+
+
+def test_a_route_that_is_written_by_hand_has_no_name_of_the_servers():
+    class Server(SessionServer):
+        domain_class = Base
+
+        def setup_webserver(self):
+            app = super().setup_webserver()
+
+            def stats(request: Request) -> ToolResponse:
+                return ToolResponse(output="")
+
+            app.post("/stats")(self.endpoint(stats))
+            return app
+
+    text = refusal(GateError, check_class, Base, Server)
+    assert text.startswith("server.py: no tool can be called 'stats', because its")
 
 
 def test_a_line_whose_method_is_gone():

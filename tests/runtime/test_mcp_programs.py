@@ -12,6 +12,7 @@ from typing import ClassVar
 import pytest
 from env_runtime.episode.declaration import declared
 from env_runtime.episode.schema import plain_schema
+from env_runtime.facts import SECRETS
 from env_runtime.mcp import McpEpisode
 from env_runtime.mcp.programs import needs_of, program_of
 from env_runtime.workspace.bubblewrap import secrets_in
@@ -297,6 +298,25 @@ def test_keys_and_rows_are_not_shown(play, package, isolated, monkeypatch):
             assert episode.call_row_tool("read", {"path": str(path)}).output == ""
         except ValueError as error:
             assert "No such file" in str(error)
+
+
+def test_what_no_image_gets_is_not_shown(tmp_path):
+    """The list of deploy, package and .dockerignore is this one's, too."""
+    for number, name in enumerate(SECRETS):
+        key = tmp_path / str(number) / name.replace("*", "x")
+        key.parent.mkdir(parents=True)
+        key.write_text("-----BEGIN PRIVATE KEY-----")
+        assert {key, *key.parents} & {*secrets_in(tmp_path / str(number))}, name
+
+
+def test_files_that_a_program_needs_are_shown(tmp_path):
+    """Certificates, a venv that is called .env, and names that only look like keys."""
+    honest = ["certs/cacert.pem", ".env/pyvenv.cfg", "key.md", "secrets_game.py"]
+    honest += ["environment.py", "keys/a.txt", "aws/credentials", "credentials.json"]
+    for name in honest:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("-----BEGIN CERTIFICATE-----")
+    assert secrets_in(tmp_path) == []
 
 
 def test_a_server_in_the_home_is_shown_with_its_neighbors_only(tmp_path, monkeypatch):

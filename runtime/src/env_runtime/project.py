@@ -13,7 +13,6 @@ import re
 import subprocess
 import sys
 import threading
-import tomllib
 from dataclasses import dataclass
 from importlib.machinery import PathFinder
 from pathlib import Path
@@ -23,6 +22,7 @@ from weakref import WeakKeyDictionary
 
 from .errors import GateError, ProjectError, SettingError
 from .files import file_of
+from .project_settings import ProjectSettings, read_tool
 from .settings import ClientSettings, ParameterSettings
 
 PACKAGE = Path(__file__).resolve().parent
@@ -62,7 +62,7 @@ def find(*places: Path | str) -> "Project":
         return Project.read(COPY)
     for place in map(Path, places):
         for folder in (place.absolute(), *place.absolute().parents):
-            if "environment" in _settings(folder / SETTINGS):
+            if "environment" in read_tool(folder / SETTINGS):
                 return Project.read(folder)
     looked = " or ".join(str(Path(place).absolute()) for place in places)
     raise ProjectError(
@@ -87,13 +87,6 @@ def known() -> "set[Project]":
     return projects
 
 
-def _settings(path: Path) -> dict[str, Any]:
-    """The table [tool] of a pyproject.toml; {} if there is no such file."""
-    if not path.is_file():
-        return {}
-    return tomllib.loads(path.read_text(encoding="utf-8")).get("tool", {})
-
-
 @dataclass(frozen=True)
 class Project:
     """An environment's project, as [tool.environment] describes it."""
@@ -116,20 +109,15 @@ class Project:
     @classmethod
     @functools.cache
     def _read(cls, root: Path, changed: int) -> "Project":
-        table = _settings(root / SETTINGS)["environment"]
-        try:
-            return cls(
-                root.resolve(),
-                table["env_name"],
-                table["module"],
-                table["class"],
-                tuple(table.get("models", [])),
-                table.get("folder", ""),
-            )
-        except KeyError as error:
-            raise ProjectError(
-                f"{root / SETTINGS}: [tool.environment] has no {error.args[0]}"
-            ) from None
+        table = ProjectSettings.read(root / SETTINGS)
+        return cls(
+            root.resolve(),
+            table.env_name,
+            table.module,
+            table.class_name,
+            tuple(table.models),
+            table.folder,
+        )
 
     @property
     def gym(self) -> Path:
@@ -190,13 +178,13 @@ class Project:
                     return name, settings
         raise SettingError(f"no {self.gym}/{names} configures a resources server")
 
-    def table(self) -> dict[str, Any]:
-        """[tool.environment] as it is now: max_turns, and the Space if any."""
-        return _settings(self.root / SETTINGS)["environment"]
+    def table(self) -> ProjectSettings:
+        """[tool.environment] as it is now. Raises ProjectError."""
+        return ProjectSettings.read(self.root / SETTINGS)
 
     def number_of_turns(self) -> int:
         """MAX_TURNS, else max_turns of [tool.environment]. Raises SettingError."""
-        return ClientSettings.read().max_turns or self.table()["max_turns"]
+        return ClientSettings.read().max_turns or self.table().max_turns
 
     def sources(self) -> Path:
         """The folder in which Python finds the class's module: `root`, or `root`/src."""

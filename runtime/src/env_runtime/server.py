@@ -37,7 +37,7 @@ from .auth import serving_problem
 from .episode.declaration import declared, models_of
 from .episode.session import Session
 from .episode.tools import make_tool
-from .errors import SettingError, ShardsError, shortage
+from .errors import ProjectError, SettingError, ShardsError, shortage
 from .gym_series import (
     SESSION_ID_KEY,
     BaseServerConfig,
@@ -445,7 +445,7 @@ class SessionServer(SimpleResourcesServer):
             if reason := serving_problem(cls.domain_class):
                 sys.exit(f"server.py: {reason}")
             launch.log_to_file(project.of_class(cls.domain_class))
-        except SettingError as error:
+        except (ProjectError, SettingError) as error:
             sys.exit(f"server.py: {error}")
         # A library that crashes the process leaves the line that called it in the log.
         faulthandler.enable()

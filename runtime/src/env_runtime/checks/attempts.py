@@ -209,11 +209,18 @@ class FlawCheck:
         project = of_class(domain_class)
         self.tools = tools_of(domain_class, project.served_tools())
         self.definitions = [tool.definition() for tool in self.tools.values()]
-        self.meant = set(project.table().get("meant", []))
+        table = project.table()
+        self.meant = set(table.meant)
         if unknown := sorted(self.meant - {*FLAWS}):
             raise GateError(
                 f"pyproject.toml, [tool.environment]: `meant` names {', '.join(unknown)}, "
                 f"but the flaws are {', '.join(FLAWS)}"
+            )
+        low, high = self.declared.reward_range
+        if table.floor is not None and not low <= table.floor <= high:
+            raise GateError(
+                "pyproject.toml, [tool.environment]: `floor` must be a reward, from "
+                f"{low} to {high}, got {table.floor}"
             )
         self.path: Path | None = None  # the file of the rows
         self._oracles: dict[int, Solution] = {}

@@ -30,6 +30,7 @@ from ..episode.tools import (
     Tool,
     fields_of,
     make_tool,
+    not_a_name,
     read_docstring,
     returns_text,
     tools_of,
@@ -37,6 +38,7 @@ from ..episode.tools import (
 from ..episode.types import REPLY, ROW_TOOL, Task
 from ..errors import GateError, RolloutError, ToolError, one_line, service_hint
 from ..evaluation.rows import episode_of, read
+from ..facts import SERVER_PATHS
 from ..files import raised
 from ..project import of_class, of_loaded
 from ..resources_server.endpoints import OWN_ROUTES, post_routes, route_of
@@ -69,9 +71,12 @@ def check_class(
         raise GateError(str(error)) from error
     served = [*lines, *by_hand]
     notes = []
-    if unserved := _unserved_names(domain_class, tools, served):
-        to_add = lines_for(domain_class, unserved)
-        notes = [f"not served: {', '.join(unserved)} (to serve it, add {to_add})"]
+    unserved = _unserved_names(domain_class, tools, served)
+    if to_serve := [name for name in unserved if name not in SERVER_PATHS]:
+        to_add = lines_for(domain_class, to_serve)
+        notes = [f"not served: {', '.join(to_serve)} (to serve it, add {to_add})"]
+    for name in sorted(SERVER_PATHS.intersection(unserved)):
+        notes.append(f"not served: {name} ({not_a_name(name)} to serve it)")
     tools |= lines
     notes += _renamed(domain_class)
     _check_answer(domain_class, app)
@@ -147,6 +152,8 @@ def _check_lines(
             lines[route.path] = tool
         else:
             by_hand.append(route.path.removeprefix("/"))
+    for name in SERVER_PATHS.intersection(by_hand):
+        raise GateError(f"server.py: {not_a_name(name)}")
     own = declared(domain_class)
     acts = own.takes_answer or own.replies or own.has_row_tools
     if not lines and not by_hand and not acts:
@@ -154,6 +161,11 @@ def _check_lines(
             if returns_text(function):
                 make_tool(function)  # raises ToolError: its signature may be the reason
         unserved = _unserved_names(domain_class, tools, [])
+        for name in sorted(SERVER_PATHS.intersection(unserved)):
+            method = getattr(domain_class, name)
+            raise GateError(
+                f"{where(method)}: {method.__qualname__}: {not_a_name(name)}"
+            )
         raise GateError(
             "server.py serves no tool: add to setup_webserver() "
             f"{lines_for(domain_class, unserved)}"

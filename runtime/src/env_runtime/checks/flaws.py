@@ -380,7 +380,7 @@ def _without_arguments(call: tuple[str, dict[str, Any]], output: str) -> str:
 async def constant(check: FlawCheck, rows: Iterable[int]) -> None:
     """The same answer, or one call, in each row: a fixed one, or what solves most others."""
     numbers = [*rows]
-    if of_class(check.domain_class).table().get("one_task"):
+    if of_class(check.domain_class).table().one_task:
         return
     solutions = [check.oracle(check.rows[number]) for number in numbers]
     answers: list[str] = []

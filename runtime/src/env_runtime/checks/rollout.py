@@ -51,7 +51,7 @@ def rollout_gate(
     if reason := declared(domain_class).missing_requirement():
         return f"{counted(len(rows), 'row')}, not played ({reason})"
     check = RolloutCheck(domain_class, client, rows, path)
-    max_turns = of_class(domain_class).table()["max_turns"]
+    max_turns = of_class(domain_class).table().max_turns
     check.check("noop", check.play, check.compare)
     note = "" if check.repeats else "; not deterministic"
     note += _stand_ins(domain_class)
@@ -383,7 +383,7 @@ class Diversity:
         text = f"{placeholder}\nrows: {', '.join(said)}"
         if max(counts.values()) > 1:
             return text
-        if self.project.table().get("one_task"):
+        if self.project.table().one_task:
             return f"{text}; one task, as [tool.environment] says"
         if len(counts) == 2 or not (self.answered or "solution" in counts):
             return (

@@ -191,7 +191,7 @@ def floor_note(
             said += (
                 f", and {top:.3g} on one row ({lucky}, {row_name(1 - number, path)})"
             )
-    pinned = of_class(domain_class).table().get("floor")
+    pinned = of_class(domain_class).table().floor
     if pinned is not None:
         if means[best] > pinned + 1e-9:
             raise GateError(

@@ -175,7 +175,7 @@ def splits_note(domain_class: type, path: Path) -> str:
     if len(files) == 1:
         return ""
     rows = {file: _rows(file, COMPARED) for file in files}
-    one_task = of_class(domain_class).table().get("one_task")
+    one_task = of_class(domain_class).table().one_task
     note = ""
     for file in files:
         try:
@@ -199,7 +199,7 @@ def compared(
     """
     tasks = {task_key(task_of(row)) for row in trained}
     same = [n for n, row in enumerate(rows) if task_key(task_of(row)) in tasks]
-    if same and not of_class(domain_class).table().get("one_task"):
+    if same and not of_class(domain_class).table().one_task:
         raise GateError(
             f"{shown(file)}: {len(same)} of {counted(len(rows), 'row')} have the task "
             f"of a row in {shown(train)}, such as row {same[0] + 1}: make_rows.py writes "

@@ -22,6 +22,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError, PydanticUndefined, from_json, to_json
 
 from ..errors import ToolError
+from ..facts import SERVER_PATHS
 from .declaration import declared, hint_of, hints_of, public_methods, where
 from .schema import function_definition, plain_schema
 from .types import REPLY, Calls, Definitions, Row
@@ -71,8 +72,9 @@ def call_body(names: Collection[str], name: str, arguments: str) -> Any:
     policy reads the reason.
     """
     # /verify and /close_session are paths of the server, too.
-    if name not in names or name in SERVER_PATHS:
-        others = ", ".join(sorted(map(str, names))) or "none"
+    usable = {*map(str, names)} - SERVER_PATHS
+    if name not in usable:
+        others = ", ".join(sorted(usable)) or "none"
         raise ValueError(f"no tool {name[:100]!r}; there are {others}")
     try:
         return posted(arguments)
@@ -287,14 +289,6 @@ def _fold(text: str) -> str:
     return " ".join(text.split())
 
 
-# Paths of the server, where a call would not reach the class.
-SERVER_PATHS = frozenset(
-    ["seed_session", "close_session", "verify", "aggregate_metrics", "reverify_mode"]
-    + ["health", "healthz", "livez", "readyz", "metrics", "stats", "mcp", "tools"]
-    + ["", "docs", "redoc", "openapi.json", REPLY]
-)
-
-
 def tools_in(domain_class: type, row: Row, served: Definitions) -> Definitions:
     """The tools that a row must list: the server's and, if the class takes them, its own."""
     return [*served, *_own_tools(domain_class, row, served)]
@@ -330,13 +324,17 @@ def check_row_tools(domain_class: type, row: Row) -> None:
     """Raise ValueError if a call of one of the row's own tools would not reach the class."""
     for tool in _own_tools(domain_class, row, []):
         name = tool.get("name")
-        usable = isinstance(name, str) and re.fullmatch(r"\w[\w.-]*", name)
-        if not usable or name in SERVER_PATHS:
-            raise ValueError(f"responses_create_params.tools: {not_a_name(name)}")
+        if not (isinstance(name, str) and re.fullmatch(r"\w[\w.-]*", name)):
+            problem = f"no tool can be called {name!r}: use letters, digits, _, . and -"
+        elif name in SERVER_PATHS:
+            problem = not_a_name(name)
+        else:
+            continue
+        raise ValueError(f"responses_create_params.tools: {problem}")
 
 
-def not_a_name(name: Any) -> str:
-    """Why no tool can have the name of a server's path."""
+def not_a_name(name: str) -> str:
+    """Why no tool can have the name of a server's path, and what to do."""
     return (
         f"no tool can be called {name!r}, because its calls go to the server's path of "
         "that name: rename it"

@@ -23,8 +23,8 @@ from mcp import types
 
 from ..episode.answers import clipped
 from ..episode.schema import function_definition, plain_schema
-from ..episode.tools import SERVER_PATHS
 from ..episode.types import Definitions
+from ..facts import SERVER_PATHS
 from ..graders import Text
 from ..workspace import WorkspaceError, bubblewrap
 from ..workspace.folder import steps

@@ -193,7 +193,7 @@ def _write_project(project: Project, folder: Path) -> None:
     """Write the user's files into the env_runtime beside their server."""
     if not folder.is_dir():
         raise DeployError(f"{project.gym}/{SERVERS}/{project.name} is missing")
-    root, patterns = project.root, project.table().get("data_files", [])
+    root, patterns = project.root, project.table().data_files
     known = list(collect(project))
     for pattern in patterns:
         if not any(map(matcher([pattern]).match_file, known)):

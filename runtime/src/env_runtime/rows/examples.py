@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from pydantic_core import to_jsonable_python
 
 from .. import project
-from ..command_line import add_parameters, new_parser, row_count
+from ..command_line import add_parameters, example_rows, new_parser, row_count
 from ..episode.types import Row
 from ..errors import RolloutError, one_line
 from ..evaluation.rows import shown
@@ -115,7 +115,7 @@ def read_options(
 
 def _folder(text: str) -> Path:
     """The value of --output. Its default is "": data/, or data/<variant>/."""
-    return Path(text) if text else project.here().rows.parent
+    return Path(text) if text else example_rows().parent
 
 
 def files_of(

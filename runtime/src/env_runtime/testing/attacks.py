@@ -400,7 +400,7 @@ def talk(client: TestClient, next_message: Callable[[str], str]) -> list[Item]:
     """
     output: list[Item] = []
     heard = ""
-    for _ in range(of_class(here().load_class()).table()["max_turns"]):
+    for _ in range(of_class(here().load_class()).table().max_turns):
         output.append(message(next_message(heard)))
         replied = say(client, next_message(heard))
         if replied is None:
