@@ -1,8 +1,10 @@
 """Install an environment that Copier has written, and check that it can be imported.
 
     python post_generate.py copy|update STEP
+    python post_generate.py before_update RELEASE COMMAND
 
-STEP is JSON, an object with the fields of the class Step below. Copier runs this in the
+STEP is JSON, an object with the fields of the class Step below. RELEASE is what Copier
+knows of the project's release, and COMMAND updates it. Copier runs this in the
 destination, with its own interpreter: standard library only. If a step fails, the exit
 status is 1, and the last line says what to do.
 """
@@ -108,6 +110,17 @@ def find_uv() -> str:
             raise Problem(f"{uv} does not work: {found.stderr.splitlines()[0]}")
         uv = found.stdout.strip()
     return uv
+
+
+def check_origin(release: str, command: str) -> None:
+    """Raise Problem for a project from before 0.5, which had no package of the runtime."""
+    settings = PROJECT / "pyproject.toml"
+    if settings.is_file() and DISTRIBUTION in settings.read_text(encoding="utf-8"):
+        return
+    raise Problem(
+        f"nothing has changed: a project of {release} updates to 0.6.1 first. Run "
+        f"`{command} --vcs-ref v0.6.1`, commit, and then run `{command}`"
+    )
 
 
 def check_merged() -> None:
@@ -665,6 +678,9 @@ def main(operation: str, given: str = "{}") -> None:
 
 if __name__ == "__main__":
     try:
-        main(*sys.argv[1:])
+        if sys.argv[1] == "before_update":
+            check_origin(*sys.argv[2:])
+        else:
+            main(*sys.argv[1:])
     except Problem as problem:
         sys.exit("\n".join(f"nemo-gym-template: {line}" for line in problem.args))
