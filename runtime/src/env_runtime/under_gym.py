@@ -307,12 +307,17 @@ SPLIT_BY_BASH = re.compile(r"""[\s'"`()<>|&;$\\]|\{[^/]*,[^/]*\}""")
 
 
 def _check_folder() -> None:
-    """Raise RolloutError if NeMo Gym 0.4, which does not quote paths, cannot enter one."""
+    """Raise RolloutError if Ray, or NeMo Gym 0.4, does not quote the project's path."""
     folder = str(here().gym)
     if not HAS_ENVIRONMENT_SERVERS and (found := SPLIT_BY_BASH.search(folder)):
         raise RolloutError(
             f"NeMo Gym 0.4 starts no server in a folder with {found[0]!r} in its path, "
             f"{folder}: move the project, or use NeMo Gym 0.7, which needs Python 3.13.14"
+        )
+    if "'" in folder:
+        raise RolloutError(
+            f'Ray does not start in a folder with "\'" in its path, {folder}: move the '
+            "project"
         )
 
 
