@@ -24,13 +24,13 @@ from ..episode.declaration import (
     public_methods,
     where,
 )
+from ..episode.docstrings import read_docstring
 from ..episode.episode import run_alone
 from ..episode.tasks import task_of, task_reader
 from ..episode.tools import (
     Tool,
     fields_of,
     make_tool,
-    read_docstring,
     returns_text,
     tools_of,
 )
@@ -225,8 +225,8 @@ def _misdescribed(tools: dict[str, Tool]) -> list[str]:
     """Notes on missing docstrings, and on those that describe other parameters."""
     notes = []
     for name, tool in tools.items():
-        text, described = read_docstring(inspect.getdoc(tool.method) or "")
-        if not text:
+        read = read_docstring(inspect.getdoc(tool.method) or "")
+        if not read.description:
             notes.append(
                 f"{where(tool.method)}: {name} has no docstring, so the policy knows the "
                 "tool by its name only"
@@ -235,9 +235,15 @@ def _misdescribed(tools: dict[str, Tool]) -> list[str]:
         notes += [
             f"{where(tool.method)}: the docstring of {name} describes "
             f"{parameter!r}, which it does not take"
-            for parameter in described
+            for parameter in read.parameters
             if parameter not in parameters
         ]
+        if read.unread:
+            notes.append(
+                f"{where(tool.method)}: the policy does not read {', '.join(read.unread)} "
+                f"in the docstring of {name}: if it should, write that into the text above "
+                "the first section"
+            )
     return notes
 
 

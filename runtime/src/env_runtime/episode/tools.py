@@ -23,6 +23,7 @@ from pydantic_core import PydanticCustomError, PydanticUndefined, from_json, to_
 
 from ..errors import ToolError
 from .declaration import declared, hint_of, hints_of, public_methods, where
+from .docstrings import read_docstring
 from .schema import function_definition, plain_schema
 from .types import REPLY, Calls, Definitions, Row
 
@@ -159,13 +160,13 @@ def named(function: Any) -> tuple[str, str]:
 def make_tool(function: Callable[..., Any]) -> Tool:
     """The tool of a method. Raises ToolError if its signature does not allow that.
 
-    Types and defaults come from the signature, descriptions from the docstring (Google
-    style, with `Args:`) or from `Annotated[..., Field(description=...)]`.
+    Types and defaults come from the signature, descriptions from the docstring or from
+    `Annotated[..., Field(description=...)]`.
     """
     name, full_name = named(function)
     place = f"{where(function)}: {full_name}"
     hints = hints_of(function)
-    description, documented = read_docstring(inspect.getdoc(function) or "")
+    documented = read_docstring(inspect.getdoc(function) or "")
     parameters = list(inspect.signature(function).parameters.values())
     if not parameters or (parameters[0].name != "self" and parameters[0].name in hints):
         raise ToolError(
@@ -176,7 +177,7 @@ def make_tool(function: Callable[..., Any]) -> Tool:
         _check_parameter(parameter, place, hints)
         # A field must not have the name of an attribute of pydantic's models.
         fields[f"field{number}"] = _field(
-            parameter, hints[parameter.name], documented.get(parameter.name)
+            parameter, hints[parameter.name], documented.parameters.get(parameter.name)
         )
     try:
         arguments = create_model(f"{name}_arguments", __base__=Arguments, **fields)
@@ -187,7 +188,7 @@ def make_tool(function: Callable[..., Any]) -> Tool:
             f"{_without_schema(parameters[1:], hints) or error}: take text, numbers, "
             "lists, or a pydantic model"
         ) from error
-    return Tool(name, description or name, arguments, function)
+    return Tool(name, documented.description or name, arguments, function)
 
 
 def _without_schema(parameters: list[inspect.Parameter], hints: dict[str, Any]) -> str:
@@ -237,54 +238,6 @@ def _field(
     return Annotated[annotation, Field(description=described, alias=parameter.name)], (
         ... if default is PydanticUndefined else default
     )
-
-
-SECTIONS = re.compile(
-    r"^(args|arguments|parameters|params|returns?|raises|yields?|examples?|notes?):\s*$",
-    re.IGNORECASE,
-)
-PARAMETER_SECTIONS = ("args", "arguments", "parameters", "params")
-
-
-def read_docstring(text: str) -> tuple[str, dict[str, str]]:
-    """The description of a tool, and the description of each parameter.
-
-    The tool's description ends at the first section. All white space is folded.
-    """
-    sections: dict[str, list[str]] = {"": []}
-    current = sections[""]
-    for line in inspect.cleandoc(text).splitlines():
-        if title := SECTIONS.match(line):
-            current = sections.setdefault(title[1].lower(), [])
-        else:
-            current.append(line)
-    parameters: dict[str, str] = {}
-    for title in PARAMETER_SECTIONS:
-        parameters |= _parameters(sections.get(title, []))
-    return _fold(" ".join(sections[""])), parameters
-
-
-def _parameters(lines: list[str]) -> dict[str, str]:
-    """The entries of one section: `name: text`, with deeper lines as its continuation."""
-    parameters: dict[str, str] = {}
-    name = ""
-    indent = min((_indent(line) for line in lines if line.strip()), default=0)
-    for line in lines:
-        entry = re.match(r"\s*\*{0,2}(\w+)\s*(?:\([^)]*\))?\s*:\s*(.*)", line)
-        if entry and _indent(line) == indent:
-            name = entry[1]
-            parameters[name] = entry[2]
-        elif name:
-            parameters[name] += f" {line.strip()}"
-    return {name: _fold(text) for name, text in parameters.items()}
-
-
-def _indent(line: str) -> int:
-    return len(line) - len(line.lstrip())
-
-
-def _fold(text: str) -> str:
-    return " ".join(text.split())
 
 
 # Paths of the server, where a call would not reach the class.
