@@ -10,7 +10,7 @@ from .files import raised, source_name
 from .imports import missing_modules
 
 
-def import_problem(project: Any, error: Exception) -> str:
+def import_problem(project: Any, error: BaseException) -> str:
     """Why the class cannot be imported, and what to do."""
     if (
         isinstance(error, AttributeError)
@@ -20,6 +20,11 @@ def import_problem(project: Any, error: Exception) -> str:
         return missing_class(project, error.obj)
     if isinstance(error, ModuleNotFoundError):
         return f"{raised(error)}. {_how_to_install(project, error.name)}"
+    if isinstance(error, SystemExit):
+        return (
+            f"{raised(error)}. The module {project.module} ends the process that imports it: "
+            'put what is for its own command line, such as parse_args(), below `if __name__ == "__main__":`'
+        )
     return raised(error)
 
 

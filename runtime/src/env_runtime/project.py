@@ -219,7 +219,7 @@ class Project:
                 domain_class = getattr(module, self.class_name)
         except GateError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             from .import_problems import import_problem
 
             raise GateError(import_problem(self, error)) from error

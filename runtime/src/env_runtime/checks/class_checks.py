@@ -29,6 +29,7 @@ from ..episode.episode import run_alone
 from ..episode.tasks import task_of, task_reader
 from ..episode.tools import (
     Tool,
+    aliases_of,
     fields_of,
     make_tool,
     returns_text,
@@ -231,12 +232,19 @@ def _misdescribed(tools: dict[str, Tool]) -> list[str]:
                 f"{where(tool.method)}: {name} has no docstring, so the policy knows the "
                 "tool by its name only"
             )
-        parameters = inspect.signature(tool.method).parameters
+        parameters = {**inspect.signature(tool.method).parameters}
+        # A partialmethod has the docstring of the method that it calls.
+        parameters |= inspect.signature(inspect.unwrap(tool.method)).parameters
         notes += [
             f"{where(tool.method)}: the docstring of {name} describes "
             f"{parameter!r}, which it does not take"
             for parameter in read.parameters
             if parameter not in parameters
+        ]
+        notes += [
+            f"{where(tool.method)}: the alias {alias!r} is not used: the policy knows the "
+            f"parameter of {name} as {parameter!r}"
+            for parameter, alias in aliases_of(tool.method).items()
         ]
         if read.unread:
             notes.append(

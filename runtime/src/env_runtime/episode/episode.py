@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic_core import to_jsonable_python
 
-from ..errors import ModelError, NoAnswerError, NotTextError, shortage
+from ..errors import ModelError, NoAnswerError, NotTextError, one_line, shortage
 from ..files import fault_of
 from .answers import Answer, as_answer, printed, scalars, sendable, without_thinking
 from .declaration import declared, where
@@ -212,7 +212,8 @@ class Episode:
             fault = f"{name} {fault_of(error)}"
             log.error("%s: %s", self.label, fault, exc_info=error)
             if not self._machine_failed("reward", error):
-                self.grade_problem = fault
+                text = one_line(sendable(str(error)), 200)
+                self.grade_problem = f"{fault}{text and f': {text}'}"
             return low
         try:  # numpy's numbers are numbers, too
             number = float(value) if hasattr(type(value), "__float__") else math.nan

@@ -1,7 +1,8 @@
 """What a class returns as JSON's types: the same in each process, or an error that names it."""
 
 import json
-from collections.abc import Mapping, MappingView, Sequence, Set
+from collections.abc import Mapping, MappingView, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import fields, is_dataclass
 from pathlib import PurePath
 from typing import Any
@@ -74,7 +75,7 @@ def _ready(value: Any) -> Any:
         return _in_order(_jsonable(value), dump(value, by_alias=True, warnings=False))
     if hasattr(value, "tolist"):
         return _ready(value.tolist())
-    if isinstance(value, Set | MappingView):
+    if isinstance(value, AbstractSet | MappingView):
         items = [_jsonable(_ready(item)) for item in value]
         return _sorted(items) if isinstance(value, set | frozenset) else items
     if isinstance(value, Mapping):
@@ -95,7 +96,7 @@ def _in_order(found: Any, value: Any) -> Any:
             return found
         pairs = zip(found.items(), parts, strict=True)
         return {key: _in_order(item, part) for (key, item), part in pairs}
-    if isinstance(found, list) and isinstance(value, Sequence | Set):
+    if isinstance(found, list) and isinstance(value, Sequence | AbstractSet):
         if len(value) == len(found):
             pairs = zip(found, value, strict=True)
             found = [_in_order(item, part) for item, part in pairs]

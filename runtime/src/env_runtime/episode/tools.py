@@ -22,7 +22,14 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError, PydanticUndefined, from_json, to_json
 
 from ..errors import ToolError
-from .declaration import declared, hint_of, hints_of, public_methods, where
+from .declaration import (
+    declared,
+    hint_of,
+    hints_of,
+    method_of,
+    public_methods,
+    where,
+)
 from .docstrings import read_docstring
 from .schema import function_definition, plain_schema
 from .types import REPLY, Calls, Definitions, Row
@@ -132,6 +139,27 @@ def tools_of(
     return tools
 
 
+def tool_of(domain_class: type, member: Any) -> Tool:
+    """The tool of a method, as an expression such as `MyEnv.look` has it.
+
+    Raises ToolError if it is something else, or if its signature does not allow that.
+    """
+    # A partialmethod is a new function each time, which refers to it.
+    partial = getattr(member, "__partialmethod__", getattr(member, "_partialmethod", 0))
+    names = [getattr(member, "__name__", ""), *dir(domain_class)]
+    for name in names:
+        found = inspect.getattr_static(domain_class, name, None)
+        if found is not None and (found is member or found is partial):
+            if partial or inspect.isfunction(found):
+                return make_tool(method_of(domain_class, name))
+            kind = type(found).__name__
+            raise ToolError(
+                f"{declared(domain_class).place}.{name} is a {kind}, but a tool is a "
+                f"method: write `def {name}(self, ...) -> str` in the class"
+            )
+    return make_tool(member)
+
+
 def returns_text(function: Callable[..., Any]) -> bool:
     """Whether a method is annotated to return text, or text with an image."""
     annotation = hint_of(function, "return")
@@ -168,6 +196,12 @@ def make_tool(function: Callable[..., Any]) -> Tool:
     hints = hints_of(function)
     documented = read_docstring(inspect.getdoc(function) or "")
     parameters = list(inspect.signature(function).parameters.values())
+    if parameters and parameters[0].kind is inspect.Parameter.VAR_POSITIONAL:
+        raise ToolError(
+            f"{place} is the tool {name}, but takes `{parameters[0]}`: if a decorator "
+            "made it, write `@functools.wraps(method)` above its inner function, which "
+            "keeps the method's parameters, types and docstring"
+        )
     if not parameters or (parameters[0].name != "self" and parameters[0].name in hints):
         raise ToolError(
             f"{place} has no parameter `self`: write `def {name}(self, ...)`"
@@ -231,13 +265,36 @@ def _field(
 ) -> tuple[Any, Any]:
     """A parameter as a field of a pydantic model: its annotation and its default."""
     declared = FieldInfo.from_annotation(annotation)
-    described = declared.description or documented
+    described = declared.description or documented or _text_beside(annotation)
     default = (
         declared.default if parameter.default is parameter.empty else parameter.default
     )
     return Annotated[annotation, Field(description=described, alias=parameter.name)], (
         ... if default is PydanticUndefined else default
     )
+
+
+def _text_beside(annotation: Any) -> str | None:
+    """The text of `Annotated[str, "text"]`, or of typing_extensions.Doc there."""
+    if typing.get_origin(annotation) is Annotated:
+        for item in typing.get_args(annotation)[1:]:
+            text = getattr(item, "documentation", item)
+            if isinstance(text, str):
+                return text
+    return None
+
+
+def aliases_of(function: Callable[..., Any]) -> dict[str, str]:
+    """The parameters with another name for pydantic, `Field(alias=...)`, and that name."""
+    found = {}
+    for name, annotation in hints_of(function).items():
+        info = (
+            FieldInfo.from_annotation(annotation) if name != "return" else FieldInfo()
+        )
+        alias = info.validation_alias or info.alias or info.serialization_alias
+        if alias not in (None, name):
+            found[name] = str(alias)
+    return found
 
 
 # Paths of the server, where a call would not reach the class.

@@ -157,10 +157,17 @@ def about_task(domain_class: type, row: Row) -> str:
 
 
 def skeleton_note(domain_class: type, row: Row) -> str:
-    """The end of a message about a row whose task nobody has written yet, else ""."""
+    """The end of a message about a row whose task nobody has written yet, else "".
+
+    The template writes one such row. A task beside others is somebody's, also if it has
+    the defaults.
+    """
     task = task_of(row)
     if not task or task != _skeleton(domain_class):
         return ""
+    with contextlib.suppress(RolloutError):
+        if any(task_of(one) != task for one in load_rows(of_class(domain_class).rows)):
+            return ""
     return (
         ". This task is only a skeleton: write a task of your own, in the row or in "
         "tasks() of make_rows.py"
