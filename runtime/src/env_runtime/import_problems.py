@@ -7,7 +7,7 @@ from types import ModuleType
 from typing import Any
 
 from .files import raised, source_name
-from .imports import missing_modules
+from .imports import missing_modules, own_files
 
 
 def import_problem(project: Any, error: BaseException) -> str:
@@ -18,6 +18,15 @@ def import_problem(project: Any, error: BaseException) -> str:
         and isinstance(error.obj, ModuleType)
     ):
         return missing_class(project, error.obj)
+    if isinstance(error, SyntaxError):
+        return raised(error)
+    own = own_files(project.sources(), project.top_name())
+    for file, loaded in project.others_in_place_of(own):
+        return (
+            f"{raised(error)}. Python has loaded {loaded.__file__} in place of {file}, "
+            "because its folder comes first in sys.path, by PYTHONPATH for instance: rename "
+            "one of the two"
+        )
     if isinstance(error, ModuleNotFoundError):
         return f"{raised(error)}. {_how_to_install(project, error.name)}"
     if isinstance(error, SystemExit):
