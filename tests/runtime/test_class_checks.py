@@ -329,7 +329,7 @@ class Spoken:
         (functools.cached_property(Base.look), "Kind.look is a cached_property, but a"),
         (property(Base.look), "Kind.look is a property, but a tool is a method: write"),
         (Spoken(), "Kind.look is a Spoken, but a tool is a method: write `def look(se"),
-        (functools.partial(Base.look, None), "Kind.look is a partial, but a tool is a"),
+        (functools.partial(take_self_less), "Kind.look is a partial, but a tool is a"),
         (staticmethod(take_self_less), "has no parameter `self`"),
     ],
 )

@@ -341,7 +341,7 @@ class Owner(Plain):
 
 
 def test_no_description_refers_to_parts_that_it_lacks(url_of):
-    text = inspect.getdoc(trl.environment(url_of(Owner))().act)
+    text = inspect.getdoc(trl.environment(url_of(Owner))().act) or ""
     assert '"discriminator": {"propertyName": "kind"}' in text
     assert '"const": "cat"' in text and "#/" not in text
 
