@@ -102,7 +102,7 @@ def test_a_class_that_looks_for_an_event_loop_reads_what_to_do(client_of, look):
     detail = answer.json()["detail"]
     assert detail.startswith("Looping(task): RuntimeError: ")
     assert (
-        ": no event loop runs in the thread of an episode. Write `async def`" in detail
+        " (no event loop runs in the thread of an episode: write `async def`" in detail
     )
 
 

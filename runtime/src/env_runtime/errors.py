@@ -120,8 +120,9 @@ def loop_hint(error: BaseException) -> str:
     if not (isinstance(error, RuntimeError) and _NO_LOOP.search(str(error))):
         return ""
     return (
-        ": no event loop runs in the thread of an episode. Write `async def` tools, use "
-        "asyncio.run(...), or make a loop with asyncio.new_event_loop() and close it in close()"
+        " (no event loop runs in the thread of an episode: write `async def` tools, use "
+        "asyncio.run(...), or make a loop with asyncio.new_event_loop(), and close it in "
+        "close())"
     )
 
 
