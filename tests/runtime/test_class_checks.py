@@ -552,7 +552,7 @@ def test_the_seconds_of_slow_tools(declared, problem):
         gates.check_class(Slow)
 
 
-def test_only_a_row_that_is_alone_may_be_a_skeleton(monkeypatch, tmp_path):
+def test_only_a_row_that_is_alone_may_be_a_skeleton():
     """A task with the defaults of the class, beside others, is somebody's."""
 
     class Sized(Base):
@@ -562,14 +562,12 @@ def test_only_a_row_that_is_alone_may_be_a_skeleton(monkeypatch, tmp_path):
         def reward(self) -> float:
             return 0.0
 
-    monkeypatch.setitem(of_loaded, Sized, here())
     for sizes, is_named in (([3], True), ([3, 4], False)):
         rows = [row_of(size=size) for size in sizes]
-        monkeypatch.setattr(Project, "rows", rows_file(tmp_path, *rows))
-        text = refusal(GateError, naming, Sized, rows[0])
+        text = refusal(GateError, naming, Sized, rows)
         assert ("This task is only a skeleton" in text) is is_named
 
 
-def naming(domain: type, row: dict[str, Any]) -> None:
-    with naming_skeleton(domain, row):
+def naming(domain: type, rows: list[dict[str, Any]]) -> None:
+    with naming_skeleton(domain, rows[0], rows):
         raise GateError("it earns nothing")
