@@ -221,6 +221,9 @@ def test_a_class_in_a_module_play_keeps_its_name(render):
     project = render(env_name="play")
     assert (project / "play.py").is_file()
     assert not (project / "nemo_gym/play.py").exists()
+    text = (project / "nemo_gym/README.md").read_text()
+    assert "../play.py" in text and "play.py" not in text.replace("../play.py", "")
+    assert "python play.py" in (render() / "nemo_gym/README.md").read_text()
 
 
 def test_an_environment_is_small(render):

@@ -2,7 +2,7 @@
 
 import contextlib
 import json
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Sequence
 from multiprocessing.pool import ThreadPool
 from pathlib import Path
 from typing import Any
@@ -38,7 +38,9 @@ Result = dict[str, Any]
 
 
 @contextlib.contextmanager
-def naming_skeleton(domain_class: type, row: Row) -> Generator[None]:
+def naming_skeleton(
+    domain_class: type, row: Row, rows: Sequence[Row]
+) -> Generator[None]:
     """Says below a failure on a row that nobody has written the row's task yet.
 
     Such a task is the first failure that a new project sees. Raises GateError.
@@ -48,7 +50,7 @@ def naming_skeleton(domain_class: type, row: Row) -> Generator[None]:
     except NoOracleError:
         raise
     except (GateError, RolloutError) as error:
-        note = skeleton_note(domain_class, row)
+        note = skeleton_note(domain_class, row, rows)
         if not note or note in str(error):
             raise
         raise GateError(f"{error}{note}") from error
@@ -122,12 +124,14 @@ class RewardCheck:
                     problem = str(result)
                     if not isinstance(result, RolloutError):  # a framework's own
                         problem = f"{type(result).__name__}: {result}"
-                    note = about_task(self.domain_class, row) + service_hint(problem)
+                    note = about_task(self.domain_class, row, self.rows) + service_hint(
+                        problem
+                    )
                     where = f"{self.place(index)}, policy {policy!r}"
                     raise GateError(f"{where}: {problem}{note}") from result
                 if policy != "oracle":
                     self.earned.setdefault(policy, {})[index] = result["reward"]
-                with naming_skeleton(self.domain_class, row):
+                with naming_skeleton(self.domain_class, row, self.rows):
                     try:
                         self.check_reward(self.place(index), policy, row, result)
                     except GateError as error:

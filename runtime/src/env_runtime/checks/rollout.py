@@ -204,7 +204,7 @@ class RolloutCheck(RewardCheck):
 
         for index, row in enumerate(self.rows):
             place = self.place(index)
-            with naming_skeleton(domain_class, row):
+            with naming_skeleton(domain_class, row, self.rows):
                 try:
                     observation = first_observation(domain_class, row)
                 except RolloutError as error:
@@ -225,7 +225,7 @@ class RolloutCheck(RewardCheck):
         solved = self.solved()
         for index in solved:
             row, place = self.rows[index], self.place(index)
-            with naming_skeleton(self.domain_class, row):
+            with naming_skeleton(self.domain_class, row, self.rows):
                 try:
                     solution = solution_for(row, self.client.tools_in(row))
                 except NoOracleError:  # it would be the same for every row
@@ -266,7 +266,7 @@ class RolloutCheck(RewardCheck):
             return ""
         row, talker = self.rows[0], _Talker()
         place, tools = self.place(0), self.client.tools_in(row)
-        with naming_skeleton(self.domain_class, row):
+        with naming_skeleton(self.domain_class, row, self.rows):
             try:
                 result = play(self.client, tools, row, talker, max_turns)
             except RolloutError as error:

@@ -4,7 +4,7 @@ import contextlib
 import functools
 import json
 import random
-from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -81,7 +81,7 @@ def read_rows(domain_class: type, path: Path | None = None) -> list[Row]:
             check_row(domain_class, row)
         except ValueError as error:
             # Servers send this message to clients, so it does not show the task.
-            wrong = f"{error}{skeleton_note(domain_class, row)}"
+            wrong = f"{error}{skeleton_note(domain_class, row, rows)}"
             raise RolloutError(f"{row_name(number, path)}: {wrong}") from None
     if not rows:
         raise RolloutError(f"{path} has no rows")
@@ -150,16 +150,22 @@ def _left_out(task: Task, read: Any) -> set[str]:
     return {field.name for field in known} - task.keys()
 
 
-def about_task(domain_class: type, row: Row) -> str:
+def about_task(domain_class: type, row: Row, rows: Sequence[Row] = ()) -> str:
     """The end of a gate's message about a refused row: its task, and skeleton_note()."""
     task = json.dumps(task_of(row), ensure_ascii=False)
-    return f" (task: {task[:300]}){skeleton_note(domain_class, row)}"
+    return f" (task: {task[:300]}){skeleton_note(domain_class, row, rows)}"
 
 
-def skeleton_note(domain_class: type, row: Row) -> str:
-    """The end of a message about a row whose task nobody has written yet, else ""."""
+def skeleton_note(domain_class: type, row: Row, rows: Sequence[Row] = ()) -> str:
+    """The end of a message about a row whose task nobody has written yet, else "".
+
+    `rows` are those of its file. The template writes one such row. A task beside others
+    is somebody's, also if it has the defaults.
+    """
     task = task_of(row)
     if not task or task != _skeleton(domain_class):
+        return ""
+    if None not in task.values() and any(task_of(one) != task for one in rows):
         return ""
     return (
         ". This task is only a skeleton: write a task of your own, in the row or in "
