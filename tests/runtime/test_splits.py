@@ -131,7 +131,7 @@ def test_a_data_set_of_questions_with_few_answers_passes(
     assert from_dataset(example, str(source), 8, None, options) == 0
     for name, count in (("example", 8), ("train", 50), ("validation", 6)):
         assert len(load_rows(data / f"{name}.jsonl")) == count
-        assert "8 flaws of grades" in rollout_gate(client, data / f"{name}.jsonl")
+        assert "the oracle earns 1.0" in rollout_gate(client, data / f"{name}.jsonl")
 
 
 def test_prompts_that_differ_in_their_values_are_counted(play):
