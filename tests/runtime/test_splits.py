@@ -303,6 +303,11 @@ def test_a_gate_that_looked_at_too_little_says_weak(
         printed = capsys.readouterr().out
         assert printed.startswith(f"{word} rollout ")
         assert ("not for leak, crowd, " in printed) == (word == "WEAK")
-        assert run_gates(gates, None, ["--json"]) == 0
+        strict = int(word == "WEAK")
+        assert run_gates(gates, None, ["--strict"]) == strict
+        assert ("--strict: rollout looked" in capsys.readouterr().err) == bool(strict)
+        assert run_gates(gates, None, ["--json", "--strict"]) == strict
         [result] = json.loads(capsys.readouterr().out)
+        assert run_gates(gates, None, ["--json"]) == 0
+        capsys.readouterr()
         assert (result["passed"], result["weak"]) == (True, word == "WEAK")

@@ -312,6 +312,10 @@ class FlawCheck:
         solved = oracle_reward(self.domain_class, row)
         return reward >= solved - 1e-9 and self.too_much(row, reward)
 
+    def teaches(self, row: Row) -> bool:
+        """Whether a row's solution earns more than nonsense may."""
+        return self.full(row, oracle_reward(self.domain_class, row))
+
     def too_much(self, row: Row, reward: float) -> bool:
         return reward > baseline_reward(self.domain_class, row) + 1e-9
 

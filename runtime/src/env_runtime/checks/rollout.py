@@ -92,8 +92,9 @@ def rollout_gate(
         players, by_players = players_note(domain_class, path, rows)
         earned |= by_players
     text = f"{line}{note}{files}\n{looked.text}{players}"
-    text += floor_note(domain_class, path, rows, earned)
-    return Weak(text) if looked.weak else text
+    floor = floor_note(domain_class, path, rows, earned)
+    weak = looked.weak or isinstance(floor, Weak)
+    return Weak(text + floor) if weak else text + floor
 
 
 def beside(domain_class: type, path: Path) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..command_line import counted
+from ..episode.tasks import baseline_reward
 from ..episode.types import Row
 from ..errors import GateError, RolloutError
 from ..evaluation.rows import prompt_text, row_name
@@ -29,7 +30,7 @@ from .attempts import (
 )
 from .near_misses import near_misses
 from .rewards import GRADING, Earned
-from .runner import doing
+from .runner import Weak, doing
 from .state import changed, state_of
 
 # From this share of the range on, what a policy without a solution earns is noted.
@@ -136,7 +137,8 @@ def floor_note(
 ) -> str:
     """Return a note on the most that policies without a solution earned.
 
-    Raises GateError if the mean is above `floor` of [tool.environment].
+    It is Weak if no row has anything to learn. Raises GateError if the mean is above `floor`
+    of [tool.environment].
     """
     check = FlawCheck(domain_class, rows)
     means = {
@@ -149,7 +151,7 @@ def floor_note(
     best = max(means, key=lambda who: means[who])
     low, high = check.bounds()
     said = "without a solution, no policy earns more than nothing"
-    if means[best] > low + 1e-9:
+    if means[best] > baseline_reward(domain_class, {}) + 1e-9:
         said = (
             f"without a solution, a policy earns at most {means[best]:.3g} on average "
             f"({best}, {counted(len(earned[best]), 'row')})"
@@ -173,13 +175,24 @@ def floor_note(
                 f"{said}, but `floor` below [tool.environment] in pyproject.toml is {pinned}: "
                 f"make the grade stricter, or raise it; see The floor in {GRADING}"
             )
-        return f"\n{said}; floor = {pinned}"
-    if means[best] - low >= HIGH_FLOOR * (high - low):
+        said += f"; floor = {pinned}"
+    idle = [n for n, row in enumerate(rows) if not check.teaches(row)]
+    if len(idle) == len(rows):
+        return Weak(f"\n{said}. {_nothing_to_learn(idle, rows, path)}")
+    if pinned is None and means[best] - low >= HIGH_FLOOR * (high - low):
         said += (
             ": training would find that. Make the grade stricter, or leave easy rows out. If it "
             f"is meant, `floor = {means[best]:.2g}` pins it: see The floor in {GRADING}"
         )
-    return f"\n{said}"
+    return f"\n{said}" + (f"\n{_nothing_to_learn(idle, rows, path)}" if idle else "")
+
+
+def _nothing_to_learn(idle: list[int], rows: list[Row], path: Path | None) -> str:
+    return (
+        f"Nothing can be learned in {len(idle)} of {counted(len(rows), 'row')}, such as "
+        f"{row_name(idle[0] + 1, path)}: its baseline_reward is what its oracle earns. Lower "
+        "it, or leave such a row out"
+    )
 
 
 def _standing(check: FlawCheck, rows: int) -> str:
