@@ -815,6 +815,21 @@ def test_a_search_does_not_wait_as_long_as_a_tool_may_take(look, monkeypatch):
         Slow.answered.set()
 
 
+class SlowGrade(Base):
+    def reward(self) -> float:
+        time.sleep(0.08)
+        return super().reward()
+
+
+def test_a_slow_grade_is_named_with_its_milliseconds(look):
+    note = look(SlowGrade, rows(PLAIN), seconds=0.5)
+    assert re.search(
+        r"there was no time \(reward\(\) takes (8|9|1\d)\d ms, which is most of it\)",
+        note,
+    ), note
+    assert "reward() takes" not in look(Endless, rows(PLAIN), seconds=0.3)
+
+
 class Endless(Base):
     """Its solution takes longer than there is time, call by call."""
 

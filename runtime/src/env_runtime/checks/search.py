@@ -36,6 +36,8 @@ from .state import changed, state_of
 # From this share of the range on, what a policy without a solution earns is noted.
 HIGH_FLOOR = 0.3
 
+LATE = "there was no time"
+
 
 @dataclass
 class Looked:
@@ -98,7 +100,7 @@ async def _look(check: FlawCheck, wanted: list[Flaw]) -> Looked:
             cause = f"the class refuses the row: {error}"
         played = len(search.played_rows)
         if search.is_late and played < min(ENOUGH_ROWS, len(check.rows)):
-            cause = "there was no time"
+            cause = LATE
         if cause:
             causes.setdefault(cause, []).append(flaw.name)
         elif played:
@@ -126,6 +128,10 @@ async def _look(check: FlawCheck, wanted: list[Flaw]) -> Looked:
     text += f": {', '.join(names)}" if names else ""
     for cause, left in causes.items():
         text += f"; not for {', '.join(left)}: {cause}" if left else ""
+        if cause == LATE:
+            with contextlib.suppress(TimeoutError, RolloutError, ValueError):
+                slow = await check.slow_reward()
+                text += f" ({slow})" if slow else ""
     text += f"; {', '.join(sorted(check.meant))} meant" if check.meant else ""
     note = _standing(check, rows) + misses
     text += f"; `uv run pytest` attacks the grade further{note}"
