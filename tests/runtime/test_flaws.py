@@ -447,6 +447,47 @@ class Searched(Kitchen):
         return f"{name}: {len(name)} letters, {self.task['n']} inhabitants"
 
 
+class Shelf(Kitchen):
+    """A look-up that is written down says the same of each city: nobody needs it."""
+
+    def find(self, dish: str) -> str:
+        """Look whether a city is there."""
+        if dish not in CITIES:
+            raise ValueError(f"there is no {dish}")
+        self.steps.append(f"find {dish}")
+        return "on the shelf"
+
+    @staticmethod
+    def oracle(task: dict[str, Any]) -> Any:
+        return [("find", {"dish": task["city"]}), ("serve", {"dish": task["city"]})]
+
+
+class Counter(Shelf):
+    """As Shelf. The question has a word of its own, and others get another answer."""
+
+    looks = 0
+
+    def find(self, dish: str) -> str:
+        """Look at a place."""
+        self.looks += 1
+        return "on the shelf" if dish == "shelf" else "not there"
+
+    @staticmethod
+    def oracle(task: dict[str, Any]) -> Any:
+        return [("find", {"dish": "shelf"}), ("serve", {"dish": task["city"]})]
+
+
+class Approved(Shelf):
+    """What must be done before is about the same city, and is not graded."""
+
+    approved = False
+
+    def find(self, dish: str) -> str:
+        """Approve a city."""
+        self.approved = True
+        return "approved"
+
+
 class Cooked(Kitchen):
     """An answer repeats what was done: it tells nothing that was not known."""
 
@@ -666,6 +707,12 @@ LEAKY = "Where is the office? (row {city}-{n}) The city is ({city})."
             r"only the oracle's last call .*; the calls before it change steps;",
         ),
         (
+            Approved,
+            "Approve {city}, then serve it.",
+            "early",
+            r"only the oracle's last call .*; the calls before it change approved;",
+        ),
+        (
             Blocks,
             PLAIN,
             "loop",
@@ -710,6 +757,8 @@ def test_a_flaw_is_named_with_its_cure(look, kind, prompt, flaw, says):
         (Detective, LISTED),
         (Library, "Take {city}, please."),
         (Searched, "Take {city}, please."),
+        (Shelf, "Serve {city}, if it is on the shelf."),
+        (Counter, "Serve {city}, if it is on the shelf."),
         (Cancelled, "Cancel the order of {city}, please: (number {n})."),
         (Climb, PLAIN),
     ],
@@ -719,6 +768,15 @@ def test_an_honest_grade_is_left_alone(look, kind, prompt):
     assert re.fullmatch(
         r"looked for \d+ flaws of grades in 8 rows: [\w, ]+; `uv run pytest` attacks the "
         "grade further",
+        note,
+    )
+
+
+def test_a_note_says_that_nobody_needs_what_the_oracle_asks(look):
+    note = look(Shelf, rows("Serve {city}, if it is on the shelf."))
+    assert re.search(
+        r"\na policy that makes only the oracle's last call earns the full reward on 8 of 8 "
+        r"rows \(it called serve\(dish=\"quito\"\).*\): what its other calls tell decides",
         note,
     )
 

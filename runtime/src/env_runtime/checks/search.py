@@ -133,7 +133,7 @@ async def _look(check: FlawCheck, wanted: list[Flaw]) -> Looked:
                 slow = await check.slow_reward()
                 text += f" ({slow})" if slow else ""
     text += f"; {', '.join(sorted(check.meant))} meant" if check.meant else ""
-    note = _standing(check, rows) + misses
+    note = _standing(check, rows) + misses + "".join(f"\n{one}" for one in check.notes)
     text += f"; `uv run pytest` attacks the grade further{note}"
     return Looked(text, any(causes.values()), check.earned)
 
