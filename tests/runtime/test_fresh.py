@@ -112,7 +112,7 @@ def play(tmp_path, monkeypatch, gate_client) -> Iterator[Callable[..., str]]:
     """Runs the rollout gate over a project that has these modules."""
     known, path, configs = {*sys.modules}, [*sys.path], project.here().gym / "configs"
 
-    def run(quick: bool = True, **sources: str) -> str:
+    def run(quick: bool = True, ordered: str = "", **sources: str) -> str:
         name = f"{tmp_path.name}_shop".lower()
         module = f"{name}.env" if len(sources) > 1 else name
         (tmp_path / "nemo_gym").mkdir()
@@ -128,6 +128,8 @@ def play(tmp_path, monkeypatch, gate_client) -> Iterator[Callable[..., str]]:
             places[key].write_text(text)
         monkeypatch.setattr(project, "_program", lambda: [tmp_path])
         kind = project.here().load_class()
+        if ordered:  # by another gate
+            kind({"goal": ordered}).order(ordered)
         client = gate_client(kind)
         rows = [
             {
@@ -168,6 +170,14 @@ def test_state_that_outlives_its_episode_is_named(play, sources, names):
     assert "make it in __init__" in text
     for advice in ("stricter", "its oracle or", "seed all randomness"):
         assert advice not in text
+
+
+def test_what_doing_nothing_earns_is_traced_to_the_episode_that_earned_it(play):
+    """Doing nothing changes nothing itself. The oracle shows what outlives an episode."""
+    with pytest.raises(
+        GateError, match=r"'noop' earns 1\.0.* in \S*_shop\.store\.ORDERS\."
+    ):
+        play(ordered="mill", store=STORE, env=SHOP)
 
 
 def test_a_grade_that_is_wrong_in_each_process_is_blamed(play):

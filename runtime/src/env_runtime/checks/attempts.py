@@ -82,6 +82,9 @@ class Flaw:
 
 FLAWS: dict[str, Flaw] = {}
 
+# Seconds of what is done
+Spent = defaultdict[str, float]
+
 
 class TimeIsOverError(Exception):
     """The search has to end."""
@@ -107,7 +110,7 @@ class Attempt(LocalEpisode):
     note: str = ""  # what a message says of this episode besides its calls
     clock: "Clock | None" = None
     # Seconds of the search's calls and grades
-    spent: Counter[str] = field(default_factory=Counter)
+    spent: Spent = field(default_factory=lambda: defaultdict(float))
 
     async def start(self) -> None:
         with _timed(self.spent, "start"):
@@ -187,7 +190,7 @@ class Attempt(LocalEpisode):
 
 
 @contextlib.contextmanager
-def _timed(spent: Counter[str], what: str) -> Generator[None]:
+def _timed(spent: Spent, what: str) -> Generator[None]:
     started = time.monotonic()
     try:
         yield
@@ -250,7 +253,7 @@ class FlawCheck:
         self.played_rows: set[int] = set()  # in which this search had an episode
         self.is_late = False  # whether the clock left out a try
         self.earned: Earned = defaultdict(dict)
-        self.spent: Counter[str] = Counter()
+        self.spent: Spent = defaultdict(float)
         self.notes: list[str] = []
 
     def of(self, flaw: Flaw | None = None) -> "FlawCheck":
@@ -271,11 +274,11 @@ class FlawCheck:
 
         Other episodes slow one down, so it is measured once more, without them.
         """
-        if self.spent["reward"] < self.spent.total() / 2:
+        if self.spent["reward"] < sum(self.spent.values()) / 2:
             return ""
         calls, answer = self.oracle(self.rows[0])
         async with self.episode(self.rows[0]) as attempt:
-            attempt.clock, attempt.spent = None, Counter()
+            attempt.clock, attempt.spent = None, defaultdict(float)
             await attempt.play(calls)
             await attempt.reward(answer)
         return f"reward() takes {1000 * attempt.spent['reward']:.0f} ms, which is most of it"

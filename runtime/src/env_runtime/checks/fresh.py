@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ..episode.declaration import declared
+from ..episode.samples import sample_arguments
 from ..episode.tasks import solution_of, steps_of, task_of
 from ..episode.tools import tools_of
 from ..episode.types import REPLY, Row, Solution
@@ -144,13 +145,35 @@ def cause(domain_class: type, plans: Plans, here: Played | None = None) -> str:
                 "strings is another in each process. Sort it, `sorted(names)`, where its "
                 "order matters"
             )
-    said = f"{_sentence(here.differs(first))} that is fresh: " if here else ""
-    if not first.changed or (here and not here.differs(first)):
+    said, names = "", first.changed
+    if here:
+        if not (said := here.differs(first)):
+            return ""
+        said = f"{_sentence(said)} that is fresh: "
+        # Doing nothing changes nothing: another episode did.
+        names = names or _outlived(
+            domain_class, plans[0][0], first.episodes[0].solution
+        )
+    if not names:
         return ""
     return (
-        f"{said}state outlives its episode, in {first.changed}. Each episode needs its own: "
-        "make it in __init__"
+        f"{said}state outlives its episode, in {names}. Each episode needs its own: make it "
+        "in __init__"
     )
+
+
+def _outlived(domain_class: type, row: Row, solution: Any) -> str:
+    """The names of what outlives an episode of the oracle, or of a call of each tool."""
+    plan = Solution(*solution) if solution else Solution([])
+    if not plan.calls:
+        tools = tools_of(domain_class, of_class(domain_class).served_tools())
+        samples = {
+            name: sample_arguments(tool.definition(), high=True)
+            for name, tool in tools.items()
+        }
+        plan = Solution([*samples.items()])
+    there = Process(domain_class, [(row, plan)], SEEDS[0]).read()
+    return there.changed if there else ""
 
 
 def _sentence(text: str) -> str:
