@@ -176,7 +176,10 @@ class RewardCheck:
             return ". Return None instead of nothing where no solution is known"
         else:
             key, other = "oracle_reward", "Correct the class, or its oracle"
-        return f'. {other} or, if that is honest, write "{key}": {reward} into the row'
+        text = f'. {other} or, if that is honest, write "{key}": {reward} into the row'
+        if policy == "noop":
+            text += ". Leave the row out if its task is solved from the start"
+        return text
 
     def wrong(
         self, place: str, policy: str, row: Row, result: Result, problem: str
@@ -196,8 +199,6 @@ class RewardCheck:
                 did += f", and {answer if plan.answer else 'did not answer'}"
             did += "; "
             did = cause_of(self.domain_class, row, plan, policy) + did
-        if policy == "noop":
-            text += ". Leave the row out if its task is solved from the start"
         task = json.dumps(task_of(row), ensure_ascii=False)
         return GateError(f"{text} ({did}task: {task[:300]})")
 
