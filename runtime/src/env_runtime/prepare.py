@@ -66,7 +66,7 @@ def main(arguments: list[str] | None = None) -> int:
             validation = playable_rows(options.validation)
             domain_class, file = here().load_class(), options.validation
             note = compared(domain_class, source, train, file, validation)
-            print(note.strip() or "train and validation share no task")
+            print(note.strip() or "train and validation share no row")
         else:
             train, validation = hold_out(train, options.hold_out)
         if not train:

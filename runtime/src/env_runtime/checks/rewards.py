@@ -76,6 +76,7 @@ class RewardCheck:
         self._solved: list[int] | None = None
         self.earned: Earned = {}
         self.by_chance: list[GateError] = []  # rows that nonsense solves
+        self._asked: set[str] = set()  # policies that failed, and were played elsewhere
 
     def place(self, index: int) -> str:
         """The name of a row, for messages."""
@@ -149,10 +150,25 @@ class RewardCheck:
         if not isinstance(reward, int | float):
             problem = "which is not a number"
         elif problem := reward_problem(self.domain_class, row, policy, reward):
-            problem += self._advice(policy, row, reward)
+            cause = self._cause(policy, row, reward)
+            problem += f". {cause}" if cause else self._advice(policy, row, reward)
         else:
             return
         raise self.wrong(place, policy, row, result, problem)
+
+    def _cause(self, policy: str, row: Row, reward: float) -> str:
+        """Why the policy earns something else in a fresh process; "" if it does not.
+
+        The first failure of a policy is played there.
+        """
+        if policy in self._asked or policy not in PLANS:
+            return ""
+        self._asked.add(policy)
+        from .fresh import Ended, Played, cause
+
+        plan = PLANS[policy](row, self.definitions(row))
+        here = Played([Ended([], reward)])
+        return cause(self.domain_class, [(row, plan)], here)
 
     def _advice(self, policy: str, row: Row, reward: float) -> str:
         """Return the advice about a reward that a policy may not earn, for a message."""
@@ -162,7 +178,10 @@ class RewardCheck:
             return ". Return None instead of nothing where no solution is known"
         else:
             key, other = "oracle_reward", "Correct the class, or its oracle"
-        return f'. {other} or, if that is honest, write "{key}": {reward} into the row'
+        text = f'. {other} or, if that is honest, write "{key}": {reward} into the row'
+        if policy == "noop":
+            text += ". Leave the row out if its task is solved from the start"
+        return text
 
     def wrong(
         self, place: str, policy: str, row: Row, result: Result, problem: str
@@ -182,8 +201,6 @@ class RewardCheck:
                 did += f", and {answer if plan.answer else 'did not answer'}"
             did += "; "
             did = cause_of(self.domain_class, row, plan, policy) + did
-        if policy == "noop":
-            text += ". Leave the row out if its task is solved from the start"
         task = json.dumps(task_of(row), ensure_ascii=False)
         return GateError(f"{text} ({did}task: {task[:300]})")
 

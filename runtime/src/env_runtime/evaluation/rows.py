@@ -7,14 +7,15 @@ import random
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from difflib import get_close_matches
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
 
-from ..episode.declaration import models_of
+from ..episode.declaration import declared, models_of
 from ..episode.episode import Episode
-from ..episode.tasks import check_task, is_native, task_of, task_place
+from ..episode.tasks import check_task, is_native, task_key, task_of, task_place
 from ..episode.tools import check_row_tools, tools_in
 from ..episode.types import Definitions, Row, Task
 from ..errors import RolloutError, one_line
@@ -280,6 +281,28 @@ def messages_of(row: Row) -> list[dict[str, Any]]:
     if params.get("instructions"):
         items = [{"role": "system", "content": params["instructions"]}, *items]
     return items
+
+
+def row_key(domain_class: type, row: Row) -> int:
+    """A hash that two rows share if they are the same: a data set may have millions.
+
+    The policy sees the same in them, and their tasks differ in nothing but their `id`. Two
+    questions may have one answer, which is all of their tasks. Tools count if only the row
+    has them: those of the class are in rows once the server's tools are.
+    """
+    own, params = declared(domain_class), row["responses_create_params"]
+    listed = params.get("tools") if own.has_row_tools and not own.row_tools else None
+    tools = [
+        tool
+        for tool in listed or []
+        if not hasattr(domain_class, str(tool.get("name")))
+    ]
+    seen = [
+        {**item, "content": content_parts(item.get("content"))}
+        for item in messages_of(row)
+    ]
+    text = json.dumps([seen, tools, task_key(task_of(row))], sort_keys=True)
+    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest())
 
 
 def prompt_of(row: Row) -> tuple[list[dict[str, Any]], int]:
