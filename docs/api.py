@@ -1,15 +1,23 @@
-"""Write api.md, the page of the public modules, from their docstrings.
+"""Write api.md, the page of the public modules, and a table of running.md, from docstrings.
 
 uv run python docs/api.py
 """
 
 import importlib
 import inspect
+import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, get_origin
 
+from env_runtime import project_settings
+
 PAGE = Path(__file__).with_suffix(".md")
+RUNNING = PAGE.with_name("running.md")
+TABLE = re.compile(
+    r"(?<=writes this table -->\n).*?(?=<!-- end of the table)", re.DOTALL
+)
 MODULES = ["server", "gates", "rollouts", "rows", "graders", "testing", "models"]
 MODULES += ["gymnasium", "mcp", "sql"]
 INTRODUCTION = """# The public modules of `env_runtime`
@@ -94,5 +102,22 @@ def signature(thing: Any) -> str:
     return f"({', '.join(names)})"
 
 
+def running() -> str:
+    """The page on playing, with the table of the project's settings."""
+    lines = [
+        "",
+        "| key | it must be | default | meaning |",
+        "| --- | --- | --- | --- |",
+    ]
+    for key, field in project_settings.keys().items():
+        default = "needed" if field.is_required() else json.dumps(field.default)
+        default = {"null": "none", '""': "none", "[]": "none"}.get(default, default)
+        kind = project_settings.expected(field)
+        lines.append(f"| `{key}` | {kind} | {default} | {field.description} |")
+    text = RUNNING.read_text(encoding="utf-8")
+    return TABLE.sub(lambda _: "\n".join([*lines, "", ""]), text)
+
+
 if __name__ == "__main__":
     PAGE.write_text(page(), encoding="utf-8")
+    RUNNING.write_text(running(), encoding="utf-8")

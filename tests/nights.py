@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from projects import ARCHETYPES, QUICK, ROOT
+from projects import QUICK, ROOT, WHOLE
 
 RUNTIME = "runtime/src/env_runtime/"
 
@@ -171,11 +171,11 @@ def nightly(*values: Any) -> Any:
     return pytest.param(*values, marks=pytest.mark.nightly)
 
 
-GAME_BY_DAY = ["game", *map(nightly, ARCHETYPES[1:])]
+GAME_BY_DAY = ["game", *map(nightly, WHOLE[1:])]
 # The game proves the main job; the others are installed and run by the slow tests.
 GAME_FIRST = [
     "game",
-    *(pytest.param(one, marks=pytest.mark.slow) for one in ARCHETYPES[1:]),
+    *(pytest.param(one, marks=pytest.mark.slow) for one in WHOLE[1:]),
 ]
 
 # Modules of tests/runtime/ that say the same on each release series of NeMo Gym

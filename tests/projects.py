@@ -25,7 +25,10 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 CLASSES = ROOT / "tests/classes"
 RUNTIME = ROOT / "runtime"
-ARCHETYPES = ["game", "sandbox", "vision"]
+FACTS = json.loads((RUNTIME / "src/env_runtime/facts.json").read_text())
+ARCHETYPES = list(FACTS["archetypes"])
+# Those whose files are whole without a step after generation, and whose tools are the class's
+WHOLE = ["game", "sandbox", "vision"]
 FRAMEWORKS = ["verifiers", "openenv", "ors"]
 
 # If a machine sets this, each process spends three seconds compiling NeMo Gym.

@@ -55,6 +55,14 @@ def test_the_page_is_what_the_docstrings_say():
     assert printed == PAGE
 
 
+def test_the_keys_of_a_project_are_on_a_page():
+    """`uv run python docs/api.py` writes the table."""
+    code = "import api; print(api.running(), end='')"
+    printed = run([sys.executable, "-c", code], ROOT / "docs").stdout
+    assert "| `floor` | a number" in printed
+    assert printed == (ROOT / "docs/running.md").read_text()
+
+
 @pytest.mark.parametrize(
     "answers",
     [

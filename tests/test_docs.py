@@ -105,6 +105,7 @@ NOT_RUN = {
         "uv run python gates.py rollout --under-gym": "takes a minute; tests/test_nemo_gym.py runs it",
         "uv run python -m env_runtime.under_gym --stand-in": "docs/running.md runs it",
         ".venv/bin/gym env start ": "docs/running.md runs it",
+        ".venv/bin/ng_run ": "docs/running.md runs it",
         "unset UV_PYTHON": "is for the lines after it",
         "while kill -0": "waits for the line before it",
     },

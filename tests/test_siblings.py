@@ -8,6 +8,7 @@ import tomllib
 from types import SimpleNamespace
 
 import pytest
+from env_runtime.shipped import matcher
 from test_render import check, names_of, text_files
 
 from nights import GAME_FIRST
@@ -42,6 +43,20 @@ def test_rendered_files(render, archetype):
         assert not (project / name / "__init__.py").exists()
     listed = (project / ".dockerignore").read_text().splitlines()
     assert set(FRAMEWORKS) <= set(listed)
+
+
+def test_no_image_gets_a_key(render):
+    """Nor among the rows, which the frameworks' servers read."""
+    project = render(siblings=["openenv", "ors"])
+    for folder in (".", "openenv", "ors"):
+        name = ".dockerignore" if folder == "." else "Dockerfile.dockerignore"
+        lines = (project / folder / name).read_text().splitlines()
+        left_out = matcher(lines).match_file
+        for key in (".aws/credentials", "id_rsa", "a.p12", ".pypirc", ".env.local"):
+            for place in ("", "sub/", "nemo_gym/data/"):
+                assert left_out(f"{place}{key}"), (folder, place, key)
+        for path in ("secrets_game.py", "key.md", "nemo_gym/server.py"):
+            assert not left_out(path), (folder, path)
 
 
 @pytest.mark.parametrize(

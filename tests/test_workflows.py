@@ -9,7 +9,7 @@ import sys
 import pytest
 import yaml
 
-from projects import ROOT, UVX, git, run
+from projects import ARCHETYPES, ROOT, UVX, git, run
 
 STEPS = {
     f"{path.stem}/{name}/{step.get('name', number)}": step["run"]
@@ -103,6 +103,35 @@ def test_each_release_waits_for_the_nights_tests():
     jobs = yaml.safe_load(text)["jobs"]
     called = [jobs[name]["uses"].rpartition("/")[2] for name in jobs["tag"]["needs"]]
     assert called == ["ci.yml", "nightly.yml"]
+
+
+def test_each_archetype_can_be_chosen_everywhere():
+    """YAML of GitHub's is written by hand, so this compares it with the one list."""
+    use = yaml.safe_load((ROOT / ".github/workflows/use-template.yml").read_text())
+    # YAML reads the key `on` as true.
+    inputs = use[True]["workflow_dispatch"]["inputs"]
+    assert inputs["archetype"]["options"] == ARCHETYPES
+    form = yaml.safe_load((ROOT / ".github/ISSUE_TEMPLATE/reward.yml").read_text())
+    [choice] = [each for each in form["body"] if each["type"] == "dropdown"]
+    assert choice["attributes"]["options"] == [*ARCHETYPES, "my own"]
+    folders = {path.parent.name for path in ROOT.glob("archetypes/*/archetype.yml")}
+    assert folders == {*ARCHETYPES}
+
+
+@pytest.mark.parametrize(
+    ("page", "line"),
+    [
+        ("README.md", r"-d archetype=\w+"),
+        ("docs/generating.md", r"^\| `archetype` .*"),
+        ("docs/start.md", r"-d archetype=sandbox|The other archetypes are .*\n.*"),
+        ("CONTRIBUTING.md", r"^\| archetype .*"),
+        ("skills/generate-nemo-gym-env/SKILL.md", r".*archetype.*\n.*"),
+    ],
+)
+def test_each_archetype_is_on_the_page(page, line):
+    found = re.finditer(line, (ROOT / page).read_text(), re.MULTILINE)
+    words = set(re.findall(r"\w+", " ".join(match[0] for match in found)))
+    assert {*ARCHETYPES} <= words
 
 
 @pytest.mark.slow

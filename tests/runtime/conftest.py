@@ -274,8 +274,8 @@ def look(monkeypatch) -> Callable[..., str]:
         **table: Any,
     ) -> str:
         monkeypatch.setitem(project.of_loaded, kind, here())
-        table = {**here().table(), "meant": [*meant], **table}
-        monkeypatch.setattr(project.Project, "table", lambda self: table)
+        changed = here().table().model_copy(update={"meant": [*meant], **table})
+        monkeypatch.setattr(project.Project, "table", lambda self: changed)
         served = list(tools_of(kind))
         monkeypatch.setattr(project.Project, "served_tools", lambda self: served)
         looked = find_flaws(kind, rows, usual, seconds)

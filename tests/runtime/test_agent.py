@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import requests
 import uvicorn
+from env_runtime.episode.answers import NOT_SENT
 from env_runtime.episode.types import as_response, function_call, message
 from env_runtime.frameworks import nemo_gym
 from env_runtime.gym_series import HAS_ENVIRONMENT_SERVERS
@@ -355,6 +356,39 @@ def test_calls_and_replies_alternate(bench):
     said = [i for i in sample["response"]["output"] if i.get("role") == "user"]
     assert [item["content"] for item in said] == ["And then?"] * 2
     assert sample["response"]["usage"]["total_tokens"] == 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "told"),
+    [
+        (Guest, "bye", True),
+        (Guest, "<think>bye</think>\n", False),
+        (Counter, "bye", False),
+    ],
+)
+def test_a_message_beside_a_call_is_not_sent(bench, kind, text, told):
+    """The model reads that, in the output of the last call."""
+    twice = calls("{}", '{"number": 3}')
+    beside = {**twice, "output": [message(text), *twice["output"]]}
+    sample = bench(kind).sample(beside, calls("{}"), says(message("bye")))
+    assert outcome(sample) == (1.0, False)
+    notes = [json.loads(output).get("note") for output in outputs(sample)]
+    assert notes == [None, NOT_SENT if told else None, None]
+
+
+def test_the_class_hears_no_thinking_of_the_model(bench):
+    thoughts = [says(message(f"<think>bye{end}")) for end in ("</think>Hm.", "")]
+    sample = bench(Guest).sample(*thoughts, SOLVES)
+    assert (outcome(sample), sample["ended_by"]) == ((0.0, False), "policy")
+
+
+@pytest.mark.parametrize("characters", [100_000, 2 << 20])
+def test_a_message_that_is_too_long_is_answered_with_an_error(bench, characters):
+    said = [says(message("m" * characters)), SOLVES, says(message("bye"))]
+    sample = bench(Guest).sample(*said)
+    assert (outcome(sample), sample["ended_by"]) == ((1.0, False), "environment")
+    [refused] = [i for i in sample["response"]["output"] if i.get("role") == "user"]
+    assert refused["content"].startswith("error: the ")
 
 
 def test_max_steps_counts_the_answers_of_the_model(bench):

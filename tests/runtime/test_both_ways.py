@@ -13,6 +13,8 @@ from typing import Any
 import httpx
 import pytest
 from env_runtime.evaluation.rows import load_rows
+from env_runtime.facts import SERVER_PATHS
+from env_runtime.gym_series import HAS_ENVIRONMENT_SERVERS
 from env_runtime.project import here
 from env_runtime.testing.fixtures import verify_body
 
@@ -124,3 +126,25 @@ def test_processes_have_the_same_answers_and_pass_the_gates(monkeypatch):
             assert done.returncode == 0
     check(got[1])
     assert got[0] == got[1]
+
+
+# Routes that only some servers have: METRICS=1, NeMo Gym's profiling, and its MCP
+OF_SOME = {"metrics", "stats", "mcp"}
+
+
+class Talks(Plain):
+    def reply(self, answer: str) -> str | None:
+        return None
+
+
+@pytest.mark.series
+@pytest.mark.parametrize(
+    "under_gym", [False, True], indirect=True, ids=["alone", "NeMo Gym"]
+)
+def test_the_reserved_names_are_the_servers_own_paths(server_of, under_gym):
+    routes: list[Any] = app_of(server_of(Talks)).routes
+    paths = {route.path.strip("/") for route in routes}
+    names = {path for path in paths if path and "/" not in path}
+    assert names <= SERVER_PATHS
+    if under_gym and HAS_ENVIRONMENT_SERVERS:
+        assert names | OF_SOME == SERVER_PATHS

@@ -2,10 +2,12 @@
 
 import inspect
 import json
+import re
 from typing import Any
 
 import pytest
 from env_runtime.server import SessionServer
+from env_runtime.testing.attacks import TestAttacks as GradeAttacks
 from env_runtime.testing.attacks import TestConversation as Attacks
 
 HOUR = 20
@@ -123,3 +125,63 @@ def test_a_server_that_believes_the_trajectory_is_found(attack, monkeypatch):
 
     monkeypatch.setattr(SessionServer, "verify_response", trusting)
     assert attack(Guest, CLAIMS)
+
+
+# ---------------------------------------------------------------------- long messages
+
+
+class Backtracks(Guest):
+    """Looks for a time with an expression that takes twice as long for each letter."""
+
+    def reply(self, answer: str) -> str | None:
+        found = re.search(r"^(\w+\s?)+ at (\d+)$", answer)
+        return super().reply(found[2] if found else "")
+
+
+class LooksAhead(Guest):
+    """Reads all words from each word on: the square of their number."""
+
+    def reply(self, answer: str) -> str | None:
+        return super().reply("" if re.search(r"(\w+ )*hour", answer) else answer)
+
+
+class GradesABox(Guest):
+    """The box is cut out first."""
+
+    reply = None  # type: ignore[assignment]
+
+    def reward(self, answer: str) -> float:  # ty: ignore[incompatible-method-override]
+        boxed = answer[len("\\boxed{") : -1]
+        if not answer.startswith("\\boxed{"):
+            return 0.0
+        return float(bool(re.fullmatch(r"(\d+,?)*20", boxed)))
+
+    @staticmethod
+    def oracle(task: dict[str, Any]) -> list[str]:
+        return ["\\boxed{20}"]
+
+
+def long_message(loads, kind: type) -> str:
+    """The complaint of the test over the class; "" if it passes."""
+    loads(kind)
+    try:
+        GradeAttacks().test_a_long_message_holds_up_nobody([ROW], ROW)
+    except AssertionError as error:
+        return str(error)
+    return ""
+
+
+@pytest.mark.parametrize(
+    ("kind", "method"),
+    [(Backtracks, "reply"), (LooksAhead, "reply"), (GradesABox, "reward")],
+)
+def test_a_message_that_holds_up_other_episodes_is_named(loads, kind, method):
+    complaint = long_message(loads, kind)
+    assert complaint.startswith(f"{kind.__name__}.{method}() took ")
+    assert "see `Long messages` in docs/your-own-class.md" in complaint
+
+
+def test_a_class_that_reads_long_messages_quickly_passes(loads):
+    assert long_message(loads, Guest) == ""
+    with pytest.raises(pytest.skip.Exception, match="reads no message"):
+        long_message(loads, type("Deaf", (Guest,), {"reply": None}))

@@ -245,6 +245,39 @@ def test_secrets_stay_whatever_the_dockerignore_says(project, dry_run):
     assert not files & {".env", "nemo_gym/env.yaml"}
 
 
+# Names that hold keys, and names that only look like it
+KEYS = [".env", ".env.production", "production.env", "env.yaml", ".aws/credentials"]
+KEYS += [".ssh/config", "id_rsa", "id_ed25519.pub", "key.p12", ".pypirc", "_netrc"]
+KEYS += [".git-credentials", ".gnupg/secring.gpg", ".config/gcloud/credentials.db"]
+KEYS += ["client_secret_7.apps.json", ".cargo/credentials.toml", "a.keystore"]
+HONEST = [
+    "secrets_game.py",
+    "key.md",
+    "keys/a.txt",
+    "aws/credentials",
+    "environment.py",
+]
+HONEST += [".config/game.toml", "credentials.json", "id.txt", "token", "ssh/config"]
+
+
+@pytest.mark.parametrize("ignored", [True, False])
+@pytest.mark.parametrize("folder_of_keys", ["", "sub/", "sub/deep/", "nemo_gym/data/"])
+def test_keys_stay_and_honest_files_go(project, dry_run, folder_of_keys, ignored):
+    """Because of the generated .dockerignore, and without its lines."""
+    if not ignored:
+        write(project / ".dockerignore", "!**\n")
+    for name in (*KEYS, *HONEST):
+        (project / folder_of_keys / name).parent.mkdir(parents=True, exist_ok=True)
+        write(project / folder_of_keys / name, "nothing")
+    lines = (project / ".dockerignore").read_text().splitlines()
+    left_out = shipped.matcher(lines).match_file
+    paths = [f"{folder_of_keys}{name}" for name in (*KEYS, *HONEST)]
+    if ignored:
+        assert [path for path in paths if left_out(path)] == paths[: len(KEYS)]
+    _, files = dry_run("**")
+    assert [path for path in paths if path in files] == paths[len(KEYS) :]
+
+
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
 def test_a_key_in_a_file_is_refused(project, dry_run, encoding):
     text = "import os\nTOKEN = 'hf_" + 34 * "x" + "'\n"

@@ -773,7 +773,7 @@ def test_rows_that_are_one_task_fail(run_gate, monkeypatch):
     run = functools.partial(run_gate, rollout_gate, prompt="A corridor.")
     said = " are one task (1 prompt, 1 first observation, 1 outcome of nonsense (the same calls on each row)): "
     assert said in refusal(GateError, run, Shown, *SEEDS)
-    table = {**project.here().table(), "one_task": True}
+    table = project.here().table().model_copy(update={"one_task": True})
     monkeypatch.setattr(project.Project, "table", lambda self: table)
     _, note, oracle, *_ = run(Corridor, *SEEDS).split("\n")
     assert note.endswith("; one task, as [tool.environment] says")

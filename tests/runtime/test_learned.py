@@ -190,7 +190,7 @@ def floored(learn, monkeypatch) -> Callable[..., Shortcuts]:
 
     def floored(rows: list[Row], floor: float | None, others: float) -> Shortcuts:
         learn(Parts, rows[:1])  # which makes the class the project's
-        table = {**here().table(), **({} if floor is None else {"floor": floor})}
+        table = here().table().model_copy(update={"floor": floor})
         monkeypatch.setattr(project.Project, "table", lambda self: table)
         earned = {"nonsense": dict.fromkeys(range(len(rows)), others)}
         return shortcuts_of(Parts, Path("rows.jsonl"), rows, earned)

@@ -154,6 +154,8 @@ def test_a_class_that_replies_is_told_with_a_tool(server_of, monkeypatch):
         listed = ask(client, token, "tools/list")["tools"]
         assert [tool["name"] for tool in listed] == ["move", "say"]
         assert text_of(call(client, token, "say", text="hi")) == "You said hi."
+        thought = call(client, token, "say", text="<think>bye</think>")
+        assert text_of(thought) == "error: the text is empty"
         assert text_of(call(client, token, "say", text="bye")) == "The episode is over."
         said = [function_call("say", {"text": text}) for text in ("hi", "bye")]
         verdict = client.verdict(output=said)

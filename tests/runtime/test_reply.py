@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from env_runtime import project
 from env_runtime.checks.smoke import smoke_gate
+from env_runtime.episode.answers import NOT_SENT
 from env_runtime.episode.episode import Call, Episode, run_without_loop
 from env_runtime.episode.tasks import solution_of
 from env_runtime.episode.tools import tools_of
@@ -62,6 +63,14 @@ class Asked(Guest):
 
     def reward(self, answer: str) -> float:  # ty: ignore[incompatible-method-override]
         return float(answer == "Good bye." and self.booked == self.hour)
+
+
+class Mute(Guest):
+    reply = None  # type: ignore[assignment]
+
+    @staticmethod
+    def oracle(task: dict[str, Any]) -> Any:
+        return [("book", {"hour": task["hour"]})]
 
 
 class Painter(Guest):
@@ -134,6 +143,56 @@ def test_a_slow_reply_is_told(begin):
 
     said = begin(Slow, GUEST, tool_seconds=0.05).say("hello")
     assert said["content"].startswith("error: the call took more than")
+
+
+class Repeats(Guest):
+    """Says what it heard, and grades that."""
+
+    def reply(self, answer: str) -> str:
+        return answer
+
+    def reward(self, answer: str) -> float:  # ty: ignore[incompatible-method-override]
+        return float(len(answer) == 60)
+
+
+THOUGHT = "<think>I should ask: when? Then bye.</think>\n\n"
+
+
+def test_the_class_hears_no_thinking(client):
+    assert client.say(f"{THOUGHT}Hello.") == from_user("A table!")
+    assert client.say("When?</think> Hm.") == from_user("A table!")
+
+
+def test_a_thought_alone_is_no_message(client):
+    """The policy ended the episode, and not the class, which heard nothing."""
+    assert [client.say(text) for text in (THOUGHT, "<think>bye", "")] == [None] * 3
+    assert client.say("When?") == from_user("At 20, please.")
+    verdict = client.verdict(output=[message(THOUGHT)])
+    assert verdict["ended_by"] == "policy"
+
+
+def test_a_message_has_a_limit_that_the_policy_reads(begin):
+    client = begin(Repeats, GUEST, max_message_characters=60)
+    thinking = f"<think>{'m' * 99}</think>"
+    assert client.say(f"{thinking}{'m' * 60}")["content"] == "m" * 60
+    refused = client.say("m" * 61)["content"]
+    assert refused == f"error: {TOO_LONG}"
+    verdict = client.verdict(output=[message(f"{thinking}{'m' * 60}")])
+    assert (verdict["reward"], verdict["failure_reason"]) == (1.0, None)
+
+
+TOO_LONG = (
+    "the message has 61 characters, more than the 60 of MAX_MESSAGE_CHARACTERS: "
+    "write a shorter one"
+)
+
+
+def test_a_last_message_that_is_too_long_earns_the_lowest_reward(begin):
+    verdict = begin(Repeats, GUEST, max_message_characters=60).verdict(
+        output=[message("m" * 61)]
+    )
+    assert (verdict["reward"], verdict["mask_sample"]) == (0.0, False)
+    assert verdict["failure_reason"].startswith(TOO_LONG)
 
 
 @pytest.mark.parametrize("body", ["[]", "{}", '{"answer": 5}', "not JSON", "[" * 9000])
@@ -270,17 +329,49 @@ def test_max_turns_ends_a_policy_that_goes_on(gate_client):
     assert (result["out_of_turns"], result["ended_by"]) == (True, "max_turns")
 
 
-def test_a_message_that_is_too_long_ends_the_episode(gate_client):
+@pytest.mark.parametrize("characters", [100_000, 2 << 20])
+def test_a_message_that_is_too_long_is_answered_with_an_error(gate_client, characters):
     """It must not make the episode fail, which would have no reward."""
 
     class Endless(Chatty):
         def turn(self, row, definitions, output):
-            return Turn([message("m" * (2 << 20))])
+            return Turn([message("m" * characters)])
 
     client = gate_client(Guest)
     result = play(client, client.tools(), GUEST, Endless(), 3)
-    assert kinds(result) == "m"
+    assert kinds(result) == "mumumu"
+    assert result["response"]["output"][1]["content"].startswith("error: the ")
     assert result["reward"] == 0.0
+
+
+@pytest.mark.parametrize(
+    ("environment_class", "text", "told"),
+    [
+        (Guest, "Good bye.", True),
+        (Guest, f"{THOUGHT}Good bye.", True),
+        (Guest, THOUGHT, False),
+        (Guest, "<think>bye", False),
+        (Guest, "\n\n", False),
+        (Mute, "Good bye.", False),
+    ],
+)
+def test_a_message_beside_a_call_is_not_sent(
+    gate_client, environment_class, text, told
+):
+    """The policy reads that. In a class without reply(), it is a comment on the call."""
+    book = function_call("book", json.dumps({"hour": 20}))
+
+    class Both(Chatty):
+        def turn(self, row, definitions, output):
+            return Turn([] if output else [message(text), book])
+
+    client = gate_client(environment_class)
+    result = play(client, client.tools(), GUEST, Both(), 3)
+    assert kinds(result) == "mco"
+    output = json.loads(result["response"]["output"][2]["output"])
+    note = {"note": NOT_SENT} if told else {}
+    assert output == {"output": "booked: 20", **note}
+    assert result["reward"] == 0.5
 
 
 def test_an_oracle_of_a_class_with_reply_talks_in_between():
@@ -456,6 +547,19 @@ def test_saying_the_last_word_ends_the_episode():
     assert (over, reward) == (True, 0.0)
 
 
+def test_another_framework_s_class_hears_no_thinking():
+    said = [THOUGHT, f"{THOUGHT}Hello.", f"<think>Hm.</think>{'m' * 70_000}", "bye"]
+    heard, over, _ = talk(Guest, *said)
+    empty, reply, refused, _ = [each.output for each in heard]
+    assert (empty, reply, over) == ("error: the text is empty", "A table!", True)
+    assert refused.startswith("error: the message has 70000 characters")
+
+
+def test_the_tool_says_that_nothing_else_is_heard():
+    [_, say] = definitions_of_frameworks(Guest)
+    assert "hears nothing else" in say["description"]
+
+
 # ---------------------------------------------------------------------- grading again
 
 
@@ -471,6 +575,8 @@ def test_reverify_plays_the_messages_again(
     client_of, monkeypatch, end, response, reward
 ):
     monkeypatch.setenv("REVERIFY", "1")
-    output = [message("When?"), from_user("At 20, please."), *call_and_result(20), *end]
+    first = [message(f"{THOUGHT}When?"), from_user("At 20, please.")]
+    beside = [message("bye"), *call_and_result(20)]  # was not sent
+    output = [*first, *beside, *end]
     verdict = client_of(Guest).verdict(GUEST, output, **response)
     assert verdict["reward"] == reward

@@ -33,7 +33,7 @@ def test_max_turns(play, api, model, a_call, paths, monkeypatch):
 
 def test_max_turns_of_the_project(play, model, a_call, monkeypatch):
     monkeypatch.delenv("MAX_TURNS")
-    turns = project.here().table()["max_turns"]
+    turns = project.here().table().max_turns
     model.script = [[a_call]] * (turns + 1)
     _, printed, _ = play("--limit", "1")
     assert printed[0].endswith(f" (out of turns: {turns})")

@@ -9,14 +9,17 @@ from env_runtime.checks.class_checks import check_class
 from env_runtime.checks.smoke import smoke_gate
 from env_runtime.checks.tools_in_rows import write_tools
 from env_runtime.episode.samples import sample_arguments
-from env_runtime.episode.tools import SERVER_PATHS, tools_of
+from env_runtime.episode.tools import call_body, tools_of
 from env_runtime.episode.types import function_call, message
 from env_runtime.errors import GateError, RolloutError
 from env_runtime.evaluation.client import play
 from env_runtime.evaluation.policies import fixed_policy
 from env_runtime.evaluation.rows import load_rows, with_served_tools
+from env_runtime.facts import SERVER_PATHS
 from env_runtime.frameworks.episodes import definitions_of as definitions_of_frameworks
 from env_runtime.playing import PlaySession
+from env_runtime.scale.proxy import OWN_PATHS
+from env_runtime.scale.shard import ABOUT_PATH
 from env_runtime.trainers import trl
 
 from .support import Generous, rollout_gate, rows_file
@@ -161,9 +164,14 @@ def test_the_servers_own_paths_take_no_calls(client, name):
     assert "noted" not in call(client, name, {}).text
 
 
-def test_every_path_of_the_server_is_known(server_of):
-    paths = {route.path for route in server_of(Calls).setup_webserver().routes}
-    assert {path.strip("/") for path in paths if path.count("/") == 1} <= SERVER_PATHS
+def test_the_reserved_names_are_those_that_a_proxy_of_shards_answers():
+    parts = {path.split("/")[1] for path in OWN_PATHS - {ABOUT_PATH}}
+    assert parts - {""} <= SERVER_PATHS
+
+
+def test_a_policy_is_not_told_of_a_tool_that_it_cannot_call():
+    with pytest.raises(ValueError, match="^no tool 'stats'; there are weather$"):
+        call_body(["stats", "weather"], "stats", "{}")
 
 
 def test_a_trajectory_that_claims_calls_earns_nothing(client):

@@ -47,7 +47,7 @@ def half_known(monkeypatch):
 
 
 def test_the_rollout_gate_counts_them(gate, monkeypatch):
-    table = {**here().table(), "meant": ["constant"]}
+    table = here().table().model_copy(update={"meant": ["constant"]})
     monkeypatch.setattr(project.Project, "table", lambda self: table)
     line = gate(rollout_gate, Riddled, *ROWS).splitlines()[0]
     assert line == (

@@ -77,7 +77,15 @@ def read_server_options() -> None:
 
 def rows_file(text: str) -> Path:
     """The value of --rows. Its default is "": the example rows, of the variant if any."""
-    return Path(text) if text else here().rows
+    return Path(text) if text else example_rows()
+
+
+def example_rows() -> Path:
+    """The example rows. Ends the command with the reason if there is no project."""
+    try:
+        return here().rows
+    except FixableError as error:
+        sys.exit(f"{Path(sys.argv[0]).name}: {error}")
 
 
 def exit_status(name: str, run: Callable[[], int]) -> int:

@@ -115,9 +115,9 @@ def main(arguments: list[str] | None = None) -> int:
     project = here()
     parser = new_parser(__doc__)
     add = parser.add_argument
-    table = shipped.pyproject(project).get("tool", {}).get("environment", {})
+    table = project.table()
     text = "default: space of [tool.environment] in pyproject.toml"
-    add("--space", default=table.get("space", ""), metavar="OWNER/NAME", help=text)
+    add("--space", default=table.space, metavar="OWNER/NAME", help=text)
     add("--private", action="store_true", help="only you can see the Space")
     text = "also push these files: paths from the project's root, with * and **"
     add("--add", action="append", default=[], metavar="PATTERN", help=text)
@@ -126,7 +126,7 @@ def main(arguments: list[str] | None = None) -> int:
     text = "push nothing: write what would be pushed into a new folder"
     add("--dry-run", type=Path, metavar="FOLDER", help=text)
     options = parser.parse_args(arguments)
-    named = [*table.get("data_files", []), *table.get("space_files", []), *options.add]
+    named = [*table.data_files, *table.space_files, *options.add]
     if options.dry_run:
         folder = options.dry_run.resolve()
         shipped.check_new(folder)

@@ -33,6 +33,7 @@ from numbers import Real
 from typing import Any
 
 from .notation import (
+    Quantity,
     boxes_in,
     may_be_unit,
     normal,
@@ -85,6 +86,12 @@ class _Boxed[Value]:
 _PLACES, _DIGITS = Fraction(1, 2 * 10**6), Fraction(1, 2000)
 
 
+@functools.lru_cache(maxsize=64)  # a row's class, oracle and make_rows.py read the same
+def _expected_quantity(text: str) -> Quantity | None:
+    found = quantity_in(text)
+    return found if found and may_be_unit(found.unit) else None
+
+
 class Number(_Boxed[Fraction]):
     r"""One number in \boxed{}: `42`, `-1,250.75`, `3/4`, `\frac{3}{4}`, `\$5`, `20\%`, `3 km`.
 
@@ -97,8 +104,8 @@ class Number(_Boxed[Fraction]):
 
     def __init__(self, expected: str | float) -> None:
         self._text = str(expected)
-        found = quantity_in(self._text)
-        if found is None or not may_be_unit(found.unit):
+        found = _expected_quantity(self._text)
+        if found is None:
             raise ValueError(
                 f"expected a number such as 42, 12.50 or 3/4, got {expected!r:.80}"
             )

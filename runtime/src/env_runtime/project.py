@@ -13,7 +13,7 @@ import re
 import subprocess
 import sys
 import threading
-import tomllib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.machinery import PathFinder
 from pathlib import Path
@@ -23,6 +23,7 @@ from weakref import WeakKeyDictionary
 
 from .errors import GateError, ProjectError, SettingError
 from .files import file_of
+from .project_settings import ProjectSettings, read_tool
 from .settings import ClientSettings, ParameterSettings
 
 PACKAGE = Path(__file__).resolve().parent
@@ -62,7 +63,7 @@ def find(*places: Path | str) -> "Project":
         return Project.read(COPY)
     for place in map(Path, places):
         for folder in (place.absolute(), *place.absolute().parents):
-            if "environment" in _settings(folder / SETTINGS):
+            if "environment" in read_tool(folder / SETTINGS):
                 return Project.read(folder)
     looked = " or ".join(str(Path(place).absolute()) for place in places)
     raise ProjectError(
@@ -87,13 +88,6 @@ def known() -> "set[Project]":
     return projects
 
 
-def _settings(path: Path) -> dict[str, Any]:
-    """The table [tool] of a pyproject.toml; {} if there is no such file."""
-    if not path.is_file():
-        return {}
-    return tomllib.loads(path.read_text(encoding="utf-8")).get("tool", {})
-
-
 @dataclass(frozen=True)
 class Project:
     """An environment's project, as [tool.environment] describes it."""
@@ -116,20 +110,15 @@ class Project:
     @classmethod
     @functools.cache
     def _read(cls, root: Path, changed: int) -> "Project":
-        table = _settings(root / SETTINGS)["environment"]
-        try:
-            return cls(
-                root.resolve(),
-                table["env_name"],
-                table["module"],
-                table["class"],
-                tuple(table.get("models", [])),
-                table.get("folder", ""),
-            )
-        except KeyError as error:
-            raise ProjectError(
-                f"{root / SETTINGS}: [tool.environment] has no {error.args[0]}"
-            ) from None
+        table = ProjectSettings.read(root / SETTINGS)
+        return cls(
+            root.resolve(),
+            table.env_name,
+            table.module,
+            table.class_name,
+            tuple(table.models),
+            table.folder,
+        )
 
     @property
     def gym(self) -> Path:
@@ -190,13 +179,13 @@ class Project:
                     return name, settings
         raise SettingError(f"no {self.gym}/{names} configures a resources server")
 
-    def table(self) -> dict[str, Any]:
-        """[tool.environment] as it is now: max_turns, and the Space if any."""
-        return _settings(self.root / SETTINGS)["environment"]
+    def table(self) -> ProjectSettings:
+        """[tool.environment] as it is now. Raises ProjectError."""
+        return ProjectSettings.read(self.root / SETTINGS)
 
     def number_of_turns(self) -> int:
         """MAX_TURNS, else max_turns of [tool.environment]. Raises SettingError."""
-        return ClientSettings.read().max_turns or self.table()["max_turns"]
+        return ClientSettings.read().max_turns or self.table().max_turns
 
     def sources(self) -> Path:
         """The folder in which Python finds the class's module: `root`, or `root`/src."""
@@ -219,7 +208,7 @@ class Project:
                 domain_class = getattr(module, self.class_name)
         except GateError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             from .import_problems import import_problem
 
             raise GateError(import_problem(self, error)) from error
@@ -271,16 +260,21 @@ class Project:
 
     def _check_names(self, own: list[Path]) -> None:
         """Raise GateError if a loaded module has the name of one of our files, `own`."""
+        for file, loaded in self.others_in_place_of(own):
+            raise GateError(
+                f"{file} cannot be imported beside {loaded.__file__}: one process has one "
+                f"module {loaded.__name__!r}. Rename one of the two, or play each "
+                "environment in a process of its own"
+            )
+
+    def others_in_place_of(self, own: list[Path]) -> Iterator[tuple[Path, ModuleType]]:
+        """Our files whose name a loaded module has, which is another one."""
         for file in own:
             *packages, name = file.relative_to(self.sources()).with_suffix("").parts
             parts = packages if name == "__init__" else [*packages, name]
             loaded = sys.modules.get(".".join(parts))
             if loaded and not _is_file_of(loaded, file):
-                raise GateError(
-                    f"{file} cannot be imported beside {loaded.__file__}: one process has one "
-                    f"module {'.'.join(parts)!r}. Rename one of the two, or play each "
-                    "environment in a process of its own"
-                )
+                yield file, loaded
 
     def _import_from_sources(self) -> None:
         """Have Python find what the class imports from its own folder, and from `root`."""

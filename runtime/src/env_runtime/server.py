@@ -36,8 +36,8 @@ from . import project
 from .auth import serving_problem
 from .episode.declaration import declared, models_of
 from .episode.session import Session
-from .episode.tools import make_tool
-from .errors import SettingError, ShardsError, shortage
+from .episode.tools import tool_of
+from .errors import ProjectError, SettingError, ShardsError, shortage
 from .gym_series import (
     SESSION_ID_KEY,
     BaseServerConfig,
@@ -175,7 +175,7 @@ class SessionServer(SimpleResourcesServer):
         Its request model comes from the method's signature, its description from the
         docstring. Raises ToolError if the method cannot be a tool.
         """
-        return tool_endpoint(self._store, make_tool(method))
+        return tool_endpoint(self._store, tool_of(self.domain_class, method))
 
     def endpoint(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """The endpoint of a tool that you write: `app.post("/peek")(self.endpoint(peek))`.
@@ -445,7 +445,7 @@ class SessionServer(SimpleResourcesServer):
             if reason := serving_problem(cls.domain_class):
                 sys.exit(f"server.py: {reason}")
             launch.log_to_file(project.of_class(cls.domain_class))
-        except SettingError as error:
+        except (ProjectError, SettingError) as error:
             sys.exit(f"server.py: {error}")
         # A library that crashes the process leaves the line that called it in the log.
         faulthandler.enable()

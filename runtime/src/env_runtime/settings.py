@@ -92,6 +92,9 @@ class Limits(Settings):
     max_body_bytes: PositiveInt = 1 << 20  # a longer request body is answered with 413
     max_seed_bytes: PositiveInt = 1 << 23  # the same for a row of /seed_session
     max_trajectory_bytes: PositiveInt = 1 << 25  # the same for trajectories
+    # A class gets no longer message, without the model's thinking: its regular
+    # expression would hold up all other episodes, and no time limit can end it.
+    max_message_characters: PositiveInt = 1 << 16
 
     @property
     def remembered(self) -> int:

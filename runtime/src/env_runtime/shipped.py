@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from pathspec import PathSpec
 
 from .errors import DeployError
+from .facts import SECRETS
 from .imports import own_files
 
 if TYPE_CHECKING:  # while a wheel is built, there is only Hatchling
@@ -28,9 +29,7 @@ ROWS = [f"nemo_gym/data/{name}.jsonl" for name in ("example", "train", "validati
 MARK = READ[1]
 
 # Never pushed, even if named.
-SECRETS = ".env* *.env env.yaml .netrc .pypirc .ssh .aws .docker .kube kaggle.json"
-SECRETS += " id_rsa* id_ed25519* *.key *.pem *.der *.p12 *.pfx *.jks"
-NEVER = [f"**/{name}" for name in (".git", ".venv*", *SECRETS.split())]
+NEVER = [f"**/{name}" for name in (".git", ".venv*", *SECRETS)]
 
 # detect-secrets finds keys by their form, and these, which it does not know.
 KEY = re.compile(

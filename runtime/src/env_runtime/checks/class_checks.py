@@ -24,19 +24,22 @@ from ..episode.declaration import (
     public_methods,
     where,
 )
+from ..episode.docstrings import read_docstring
 from ..episode.episode import run_alone
 from ..episode.tasks import task_of, task_reader
 from ..episode.tools import (
     Tool,
+    aliases_of,
     fields_of,
     make_tool,
-    read_docstring,
+    not_a_name,
     returns_text,
     tools_of,
 )
 from ..episode.types import REPLY, ROW_TOOL, Task
 from ..errors import GateError, RolloutError, ToolError, one_line, service_hint
 from ..evaluation.rows import episode_of, read
+from ..facts import SERVER_PATHS
 from ..files import raised
 from ..project import of_class, of_loaded
 from ..resources_server.endpoints import OWN_ROUTES, post_routes, route_of
@@ -69,9 +72,12 @@ def check_class(
         raise GateError(str(error)) from error
     served = [*lines, *by_hand]
     notes = []
-    if unserved := _unserved_names(domain_class, tools, served):
-        to_add = lines_for(domain_class, unserved)
-        notes = [f"not served: {', '.join(unserved)} (to serve it, add {to_add})"]
+    unserved = _unserved_names(domain_class, tools, served)
+    if to_serve := [name for name in unserved if name not in SERVER_PATHS]:
+        to_add = lines_for(domain_class, to_serve)
+        notes = [f"not served: {', '.join(to_serve)} (to serve it, add {to_add})"]
+    for name in sorted(SERVER_PATHS.intersection(unserved)):
+        notes.append(f"not served: {name} ({not_a_name(name)} to serve it)")
     tools |= lines
     notes += _renamed(domain_class)
     _check_answer(domain_class, app)
@@ -147,6 +153,8 @@ def _check_lines(
             lines[route.path] = tool
         else:
             by_hand.append(route.path.removeprefix("/"))
+    for name in SERVER_PATHS.intersection(by_hand):
+        raise GateError(f"server.py: {not_a_name(name)}")
     own = declared(domain_class)
     acts = own.takes_answer or own.replies or own.has_row_tools
     if not lines and not by_hand and not acts:
@@ -154,6 +162,11 @@ def _check_lines(
             if returns_text(function):
                 make_tool(function)  # raises ToolError: its signature may be the reason
         unserved = _unserved_names(domain_class, tools, [])
+        for name in sorted(SERVER_PATHS.intersection(unserved)):
+            method = getattr(domain_class, name)
+            raise GateError(
+                f"{where(method)}: {method.__qualname__}: {not_a_name(name)}"
+            )
         raise GateError(
             "server.py serves no tool: add to setup_webserver() "
             f"{lines_for(domain_class, unserved)}"
@@ -225,19 +238,32 @@ def _misdescribed(tools: dict[str, Tool]) -> list[str]:
     """Notes on missing docstrings, and on those that describe other parameters."""
     notes = []
     for name, tool in tools.items():
-        text, described = read_docstring(inspect.getdoc(tool.method) or "")
-        if not text:
+        read = read_docstring(inspect.getdoc(tool.method) or "")
+        if not read.description:
             notes.append(
                 f"{where(tool.method)}: {name} has no docstring, so the policy knows the "
                 "tool by its name only"
             )
-        parameters = inspect.signature(tool.method).parameters
+        parameters = {**inspect.signature(tool.method).parameters}
+        # A partialmethod has the docstring of the method that it calls.
+        parameters |= inspect.signature(inspect.unwrap(tool.method)).parameters
         notes += [
             f"{where(tool.method)}: the docstring of {name} describes "
             f"{parameter!r}, which it does not take"
-            for parameter in described
+            for parameter in read.parameters
             if parameter not in parameters
         ]
+        notes += [
+            f"{where(tool.method)}: the alias {alias!r} is not used: the policy knows the "
+            f"parameter of {name} as {parameter!r}"
+            for parameter, alias in aliases_of(tool.method).items()
+        ]
+        if read.unread:
+            notes.append(
+                f"{where(tool.method)}: the policy does not read {', '.join(read.unread)} "
+                f"in the docstring of {name}: if it should, write that into the text above "
+                "the first section"
+            )
     return notes
 
 

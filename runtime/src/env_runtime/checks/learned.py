@@ -53,7 +53,7 @@ def shortcuts_of(
     found = learn_shortcuts(domain_class, rows, path)
     low, high = FlawCheck(domain_class, rows).bounds()
     most = low + HIGH_FLOOR * (high - low)
-    pinned = of_class(domain_class).table().get("floor")
+    pinned = of_class(domain_class).table().floor
     mean = found.figures.get("mean", low)
     if pinned is not None and found.figures.get("interval", [low])[0] > pinned + 1e-9:
         raise GateError(

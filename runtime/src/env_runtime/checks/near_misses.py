@@ -43,7 +43,7 @@ async def near_misses(
     Also returns what `graded` of [tool.environment] names, but was not played. Raises
     GateError if an argument that it names does not matter.
     """
-    pinned = of_class(check.domain_class).table().get("graded", [])
+    pinned = of_class(check.domain_class).table().graded
     if not check.writes or not check.clock.allows(0):
         return "", [f"`graded` {name}" for name in pinned]
     search = _Search(check.of())

@@ -1,5 +1,7 @@
 """The rollout gate: rewards, prompts, turns, and how different the rows are."""
 
+import asyncio
+import contextlib
 import json
 from itertools import groupby, pairwise, zip_longest
 from pathlib import Path
@@ -15,6 +17,7 @@ from ..evaluation.client import Client, play
 from ..evaluation.policies import (
     FIXED_TURNS,
     NONSENSE,
+    PLANS,
     Turn,
     fixed_policy,
     is_error,
@@ -23,14 +26,16 @@ from ..evaluation.policies import (
 from ..evaluation.rows import prompt_text, read_rows, shown
 from ..files import file_of
 from ..project import Project, here, of_class
-from .attempts import MOST_SECONDS, SECONDS
+from .attempts import MOST_SECONDS, SECONDS, without_log
+from .fresh import can_play, cause, played, playing
 from .rewards import Result, RewardCheck, estimate_note, naming_skeleton
-from .runner import Seen, Weak
+from .runner import Seen, Weak, doing
 from .search import find_flaws, floor_note, what_changes
 from .server import outdated_manifests
 
 # The number of rows that are played twice, to compare the outputs and the rewards.
 ROWS_TWICE = 5
+ROWS_ELSEWHERE = 3  # so many are played in a fresh process
 
 
 def rollout_gate(
@@ -51,7 +56,7 @@ def rollout_gate(
     if reason := declared(domain_class).missing_requirement():
         return f"{counted(len(rows), 'row')}, not played ({reason})"
     check = RolloutCheck(domain_class, client, rows, path)
-    max_turns = of_class(domain_class).table()["max_turns"]
+    max_turns = of_class(domain_class).table().max_turns
     check.check("noop", check.play, check.compare)
     note = "" if check.repeats else "; not deterministic"
     note += _stand_ins(domain_class)
@@ -80,6 +85,8 @@ def rollout_gate(
         seen = counted(len(rows), "row")
         played = "the oracle, noop" if known else "noop"
         return f"{seen}: played by {played} and nonsense{note}"
+    if check.repeats and not quick:
+        check.check_elsewhere(known)
     looked = find_flaws(
         domain_class, rows, SECONDS, SECONDS if quick else MOST_SECONDS, path
     )
@@ -92,13 +99,14 @@ def rollout_gate(
         players, by_players = players_note(domain_class, path, rows)
         earned |= by_players
     text = f"{line}{note}{files}\n{looked.text}{players}"
-    text += floor_note(domain_class, path, rows, earned)
+    floor = floor_note(domain_class, path, rows, earned)
+    weak, text = looked.weak or isinstance(floor, Weak), text + floor
     if quick:
-        return Weak(text) if looked.weak else text
+        return Weak(text) if weak else text
     from .learned import shortcuts_of
 
     learned = shortcuts_of(domain_class, path, rows, earned)
-    seen = (Weak if looked.weak or learned.weak else Seen)(text + learned.text)
+    seen = (Weak if weak or learned.weak else Seen)(text + learned.text)
     if learned.figures:
         seen.figures = {"learned": learned.figures}
     return seen
@@ -154,14 +162,52 @@ class RolloutCheck(RewardCheck):
         if policy == "nonsense":
             self.diversity.note_outcome(result)
         if index < ROWS_TWICE and self.repeats:
-            calls = f"{self.place(index)}: the same calls of the policy {policy!r}"
-            try:
-                _compare(calls, result, self.play(policy, index))
-            except GateError as error:
-                if shares := what_changes(self.domain_class, self.rows[index]):
-                    text = f"{error}. Or episodes share {shares}, which changes as they play"
-                    raise GateError(f"{text}: make it in __init__") from None
-                raise
+            again = self.play(policy, index)
+            if difference := _difference(result, again):
+                raise self._not_repeated(policy, index, *difference)
+
+    def _not_repeated(
+        self, policy: str, index: int, said: str, advice: str
+    ) -> GateError:
+        """The error about calls that had other results the second time."""
+        row = self.rows[index]
+        calls = f"{self.place(index)}: the same calls of the policy {policy!r} {said}"
+        plan = PLANS[policy](row, self.client.tools_in(row))
+        if why := cause(self.domain_class, [(row, plan)]):
+            return GateError(f"{calls}. {why}")
+        text = f"{calls}: {advice}, or write `deterministic = False` into the class"
+        if shares := what_changes(self.domain_class, row):
+            text += (
+                f". Or episodes share {shares}, which changes as they play: make it in "
+                "__init__"
+            )
+        return GateError(text)
+
+    def check_elsewhere(self, known: bool) -> None:
+        """Play rows in a fresh process, too, with another order of sets.
+
+        Raises GateError if they end otherwise there, and it is known why.
+        """
+        policy = "oracle" if known else "nonsense"
+        numbers = self.solved()[:ROWS_ELSEWHERE]
+        plans = [
+            (row, PLANS[policy](row, self.client.tools_in(row)))
+            for row in (self.rows[number] for number in numbers)
+        ]
+        if not can_play(self.domain_class):
+            return
+        doing("plays rows in a fresh process")
+        with (
+            contextlib.suppress(TimeoutError, ValueError),
+            without_log(),
+            playing(self.domain_class, plans) as process,
+        ):
+            here = asyncio.run(played(self.domain_class, plans))
+            there = process.read()
+            differ = there and here.differs(there)
+            if differ and (why := cause(self.domain_class, plans, here)):
+                place = self.place(numbers[0])
+                raise GateError(f"{place} and the next, policy {policy!r}: {why}")
 
     def check_written(self) -> str:
         """The note on golds of a dataset, as people write them. Raises GateError."""
@@ -212,7 +258,7 @@ class RolloutCheck(RewardCheck):
 
         for index, row in enumerate(self.rows):
             place = self.place(index)
-            with naming_skeleton(domain_class, row):
+            with naming_skeleton(domain_class, row, self.rows):
                 try:
                     observation = first_observation(domain_class, row)
                 except RolloutError as error:
@@ -233,7 +279,7 @@ class RolloutCheck(RewardCheck):
         solved = self.solved()
         for index in solved:
             row, place = self.rows[index], self.place(index)
-            with naming_skeleton(self.domain_class, row):
+            with naming_skeleton(self.domain_class, row, self.rows):
                 try:
                     solution = solution_for(row, self.client.tools_in(row))
                 except NoOracleError:  # it would be the same for every row
@@ -274,7 +320,7 @@ class RolloutCheck(RewardCheck):
             return ""
         row, talker = self.rows[0], _Talker()
         place, tools = self.place(0), self.client.tools_in(row)
-        with naming_skeleton(self.domain_class, row):
+        with naming_skeleton(self.domain_class, row, self.rows):
             try:
                 result = play(self.client, tools, row, talker, max_turns)
             except RolloutError as error:
@@ -328,20 +374,19 @@ def _answers(items: list[dict[str, Any]]) -> list[Any]:
     ]
 
 
-def _compare(calls: str, first: dict[str, Any], second: dict[str, Any]) -> None:
-    """Raise GateError if replaying the same calls changes an output or the reward."""
+def _difference(
+    first: dict[str, Any], second: dict[str, Any]
+) -> tuple[str, str] | None:
+    """How replaying the same calls changed an output or the reward, and what to do."""
     answers = (_answers(result["response"]["output"]) for result in (first, second))
     for before, after in zip_longest(*answers):
         if before != after:
-            raise GateError(
-                f"{calls} were answered {before!r:.100}, then {after!r:.100}: seed "
-                "all randomness from the task, or write `deterministic = False` into the class"
-            )
+            said = f"were answered {before!r:.100}, then {after!r:.100}"
+            return said, "seed all randomness from the task"
     if first["reward"] != second["reward"]:
-        raise GateError(
-            f"{calls} earned {first['reward']}, then {second['reward']}: grade by the "
-            "state alone, or write `deterministic = False` into the class"
-        )
+        said = f"earned {first['reward']}, then {second['reward']}"
+        return said, "grade by the state alone"
+    return None
 
 
 OUTCOME = "outcome of nonsense (the same calls on each row)"
@@ -391,7 +436,7 @@ class Diversity:
         text = f"{placeholder}\nrows: {', '.join(said)}"
         if max(counts.values()) > 1:
             return text
-        if self.project.table().get("one_task"):
+        if self.project.table().one_task:
             return f"{text}; one task, as [tool.environment] says"
         if len(counts) == 2 or not (self.answered or "solution" in counts):
             return (

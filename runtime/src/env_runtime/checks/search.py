@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..command_line import counted
-from ..episode.types import Row
+from ..episode.tasks import baseline_reward
+from ..episode.types import REPLY, Row
 from ..errors import GateError, RolloutError
 from ..evaluation.rows import prompt_text, row_name
 from ..project import of_class
@@ -29,11 +30,21 @@ from .attempts import (
 )
 from .near_misses import near_misses
 from .rewards import GRADING, Earned
-from .runner import doing
+from .runner import Weak, doing
 from .state import changed, state_of
 
 # From this share of the range on, what a policy without a solution earns is noted.
 HIGH_FLOOR = 0.3
+
+LATE = "there was no time"
+
+
+# Flaws that are not looked for in the messages that reply() answers, and why
+UNSAID = ["echo", "leak", "crowd", "form", "fragment", "candidates"]
+NO_TALKER = (
+    "the gate plays them in calls and last messages only, so write a shallow player that "
+    f"talks, see A class that talks in {GRADING}"
+)
 
 
 @dataclass
@@ -97,7 +108,7 @@ async def _look(check: FlawCheck, wanted: list[Flaw]) -> Looked:
             cause = f"the class refuses the row: {error}"
         played = len(search.played_rows)
         if search.is_late and played < min(ENOUGH_ROWS, len(check.rows)):
-            cause = "there was no time"
+            cause = LATE
         if cause:
             causes.setdefault(cause, []).append(flaw.name)
         elif played:
@@ -118,6 +129,9 @@ async def _look(check: FlawCheck, wanted: list[Flaw]) -> Looked:
         await asyncio.gather(*tasks, table, return_exceptions=True)
         raise
     misses, causes["there was no time, or nothing can be played"] = table.result()
+    unsaid = [name for name in UNSAID if name not in check.meant]
+    if check.declared.replies and unsaid and not _has_talker(check):
+        causes[NO_TALKER] = [f"{', '.join(unsaid)} in messages"]
     rows = max(looked.values(), default=0)
     names = [flaw.name for flaw in FLAWS.values() if flaw.name in looked]
     count, where = counted(len(looked), "flaw"), counted(rows, "row")
@@ -125,10 +139,28 @@ async def _look(check: FlawCheck, wanted: list[Flaw]) -> Looked:
     text += f": {', '.join(names)}" if names else ""
     for cause, left in causes.items():
         text += f"; not for {', '.join(left)}: {cause}" if left else ""
+        if cause == LATE:
+            with contextlib.suppress(TimeoutError, RolloutError, ValueError):
+                slow = await check.slow_reward()
+                text += f" ({slow})" if slow else ""
     text += f"; {', '.join(sorted(check.meant))} meant" if check.meant else ""
-    note = _standing(check, rows) + misses
+    note = _standing(check, rows) + misses + "".join(f"\n{one}" for one in check.notes)
     text += f"; `uv run pytest` attacks the grade further{note}"
     return Looked(text, any(causes.values()), check.earned)
+
+
+def _has_talker(check: FlawCheck) -> bool:
+    """Whether one of the author's own shallow players says something in the first row."""
+    from .splits import players_of, steps_of_player
+
+    kind = check.domain_class
+    for name, player in players_of(kind).items():
+        for row in check.rows[:1]:
+            with contextlib.suppress(RolloutError, ValueError):
+                calls, _ = steps_of_player(kind, row, name, player)
+                if any(tool == REPLY for tool, _ in calls):
+                    return True
+    return False
 
 
 def floor_note(
@@ -136,7 +168,8 @@ def floor_note(
 ) -> str:
     """Return a note on the most that policies without a solution earned.
 
-    Raises GateError if the mean is above `floor` of [tool.environment].
+    It is Weak if no row has anything to learn. Raises GateError if the mean is above `floor`
+    of [tool.environment].
     """
     check = FlawCheck(domain_class, rows)
     means = {
@@ -149,7 +182,7 @@ def floor_note(
     best = max(means, key=lambda who: means[who])
     low, high = check.bounds()
     said = "without a solution, no policy earns more than nothing"
-    if means[best] > low + 1e-9:
+    if means[best] > baseline_reward(domain_class, {}) + 1e-9:
         said = (
             f"without a solution, a policy earns at most {means[best]:.3g} on average "
             f"({best}, {counted(len(earned[best]), 'row')})"
@@ -166,20 +199,31 @@ def floor_note(
             said += (
                 f", and {top:.3g} on one row ({lucky}, {row_name(1 - number, path)})"
             )
-    pinned = of_class(domain_class).table().get("floor")
+    pinned = of_class(domain_class).table().floor
     if pinned is not None:
         if means[best] > pinned + 1e-9:
             raise GateError(
                 f"{said}, but `floor` below [tool.environment] in pyproject.toml is {pinned}: "
                 f"make the grade stricter, or raise it; see The floor in {GRADING}"
             )
-        return f"\n{said}; floor = {pinned}"
-    if means[best] - low >= HIGH_FLOOR * (high - low):
+        said += f"; floor = {pinned}"
+    idle = [n for n, row in enumerate(rows) if not check.teaches(row)]
+    if len(idle) == len(rows):
+        return Weak(f"\n{said}. {_nothing_to_learn(idle, rows, path)}")
+    if pinned is None and means[best] - low >= HIGH_FLOOR * (high - low):
         said += (
             ": training would find that. Make the grade stricter, or leave easy rows out. If it "
             f"is meant, `floor = {means[best]:.2g}` pins it: see The floor in {GRADING}"
         )
-    return f"\n{said}"
+    return f"\n{said}" + (f"\n{_nothing_to_learn(idle, rows, path)}" if idle else "")
+
+
+def _nothing_to_learn(idle: list[int], rows: list[Row], path: Path | None) -> str:
+    return (
+        f"Nothing can be learned in {len(idle)} of {counted(len(rows), 'row')}, such as "
+        f"{row_name(idle[0] + 1, path)}: its baseline_reward is what its oracle earns. Lower "
+        "it, or leave such a row out"
+    )
 
 
 def _standing(check: FlawCheck, rows: int) -> str:

@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from ..episode.declaration import declared, public_methods
-from ..episode.tools import SERVER_PATHS, not_a_name
+from ..episode.tools import not_a_name
 from ..episode.types import Definitions
 from ..errors import GateError, ToolError
+from ..facts import SERVER_PATHS
 from ..files import raised
 from ..project import here, of_class
 from ..settings import Limits
@@ -36,7 +37,7 @@ def served_app(server: Any = None) -> Any:
         raise
     except ToolError as error:
         raise GateError(str(error)) from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise GateError(_import_problem(error)) from error
 
 
@@ -54,13 +55,14 @@ def _check_paths(app: Any) -> None:
             )
 
 
-def _import_problem(error: Exception) -> str:
+def _import_problem(error: BaseException) -> str:
     text = f"server.py cannot be imported: {raised(error)}"
     if isinstance(error, AttributeError) and isinstance(error.obj, type):
         text += ". Write the method, or remove its line from server.py"
         project = of_class(error.obj)
         served = project.served_tools()
-        methods = [name for name, _ in public_methods(error.obj) if name not in served]
+        known = {*served, *SERVER_PATHS}
+        methods = [name for name, _ in public_methods(error.obj) if name not in known]
         if methods:
             text += (
                 f". These public methods are not served: {', '.join(methods)}. To serve "

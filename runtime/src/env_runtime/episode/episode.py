@@ -1,7 +1,6 @@
 """One episode: an object of the environment class, its calls, and its grade."""
 
 import asyncio
-import copy
 import functools
 import inspect
 import logging
@@ -12,14 +11,15 @@ from typing import Any
 
 from pydantic_core import to_jsonable_python
 
-from ..errors import ModelError, NoAnswerError, NotTextError, shortage
+from ..errors import ModelError, NoAnswerError, NotTextError, one_line, shortage
 from ..files import fault_of
+from ..settings import Limits
 from .answers import Answer, as_answer, printed, scalars, sendable, without_thinking
-from .declaration import declared
+from .declaration import declared, where
 from .names import shown_call
 from .tasks import read_task
 from .tools import Tool
-from .types import REPLY, ModelUsage, Task
+from .types import REPLY, ROW_TOOL, ModelUsage, Task, copied
 
 log = logging.getLogger(__name__)
 
@@ -59,6 +59,7 @@ class Episode:
     label: str = "an episode"  # names it in the log, see episode_name
     models: ModelUsage | None = None  # the models that the class asks beside the policy
     parameters: dict[str, Any] | None = None  # None: those of this process
+    limits: Limits = field(default_factory=Limits.read)
 
     def __post_init__(self) -> None:
         self._kept_characters = 0
@@ -66,7 +67,7 @@ class Episode:
         self._has_reward, self._takes_answer = own.reward is not None, own.takes_answer
         self._reward_range = own.reward_range
         # A copy: /verify compares the task, which a constructor may change.
-        task = read_task(self.domain_class, copy.deepcopy(self.task))
+        task = read_task(self.domain_class, copied(self.task))
         models = self.models.parameters if self.models else {}
         self.played_with: dict[str, Any] = {}  # the environment's parameters, as JSON
         if own.parameters:
@@ -90,23 +91,40 @@ class Episode:
         return await self._answer(name, arguments, method)
 
     async def reply(self, answer: str) -> Answer | None:
-        """The class's reply to a message of the policy; None ends the episode.
+        """The class's reply to a message of the policy; None if nobody says more.
 
-        Like a tool's answer, it reports an exception, and is kept for the grader. The
-        class must have reply().
+        The class gets the message without the model's thinking. Nobody says more if the
+        class ended the episode, or if nothing is left of the message: the policy ended
+        it then, and `over` is False. Like a tool's answer, the reply reports an
+        exception, and is kept for the grader. The class must have reply().
         """
-        if self.over:
+        said = sendable(without_thinking(answer))
+        if self.over or not said:
             return None
+        if problem := self._too_long(said):
+            refused = Answer(f"error: {problem}", error="expected")
+            self.keep(REPLY, {"answer": said}, refused)
+            return refused
 
         async def replied() -> Any:
-            value = self.environment.reply(sendable(answer))
+            value = self.environment.reply(said)
             if inspect.isawaitable(value):
                 value = await value
             self.over = value is None
             return "" if value is None else value
 
-        result = await self._answer(REPLY, {"answer": answer}, replied)
+        result = await self._answer(REPLY, {"answer": said}, replied)
         return None if self.over else result
+
+    def _too_long(self, said: str) -> str:
+        """Why the class does not get a message of the policy; "" if it does."""
+        most = self.limits.max_message_characters
+        if len(said) <= most:
+            return ""
+        return (
+            f"the message has {len(said)} characters, more than the {most} of "
+            "MAX_MESSAGE_CHARACTERS: write a shorter one"
+        )
 
     async def _answer(
         self, name: str, arguments: dict[str, Any], method: Callable[[], Any]
@@ -137,14 +155,16 @@ class Episode:
             text = str(error) or type(error).__name__
             return Answer(sendable(f"error: {text}"), error="expected")
         call, fault = shown_call(name, arguments), fault_of(error)
+        if isinstance(error, NotTextError):  # no line raised it: the method is named
+            method = getattr(self.domain_class, name, None)
+            method = method or getattr(self.domain_class, ROW_TOOL, None)
+            fault = f"{error} ({where(method)})" if method else str(error)
         log.error("%s: %s %s", self.label, call, fault, exc_info=error)
         if lack := self._machine_failed(name, error):
             return Answer(
                 f"error: {lack}", error="unexpected", fault=self.failure or lack
             )
         kind = type(error).__name__
-        if isinstance(error, NotTextError):
-            return Answer(f"error: {kind}", error="unexpected", fault=str(error))
         return Answer(f"error: {kind}", error="unexpected", fault=fault)
 
     def _machine_failed(self, method: str, error: BaseException) -> str:
@@ -181,7 +201,7 @@ class Episode:
         """The grade: the class's own reward(), else a grade by `expected_output`.
 
         `answer` is the text of the policy's last message, for a `reward(answer)`, which
-        gets it without the model's thinking. If a grader raises, or returns anything but
+        gets it without the model's thinking. If it is too long, a grader raises, or it returns anything but
         a number within `reward_range`, the grade is the lowest, or the nearest one if the
         range is an estimate, and `grade_problem` has the reason: the policy may have
         caused it, so it must not mask the sample. An `infrastructure_failure` of the
@@ -198,6 +218,9 @@ class Episode:
     async def _graded(self, arguments: list[str]) -> float:
         name = f"{self.domain_class.__name__}.reward()"
         low, high = self._reward_range
+        if problem := self._too_long("".join(arguments)):
+            self.grade_problem = problem
+            return low
         try:
             value = self.environment.reward(*arguments)
             if inspect.isawaitable(value):
@@ -210,7 +233,8 @@ class Episode:
             fault = f"{name} {fault_of(error)}"
             log.error("%s: %s", self.label, fault, exc_info=error)
             if not self._machine_failed("reward", error):
-                self.grade_problem = fault
+                text = one_line(sendable(str(error)), 200)
+                self.grade_problem = f"{fault}{text and f': {text}'}"
             return low
         try:  # numpy's numbers are numbers, too
             number = float(value) if hasattr(type(value), "__float__") else math.nan
@@ -289,7 +313,7 @@ def run_without_loop(steps: Coroutine[Any, Any, Any]) -> Any:
 
 def run_alone(domain_class: type, steps: Coroutine[Any, Any, Any]) -> Any:
     """The result of a coroutine that plays an episode where no event loop runs."""
-    if declared(domain_class).runs_on_loop:
+    if declared(domain_class).has_async_methods:
         return asyncio.run(steps)
     return run_without_loop(steps)
 

@@ -1,6 +1,5 @@
 """Tasks: the constructor's argument, taken from a row of the dataset, and its solution."""
 
-import copy
 import functools
 import inspect
 import json
@@ -12,7 +11,17 @@ from pydantic import TypeAdapter, ValidationError
 
 from ..errors import NoOracleError, RolloutError, ToolError, one_line
 from .declaration import declared, hint_of
-from .types import PARAMETERS, REPLY, Calls, Row, Solution, Task, is_native, task_of
+from .types import (
+    PARAMETERS,
+    REPLY,
+    Calls,
+    Row,
+    Solution,
+    Task,
+    copied,
+    is_native,
+    task_of,
+)
 
 
 def task_place(row: Row) -> str:
@@ -174,7 +183,7 @@ def on_task(
     It gets a dict if its annotation says so, and the parameters that it names. Raises
     RolloutError if it raises.
     """
-    task, named = copy.deepcopy(task_of(row)), dict[str, Any]()  # it may be changed
+    task, named = copied(task_of(row)), dict[str, Any]()  # it may be changed
     if declared(domain_class).parameters:
         from .parameters import named_by
 

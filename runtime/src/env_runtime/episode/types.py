@@ -1,5 +1,6 @@
 """The types that all layers share, and the items of a trajectory."""
 
+import copy
 import json
 import time
 import uuid
@@ -70,6 +71,15 @@ def task_of(row: Row) -> Task:
     }
 
 
+def copied(value: Any) -> Any:
+    """A deep copy. One of JSON data takes a third of the time of copy.deepcopy()."""
+    if isinstance(value, dict):
+        return {key: copied(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [copied(each) for each in value]
+    return value if isinstance(value, str | int | float) else copy.deepcopy(value)
+
+
 class ModelUsage(Protocol):
     """An episode's models, which its class asks: models.client.EpisodeModels."""
 
@@ -111,6 +121,11 @@ def last_message(items: Sequence[Any]) -> str:
         if _field(item, "type") == "message" and by_model(item):
             return content_text(_field(item, "content"))
     return ""
+
+
+def from_user(text: str) -> Item:
+    """A message of the environment, which the policy reads as a user's."""
+    return {"type": "message", "role": "user", "content": text}
 
 
 def content_text(content: Any) -> str:

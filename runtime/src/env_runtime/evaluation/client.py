@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 import requests
 
 from .. import project
+from ..episode.answers import TOO_LONG, says_more, with_note
 from ..episode.tools import call_body
 from ..episode.types import (
     HARNESS,
@@ -23,7 +24,9 @@ from ..episode.types import (
     Item,
     Row,
     as_response,
+    from_user,
     function_call,
+    is_tool_output,
     last_message,
     message,
 )
@@ -161,11 +164,16 @@ class ClientSession:
     def respond(self, definitions: Definitions, turn: Turn) -> list[Item]:
         """The items after a turn of the policy: the results of its calls, or the reply.
 
-        The reply is the next user message. [] if the episode is over: see `reply`.
+        The reply is the next user message. A message beside calls is not sent, and the
+        last result says so. [] if the episode is over: see `reply`.
         """
-        if turn.calls:
-            return self.call_tools(definitions, turn.calls)
-        return self.reply(turn.items)
+        if not turn.calls:
+            return self.reply(turn.items)
+        results = self.call_tools(definitions, turn.calls)
+        if says_more(turn.items) and self.client.replies():
+            last = [item for item in results if is_tool_output(item)][-1]
+            last["output"] = with_note(last["output"])
+        return results
 
     def call_tools(self, definitions: Definitions, calls: list[Item]) -> list[Item]:
         """The results of function_call items, and their images in a user message.
@@ -194,7 +202,8 @@ class ClientSession:
         """The environment's reply to the message in a turn of the policy: a user message.
 
         [] if the episode is over: the class has no reply(), the policy said nothing, or
-        the environment ends the episode.
+        the environment ends the episode. A body that the server refuses is an error that
+        the policy reads.
         """
         text = last_message(items)
         if not text or not self.client.replies():
@@ -202,7 +211,7 @@ class ClientSession:
         headers = {HARNESS: "1"}
         response = self.request("POST", f"/{REPLY}", {"answer": text}, headers)
         if response.status_code == 413:  # the policy wrote too much
-            return []
+            return [from_user(TOO_LONG)]
         replied = object_in(response)["message"]
         return [replied] if replied else []
 

@@ -14,7 +14,7 @@ from ..episode.episode import Episode
 from ..episode.names import episode_name
 from ..episode.session import Session
 from ..episode.tasks import validation_problem
-from ..episode.tools import ANSWER_TOOL, OVER, SAY_TOOL, Tool
+from ..episode.tools import ANSWER_TOOL, EMPTY, OVER, SAY_TOOL, Tool
 from ..episode.types import REPLY, Calls, Task
 from ..settings import Limits
 
@@ -79,6 +79,7 @@ class LocalEpisode:
             label=label,
             models=models and models.of_episode(label),
             parameters=self.parameters,
+            limits=self.limits,
         )
         self._session = Session.of(self.domain_class, self.task, limits=self.limits)
         await self._session.start(make)
@@ -117,12 +118,15 @@ class LocalEpisode:
             if tool is not SAY_TOOL:
                 return await self.perform(job, seconds)
             self._said = keywords["text"]
-            return await self.say(self._said) or await self._answered(self._said)
+            reply = await self.say(self._said)
+            if reply is None and not self.episode.over:
+                return Answer(EMPTY, error="expected")
+            return reply or await self._answered(self._said)
         except TimeoutError:
             return refused_call(f"{name} took more than {seconds:g} seconds", "timeout")
 
     async def say(self, text: str) -> Answer | None:
-        """The class's reply to a message of the policy; None if the episode is over.
+        """The class's reply to a message of the policy, see Episode.reply.
 
         Raises TimeoutError, and RuntimeError before start().
         """

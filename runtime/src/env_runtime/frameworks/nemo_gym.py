@@ -9,7 +9,7 @@ becomes an `input_image` part of a user message right after the tool outputs.
 
 simple_agent ends an episode at the model's first message without a tool call. Here, that
 message goes to the resources server's /reply, if it has one, and the reply is the next
-user message.
+user message. A message beside calls is not sent, and the last call's output says so.
 """
 
 import asyncio
@@ -25,6 +25,7 @@ from aiohttp import ClientError, ClientResponseError
 from fastapi import Body, Request, Response
 from pydantic import PrivateAttr, ValidationError
 
+from ..episode.answers import TOO_LONG, says_more, with_note
 from ..episode.tools import call_body
 from ..episode.types import (
     HARNESS,
@@ -133,6 +134,7 @@ class Episode:
         self.output: list[Any] = []
         self.tools = {name_of(tool) for tool in body.tools or []}
         self.lost = False  # whether the resources server has gone
+        self.replies: bool | None = None  # whether the class has reply(), if asked for
         self.record = Record(agent, request, self.session)
 
     async def play(self) -> NeMoGymResponse:
@@ -188,7 +190,10 @@ class Episode:
             return [reply] if reply else []
         if not getattr(self.agent.config, "execute_tools", True):
             return []  # the environment server makes the calls
-        return with_images([await self._call(call) for call in calls])
+        outputs = [await self._call(call) for call in calls]
+        if says_more(answer.output) and await self._replies():
+            outputs[-1].output = with_note(outputs[-1].output)
+        return with_images(outputs)
 
     async def _call(self, call: Any) -> NeMoGymFunctionCallOutput:
         """The output of a call. Whatever is wrong with it, the model can read it."""
@@ -216,12 +221,23 @@ class Episode:
         try:
             body = json.dumps({"answer": text})
             answer = await self._post(REPLY, body, {HARNESS: "1"})
+            if answer.status == 413:  # the model wrote too much
+                return NeMoGymEasyInputMessage(role="user", content=TOO_LONG)
             if answer.status != 200:  # the class has no reply()
                 return None
             message = (await get_response_json(answer))["message"]
         except (ValueError, ClientError, OSError):
             return None
         return message and NeMoGymEasyInputMessage.model_validate(message)
+
+    async def _replies(self) -> bool:
+        """Whether the class answers messages. An empty one reaches no class."""
+        if self.replies is None and not self.lost:
+            with contextlib.suppress(ValueError, ClientError, OSError):
+                body = json.dumps({"answer": ""})
+                answer = await self._post(REPLY, body, {HARNESS: "1"})
+                self.replies = answer.status == 200
+        return bool(self.replies)
 
     async def _post(
         self, name: str, body: str, headers: dict[str, str] | None = None

@@ -15,14 +15,16 @@ from pydantic_core import to_json
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ..episode.answers import Answer, as_answer
+from ..episode.declaration import where
 from ..episode.episode import Episode
 from ..episode.names import episode_name, numbers_in, session_name
 from ..episode.schema import function_definition, plain_schema
 from ..episode.session import Session
 from ..episode.tasks import check_task, task_place
-from ..episode.tools import SERVER_PATHS, Tool, named
+from ..episode.tools import Tool, named, not_a_name
 from ..episode.types import HARNESS, REPLY, Definitions
 from ..errors import ToolError
+from ..facts import SERVER_PATHS
 from ..gym_series import (
     SESSION_ID_KEY,
     ResourcesCloseSessionResponse,
@@ -48,7 +50,13 @@ FAULT = "X-Tool-Error"
 
 
 def tool_endpoint(store: SessionStore, tool: Tool) -> Callable[..., Any]:
-    """The endpoint of a tool: it plays the session's episode."""
+    """The endpoint of a tool: it plays the session's episode.
+
+    Raises ToolError if calls by the tool's name do not reach the class.
+    """
+    if tool.name in SERVER_PATHS:
+        _, name = named(tool.method)
+        raise ToolError(f"{where(tool.method)}: {name}: {not_a_name(tool.name)}")
 
     async def endpoint(request: Request, body: BaseModel) -> Any:
         sent = tool.keywords(body)
@@ -110,7 +118,8 @@ def reply_endpoint(store: SessionStore) -> Callable[[Request], Any]:
     """The endpoint that takes a message of the policy, and returns the class's reply.
 
     The body is {"answer": text}. The answer is {"message": item}, an item of the
-    Responses API with the next user message, or null if the episode is over.
+    Responses API with the next user message, or null if the episode is over: the class
+    ended it, or the policy said nothing beside its thinking.
     """
 
     async def endpoint(request: Request) -> Response:
@@ -142,7 +151,8 @@ def with_row_tools(store: SessionStore, otherwise: ASGIApp) -> ASGIApp:
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         post = scope["type"] == "http" and scope["method"] == "POST"
         name = scope["path"].removeprefix("/")
-        if not post or not scope["session"].get(SEEDED) or name in SERVER_PATHS:
+        is_tool = bool(name) and name not in SERVER_PATHS
+        if not (post and is_tool and scope["session"].get(SEEDED)):
             await otherwise(scope, receive, send)
             return
         request = Request(scope, receive)

@@ -17,11 +17,11 @@ from starlette.responses import Response
 from starlette.types import Scope
 
 from .. import gym_series
-from ..episode.answers import Answer
+from ..episode.answers import Answer, without_thinking
 from ..episode.declaration import declared
 from ..episode.episode import Episode
 from ..episode.schema import function_definition, plain_schema
-from ..episode.tools import OVER, SAY, SAY_TOOL
+from ..episode.tools import EMPTY, OVER, SAY, SAY_TOOL
 from ..episode.types import REPLY
 from ..errors import SettingError
 from .endpoints import as_response, call_row_tool
@@ -118,6 +118,8 @@ def listed_tools(store: SessionStore, harvested: list[Any]) -> list[Any]:
 def _say(store: SessionStore) -> Callable[..., Any]:
     async def endpoint(request: Request, body: BaseModel) -> Response:
         text = SAY_TOOL.keywords(body)["text"]
+        if not without_thinking(text):
+            return as_response(Answer(EMPTY, error="expected"))
         said = {"answer": text}
         answer = await store.call(request, REPLY, said, Episode.reply, text)
         return as_response(answer or Answer(OVER))

@@ -29,7 +29,9 @@ from ..evaluation.rows import (
     about_task,
     check_row,
     messages_of,
+    row_key,
     shown,
+    variant_agent,
     with_served_tools,
 )
 from ..evaluation.rows import read as rows_in
@@ -131,11 +133,12 @@ class RowMaker:
         self.example, self.seed = example, seed
         self.domain_class = project.here().load_class()
         self.keeps = unsolved(self.domain_class, players)
-        self.definitions = server_tools()
+        self.definitions, self.agent = server_tools(), variant_agent()
         self.others = {
-            path: {_hash(_whole(row)) for row in rows_in(path)} for path in others
+            path: {row_key(self.domain_class, row) for row in rows_in(path)}
+            for path in others
         }
-        self.known: set[int] = set()  # hashes of whole rows
+        self.known: set[int] = set()  # keys of whole rows
         self.questions: set[int] = set()  # hashes of prompts
         # Hashes of prompts and solutions, by split
         self.asked: defaultdict[str, set[int]] = defaultdict(set)
@@ -164,8 +167,8 @@ class RowMaker:
             self.counts["used"] += bool(rows)
             if not rows:
                 self._note(f"{{}} left out: {_name(self.example)} returns None", record)
-            for row, solution in rows:
-                whole = _hash(_whole(row))
+            for row, line, solution in rows:
+                whole = row_key(self.domain_class, row)
                 files = [path.name for path, its in self.others.items() if whole in its]
                 is_known = whole in self.known
                 self.known.add(whole)
@@ -175,7 +178,7 @@ class RowMaker:
                     what = f"in {files[0]}" if files else "the same as an earlier row"
                     self._note(f"{{}} left out: {what}", record)
                 else:
-                    yield _line(row), self._look(split, row, solution, record)
+                    yield line, self._look(split, row, solution, record)
 
     def _made(self, record: Record) -> list[Any]:
         """The examples that the user's function makes of a record."""
@@ -189,8 +192,8 @@ class RowMaker:
             wrong = f"{_name(self.example)}: {raised(error)}; the record has {keys}"
             raise RolloutError(wrong) from error
 
-    def _row(self, made: Any) -> tuple[Row, Solution | None]:
-        """A whole row, and its solution if it is known.
+    def _row(self, made: Any) -> tuple[Row, bytes, Solution | None]:
+        """A whole row, its line, and its solution if it is known.
 
         Raises RolloutError, TypeError or ValueError if the class refuses it.
         """
@@ -203,9 +206,10 @@ class RowMaker:
             solution = None
         except (ValueError, RolloutError) as error:
             raise ValueError(f"{error}{about_task(self.domain_class, row)}") from None
+        served = self.definitions, self.agent
         row = with_observation(row, observation)
-        _line(row)  # a row of the user's own may hold what is not JSON
-        return with_served_tools(self.domain_class, row, self.definitions), solution
+        row = with_served_tools(self.domain_class, row, *served)
+        return row, _line(row), solution
 
     def _look(
         self, split: str, row: Row, solution: Solution | None, record: Record
@@ -391,11 +395,6 @@ def _line(row: Row) -> bytes:
     """A row as a line. Raises TypeError or ValueError if it is not JSON."""
     text = json.dumps(row, ensure_ascii=False, allow_nan=False)
     return f"{text}\n".encode("utf-8", "backslashreplace")
-
-
-def _whole(row: Row) -> str:
-    """A text that two rows share if they ask the same and have the same task."""
-    return json.dumps(row["responses_create_params"]["input"]) + task_key(task_of(row))
 
 
 def _folded(text: str) -> str:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from pydantic_core import to_jsonable_python
 
 from .. import project
-from ..command_line import add_parameters, new_parser, row_count
+from ..command_line import add_parameters, example_rows, new_parser, row_count
 from ..episode.types import Row
 from ..errors import RolloutError, one_line
 from ..evaluation.rows import shown
@@ -44,34 +44,34 @@ def row_of(example: Any, place: str) -> Row:
     `place` says where the example comes from. Raises RolloutError if it is not one.
     """
 
-    def check(good: bool, must: str) -> None:
-        if not good:
-            item = textwrap.shorten(repr(example), 200, placeholder=" ...")
-            raise RolloutError(f"{place} is {item}: {must}")
+    def wrong(must: str) -> RolloutError:
+        item = textwrap.shorten(repr(example), 200, placeholder=" ...")
+        return RolloutError(f"{place} is {item}: {must}")
 
-    is_tuple = isinstance(example, tuple | list) and 3 <= len(example) <= 7
-    check(is_tuple, "it must be an Example, or a prompt, a task and a difficulty")
+    if not (isinstance(example, tuple | list) and 3 <= len(example) <= 7):
+        raise wrong("it must be an Example, or a prompt, a task and a difficulty")
     prompt, task, difficulty, highest, baseline, tools, oracle = Example(*example)
-    is_prompt = isinstance(prompt, str | list)
-    check(
-        is_prompt, f"the prompt must be text or a list of messages, got {prompt!r:.80}"
-    )
-    must = 'the difficulty must be text such as "easy"'
-    known = isinstance(difficulty, str | None)
-    check(known, f"{must}, got {difficulty!r:.80}")
+    if not isinstance(prompt, str | list):
+        raise wrong(
+            f"the prompt must be text or a list of messages, got {prompt!r:.80}"
+        )
+    if not isinstance(difficulty, str | None):
+        must = 'the difficulty must be text such as "easy"'
+        raise wrong(f"{must}, got {difficulty!r:.80}")
     rewards = {"oracle_reward": highest, "baseline_reward": baseline}
     rewards = {name: reward for name, reward in rewards.items() if reward is not None}
-    numbers = all(isinstance(each, float | int) for each in rewards.values())
-    check(numbers, f"rewards must be numbers, got {[*rewards.values()]}")
+    if not all(isinstance(each, float | int) for each in rewards.values()):
+        raise wrong(f"rewards must be numbers, got {[*rewards.values()]}")
     if hasattr(task, "model_dump"):
         task = task.model_dump(mode="json")
     elif is_dataclass(task):
         task = to_jsonable_python(task)
-    check(isinstance(task, dict), f"the task must be an object, got {task!r:.80}")
+    if not isinstance(task, dict):
+        raise wrong(f"the task must be an object, got {task!r:.80}")
     try:
         task = json.loads(json.dumps(task, allow_nan=False))
     except (TypeError, ValueError, RecursionError) as error:
-        check(False, f"the task must be JSON: {one_line(error)}")
+        raise wrong(f"the task must be JSON: {one_line(error)}") from None
     try:
         params: dict[str, Any] = {"input": responses_input(prompt)}
         if tools:
@@ -116,7 +116,7 @@ def read_options(
 
 def _folder(text: str) -> Path:
     """The value of --output. Its default is "": data/, or data/<variant>/."""
-    return Path(text) if text else project.here().rows.parent
+    return Path(text) if text else example_rows().parent
 
 
 def files_of(

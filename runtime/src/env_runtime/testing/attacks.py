@@ -35,6 +35,7 @@ from ..evaluation.policies import NONSENSE, call_everything, solution_for
 from ..evaluation.rows import prompt_text
 from ..project import here, of_class
 from .fixtures import verify_body
+from .long_texts import slow_message
 
 # Answers that a grader may stumble over.
 ODD_ANSWERS = [
@@ -350,6 +351,17 @@ class TestAttacks(Attacks):
                 assert status in (200, 400, 413, 422), f"{text[:80]!r}: {status}"
         assert verify(client, row) <= baseline(row)
 
+    def test_a_long_message_holds_up_nobody(self, rows, row):
+        """A regular expression may take minutes for a text, and nothing can end it."""
+        domain_class = here().load_class()
+        own = declared(domain_class)
+        if not (own.replies or own.takes_answer):
+            pytest.skip("the class reads no message")
+        if lacking := own.missing_requirement():
+            pytest.skip(lacking)
+        problem = slow_message(domain_class, [row, *rows])
+        assert not problem, problem
+
     def test_the_same_verdict_twice(self, client, row, solution):
         """A client that lost the answer posts /verify again: the answer is the same."""
         if declared(here().load_class()).models_without_answers:
@@ -388,7 +400,7 @@ def talk(client: TestClient, next_message: Callable[[str], str]) -> list[Item]:
     """
     output: list[Item] = []
     heard = ""
-    for _ in range(of_class(here().load_class()).table()["max_turns"]):
+    for _ in range(of_class(here().load_class()).table().max_turns):
         output.append(message(next_message(heard)))
         replied = say(client, next_message(heard))
         if replied is None:

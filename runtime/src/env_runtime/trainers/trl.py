@@ -20,7 +20,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, ClassVar
 
-from ..episode.tools import OVER, SAY, SAY_TOOL
+from ..episode.answers import without_thinking
+from ..episode.tools import EMPTY, OVER, SAY, SAY_TOOL
 from ..episode.types import Definitions, Row, content_text, images_in, message
 from ..errors import RolloutError
 from ..evaluation.client import Client, ServedEpisode
@@ -240,9 +241,9 @@ class _Rollouts(Rollouts):
         if name != SAY or not self._client.replies():
             answers = self._episode.call(name, arguments)[1:]
             text = answers[0]["output"]
-        elif said := str(arguments.get("text", "")):
+        elif without_thinking(said := str(arguments.get("text", ""))):
             answers = self._episode.say(said)[1:]
             text = content_text(answers[0]["content"]) if answers else OVER
         else:
-            return "error: the text is empty", None
+            return EMPTY, None
         return text, next(iter(images_in(answers)), None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import logging
 import os
+import re
 import resource
 import shutil
 import subprocess
@@ -19,6 +20,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from ..facts import SECRETS
 from ..project import PACKAGE, known
 from . import WorkspaceError, WorkspaceSettings, refusal_text
 from .disk import NOBODY, UNDER_BUBBLEWRAP, make_folders
@@ -204,17 +206,10 @@ def _read_only(folders: Sequence[Path], network: bool) -> list[str]:
     return options
 
 
-# Files and folders with keys, of which no sandbox shows any
-SECRETS = {
-    ".aws",
-    ".azure",
-    ".config",
-    ".docker",
-    ".gcloud",
-    ".git-credentials",
-    ".gnupg",
-}
-SECRETS |= {".kube", ".netrc", ".npmrc", ".pypirc", ".ssh"}
+# No sandbox shows a file or a folder with keys, nor all settings of a user whose home has
+# the program.
+_HIDDEN = (re.escape(name).replace(r"\*", "[^/]*") for name in (*SECRETS, ".config"))
+HIDDEN = re.compile(rf"(?:.*/)?(?:{'|'.join(_HIDDEN)})", re.DOTALL)
 EMPTY = PACKAGE / "py.typed"  # shown in place of a file: a loader of .env reads nothing
 DEEPEST = 3  # so many folders below one that is shown
 INSTALLED = {"node_modules", ".venv", "site-packages", ".git", "__pycache__"}
@@ -226,14 +221,25 @@ def secrets_in(folder: Path) -> list[Path]:
     found: list[Path] = []
     for place, folders, files in os.walk(folder):
         here = Path(place)
-        for name in (*folders, *files):
-            if name in SECRETS or name == ".env" or name.startswith(".env."):
-                found.append(here / name)
+        paths = (here / name for name in (*folders, *files))
+        hidden = [path for path in paths if _holds_keys(path)]
+        found += hidden
         deep = len(here.relative_to(folder).parts) >= DEEPEST
-        folders[:] = (
-            [] if deep else [n for n in folders if n not in SECRETS | INSTALLED]
-        )
+        left_out = INSTALLED | {path.name for path in hidden}
+        folders[:] = [] if deep else [n for n in folders if n not in left_out]
     return found
+
+
+def _holds_keys(path: Path) -> bool:
+    """Whether a file or folder has the name of one with keys, and is not known better.
+
+    A venv may be called .env, and programs need the certificates of authorities.
+    """
+    if not HIDDEN.fullmatch(str(path)) or (path / "pyvenv.cfg").is_file():
+        return False
+    with suppress(OSError):
+        return path.suffix != ".pem" or b"PRIVATE KEY" in path.read_bytes()
+    return True
 
 
 def _rows_in(folder: Path) -> list[Path]:
