@@ -315,7 +315,8 @@ def test_a_class_is_completed_once_and_before_it_is_imported(
     folder = tmp_path / "nemo_gym"
     folder.mkdir()
     commands = []
-    monkeypatch.setattr(step, "run", lambda command, failure: commands.append(command))
+    for name in ("sync", "run"):
+        monkeypatch.setattr(step, name, lambda command, _: commands.append(command))
     monkeypatch.setattr(step, "installed", lambda folder: ("3.13.15", "0.7.0"))
     monkeypatch.setattr(step, "required_python", lambda folder: ">=3.12")
     monkeypatch.setattr(step, "find_python", lambda uv, required: None)
@@ -359,6 +360,7 @@ def test_a_class_that_could_not_be_completed_is_removed(
     shutil.copytree(project, tmp_path / "my_env")
     monkeypatch.chdir(tmp_path / "my_env")
     monkeypatch.setattr(step, "run", fail)
+    monkeypatch.setattr(step, "sync", fail)
     monkeypatch.setattr(step, "installed", lambda folder: ("3.13.15", "0.7.0"))
     monkeypatch.setattr(step, "find_python", lambda uv, required: None)
     monkeypatch.setattr(step, "pin_python", lambda *arguments: None)
