@@ -198,6 +198,48 @@ def floored(learn, monkeypatch) -> Callable[..., Shortcuts]:
     return floored
 
 
+class Directory:
+    """Tell the telephone number of a person."""
+
+    def __init__(self, task: dict[str, Any]) -> None:
+        self.task, self.told = task, ""
+
+    def people(self) -> str:
+        """List the people."""
+        return "\n".join(f"{name}: {phone}" for name, phone in self.task["people"])
+
+    def tell(self, phone: str) -> str:
+        """Tell the number. Only the first one counts."""
+        self.told = self.told or phone
+        return "noted"
+
+    def reward(self) -> float:
+        return float(self.told == dict(self.task["people"])[self.task["name"]])
+
+    @staticmethod
+    def oracle(task: dict[str, Any]) -> list:
+        phone = dict(task["people"])[task["name"]]
+        return [("people", {}), ("tell", {"phone": phone})]
+
+
+def test_to_look_up_what_the_prompt_names_is_no_shortcut(learn):
+    rng, rows = random.Random(0), []
+    names = ["Ada", "Bo", "Cy", "Dee", "Eli", "Flo", "Gus", "Hal", "Ivy", "Jo", "Kim"]
+    for place in islice(evenly(rng, range(8)), 80):
+        people = [(name, f"555-{rng.randrange(1000, 9999)}") for name in names]
+        rng.shuffle(people)
+        people = people[:8]
+        name = people[place][0]
+        task = {"people": people, "name": name}
+        rows.append(row_of(f"Find the telephone number of {name}, and tell it.", task))
+    learn(Directory, rows[:1])  # which makes the class the project's
+    found = shortcuts_of(Directory, Path("rows.jsonl"), rows, {})
+    assert found.figures["mean"] > 0.9
+    assert not found.weak
+    assert not found.figures["tells"]
+    assert found.text.endswith("if the task is to look that up, this is no shortcut")
+
+
 def test_the_floor_pins_the_learned_player(floored):
     rows = [*islice(by_rank(), 60)]
     found = floored(rows, None, 0.1)

@@ -40,6 +40,7 @@ class Shortcuts:
     text: str
     figures: dict[str, Any] = field(default_factory=dict)
     weak: bool = False  # whether training would find what it found
+    looks_up: bool = False  # whether its rule may be the task itself
 
 
 def shortcuts_of(
@@ -62,8 +63,12 @@ def shortcuts_of(
         )
     least = max(most, found.figures.get("chance", low))
     if found.figures and found.figures["interval"][0] > least:
-        found.text += f". Training would find that: see {PAGE}"
-        found.weak = True
+        found.weak = not found.looks_up
+        found.text += (
+            ". It takes what the prompt names: if the task is to look that up, this is no shortcut"
+            if found.looks_up
+            else f". Training would find that: see {PAGE}"
+        )
     if pinned is not None and pinned > most + 1e-9:
         others = [
             math.fsum(rewards.values()) / len(rewards)
@@ -88,6 +93,7 @@ def learn_shortcuts(
     """
     try:
         from ..probe.player import choices_made, learn, watch
+        from ..probe.words import looks_up
     except ModuleNotFoundError:  # the room is not there
         return Shortcuts("")
     check = FlawCheck(domain_class, rows, SECONDS, LONGEST)
@@ -150,7 +156,7 @@ def learn_shortcuts(
         text += f"\n{tell}"
     if figures["tells"]:
         text += f". Draw rank and place of the right answer first, evenly: see {PAGE}"
-    return Shortcuts(text, figures)
+    return Shortcuts(text, figures, looks_up=looks_up(figures["rule"]))
 
 
 def _guess(domain_class: type, player: Any, row: Row, name: str) -> Solution:

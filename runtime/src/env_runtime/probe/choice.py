@@ -40,6 +40,8 @@ COLUMNS = 3  # so many of them are read for one value
 CONSTANTS = 8
 EDITS = 12
 MOSTLY = 0.8
+# Begins the statement on a record of which the prompt has another field
+NAMED = "the prompt has its"
 LISTED = "listed"  # it stands in a list, and is no constant
 BESIDE = "beside"  # the source of fields that stand beside a value chosen before
 
@@ -175,7 +177,7 @@ def _about(view: View, source: str, records: list[Record]) -> Facts:
             if number_of(value) is None and len(value) < 40:
                 true.add(f"its {noun(name)} is {value!r}")
             if source != PROMPT and _within(prompt, value):
-                true.add(f"the prompt has its {noun(name)}")
+                true.add(f"{NAMED} {noun(name)}")
                 named.append(record)
         if 1 < len(named) < count:
             for other in names:

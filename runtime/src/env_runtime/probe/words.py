@@ -1,6 +1,8 @@
 """What was learned, in words."""
 
-from .choice import LISTED, Choice, noun
+import re
+
+from .choice import LISTED, NAMED, Choice, noun
 from .plan import Plan
 from .tree import FEWEST
 
@@ -21,6 +23,15 @@ def rule_of(plan: Plan) -> str:
             before = f"after {last}" if last else "first"
             told.append(f"goes on {before} by: {text}")
     return "; ".join(told)
+
+
+def looks_up(rule: str) -> bool:
+    """Whether each part of a rule takes what the prompt names.
+
+    That may be what the task is, and no shortcut.
+    """
+    parts = re.split(r"(?<=\)), or |(?<=\)); ", rule)
+    return bool(rule) and all(NAMED in part for part in parts)
 
 
 def _choice(choice: Choice) -> str:
