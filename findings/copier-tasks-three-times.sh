@@ -3,7 +3,7 @@
 # Instead: they run three times: in a copy of the old version, in the project before its edits are put back, and in a copy of
 #   the new version. The task sees "update" each time and never sees the edit. A migration with the stage "after" does.
 # Version: copier 9.19.1
-# In this project: copier.yml runs its tasks for "copy" only, and an update's in a migration; docs/internals/decisions.md.
+# In this project: copier.yml runs its tasks for "copy" only, and in a migration after an update.
 set -euo pipefail
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -3,7 +3,7 @@
 # Instead: hydra-core 1.x needs antlr4-python3-runtime 4.9, NeMo Gym names no version of hydra-core, and releases of 2019
 #   need no ANTLR. So the resolver takes hydra-core 0.11.3 and omegaconf 1.4.1 without a word, and NeMo Gym cannot be imported.
 # Versions: nemo-gym 0.7.0, math-verify 0.9.0 with its extra antlr4_13_2
-# In this project: template/nemo_gym/ and extensions/post_generate.py declare math-verify without an extra, if a class imports it.
+# In this project: extensions/post_generate.py declares math-verify without an extra, for a class that imports it.
 set -euo pipefail
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

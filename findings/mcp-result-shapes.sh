@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Expected: the MCP SDK and FastMCP, which is built on it, send the same structured content for the same Python function.
 # Instead: in the SDK a plain `dict` has none, `dict[int, str]` stands below a key "result", and FastMCP sends the object
-#   itself for both. `None` is {"result": null} in the SDK and nothing in FastMCP. A list of
-#   two texts is two blocks of content in the SDK, and one block of JSON in FastMCP.
+#   itself for both. `None` is {"result": null} in the SDK and nothing in FastMCP. A list of two texts is two blocks of
+#   content in the SDK, and one block of JSON in FastMCP.
 # Versions: mcp 2.3.0, fastmcp 4.2.3
 # In this project: runtime/src/env_runtime/mcp/state.py compares an answer's text first, and then its structured content.
 set -euo pipefail

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Expected: an answer that the SDK's server checked against its own output schema is valid for the SDK's client, and a
-#   call that worked once works again.
+# Expected: an answer that the SDK's server checked against its output schema is valid for the SDK's client, and a call
+#   that worked once works again.
 # Instead: a zod object lets keys pass that it does not name, and its JSON schema forbids them. The server sends the answer;
 #   the client accepts it until it has listed the tools, and refuses it from then on.
 # Versions: @modelcontextprotocol/sdk 1.32.2, zod 4.6.7
