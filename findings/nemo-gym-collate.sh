@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Expected: the command that validates and collates a data set refuses a row that is no valid request, or leaves it out.
 # Instead: it names no row, writes all of them to the training file and exits with 0. Its report counts the valid rows only:
-#   "Number of examples" is 1, and the file beside it has two lines. The second has a misspelled key, which the type of its requests refuses.
+#   "Number of examples" is 1, and the file beside it has two lines. The second has a misspelled key, which the type of its
+#   requests refuses.
 # Version: nemo-gym 0.7.0
 # In this project: runtime/src/env_runtime/prepare.py checks each row with NeMo Gym's own type before it calls the command.
 set -euo pipefail
@@ -36,9 +37,9 @@ venv/bin/gym dataset collate --config config.yaml --mode train_preparation --out
   +policy_base_url=none +policy_api_key=none +policy_model_name=none > output.txt 2>&1 && status=0 || status=$?
 uv pip freeze -q --python venv/bin/python | grep '^nemo-gym=='
 echo "exit status $status"
+[ "$status" = 0 ] || { cat output.txt; exit 1; }
 grep 'Number of examples' out/train_metrics.json
 cat out/train.jsonl
-[ "$status" = 0 ]
 grep -q '"Number of examples": 1' out/train_metrics.json
 [ "$(wc -l < out/train.jsonl)" = 2 ]
 grep -q temprature out/train.jsonl
