@@ -709,7 +709,11 @@ def test_a_page_is_linked_if_others_can_reach_it(source, link):
 
 
 def test_the_links_of_the_documents_lead_somewhere():
-    pages = [*ROOT.glob("*.md"), ROOT / "benchmarks/README.md"]
+    pages = [
+        *ROOT.glob("*.md"),
+        *ROOT.glob("benchmarks/*.md"),
+        *ROOT.glob("findings/*.md"),
+    ]
     pages += [*ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")]
     for page in pages:
         for link in re.findall(r"\]\((?!http)([^)\s]+)\)", page.read_text()):
