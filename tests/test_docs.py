@@ -182,7 +182,7 @@ NOT_RUN = {
     "docs/training.md": {
         "uv run python make_rows.py": "tests/test_environments.py runs it",
         "uv run python -m env_runtime.package ": "downloads 400 MB; tests/test_package.py runs it",
-        "nemo ": "needs a NeMo Platform",
+        "nemo ": "needs a NeMo Helix",
         "uv run python -m env_runtime.prepare  ": "tests/test_nemo_gym.py runs it",
         "export NEMO_GYM_EXTRA_ROOTS=": "needs NeMo RL; tests/nemo_rl.py reads what it does",
         "uv run python examples/nemo_gym/run_grpo_nemo_gym.py ": "needs NeMo RL and GPUs",
