@@ -455,10 +455,12 @@ def test_verifiers_own_commands(game):
 def test_verifiers_loads_the_taskset_by_its_id_on_the_hub(game, tmp_path):
     text = (game / "verifiers/pyproject.toml").read_text()
     hub_id = f"owner/{tomllib.loads(text)['project']['name']}@0.1.0"
-    load = "from verifiers.v1.utils.loaders import taskset_class as load"
-    code = f"import sys; {load}; print(load(sys.argv[1]).__module__)"
+    code = (
+        "import sys; from verifiers.v1.utils.loaders import import_taskset, taskset_class;"
+        "print(import_taskset(sys.argv[1]).__name__, taskset_class(sys.argv[1]).__name__)"
+    )
     command = [game / "verifiers/.venv/bin/python", "-c", code, hub_id]
-    assert run(command, tmp_path).stdout.split() == ["my_env_env"]
+    assert run(command, tmp_path).stdout.split() == ["my_env_env", "Rows"]
 
 
 @pytest.mark.nightly

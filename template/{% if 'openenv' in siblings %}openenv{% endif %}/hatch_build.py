@@ -11,18 +11,14 @@ RUNTIME = "nemo-gym-env-runtime"
 class CustomBuildHook(BuildHookInterface):
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         folder = Path(self.root).resolve()
-        found = [
+        wheels = [
             wheel
             for place in (folder.parent, folder)  # in the project, and in its Space
             for wheel in place.glob("nemo_gym/vendor/nemo_gym_env_runtime-*.whl")
         ]
-        if len(found) != 1:
-            raise FileNotFoundError(
-                f"nemo_gym/vendor beside {folder} has {len(found)} wheels of {RUNTIME}, "
-                "expected one: install the project's folder openenv/"
-            )
-        requirements = self.metadata.core.dependencies
-        requirements[:] = [
-            f"{one} @ {found[0].as_uri()}" if one.startswith(RUNTIME) else one
-            for one in requirements
-        ]
+        if len(wheels) == 1:  # else pip says what it does not find
+            requirements = self.metadata.core.dependencies
+            requirements[:] = [
+                f"{one} @ {wheels[0].as_uri()}" if one.startswith(RUNTIME) else one
+                for one in requirements
+            ]
