@@ -82,6 +82,9 @@ NOT_RUN = {
         "uv run python -m env_runtime.under_gym --agent": "needs the agent, and a model",
     },
     "docs/frameworks.md": {
+        "docker build ": "needs Docker",
+        "uv run python -m env_runtime.harbor ": "tests/test_harbor.py runs it",
+        "uvx harbor run ": "needs Docker",
         "cp .venv/lib/python3.13/site-packages/responses_api_agents/harbor_agent": "needs nemo-gym 0.7",
         'echo \'{"instance_id"': "is for the next ones",
         ".venv/bin/gym env start --config harbor.yaml": "needs Harbor, from GitHub, and Daytona",

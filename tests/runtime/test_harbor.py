@@ -12,7 +12,7 @@ from env_runtime import gym_series, harbor
 from env_runtime.errors import DeployError
 from env_runtime.evaluation.rows import load_rows
 from env_runtime.harbor import __main__ as command
-from env_runtime.harbor import serve
+from env_runtime.harbor import serve, tasks
 from env_runtime.project import here
 from fastapi.testclient import TestClient
 
@@ -30,7 +30,7 @@ def row():
 @pytest.fixture
 def task(row, tmp_path):
     """The folder of a row's task."""
-    [(folder, lacking)] = harbor.write_tasks(here(), [row], "image", 60, tmp_path)
+    [(folder, lacking)] = tasks.write_tasks(here(), [row], "image", 60, tmp_path)
     assert lacking == ""
     return folder
 
@@ -77,7 +77,7 @@ def test_a_prompt_with_an_image_is_refused(row, tmp_path):
     prompt = [{"role": "user", "content": [image]}]
     shown = {**row, "responses_create_params": {"input": prompt}}
     with pytest.raises(DeployError, match="my-env-0001: the prompt has an image"):
-        list(harbor.write_tasks(here(), [shown], "image", 60, tmp_path))
+        list(tasks.write_tasks(here(), [shown], "image", 60, tmp_path))
 
 
 class Far:

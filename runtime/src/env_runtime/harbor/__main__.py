@@ -15,7 +15,7 @@ from ..command_line import counted, exit_status, new_parser, positive
 from ..errors import DeployError
 from ..evaluation.rows import load_rows
 from ..project import here
-from . import write_tasks
+from .tasks import write_tasks
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -24,7 +24,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser = new_parser(__doc__)
     parser.prog = "env_runtime.harbor"
     add = parser.add_argument
-    add("out", type=Path, metavar="OUT", help="a folder, which gets a folder for each row")
+    add(
+        "out",
+        type=Path,
+        metavar="OUT",
+        help="a folder, which gets a folder for each row",
+    )
     add("--rows", type=Path, metavar="FILE", help="default: data/example.jsonl")
     text = "the project's image (default: the environment's name)"
     add("--image", metavar="NAME", default=project.name, help=text)
