@@ -32,19 +32,18 @@ from . import (
     write_environment,
 )
 
-NEXT = """\
-Upload both, with the slashes, which take a folder's content:
+UPLOAD = """\
+Upload, with the slashes, which take a folder's content:
   nemo files filesets create {name} --purpose environment --exist-ok
-  nemo files upload {out}/environment/ {name}
+  nemo files upload {out}/environment/ {name}"""
+TRAIN = """\
   nemo files filesets create {name}-dataset --purpose dataset --exist-ok
   nemo files upload {out}/dataset/ {name}-dataset
-{submit}"""
-TRAIN = """\
 Then `nemo customization rl --job-json job.json` (NeMo Platform: `rl submit job.json`).
 The operator sets NHX_SANDBOX_CLUSTER_CAPABLE=true and NHX_RL_JOB_STORAGE_PVC_CLAIM
 (NeMo Platform: NMP_... for NHX_...)."""
 EVALUATE = """\
-Then make a taskset of the rows, and run `nemo evals agent-evaluate --spec-file job.json`."""
+Make a taskset of {out}/dataset, and run `nemo evals agent-evaluate --spec-file job.json`."""
 NETWORK = {
     "train": "  NHX_RL_SANDBOX_ALLOW_INTERNET=true, because {reason}",
     "evaluate": "  sandbox_egress_allow names the hosts, because {reason}",
@@ -133,8 +132,8 @@ def build(out: Path, options: argparse.Namespace) -> None:
         count = len(list(environment.glob("wheels/*.whl")))
         print(f"{out}/environment: {_size(environment)}, {count} wheels")
         print(f"{out}/dataset: {_size(folder / 'dataset')}, {rows}")
-    submit = TRAIN if model_server else EVALUATE
-    print(NEXT.format(name=package_name(projects), out=out, submit=submit))
+    for text in (UPLOAD, TRAIN if model_server else EVALUATE):
+        print(text.format(name=package_name(projects), out=out))
     network = NETWORK["train" if model_server else "evaluate"]
     _say_what_servers_need(projects, options.format, network)
 
