@@ -80,6 +80,16 @@ def test_a_prompt_with_an_image_is_refused(row, tmp_path):
         list(tasks.write_tasks(here(), [shown], "image", 60, tmp_path))
 
 
+def test_an_earlier_task_is_replaced_and_another_folder_is_not(task, row, tmp_path):
+    (task / "left.txt").touch()
+    list(tasks.write_tasks(here(), [row], "image", 60, tmp_path))
+    assert not (task / "left.txt").exists()
+    (task / "task.toml").unlink()
+    with pytest.raises(DeployError, match="my-env-0001 exists, and is not a task"):
+        list(tasks.write_tasks(here(), [row], "image", 60, tmp_path))
+    assert (task / "instruction.md").is_file()
+
+
 class Far:
     """An app to which requests come from another container."""
 

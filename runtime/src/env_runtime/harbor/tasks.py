@@ -30,7 +30,8 @@ name = {name}
 description = {description}
 
 [metadata]
-{metadata}
+difficulty = {difficulty}
+
 [agent]
 timeout_sec = {seconds}
 
@@ -108,18 +109,16 @@ def write_tasks(
 def write_task(
     project: Project, row: Row, image: str, seconds: float, folder: Path
 ) -> str:
-    """Write a row's task into a new folder. Returns what it lacks, "" for nothing.
+    """Write a row's task, also over an earlier one. Returns what it lacks, if anything.
 
-    Raises DeployError if the prompt has an image.
+    Raises DeployError if the prompt has an image, or the folder is something else.
     """
     kind, package = project.load_class(), __name__.partition(".")[0]
     instruction = _instruction(project, row, folder.name)
     configured = {
         "name": _text(f"{folder.name.rpartition('-')[0]}/{folder.name}"),
         "description": _text(pyproject(project)["project"].get("description", "")),
-        "metadata": "".join(
-            f"{key} = {_text(str(row[key]))}\n" for key in ("difficulty",) if key in row
-        ),
+        "difficulty": _text(str(row.get("difficulty", "unknown"))),
         "seconds": float(seconds),
         "server": _text(project.name),
     }
@@ -152,6 +151,8 @@ def write_task(
         files["solution/steps.json"] = json.dumps(solution, ensure_ascii=False)
         files["solution/solve.py"] = (HERE / "solve.py").read_text(encoding="utf-8")
     if folder.exists():
+        if not (folder / "task.toml").is_file():
+            raise DeployError(f"{folder} exists, and is not a task: name another OUT")
         shutil.rmtree(folder)
     for path, text in files.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
