@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -97,6 +98,27 @@ def test_nemo_helix_takes_the_packages(generate, tmp_path):
         options += ["--ray", "2.58.0", "--openai", "2.7.2"]
         judged.run("-m", "env_runtime.package", evaluated, *options, UV=UV)
         check(HOSTS_CHECK, evaluated, "evaluate")
+
+
+# Reads the jobs of docs/training.md as Helix does.
+JOBS = """
+import json, re, sys
+from nemo_evals.jobs.agent_spec import GymRunnerTarget
+from nemo_rl_plugin.schema import RlJobInput
+
+texts = re.findall(r"```json\\n(.*?)```", open(sys.argv[1]).read(), re.DOTALL)
+train, evaluate = map(json.loads, texts)
+print(RlJobInput.model_validate(train).training.type)
+print(GymRunnerTarget.model_validate(evaluate["target"]).agent)
+"""
+
+
+@pytest.mark.nightly
+def test_nemo_helix_takes_the_documented_jobs(tmp_path):
+    helix = "nemo-helix[nemo-evals-plugin,nemo-rl-plugin]==0.8.1"
+    command = [UV, "run", "--quiet", "--no-project", "--python", sys.executable]
+    command += ["--with", helix, "python", "-c", JOBS, ROOT / "docs/training.md"]
+    assert run(command, tmp_path).stdout.split()[-2:] == ["grpo", "my_env_agent"]
 
 
 def add_lock(project: Path, wheels: Path, python: str) -> Path:
