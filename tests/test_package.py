@@ -117,7 +117,7 @@ print(GymRunnerTarget.model_validate(evaluate["target"]).agent)
 def test_nemo_helix_takes_the_documented_jobs(tmp_path):
     helix = "nemo-helix[nemo-evals-plugin,nemo-rl-plugin]==0.8.1"
     command = [UV, "run", "--quiet", "--no-project", "--python", sys.executable]
-    command += ["--with", helix, "python", "-c", JOBS, ROOT / "docs/training.md"]
+    command += ["--with", helix, "python", "-c", JOBS, f"{ROOT}/docs/training.md"]
     assert run(command, tmp_path).stdout.split()[-2:] == ["grpo", "my_env_agent"]
 
 
