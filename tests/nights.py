@@ -101,6 +101,7 @@ PROTECTED = {
         RUNTIME + "gym_agents.py",
         RUNTIME + "resources_server/over_mcp.py",
     ],
+    "test_harbor.py": [RUNTIME + "harbor/"],
     "test_inspect.py": ["docs/frameworks.md"],
     "test_mcp_servers.py": [RUNTIME + "mcp/", RUNTIME + "workspace/bubblewrap.py"],
     "test_models.py": [RUNTIME + "under_gym.py", RUNTIME + "models/"],

@@ -82,6 +82,9 @@ NOT_RUN = {
         "uv run python -m env_runtime.under_gym --agent": "needs the agent, and a model",
     },
     "docs/frameworks.md": {
+        "docker build ": "needs Docker",
+        "uv run python -m env_runtime.harbor ": "tests/test_harbor.py runs it",
+        "uvx harbor run ": "needs Docker",
         "cp .venv/lib/python3.13/site-packages/responses_api_agents/harbor_agent": "needs nemo-gym 0.7",
         'echo \'{"instance_id"': "is for the next ones",
         ".venv/bin/gym env start --config harbor.yaml": "needs Harbor, from GitHub, and Daytona",
@@ -182,7 +185,7 @@ NOT_RUN = {
     "docs/training.md": {
         "uv run python make_rows.py": "tests/test_environments.py runs it",
         "uv run python -m env_runtime.package ": "downloads 400 MB; tests/test_package.py runs it",
-        "nemo ": "needs a NeMo Platform",
+        "nemo ": "needs a NeMo Helix",
         "uv run python -m env_runtime.prepare  ": "tests/test_nemo_gym.py runs it",
         "export NEMO_GYM_EXTRA_ROOTS=": "needs NeMo RL; tests/nemo_rl.py reads what it does",
         "uv run python examples/nemo_gym/run_grpo_nemo_gym.py ": "needs NeMo RL and GPUs",

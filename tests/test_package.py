@@ -1,9 +1,10 @@
-"""Packages for NeMo Platform, built by the command, and played as the platform's host does."""
+"""Packages for NeMo Helix, built by the command, checked by Helix and played as its host does."""
 
 import json
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -40,13 +41,84 @@ def test_a_package_without_wheels_breaks_no_rule(generate, tmp_path):
     assert re.search(
         r"nemo-gym [\d.]+, ray [\d.]+, openai [\d.]+: they must be", printed
     )
-    assert "no rule of the platform is broken" in environment.run(*package, "--check")
+    assert "no rule of NeMo Helix is broken" in environment.run(*package, "--check")
     folder = tmp_path / "out/environment/resources_servers/my_env"
     pins = (folder / "requirements.txt").read_text().splitlines()
     assert pins and all(
         re.fullmatch(r"[\w-]+(\[[\w,-]+])?==[\w.]+", pin) for pin in pins
     )
     assert not [pin for pin in pins if pin.startswith(("nemo-gym", "ray=", "openai="))]
+
+
+# What Helix's host of Gym does with a package before it starts: the second part only
+# for an evaluation.
+HOSTS_CHECK = """
+import sys
+from sandboxed_gym import environment_package as host
+package = host.load_environment_package(sys.argv[1])
+print(package.manifest.format.value)
+if sys.argv[2] == "evaluate":
+    host.validate_environment_namespaces(host.inspect_environment_namespaces(package))
+"""
+# What a submission of a GRPO job does.
+SUBMISSIONS_CHECK = """
+import sys
+from pathlib import Path
+from nhx.rl.tasks.environment.validate import load_manifest, validate_package_layout
+manifest = load_manifest(Path(sys.argv[1]))
+validate_package_layout(Path(sys.argv[1]), manifest)
+"""
+
+
+@ONE_SERIES
+@pytest.mark.nightly
+def test_nemo_helix_takes_the_packages(generate, tmp_path):
+    judged = generate(archetype="conversation", backend="model")
+    helix = tmp_path / "helix"
+    pip = [UV, "pip", "install", "--quiet", "--target", helix]
+    pip += ["--python", judged.python]
+    run([*pip, "nemo-sandboxed-gym==0.1.0", "pyyaml"], tmp_path)
+    run([*pip, "--no-deps", "nemo-helix==0.8.1"], tmp_path)
+
+    def check(script, package, *how, fails=False):
+        command = [judged.python, "-c", script, package / "environment", *how]
+        done = run(command, tmp_path, check=not fails, PYTHONPATH=str(helix))
+        assert bool(done.returncode) == fails, done.stdout
+        return done.stdout
+
+    for form in ("native-v1", "wheels-v1"):
+        options = ["--format", form]
+        trained, evaluated = tmp_path / f"train-{form}", tmp_path / f"evaluate-{form}"
+        judged.run("-m", "env_runtime.package", trained, *options, UV=UV)
+        assert form in check(HOSTS_CHECK, trained, "train")
+        check(SUBMISSIONS_CHECK, trained)
+        refused = check(HOSTS_CHECK, trained, "evaluate", fails=True)
+        assert "Customer-provided responses_api_models are not supported" in refused
+        options += ["--without-model-server", "--nemo-gym", "0.5.0"]
+        options += ["--ray", "2.58.0", "--openai", "2.7.2"]
+        judged.run("-m", "env_runtime.package", evaluated, *options, UV=UV)
+        check(HOSTS_CHECK, evaluated, "evaluate")
+
+
+# Reads the jobs of docs/training.md as Helix does.
+JOBS = """
+import json, re, sys
+from nemo_evals.jobs.agent_spec import GymRunnerTarget
+from nemo_rl_plugin.schema import RlJobInput
+
+texts = re.findall(r"```json\\n(.*?)```", open(sys.argv[1]).read(), re.DOTALL)
+train, evaluate = map(json.loads, texts)
+print(RlJobInput.model_validate(train).training.type)
+print(GymRunnerTarget.model_validate(evaluate["target"]).agent)
+"""
+
+
+@pytest.mark.nightly
+def test_nemo_helix_takes_the_documented_jobs(tmp_path):
+    helix = "nemo-helix[nemo-evals-plugin,nemo-rl-plugin]==0.8.1"
+    command = [UV, "run", "--quiet", "--no-project", "--python", sys.executable]
+    command += ["--with", helix, "python", "-c", JOBS, f"{ROOT}/docs/training.md"]
+    assert run(command, tmp_path).stdout.split()[-2:] == ["grpo", "my_env_agent"]
 
 
 def add_lock(project: Path, wheels: Path, python: str) -> Path:
@@ -110,7 +182,7 @@ def test_three_projects_play_from_one_package_without_a_network(
         "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",
         "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
     }
-    command = [game.python, ROOT / "tests/nemo_platform_host.py", package]
+    command = [game.python, ROOT / "tests/nemo_helix_host.py", package]
     isolated = [*NAMESPACES, "sh", "-c", ISOLATED, "sh", package, *command]
     log = host / "log"
     with (

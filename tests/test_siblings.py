@@ -23,7 +23,7 @@ from rendering import render_project
 FILES = {
     "verifiers": {"my_env_env.py", "hatch_build.py"},
     "openenv": {
-        *("Dockerfile", "openenv.yaml"),
+        *("Dockerfile", "openenv.yaml", "hatch_build.py"),
         *("server/__init__.py", "server/app.py", "server/my_env_environment.py"),
         *("my_env_openenv/client.py", "my_env_openenv/models.py", "my_env_trl.py"),
     },
@@ -100,6 +100,24 @@ def test_the_readmes_call_a_tool_with_its_arguments(render):
     for arguments, project in projects.items():
         for name in ("openenv", "ors"):
             assert arguments in (project / name / "README.md").read_text()
+
+
+@pytest.mark.parametrize("name", ["my_env", "my__env_", "env", "word_env"])
+def test_verifiers_finds_the_module_by_the_distributions_name(render, name):
+    """verifiers imports OWNER/NAME of the Hub as NAME with "_" for "-"."""
+    project = render(env_name=name, siblings=["verifiers"]) / "verifiers"
+    settings = tomllib.loads((project / "pyproject.toml").read_text())
+    module = settings["project"]["name"].replace("-", "_")
+    assert (project / f"{module}.py").is_file()
+    assert module == f"{name}_env"  # which trainers' configurations name
+
+
+def test_openenvs_package_requires_what_its_server_imports(render):
+    settings = tomllib.loads(
+        (render(siblings=["openenv"]) / "openenv/pyproject.toml").read_text()
+    )
+    assert "nemo-gym-env-runtime[openenv]" in settings["project"]["dependencies"]
+    assert [*settings["dependency-groups"]] == ["dev"]
 
 
 def test_what_prime_rl_reads_names_the_taskset(render):

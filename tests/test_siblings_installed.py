@@ -4,6 +4,7 @@ import functools
 import json
 import re
 import shutil
+import tomllib
 from contextlib import contextmanager
 
 import pytest
@@ -448,6 +449,37 @@ def test_verifiers_own_commands(game):
     summary = json.loads(printed[printed.index("\n{") :])
     assert summary["outcomes"]["valid"] == 24
     assert summary["checks"]["gold"]["valid"] == 24
+
+
+@pytest.mark.nightly
+def test_verifiers_loads_the_taskset_by_its_id_on_the_hub(game, tmp_path):
+    text = (game / "verifiers/pyproject.toml").read_text()
+    hub_id = f"owner/{tomllib.loads(text)['project']['name']}@0.1.0"
+    code = (
+        "import sys; from verifiers.v1.utils.loaders import import_taskset, taskset_class;"
+        "print(import_taskset(sys.argv[1]).__name__, taskset_class(sys.argv[1]).__name__)"
+    )
+    command = [game / "verifiers/.venv/bin/python", "-c", code, hub_id]
+    assert run(command, tmp_path).stdout.split() == ["my_env_env", "Rows"]
+
+
+@pytest.mark.nightly
+def test_pip_installs_what_openenvs_server_imports(game, tmp_path):
+    """From the project's folder, and as AutoEnv does it, from the folder of a Space."""
+    interpreter = (game / "openenv/.venv/bin/python").resolve()
+    run([UV, "venv", "--quiet", "--seed", "--python", interpreter, "venv"], tmp_path)
+    space = tmp_path / "space"
+    python(game, "openenv", "-m", "env_runtime.frameworks.openenv_space", space)
+    installed = [tmp_path / "venv/bin/python"]
+    for folder in (game / "openenv", space):
+        pip = [*installed, "-m", "pip", "install", "--quiet", "--force-reinstall"]
+        run([*pip, *(["--no-deps"] if folder == space else []), folder], tmp_path)
+        run([*installed, "-c", "import server.app, my_env_trl"], game / "openenv")
+    run(
+        [UV, "pip", "install", "--quiet", space],
+        tmp_path,
+        VIRTUAL_ENV=str(tmp_path / "venv"),
+    )
 
 
 # OpenEnv's own commands, with a Hub that copies what it gets.

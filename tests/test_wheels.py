@@ -105,6 +105,20 @@ def test_a_wheel_for_verifiers_has_what_a_package_needs(copy, tmp_path):
     assert "raise env_env_runtime.errors.RolloutError" in module
 
 
+@pytest.mark.slow
+def test_pip_learns_where_openenvs_runtime_is(copy, tmp_path):
+    project = tmp_path / "my_env"
+    copy(project, siblings="[openenv]")
+    runtime = build_wheel(RUNTIME, project / "nemo_gym/vendor")
+    wheel = build_wheel(project / "openenv", tmp_path / "dist")
+    with zipfile.ZipFile(wheel) as archive:
+        [metadata] = [name for name in archive.namelist() if "METADATA" in name]
+        required = archive.read(metadata).decode()
+    place = f"nemo-gym-env-runtime[openenv] @ {runtime.resolve().as_uri()}\n"
+    assert f"Requires-Dist: {place}" in required
+    assert content_of(wheel)[0] == {"my_env_openenv", "my_env_trl.py"}
+
+
 TWO = """
 import asyncio, json
 import a_env_env, b_env_env

@@ -1,8 +1,7 @@
-"""Tests of packages for NeMo Platform: the rules, the dataset, and the environment."""
+"""Tests of packages for NeMo Helix: the rules, the dataset, and the environment."""
 
 import json
 import shutil
-import zipfile
 
 import pytest
 import yaml
@@ -20,6 +19,7 @@ AGENT = {"type": "responses_api_agents", "name": "one_agent"}
 SERVER_FILE = "resources_servers/one/configs/one.yaml"
 AGENT_FILE = "responses_api_agents/simple_agent/configs/one_agent.yaml"
 WHEELS = ("nemo_gym-0.7.0", "ray-2.60.0", "openai-2.44.0", "pip-26.3", "httpx-0.28.1")
+WHEELS += ("setuptools-82.0.0", "setuptools_scm-9.2.2")
 
 
 def write(path, content):
@@ -93,7 +93,7 @@ def refused(out, *options):
 
 def test_a_package_that_breaks_no_rule(out, capsys):
     assert check(out) == 0
-    assert "no rule of the platform is broken" in capsys.readouterr().out
+    assert "no rule of NeMo Helix is broken" in capsys.readouterr().out
 
 
 MANIFEST = "environment/nemo-environment.yaml"
@@ -162,11 +162,16 @@ BREAKS = {
         ),
         ("format", set_in(MANIFEST, "format", "wheels-v2")),
         ("adapter", set_in(MANIFEST, "adapter", {"agent": "verifiers_agent"})),
+        ("adapter.agent", set_in(MANIFEST, "format", "adapter-wheels-v1")),
+        ("metadata.hub_id", set_in(MANIFEST, "metadata", "hub_id", "x" * 513)),
     ],
     "config-paths": [
         ("config_paths", set_in(MANIFEST, "config_paths", [])),
         ("../x", set_in(MANIFEST, "config_paths", [*PATHS, "../x.yaml"])),
         ("none.yaml", set_in(MANIFEST, "config_paths", ["none.yaml"])),
+        (AGENT_FILE, set_in(MANIFEST, "config_paths", [*PATHS, AGENT_FILE])),
+        ("one.yaml '", set_in(MANIFEST, "config_paths", [f"{SERVER_FILE} "])),
+        (SERVER_FILE, set_in(MANIFEST, "format", "adapter-wheels-v1")),
     ],
     "files": [
         ("rows.jsonl", add(f"{ONE}/rows.jsonl")),
@@ -185,6 +190,10 @@ BREAKS = {
     ],
     "datasets": [("one_agent", set_in(IN_AGENT, *ONE_AGENT, "datasets", []))],
     "references": [("one_agent, resources_server", set_in(IN_AGENT, *REFERENCE))],
+    "one-kind": [("simple_agent", add("resources_servers/simple_agent/app.py"))],
+    "model-servers": [
+        ("openai_model/app.py", add("responses_api_models/openai_model/app.py")),
+    ],
     "policy-model": [
         ("policy_model", set_in(MANIFEST, "config_paths", PATHS)),
         ("policy_model", set_in(IN_POLICY, *POLICY, "model", "gpt-5")),
@@ -206,6 +215,7 @@ BREAKS = {
     ],
     "complete": [
         ("pip", remove("environment/wheels/pip-26.3-py3-none-any.whl")),
+        ("setuptools", remove(f"environment/wheels/{WHEELS[-2]}-py3-none-any.whl")),
         ("httpx==1.0", add(f"{ONE}/requirements.txt", "httpx==1.0\n")),
         ("-r more.txt", add(f"{ONE}/requirements.txt", "-r more.txt\n")),
     ],
@@ -248,9 +258,13 @@ def test_native_v1_needs_no_wheels_and_configurations_in_servers_folders(out):
 
 
 def test_a_host_may_bring_the_policys_model_server(out):
-    assert "policy-model" in refused(out, "--without-model-server")
+    assert "model-servers" in refused(out, "--without-model-server")
     set_in(MANIFEST, "config_paths", PATHS)(out)
+    remove(IN_POLICY)(out)
     assert check(out, "--without-model-server") == 0
+    set_in(MANIFEST, "format", "adapter-wheels-v1")(out)
+    named = refused(out, "--without-model-server").splitlines()
+    assert any(line.endswith("name one of native-v1, wheels-v1") for line in named)
 
 
 def test_the_architecture_decides_which_wheels_fit(out):
@@ -316,10 +330,10 @@ def test_a_row_without_the_servers_tools_is_refused(project, tmp_path):
 # ---------------------------------------------------------------- the environment
 
 
-def written(project, folder, form="native-v1"):
+def written(project, folder, form="native-v1", model_server=True):
     pins = {"pydantic": "==2.9", "httpx": "==1.0", "nemo-gym": "==0.7.0"}
     folder.mkdir()
-    contents.write_environment(folder, [project], pins, form, "x86_64", True)
+    contents.write_environment(folder, [project], pins, form, "x86_64", model_server)
     found = (path for path in folder.rglob("*") if path.is_file())
     return {path.relative_to(folder).as_posix() for path in found}
 
@@ -376,20 +390,33 @@ def test_data_files_are_named_in_the_projects_settings(project, tmp_path):
     assert [path for path in files if path.endswith("_project/words/short.txt")]
 
 
-def test_a_judges_model_server_comes_from_the_wheel_of_nemo_gym(project, tmp_path):
-    config = project.gym / f"configs/{project.name}.yaml"
+@pytest.mark.parametrize("model_server", [True, False])
+def test_a_judges_model_server_stays_out_and_its_variables_remain(
+    project, tmp_path, model_server
+):
+    """Helix: "Customer-provided responses_api_models are not supported"."""
     judge = {"responses_api_models": {"openai_model": {"entrypoint": "app.py"}}}
-    edit(config, lambda content: content.update(judge_model=judge))
-    assert contents.image_models([project]) == {"openai_model"}
-    wheel = tmp_path / "nemo_gym-0.7.0-py3-none-any.whl"
-    with zipfile.ZipFile(wheel, "w") as one:
-        for name in ("app.py", "requirements.txt", "tests/test_app.py"):
-            one.writestr(f"responses_api_models/openai_model/{name}", "# x\n")
-    contents.write_models(tmp_path, {"openai_model"}, wheel)
-    found = (tmp_path / "responses_api_models/openai_model").rglob("*")
-    assert {path.name for path in found} == {"app.py", "requirements.txt"}
-    with pytest.raises(DeployError, match="has no responses_api_models/other/"):
-        contents.write_models(tmp_path, {"other"}, wheel)
+    reference = {"type": "responses_api_models", "name": "judge_model"}
+    trained = {**reference, "name": "policy_model"}
+
+    def name_models(content):
+        server = content[f"{project.name}_resources_server"]
+        [settings] = server["resources_servers"].values()
+        settings |= {"judge_model_server": reference, "user_model_server": trained}
+        content["judge_model"] = judge
+
+    edit(project.gym / f"configs/{project.name}.yaml", name_models)
+    write(project.gym / "responses_api_models/openai_model/app.py", "")
+    files = written(project, tmp_path / "environment", model_server=model_server)
+    models = [file for file in files if file.startswith("responses_api_models")]
+    assert models == [contents.POLICY_MODEL] * model_server
+    [settings] = contents.servers_of(project)[f"{project.name}_resources_server"][
+        "resources_servers"
+    ].values()
+    assert "judge_model_server" not in settings
+    assert settings["user_model_server"] == trained
+    contents.write_dataset(tmp_path / "dataset", [project], None, None)
+    rules.check(rules.Package(tmp_path, "x86_64", model_server))
 
 
 # ---------------------------------------------------------------- the whole
@@ -431,9 +458,16 @@ def test_an_earlier_package_is_replaced_and_another_folder_is_not(
         assert check(made) == 0
         write(made / "environment/left.txt", "")
     said = capsys.readouterr().out
-    assert "nemo-gym 1, ray 1, openai 1: they must be the training image's" in said
+    assert "nemo-gym 1, ray 1, openai 1: they must be the image's own" in said
     assert f"nemo files upload {made}/environment/ " in said
-    assert "NMP_RL_SANDBOX_ALLOW_INTERNET" in said
+    assert "nemo customization rl --job-json job.json" in said
+    assert "NHX_RL_SANDBOX_ALLOW_INTERNET" in said
+    assert "NHX_RL_JOB_STORAGE_PVC_CLAIM" in said and "NMP_... for NHX_..." in said
+    evaluation = ["--format", "native-v1", "--without-model-server"]
+    assert command.main([str(made), *evaluation]) == 0
+    said = capsys.readouterr().out
+    assert "--nemo-gym 0.5.0 --ray 2.58.0" in said and "nemo evals agent-" in said
+    assert "NHX_" not in said
     command.main([str(made), "--format", "native-v1"])
     assert not (made / "environment/left.txt").exists()
     with pytest.raises(DeployError, match="exists, and is not a package"):

@@ -30,6 +30,7 @@ NEEDED = [
 
 # Files of openenv/ that are copied to the root, too: OpenEnv and pip look for them there.
 AT_ROOT = ["Dockerfile", "README.md", "openenv.yaml", "*_trl.py", "*_openenv/**"]
+PACKAGE = ["pyproject.toml", "hatch_build.py"]
 NEXT = """\
 {count} files. The rows are among them, with their answers: --private hides them.
   uv run openenv push {folder} --private"""
@@ -67,19 +68,26 @@ def write_space(project: Project, folder: Path, named: Sequence[str] = ()) -> li
     files = shipped.wanted(project, folder, [*NEEDED, *named], ignore)
     shipped.copy_files(project, files, folder)
     own = "pyproject.toml" in files  # of the user's package, which the image builds
-    at_root = shipped.matcher(AT_ROOT if own else [*AT_ROOT, "pyproject.toml"])
+    at_root = shipped.matcher(AT_ROOT if own else [*AT_ROOT, *PACKAGE])
     for path in files:
         place = path.removeprefix("openenv/")
         if place != path and at_root.match_file(place):
             (folder / place).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(source / place, folder / place)
-    image = folder / "Dockerfile"  # a Space has the page, which needs more packages
-    text = image.read_text(encoding="utf-8")
-    image.write_text(text.replace("ARG WEB=false", "ARG WEB=true"), encoding="utf-8")
+    # A Space has the page, which needs more packages.
+    _replace(folder / "Dockerfile", "ARG WEB=false", "ARG WEB=true")
+    if not own:
+        _replace(folder / "pyproject.toml", '"../nemo_gym/', '"nemo_gym/')
     for name in ("__init__.py", "client.py"):
         (folder / name).write_text(CLIENT.format(project.name), encoding="utf-8")
     written = (path for path in folder.rglob("*") if path.is_file())
     return sorted(str(path.relative_to(folder)) for path in written)
+
+
+def _replace(file: Path, old: str, new: str) -> None:
+    file.write_text(
+        file.read_text(encoding="utf-8").replace(old, new), encoding="utf-8"
+    )
 
 
 if __name__ == "__main__":

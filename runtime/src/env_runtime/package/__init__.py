@@ -1,4 +1,4 @@
-"""The files of an environment package for NeMo Platform, and of its dataset.
+"""The files of an environment package for NeMo Helix, and of its dataset.
 
 The package has the manifest, the configurations, a folder for each server, and the wheels
 that the servers install. The dataset has rows with their agent, in one or two splits.
@@ -48,6 +48,8 @@ NOTHING = "# only what the host installs: nemo-gym, ray, openai\n"
 PYTHON = "3.13.15"  # the training images have Python 3.13; nemo-gym 0.7 needs 3.13.14
 # The host pins these in each server's venv, so that a package cannot choose them.
 HOST = ("nemo-gym", "ray", "openai")
+# `uv venv --seed` installs pip, and nemo-gym's own servers are built in place.
+SEEDS = ("pip", "setuptools", "setuptools-scm")
 TARGET = {
     "python_full_version": PYTHON,
     "python_version": "3.13",
@@ -66,16 +68,22 @@ Split = tuple[list[Row], list[Row]]
 
 
 def servers_of(project: Project) -> Servers:
-    """The servers of configs/<env>_agent.yaml and of what it includes, without datasets.
+    """The servers of configs/<env>_agent.yaml and of what it includes, as a package has them.
 
+    They name no datasets. The host takes no model server from a package but the policy's,
+    so a model of the class answers where its variables, such as JUDGE_MODEL, say.
     Raises DeployError.
     """
     found = _load(project, f"configs/{project.called}_agent.yaml")
+    models = {name for name, kinds in found.items() if MODELS in kinds}
     for kinds in found.values():
-        for implementations in kinds.values():
+        for kind, implementations in kinds.items():
             for settings in implementations.values():
                 settings.pop("datasets", None)
-    return found
+                for key, value in [*settings.items()] if kind == SERVERS else ():
+                    if isinstance(value, dict) and value.get("name") in models:
+                        del settings[key]
+    return {name: kinds for name, kinds in found.items() if name not in models}
 
 
 def _load(project: Project, path: str) -> Servers:
@@ -148,39 +156,6 @@ def write_environment(
         _write_yaml(folder / path, servers)
     manifest = {"format": form, "config_paths": list(configs)}
     _write_yaml(folder / MANIFEST, {**manifest, "metadata": _metadata(projects)})
-
-
-def image_models(projects: Iterable[Project]) -> set[str]:
-    """Implementations of model servers that a package takes from the wheel of nemo-gym.
-
-    A package must have each but vllm_model, which is the policy's.
-    """
-    return {
-        implementation
-        for project in projects
-        for kinds in servers_of(project).values()
-        for implementation in kinds.get(MODELS, {})
-        if implementation != "vllm_model"
-        and not (project.gym / MODELS / implementation).is_dir()
-    }
-
-
-def write_models(folder: Path, names: set[str], wheel: Path) -> None:
-    """Copy model servers of NeMo Gym from its wheel. Raises DeployError."""
-    with zipfile.ZipFile(wheel) as archive:
-        for name in names:
-            start = f"{MODELS}/{name}/"
-            files = [
-                path
-                for path in archive.namelist()
-                if re.fullmatch(rf"{re.escape(start)}(\w+\.py|requirements\.txt)", path)
-            ]
-            if not files:
-                raise DeployError(
-                    f"{wheel.name} has no {start}, which a configuration names: take a "
-                    f"model server that it has, or put one into nemo_gym/{MODELS}"
-                )
-            archive.extractall(folder, files)
 
 
 def _write_runtime(project: Project, folder: Path) -> None:
@@ -428,8 +403,7 @@ def resolve(
             pinned = versions.get(name) or name not in sources
             pin = f"=={version}" if version and pinned else ""
             file.write(f"{name}{extras.get(name, '')}{pin}\n")
-        # `uv venv --seed` installs pip, and nemo-gym's model servers are built in place.
-        file.write("pip\nsetuptools\nsetuptools-scm\n")
+        file.writelines(f"{name}\n" for name in SEEDS)
     options = [f"--python-version={PYTHON}", f"--python-platform={arch}-manylinux_2_39"]
     options += [*written, str(folder / "requirements.in")]
     _uv(projects[0].gym, "pip", "compile", *options)

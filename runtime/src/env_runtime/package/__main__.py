@@ -1,13 +1,13 @@
-"""Make an environment package and a dataset for GRPO jobs of NeMo Platform.
+"""Make an environment package and a dataset for GRPO jobs of NeMo Helix.
 
     uv run python -m {package}.package OUT [--arch aarch64] [--rows FILE]
         [--validation FILE|SHARE] [--with OTHER_PROJECT ...] [--check] ...
 
-Writes OUT/environment and OUT/dataset. The package has the class, the modules and the
-data_files of [tool.environment], server.py, agents and model servers, and with wheels-v1
-every wheel that they install, so that a job needs no network. The dataset has the rows of
---rows, by default those of make_rows.py, else data/example.jsonl. The platform's rules are
-checked at the end; --check only checks what is there.
+NeMo Helix was NeMo Platform until 0.6. Writes OUT/environment and OUT/dataset. The package
+has the class, the modules and the data_files of [tool.environment], server.py and agents,
+and with wheels-v1 every wheel that they install, so that a job needs no network. The
+dataset has the rows of --rows, by default those of make_rows.py, else data/example.jsonl.
+Helix's rules are checked at the end; --check only checks what is there.
 """
 
 import argparse
@@ -23,26 +23,33 @@ from ..project import Project, find, here
 from . import (
     HOST,
     MANIFEST,
-    Resolution,
     download,
-    image_models,
     package_name,
     pins_of,
     resolve,
     rules,
     write_dataset,
     write_environment,
-    write_models,
 )
 
-NEXT = """\
-Upload both, with the slashes, which take a folder's content:
+UPLOAD = """\
+Upload, with the slashes, which take a folder's content:
   nemo files filesets create {name} --purpose environment --exist-ok
-  nemo files upload {out}/environment/ {name}
+  nemo files upload {out}/environment/ {name}"""
+TRAIN = """\
   nemo files filesets create {name}-dataset --purpose dataset --exist-ok
   nemo files upload {out}/dataset/ {name}-dataset
-The operator sets NMP_SANDBOX_CLUSTER_CAPABLE=true and NMP_RL_JOB_STORAGE_PVC_CLAIM."""
-NETWORK = "  NMP_RL_SANDBOX_ALLOW_INTERNET=true, because {reason}"
+Then `nemo customization rl --job-json job.json` (NeMo Platform: `rl submit job.json`).
+The operator sets NHX_SANDBOX_CLUSTER_CAPABLE=true and NHX_RL_JOB_STORAGE_PVC_CLAIM
+(NeMo Platform: NMP_... for NHX_...)."""
+EVALUATE = """\
+Make a taskset of {out}/dataset, and run `nemo evals agent-evaluate --spec-file job.json`."""
+NETWORK = {
+    "train": "  NHX_RL_SANDBOX_ALLOW_INTERNET=true, because {reason}",
+    "evaluate": "  sandbox_egress_allow names the hosts, because {reason}",
+}
+# The nhx-gym-host image of nemo-helix 0.8.1.
+EVALUATION_HOST = {"nemo-gym": "0.5.0", "ray": "2.58.0", "openai": "2.7.2"}
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -62,7 +69,7 @@ def main(arguments: list[str] | None = None) -> int:
     add("--validation", type=_rows_or_share, metavar="FILE|SHARE", help=text)
     text = "further projects, with their own rows, in the same package"
     add("--with", nargs="+", type=Path, default=[], dest="others", help=text)
-    text = "leave the policy's model server out, for a host that brings its own"
+    text = "leave the policy's model server out: the host of evaluations brings its own"
     add("--without-model-server", action="store_true", help=text)
     add("--check", action="store_true", help="write nothing: check what is in OUT")
     add_parameters(parser)
@@ -72,7 +79,7 @@ def main(arguments: list[str] | None = None) -> int:
     out = options.out.resolve()
     if options.check:
         rules.check(rules.Package(out, options.arch, not options.without_model_server))
-        print(f"{out}: no rule of the platform is broken")
+        print(f"{out}: no rule of NeMo Helix is broken")
     else:
         build(out, options)
     return 0
@@ -103,10 +110,13 @@ def build(out: Path, options: argparse.Namespace) -> None:
         versions = {one["name"]: one.get("version") for one in resolution.packages}
         named = ", ".join(f"{name} {versions[name]}" for name in HOST)
         print(
-            f"{named}: they must be the training image's own: with another nemo-gym, ray "
-            "or openai, no server starts"
+            f"{named}: they must be the image's own: with another nemo-gym, ray or "
+            "openai, no server starts"
         )
-        environment, wheels = folder / "environment", Path(scratch, "wheels")
+        if options.without_model_server and versions != {**versions, **EVALUATION_HOST}:
+            wanted = " ".join(f"--{name} {EVALUATION_HOST[name]}" for name in HOST)
+            print(f"for the host of nemo-helix 0.8.1's evaluations: {wanted}")
+        environment = folder / "environment"
         environment.mkdir()
         if options.format == "wheels-v1":
             wheels = environment / "wheels"
@@ -118,22 +128,19 @@ def build(out: Path, options: argparse.Namespace) -> None:
         write_environment(
             environment, projects, pins, options.format, options.arch, model_server
         )
-        if models := image_models(projects):
-            if not wheels.exists():
-                gym = [one for one in resolution.packages if one["name"] == "nemo-gym"]
-                download(Resolution(gym, resolution.folder, resolution.arch), wheels)
-            write_models(environment, models, next(wheels.glob("nemo_gym-*.whl")))
         rules.check(rules.Package(folder, options.arch, model_server))
         count = len(list(environment.glob("wheels/*.whl")))
         print(f"{out}/environment: {_size(environment)}, {count} wheels")
         print(f"{out}/dataset: {_size(folder / 'dataset')}, {rows}")
-    _say_what_is_next(out, projects, options.format)
+    for text in (UPLOAD, TRAIN if model_server else EVALUATE):
+        print(text.format(name=package_name(projects), out=out))
+    network = NETWORK["train" if model_server else "evaluate"]
+    _say_what_servers_need(projects, options.format, network)
 
 
-def _say_what_is_next(out: Path, projects: list[Project], form: str) -> None:
-    print(NEXT.format(name=package_name(projects), out=out))
+def _say_what_servers_need(projects: list[Project], form: str, network: str) -> None:
     if form == "native-v1":
-        print(NETWORK.format(reason="the servers install packages from an index"))
+        print(network.format(reason="the servers install packages from an index"))
     for project in projects:
         for model in project.models:
             name = model.upper()
@@ -141,7 +148,7 @@ def _say_what_is_next(out: Path, projects: list[Project], form: str) -> None:
             print(
                 f"  {names}, for the {model} of {project.name}; and if it is elsewhere,"
             )
-            print(NETWORK.format(reason=f"the {model} is asked over the network"))
+            print(network.format(reason=f"the {model} is asked over the network"))
 
 
 @contextmanager

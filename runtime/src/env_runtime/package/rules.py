@@ -1,7 +1,9 @@
-"""The rules of NeMo Platform for packages and datasets, as its documentation has them.
+"""The rules of NeMo Helix for packages and datasets.
 
-Each rule is a function that names what breaks it. They were read in November 2026, and
-no real platform has confirmed them.
+Each rule is a function that names what breaks it. They are those of the host, which
+nemo-sandboxed-gym 0.1.0 has; of a submission, which nemo-helix 0.8.1 has; and of its
+pages on environment packages. Training and evaluation differ: a host that evaluates
+brings the policy's model server, and refuses a package with one.
 """
 
 import itertools
@@ -21,12 +23,15 @@ from packaging.utils import (
 
 from ..errors import DeployError, RolloutError
 from ..evaluation.rows import load_rows
-from . import AGENTS, HOST, MANIFEST, MODELS, POLICY, SERVERS, tags
+from . import AGENTS, HOST, MANIFEST, MODELS, POLICY, SEEDS, SERVERS, tags
 
-FORMATS = ("native-v1", "wheels-v1", "adapter-wheels-v1")
+NATIVE, ADAPTER = "native-v1", "adapter-wheels-v1"
+FORMATS = (NATIVE, "wheels-v1", ADAPTER)
 KEYS = {"format", "config_paths", "metadata", "adapter"}
 METADATA = {"name", "description", "hub_id", "vf_env_id", "adapter_agent"}
 KINDS = (SERVERS, AGENTS, MODELS)
+ADAPTERS = ("verifiers_agent",)  # the agents for adapter-wheels-v1
+LIMITS = {"description": 2048, "hub_id": 512, "vf_env_id": 512, "adapter_agent": 255}
 DOMAINS = {
     *("math", "coding", "agent", "knowledge", "instruction_following", "long_context"),
     *("safety", "games", "translation", "e2e", "rlhf", "other"),
@@ -59,8 +64,8 @@ class Package(NamedTuple):
         paths = self.manifest().get("config_paths")
         return [str(one) for one in paths] if isinstance(paths, list) else []
 
-    def is_native(self) -> bool:
-        return self.manifest().get("format") == "native-v1"
+    def form(self) -> Any:
+        return self.manifest().get("format")
 
     def wheels(self) -> Iterator[tuple[str, Any]]:
         """The file's name of each wheel, and what it says; None if it is wrong."""
@@ -106,30 +111,42 @@ def manifest(package: Package) -> Found:
     about = content.get("metadata")
     about = about if isinstance(about, dict) else {}
     for key in [*(content.keys() - KEYS), *(about.keys() - METADATA)]:
-        yield f"{MANIFEST}, {key}: remove this key, which the platform does not know"
-    if content.get("format") not in FORMATS:
-        yield f"{MANIFEST}, format: name one of {', '.join(FORMATS)}"
-    if ("adapter" in content) != (content.get("format") == "adapter-wheels-v1"):
-        yield f"{MANIFEST}, adapter: only adapter-wheels-v1 has this, and needs it"
+        yield f"{MANIFEST}, {key}: remove this key, which NeMo Helix does not know"
+    known = FORMATS if package.model_server else FORMATS[:2]
+    if content.get("format") not in known:
+        yield f"{MANIFEST}, format: name one of {', '.join(known)}"
+    adapts, adapter = content.get("format") == ADAPTER, content.get("adapter")
+    if ("adapter" in content) != adapts:
+        yield f"{MANIFEST}, adapter: only {ADAPTER} has this, and needs it"
+    agent = adapter.get("agent") if isinstance(adapter, dict) else None
+    if adapts and agent not in ADAPTERS:
+        yield f"{MANIFEST}, adapter.agent: name one of {', '.join(ADAPTERS)}"
     if not isinstance(name := about.get("name"), str) or not 0 < len(name) < 256:
         yield f"{MANIFEST}, metadata.name: give it 1 to 255 characters"
-    if len(about.get("description") or "") > 2048:
-        yield f"{MANIFEST}, metadata.description: shorten it to 2048 characters"
+    for key, limit in LIMITS.items():
+        if len(str(about.get(key) or "")) > limit:
+            yield f"{MANIFEST}, metadata.{key}: shorten it to {limit} characters"
 
 
 def config_paths(package: Package) -> Found:
     """Each one is a file below the root, in a folder that the format allows."""
     if not (paths := package.config_paths()):
         yield f"{MANIFEST}, config_paths: list at least one file"
-    for path in paths:
+    for path in sorted({path for path in paths if paths.count(path) > 1}):
+        yield f"{MANIFEST}, {path}: list it once"
+    for path in dict.fromkeys(paths):
         place, file = PurePosixPath(path), package.environment / path
         if place.is_absolute() or ".." in place.parts or "\\" in path:
             yield f"{MANIFEST}, {path}: name it from the package's root, without .."
+        elif path != path.strip():
+            yield f"{MANIFEST}, {path!r}: remove the spaces around it"
         elif not file.is_file() or not isinstance(_yaml(file), dict):
             yield f"{MANIFEST}, {path}: name a YAML file that the package has"
-        elif package.is_native() and place.parts[0] not in KINDS:
+        elif package.form() == NATIVE and place.parts[0] not in KINDS:
             cure = f"move it below {', '.join(KINDS)}, or take wheels-v1"
             yield f"{path}: native-v1: {cure}"
+        elif package.form() == ADAPTER and place.parts[0] != "configs":
+            yield f"{path}: {ADAPTER}: move it below configs, or take wheels-v1"
 
 
 def files(package: Package) -> Found:
@@ -198,13 +215,33 @@ def references(package: Package) -> Found:
                 yield f"{path}, {name}, {key}: {cure}"
 
 
+def one_kind(package: Package) -> Found:
+    """No name is an agent's and a resources server's, of instances and folders alike."""
+    names = {}
+    for kind in (SERVERS, AGENTS):
+        folders = {one.name for one in package.environment.glob(f"{kind}/*/")}
+        names[kind] = folders | {one[1] for one in package.servers() if one[2] == kind}
+    for name in sorted(names[SERVERS] & names[AGENTS]):
+        yield f"{name}: rename the agent, or the resources server of that name"
+
+
+def model_servers(package: Package) -> Found:
+    """No files of a model server, and for a host that evaluates none in a configuration."""
+    configured = set(package.config_paths())
+    for file in sorted((package.environment / MODELS).rglob("*")):
+        place = file.relative_to(package.environment).as_posix()
+        if file.is_file() and place not in configured:
+            yield f"{place}: remove it: NeMo Helix takes no code of model servers"
+    for path, name, kind, _, _ in () if package.model_server else package.servers():
+        if kind == MODELS:
+            cure = "remove it, or leave out --without-model-server"
+            yield f"{path}, {name}: {cure}: a host that evaluates takes none"
+
+
 def policy_model(package: Package) -> Found:
-    """The first configuration defines the policy's model server, or none does."""
+    """The first configuration defines the policy's model server, in a package to train."""
     found = [one for one in package.servers() if one[1] == "policy_model"]
     if not package.model_server:
-        for path, *_ in found:
-            cure = "remove it, or leave out --without-model-server"
-            yield f"{path}, policy_model: {cure}"
         return
     if not found:
         yield "policy_model: define it, or pass --without-model-server"
@@ -248,7 +285,7 @@ def wheel_tags(package: Package) -> Found:
 def complete(package: Package) -> Found:
     """wheels/ has what the host installs, and what each requirements.txt names."""
     versions = package.versions()
-    for name in (*HOST, "pip"):
+    for name in (*HOST, *SEEDS):
         if name not in versions:
             yield f"wheels/, {name}: add its wheel: the host installs it in each venv"
     for file in sorted(package.environment.glob("*/*/requirements.txt")):
@@ -308,6 +345,8 @@ RULES: dict[str, Callable[[Package], Found]] = {
     "domain": domains,
     "datasets": datasets,
     "references": references,
+    "one-kind": one_kind,
+    "model-servers": model_servers,
     "policy-model": policy_model,
     "wheels-folder": wheels_folder,
     "one-version": one_version,
@@ -320,7 +359,7 @@ OF_WHEELS = {"wheels-folder", "wheel-tags", "complete"}  # not of native-v1
 
 def check(package: Package) -> None:
     """Raise DeployError with each rule that is broken, its place, and the cure."""
-    left_out = OF_WHEELS if package.is_native() else set()
+    left_out = OF_WHEELS if package.form() == NATIVE else set()
     refused = [
         f"{rule}: {broken}"
         for rule in RULES
@@ -329,5 +368,5 @@ def check(package: Package) -> None:
     ]
     if refused:
         raise DeployError(
-            "\n".join(["the package breaks rules of NeMo Platform", *refused])
+            "\n".join(["the package breaks rules of NeMo Helix", *refused])
         )

@@ -1,6 +1,6 @@
-"""The Gym host of a NeMo Platform job, without a platform, for one package.
+"""The Gym host of a NeMo Helix job, without Helix, for one package.
 
-    python nemo_platform_host.py PACKAGE PLAN
+    python nemo_helix_host.py PACKAGE PLAN
 
 PACKAGE has environment/ and dataset/, and PLAN is a .jsonl file: each line is a row of the
 dataset with a plan, the calls that the model makes. The servers get venvs of their own,
