@@ -39,6 +39,7 @@ from .notation import (
     normal,
     number_in,
     quantity_in,
+    same_count,
     same_number,
     spelled,
     typed,
@@ -138,7 +139,8 @@ class Text(_Boxed[str]):
 
     `expected` is a text, or several of which one is enough. LaTeX may be spelled and spaced
     in other ways, as in \frac12 and \frac{1}{2}, and a number without a unit as Number reads
-    it. With `partial`, another text earns the F1 score of its words.
+    it. Of a number with a unit, such as 9 pears or 9 (pears), the number alone is enough.
+    With `partial`, another text earns the F1 score of its words.
     """
 
     def __init__(
@@ -157,7 +159,7 @@ class Text(_Boxed[str]):
         text = self.read(answer)
         if text is None:
             return 0.0
-        scores = [_score(text, normal(expected)) for expected in self._texts]
+        scores = [_score(text, expected) for expected in self._texts]
         return max(scores) if self._partial else float(1.0 in scores)
 
     def solution(self) -> str:
@@ -174,11 +176,12 @@ class Text(_Boxed[str]):
 
 def _score(text: str, expected: str) -> float:
     """1.0 for the same text or number, else the F1 score of the words."""
-    if text == expected or spelled(text) == spelled(expected):
+    said = normal(expected)
+    if text == said or spelled(text) == spelled(said):
         return 1.0
-    if same_number(text, expected):
+    if same_number(text, said) or same_count(text, expected):
         return 1.0
-    return _f1(text, expected)
+    return _f1(text, said)
 
 
 def _f1(text: str, expected: str) -> float:

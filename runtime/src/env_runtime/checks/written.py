@@ -10,6 +10,7 @@ from ..episode.tasks import task_of
 from ..episode.types import Row, content_text
 from ..errors import GateError
 from ..evaluation.rows import messages_of
+from ..notation import other_spellings
 
 BOX = re.compile(r"\\boxed\{(.*)\}", re.DOTALL)
 OTHERS = 3  # so many golds of other rows are tried in each
@@ -38,14 +39,17 @@ def check_written(
     for index, gold in golds.items():
         task = task_of(rows[index])
         _check_listed(index, rows[index], task)
-        for form in [*FORMS, *(LETTERS if "options" in task else ())]:
-            if not earns(index, text := form.replace("ANSWER", gold)):
+        is_choice = "options" in task
+        forms = [*FORMS, *(LETTERS if is_choice else ())]
+        written = [form.replace("ANSWER", gold) for form in forms]
+        spelled = [] if is_choice else other_spellings(gold)
+        for text in [*written, *("\\boxed{" + each + "}" for each in spelled)]:
+            if not earns(index, text):
                 raise GateError(
                     f"row {index + 1}: the gold, written {text!r}, earns less"
                 )
         others = _others(task, gold, [*golds.values()])
         wrong = [each for each in others if earns(index, "\\boxed{" + each + "}")]
-        is_choice = "options" in task
         if wrong and (is_choice or len(wrong) == len(others) > 1):
             what = "another option" if is_choice else "the gold of another row"
             raise GateError(
