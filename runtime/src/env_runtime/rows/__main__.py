@@ -25,13 +25,14 @@ from typing import Any
 from ..command_line import counted, exit_status, new_parser
 from ..episode.types import content_text, images_in
 from ..errors import one_line
+from ..evaluation.rows import prompt_text
 from ..files import write_atomically
 from ..project import here
 from . import programs
 from .chat import responses_input
 from .choosing import Chooser
 from .columns import GRADERS
-from .plan import BOXED, Plan, Unfit
+from .plan import BOXED, Plan, Unfit, shown
 from .records import Record, Source, part_of, parts_named, splits_of
 from .refusing import OwnGrade
 from .source import class_source, rows_source
@@ -60,8 +61,8 @@ def main(arguments: list[str] | None = None) -> int:
         hub = place.startswith("hf:")
         source = place if hub else os.path.normpath(os.path.expanduser(place))
         parts = {ours: part_of(source, its) for ours, its in splits.items()}
-        records = first_records(parts or source)
         # A dataset on the Hub may be larger than what one wants to load here.
+        records = some_records(parts or source, whole=not hub)
         every = (
             records if hub else chain.from_iterable(splits_of(parts or source).values())
         )
@@ -117,6 +118,7 @@ def _chosen(
     of_class: Path,
 ) -> list[str]:
     """Choose the plan for every record. Returns the lines that show it."""
+    rows = chooser.records
     try:
         plan = chooser.choose(**{name: getattr(options, name) for name in CHOICES})
     except OwnGrade as error:
@@ -128,21 +130,40 @@ def _chosen(
         return [line]
     if not plan.native:
         chooser.count_fits(every, asked=bool(options.grader or options.expected))
-    return [*told(chooser, name)]
+    return [*told(chooser, name, rows)]
 
 
 CHOICES = ("prompt", "expected", "grader")
 COMMAND = "uv run python -m env_runtime.rows"
 
 
-def first_records(source: Source) -> list[Record]:
-    """The first records of each split; test comes last, because it may lack answers."""
+def some_records(source: Source, whole: bool) -> list[Record]:
+    """Records of each split; test comes last, because it may lack answers.
+
+    They are the first of a split and, if it is read to its end as `whole` says, as many of
+    the others, at equal distances: a file may be sorted by its answers.
+    """
     parts = splits_of(source)
     names = sorted(parts, key=lambda name: (name == "test", name != "train"))
-    return [record for name in names for record in islice(parts[name], RECORDS)]
+    if not whole:
+        return [record for name in names for record in islice(parts[name], RECORDS)]
+    return [record for name in names for record in _spread(parts[name])]
 
 
-def told(chooser: Chooser, name: str) -> Iterator[str]:
+def _spread(records: Iterator[Record]) -> list[Record]:
+    half = RECORDS // 2
+    first, others = [*islice(records, half)], list[Record]()
+    step = 1
+    for number, record in enumerate(records):
+        if number % step == 0:
+            others.append(record)
+        if len(others) == 2 * RECORDS:
+            others, step = others[::2], 2 * step
+    count = min(half, len(others))
+    return first + [others[n * len(others) // count] for n in range(count)]
+
+
+def told(chooser: Chooser, name: str, rows: list[Record]) -> Iterator[str]:
     """Lines that show a plan: what became of each column, and a row as the policy sees it."""
     plan, records = chooser.plan, chooser.records
     yield f"{name}: looked at {counted(len(records), 'question')}"
@@ -153,6 +174,7 @@ def told(chooser: Chooser, name: str) -> Iterator[str]:
     for why in dict.fromkeys(filter(None, unused.values())):
         yield f"    {why}: {', '.join(n for n in left if unused[n] == why)}"
     if plan.native:
+        yield from _native(plan, rows[0], records[0])
         return
     for record in records:
         with contextlib.suppress(Unfit):
@@ -161,6 +183,15 @@ def told(chooser: Chooser, name: str) -> Iterator[str]:
             yield from (f"  | {line}" for line in _as_seen(row.prompt).splitlines())
             yield f"What earns 1.0: {solution_text(plan, row.task)}"
             return
+
+
+def _native(plan: Plan, row: Record, task: Record) -> Iterator[str]:
+    """Lines that show a row of NeMo Gym's."""
+    yield f"The first row ({row.place}):"
+    yield from (f"  | {line}" for line in prompt_text(row)[:2000].splitlines())
+    yield f"expected: {plan.key}, such as {shown(task.get(plan.key))!r}"
+    with contextlib.suppress(ValueError, TypeError, KeyError):
+        yield f"What earns 1.0: {solution_text(plan, task)}"
 
 
 def _as_seen(prompt: Any) -> str:

@@ -9,10 +9,12 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from itertools import islice
+from statistics import median
 from typing import Any
 
 from ..episode.tasks import task_of
-from ..errors import RolloutError
+from ..evaluation.rows import prompt_text
+from ..errors import RolloutError, one_line
 from ..graders import Choice
 from .chat import responses_input
 from .columns import (
@@ -22,6 +24,7 @@ from .columns import (
     EXPECTED,
     EXPLAINS,
     FEWEST,
+    FILE,
     FILES,
     FIT,
     IMAGES,
@@ -29,15 +32,18 @@ from .columns import (
     OFTEN_EMPTY,
     OPTION,
     PAIRS,
+    PASSAGE,
     PROMPTS,
+    SAME,
     folded,
     is_number,
     is_texts,
     template_names,
+    words_in,
 )
 from .fields import as_text, filled, is_empty, names_in
 from .golds import Golds
-from .plan import Path, Plan, Unfit, items_of, shown
+from .plan import BOXED, Path, Plan, Unfit, items_of, shown
 from .records import Record
 from .refusing import OwnGrade
 
@@ -46,6 +52,11 @@ CODE = re.compile(
     r"(?i)\b(code|program|function|snippet|script|method|output|print|return|query)|^\S+$|^[^a-zA-Z]"
 )
 CLAIMS = ("claim", "statement", "hypothesis")
+# A form of answers that a prompt may ask for
+FORM = re.compile(
+    r"(?i)[^.\n]*(?:final answer|<answer>|answer:|\bjson\b|in the format|end with|"
+    r"finish with|output only|respond with|only the letter)[^\n]*"
+)
 MISFIT = "that do not fit"
 MOST = 3000  # so many questions of records that hold several are looked at
 
@@ -63,11 +74,23 @@ class Chooser(Golds):
             self.records = [Record(task_of(row), row.place) for row in rows]
             self.reasons.append("the rows are NeMo Gym's and stay as they are")
             plan.key = expected or self._named(EXPECTED)
-            self._check(plan.key, "the expected answer", "expected", "COLUMN")
+            if plan.key not in self.columns:
+                named = (
+                    f"{expected!r} is none of these"
+                    if expected
+                    else "none is an answer"
+                )
+                raise RolloutError(
+                    f"the rows are NeMo Gym's, and their tasks have {', '.join(self.columns)}: "
+                    f"{named}. The verifier that they were made for reads these fields. Name "
+                    "the one with the expected answer, --expected FIELD, or write a class that "
+                    "takes them, and copy beside it with the same dataset"
+                )
             plan.gold = Path(plan.key)
             if any("tools" in row["responses_create_params"] for row in rows):
                 plan.tools = Path("tools")
             self._choose_grader(grader)
+            self._look_at_forms(rows, grader)
             return plan
         if not (prompt and expected):
             self._refuse_others()
@@ -79,7 +102,7 @@ class Chooser(Golds):
         if column := self._named(("tools", "functions", "function")):
             plan.tools = self._path(column)
         if grader in (None, "", "choice"):
-            self._choose_options()
+            self._choose_options(expected)
         self._choose_expected(expected, grader)
         self._choose_grader(grader)
         if not prompt and not plan.is_chat:
@@ -91,6 +114,28 @@ class Chooser(Golds):
             if not plan.became(name):
                 self.unused.setdefault(name, "")
         return plan
+
+    def _look_at_forms(self, rows: list[Record], grader: str | None) -> None:
+        """Look whether the prompts of NeMo Gym's rows ask for what the grader reads."""
+        if self.plan.grader not in BOXED:
+            return
+        asked = [prompt_text(row) for row in rows]
+        boxed = sum("boxed" in text for text in asked)
+        if boxed == len(asked):
+            return
+        problem = (
+            f"{len(asked) - boxed} of {len(asked)} prompts do not ask for \\boxed{{}}, which "
+            f"the grader {self.plan.grader} reads"
+        )
+        other = next((found for text in asked if (found := FORM.search(text))), None)
+        if other and not grader and not boxed:
+            self._doubt(
+                f"{problem}, but for {shown(other[0])!r}: ask for a box in the prompts, or "
+                "write a class whose reward(answer) reads their form. This command goes on "
+                "nevertheless",
+                {"grader": self.plan.grader},
+            )
+        self.reasons.append(f"{problem}: an answer without a box earns 0.0")
 
     def without_gold(self) -> Plan:
         """The plan for a dataset that wants a grade of its own: all columns are the task."""
@@ -194,9 +239,8 @@ class Chooser(Golds):
         """Find the columns of images. Raises RolloutError if there are only their names."""
         named = ""
         for column in self.columns:
-            words = {*re.findall("[a-z]+", folded(column))}
             is_id = column.lower().endswith("id")
-            if is_id or words & {*EXPLAINS, "preview", "thumbnail"}:
+            if is_id or words_in(column) & {*EXPLAINS, "preview", "thumbnail"}:
                 continue
             kind = self._images(column)
             self.plan.images += [column] * (kind == "images")
@@ -268,7 +312,10 @@ class Chooser(Golds):
         return parts
 
     def _template(self) -> str:
-        return _titled(self._parts() or [self._main()])
+        return _titled(self._shown())
+
+    def _shown(self) -> list[str]:
+        return self._parts() or [self._main()]
 
     def _apart(self, column: str) -> str:
         """Why a column is not in the prompt; "" if it belongs to it, or may, with a doubt."""
@@ -278,7 +325,7 @@ class Chooser(Golds):
             if not is_empty(record.get(column))
         ]
         name, main_name = folded(column), folded(self._main())
-        words = {*re.findall("[a-z]+", name)} | {*name.split("_")}
+        words = words_in(column)
         is_context = name in CONTEXTS
         if name in FILES and 0 < len(values) < len(self.records):
             self.doubts[column] = (
@@ -286,6 +333,12 @@ class Chooser(Golds):
                 f"as {shown(values[0])!r}, and no row has it: leave these out of the dataset, or"
             )
             return ""
+        paths = self._share(values, lambda v: FILE.fullmatch(str(v).strip()))
+        if paths > 0.5 and words & {*CONTEXTS} and not words & {"id", "source", "url"}:
+            raise RolloutError(
+                f"{column} names files, such as {shown(values[0])!r}, and a row needs what is "
+                f"in them: put the text of each into {column}"
+            )
         if words & AGAIN:
             return "the question again"
         if re.search(r"[.\[{}]", column):
@@ -318,13 +371,20 @@ class Chooser(Golds):
                 return self._may_belong(column, why, texts)
             return ""
         if len({*texts}) < max(2, len(texts) / 3):
-            return "few values"
+            if median(len(text.split()) for text in texts) < PASSAGE:
+                return "few values"
+            if len({*texts}) == 1:
+                why = "it is the same in all records"
+                return self._may_belong(column, why, texts)
         if all(" " not in text.strip() for text in texts) and all(
             map(is_number, texts)
         ):
             return "no text"
         if all(re.fullmatch(r"\S*[\d_/:.-]\S*", text) for text in texts):
             return "a name or a number"
+        if self._decides(column):
+            why = "each of its values has one answer"
+            return self._may_belong(column, why, texts)
         if self._leaks(column):
             why = "it holds the answer, as a passage or as an explanation"
             return self._may_belong(column, why, texts)
@@ -336,6 +396,19 @@ class Chooser(Golds):
             f"{shown(values[0])!r}"
         )
         return ""
+
+    def _decides(self, column: str) -> bool:
+        """Whether values of a column that are there again have the same answer again."""
+        answers: dict[str, list[str]] = {}
+        for record in self.records:
+            with contextlib.suppress(Unfit):
+                gold = as_text(self.plan.expected(record))
+                answers.setdefault(as_text(record.get(column)), []).append(gold)
+        answers.pop("", None)
+        again = sum(len(golds) - 1 for golds in answers.values())
+        several = len({gold for golds in answers.values() for gold in golds}) > 1
+        one = all(len({*golds}) == 1 for golds in answers.values())
+        return several and one and again >= max(3, sum(map(len, answers.values())) / 4)
 
     def _leaks(self, column: str) -> bool:
         """Whether a column has the answer in many records."""
@@ -386,7 +459,7 @@ class Chooser(Golds):
         """
         plan, count, made = self.plan, 0, 0
         left_out: dict[str, list[str]] = {}  # the first places, by the reason
-        counts: Counter[str] = Counter()
+        counts, said = Counter[str](), Counter[str]()  # said: the answers
         question = [
             n for n in plan.needed if n in (*names_in(plan.prompt), plan.prompt)
         ]
@@ -396,8 +469,10 @@ class Chooser(Golds):
             plan.missing |= used - record.keys()
             place = record.place
             try:
-                prompt = plan.apply(record).prompt
+                row = plan.apply(record)
+                prompt = row.prompt
                 made += 1
+                said[one_line(row.task[plan.key], 80)] += 1
                 if plan.is_chat:
                     responses_input(prompt)
                 continue
@@ -411,6 +486,7 @@ class Chooser(Golds):
                     reason = f"without {' or '.join(question)}"
             counts[reason] += 1
             left_out.setdefault(reason, []).extend([place] * (counts[reason] <= 3))
+        self._note_same(said)
         misfits = counts[MISFIT]
         if misfits and not asked and made < FIT * (made + misfits):
             self._doubt(
@@ -423,6 +499,15 @@ class Chooser(Golds):
             more = ", ..." if counts[reason] > len(places) else ""
             self.reasons.append(f"{counts[reason]} of {count} left out, {reason}")
             self.reasons.append(f"  {'; '.join(places)}{more}")
+
+    def _note_same(self, answers: Counter[str]) -> None:
+        """Say that nearly all answers are the same."""
+        [(most, count)] = answers.most_common(1) or [("", 0)]
+        if count >= SAME * answers.total() and answers.total() > 1:
+            self.reasons.append(
+                f"{count} of {answers.total()} answers are {most!r}: a policy that always says "
+                "so earns as much"
+            )
 
 
 def _titled(columns: list[str]) -> str:

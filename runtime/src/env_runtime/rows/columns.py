@@ -31,6 +31,9 @@ PROMPTS = words(
     "question problem prompt instruction query input inputs goal question_stem stem ctx puzzle "
     "riddle utterance claim statement sentence text task"
 )
+QUESTIONS = words(
+    "question problem prompt instruction query goal question_stem stem puzzle riddle task"
+)
 CONTEXTS = words(
     "context contexts passage passages article paragraph paragraphs document documents story "
     "input body premise background scenario dialogue table code snippet abstract transcript "
@@ -45,6 +48,10 @@ EXPECTED = words(
     "answers_spans possible_answers solution output response completion intent category summary "
     "highlights"
 )
+# Words in names of columns that have an answer
+ANSWERS = {*"_".join(EXPECTED).split("_")} | {
+    *words("result results reply key value word term number stars rating score")
+}
 CLASSES = words("label gold_label target class category intent sentiment")
 INDEXES = words(
     "cop answer_idx answer_index correct_index correct_option correct_choice correct_answer_num"
@@ -101,21 +108,19 @@ RULES = (
     {"nums", "target"},
     {"numbers", "target"},
 )
+PASSAGE = 5  # the fewest words, in the median, of a column that is a text to read
+FILE = re.compile(
+    r"[^\s?<>|]+\.(?:[ct]sv|txt|json|jsonl|html?|xml|pdf|xlsx?|docx?|md|db|sqlite|mp[34]|wav)"
+)
 FILES = words("file file_name filename file_path attachment attachments")
-# Golds that say that there is none
-NOTHING = {
-    "None",
-    "none",
-    "null",
-    "NULL",
-    "nan",
-    "NaN",
-    "N/A",
-    "n/a",
-    "proof",
-    "notfound",
+NO_ANSWER = {"proof", "notfound"}  # golds that are never an answer, in lower case
+# Golds that say that there is none, or are the answer
+NOTHING = {"none", "null", "nan", "n/a", "na", "not found", "cannotanswer"} | {
+    *words("unanswerable unknown"),
+    "no answer",
+    "not answerable",
+    "not available",
 }
-NOTHING |= {"Proof", "not found", "Not found", "CANNOTANSWER", "unanswerable"}
 PROGRAM = re.compile(
     r"(?im)^\s*(select .*\bfrom |def \w+\(|class \w+|import \w|from \w+ import|#include|\w+ = .*\(|print\()"
 )
@@ -163,6 +168,10 @@ class Columns:
 
     def _template(self) -> str:
         """A template of all that the question is about, for commands in messages."""
+        raise NotImplementedError
+
+    def _shown(self) -> list[str]:
+        """The columns that the question is about."""
         raise NotImplementedError
 
     def _values(self, path: Path) -> list[Any]:
@@ -252,10 +261,27 @@ class Columns:
 YES_NO = re.compile(
     r"(?:is|are|was|were|do|does|did|can|could|has|have|had|will|would|should)\b"
 )
+ASKS = re.compile(  # what to do
+    r"(?i)(?:^|[.!?:;,\n]\s*|\bplease )(?:find|name|give|list|compute|calculate|solve|write|translate|"
+    r"complete|determine|evaluate|simplify|choose|select|pick|identify|classify|answer|reply|"
+    r"respond|sort|tell|state|say|convert|explain|describe|decide|count|expand|factor|fill|"
+    r"guess|estimate|output|return|print|read|replace|rewrite|correct|match|who|what|when|"
+    r"where|which|why|how|is|are|was|were|do|does|did|can|could|has|have|had|will|would|"
+    r"should)\b|_{2,}|\.{3}\s*$|\[(?:mask|blank)\]"
+)
+PLAIN = ({"yes", "no"}, {"true", "false"})  # labels that need no several records
 
 
 def folded(name: str) -> str:
-    return re.sub(r"[\s.-]+", "_", name.strip().lower())
+    """A name in lower case with _ between its words: modelAnswer is model_answer."""
+    parted = re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name.strip())
+    return re.sub(r"[\s._-]+", "_", parted.lower())
+
+
+def words_in(name: str) -> set[str]:
+    """The words of a column's name, the parts between its _, and the whole."""
+    whole = folded(name)
+    return {*re.findall("[a-z]+", whole), *whole.split("_"), whole}
 
 
 def shell(text: str) -> str:

@@ -125,6 +125,11 @@ def options_of(value: Any) -> list[str]:
     return [text for _, text in _pairs(value)]
 
 
+def listed_of(text: str) -> list[str]:
+    """The options that a text lists, or the one that it is."""
+    return options_of(text) or [text] * (not is_empty(text))
+
+
 def labels_of(value: Any) -> list[str]:
     """The letters or labels that options have of their own; [] if they have none."""
     labels = [label for label, _ in _pairs(value)]

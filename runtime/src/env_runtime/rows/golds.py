@@ -13,16 +13,18 @@ from ..graders import Choice, Number
 from ..notation import last_box, unstyled
 from .columns import (
     ABOUT,
+    ANSWERS,
     BEFORE,
     EXPECTED,
     FEWEST,
     FIT,
     INDEXES,
     LABELS,
+    NO_ANSWER,
     NOTHING,
     OPTION,
     OPTIONS,
-    SAME,
+    PLAIN,
     SENTENCE,
     WRONG,
     YES_NO,
@@ -35,11 +37,16 @@ from .columns import (
     is_single,
     is_texts,
     text_of,
+    words_in,
 )
-from .fields import as_text, is_empty, listed_in, names_in
+from .fields import LETTERS, as_text, filled, is_empty, listed_in, names_in
 from .plan import BEST, FIRST, KEYS, LISTED, Options, Path, Unfit, shown
 from .records import Record
 from .refusing import OwnGrade, Refusing
+
+
+# An option in a template, such as A. {first}
+LETTERED = re.compile(r"(?<![^\W_])([A-J])[.):] ?\{(\w+)\}")
 
 
 class Golds(Refusing):
@@ -47,8 +54,14 @@ class Golds(Refusing):
 
     # ------------------------------------------------------------------ the options
 
-    def _choose_options(self) -> None:
+    def _choose_options(self, expected: str) -> None:
+        """Find the options; the column that is asked for as `expected` is none."""
         plan, in_prompt = self.plan, names_in(self.plan.prompt)
+        lettered = LETTERED.findall(plan.prompt)
+        if len(lettered) > 1 and LETTERS.startswith("".join(a for a, _ in lettered)):
+            paths = [Path(name) for _, name in lettered]
+            plan.options = Options("columns", paths, listed=True)
+            return
         for column in filter(None, (self._named([name]) for name in OPTIONS)):
             options = Options(
                 "column", [self._path(column)], listed=column in in_prompt
@@ -89,7 +102,11 @@ class Golds(Refusing):
         for name in self.columns:
             if match := OPTION.fullmatch(folded(name)):
                 groups.setdefault(match[1].lower(), []).append(name)
-        several = [names for names in groups.values() if len(names) > 1]
+        several = [
+            names
+            for names in groups.values()
+            if len(names) > 1 and expected.partition("=")[0] not in names
+        ]
         for names in several:
             listed = all(name in in_prompt for name in names)
             if listed or not {*names} & {*in_prompt}:
@@ -123,6 +140,10 @@ class Golds(Refusing):
             )
         if self._share(said, re.compile(r"\(?[A-Za-z][).]?").fullmatch) < FIT:
             return
+        letters = sorted({text.strip("().").upper() for text in said})
+        if letters != [*LETTERS[: len(letters)]] and len(letters) < 4:
+            self._refuse_labels(sorted({*said}))
+            return
         column = self._main()
         texts = [as_text(record.get(column)) for record in self.records]
         if plan.is_chat:
@@ -134,7 +155,8 @@ class Golds(Refusing):
             raise RolloutError(
                 f"{plan.gold.column} has letters, such as {golds[0]!r}, and neither a column "
                 "nor the prompt has the options: name the columns with --prompt "
-                "'{question} A. {first} B. {second}' --grader choice"
+                f"'{plan.prompt} A. {{first}} B. {{second}}' --grader choice, or compare the "
+                "letters as they are with --grader text"
             )
         kind = "letters" if plan.is_chat else "column"
         plan.options = Options(kind, [Path(column)] * (kind == "column"), listed=True)
@@ -194,6 +216,8 @@ class Golds(Refusing):
         if plan.options and plan.options.gold:
             return plan.options.gold.column, "which tells the right option"
         if found:
+            if folded(found[0]) in ("intent", "category"):
+                self._refuse_topic(found[0], columns)
             self._refuse_two(found)
             return found[0], "a column of that name"
         if plan.answered:
@@ -209,25 +233,40 @@ class Golds(Refusing):
             for name in columns
             if folded(name) not in ABOUT and not self._has_messages(name)
         ]
-        if len(others) == 1:
+        if len(others) == 1 and words_in(others[0]) & ANSWERS - {*ABOUT}:
             return others[0], "the only other column"
         if others and all(not is_texts(self._first(name)) for name in others):
             raise OwnGrade(f"no column is the answer: there are {', '.join(others)}")
         return "", ""
+
+    def _refuse_topic(self, topic: str, columns: list[str]) -> None:
+        """Raise RolloutError if the topic of a question stands beside what may be its answer."""
+        others = [
+            name
+            for name in columns
+            if not words_in(name) & {*ABOUT} and is_texts(self._first(name))
+        ]
+        if others:
+            self._doubt(
+                f"the expected answer may be {topic}, such as {shown(self._first(topic))!r}, or "
+                f"{others[0]}, such as {shown(self._first(others[0]))!r}",
+                *({"expected": name} for name in (topic, *others)),
+            )
 
     def _refuse_two(self, found: list[str]) -> None:
         """Raise RolloutError if another column could be the gold, and says another."""
         first = self._values(self._path(found[0]))
         if not self._are_golds(first):
             return
+        path = self._path(found[0])
         for other in found[1:]:
             if folded(other) in EXPECTED[EXPECTED.index("solution") :]:
                 return
+            others = self._path(other)
             pairs = [
                 (a, b)
                 for r in self.records
-                if not is_empty(a := self._path(found[0]).of(r))
-                and not is_empty(b := self._path(other).of(r))
+                if not is_empty(a := path.of(r)) and not is_empty(b := others.of(r))
             ]
             golds = self._are_golds([b for _, b in pairs])
             if golds and not self._agree(found[0], other, pairs):
@@ -331,20 +370,50 @@ class Golds(Refusing):
             if odd:
                 why += f"; {len(odd)} of {len(golds)} left out, such as {odd[0]!r:.80}"
         self.reasons.append(f"grader: {found} ({why})")
-        [(most, count)] = Counter(map(str, golds)).most_common(1)
-        if count >= SAME * len(golds) and len(golds) > 1:
-            self.reasons.append(
-                f"{count} of {len(golds)} answers are {most!r:.80}: a policy that always "
-                "says so earns as much"
-            )
 
     def _without_nothing(self, golds: list[Any]) -> list[Any]:
-        """The golds without those that say there is none, such as NuminaMath's `proof`."""
-        texts = [gold for gold in golds if isinstance(gold, str)]
-        nothing = {*texts} & NOTHING
-        if nothing and len({*texts}) > LABELS:
-            self.plan.nothing = sorted(nothing)
+        """The golds without those that say there is none, such as NuminaMath's `proof`.
+
+        Those that the prompts speak of stay. Raises RolloutError if many others may be answers.
+        """
+        texts = {gold for gold in golds if isinstance(gold, str)}
+        if len(texts) <= LABELS:
+            return golds
+        never = {text for text in texts if text.strip().casefold() in NO_ANSWER}
+        found = {text for text in texts if text.strip(" .").casefold() in NOTHING}
+        found = {text for text in found if not self._speaks_of(text)}
+        count = sum(gold in found for gold in golds if isinstance(gold, str))
+        if count > max(1, (1 - FIT) * len(golds)):
+            column = self.plan.gold.column
+            listed = " or ".join(map(repr, sorted(found)))
+            others = "|".join(map(re.escape, sorted(found)))
+            self._doubt(
+                f"{count} of {len(golds)} answers of {column} are {listed}, which may be "
+                "answers or say that there is none. The first command keeps them, the second "
+                "leaves them out",
+                {"grader": "text"},
+                {"expected": f"{column}=^(?!(?:{others})$)(.+)$"},
+            )
+        self.plan.nothing = sorted({*found, *never})
         return [gold for gold in golds if gold not in self.plan.nothing]
+
+    def _speaks_of(self, answer: str) -> bool:
+        """Whether the questions with an answer name it."""
+        text = answer.strip(" .").casefold()
+        named = re.compile(rf"(?<!\w){re.escape(text)}(?!\w)")
+        asked = [
+            self._question(record).casefold()
+            for record in self.records
+            if self.plan.gold.of(record) == answer
+        ]
+        return self._share(asked, named.search) > 0.5
+
+    def _question(self, record: Record) -> str:
+        """What a record asks, as text."""
+        if self.plan.is_chat:
+            last = self.plan._asked(record, None)[-1]
+            return as_text(last.get(self.plan.chat_key))
+        return filled(self.plan.prompt, record)
 
     def _choosewords(self) -> None:
         """Call true and false as the question does."""
@@ -393,7 +462,10 @@ class Golds(Refusing):
                 f"{plan.gold.column} does not have calls with `name` and `arguments`, but "
                 f"{shown(golds[0])}: rewrite them, or name a grader with --grader"
             )
-        several = len(parts) > len(golds) and not all(isinstance(p, str) for p in parts)
+        several = (
+            len(parts) > len(golds)
+            and self._share(parts, lambda part: isinstance(part, str)) < FIT
+        )
         if has_objects:
             self._refuse_keys(parts)
         if has_objects or several:
@@ -410,12 +482,14 @@ class Golds(Refusing):
             covered = sum(counts[label] for label in labels) >= FIT * len(texts)
             different = len({label.casefold() for label in labels}) == len(labels)
             few = covered and 1 < len(labels) <= LABELS and different
-            if few and FEWEST * len(labels) <= len(golds):
+            are_plain = {label.casefold() for label in counts} in PLAIN
+            if are_plain or (few and FEWEST * len(labels) <= len(golds)):
                 self._refuse_unasked(labels)
                 plan.options = Options("labels", labels=labels)
                 whole = len(counts) == len(labels)
                 most = f"all {len(golds)}" if whole else "nearly all"
                 return "choice", f"{most} are one of {len(labels)} labels"
+            self._refuse_statements()
             if 2 * len(odd) < len(golds):
                 return "text", (
                     f"{len(golds) - len(odd)} of {len(golds)} are numbers, but not "

@@ -19,6 +19,7 @@ from .fields import (
     golds_of,
     labels_of,
     letter_of,
+    listed_of,
     names_in,
     options_of,
     shuffled,
@@ -74,7 +75,7 @@ class Path(NamedTuple):
                 ALIASES: f"golds_of({column})",
                 KEYS: f"[*{column}]",
                 BEST: f"max({column}, key={column}.get)",
-                LISTED: f"options_of({column})",
+                LISTED: f"listed_of({column})",
             }[kind]
         return column
 
@@ -268,7 +269,7 @@ def _step(value: Any, kind: str, key: str) -> Any:
         return json.loads(value)
     if kind == BEST:
         return max(value, key=value.get)
-    steps = {KEYS: list, LISTED: options_of, ALIASES: golds_of}
+    steps = {KEYS: list, LISTED: listed_of, ALIASES: golds_of}
     return value[0] if kind == FIRST else steps[kind](value)
 
 

@@ -39,7 +39,7 @@ def functions_in(source: str, tests: str = "") -> dict[str, str]:
     """
     try:
         nodes = ast.parse(source).body
-    except (SyntaxError, ValueError):
+    except (SyntaxError, TypeError, ValueError):
         return {}
     found = [node for node in nodes if isinstance(node, ast.FunctionDef)]
     return {
@@ -47,6 +47,26 @@ def functions_in(source: str, tests: str = "") -> dict[str, str]:
         for node in found
         if re.search(rf"\b{node.name}\s*\(", tests)
     }
+
+
+def _check_python(records: list[Record]) -> None:
+    """Raise RolloutError for programs in another language, and for those without solutions."""
+    for record in records:
+        start, rest = record.get("prompt"), record.get("canonical_solution")
+        named = str(record.get("language") or "python").casefold()
+        wrong = "" if named.startswith("py") else f"its language is {named}"
+        if not wrong and not isinstance(rest, str):
+            wrong = f"canonical_solution is {rest!r:.80}"
+        called = f"{record.get('entry_point')}("
+        if not wrong and not (
+            functions_in(rest, called) or functions_in(f"{start}{rest}", called)
+        ):
+            wrong = f"its solution has no function {called[:-1]} of Python"
+        if wrong:
+            raise RolloutError(
+                f"{record.place}: {wrong}, and the sandbox takes programs in Python with a "
+                "solution each: remove the others from the file"
+            )
 
 
 def example_source(records: list[Record]) -> str:
@@ -57,6 +77,7 @@ def example_source(records: list[Record]) -> str:
         return next((name for name in names if not is_empty(first.get(name))), "")
 
     if {"prompt", "test", "entry_point", "canonical_solution"} <= first.keys():
+        _check_python(records)
         whole = functions_in(first["canonical_solution"], f"{first['entry_point']}(")
         reference = 'record["canonical_solution"]'
         return _HUMAN_EVAL.format(

@@ -13,10 +13,12 @@ from .columns import (
     FEWEST,
     FIT,
     LABELS,
+    ASKS,
     PAIRS,
     PROGRAM,
     PROGRAMS,
     PROMPTS,
+    QUESTIONS,
     RULES,
     TESTS,
     YES_NO,
@@ -125,6 +127,40 @@ class Refusing(Columns):
                 f"with --prompt '{self._template()} Answer with ...' --grader json"
             )
 
+    def _refuse_labels(self, labels: list[str]) -> None:
+        """Raise RolloutError for letters that stand for something, if no prompt says so."""
+        if self.why_prompt == "as asked" and all(
+            re.search(rf"(?<!\w){re.escape(label)}(?!\w)", self.plan.prompt)
+            for label in labels
+        ):
+            return
+        meant = ", ".join(f"{label} for ..." for label in labels)
+        self._doubt(
+            f"{self.plan.gold.column} is one of {', '.join(labels)}, and nothing says what they "
+            "mean: say it in the prompt, as in the first command. The second is for prompts "
+            "that do",
+            {"prompt": f"{self._template()} Answer {meant}."},
+            {"grader": "text"},
+        )
+
+    def _refuse_statements(self) -> None:
+        """Raise RolloutError if the prompts say something, and ask nothing."""
+        name = folded(self._main())
+        if self.why_prompt == "as asked" or self.plan.is_chat or self.plan.images:
+            return
+        if name in QUESTIONS or self.plan.native:
+            return
+        texts = [
+            "\n".join(as_text(record.get(column)) for column in self._shown())
+            for record in self.records
+        ]
+        told = re.compile(r"(?s)[A-Z\d\W][^?？؟]*[.!\"'”’)]\s*")
+        if self._share(texts, lambda t: told.fullmatch(t) and not ASKS.search(t)) > 0.5:
+            raise RolloutError(
+                f"the prompts, such as {shown(texts[0])!r}, ask nothing: say what to do with "
+                f"--prompt '{self._template()} ...?'"
+            )
+
     def _refuse_unasked(self, labels: list[str]) -> None:
         """Raise RolloutError if answers are yes and no, and nothing asks."""
         is_yes_or_no = {"yes", "no"} <= {label.casefold() for label in labels}
@@ -156,9 +192,12 @@ class Refusing(Columns):
             listed = ", ".join(sorted(values))
             meant = ", ".join(f"{value} for ..." for value in sorted(values))
             meant = "0 for no, 1 for yes" if zero_one else meant
-            raise RolloutError(
+            self._doubt(
                 f"{plan.gold.column} is one of {listed}, and nothing says what they mean: say "
-                f"it in the prompt, such as --prompt '{self._template()} Answer {meant}.'"
+                "it in the prompt, as in the first command. The second is for numbers that "
+                "the question asks for",
+                {"prompt": f"{self._template()} Answer {meant}."},
+                {"grader": "number"},
             )
         if self.why_prompt == "as asked" or plan.native or plan.is_chat:
             return
