@@ -10,7 +10,6 @@ from ..episode.tasks import task_of
 from ..episode.types import Row, content_text
 from ..errors import GateError
 from ..evaluation.rows import messages_of
-from ..notation import other_spellings
 
 BOX = re.compile(r"\\boxed\{(.*)\}", re.DOTALL)
 OTHERS = 3  # so many golds of other rows are tried in each
@@ -35,6 +34,8 @@ def check_written(
     }
     if not golds or len(golds) < len(solutions):
         return ""
+    from ..notation import other_spellings  # only rows of a dataset need it
+
     tried = 0
     for index, gold in golds.items():
         task = task_of(rows[index])

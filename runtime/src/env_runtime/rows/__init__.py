@@ -57,11 +57,14 @@ from .fields import (
     shuffled,
     with_images,
 )
-from .programs import functions_in
+from .plan import Columns, Options
+from .programs import functions_in, tested_program
 from .records import Record, read
 
 __all__ = [
+    "Columns",
     "Example",
+    "Options",
     "Record",
     "baseline_reward",
     "call_everything",
@@ -83,6 +86,7 @@ __all__ = [
     "shuffled",
     "task_data_of",
     "task_skeleton",
+    "tested_program",
     "with_images",
 ]
 

@@ -32,7 +32,7 @@ from . import programs
 from .chat import responses_input
 from .choosing import Chooser
 from .columns import GRADERS
-from .plan import BOXED, Plan, Unfit, shown
+from .plan import BOXED, Columns, Unfit, shown
 from .records import Record, Source, part_of, parts_named, splits_of
 from .refusing import OwnGrade
 from .source import class_source, rows_source
@@ -75,14 +75,15 @@ def main(arguments: list[str] | None = None) -> int:
         paths = [of_class, project.gym / "make_rows.py"]
         kept = [path for path in paths if not options.overwrite and _is_finished(path)]
         if options.tests:
-            plan, kept = Plan(prompt=programs.PROMPT, grader="tests"), [of_class]
-            example = programs.example_source(records)
+            plan, kept = Columns(grader="tests"), [of_class]
+            programs.check_programs(records)
+            example = "tested_program"
             lines = [f"{name}: looked at {counted(len(records), 'program')} with tests"]
         else:
             chooser = Chooser(records, _command(options))
-            chooser.plan.keeps_class, example = of_class in kept, ""
+            chooser.plan.adds = of_class not in kept
             lines = _chosen(chooser, every, options, name, of_class)
-            plan = chooser.plan
+            plan, example = chooser.plan.columns, "dict" if chooser.native else ""
         title = f"Questions of {name}, with a grade."
         sources = [
             class_source(plan, project.class_name, title),
@@ -120,7 +121,7 @@ def _chosen(
     """Choose the plan for every record. Returns the lines that show it."""
     rows = chooser.records
     try:
-        plan = chooser.choose(**{name: getattr(options, name) for name in CHOICES})
+        chooser.choose(**{name: getattr(options, name) for name in CHOICES})
     except OwnGrade as error:
         chooser.without_gold()
         line = (
@@ -128,7 +129,7 @@ def _chosen(
             f"{of_class.name}, and the prompt in make_rows.py. The gates fail until then"
         )
         return [line]
-    if not plan.native:
+    if not chooser.native:
         chooser.count_fits(every, asked=bool(options.grader or options.expected))
     return [*told(chooser, name, rows)]
 
@@ -165,7 +166,7 @@ def _spread(records: Iterator[Record]) -> list[Record]:
 
 def told(chooser: Chooser, name: str, rows: list[Record]) -> Iterator[str]:
     """Lines that show a plan: what became of each column, and a row as the policy sees it."""
-    plan, records = chooser.plan, chooser.records
+    plan, records = chooser.plan.columns, chooser.records
     yield f"{name}: looked at {counted(len(records), 'question')}"
     yield from (f"  {reason}" for reason in chooser.reasons)
     unused = chooser.unused
@@ -173,7 +174,7 @@ def told(chooser: Chooser, name: str, rows: list[Record]) -> Iterator[str]:
         yield f"  left out: {', '.join(left)}"
     for why in dict.fromkeys(filter(None, unused.values())):
         yield f"    {why}: {', '.join(n for n in left if unused[n] == why)}"
-    if plan.native:
+    if chooser.native:
         yield from _native(plan, rows[0], records[0])
         return
     for record in records:
@@ -185,7 +186,7 @@ def told(chooser: Chooser, name: str, rows: list[Record]) -> Iterator[str]:
             return
 
 
-def _native(plan: Plan, row: Record, task: Record) -> Iterator[str]:
+def _native(plan: Columns, row: Record, task: Record) -> Iterator[str]:
     """Lines that show a row of NeMo Gym's."""
     yield f"The first row ({row.place}):"
     yield from (f"  | {line}" for line in prompt_text(row)[:2000].splitlines())
@@ -201,7 +202,7 @@ def _as_seen(prompt: Any) -> str:
     return "\n".join([*texts, *["[image]"] * count])[:2000]
 
 
-def solution_text(plan: Plan, task: dict[str, Any]) -> str:
+def solution_text(plan: Columns, task: dict[str, Any]) -> str:
     """An answer that earns the highest reward, for people."""
     gold = task[plan.key]
     if plan.grader not in BOXED:

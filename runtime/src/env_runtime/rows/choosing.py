@@ -13,8 +13,8 @@ from statistics import median
 from typing import Any
 
 from ..episode.tasks import task_of
-from ..evaluation.rows import prompt_text
 from ..errors import RolloutError, one_line
+from ..evaluation.rows import prompt_text
 from ..graders import Choice
 from .chat import responses_input
 from .columns import (
@@ -43,7 +43,7 @@ from .columns import (
 )
 from .fields import as_text, filled, is_empty, names_in
 from .golds import Golds
-from .plan import BOXED, Path, Plan, Unfit, items_of, shown
+from .plan import BOXED, Columns, Draft, Path, Unfit, items_of, shown
 from .records import Record
 from .refusing import OwnGrade
 
@@ -66,10 +66,10 @@ class Chooser(Golds):
 
     def choose(
         self, prompt: str = "", expected: str = "", grader: str | None = ""
-    ) -> Plan:
+    ) -> Columns:
         """The plan. Raises RolloutError if a part is neither given nor clear."""
         plan = self.plan
-        if plan.native:
+        if self.native:
             rows = self.records
             self.records = [Record(task_of(row), row.place) for row in rows]
             self.reasons.append("the rows are NeMo Gym's and stay as they are")
@@ -86,18 +86,15 @@ class Chooser(Golds):
                     "the one with the expected answer, --expected FIELD, or write a class that "
                     "takes them, and copy beside it with the same dataset"
                 )
-            plan.gold = Path(plan.key)
+            plan.expected = Path(plan.key)
             if any("tools" in row["responses_create_params"] for row in rows):
                 plan.tools = Path("tools")
             self._choose_grader(grader)
             self._look_at_forms(rows, grader)
-            return plan
+            return plan.columns
         if not (prompt and expected):
             self._refuse_others()
         self._choose_lists(prompt)
-        plan.missing = {
-            name for name in self.columns if any(name not in r for r in self.records)
-        }
         self._choose_prompt(prompt)
         if column := self._named(("tools", "functions", "function")):
             plan.tools = self._path(column)
@@ -108,12 +105,12 @@ class Chooser(Golds):
         if not prompt and not plan.is_chat:
             self._choose_contexts()
         plan.needed = self._needed()
-        plan.has_id = "id" in self.columns and "id" not in plan.missing
+        plan.has_id = all("id" in record for record in self.records)
         self.reasons.insert(0, f"prompt: {plan.prompt!r} ({self.why_prompt})")
         for name in self.columns:
             if not plan.became(name):
                 self.unused.setdefault(name, "")
-        return plan
+        return plan.columns
 
     def _look_at_forms(self, rows: list[Record], grader: str | None) -> None:
         """Look whether the prompts of NeMo Gym's rows ask for what the grader reads."""
@@ -137,16 +134,16 @@ class Chooser(Golds):
             )
         self.reasons.append(f"{problem}: an answer without a box earns 0.0")
 
-    def without_gold(self) -> Plan:
+    def without_gold(self) -> Columns:
         """The plan for a dataset that wants a grade of its own: all columns are the task."""
         texts = [name for name in self.columns if self._is_text(name)]
         asks = next((name for name in texts if folded(name) in PROMPTS), "")
         names = [asks] if asks else [n for n in self.columns if folded(n) not in ABOUT]
-        self.plan = Plan(grader="own")
+        self.plan = Draft(grader="own")
         self.plan.prompt = "\n\n".join(
             f"{{{name}}}" if asks else f"{name}: {{{name}}}" for name in names
         )
-        return self.plan
+        return self.plan.columns
 
     # ------------------------------------------------------------------ the prompt
 
@@ -161,7 +158,7 @@ class Chooser(Golds):
                 return
             asks = {"question", *EXPECTED}
             lists.sort(key=lambda n: not asks & {*map(folded, self._first(n)[0])})
-            plan.lists.append(lists[0])
+            plan.lists = (*plan.lists, lists[0])
             self.records = [*islice(items_of(self.records, lists[0]), MOST)]
             wanted = {*template_names(prompt)} or {self._named(PROMPTS + MESSAGES)}
         if plan.lists:
@@ -221,9 +218,6 @@ class Chooser(Golds):
         """Find how messages are written, by the first list of them."""
         plan, last = self.plan, messages[-1]
         plan.answered = last.get("role", last.get("from")) in ("assistant", "gpt")
-        plan.chat_key = "value" if "value" in last else "content"
-        asked = messages[-2] if plan.answered else last
-        plan.chat_in_parts = isinstance(asked.get(plan.chat_key), list)
         system = self._named(("system", "system_prompt"))
         first = messages[0]
         if self._is_text(system) and first.get("role", first.get("from")) != "system":
@@ -243,7 +237,7 @@ class Chooser(Golds):
             if is_id or words_in(column) & {*EXPLAINS, "preview", "thumbnail"}:
                 continue
             kind = self._images(column)
-            self.plan.images += [column] * (kind == "images")
+            self.plan.images += (column,) * (kind == "images")
             named = named or column * (kind == "names")
         if named and not self.plan.images:
             raise RolloutError(
@@ -402,7 +396,7 @@ class Chooser(Golds):
         answers: dict[str, list[str]] = {}
         for record in self.records:
             with contextlib.suppress(Unfit):
-                gold = as_text(self.plan.expected(record))
+                gold = as_text(self.plan.gold(record))
                 answers.setdefault(as_text(record.get(column)), []).append(gold)
         answers.pop("", None)
         again = sum(len(golds) - 1 for golds in answers.values())
@@ -425,7 +419,7 @@ class Chooser(Golds):
     def _said(self, record: Record) -> list[str]:
         """The answers to a record as text, without letters of options."""
         plan = self.plan
-        gold = plan.expected(record)
+        gold = plan.gold(record)
         options = plan.options.of(record) if plan.options else None
         if isinstance(options, list) and plan.options and plan.options.kind != "labels":
             letter = plan.letter(record, gold)
@@ -434,7 +428,7 @@ class Chooser(Golds):
         golds = gold if isinstance(gold, list) else [gold]
         return [text for each in golds if (text := as_text(each).strip().casefold())]
 
-    def _needed(self) -> list[str]:
+    def _needed(self) -> tuple[str, ...]:
         """The columns that may not be empty: Alpaca's `input` often is."""
         plan, names = self.plan, list(dict.fromkeys(names_in(self.plan.prompt)))
         if plan.is_chat:
@@ -446,9 +440,9 @@ class Chooser(Golds):
             if sum(is_empty(r.get(name)) for r in self.records) <= OFTEN_EMPTY * count
             and (folded(name) != "input" or len(names) == 1)
         ]
-        paths = [plan.gold, *(plan.options.paths if plan.options else [])]
+        paths = [plan.expected, *(plan.options.paths if plan.options else [])]
         needed += [path.column for path in paths if path.steps and not plan.answered]
-        return list(dict.fromkeys(needed or names))
+        return tuple(dict.fromkeys(needed or names))
 
     # ------------------------------------------------------------------ what fits
 
@@ -463,10 +457,8 @@ class Chooser(Golds):
         question = [
             n for n in plan.needed if n in (*names_in(plan.prompt), plan.prompt)
         ]
-        used = {name for name in self.columns if plan.became(name)}
         for record in plan.questions(records):
             count += 1
-            plan.missing |= used - record.keys()
             place = record.place
             try:
                 row = plan.apply(record)

@@ -7,7 +7,7 @@ from typing import Any
 from ..errors import RolloutError
 from ..graders import Number
 from .fields import as_text, is_empty, names_in
-from .plan import ALIASES, PARSED, Path, Plan
+from .plan import ALIASES, PARSED, Draft, Path, message_key
 from .records import Record
 
 GRADERS = ("number", "choice", "text", "json", "judge", "calls")
@@ -129,13 +129,14 @@ BEFORE = {"####": r"####\s*(.+)"}
 BEFORE["answer:"] = r"(?i)answer\s*(?:is\s*:?|:)\s*(.+)"
 
 
-class Columns:
-    """The first records of a dataset, the plan for them, and what was found so far."""
+class Looked:
+    """Records of a dataset, the plan for them, and what was found so far."""
 
     def __init__(self, records: list[Record], command: str = "") -> None:
         """`command` is what the user ran, for messages that complete it."""
         self.records, self.command = records, command
-        self.plan = Plan(native="responses_create_params" in records[0])
+        self.native = "responses_create_params" in records[0]  # NeMo Gym's own rows
+        self.plan = Draft()
         self.reasons: list[str] = []
         self.unused: dict[str, str] = {}  # why columns are left out
         self.doubts: dict[str, str] = {}  # why columns may belong to the prompt
@@ -176,12 +177,9 @@ class Columns:
 
     def _values(self, path: Path) -> list[Any]:
         """The values of the records at a path, those that are empty left out."""
-        plan = self.plan
-        if plan.answered and path.column == plan.prompt:
-            found = [
-                (r.get(plan.prompt) or [{}])[-1].get(plan.chat_key)
-                for r in self.records
-            ]
+        if self.plan.answered and path.column == self.plan.prompt:
+            last = [(r.get(path.column) or [{}])[-1] for r in self.records]
+            found = [message.get(message_key(message)) for message in last]
         else:
             found = [path.of(record) for record in self.records]
         return [value for value in found if not is_empty(value)]
@@ -236,10 +234,10 @@ class Columns:
             else:
                 part = next((key for key in ("spans", "answer") if key in one), "")
         if part and isinstance(value, list):
-            return path.then("each", part)
+            return path.then(f"*.{part}")
         if part:
             for key in part.split("."):
-                path = path.then("item", key)
+                path = path.then(f".{key}")
         parsed = path.then(PARSED)
         found = [(path.of(record), parsed.of(record)) for record in self.records]
         found = [(text, value) for text, value in found if not is_empty(text)]

@@ -1,10 +1,10 @@
 """The gold of each record, the options that it may name, and what compares answers."""
 
 import contextlib
-import json
 import re
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from statistics import median
 from typing import Any
 
@@ -39,11 +39,10 @@ from .columns import (
     text_of,
     words_in,
 )
-from .fields import LETTERS, as_text, filled, is_empty, listed_in, names_in
+from .fields import LETTERS, as_text, is_empty, listed_in, names_in
 from .plan import BEST, FIRST, KEYS, LISTED, Options, Path, Unfit, shown
 from .records import Record
 from .refusing import OwnGrade, Refusing
-
 
 # An option in a template, such as A. {first}
 LETTERED = re.compile(r"(?<![^\W_])([A-J])[.):] ?\{(\w+)\}")
@@ -76,8 +75,8 @@ class Golds(Refusing):
                 all(text in asked for text in options.of(record)) and listed_in(asked)
                 for record, asked in zip(self.records, texts, strict=True)
             ]
-            options.listed |= sum(map(bool, told)) >= FIT * len(told)
-            plan.options = options
+            listed = options.listed or sum(map(bool, told)) >= FIT * len(told)
+            plan.options = replace(options, listed=listed)
             return
         wrong = [n for n in self.columns if WRONG.fullmatch(folded(n))]
         if wrong and (
@@ -86,8 +85,6 @@ class Golds(Refusing):
             paths = [Path(name) for name in wrong]
             paths = [p.then(LISTED) if self._lists(p) else p for p in paths]
             plan.options = Options("shuffled", [Path(right), *paths], gold=Path(right))
-            lists = [n for n in wrong if isinstance(self._first(n), list)]
-            plan.splatted = {*lists, *(path.column for path in paths if path.steps)}
             return
         scored = (
             n
@@ -135,7 +132,7 @@ class Golds(Refusing):
             return
         if self._share(said, re.compile(r"\([A-K]\)\s*\S.*").fullmatch) >= FIT:
             raise RolloutError(
-                f"{plan.gold.column} has a letter and an option, such as {said[0]!r:.80}: take "
+                f"{plan.expected.column} has a letter and an option, such as {said[0]!r:.80}: take "
                 "the letter with --expected 'COLUMN=PATTERN' --grader choice"
             )
         if self._share(said, re.compile(r"\(?[A-Za-z][).]?").fullmatch) < FIT:
@@ -147,13 +144,11 @@ class Golds(Refusing):
         column = self._main()
         texts = [as_text(record.get(column)) for record in self.records]
         if plan.is_chat:
-            texts = [
-                as_text(plan._asked(r, None)[-1][plan.chat_key]) for r in self.records
-            ]
+            texts = [*map(plan.question, self.records)]
         has = [bool(listed_in(text)) for text in texts]
         if sum(has) < FIT * len(has):
             raise RolloutError(
-                f"{plan.gold.column} has letters, such as {golds[0]!r}, and neither a column "
+                f"{plan.expected.column} has letters, such as {golds[0]!r}, and neither a column "
                 "nor the prompt has the options: name the columns with --prompt "
                 f"'{plan.prompt} A. {{first}} B. {{second}}' --grader choice, or compare the "
                 "letters as they are with --grader text"
@@ -181,17 +176,18 @@ class Golds(Refusing):
                 f"expected names {column!r}, and the columns are {', '.join(self.columns)}"
             )
         if plan.answered and column == plan.prompt:
-            plan.gold = Path(column)
+            plan.expected = Path(column)
         else:
             plan.answered = plan.answered and plan.is_chat
-            plan.gold = self._path(column)
-            plan.classes = [*self.records[0].classes.get(column, [])]
+            plan.expected = self._path(column)
+            plan.classes = tuple(self.records[0].classes.get(column, ()))
             if plan.options and plan.options.gold and not given:
-                plan.gold = plan.options.gold
+                plan.expected = plan.options.gold
             elif (
-                plan.options and self._share(self._values(plan.gold), is_single) >= FIT
+                plan.options
+                and self._share(self._values(plan.expected), is_single) >= FIT
             ):
-                plan.gold = plan.gold.then(FIRST)
+                plan.expected = plan.expected.then(FIRST)
         if pattern:
             check_pattern(pattern)
             plan.pattern = pattern
@@ -307,7 +303,7 @@ class Golds(Refusing):
     def _find_pattern(self) -> str:
         """Find the short answer in long golds. Returns why, "" if the whole is one."""
         plan = self.plan
-        texts = self._values(plan.gold)
+        texts = self._values(plan.expected)
         if not all(isinstance(text, str) for text in texts):
             return ""
         if self._share(texts, is_number) >= FIT:
@@ -331,23 +327,23 @@ class Golds(Refusing):
         golds = []
         for record in self.records:
             with contextlib.suppress(Unfit):
-                golds.append(self.plan.expected(record))
+                golds.append(self.plan.gold(record))
         return golds
 
     def _choose_grader(self, grader: str | None) -> None:
         plan, golds = self.plan, self._golds()
         if not golds:
             fits = f" that fits {plan.pattern!r}" if plan.pattern else ""
-            source = plan.gold.source(f"record[{json.dumps(plan.gold.column)}]")
+            source = plan.expected
             raise RolloutError(
                 f"no record has an answer in {source}{fits}: name another with --expected"
             )
-        if not plan.native and self._share(golds, lambda g: isinstance(g, bool)) == 1.0:
+        if not self.native and self._share(golds, lambda g: isinstance(g, bool)) == 1.0:
             self._choosewords()
             golds = self._golds()
-        if not plan.native and grader in (None, "", "choice"):
+        if not self.native and grader in (None, "", "choice"):
             self._listed_in_prompt(golds)
-        if not (grader or plan.options or plan.native):
+        if not (grader or plan.options or self.native):
             golds = self._without_nothing(golds)
         found, why = (grader, "as asked") if grader else self._grader_for(golds)
         plan.grader = found
@@ -360,7 +356,7 @@ class Golds(Refusing):
             raise RolloutError(
                 "the grader calls needs a column `tools`, their definitions"
             )
-        if found == "number" and not plan.native:
+        if found == "number" and not self.native:
             odd = [gold for gold in golds if not Number.reads(gold)]
             if len(odd) == len(golds):
                 raise RolloutError(
@@ -384,7 +380,7 @@ class Golds(Refusing):
         found = {text for text in found if not self._speaks_of(text)}
         count = sum(gold in found for gold in golds if isinstance(gold, str))
         if count > max(1, (1 - FIT) * len(golds)):
-            column = self.plan.gold.column
+            column = self.plan.expected.column
             listed = " or ".join(map(repr, sorted(found)))
             others = "|".join(map(re.escape, sorted(found)))
             self._doubt(
@@ -394,7 +390,7 @@ class Golds(Refusing):
                 {"grader": "text"},
                 {"expected": f"{column}=^(?!(?:{others})$)(.+)$"},
             )
-        self.plan.nothing = sorted({*found, *never})
+        self.plan.nothing = tuple(sorted({*found, *never}))
         return [gold for gold in golds if gold not in self.plan.nothing]
 
     def _speaks_of(self, answer: str) -> bool:
@@ -402,18 +398,11 @@ class Golds(Refusing):
         text = answer.strip(" .").casefold()
         named = re.compile(rf"(?<!\w){re.escape(text)}(?!\w)")
         asked = [
-            self._question(record).casefold()
+            self.plan.question(record).casefold()
             for record in self.records
-            if self.plan.gold.of(record) == answer
+            if self.plan.expected.of(record) == answer
         ]
         return self._share(asked, named.search) > 0.5
-
-    def _question(self, record: Record) -> str:
-        """What a record asks, as text."""
-        if self.plan.is_chat:
-            last = self.plan._asked(record, None)[-1]
-            return as_text(last.get(self.plan.chat_key))
-        return filled(self.plan.prompt, record)
 
     def _choosewords(self) -> None:
         """Call true and false as the question does."""
@@ -435,9 +424,9 @@ class Golds(Refusing):
             return "calls", "each record has tools, and calls of them"
         if plan.options:
             return "choice", "each record has options"
-        if folded(plan.gold.column) in INDEXES:
+        if folded(plan.expected.column) in INDEXES:
             raise RolloutError(
-                f"{plan.gold.column} names an option, and no column has the options: there are "
+                f"{plan.expected.column} names an option, and no column has the options: there are "
                 f"{', '.join(self.columns)}. Name them with --prompt and --grader choice"
             )
         self._refuse_kinds(golds)
@@ -452,14 +441,16 @@ class Golds(Refusing):
             if any(
                 re.match("func|check|constraint|rule|verif", key) for key in golds[0]
             ):
-                raise OwnGrade(f"{plan.gold.column} names a rule: {shown(golds[0])}")
+                raise OwnGrade(
+                    f"{plan.expected.column} names a rule: {shown(golds[0])}"
+                )
             self._refuse_keys(golds)
             return "json", f"all {len(golds)} are objects"
         parts = [p for one in golds for p in (one if isinstance(one, list) else [one])]
         has_objects = any(isinstance(part, Mapping | list) for part in parts)
         if plan.tools:
             raise RolloutError(
-                f"{plan.gold.column} does not have calls with `name` and `arguments`, but "
+                f"{plan.expected.column} does not have calls with `name` and `arguments`, but "
                 f"{shown(golds[0])}: rewrite them, or name a grader with --grader"
             )
         several = (
@@ -510,14 +501,14 @@ class Golds(Refusing):
         options = self.plan.options
         ways: dict[str, Any] = {}
         if options and options.kind == "column":
-            ways["the label of an option"] = []
+            ways["the label of an option"] = ()
         if options and options.kind == "columns":
             names = [path.column for path in options.paths]
-            ways["the name of a column"] = names
+            ways["the name of a column"] = tuple(names)
             ends = [
                 match[2] for name in names if (match := OPTION.fullmatch(folded(name)))
             ]
-            ways["the end of a column's name"] = ends
+            ways["the end of a column's name"] = tuple(ends)
         ways["a letter or the text of an option"] = None
         ways["the number of an option, from 0"] = range(26)
         ways["the number of an option, from 1"] = range(1, 27)
@@ -526,8 +517,8 @@ class Golds(Refusing):
     def _letters(self, path: Path, reading: Any) -> list[str | None]:
         """The letter of each record's gold in one reading, None where it does not fit."""
         plan = self.plan
-        kept = plan.names, plan.gold
-        plan.names, plan.gold = reading, path
+        kept = plan.names, plan.expected
+        plan.names, plan.expected = reading, path
         letters: list[str | None] = []
         try:
             for record in self.records:
@@ -535,12 +526,12 @@ class Golds(Refusing):
                 with contextlib.suppress(Unfit):
                     assert plan.options
                     options = plan.options.of(record)
-                    gold = plan.letter(record, plan.expected(record))
+                    gold = plan.letter(record, plan.gold(record))
                     if Choice.takes(gold, options):
                         letter = Choice(gold, options).solution()[7:-1]
                 letters.append(letter)
         finally:
-            plan.names, plan.gold = kept
+            plan.names, plan.expected = kept
         return letters
 
     def _best_reading(self, path: Path) -> Any:
@@ -565,8 +556,8 @@ class Golds(Refusing):
         if plan.names is not None or options.kind in ("labels", "shuffled", "letters"):
             self.reasons.append(f"options: {shown_as or 'in the prompt'}")
             return None
-        ways = self._readings(plan.gold)
-        letters = {why: self._letters(plan.gold, way) for why, way in ways.items()}
+        ways = self._readings(plan.expected)
+        letters = {why: self._letters(plan.expected, way) for why, way in ways.items()}
         whole = [self._countable(record) for record in self.records]
         count = sum(whole)
         fits = {why: sum(map(bool, found)) for why, found in letters.items()}
@@ -608,7 +599,7 @@ class Golds(Refusing):
                         continue  # a label or a letter is sure
                     if any(isinstance(gold, str) for gold in golds):
                         continue  # texts of options, all of which are there
-                name = plan.gold.column
+                name = plan.expected.column
                 record = self.records[next(n for n, ok in enumerate(whole) if ok)]
                 self._unclear(
                     record,
@@ -631,7 +622,7 @@ class Golds(Refusing):
         """Whether a record has a gold, and options that a choice can take."""
         plan = self.plan
         try:
-            plan.expected(record)
+            plan.gold(record)
         except Unfit:
             return False
         options = plan.options.of(record) if plan.options else []
@@ -643,9 +634,9 @@ class Golds(Refusing):
 
     def _unclear(self, record: Record, cure: str, *choices: dict[str, str]) -> None:
         plan = self.plan
-        source = plan.gold.source(f"record[{json.dumps(plan.gold.column)}]")
+        source = plan.expected
         listed = plan.options.of(record) if plan.options else []
-        gold = plan.gold.of(record)
+        gold = plan.expected.of(record)
         self._doubt(
             f"how {source} names an option is not clear, such as {gold!r:.80} of "
             f"{listed!r:.200} ({record.place}). {cure}",

@@ -8,12 +8,12 @@ from typing import Any
 
 from ..errors import RolloutError
 from .columns import (
+    ASKS,
     CLASSES,
     EXPECTED,
     FEWEST,
     FIT,
     LABELS,
-    ASKS,
     PAIRS,
     PROGRAM,
     PROGRAMS,
@@ -22,7 +22,7 @@ from .columns import (
     RULES,
     TESTS,
     YES_NO,
-    Columns,
+    Looked,
     folded,
     is_texts,
 )
@@ -40,7 +40,7 @@ _PROGRAMS = (
 )
 
 
-class Refusing(Columns):
+class Refusing(Looked):
     """Raise RolloutError if a plan would make an environment that only looks right."""
 
     def _refuse_others(self) -> None:
@@ -84,7 +84,7 @@ class Refusing(Columns):
             raise RolloutError(_PROGRAMS)
         if self._share(map(str, golds), re.compile(r"b'.*'|b\".*\"").fullmatch) > 0.5:
             raise RolloutError(
-                f"{self.plan.gold.column} has bytes as Python writes them, such as {golds[0]}: "
+                f"{self.plan.expected.column} has bytes as Python writes them, such as {golds[0]}: "
                 "write them as text, in the questions, too"
             )
         by_kind: dict[str, list[Any]] = {}
@@ -94,7 +94,7 @@ class Refusing(Columns):
         one, *others = sorted(by_kind.values(), key=len, reverse=True)
         if len(one) < FIT * len(golds):
             raise RolloutError(
-                f"{self.plan.gold.column} has answers of several kinds, such as {shown(one[0])!r} and "
+                f"{self.plan.expected.column} has answers of several kinds, such as {shown(one[0])!r} and "
                 f"{shown(others[0][0])!r}, and one grader compares all: keep the records of one kind"
             )
 
@@ -102,7 +102,7 @@ class Refusing(Columns):
         """Raise RolloutError if two texts are compared, and no column says how."""
         if folded(self._main()) in PAIRS and self.why_prompt != "as asked":
             raise RolloutError(
-                f"{self.plan.gold.column} is {what}, and no column asks the question: ask it with "
+                f"{self.plan.expected.column} is {what}, and no column asks the question: ask it with "
                 f"--prompt '{self._template()} ...?'"
             )
 
@@ -110,7 +110,7 @@ class Refusing(Columns):
         """Raise RolloutError for lists of lists, and objects whose keys no other column tells."""
         if self.why_prompt == "as asked":
             return
-        column, told = self.plan.gold.column, 0
+        column, told = self.plan.expected.column, 0
         for record in self.records:
             said = json.dumps(
                 {k: v for k, v in record.items() if k != column}, ensure_ascii=False
@@ -136,7 +136,7 @@ class Refusing(Columns):
             return
         meant = ", ".join(f"{label} for ..." for label in labels)
         self._doubt(
-            f"{self.plan.gold.column} is one of {', '.join(labels)}, and nothing says what they "
+            f"{self.plan.expected.column} is one of {', '.join(labels)}, and nothing says what they "
             "mean: say it in the prompt, as in the first command. The second is for prompts "
             "that do",
             {"prompt": f"{self._template()} Answer {meant}."},
@@ -148,7 +148,7 @@ class Refusing(Columns):
         name = folded(self._main())
         if self.why_prompt == "as asked" or self.plan.is_chat or self.plan.images:
             return
-        if name in QUESTIONS or self.plan.native:
+        if name in QUESTIONS or self.native:
             return
         texts = [
             "\n".join(as_text(record.get(column)) for column in self._shown())
@@ -166,7 +166,7 @@ class Refusing(Columns):
         is_yes_or_no = {"yes", "no"} <= {label.casefold() for label in labels}
         if not is_yes_or_no or self.why_prompt == "as asked":
             return
-        column, asked = self.plan.gold.column, 0
+        column, asked = self.plan.expected.column, 0
         for record in self.records:
             text = as_text([value for name, value in record.items() if name != column])
             main = as_text(record.get(self._main())).casefold()
@@ -181,8 +181,8 @@ class Refusing(Columns):
         """Raise RolloutError for numbers that stand for something, or are in the prompt."""
         plan = self.plan
         values = {str(gold) for gold in golds}
-        name = folded(plan.gold.column)
-        is_class = name in CLASSES or (name not in EXPECTED and not plan.gold.steps)
+        name = folded(plan.expected.column)
+        is_class = name in CLASSES or (name not in EXPECTED and not plan.expected.steps)
         most = len(golds) / 2 if name in CLASSES else LABELS
         is_class = is_class and len(values) <= most
         whole = all(re.fullmatch(r"-?\d{1,3}(\.0)?", value) for value in values)
@@ -193,25 +193,25 @@ class Refusing(Columns):
             meant = ", ".join(f"{value} for ..." for value in sorted(values))
             meant = "0 for no, 1 for yes" if zero_one else meant
             self._doubt(
-                f"{plan.gold.column} is one of {listed}, and nothing says what they mean: say "
+                f"{plan.expected.column} is one of {listed}, and nothing says what they mean: say "
                 "it in the prompt, as in the first command. The second is for numbers that "
                 "the question asks for",
                 {"prompt": f"{self._template()} Answer {meant}."},
                 {"grader": "number"},
             )
-        if self.why_prompt == "as asked" or plan.native or plan.is_chat:
+        if self.why_prompt == "as asked" or self.native or plan.is_chat:
             return
         said = 0
         for record in self.records:
             with contextlib.suppress(Unfit):
                 gold, text = (
-                    str(plan.expected(record)),
+                    str(plan.gold(record)),
                     as_text(record.get(self._main())),
                 )
                 found = re.search(rf"(?<![\d.]){re.escape(gold)}(?![\d.]|\w)", text)
                 said += len(gold) > 1 and bool(found)
         if said >= 0.9 * len(golds):
-            raise OwnGrade(f"{plan.gold.column} is in the question, as an input")
+            raise OwnGrade(f"{plan.expected.column} is in the question, as an input")
 
 
 def kind_of(value: Any, among_numbers: bool) -> str:
