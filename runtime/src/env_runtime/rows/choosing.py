@@ -98,7 +98,7 @@ class Chooser(Golds):
         self._choose_prompt(prompt)
         if column := self._named(("tools", "functions", "function")):
             plan.tools = self._path(column)
-        if grader in (None, "", "choice"):
+        if grader in (None, "", "choice", "all", "ordered"):
             self._choose_options(expected)
         self._choose_expected(expected, grader)
         self._choose_grader(grader)

@@ -6,11 +6,22 @@ from typing import Any
 
 from ..errors import RolloutError
 from ..graders import Number
+from ..notation import normal
 from .fields import as_text, is_empty, names_in
 from .plan import ALIASES, PARSED, Draft, Path, message_key
 from .records import Record
 
-GRADERS = ("number", "choice", "text", "json", "judge", "calls")
+GRADERS = (
+    "number",
+    "choice",
+    "text",
+    "any",
+    "all",
+    "ordered",
+    "json",
+    "judge",
+    "calls",
+)
 FIT = 0.95  # the share of complete records that have to fit
 # Answers are labels if there are few of them, each so many times on average.
 LABELS, FEWEST = 10, 5
@@ -124,6 +135,7 @@ NOTHING = {"none", "null", "nan", "n/a", "na", "not found", "cannotanswer"} | {
 PROGRAM = re.compile(
     r"(?im)^\s*(select .*\bfrom |def \w+\(|class \w+|import \w|from \w+ import|#include|\w+ = .*\(|print\()"
 )
+MIDNIGHT = r"(?<=\d{4}-\d\d-\d\d)[ T]00:00:00(?:\.0+)?(?:Z|\+00:00)?"
 # The text before the answer in a long solution
 BEFORE = {"####": r"####\s*(.+)"}
 BEFORE["answer:"] = r"(?i)answer\s*(?:is\s*:?|:)\s*(.+)"
@@ -318,6 +330,19 @@ def is_texts(value: Any) -> bool:
     """Whether a value is text, or a list of texts."""
     parts = value if isinstance(value, list) else [value]
     return all(isinstance(part, str) for part in parts)
+
+
+def are_spellings(texts: list[str]) -> bool:
+    """Whether texts are one answer in other words, or of several people.
+
+    Each has the words of another one, or is there twice.
+    """
+    parts = [set(normal(text).split()) for text in texts]
+    others = [
+        any(one <= other or other <= one for n, other in enumerate(parts) if n != place)
+        for place, one in enumerate(parts)
+    ]
+    return all(others) and any(len(text.strip()) > 1 for text in texts)
 
 
 def is_single(value: Any) -> bool:

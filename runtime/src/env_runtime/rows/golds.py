@@ -20,6 +20,7 @@ from .columns import (
     FIT,
     INDEXES,
     LABELS,
+    MIDNIGHT,
     NO_ANSWER,
     NOTHING,
     OPTION,
@@ -39,7 +40,7 @@ from .columns import (
     text_of,
     words_in,
 )
-from .fields import LETTERS, as_text, is_empty, listed_in, names_in
+from .fields import LETTERS, as_text, is_empty, lettered, listed_in, names_in
 from .plan import BEST, FIRST, KEYS, LISTED, Options, Path, Unfit, shown
 from .records import Record
 from .refusing import OwnGrade, Refusing
@@ -308,6 +309,9 @@ class Golds(Refusing):
             return ""
         if self._share(texts, is_number) >= FIT:
             return ""
+        if any(re.search(MIDNIGHT, text) for text in texts):
+            plan.pattern = rf"^(.*?)(?:{MIDNIGHT})?$"
+            return "dates, without the time that pandas gave them"
         short = self._share(texts, is_short) >= FIT
         boxes = [last_box(text) for text in texts]
         if self._share(boxes, lambda box: bool(box) and is_short(box)) >= FIT:
@@ -345,17 +349,24 @@ class Golds(Refusing):
             self._listed_in_prompt(golds)
         if not (grader or plan.options or self.native):
             golds = self._without_nothing(golds)
+        if grader in (None, "", "text", "choice"):
+            self._refuse_lists(golds)
         found, why = (grader, "as asked") if grader else self._grader_for(golds)
         plan.grader = found
         if found == "choice":
             found, why = self._choose_names(grader) or (found, why)
             plan.grader = found
-        if found != "choice":
+        if found not in ("choice", "all", "ordered"):
             plan.options = None
         if found == "calls" and not plan.tools:
             raise RolloutError(
                 "the grader calls needs a column `tools`, their definitions"
             )
+        if found in ("number", "text") and not (self.native or grader == "number"):
+            named = [self._names_an_option(record) for record in self.records]
+            if sum(named) > 0.01 * len(named):
+                found, plan.grader, plan.lettered = "text", "text", True
+                why = f"{sum(named)} questions list options, and the letter earns, too"
         if found == "number" and not self.native:
             odd = [gold for gold in golds if not Number.reads(gold)]
             if len(odd) == len(golds):
@@ -366,6 +377,13 @@ class Golds(Refusing):
             if odd:
                 why += f"; {len(odd)} of {len(golds)} left out, such as {odd[0]!r:.80}"
         self.reasons.append(f"grader: {found} ({why})")
+
+    def _names_an_option(self, record: Record) -> bool:
+        """Whether a gold is the text or the letter of an option that the question lists."""
+        with contextlib.suppress(Unfit):
+            gold = self.plan.gold(record)
+            return lettered(gold, self.plan.question(record)) != gold
+        return False
 
     def _without_nothing(self, golds: list[Any]) -> list[Any]:
         """The golds without those that say there is none, such as NuminaMath's `proof`.
@@ -476,7 +494,9 @@ class Golds(Refusing):
             are_plain = {label.casefold() for label in counts} in PLAIN
             if are_plain or (few and FEWEST * len(labels) <= len(golds)):
                 self._refuse_unasked(labels)
-                plan.options = Options("labels", labels=labels)
+                texts = [*map(plan.question, self.records)]
+                listed = [all(f"- {each}" in text for each in labels) for text in texts]
+                plan.options = Options("labels", (), labels, sum(listed) >= FIT * len(listed))
                 whole = len(counts) == len(labels)
                 most = f"all {len(golds)}" if whole else "nearly all"
                 return "choice", f"{most} are one of {len(labels)} labels"

@@ -4,6 +4,7 @@ The preview and the checks of the command run the same object.
 """
 
 import contextlib
+import functools
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -11,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from ..errors import one_line
-from ..graders import INSTRUCTIONS, Choice, Number, Text
+from ..graders import INSTRUCTIONS, Choice, Number, Several, Text
 from ..notation import last_box
 from .examples import Example
 from .fields import (
@@ -20,16 +21,32 @@ from .fields import (
     golds_of,
     labels_of,
     letter_of,
+    lettered,
     listed_of,
     names_in,
     options_of,
+    parsed,
     shuffled,
     with_images,
 )
 from .records import Record
 
-JSON_INSTRUCTIONS = "Answer with one JSON document and nothing else."
-BOXED = {"number": Number, "choice": Choice, "text": Text}
+# How to answer, by the grader
+_ALL = (
+    "End with all answers in one \\boxed{}, parted by commas and without other words."
+)
+_ORDER = "End with all answers in one \\boxed{}, in order, parted by commas and without other words."
+HOW = {"json": "Answer with one JSON document and nothing else."}
+HOW |= {"all": _ALL, "ordered": _ORDER}
+# What reads a box, by the grader. Of a list, `any` takes one, `all` and `ordered` take all.
+BOXED: dict[str, Any] = {
+    "number": Number,
+    "choice": Choice,
+    "text": Text,
+    "any": Text,
+    "all": Several,
+    "ordered": functools.partial(Several, ordered=True),
+}
 
 
 class Unfit(Exception):
@@ -142,6 +159,7 @@ class Columns:
     boxed: bool = False  # whether the answer is in the last box there
     classes: tuple[str, ...] = ()  # the names of answers that are numbers, from 0
     words: tuple[str, str] | None = None  # what true and false are called
+    lettered: bool = False  # whether the option of a question may be named by its letter, too
     nothing: tuple[str, ...] = ()  # answers that say that there is none
     needed: tuple[str, ...] = ()  # columns that may not be empty
     images: tuple[str, ...] = ()
@@ -185,9 +203,11 @@ class Columns:
             options = self.options.of(record)
             gold = self.letter(record, gold)
         taken = [gold] if options is None else [gold, options]
-        if self.grader in BOXED and not BOXED[self.grader].takes(*taken):
+        if self.grader in BOXED and not takes(self.grader, *taken):
             among = f" of {options!r:.200}" if options else ""
             raise Unfit(f"the grader {self.grader} does not take {gold!r:.80}{among}")
+        if self.lettered:
+            gold = lettered(gold, self.question(record))
         prompt: Any = self._asked(record, options)
         task = {"id": record.get("id")} if self.has_id else {}
         if self.grader == "judge":
@@ -249,7 +269,7 @@ class Columns:
         if self.options and not self.options.listed:
             ends.append(Choice.listed(options))
         if self.adds and self.grader in (*BOXED, "json"):
-            ends.append(JSON_INSTRUCTIONS if self.grader == "json" else INSTRUCTIONS)
+            ends.append(HOW.get(self.grader, INSTRUCTIONS))
         if not self.is_chat:
             return "\n\n".join([filled(self.prompt, record), *ends])
         messages = record[self.prompt]
@@ -287,6 +307,13 @@ class Columns:
         return "id" if column == "id" and self.has_id else ""
 
 
+def takes(grader: str, *expected: Any) -> bool:
+    """Whether a grader of a box can be made of what is expected."""
+    with contextlib.suppress(TypeError, ValueError):
+        return bool(BOXED[grader](*expected))
+    return False
+
+
 class Draft:
     """A plan that is not finished: setting a field replaces its Columns."""
 
@@ -320,7 +347,7 @@ def _step(value: Any, step: str) -> Any:
     if step == BEST:
         return max(value, key=value.get)
     steps = {
-        PARSED: json.loads,
+        PARSED: parsed,
         FIRST: lambda items: items[0],
         KEYS: list,
         LISTED: listed_of,

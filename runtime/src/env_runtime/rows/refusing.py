@@ -23,11 +23,13 @@ from .columns import (
     TESTS,
     YES_NO,
     Looked,
+    are_spellings,
     folded,
+    is_number,
     is_texts,
 )
 from .fields import as_text
-from .plan import Unfit, shown
+from .plan import ALIASES, Unfit, shown
 
 
 class OwnGrade(RolloutError):
@@ -126,6 +128,34 @@ class Refusing(Looked):
                 f"{column} has {has}, and no question says so: say it "
                 f"with --prompt '{self._template()} Answer with ...' --grader json"
             )
+
+    def _refuse_lists(self, golds: list[Any]) -> None:
+        """Raise RolloutError for lists of texts that are not spellings of one answer."""
+        path = self.plan.expected
+        lists = [
+            [str(part) for part in gold]
+            for gold in golds
+            if isinstance(gold, list)
+            and len({*map(str, gold)}) > 1
+            and is_texts([part for part in gold if not isinstance(part, int | float)])
+        ]
+        are_numbers = all(is_number(part) for one in lists for part in one)
+        if (
+            not lists
+            or ALIASES in path.steps
+            or (are_numbers and not self.plan.options)
+        ):
+            return
+        if self._share(lists, are_spellings) > 0.5 and not self.plan.options:
+            return
+        listed = max(lists[:20], key=len)
+        ways = [{"grader": "all"}, {"grader": "ordered"}]
+        self._doubt(
+            f"{path.column} has lists, such as {listed!r:.80}, and whether one of them is enough, "
+            "all are wanted, or all in this order, is not clear",
+            *([] if self.plan.options else [{"grader": "any"}]),
+            *ways,
+        )
 
     def _refuse_labels(self, labels: list[str]) -> None:
         """Raise RolloutError for letters that stand for something, if no prompt says so."""

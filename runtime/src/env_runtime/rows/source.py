@@ -15,8 +15,12 @@ _SAYS = {
     "number": "a number in \\boxed{}",
     "choice": "an option in \\boxed{}",
     "text": "a short answer in \\boxed{}",
+    "any": "a short answer in \\boxed{}",
+    "all": "all answers in \\boxed{}",
+    "ordered": "all answers in \\boxed{}, in order",
     "json": "a JSON document",
 }
+_GRADERS = {"any": "Text", "all": "Several", "ordered": "Several"}
 _TEXT = 'Text(task["expected_answer"])'
 
 
@@ -26,13 +30,14 @@ def class_source(plan: Columns, name: str, title: str) -> str:
     text = (File(__file__).parent / f"classes/{module}.py").read_text(encoding="utf-8")
     key = quoted(plan.key)
     options = ', task["options"]' if plan.options else ""
+    ordered = ", ordered=True" if plan.grader == "ordered" else ""
     said = _SAYS.get(plan.grader, "")
     prefix = "r" * ("\\" in said)
     replaced = {
         '"""Questions of a dataset, with a grade."""': f'"""{quoted(title)[1:-1]}"""',
         "from ... import": "from env_runtime import",
         "class DomainClass": f"class {name}",
-        _TEXT: f"{plan.grader.capitalize()}(task[{key}]{options})",
+        _TEXT: f"{_GRADERS.get(plan.grader, plan.grader.capitalize())}(task[{key}]{options}{ordered})",
         'r"""One question. The last message has the answer in \\boxed{}."""': (
             f'{prefix}"""One question. The last message has {said}."""'
         ),
