@@ -20,6 +20,7 @@ box counts, and neither do two boxes that differ. `INSTRUCTIONS` asks for that i
 
 import contextlib
 import functools
+import itertools
 import json
 import math
 import re
@@ -342,9 +343,9 @@ class Several(_Boxed[str]):
         several = isinstance(expected, Iterable) and not isinstance(expected, str)
         given = [*expected] if several else [expected]
         self._ordered, self._letters = ordered, options is not None
-        self._items: list[Choice] | list[Text]
+        self._items: Sequence[_Boxed[str]]
         if options is not None:
-            self._items = [Choice(one, options) for one in given]
+            self._items = [Choice(str(one), options) for one in given]
         else:
             self._items = [Text(one) for one in given]
         texts = [item.solution()[7:-1] for item in self._items]
@@ -385,9 +386,13 @@ class Several(_Boxed[str]):
             return False
         if self._ordered:
             pairs = zip(self._items, boxes, strict=True)
-            return all(item.reward(box) == 1.0 for item, box in pairs)
-        fits: Any = lambda item, box: item.reward(box) == 1.0
-        return matched(self._items, boxes, fits) == len(boxes)
+            return all(itertools.starmap(_earns, pairs))
+        given: list[Any] = boxes
+        return matched(self._items, given, _earns) == len(boxes)
+
+
+def _earns(item: Any, box: Any) -> bool:
+    return item.reward(box) == 1.0
 
 
 # ------------------------------------------------------------------------- JSON

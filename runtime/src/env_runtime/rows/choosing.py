@@ -89,8 +89,10 @@ class Chooser(Golds):
             plan.expected = Path(plan.key)
             if any("tools" in row["responses_create_params"] for row in rows):
                 plan.tools = Path("tools")
+            self._look_at_forms(rows)
             self._choose_grader(grader)
-            self._look_at_forms(rows, grader)
+            if self.plan.grader in BOXED:
+                self._ask_for_form(grader)
             return plan.columns
         if not (prompt and expected):
             self._refuse_others()
@@ -109,30 +111,39 @@ class Chooser(Golds):
         self.reasons.insert(0, f"prompt: {plan.prompt!r} ({self.why_prompt})")
         for name in self.columns:
             if not plan.became(name):
-                self.unused.setdefault(name, "")
+                self.unused.setdefault(name, self._unnamed(name) if prompt else "")
         return plan.columns
 
-    def _look_at_forms(self, rows: list[Record], grader: str | None) -> None:
-        """Look whether the prompts of NeMo Gym's rows ask for what the grader reads."""
-        if self.plan.grader not in BOXED:
-            return
+    def _unnamed(self, column: str) -> str:
+        """Why a column that a prompt does not name may belong to it; "" if it does not."""
+        if self.plan.is_chat or not valid(column) or not self._is_passage(column):
+            return ""
+        return f"texts that --prompt '{titled([column, self._main()])}' would show"
+
+    def _look_at_forms(self, rows: list[Record]) -> None:
+        """Look whether the prompts of NeMo Gym's rows ask for a box."""
         asked = [prompt_text(row) for row in rows]
-        boxed = sum("boxed" in text for text in asked)
-        if boxed == len(asked):
-            return
-        problem = (
-            f"{len(asked) - boxed} of {len(asked)} prompts do not ask for \\boxed{{}}, which "
-            f"the grader {self.plan.grader} reads"
-        )
-        other = next((found for text in asked if (found := FORM.search(text))), None)
-        if other and not grader and not boxed:
+        without = [text for text in asked if "boxed" not in text]
+        if without:
+            self.form = (
+                f"{len(without)} of {len(asked)} prompts do not ask for \\boxed{{}}"
+            )
+        other = next((found for text in without if (found := FORM.search(text))), None)
+        if other and len(without) == len(asked):
+            self.form += f", but for {shown(other[0])!r}"
+            self.asks_otherwise = True
+
+    def _ask_for_form(self, grader: str | None) -> None:
+        """Say that prompts do not ask for what the grader reads, or raise RolloutError."""
+        if self.asks_otherwise and not grader:
             self._doubt(
-                f"{problem}, but for {shown(other[0])!r}: ask for a box in the prompts, or "
-                "write a class whose reward(answer) reads their form. This command goes on "
-                "nevertheless",
+                f"{self.form}, which the grader {self.plan.grader} reads: ask for a box in the "
+                "prompts, or write a class whose reward(answer) reads their form. This command "
+                "goes on nevertheless",
                 {"grader": self.plan.grader},
             )
-        self.reasons.append(f"{problem}: an answer without a box earns 0.0")
+        if self.form:
+            self.reasons.append(f"{self.form}: an answer without a box earns 0.0")
 
     def without_gold(self) -> Columns:
         """The plan for a dataset that wants a grade of its own: all columns are the task."""
@@ -196,7 +207,12 @@ class Chooser(Golds):
                 )
             if not prompt:
                 self._refuse_objects()
-            self._check(prompt, "the prompt", "prompt", "{COLUMN}")
+            texts = self._texts()
+            around = [name for name in texts[1:] if self._is_passage(name)]
+            likely = [f"{{{name}}}" for name in texts if valid(name)]
+            if around:
+                likely.insert(0, titled([*around, texts[0]]))
+            self._check(prompt, "the prompt", "prompt", "{COLUMN}", likely)
         elif prompt in self.columns and not self._has_objects(prompt):
             prompt = f"{{{prompt}}}"
         for name in template_names(prompt) or [prompt]:
@@ -270,15 +286,15 @@ class Chooser(Golds):
         if plan.options and plan.options.kind == "labels" and len(compared) == 2:
             self._doubt(
                 f"whether {' and '.join(compared)} belong to the prompt is not clear",
-                {"prompt": _titled([*parts, *compared])},
-                {"prompt": _titled(parts)},
+                {"prompt": titled([*parts, *compared])},
+                {"prompt": titled(parts)},
             )
         for column, problem in self.doubts.items():
-            without = _titled([name for name in parts if name != column])
-            ways = [without] if folded(column) in FILES else [_titled(parts), without]
+            without = titled([name for name in parts if name != column])
+            ways = [without] if folded(column) in FILES else [titled(parts), without]
             self._doubt(problem, *({"prompt": way} for way in ways))
         if len(parts) > 1:
-            plan.prompt = _titled(parts)
+            plan.prompt = titled(parts)
             self.why_prompt = "the columns that the question is about"
         asked = [filled(plan.prompt, record) for record in self.records]
         if self._share(asked, re.compile(r"[\d\s._|,]{10,}").fullmatch) > 0.5:
@@ -306,7 +322,7 @@ class Chooser(Golds):
         return parts
 
     def _template(self) -> str:
-        return _titled(self._shown())
+        return titled(self._shown())
 
     def _shown(self) -> list[str]:
         return self._parts() or [self._main()]
@@ -335,7 +351,7 @@ class Chooser(Golds):
             )
         if words & AGAIN:
             return "the question again"
-        if re.search(r"[.\[{}]", column):
+        if not valid(column):
             return "a name that no template can have"
         is_text = all(map(is_texts, values))
         if main_name in CLAIMS and is_text and words & {"fact", "facts", "evidence"}:
@@ -502,7 +518,12 @@ class Chooser(Golds):
             )
 
 
-def _titled(columns: list[str]) -> str:
+def valid(column: str) -> bool:
+    """Whether a template can name a column."""
+    return not re.search(r"[.\[{}]", column)
+
+
+def titled(columns: list[str]) -> str:
     """A template of columns, with their names if there are several."""
     if len(columns) == 1:
         return f"{{{columns[0]}}}"

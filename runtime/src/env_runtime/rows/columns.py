@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping
+from statistics import median
 from typing import Any
 
 from ..errors import RolloutError
@@ -153,6 +154,8 @@ class Looked:
         self.unused: dict[str, str] = {}  # why columns are left out
         self.doubts: dict[str, str] = {}  # why columns may belong to the prompt
         self.why_prompt = ""
+        # That prompts of NeMo Gym's rows ask for no box, and whether for another form
+        self.form, self.asks_otherwise = "", False
 
     @property
     def columns(self) -> list[str]:
@@ -165,7 +168,11 @@ class Looked:
 
     def _doubt(self, problem: str, *choices: dict[str, str]) -> None:
         """Raise RolloutError with a command for each way to go on."""
-        lines = [problem]
+        raise RolloutError("\n".join([problem, *self._commands(choices)]))
+
+    def _commands(self, choices: Iterable[dict[str, str]]) -> list[str]:
+        """The commands to choose from."""
+        lines = []
         for choice in choices:
             given = " ".join(
                 f"--{name} {shell(value)}" for name, value in choice.items()
@@ -174,7 +181,7 @@ class Looked:
             lines.append(
                 f"  {self.command} {given}    # or copy with {copied}".rstrip()
             )
-        raise RolloutError("\n".join(lines))
+        return lines
 
     def _main(self) -> str:
         return next(iter(names_in(self.plan.prompt)), self.plan.prompt)
@@ -258,14 +265,53 @@ class Looked:
             path = parsed if sum(is_json) >= FIT * len(found) else path
         return path
 
-    def _check(self, found: str, what: str, option: str, value: str) -> None:
-        """Raise RolloutError if no column was found."""
+    def _check(
+        self, found: str, what: str, option: str, value: str, likely: list[str]
+    ) -> None:
+        """Raise RolloutError, with the values that are likely, if no column was found."""
         if not found:
-            raise RolloutError(
+            self._doubt(
                 f"which column is {what} is not clear: there are "
                 f"{', '.join(self.columns)}. Name it with --{option} '{value}', or "
-                f"-d {option}='{value}'"
+                f"-d {option}='{value}'",
+                *({option: each} for each in likely[:4]),
             )
+
+    def _may_answer(self) -> list[str]:
+        """The columns that may be the expected answer, if none is called so."""
+        used = {*names_in(self.plan.prompt), *self.plan.lists, *self.plan.images}
+        return [
+            name
+            for name in self.columns
+            if name not in used
+            and folded(name) not in CONTEXTS
+            and not words_in(name) & {*ABOUT}
+            and isinstance(self._first(name), str | int | float)
+        ]
+
+    def _texts(self) -> list[str]:
+        """The columns that a prompt may name, those with questions first."""
+        texts = {
+            name: [as_text(value) for value in self._values(Path(name))]
+            for name in self.columns
+            if folded(name) not in EXPECTED
+            and not words_in(name) & {*ABOUT}
+            and self._is_text(name)
+            and name not in self.plan.lists
+        }
+        asks = {
+            name: self._share(its, lambda t: "?" in t) for name, its in texts.items()
+        }
+        return sorted(texts, key=lambda name: asks[name] <= 0.5)
+
+    def _is_passage(self, name: str) -> bool:
+        """Whether a column holds texts of several words."""
+        values = self._values(Path(name))
+        if words_in(name) & {*ABOUT, *EXPLAINS, *AGAIN} or not all(
+            map(is_texts, values)
+        ):
+            return False
+        return median(len(as_text(value).split()) for value in values) >= PASSAGE
 
 
 YES_NO = re.compile(

@@ -219,7 +219,9 @@ def _pairs_in(text: str) -> list[tuple[str, str]]:
 
 # What numpy prints of texts and of numbers, which has no commas, and of arrays in objects
 _QUOTED = r"""(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
-_ARRAY = re.compile(rf"\[\s*{_QUOTED}(?:\s+{_QUOTED})+\s*\]|\[\s*[-\d.]+(?:\s+[-\d.]+)+\s*\]")
+_ARRAY = re.compile(
+    rf"\[\s*{_QUOTED}(?:\s+{_QUOTED})+\s*\]|\[\s*[-\d.]+(?:\s+[-\d.]+)+\s*\]"
+)
 _ITEM = re.compile(rf"{_QUOTED}|[-\d.]+")
 
 
@@ -228,7 +230,9 @@ def parsed(text: str) -> Any:
 
     Raises ValueError if it is neither.
     """
-    text = re.sub(r"\barray\((\[.*?\])(?:,\s*dtype=\w+)?\)", r"\1", text.strip(), flags=re.DOTALL)
+    text = re.sub(
+        r"\barray\((\[.*?\])(?:,\s*dtype=\w+)?\)", r"\1", text.strip(), flags=re.DOTALL
+    )
     if text[:1] not in ("[", "{"):
         raise ValueError(f"expected a list or an object, got {text!r:.80}")
     text = _ARRAY.sub(lambda array: f"[{', '.join(_ITEM.findall(array[0]))}]", text)

@@ -148,11 +148,17 @@ class Golds(Refusing):
             texts = [*map(plan.question, self.records)]
         has = [bool(listed_in(text)) for text in texts]
         if sum(has) < FIT * len(has):
-            raise RolloutError(
+            used = {*names_in(plan.prompt), plan.expected.column}
+            parts = [name for name in self._texts() if name not in used]
+            pairs = zip(LETTERS, parts or ["first", "second"], strict=False)
+            listed = " ".join(f"{letter}. {{{name}}}" for letter, name in pairs)
+            named = {"prompt": f"{plan.prompt} {listed}", "grader": "choice"}
+            self._doubt(
                 f"{plan.expected.column} has letters, such as {golds[0]!r}, and neither a column "
-                "nor the prompt has the options: name the columns with --prompt "
-                f"'{plan.prompt} A. {{first}} B. {{second}}' --grader choice, or compare the "
-                "letters as they are with --grader text"
+                "nor the prompt has the options. The first command names their columns, and "
+                "the second compares the letters as they are",
+                *([named] if len(parts) > 1 else []),
+                {"grader": "text"},
             )
         kind = "letters" if plan.is_chat else "column"
         plan.options = Options(kind, [Path(column)] * (kind == "column"), listed=True)
@@ -171,7 +177,8 @@ class Golds(Refusing):
         why = "as asked"
         if not column:
             column, why = self._gold(grader)
-        self._check(column, "the expected answer", "expected", "COLUMN")
+        likely = [] if column else self._may_answer()
+        self._check(column, "the expected answer", "expected", "COLUMN", likely)
         if not {column, column.partition(".")[0]} & {*self.columns}:
             raise RolloutError(
                 f"expected names {column!r}, and the columns are {', '.join(self.columns)}"
@@ -496,7 +503,9 @@ class Golds(Refusing):
                 self._refuse_unasked(labels)
                 texts = [*map(plan.question, self.records)]
                 listed = [all(f"- {each}" in text for each in labels) for text in texts]
-                plan.options = Options("labels", (), labels, sum(listed) >= FIT * len(listed))
+                plan.options = Options(
+                    "labels", (), labels, sum(listed) >= FIT * len(listed)
+                )
                 whole = len(counts) == len(labels)
                 most = f"all {len(golds)}" if whole else "nearly all"
                 return "choice", f"{most} are one of {len(labels)} labels"
@@ -572,7 +581,7 @@ class Golds(Refusing):
                 "the grader choice needs a column `options`, or A, B, C, D"
             )
         options = plan.options
-        shown_as = ", ".join(path.column for path in options.paths) or options.labels
+        shown_as = ", ".join(path.column for path in options.paths) or [*options.labels]
         if plan.names is not None or options.kind in ("labels", "shuffled", "letters"):
             self.reasons.append(f"options: {shown_as or 'in the prompt'}")
             return None

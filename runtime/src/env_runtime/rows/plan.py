@@ -159,7 +159,9 @@ class Columns:
     boxed: bool = False  # whether the answer is in the last box there
     classes: tuple[str, ...] = ()  # the names of answers that are numbers, from 0
     words: tuple[str, str] | None = None  # what true and false are called
-    lettered: bool = False  # whether the option of a question may be named by its letter, too
+    lettered: bool = (
+        False  # whether the option of a question may be named by its letter, too
+    )
     nothing: tuple[str, ...] = ()  # answers that say that there is none
     needed: tuple[str, ...] = ()  # columns that may not be empty
     images: tuple[str, ...] = ()

@@ -28,7 +28,7 @@ from .columns import (
     is_number,
     is_texts,
 )
-from .fields import as_text
+from .fields import as_text, parsed
 from .plan import ALIASES, Unfit, shown
 
 
@@ -152,7 +152,9 @@ class Refusing(Looked):
         ways = [{"grader": "all"}, {"grader": "ordered"}]
         self._doubt(
             f"{path.column} has lists, such as {listed!r:.80}, and whether one of them is enough, "
-            "all are wanted, or all in this order, is not clear",
+            "all are wanted, or all in this order, is not clear"
+            + f". {self.form}, which these graders read"
+            * bool(self.form),
             *([] if self.plan.options else [{"grader": "any"}]),
             *ways,
         )
@@ -249,6 +251,10 @@ def kind_of(value: Any, among_numbers: bool) -> str:
     if isinstance(value, str) and value.lstrip().startswith("{"):
         with contextlib.suppress(ValueError):
             value = json.loads(value)
+    if isinstance(value, str) and value.lstrip().startswith("["):
+        with contextlib.suppress(ValueError):
+            if is_texts(found := parsed(value)) and isinstance(found, list):
+                return "list"
     if isinstance(value, list) and (among_numbers or not is_texts(value)):
         return "list"
     return "object" if isinstance(value, Mapping) else "plain"
