@@ -161,6 +161,14 @@ class Chooser(Golds):
     def _choose_lists(self, prompt: str) -> None:
         """Find the questions in records that hold several, such as SQuAD's."""
         plan = self.plan
+        asks = self._named(PROMPTS)
+        parts = self._first(asks)
+        has_options = isinstance(parts, Mapping) and any(
+            isinstance(part, list) and len(part) > 1 for part in parts.values()
+        )
+        if has_options and "stem" in parts and not prompt:
+            plan.lists = (asks,)
+            self.records = [*islice(items_of(self.records, asks), MOST)]
         wanted = {*template_names(prompt)} or {self._named(PROMPTS + MESSAGES)}
         while not wanted <= {*self.columns}:
             known = self.columns

@@ -40,11 +40,11 @@ def words(text: str) -> tuple[str, ...]:
 
 # Names of columns in lower case, the most likely first
 PROMPTS = words(
-    "question problem prompt instruction query input inputs goal question_stem stem ctx puzzle "
+    "question question_text problem prompt instruction query input inputs goal question_stem stem ctx puzzle "
     "riddle utterance claim statement sentence text task"
 )
 QUESTIONS = words(
-    "question problem prompt instruction query goal question_stem stem puzzle riddle task"
+    "question question_text problem prompt instruction query goal question_stem stem puzzle riddle task"
 )
 CONTEXTS = words(
     "context contexts passage passages article paragraph paragraphs document documents story "
@@ -55,7 +55,7 @@ PAIRS = words("premise sentence1 hypothesis")  # of what is compared, without a 
 MESSAGES = words("messages conversations conversation chat prompt input")
 EXPECTED = words(
     "expected_answer final_answer ideal answer answers answerkey answer_key correct_answer "
-    "correct_option correct gold gold_label ground_truth target targets label_text label_name label "
+    "correct_option correct_options correct_answers correct gold gold_label ground_truth target targets label_text label_name label "
     "final_decision cop answer_idx answer_index correct_index correct_choice correct_answer_num best_answer "
     "answers_spans possible_answers solution output response completion intent category summary "
     "highlights"
@@ -97,7 +97,7 @@ EXPLAINS = words(
     "accepted acceptable variants possible"
 )
 ABOUT = words(
-    "id ids idx index uid uuid guid qid key hash url link source src dataset split subset "
+    "id ids idx index sha uid uuid guid qid key hash url link source src dataset split subset "
     "subject topic category domain field level difficulty grade type kind tag tags lang "
     "language license author date year time created version title name meta metadata exam "
     "canary score rating count length config concept email file filename path style ability "
@@ -286,7 +286,7 @@ class Looked:
             if name not in used
             and folded(name) not in CONTEXTS
             and not words_in(name) & {*ABOUT}
-            and isinstance(self._first(name), str | int | float)
+            and isinstance(self._first(name), str | int | float | list)
         ]
 
     def _texts(self) -> list[str]:

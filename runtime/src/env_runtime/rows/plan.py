@@ -335,9 +335,10 @@ def message_key(message: Mapping[str, Any]) -> str:
 
 
 def items_of(records: Iterable[Record], column: str) -> Iterator[Record]:
-    """A record for each object in the lists of a column, with the other columns, too."""
+    """A record for each object of a column, or of its lists, with the other columns, too."""
     for record in records:
-        for item in record.get(column) or []:
+        items = record.get(column) or []
+        for item in [items] if isinstance(items, Mapping) else items:
             yield Record({**record, **item}, record.place)
 
 

@@ -417,6 +417,8 @@ def _has_plain_quotes(path: Path, head: str) -> bool:
         if line.strip() and len(fields) != tabs + 1 and line != head:
             return False
         quoted = [field for field in fields if field.startswith('"')]
+        if any('""' in f[1:-1] and _FIELD.fullmatch(f) for f in quoted):
+            return False
         plain = plain or not all(map(_FIELD.fullmatch, quoted))
     return plain
 
